@@ -1,0 +1,26 @@
+# make demo and make test need python3 (3.11 or newer) and nothing else.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: setup demo test lint bench
+
+setup: .venv/installed
+
+.venv/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo 'csprop needs Python 3.11 or newer: make PYTHON=python3.11' >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: setup
+	@rm -rf runs/demo
+	$(BIN)/csprop demo --out runs/demo
+
+test: setup
+	$(BIN)/python -m pytest -n 2
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright

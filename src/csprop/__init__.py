@@ -1,0 +1,37 @@
+"""csprop: the Complex State Propagator, from the paper's equations to exact state tracking."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from csprop import tasks
+    from csprop.nn.config import CSPConfig
+    from csprop.nn.model import CSP
+    from csprop.ops.scan import scan, use_backend
+    from csprop.training.run import Run, load, train
+
+__version__ = "0.1.0"
+__all__ = ["CSP", "CSPConfig", "Run", "load", "scan", "tasks", "train", "use_backend"]
+
+# Names are imported when first used: `csprop --help` must not wait for torch.
+_HOMES = {
+    "CSP": "csprop.nn.model",
+    "CSPConfig": "csprop.nn.config",
+    "Run": "csprop.training.run",
+    "load": "csprop.training.run",
+    "scan": "csprop.ops.scan",
+    "train": "csprop.training.run",
+    "use_backend": "csprop.ops.scan",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name == "tasks":
+        return import_module("csprop.tasks")
+    raise AttributeError(f"module 'csprop' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,100 @@
+"""What several verbs share: parsing, tables, progress."""
+
+import contextlib
+import io
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any, TypeVar
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from csprop.errors import InputError
+
+A = TypeVar("A")
+Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
+"""An option that is given or not, with no opposite."""
+Row = dict[str, Any]
+
+
+def parse(arguments: type[A], verb: str, argv: Sequence[str], default: A | None = None) -> A:
+    """A verb's dataclass from its command line."""
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            return tyro.cli(
+                arguments,
+                prog=f"csprop {verb}",
+                args=argv,
+                default=default,
+                config=(tyro.conf.OmitArgPrefixes,),
+            )
+    except SystemExit as stop:
+        if stop.code:
+            raise InputError(_sentence(complaint.getvalue(), verb)) from None
+        raise
+
+
+def _sentence(box: str, verb: str) -> str:
+    """The first words of tyro's framed complaint, and the option it thinks was meant."""
+    lines = [line.strip("│ ") for line in box.splitlines()[1:]]
+    rules = [number for number, line in enumerate(lines) if set(line) <= set("─╰╯")]
+    said = " ".join(lines[: rules[0]]) if rules else " ".join(lines)
+    meant = re.search(r"Perhaps you meant:\W+(--[\w-]+)", " ".join(lines))
+    hint = f"did you mean {meant[1]}?" if meant else f"see csprop {verb} --help"
+    said = re.sub(r"^Error parsing \w+: ", "", said)
+    return said if ": write " in said else f"{said.rstrip('.')}; {hint}"
+
+
+def show_json(document: Any) -> None:
+    print(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
+    """On stdout; the first column to the left, the others to the right."""
+    table = Table(title=title or None, title_justify="left")
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
+def say(line: str) -> None:
+    """Words for people, on stderr."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def percent(value: float, wrong: int) -> str:
+    """An accuracy; 100% only if nothing was wrong."""
+    return "100%" if not wrong else f"{min(value, 0.99999):.3%}"
+
+
+@contextmanager
+def progress(label: str, epochs: int) -> Iterator[Callable[[Row], None]]:
+    """A callback for every epoch: a bar on a terminal, plain lines elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda row: say(f"{label}  epoch {row['epoch']:>3}/{epochs}  {_summary(row)}")
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=14),
+        TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[summary]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        job = bar.add_task(label, total=epochs, summary="")
+        yield lambda row: bar.update(job, completed=row["epoch"], summary=_summary(row))
+
+
+def _summary(row: Row) -> str:
+    return (
+        f"loss {row['loss']:.4f}  acc {row['accuracy']:.2%}  f1 {row['f1']:.3f}  "
+        f"lr {row['lr']:.1e}  {row['seconds']:.1f} s"
+    )

@@ -1,0 +1,40 @@
+"""`csprop demo`: the three tasks of the paper, learned while you watch."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from csprop.cli import common, train
+
+TASKS = ("parity", "mod3", "parenthesis")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Args:
+    """Train parity, mod3 and parenthesis at length 16 and test each on all 65,536 inputs."""
+
+    out: Path = Path("runs/demo")
+    """Folder for the three runs."""
+
+    json: common.Flag = False
+    """One JSON document on stdout."""
+
+
+def parse(argv: list[str]) -> Args:
+    return common.parse(Args, "demo", argv)
+
+
+def run(args: Args) -> int:
+    from csprop.tasks import get
+
+    results = [train.train_one(train.parse([name]), get(name), 0, args.out / name) for name in TASKS]
+    if args.json:
+        common.show_json(results)
+        return 0
+    train.show(results)
+    print(
+        f"The three runs are in {args.out}/. Next, try:\n"
+        f"  csprop eval {args.out}/parity --lengths 16,64,1024\n"
+        f"  echo '(()())' | csprop predict {args.out}/parenthesis\n"
+        "  csprop train parity --preset paper       the model as the paper prints it"
+    )
+    return 0

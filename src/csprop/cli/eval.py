@@ -1,0 +1,124 @@
+"""`csprop eval`: how well a run does, by length or over every input."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from tyro.conf import arg
+
+from csprop.cli import common
+from csprop.errors import InputError
+
+# Tokens drawn for one length, and the fewest and most sequences they make.
+BUDGET, FEWEST, MOST = 1 << 22, 8, 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Args:
+    """Evaluate a run: by length for a task, on the held-out rows for a file."""
+
+    run: Annotated[Path, tyro.conf.Positional, arg(metavar="RUN")]
+    """A run directory."""
+
+    lengths: Annotated[str | None, arg(metavar="LIST")] = None
+    """Lengths to test, such as 16,64,1024. Default: 1, 2, 4, 16 and 64 times the trained one."""
+
+    exhaustive: common.Flag = False
+    """Every input of each length (at most 2^20 of them) instead of a sample."""
+
+    data: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Score on the rows of this file instead."""
+
+    seed: int = 0
+    """Determines the sample."""
+
+    json: common.Flag = False
+    """One JSON document on stdout."""
+
+
+def parse(argv: list[str]) -> Args:
+    return common.parse(Args, "eval", argv)
+
+
+def run(args: Args) -> int:
+    from csprop.tasks import FileTask
+    from csprop.training.run import load
+
+    loaded = load(args.run)
+    if args.data or isinstance(loaded.task, FileTask):
+        if args.lengths or args.exhaustive:
+            raise InputError(
+                "the truth of a file is known for its rows alone: leave out --lengths and --exhaustive"
+            )
+        rows = [_on_file(loaded, args.data)]
+    else:
+        rows = _by_length(args, loaded)
+    if args.json:
+        common.show_json({"run": str(args.run), "task": loaded.task.name, "scores": rows})
+    else:
+        _show(rows)
+    return 0
+
+
+def _on_file(run: Any, data: Path | None) -> dict[str, Any]:
+    from csprop.tasks import from_file
+    from csprop.training.metrics import score
+    from csprop.training.run import examples
+
+    if data is None:
+        over = f"held-out rows of {run.task.path.name}"
+        return {"over": over, **asdict(score(run.model, examples(run.task, run.config)[1]))}
+    rows = from_file(data, run.task.vocab, run.task.classes).data
+    return {"over": data.name, **asdict(score(run.model, rows))}
+
+
+def _by_length(args: Args, run: Any) -> list[dict[str, Any]]:
+    from csprop.training.loop import generator
+    from csprop.training.metrics import check_exhaustive, exhaustive, sampled
+
+    trained = run.config.recipe.length
+    if args.lengths is not None:
+        lengths = parse_lengths(args.lengths)
+    else:
+        lengths = [trained] if args.exhaustive else [trained * times for times in (1, 2, 4, 16, 64)]
+    for length in lengths:  # refuse before the work begins
+        if args.exhaustive:
+            check_exhaustive(run.task, length)
+        run.task.check_length(length)
+    rows = []
+    for length in lengths:
+        if args.exhaustive:
+            result, over = exhaustive(run.model, run.task, length), "every input"
+        else:
+            count = min(MOST, max(FEWEST, BUDGET // length))
+            draws = generator(args.seed, "eval", length)
+            result, over = sampled(run.model, run.task, length, count, draws), "a sample"
+        rows.append({"over": over, "length": length, **asdict(result)})
+    return rows
+
+
+def parse_lengths(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(
+            f"--lengths {text!r}: write whole numbers with commas between, such as 16,64,1024"
+        ) from None
+
+
+def _show(rows: list[dict[str, Any]]) -> None:
+    common.show_table(
+        ["over", "length", "sequences", "wrong", "accuracy", "F1"],
+        [
+            [
+                row["over"],
+                f"{row['length']:,}" if "length" in row else "as given",
+                f"{row['count']:,}",
+                f"{row['wrong']:,}",
+                common.percent(row["accuracy"], row["wrong"]),
+                f"{row['f1']:.4f}",
+            ]
+            for row in rows
+        ],
+    )

@@ -1,0 +1,29 @@
+"""`csprop info`: where this runs."""
+
+from dataclasses import dataclass
+
+from csprop.cli import common
+
+
+@dataclass(frozen=True, kw_only=True)
+class Args:
+    """Show versions, backend, threads and CPU."""
+
+    json: common.Flag = False
+    """One JSON document on stdout."""
+
+
+def parse(argv: list[str]) -> Args:
+    return common.parse(Args, "info", argv)
+
+
+def run(args: Args) -> int:
+    from csprop.training.run import environment
+
+    facts = environment()
+    if args.json:
+        common.show_json(facts)
+    else:
+        for name, value in facts.items():
+            print(f"{name:<9} {value}")
+    return 0

@@ -1,0 +1,75 @@
+"""`csprop predict`: sequences on stdin, predictions on stdout."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from tyro.conf import arg
+
+from csprop.cli import common
+
+# Lines read before an answer is given; a person at a terminal gets one for each.
+AT_ONCE = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Args:
+    """Read one sequence a line from stdin and print the predicted class of each.
+
+    Tokens are single characters (`0110`), or words with spaces between where the model's vocabulary
+    has longer ones (`open close`).
+    """
+
+    run: Annotated[Path, tyro.conf.Positional, arg(metavar="RUN")]
+    """A run directory."""
+
+    json: common.Flag = False
+    """One JSON document on stdout, with the probability of each class."""
+
+
+def parse(argv: list[str]) -> Args:
+    return common.parse(Args, "predict", argv)
+
+
+def run(args: Args) -> int:
+    from csprop.training.run import load
+
+    loaded = load(args.run)
+    lines = ((number, line.rstrip("\r\n")) for number, line in enumerate(sys.stdin, start=1))
+    answers = []
+    for answer in _answers(loaded, lines, 1 if sys.stdin.isatty() else AT_ONCE):
+        if args.json:
+            answers.append(answer)
+        else:
+            print(answer["prediction"], flush=sys.stdin.isatty())
+    if args.json:
+        common.show_json({"run": str(args.run), "predictions": answers})
+    return 0
+
+
+def _answers(run: Any, lines: Iterator[tuple[int, str]], at_once: int) -> Iterator[dict[str, Any]]:
+    import torch
+
+    from csprop.tasks.base import encode
+
+    vocab, classes = run.task.vocab, run.task.classes
+    words = any(len(symbol) > 1 for symbol in vocab)
+    while group := list(islice(lines, at_once)):
+        rows = [
+            encode(line.split() if words else list(line.strip()), vocab, f"stdin line {number}")
+            for number, line in group
+        ]
+        lengths = torch.tensor([len(row) for row in rows])
+        tokens = torch.zeros(len(rows), int(lengths.max()), dtype=torch.int64)
+        for row, encoded in zip(tokens, rows, strict=True):
+            row[: len(encoded)] = torch.tensor(encoded)
+        with torch.no_grad():
+            logits = run.model(tokens)[torch.arange(len(rows)), lengths - 1]
+        for (_, line), scores in zip(group, logits, strict=True):
+            shares = dict(zip(classes, scores.softmax(dim=0).tolist(), strict=True))
+            best = classes[int(scores.argmax())]
+            yield {"sequence": line, "prediction": best, "probabilities": shares}

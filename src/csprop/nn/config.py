@@ -1,0 +1,131 @@
+"""Every choice that the model offers, and which of them go together."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
+
+from csprop.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """The parts of the model, each changed by one option. `CSPConfig()` has the printed ones."""
+
+    width: int = 64
+    """Complex channels per layer, the paper's d."""
+
+    depth: int = 3
+    """Blocks stacked, the paper's L."""
+
+    rotate: Literal["input", "state", "none"] = "input"
+    """What e^{iθ} multiplies: the input (printed), the state, or nothing, without an angle."""
+
+    rotation: Literal["shared", "per_channel"] = "shared"
+    """One angle a step (printed) or one for each channel."""
+
+    angle: Literal["tanh", "free"] = "tanh"
+    """θ = π·tanh(W Re z) (printed), or the unbounded W [Re z, Im z] + b."""
+
+    decay: Literal["softplus", "exp", "unit", "reset"] = "softplus"
+    """α = softplus δ (printed), e^{−softplus δ}, or 1, each with γ = softplus δ; or "reset":
+    α = σ(δ) and what enters is (1 − α) z/|z|, so a gate keeps the state or replaces it."""
+
+    gate: Literal["shared", "per_channel"] = "shared"
+    """One δ a step or one for each channel."""
+
+    activation: Literal["boundary", "step", "none"] = "boundary"
+    """SiLU after the recurrence (printed), inside it at every step, or nowhere."""
+
+    skip: bool = True
+    """Add σ(g) ⊙ z to the block's output."""
+
+    norm: Literal["complex", "layer", "none"] = "complex"
+    """Divide by the modulus (printed), LayerNorm over both planes, or neither."""
+
+    h0: Literal["zero", "learned"] = "zero"
+    """Where a state starts: 0 (printed) or a learned point for each channel."""
+
+    decoder: Literal["cos_sin", "phase", "complex"] = "cos_sin"
+    """[cos φ, sin φ] (printed), φ itself, or a complex linear map and a real projection."""
+
+    coupling_rank: int = 0
+    """Rank of the coupling u vᵀ from each layer's output into the next recurrence; 0 is none."""
+
+    coupling: Literal["shared", "per_layer"] = "shared"
+    """One u vᵀ for all layers, or one for each."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        for field in ("width", "depth"):
+            if getattr(self, field) < 1:
+                raise InputError(f"{field}={getattr(self, field)} makes no model: write 1 or more")
+        if not 0 <= self.coupling_rank <= self.width:
+            raise InputError(
+                f"coupling_rank={self.coupling_rank} does not fit: write 0 (no coupling) "
+                f"to {self.width} (the width)"
+            )
+        if self.coupling_rank and self.depth < 2:
+            raise InputError(
+                "coupling_rank joins neighbouring layers: write depth=2 or more, or coupling_rank=0"
+            )
+        if self.coupling == "per_layer" and not self.coupling_rank:
+            raise InputError(
+                "coupling='per_layer' needs a rank: write coupling_rank=1 or more, "
+                "or leave coupling out"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CSPConfig(ModelOptions):
+    """A whole model: the options, and what goes in and comes out."""
+
+    vocab_size: int
+    """How many different tokens there are."""
+
+    num_classes: int
+    """How many answers there are."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.vocab_size < 1:
+            raise InputError(f"vocab_size={self.vocab_size}: write 1 or more")
+        if self.num_classes < 2:
+            raise InputError(
+                f"num_classes={self.num_classes} leaves nothing to decide: write 2 or more"
+            )
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """The inverse of `dataclasses.asdict`, with a sentence for a field that does not exist."""
+        check_fields(cls, values)
+        return cls(**values)
+
+
+def check_fields(cls: type, values: dict[str, Any]) -> None:
+    known = {field.name: field for field in dataclasses.fields(cls)}
+    for name in values:
+        if name not in known:
+            raise InputError(f"{name!r} is no option of {cls.__name__}: write {', '.join(known)}")
+    for name, field in known.items():
+        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if required and name not in values:
+            raise InputError(f"{cls.__name__} lacks {name!r}")
+
+
+def check_types(options: Any) -> None:
+    """Reject a value that is not of its field's type, with what to write instead."""
+    for name, hint in get_type_hints(type(options)).items():
+        value = getattr(options, name)
+        if get_origin(hint) is Literal:
+            expected = "one of " + ", ".join(repr(choice) for choice in get_args(hint))
+            fits = value in get_args(hint)
+        elif hint is bool:
+            expected, fits = "True or False", isinstance(value, bool)
+        elif hint is int:
+            expected = "a whole number"
+            fits = isinstance(value, int) and not isinstance(value, bool)
+        else:
+            expected = "a number"
+            fits = isinstance(value, float | int) or (value is None and hint is not float)
+        if not fits:
+            raise InputError(f"{name}={value!r} does not fit: write {expected}")

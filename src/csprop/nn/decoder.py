@@ -1,0 +1,59 @@
+"""From the last layer's state to a score for each class, one class per reading of the paper.
+
+    cos_sin    V scores from [cos φ, sin φ]: 2dV + V parameters
+    phase      V scores from φ = atan2(Im h, Re h), the ablation's "naive" decoder: dV + V
+    complex    W h ∈ C^V, then each class reads its number along a direction of its own: dV + 3V
+
+The paper hopes that a decoder within C halves the parameters. A full complex matrix does not: its dV
+complex weights are 2dV real numbers, as many as cos_sin has. Keeping the phases of W's entries fixed
+does, and leaves the choice of phase to the projection.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor, nn
+
+from csprop.nn.config import CSPConfig
+from csprop.nn.layers import linear, unit
+
+
+class CosSinDecoder(nn.Module):
+    """Linear([cos φ, sin φ]). Of a unit state these are its own two planes."""
+
+    def __init__(self, config: CSPConfig, generator: Generator) -> None:
+        super().__init__()
+        self.is_unit = config.norm == "complex"
+        self.linear = linear(2 * config.width, config.num_classes, generator)
+
+    def forward(self, h: Float[Tensor, "B T 2 D"]) -> Float[Tensor, "B T V"]:
+        return self.linear((h if self.is_unit else unit(h)).flatten(2))
+
+
+class PhaseDecoder(nn.Module):
+    """Linear(atan2(Im h, Re h)), with a gradient of 0 rather than NaN at h = 0."""
+
+    def __init__(self, config: CSPConfig, generator: Generator) -> None:
+        super().__init__()
+        self.linear = linear(config.width, config.num_classes, generator)
+
+    def forward(self, h: Float[Tensor, "B T 2 D"]) -> Float[Tensor, "B T V"]:
+        re, im = h.unbind(2)
+        nowhere = (re == 0) & (im == 0)
+        phase = torch.atan2(im, torch.where(nowhere, 1, re))
+        return self.linear(phase)
+
+
+class ComplexDecoder(nn.Module):
+    """Re(e^{iψ_v} (W h)_v) up to scale: a linear map C^d → C^V, then a real projection."""
+
+    def __init__(self, config: CSPConfig, generator: Generator) -> None:
+        super().__init__()
+        self.linear = linear(config.width, config.num_classes, generator, bias=False)
+        self.projection = nn.Parameter(torch.randn(2, config.num_classes, generator=generator))
+        self.bias = nn.Parameter(torch.zeros(config.num_classes))
+
+    def forward(self, h: Float[Tensor, "B T 2 D"]) -> Float[Tensor, "B T V"]:
+        return (self.linear(h) * self.projection).sum(dim=2) + self.bias
+
+
+DECODERS = {"cos_sin": CosSinDecoder, "phase": PhaseDecoder, "complex": ComplexDecoder}

@@ -1,0 +1,31 @@
+"""Small parts that every file of this folder uses."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor, nn
+
+# The paper's ε, and what keeps the square root's gradient finite at 0.
+EPSILON = 1e-8
+TINY = 1e-30
+
+
+def linear(inputs: int, outputs: int, generator: Generator, bias: bool = True) -> nn.Linear:
+    """torch's Linear, its usual start drawn from the given generator."""
+    layer = nn.utils.skip_init(nn.Linear, inputs, outputs, bias=bias)
+    bound = 1 / math.sqrt(inputs)
+    for parameter in layer.parameters():
+        nn.init.uniform_(parameter, -bound, bound, generator=generator)
+    return layer
+
+
+def unit(h: Float[Tensor, "*batch 2 D"]) -> Float[Tensor, "*batch 2 D"]:
+    """h / |h|, with a finite gradient at h = 0."""
+    squared = h.square().sum(dim=-2, keepdim=True)
+    return h / ((squared + TINY).sqrt() + EPSILON)
+
+
+def polar(modulus: Tensor, angle: Tensor) -> Float[Tensor, "*batch 2 D"]:
+    """modulus · e^{i·angle} as two planes."""
+    return torch.stack([modulus * angle.cos(), modulus * angle.sin()], dim=-2)

@@ -1,0 +1,108 @@
+"""The whole model: embedding, blocks, decoder."""
+
+import math
+from typing import Literal, overload
+
+import torch
+import torch.nn.functional as F
+from huggingface_hub import PyTorchModelHubMixin
+from jaxtyping import Bool, Float, Int64
+from torch import Generator, Tensor, nn
+
+from csprop.errors import InputError
+from csprop.nn.block import Block
+from csprop.nn.config import CSPConfig
+from csprop.nn.coupling import Coupling
+from csprop.nn.decoder import DECODERS
+from csprop.stream import Stream
+
+
+class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit"):
+    """The Complex State Propagator: tokens in, a score for each class after every token out.
+
+    Parameters start from the given generator; without one, from a fixed seed.
+    """
+
+    def __init__(self, config: CSPConfig, generator: Generator | None = None) -> None:
+        super().__init__()
+        if generator is None:
+            generator = Generator().manual_seed(0)
+        self.config = config
+        shape = (config.vocab_size, 2, config.width)
+        self.embedding = nn.Parameter(torch.randn(shape, generator=generator) / math.sqrt(2))
+        self.blocks = nn.ModuleList(Block(config, generator) for _ in range(config.depth))
+        links = 1 if config.coupling == "shared" else config.depth - 1
+        self.couplings = nn.ModuleList(
+            Coupling(config.width, config.coupling_rank, generator)
+            for _ in range(links if config.coupling_rank else 0)
+        )
+        self.decoder = DECODERS[config.decoder](config, generator)
+
+    def initial_state(self, batch: int = 1) -> Float[Tensor, "B L 2 D"]:
+        """h_0 of every layer, for each sequence of a batch."""
+        return torch.stack([block.h0 for block in self.blocks]).expand(batch, -1, -1, -1)
+
+    @overload
+    def forward(
+        self,
+        tokens: Tensor,
+        state: Tensor | None = ...,
+        *,
+        reset: Tensor | None = ...,
+        return_state: Literal[False] = ...,
+    ) -> Tensor: ...
+    @overload
+    def forward(
+        self,
+        tokens: Tensor,
+        state: Tensor | None = ...,
+        *,
+        reset: Tensor | None = ...,
+        return_state: Literal[True],
+    ) -> tuple[Tensor, Tensor]: ...
+    def forward(
+        self,
+        tokens: Int64[Tensor, "B T"],
+        state: Float[Tensor, "B L 2 D"] | None = None,
+        *,
+        reset: Bool[Tensor, "B T"] | None = None,
+        return_state: bool = False,
+    ) -> Float[Tensor, "B T V"] | tuple[Float[Tensor, "B T V"], Float[Tensor, "B L 2 D"]]:
+        """Scores after every token; with `return_state`, also what to carry on from.
+
+        `state` is what an earlier call returned; where `reset` is true a sequence starts anew before
+        that token, so that several can be packed into one row.
+        """
+        self._check(tokens)
+        if state is None:
+            state = self.initial_state(len(tokens))
+        z = F.embedding(tokens, self.embedding.flatten(1))
+        z = z.unflatten(2, (2, self.config.width))  # (B, T, 2, D)
+        last: list[Tensor] = []
+        for layer, block in enumerate(self.blocks):
+            coupled = None
+            if layer and self.couplings:
+                coupled = self.couplings[(layer - 1) % len(self.couplings)](z)
+            z, h = block(z, state[:, layer], reset, coupled)
+            last.append(h)
+        logits = self.decoder(z)
+        return (logits, torch.stack(last, dim=1)) if return_state else logits
+
+    def _check(self, tokens: Tensor) -> None:
+        if tokens.dtype != torch.int64 or tokens.ndim != 2:
+            raise InputError(
+                f"tokens must be int64 of shape (batch, time); got {tokens.dtype} of shape "
+                f"{tuple(tokens.shape)}"
+            )
+        if torch.compiler.is_compiling() or not tokens.numel():
+            return
+        low, high = (int(bound) for bound in tokens.aminmax())
+        if low < 0 or high >= self.config.vocab_size:
+            raise InputError(
+                f"token {low if low < 0 else high} is outside the vocabulary: "
+                f"write 0 to {self.config.vocab_size - 1}"
+            )
+
+    def stream(self) -> Stream:
+        """A tracker that reads one token at a time."""
+        return Stream(self)

@@ -1,0 +1,122 @@
+"""The `torch` backend: the scan in about 2√T vectorised steps, with its adjoint by hand.
+
+The sequence is cut into N chunks of C ≈ √T steps. All chunks run side by side from a zero state,
+which costs C steps; their ends are then chained, which costs N; and every state receives what the
+chunk's true start contributes to it:
+
+    h_{n,j} = local_{n,j} + prod_{n,j} · start_n,     prod_{n,j} = a_{n,1} ⋯ a_{n,j}
+
+Adjoint. With g_t = ∂L/∂h_t from outside and λ_t the whole gradient that reaches h_t,
+
+    λ_t = g_t + conj(a_{t+1}) λ_{t+1},   ∂L/∂u_t = λ_t,   ∂L/∂a_t = conj(h_{t-1}) λ_t,
+    ∂L/∂h_0 = conj(a_1) λ_1,
+
+which is the same recurrence run backwards, so the same function computes it.
+
+Where a modulus passes LIMIT the recurrence saturates and is no longer linear: those sequences (long,
+with |a| > 1) run step by step. With p_t = a_t h_{t-1} + u_t and s_t = max(1, |p_t| / LIMIT), h_t =
+p_t / s_t, and the gradient passes tangentially only: ∂L/∂p = (λ − ĥ Re(conj(ĥ) λ)) / s, ĥ = h / |h|.
+
+Inside this file a state is either two real planes (real a) or one complex plane (complex a), so that
+`a * h + u` means the right thing in both cases.
+"""
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from csprop.ops.reference import LIMIT
+
+# Below this no plane can belong to a modulus above LIMIT.
+SAFE = LIMIT / 2
+
+
+def scan(
+    a: Float[Tensor, "B T P #D"], u: Float[Tensor, "B T 2 D"], h0: Float[Tensor, "B 2 D"]
+) -> Float[Tensor, "B T 2 D"]:
+    if a.shape[2] == 1:
+        return _Scan.apply(a, u, h0)
+    h = _Scan.apply(_to_complex(a), _to_complex(u), _to_complex(h0))
+    return torch.cat([h.real, h.imag], dim=2)
+
+
+def _to_complex(planes: Tensor) -> Tensor:
+    return torch.complex(planes[..., :1, :], planes[..., 1:, :])
+
+
+class _Scan(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, u: Tensor, h0: Tensor) -> Tensor:
+        h, overshoot = _linear(a, u, h0), None
+        planes = torch.view_as_real(h) if h.is_complex() else h
+        if not bool((planes.abs() <= SAFE).all()):  # not: a NaN must take this path too
+            h, overshoot = _saturating(a, u, h0)
+        ctx.save_for_backward(a, h0, h, overshoot)
+        return h
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        a, h0, h, overshoot = ctx.saved_tensors
+        if overshoot is None:
+            following = F.pad(a[:, 1:].conj(), (0, 0, 0, 0, 0, 1))  # a_{t+1}, and 0 after the end
+            start = torch.zeros_like(h0)
+            adjoint = _linear(following.flip(1), grads[0].flip(1), start).flip(1)
+        else:
+            adjoint = _saturating_adjoint(a, h, overshoot, grads[0])
+        before = torch.cat([h0[:, None], h[:, :-1]], dim=1)
+        grad_a = (before.conj() * adjoint).sum_to_size(a.shape)
+        return grad_a, adjoint, a[:, 0].conj() * adjoint[:, 0]
+
+
+def _linear(a: Tensor, u: Tensor, h0: Tensor) -> Tensor:
+    """The recurrence without saturation: may overflow, which the caller looks for."""
+    steps = u.shape[1]
+    length = max(1, math.isqrt(steps - 1) + 1)
+    chunks = -(-steps // length)
+    padding = (0, 0, 0, 0, 0, chunks * length - steps)
+    a = F.pad(a, padding).unflatten(1, (chunks, length))
+    u = F.pad(u, padding).unflatten(1, (chunks, length))
+    local, prod = torch.empty_like(u), torch.empty_like(a)
+    local[:, :, 0], prod[:, :, 0] = u[:, :, 0], a[:, :, 0]
+    for j in range(1, length):
+        torch.addcmul(u[:, :, j], a[:, :, j], local[:, :, j - 1], out=local[:, :, j])
+        torch.mul(a[:, :, j], prod[:, :, j - 1], out=prod[:, :, j])
+    start = torch.empty_like(u[:, :, 0])
+    start[:, 0] = h0
+    for n in range(1, chunks):
+        torch.addcmul(local[:, n - 1, -1], prod[:, n - 1, -1], start[:, n - 1], out=start[:, n])
+    return torch.addcmul(local, prod, start[:, :, None]).flatten(1, 2)[:, :steps]
+
+
+def _saturating(a: Tensor, u: Tensor, h0: Tensor) -> tuple[Tensor, Tensor]:
+    """The states, and by how much each step overshot LIMIT (1 where it did not)."""
+    states, overshoots, h = [], [], h0
+    for a_t, u_t in zip(a.unbind(1), u.unbind(1), strict=True):
+        h = torch.addcmul(u_t, a_t, h)
+        scaled = h / LIMIT
+        modulus = (
+            scaled.abs() if h.is_complex() else torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
+        )
+        overshoots.append(modulus.clamp(min=1))
+        h = h / overshoots[-1]
+        states.append(h)
+    return torch.stack(states, 1), torch.stack(overshoots, 1)
+
+
+def _saturating_adjoint(a: Tensor, h: Tensor, overshoot: Tensor, grad: Tensor) -> Tensor:
+    tangential = overshoot > 1
+    adjoint, carried = torch.empty_like(h), torch.zeros_like(h[:, 0])
+    for t in range(h.shape[1] - 1, -1, -1):
+        whole, unit = grad[:, t] + carried, h[:, t] / LIMIT
+        inner = unit.conj() * whole
+        radial = inner.real if h.is_complex() else inner.sum(1, keepdim=True)
+        projected = (whole - unit * radial) / overshoot[:, t]
+        adjoint[:, t] = torch.where(tangential[:, t], projected, whole)
+        carried = a[:, t].conj() * adjoint[:, t]
+    return adjoint

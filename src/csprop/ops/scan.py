@@ -1,0 +1,67 @@
+"""The public scan: checks its arguments, then hands them to a backend."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from csprop.ops import chunked, reference
+
+BACKENDS = ("reference", "torch")
+_chosen: ContextVar[str | None] = ContextVar("csprop_backend", default=None)
+
+
+def backend() -> str:
+    """The backend in force: that of `use_backend`, else of CSPROP_BACKEND, else `torch`."""
+    return _known(_chosen.get() or os.environ.get("CSPROP_BACKEND") or "torch")
+
+
+@contextmanager
+def use_backend(name: str) -> Iterator[None]:
+    """Run everything inside with one backend: `with use_backend("reference"): …`."""
+    token = _chosen.set(_known(name))
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
+def _known(name: str) -> str:
+    if name not in BACKENDS:
+        raise ValueError(f"backend {name!r} is unknown: write one of {', '.join(BACKENDS)}")
+    return name
+
+
+def scan(
+    a: Float[Tensor, "B T P #D"],
+    u: Float[Tensor, "B T 2 D"],
+    h0: Float[Tensor, "*B 2 D"] | None = None,
+    reset: Bool[Tensor, "B T"] | None = None,
+) -> tuple[Float[Tensor, "B T 2 D"], Float[Tensor, "B 2 D"]]:
+    """All states of h_t = a_t · h_{t-1} + u_t, and the last one.
+
+    `a` has one plane where it is real and two where it is complex, and may be shared by the channels
+    (a last dimension of 1). `h0` is zero unless given, one for the batch or one for each sequence.
+    Where `reset` is true the state before that step is forgotten: h_t = u_t. A modulus never grows
+    past 2^60: it is scaled back and keeps its phase, so that no length overflows.
+    """
+    batch, steps, _, width = u.shape
+    if u.shape[2] != 2:
+        raise ValueError(f"u must be (B, T, 2, D), two real planes; got {tuple(u.shape)}")
+    if a.shape[:2] != u.shape[:2] or a.shape[2] not in (1, 2) or a.shape[3] not in (1, width):
+        raise ValueError(
+            f"a must be ({batch}, {steps}, 1 or 2, 1 or {width}) to go with u; got {tuple(a.shape)}"
+        )
+    start = u.new_zeros(batch, 2, width) if h0 is None else h0.expand(batch, 2, width)
+    if steps == 0:
+        return u, start
+    if backend() == "reference":
+        h = reference.scan(a, u, start, reset)
+    else:
+        if reset is not None:
+            a = a.masked_fill(reset[:, :, None, None], 0)
+        h = chunked.scan(a, u, start)
+    return h, h[:, -1]

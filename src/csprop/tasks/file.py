@@ -1,0 +1,203 @@
+"""The user's own data: labelled sequences from a JSONL, CSV or TSV file.
+
+JSONL, one object a line; a sequence is a string or a list of tokens; a label is one for the whole, or
+a list with one for every step:
+
+    {"sequence": "0110", "label": "even"}
+    {"sequence": ["open", "close"], "label": [0, 1]}
+
+CSV and TSV have two columns, sequence and label; a first row that says so is skipped. Tokens within a
+string are its characters, unless some sequence of the file has spaces or longer tokens: then they are
+its words.
+"""
+
+import csv
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from csprop.errors import InputError
+from csprop.tasks.base import UNLABELLED, Examples, encode, shown
+
+
+@dataclass(frozen=True)
+class Row:
+    where: str  # "events.jsonl row 3"
+    symbols: tuple[str, ...]
+    labels: str | tuple[str, ...]
+
+
+class FileTask:
+    """Labelled sequences whose truth is known only where the file states it.
+
+    The file is read when `data` is first asked for, and must then be the one with this SHA-256.
+    """
+
+    description = "your own data"
+
+    def __init__(self, path: Path, sha256: str, vocab: Sequence[str], classes: Sequence[str]) -> None:
+        self.name, self.path, self.sha256 = path.stem, path, sha256
+        self.vocab, self.classes = tuple(vocab), tuple(classes)
+
+    @cached_property
+    def data(self) -> Examples:
+        content = _content(self.path)
+        if _sha256(content) != self.sha256:
+            raise InputError(f"{self.path}: has changed since the run began: put it back as it was")
+        return _examples(_rows(self.path, content), self.vocab, self.classes)
+
+
+def from_file(
+    path: str | Path, vocab: Sequence[str] | None = None, classes: Sequence[str] | None = None
+) -> FileTask:
+    """Read a data file. Vocabulary and classes are those that occur, unless given."""
+    path = Path(path)
+    content = _content(path)
+    rows = _rows(path, content)
+    if not rows:
+        raise InputError(f"{path}: there are no rows: write at least two labelled sequences")
+    _reject_contradictions(rows)
+    if vocab is None:
+        vocab = _in_order({symbol for row in rows for symbol in row.symbols})
+    if classes is None:
+        classes = _in_order({label for row in rows for label in _each_label(row)})
+        if len(classes) < 2:
+            raise InputError(
+                f"{path}: every label is {classes[0]!r}, which leaves nothing to learn: "
+                "label the rows with at least two classes"
+            )
+    task = FileTask(path.absolute(), _sha256(content), vocab, classes)
+    task.data = _examples(rows, vocab, classes)
+    return task
+
+
+def _sha256(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _content(path: Path) -> str:
+    if path.suffix not in (".jsonl", ".csv", ".tsv"):
+        raise InputError(f"{path}: the name must end in .jsonl, .csv or .tsv")
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: byte {error.start} is not UTF-8 text") from None
+
+
+def _rows(path: Path, content: str) -> list[Row]:
+    read = _json_cells if path.suffix == ".jsonl" else _table_cells
+    cells = list(read(path, content))
+    words = any(_has_words(sequence) for _, sequence, _ in cells)
+    return [_row(where, sequence, label, words) for where, sequence, label in cells]
+
+
+def _json_cells(path: Path, content: str) -> Iterator[tuple[str, Any, Any]]:
+    for number, line in enumerate(content.split("\n"), start=1):
+        if not line.strip():
+            continue
+        where = f"{path} row {number}"
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict) or not {"sequence", "label"} <= row.keys():
+            raise InputError(f'{where}: write {{"sequence": …, "label": …}}, one JSON object a line')
+        yield where, row["sequence"], row["label"]
+
+
+def _table_cells(path: Path, content: str) -> Iterator[tuple[str, str, str]]:
+    reader = csv.reader(content.splitlines(), delimiter="\t" if path.suffix == ".tsv" else ",")
+    try:
+        for cells in reader:
+            where = f"{path} row {reader.line_num}"
+            heading = reader.line_num == 1 and [each.strip() for each in cells] == [
+                "sequence",
+                "label",
+            ]
+            if not cells or heading:
+                continue
+            if len(cells) != 2:
+                raise InputError(f"{where}: has {len(cells)} columns: write two, sequence and label")
+            yield where, cells[0], cells[1].strip()
+    except csv.Error as error:
+        raise InputError(f"{path} row {reader.line_num}: {error}") from None
+
+
+def _has_words(sequence: Any) -> bool:
+    if isinstance(sequence, str):
+        return len(sequence.split()) > 1
+    return isinstance(sequence, list) and any(len(str(token)) > 1 for token in sequence)
+
+
+def _row(where: str, sequence: Any, label: Any, words: bool) -> Row:
+    if isinstance(sequence, str):
+        symbols = tuple(sequence.split() if words else sequence.strip())
+    elif isinstance(sequence, list):
+        symbols = tuple(_label(where, token, "token") for token in sequence)
+    else:
+        raise InputError(f"{where}: the sequence must be a string or a list of tokens")
+    if not isinstance(label, list):
+        return Row(where, symbols, _label(where, label))
+    if len(label) != len(symbols):
+        raise InputError(
+            f"{where}: {len(label)} labels for {len(symbols)} tokens: write one label for the whole "
+            "sequence or one for every token"
+        )
+    return Row(where, symbols, tuple(_label(where, each) for each in label))
+
+
+def _label(where: str, value: Any, what: str = "label") -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str | int) or value == "":
+        raise InputError(f"{where}: the {what} {value!r} must be a string or a whole number")
+    return str(value)
+
+
+def _each_label(row: Row) -> tuple[str, ...]:
+    return (row.labels,) if isinstance(row.labels, str) else row.labels
+
+
+def _in_order(names: set[str]) -> list[str]:
+    """Numbers by size, anything else by the alphabet."""
+    try:
+        return sorted(names, key=lambda name: (int(name), name))
+    except ValueError:
+        return sorted(names)
+
+
+def _reject_contradictions(rows: list[Row]) -> None:
+    seen: dict[tuple[str, ...], Row] = {}
+    for row in rows:
+        first = seen.setdefault(row.symbols, row)
+        if first.labels != row.labels:
+            raise InputError(
+                f"{row.where}: the sequence of row {first.where.rsplit(' ', 1)[1]} again, with "
+                "another label: keep one of the two"
+            )
+
+
+def _examples(rows: list[Row], vocab: Sequence[str], classes: Sequence[str]) -> Examples:
+    numbers = {name: number for number, name in enumerate(classes)}
+    longest = max(len(row.symbols) for row in rows)
+    tokens = torch.zeros(len(rows), longest, dtype=torch.int64)
+    labels = torch.full_like(tokens, UNLABELLED)
+    for i, row in enumerate(rows):
+        length = len(row.symbols)
+        tokens[i, :length] = torch.tensor(encode(row.symbols, vocab, row.where))
+        for label in _each_label(row):
+            if label not in numbers:
+                raise InputError(f"{row.where}: the label {label!r} is unknown: write {shown(classes)}")
+        given = torch.tensor([numbers[label] for label in _each_label(row)])
+        labels[i, length - len(given) : length] = given
+    return Examples(tokens, labels, labels != UNLABELLED)

@@ -1,0 +1,75 @@
+"""Parenthesis matching: is a string of brackets balanced?"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Generator, Tensor
+
+from csprop.errors import InputError
+from csprop.tasks.base import Task
+
+
+class Parenthesis(Task):
+    """The paper's Parenthesis Matching: `(` is token 0, `)` is token 1, half the sample is balanced.
+
+    >>> task = Parenthesis()
+    >>> [task.classes[task.truth(s)] for s in ([0, 1, 0, 1], [0, 0, 1, 1], [1, 0], [0, 0])]
+    ['yes', 'yes', 'no', 'no']
+    """
+
+    name = "parenthesis"
+    description = "are the brackets balanced?"
+    vocab = ("(", ")")
+    classes = ("no", "yes")
+    samples = 10000
+
+    def truth(self, sequence: Sequence[int]) -> int:
+        depth = 0
+        for token in sequence:
+            depth += 1 if token == 0 else -1
+            if depth < 0:
+                return 0
+        return int(depth == 0)
+
+    def labels(self, tokens: Tensor) -> Tensor:
+        depth = (1 - 2 * tokens).cumsum(dim=1)
+        never_negative = depth.cummin(dim=1).values >= 0
+        return ((depth == 0) & never_negative).long()
+
+    def check_length(self, length: int) -> None:
+        super().check_length(length)
+        if length % 2:
+            raise InputError(
+                f"parenthesis: no string of odd length {length} is balanced: write an even length"
+            )
+
+    def sample(self, count: int, length: int, generator: Generator) -> Tensor:
+        """Half balanced strings, half others, each uniformly drawn, in random order."""
+        self.check_length(length)
+        balanced = self.balanced(count // 2, length, generator)
+        others = self.unbalanced(count - count // 2, length, generator)
+        order = torch.randperm(count, generator=generator)
+        return torch.cat([balanced, others])[order]
+
+    def balanced(self, count: int, length: int, generator: Generator) -> Tensor:
+        """Balanced strings, each as likely as any other, by the cycle lemma.
+
+        Of the rotations of a string with n + 1 opening and n closing brackets, exactly one has an
+        excess of opening ones in every prefix: the one that starts right after the last lowest point
+        of the running depth. Without its first bracket it is a balanced string of length 2n, and each
+        of those comes from equally many strings.
+        """
+        size = length + 1
+        shuffled = torch.rand(count, size, generator=generator, dtype=torch.float64).argsort(dim=1)
+        tokens = (shuffled > length // 2).long()  # n + 1 zeros, n ones
+        depth = (1 - 2 * tokens).cumsum(dim=1)
+        last_lowest = size - 1 - depth.flip(1).argmin(dim=1)
+        positions = (last_lowest[:, None] + 2 + torch.arange(length)) % size
+        return tokens.gather(1, positions)
+
+    def unbalanced(self, count: int, length: int, generator: Generator) -> Tensor:
+        found = torch.empty(0, length, dtype=torch.int64)
+        while len(found) < count:
+            drawn = torch.randint(2, (count, length), generator=generator)
+            found = torch.cat([found, drawn[self.labels(drawn)[:, -1] == 0]])
+        return found[:count]

@@ -1,0 +1,26 @@
+"""Parity: is the number of ones odd?"""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from csprop.tasks.base import Task
+
+
+class Parity(Task):
+    """The paper's Parity Check.
+
+    >>> Parity().classes[Parity().truth([1, 0, 1, 1])]
+    'odd'
+    """
+
+    name = "parity"
+    description = "is the number of 1s odd?"
+    vocab = ("0", "1")
+    classes = ("even", "odd")
+
+    def truth(self, sequence: Sequence[int]) -> int:
+        return sum(sequence) % 2
+
+    def labels(self, tokens: Tensor) -> Tensor:
+        return tokens.cumsum(dim=1) % 2

@@ -1,0 +1,48 @@
+"""Training and held-out parts of a set of examples."""
+
+from typing import Literal
+
+import torch
+from torch import Generator, Tensor
+
+from csprop.errors import InputError
+from csprop.tasks.base import UNLABELLED, Examples
+
+HELD_OUT = 0.2
+
+
+def split(
+    examples: Examples, how: Literal["paper", "disjoint"], generator: Generator
+) -> tuple[Examples, Examples]:
+    """80% to train on and 20% held out, in each class alike.
+
+    "paper" deals out rows, so that a sequence drawn twice can stand on both sides; "disjoint" deals
+    out the different sequences, each with all its rows.
+    """
+    classes = _last_label(examples)
+    if how == "disjoint":
+        # A label of its own for padding keeps "0" apart from "00".
+        padded = examples.tokens.masked_fill(_beyond(examples), UNLABELLED)
+        _, group = padded.unique(dim=0, return_inverse=True)
+    else:
+        group = torch.arange(len(examples))
+    held_out = torch.zeros(int(group.max()) + 1 if len(group) else 0, dtype=torch.bool)
+    for label in classes.unique():
+        members = group[classes == label].unique()
+        share = round(HELD_OUT * len(members)) or int(len(members) > 1)
+        held_out[members[torch.randperm(len(members), generator=generator)[:share]]] = True
+    rows = held_out[group]
+    if not rows.any() or rows.all():
+        raise InputError(
+            f"{len(held_out)} different sequences cannot be split into a training and a held-out "
+            "part: give more of them, at least two of one class"
+        )
+    return examples[~rows], examples[rows]
+
+
+def _beyond(examples: Examples) -> Tensor:
+    return torch.arange(examples.tokens.shape[1]) >= examples.lengths[:, None]
+
+
+def _last_label(examples: Examples) -> Tensor:
+    return examples.labels.gather(1, examples.lengths[:, None] - 1)[:, 0]

@@ -1,0 +1,1 @@
+"""How a model learns: recipes, the loop, and runs that survive."""

@@ -1,0 +1,31 @@
+"""What training makes small. Both losses are means over the labelled steps."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from csprop.tasks.base import UNLABELLED
+from csprop.training.presets import Recipe
+
+
+def loss(logits: Tensor, labels: Tensor, recipe: Recipe) -> Tensor:
+    """Of scores (B, T, V) against labels (B, T)."""
+    labelled = labels != UNLABELLED
+    logits, labels = logits[labelled], labels[labelled]
+    if recipe.loss == "focal":
+        return focal(logits, labels, recipe.focal_gamma, recipe.focal_alpha)
+    return F.cross_entropy(logits, labels)
+
+
+def focal(logits: Tensor, labels: Tensor, gamma: float, alpha: float) -> Tensor:
+    """−α_t (1 − p_t)^γ log p_t (Lin et al., 2017), p_t the probability of the right class.
+
+    α_t is α for class 1 and 1 − α for class 0; with more classes than two it is 1.
+    """
+    surprise = F.cross_entropy(logits, labels, reduction="none")  # −log p_t
+    # 1 − p_t, kept off 0 where the gradient of a power below 1 is infinite.
+    doubt = -torch.expm1(-surprise)
+    weighted = doubt.clamp(min=1e-12) ** gamma * surprise
+    if logits.shape[1] == 2:
+        weighted = weighted * torch.where(labels == 1, alpha, 1 - alpha)
+    return weighted.mean()

@@ -1,0 +1,95 @@
+"""How well a model does, and over what."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor
+
+from csprop.errors import InputError
+from csprop.nn.model import CSP
+from csprop.tasks.base import Examples, Task, every_sequence
+
+# Tokens in one forward pass: bounds the memory at any length.
+WINDOW = 1 << 15
+MOST_INPUTS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Score:
+    """Accuracy and F1 over some answers: F1 of class 1 where there are two, else the classes' mean."""
+
+    accuracy: float
+    f1: float
+    wrong: int
+    count: int
+    loss: float
+
+
+def score(model: CSP, examples: Examples) -> Score:
+    """Over the answers of the given examples."""
+    logits, labels = [], []
+    for rows in torch.arange(len(examples)).split(_rows(examples.tokens.shape[1])):
+        batch = examples[rows]
+        logits.append(_logits(model, batch.tokens)[batch.answers])
+        labels.append(batch.labels[batch.answers])
+    if not logits:
+        raise InputError("there are no examples to score: give at least one")
+    return _score(torch.cat(logits), torch.cat(labels))
+
+
+def exhaustive(model: CSP, task: Task, length: int) -> Score:
+    """Over every input of a length."""
+    check_exhaustive(task, length)
+    return score(model, task.examples(every_sequence(len(task.vocab), length)))
+
+
+def check_exhaustive(task: Task, length: int) -> None:
+    """Refuse a length with no answer or with too many inputs."""
+    task.check_length(length)
+    if length > 20 or len(task.vocab) ** length > MOST_INPUTS:
+        raise InputError(
+            f"length {length} has {len(task.vocab)}^{length} inputs: "
+            f"write a length with at most {MOST_INPUTS:,} of them, or leave out --exhaustive"
+        )
+
+
+def sampled(model: CSP, task: Task, length: int, count: int, generator: Generator) -> Score:
+    """Over sequences drawn at a length, however long: the state is carried from window to window."""
+    tokens = task.sample(count, length, generator)
+    state, last = None, torch.empty(0)
+    for part in tokens.split(max(1, WINDOW // count), dim=1):
+        last, state = _advance(model, part, state)
+    return _score(last, task.labels(tokens)[:, -1])
+
+
+def _rows(length: int) -> int:
+    return max(1, WINDOW // max(1, length))
+
+
+@torch.no_grad()
+def _logits(model: CSP, tokens: Tensor) -> Tensor:
+    return model(tokens)
+
+
+@torch.no_grad()
+def _advance(model: CSP, tokens: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
+    logits, state = model(tokens, state, return_state=True)
+    return logits[:, -1], state
+
+
+def _score(logits: Tensor, labels: Tensor) -> Score:
+    predicted, classes = logits.argmax(dim=1), logits.shape[1]
+    right = predicted == labels
+    hits = torch.bincount(labels[right], minlength=classes)
+    # 2·hits + misses + false alarms: how often a class is true, plus how often it is predicted.
+    mentions = torch.bincount(labels, minlength=classes) + torch.bincount(predicted, minlength=classes)
+    f1 = torch.where(mentions > 0, 2 * hits / mentions.clamp(min=1), 1.0)
+    occurring = mentions > 0
+    return Score(
+        accuracy=float(right.double().mean()),
+        f1=float(f1[1] if classes == 2 else f1[occurring].mean()),
+        wrong=int((~right).sum()),
+        count=len(labels),
+        loss=float(F.cross_entropy(logits, labels)),
+    )

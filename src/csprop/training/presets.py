@@ -1,0 +1,115 @@
+"""The two named recipes: `paper`, as printed, and `rotor`, the exact family."""
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from csprop.errors import InputError
+from csprop.nn.config import ModelOptions, check_types
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How to train. `Recipe()` is the paper's setup."""
+
+    length: int = 16
+    """Length of the sequences to train on, the paper's T."""
+
+    samples: int = 0
+    """Sequences to draw, before the split; 0 is the paper's number for the task."""
+
+    split: Literal["paper", "disjoint"] = "paper"
+    """Deal out rows, or sequences so that none stands on both sides."""
+
+    supervise: Literal["last", "every"] = "last"
+    """Learn from the label of the whole, or of every prefix."""
+
+    lengths: Literal["fixed", "drawn"] = "fixed"
+    """Whole sequences, or prefixes whose lengths are drawn anew in each epoch."""
+
+    loss: Literal["cross_entropy", "focal"] = "cross_entropy"
+    """Focal loss weighs down what is already right."""
+
+    focal_gamma: float = 2.0
+    """Exponent of the focal loss."""
+
+    focal_alpha: float = 0.25
+    """Weight of class 1 in the focal loss of two classes; the other's is 1 − α."""
+
+    lr: float = 1e-3
+    """Adam's learning rate at the start."""
+
+    batch_size: int = 64
+    """Sequences a step."""
+
+    epochs: int = 300
+    """The most epochs to train."""
+
+    patience: int = 10
+    """Epochs without a better held-out accuracy before the learning rate is halved."""
+
+    clip_norm: float = 1.0
+    """Largest gradient norm; larger ones are scaled down."""
+
+    clip_from_epoch: int = 0
+    """First epoch that clips; the paper also speaks of clipping only in later stages."""
+
+    target: float | None = None
+    """Held-out accuracy to reach: missing it is exit code 1. Without it, 1.0 ends training early."""
+
+    hold: int = 0
+    """Stop once the target has held for so many epochs; 0 trains to the last epoch."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        for name in ("length", "batch_size", "epochs"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name}={getattr(self, name)}: write 1 or more")
+        for name in ("samples", "patience", "clip_from_epoch", "hold", "focal_gamma"):
+            if not getattr(self, name) >= 0:
+                raise InputError(f"{name}={getattr(self, name)}: write 0 or more")
+        for name in ("lr", "clip_norm"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise InputError(f"{name}={getattr(self, name)}: write a number above 0")
+        for name in ("focal_alpha", "target"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= 1:
+                raise InputError(f"{name}={value}: write a number from 0 to 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preset:
+    """A model and how to train it."""
+
+    model: ModelOptions = field(default_factory=ModelOptions)
+    recipe: Recipe = field(default_factory=Recipe)
+
+
+PRESETS = {
+    "rotor": Preset(
+        model=ModelOptions(
+            width=32,
+            depth=2,
+            rotate="state",
+            rotation="per_channel",
+            angle="free",
+            decay="reset",
+            gate="per_channel",
+            activation="none",
+            norm="none",
+            h0="learned",
+            decoder="complex",
+        ),
+        recipe=Recipe(split="disjoint", supervise="every", lr=1e-2, epochs=100, hold=5),
+    ),
+    "paper": Preset(),
+}
+
+
+def preset(name: str, task: str | None = None) -> Preset:
+    """A preset as it stands for a task: the paper keeps focal loss for parenthesis alone."""
+    if name not in PRESETS:
+        raise InputError(f"there is no preset {name!r}: write {' or '.join(PRESETS)}")
+    chosen = PRESETS[name]
+    if (name, task) == ("paper", "parenthesis"):
+        return replace(chosen, recipe=replace(chosen.recipe, loss="focal"))
+    return chosen

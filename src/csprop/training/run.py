@@ -1,0 +1,311 @@
+"""Training from start to end, and reading a run back."""
+
+import platform
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy
+import safetensors.torch
+import torch
+
+import csprop
+from csprop.errors import InputError
+from csprop.nn.config import CSPConfig, ModelOptions, check_fields
+from csprop.nn.model import CSP
+from csprop.ops import backend
+from csprop.tasks import get
+from csprop.tasks.base import Examples, Task
+from csprop.tasks.file import FileTask
+from csprop.tasks.split import split
+from csprop.training import checkpoint
+from csprop.training.checkpoint import RunFolder
+from csprop.training.loop import Diverged, Row, Trainer, generator
+from csprop.training.metrics import MOST_INPUTS, exhaustive
+from csprop.training.presets import Recipe, preset
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """Everything that determines a run, as config.json has it."""
+
+    task: dict[str, Any]
+    preset: str
+    seed: int
+    model: CSPConfig
+    recipe: Recipe
+
+
+@dataclass
+class Run:
+    """A trained model and where it came from."""
+
+    model: CSP
+    task: Task | FileTask
+    config: RunConfig
+    metrics: list[Row]
+    result: dict[str, Any] | None
+    path: Path | None = None
+
+
+def configure(
+    task: str | Task | FileTask, preset_name: str = "rotor", seed: int = 0, **changes: Any
+) -> RunConfig:
+    """A preset for a task, with some options changed."""
+    task = get(task) if isinstance(task, str) else task
+    chosen = preset(preset_name, task.name)
+    of_model = {field.name for field in fields(ModelOptions)}
+    of_recipe = {field.name for field in fields(Recipe)}
+    for name in changes:
+        if name not in of_model | of_recipe:
+            raise InputError(f"{name!r} is no option: write {', '.join(sorted(of_model | of_recipe))}")
+    if not 0 <= seed < 2**63:
+        raise InputError(f"seed={seed}: write a whole number from 0 on")
+    model = asdict(chosen.model) | {k: v for k, v in changes.items() if k in of_model}
+    return RunConfig(
+        task=_described(task),
+        preset=preset_name,
+        seed=seed,
+        model=CSPConfig(vocab_size=len(task.vocab), num_classes=len(task.classes), **model),
+        recipe=replace(chosen.recipe, **{k: v for k, v in changes.items() if k in of_recipe}),
+    )
+
+
+def train(
+    task: str | Task | FileTask,
+    preset: str = "rotor",
+    seed: int = 0,
+    out: str | Path | None = None,
+    resume: bool = False,
+    on_epoch: Callable[[Row], None] | None = None,
+    **changes: Any,
+) -> Run:
+    """Train a model; with `out`, into a run directory that survives being killed.
+
+    Any option of `CSPConfig` or `Recipe` can be changed by its name: `train("parity", rotate="input")`.
+    """
+    task = get(task) if isinstance(task, str) else task
+    return execute(task, configure(task, preset, seed, **changes), out, resume, on_epoch)
+
+
+def execute(
+    task: Task | FileTask,
+    config: RunConfig,
+    out: str | Path | None = None,
+    resume: bool = False,
+    on_epoch: Callable[[Row], None] | None = None,
+) -> Run:
+    """Train as a whole configuration says."""
+    trainer = _trainer(task, config)
+    if out is None:
+        while not trainer.finished:
+            _report(trainer.run_epoch(), on_epoch)
+        return _ended(trainer, task, config, [])
+    folder = RunFolder(out)
+    folder.lock()
+    try:
+        return _train_into(folder, trainer, task, config, resume, on_epoch)
+    finally:
+        folder.unlock()
+
+
+def _train_into(
+    folder: RunFolder,
+    trainer: Trainer,
+    task: Task | FileTask,
+    config: RunConfig,
+    resume: bool,
+    on_epoch: Callable[[Row], None] | None,
+) -> Run:
+    if not folder.exists():
+        folder.create(_to_json(config))
+    elif not resume:
+        raise InputError(
+            f"{folder.path}: holds a run already: add --resume to go on with it, or choose another "
+            "--out"
+        )
+    else:
+        stored = folder.read_config()
+        _check_same(folder.path, _from_json(folder.path, stored), config)
+        torch.set_num_threads(stored["environment"]["threads"])  # sums depend on it in the last bit
+        folder.resume(trainer)
+        if stored["recipe"] != asdict(config.recipe):  # a new limit of epochs
+            folder.write_json(checkpoint.CONFIG, stored | {"recipe": asdict(config.recipe)})
+    while not trainer.finished:
+        try:
+            row = trainer.run_epoch()
+        except Diverged as error:
+            folder.write_json(checkpoint.DIAGNOSIS, error.diagnosis)
+            raise
+        folder.commit(row, trainer)
+        _report(row, on_epoch)
+    run = _ended(trainer, task, config, folder.read_metrics())
+    folder.write_json(checkpoint.RESULT, run.result)
+    run.path = folder.path
+    return run
+
+
+def load(path: str | Path, task: Task | FileTask | None = None) -> Run:
+    """A run from its directory. A task of your own that csprop has no name for must be given."""
+    folder = RunFolder(path)
+    config = _from_json(folder.path, folder.read_config())
+    model = CSP(config.model)
+    if not folder.has(checkpoint.WEIGHTS):
+        raise InputError(
+            f"{folder.path}: has no finished epoch yet; "
+            f"`csprop train --resume --out {folder.path}` goes on with it"
+        )
+    try:
+        weights = safetensors.torch.load(folder.read(checkpoint.WEIGHTS))
+        model.load_state_dict(weights)
+    except (safetensors.SafetensorError, RuntimeError):
+        raise InputError(
+            f"{folder.path / checkpoint.WEIGHTS}: does not fit config.json; the run is damaged"
+        ) from None
+    return Run(
+        model=model.eval(),
+        task=task or stored_task(config),
+        config=config,
+        metrics=folder.read_metrics(),
+        result=folder.read_json(checkpoint.RESULT) if folder.has(checkpoint.RESULT) else None,
+        path=folder.path,
+    )
+
+
+def stored_config(path: str | Path) -> RunConfig:
+    """What a run directory says of itself."""
+    folder = RunFolder(path)
+    return _from_json(folder.path, folder.read_config())
+
+
+def stored_task(config: RunConfig) -> Task | FileTask:
+    """The task that a configuration names."""
+    described = config.task
+    if "data" not in described:
+        return get(described["name"])
+    return FileTask(
+        Path(described["data"]), described["sha256"], described["vocab"], described["classes"]
+    )
+
+
+def examples(task: Task | FileTask, config: RunConfig) -> tuple[Examples, Examples]:
+    """The training and the held-out part of a run."""
+    recipe, seed = config.recipe, config.seed
+    if isinstance(task, FileTask):
+        whole = task.data
+        if recipe.lengths == "drawn" and not whole.prefixes_labelled:
+            raise InputError(
+                f"{task.path}: labels whole sequences only, and lengths='drawn' learns from "
+                "prefixes: label every step, or write lengths='fixed'"
+            )
+    else:
+        count = recipe.samples or task.samples
+        whole = task.examples(task.sample(count, recipe.length, generator(seed, "data")))
+    return split(whole, recipe.split, generator(seed, "split"))
+
+
+def environment() -> dict[str, Any]:
+    """Where this runs."""
+    return {
+        "csprop": csprop.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "platform": platform.platform(),
+        "cpu": _cpu(),
+        "threads": torch.get_num_threads(),
+        "backend": backend(),
+    }
+
+
+def _cpu() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _trainer(task: Task | FileTask, config: RunConfig) -> Trainer:
+    training, held_out = examples(task, config)
+    model = CSP(config.model, generator(config.seed, "weights"))
+    return Trainer(model, training, held_out, config.recipe, config.seed)
+
+
+def _report(row: Row, on_epoch: Callable[[Row], None] | None) -> None:
+    if on_epoch:
+        on_epoch(row)
+
+
+def _ended(trainer: Trainer, task: Task | FileTask, config: RunConfig, metrics: list[Row]) -> Run:
+    trainer.model.load_state_dict(trainer.best_weights)
+    recipe, best = config.recipe, trainer.best
+    early = trainer.epoch < recipe.epochs
+    result: dict[str, Any] = {
+        "epochs": trainer.epoch,
+        "ended": f"the target held for {recipe.hold} epochs" if early else "the last epoch",
+        "best_epoch": best["epoch"],
+        "accuracy": best["accuracy"],
+        "f1": best["f1"],
+        "parameters": sum(p.numel() for p in trainer.model.parameters()),
+        "exhaustive": None,
+    }
+    if isinstance(task, Task) and len(task.vocab) ** recipe.length <= MOST_INPUTS:
+        every = exhaustive(trainer.model, task, recipe.length)
+        result["exhaustive"] = asdict(every) | {"length": recipe.length}
+    return Run(trainer.model.eval(), task, config, metrics, result)
+
+
+def _described(task: Task | FileTask) -> dict[str, Any]:
+    if isinstance(task, Task):
+        return {"name": task.name}
+    return {
+        "name": task.name,
+        "data": str(task.path),
+        "sha256": task.sha256,
+        "vocab": list(task.vocab),
+        "classes": list(task.classes),
+    }
+
+
+def _to_json(config: RunConfig) -> dict[str, Any]:
+    return {"format": checkpoint.FORMAT, **asdict(config), "environment": environment()}
+
+
+def _from_json(path: Path, values: dict[str, Any]) -> RunConfig:
+    known = {field.name for field in fields(RunConfig)}
+    where = f"{path / checkpoint.CONFIG}"
+    for name in values.keys() - known - {"format", "environment"}:
+        raise InputError(f"{where}: there is no field {name!r}: expected {', '.join(sorted(known))}")
+    try:
+        check_fields(Recipe, values["recipe"])
+        return RunConfig(
+            task=values["task"],
+            preset=values["preset"],
+            seed=values["seed"],
+            model=CSPConfig.from_dict(values["model"]),
+            recipe=Recipe(**values["recipe"]),
+        )
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{where}: {error} is missing or malformed; the run is damaged") from None
+
+
+def _check_same(path: Path, stored: RunConfig, asked: RunConfig) -> None:
+    """Refuse to go on with other settings than those of the run; only `epochs` may change."""
+    asked = replace(asked, recipe=replace(asked.recipe, epochs=stored.recipe.epochs))
+    before, now = asdict(stored), asdict(asked)
+    if before == now:
+        return
+    for part in ("model", "recipe"):
+        before |= before.pop(part)
+        now |= now.pop(part)
+    name = next(name for name in before if before[name] != now[name])
+    raise InputError(
+        f"{path}: was trained with {name}={before[name]!r}, not {now[name]!r}: leave the option as it "
+        "was, or choose another --out"
+    )
