@@ -23,6 +23,7 @@ Row = dict[str, Any]
 
 def parse(arguments: type[A], verb: str, argv: Sequence[str], default: A | None = None) -> A:
     """A verb's dataclass from its command line."""
+    given: dict[str, Any] = {} if default is None else {"default": default}
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
@@ -30,8 +31,8 @@ def parse(arguments: type[A], verb: str, argv: Sequence[str], default: A | None 
                 arguments,
                 prog=f"csprop {verb}",
                 args=argv,
-                default=default,
                 config=(tyro.conf.OmitArgPrefixes,),
+                **given,
             )
     except SystemExit as stop:
         if stop.code:
@@ -41,9 +42,9 @@ def parse(arguments: type[A], verb: str, argv: Sequence[str], default: A | None 
 
 def _sentence(box: str, verb: str) -> str:
     """The first words of tyro's framed complaint, and the option it thinks was meant."""
-    lines = [line.strip("│ ") for line in box.splitlines()[1:]]
-    rules = [number for number, line in enumerate(lines) if set(line) <= set("─╰╯")]
-    said = " ".join(lines[: rules[0]]) if rules else " ".join(lines)
+    lines = [line.strip("│| ") for line in box.splitlines()[1:]]  # the first has the title
+    parts = re.split(r" *[─╰╯+-]{5,} *", " ".join(lines))
+    said = next(filter(None, parts), "this cannot be read")
     meant = re.search(r"Perhaps you meant:\W+(--[\w-]+)", " ".join(lines))
     hint = f"did you mean {meant[1]}?" if meant else f"see csprop {verb} --help"
     said = re.sub(r"^Error parsing \w+: ", "", said)

@@ -67,3 +67,7 @@ def main(argv: list[str] | None = None) -> int:
 def _say(sentence: str, code: int) -> int:
     print(sentence, file=sys.stderr)
     return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -41,5 +41,6 @@ def run(args: Args) -> int:
         for task in tasks
     ]
     common.show_table(["task", "question", "tokens", "classes"], rows)
-    print("modK and modK-residue take any K from 2 on; your own data: csprop train --data FILE")
+    print("modK and modK-residue take any K from 2 on.")
+    print("Your own data: csprop train --data FILE (.jsonl, .csv or .tsv)")
     return 0

@@ -28,6 +28,8 @@ RESET_BIAS = 4.0
 class Block(nn.Module):
     """z ↦ h^{(l)}, with the options of `ModelOptions`."""
 
+    h0: Tensor  # (2, D)
+
     def __init__(self, options: ModelOptions, generator: Generator) -> None:
         super().__init__()
         self.options = options

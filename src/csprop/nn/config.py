@@ -2,7 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from csprop.errors import InputError
 
@@ -95,7 +95,7 @@ class CSPConfig(ModelOptions):
             )
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Self:
+    def from_dict(cls, values: dict[str, Any]) -> "CSPConfig":
         """The inverse of `dataclasses.asdict`, with a sentence for a field that does not exist."""
         check_fields(cls, values)
         return cls(**values)

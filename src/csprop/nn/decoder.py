@@ -26,7 +26,7 @@ class CosSinDecoder(nn.Module):
         self.linear = linear(2 * config.width, config.num_classes, generator)
 
     def forward(self, h: Float[Tensor, "B T 2 D"]) -> Float[Tensor, "B T V"]:
-        return self.linear((h if self.is_unit else unit(h)).flatten(2))
+        return self.linear((h if self.is_unit else unit(h, epsilon=0.0)).flatten(2))
 
 
 class PhaseDecoder(nn.Module):

@@ -13,17 +13,17 @@ TINY = 1e-30
 
 def linear(inputs: int, outputs: int, generator: Generator, bias: bool = True) -> nn.Linear:
     """torch's Linear, its usual start drawn from the given generator."""
-    layer = nn.utils.skip_init(nn.Linear, inputs, outputs, bias=bias)
+    layer = nn.Linear(inputs, outputs, bias=bias, device="meta").to_empty(device="cpu")
     bound = 1 / math.sqrt(inputs)
     for parameter in layer.parameters():
         nn.init.uniform_(parameter, -bound, bound, generator=generator)
     return layer
 
 
-def unit(h: Float[Tensor, "*batch 2 D"]) -> Float[Tensor, "*batch 2 D"]:
-    """h / |h|, with a finite gradient at h = 0."""
+def unit(h: Float[Tensor, "*batch 2 D"], epsilon: float = EPSILON) -> Float[Tensor, "*batch 2 D"]:
+    """h / (|h| + ε), with a finite gradient at h = 0."""
     squared = h.square().sum(dim=-2, keepdim=True)
-    return h / ((squared + TINY).sqrt() + EPSILON)
+    return h / ((squared + TINY).sqrt() + epsilon)
 
 
 def polar(modulus: Tensor, angle: Tensor) -> Float[Tensor, "*batch 2 D"]:

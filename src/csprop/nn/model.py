@@ -1,7 +1,7 @@
 """The whole model: embedding, blocks, decoder."""
 
 import math
-from typing import Literal, overload
+from typing import Literal, cast, overload
 
 import torch
 import torch.nn.functional as F
@@ -40,7 +40,8 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
 
     def initial_state(self, batch: int = 1) -> Float[Tensor, "B L 2 D"]:
         """h_0 of every layer, for each sequence of a batch."""
-        return torch.stack([block.h0 for block in self.blocks]).expand(batch, -1, -1, -1)
+        starts = [cast(Block, block).h0 for block in self.blocks]
+        return torch.stack(starts).expand(batch, -1, -1, -1)
 
     @overload
     def forward(

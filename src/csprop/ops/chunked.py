@@ -61,7 +61,9 @@ class _Scan(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]: the decorator's doing
+        ctx: Any, *grads: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         a, h0, h, overshoot = ctx.saved_tensors
         if overshoot is None:
             following = F.pad(a[:, 1:].conj(), (0, 0, 0, 0, 0, 1))  # a_{t+1}, and 0 after the end

@@ -64,7 +64,8 @@ class RunFolder:
             )
         return content
 
-    def read_config(self) -> dict[str, Any]:
+    def read_config(self, verify: bool = True) -> dict[str, Any]:
+        """The configuration; a run to be resumed may have died before its manifest was written."""
         if not self.exists():
             raise InputError(f"{self.path}: is not a run: there is no {CONFIG} in it")
         # Before the manifest is asked: a newer format may keep another one.
@@ -79,7 +80,7 @@ class RunFolder:
                 f"{self.path}: has format {config['format']}, and this csprop reads {FORMAT}: "
                 "install a newer csprop"
             )
-        return self.read_json(CONFIG)
+        return self.read_json(CONFIG) if verify else config
 
     def read_metrics(self) -> list[Row]:
         return [json.loads(line) for line in self.read(METRICS).splitlines()]
@@ -121,6 +122,7 @@ class RunFolder:
         if trainer.best is row:
             write(self.path / WEIGHTS, save(trainer.best_weights))
         tensors, values = trainer.state()
+        values["sha256"] = hashlib.sha256(save(tensors)).hexdigest()
         write(self.path / LAST, save(tensors, {"csprop": json.dumps(values)}))
         self._write_manifest()
 
@@ -138,9 +140,12 @@ class RunFolder:
         try:
             with safe_open(path, framework="pt") as file:
                 values = json.loads(file.metadata()["csprop"])
-            return load_file(path), values
+            tensors = load_file(path)
+            if hashlib.sha256(save(tensors)).hexdigest() == values["sha256"]:
+                return tensors, values
         except (SafetensorError, ValueError, KeyError, TypeError):
-            raise InputError(f"{path}: is damaged: delete the run and train again") from None
+            pass
+        raise InputError(f"{path}: is damaged: train again into another --out")
 
     def _write_manifest(self) -> None:
         digests = {

@@ -65,7 +65,8 @@ class Trainer:
         order = torch.randperm(len(self.training), generator=generator(self.seed, "order", epoch))
         cuts = generator(self.seed, "lengths", epoch)
         total, largest = 0.0, 0.0
-        for step, rows in enumerate(order.split(self.recipe.batch_size)):
+        batch_size = min(self.recipe.batch_size, max(1, len(self.training) // 20))
+        for step, rows in enumerate(order.split(batch_size)):
             value, norm = self._step(self.training[rows], epoch, step, cuts)
             total += value * len(rows)
             largest = max(largest, norm)

@@ -57,7 +57,7 @@ def check_exhaustive(task: Task, length: int) -> None:
 def sampled(model: CSP, task: Task, length: int, count: int, generator: Generator) -> Score:
     """Over sequences drawn at a length, however long: the state is carried from window to window."""
     tokens = task.sample(count, length, generator)
-    state, last = None, torch.empty(0)
+    state, last = model.initial_state(count), torch.empty(0)
     for part in tokens.split(max(1, WINDOW // count), dim=1):
         last, state = _advance(model, part, state)
     return _score(last, task.labels(tokens)[:, -1])
@@ -73,7 +73,7 @@ def _logits(model: CSP, tokens: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def _advance(model: CSP, tokens: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
+def _advance(model: CSP, tokens: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
     logits, state = model(tokens, state, return_state=True)
     return logits[:, -1], state
 

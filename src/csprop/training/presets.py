@@ -39,7 +39,7 @@ class Recipe:
     """Adam's learning rate at the start."""
 
     batch_size: int = 64
-    """Sequences a step."""
+    """Sequences a step; fewer where the data are few, so that an epoch has 20 steps."""
 
     epochs: int = 300
     """The most epochs to train."""
@@ -99,7 +99,7 @@ PRESETS = {
             h0="learned",
             decoder="complex",
         ),
-        recipe=Recipe(split="disjoint", supervise="every", lr=1e-2, epochs=100, hold=5),
+        recipe=Recipe(split="disjoint", supervise="every", lr=1e-2, epochs=100, hold=10),
     ),
     "paper": Preset(),
 }

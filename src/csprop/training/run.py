@@ -126,7 +126,7 @@ def _train_into(
             "--out"
         )
     else:
-        stored = folder.read_config()
+        stored = folder.read_config(verify=False)
         _check_same(folder.path, _from_json(folder.path, stored), config)
         torch.set_num_threads(stored["environment"]["threads"])  # sums depend on it in the last bit
         folder.resume(trainer)
@@ -176,7 +176,7 @@ def load(path: str | Path, task: Task | FileTask | None = None) -> Run:
 def stored_config(path: str | Path) -> RunConfig:
     """What a run directory says of itself."""
     folder = RunFolder(path)
-    return _from_json(folder.path, folder.read_config())
+    return _from_json(folder.path, folder.read_config(verify=False))
 
 
 def stored_task(config: RunConfig) -> Task | FileTask:

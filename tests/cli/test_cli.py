@@ -1,0 +1,277 @@
+"""The command line, in this process where that is enough, in one of its own where it is not."""
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from csprop.cli.main import VERBS, main
+from csprop.cli.train import parse_seeds
+
+TINY = ["--length", "6", "--samples", "60", "--width", "8", "--epochs", "4"]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that knows parity."""
+    out = tmp_path_factory.mktemp("runs") / "parity"
+    assert main(["train", "parity", "--samples", "1000", "--out", str(out)]) == 0
+    return out
+
+
+def document(capsys: pytest.CaptureFixture[str]) -> Any:
+    return json.loads(capsys.readouterr().out)
+
+
+def refused(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Exit 2, nothing on stdout, one sentence on stderr."""
+    capsys.readouterr()
+    assert main(argv) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert said.err.startswith("csprop")
+    return said.err
+
+
+def test_train_eval_and_predict(
+    trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["eval", str(trained), "--exhaustive", "--json"]) == 0
+    (score,) = document(capsys)["scores"]
+    assert (score["length"], score["count"], score["wrong"]) == (16, 65_536, 0)
+    assert main(["eval", str(trained), "--lengths", "1,2,17", "--json"]) == 0
+    assert [row["length"] for row in document(capsys)["scores"]] == [1, 2, 17]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("0110\n111\r\n 1 \n"))
+    assert main(["predict", str(trained)]) == 0
+    assert capsys.readouterr().out == "even\nodd\nodd\n"
+    monkeypatch.setattr(sys, "stdin", io.StringIO("10"))
+    assert main(["predict", str(trained), "--json"]) == 0
+    (answer,) = document(capsys)["predictions"]
+    assert (answer["sequence"], answer["prediction"]) == ("10", "odd")
+    assert sum(answer["probabilities"].values()) == pytest.approx(1)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    assert main(["predict", str(trained)]) == 0
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("typed", "sentence"),
+    [("01\n012\n", "stdin line 2: token '2' at position 3"), ("01\n\n1\n", "stdin line 2: .* empty")],
+)
+def test_predict_names_the_line(
+    trained: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    typed: str,
+    sentence: str,
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+    assert re.search(sentence, refused(["predict", str(trained)], capsys))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_and_json(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([verb, "--help"])
+    assert stopped.value.code == 0
+    assert "--json" in capsys.readouterr().out
+
+
+def test_train_json_is_one_document_and_progress_goes_to_stderr(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "mod3", *TINY, "--json"]) == 0
+    said = capsys.readouterr()
+    result = json.loads(said.out)
+    assert (result["run"], result["epochs"], result["seed"]) == ("runs/mod3", 4, 0)
+    assert said.err.count("epoch") == 4
+    assert (here / "runs" / "mod3" / "model.safetensors").exists()
+
+
+def test_several_seeds_have_runs_of_their_own(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "parity", *TINY, "--seeds", "0,2-3", "--out", "r", "--json"]) == 0
+    assert [row["run"] for row in document(capsys)] == ["r/seed-0", "r/seed-2", "r/seed-3"]
+    assert main(["train", "parity", *TINY, "--seed", "2", "--out", "alone"]) == 0
+    weights = [(here / run / "model.safetensors").read_bytes() for run in ("alone", "r/seed-2")]
+    assert weights[0] == weights[1]
+    assert main(["train", "parity", *TINY, "--seeds", "0,2-4", "--out", "r", "--resume"]) == 0
+    assert (here / "r" / "seed-4" / "result.json").exists()
+
+
+def test_one_option_changes_one_part(here: Path) -> None:
+    options = ["--rotate", "none", "--no-skip", "--decay", "exp", "--lr", "0.02"]
+    assert main(["train", "parity", *TINY, *options, "--preset", "paper", "--out", "r"]) == 0
+    config = json.loads((here / "r" / "config.json").read_text())
+    assert (config["model"]["rotate"], config["model"]["skip"]) == ("none", False)
+    assert (config["model"]["decay"], config["model"]["decoder"]) == ("exp", "cos_sin")
+    assert (config["recipe"]["lr"], config["recipe"]["split"]) == (0.02, "paper")
+
+
+def test_resume_needs_only_the_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "parity", *TINY, "--hold", "0", "--out", "r", "--lr", "0.02"]) == 0
+    capsys.readouterr()
+    assert main(["train", "--resume", "--out", "r", "--epochs", "6", "--json"]) == 0
+    assert document(capsys)["epochs"] == 6
+    again = ["train", "parity", *TINY, "--hold", "0", "--out", "r", "--resume"]
+    assert "was trained with lr=0.02, not 0.01" in refused(again, capsys)
+
+
+def test_missing_an_explicit_target_is_exit_1(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--rotate", "none", "--target", "1.0", "--out", "r"]
+    assert main(["train", "parity", *TINY, *options]) == 1
+    assert "misses the target 100.00%" in capsys.readouterr().err
+    assert main(["train", "parity", *TINY, "--target", "0", "--out", "s"]) == 0
+
+
+def test_divergence_is_exit_1(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    broken = torch.tensor(float("inf"))
+    monkeypatch.setattr("csprop.training.loop.loss", lambda *_: broken.clone().requires_grad_())
+    assert main(["train", "parity", *TINY, "--out", "r"]) == 1
+    err = capsys.readouterr().err
+    assert "epoch 1, step 0: the loss is inf" in err
+    assert "r/diagnosis.json" in err
+    assert (here / "r" / "diagnosis.json").exists()
+
+
+def test_a_file_of_ones_own(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        {"sequence": ["open"] * n + ["close"] * m, "label": "ok" if n == m else "bad"}
+        for n in range(6)
+        for m in range(6)
+        if n + m
+    ]
+    Path("events.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert main(["train", "--data", "events.jsonl", "--epochs", "3"]) == 0
+    capsys.readouterr()
+    assert main(["eval", "runs/events", "--json"]) == 0
+    (score,) = document(capsys)["scores"]
+    assert score["over"] == "held-out rows of events.jsonl"
+    assert main(["eval", "runs/events", "--data", "events.jsonl", "--json"]) == 0
+    assert document(capsys)["scores"][0]["count"] == 35
+    monkeypatch.setattr(sys, "stdin", io.StringIO("open close\nopen\n"))
+    assert main(["predict", "runs/events"]) == 0
+    assert set(capsys.readouterr().out.split()) <= {"ok", "bad"}
+    assert "the truth of a file" in refused(["eval", "runs/events", "--lengths", "3"], capsys)
+    Path("other.csv").write_text("open close,fine\n")
+    asked = ["eval", "runs/events", "--data", "other.csv"]
+    assert "other.csv row 1: the label 'fine' is unknown: write bad, ok" in refused(asked, capsys)
+    Path("events.jsonl").write_text("")
+    assert "has changed since the run began" in refused(["eval", "runs/events"], capsys)
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["trian"], "there is no verb 'trian': did you mean 'train'?"),
+        (["train"], "say what to learn"),
+        (["train", "parity", "--data", "x.csv"], "say what to learn"),
+        (["train", "nought"], "there is no task 'nought'"),
+        (["train", "parity", "--widht", "3"], "--widht"),
+        (["train", "parity", "--width", "0"], "width=0 makes no model: write 1 or more"),
+        (["train", "parity", "--rotate", "both"], "invalid choice 'both'"),
+        (["train", "parity", "--lr", "fast"], "'fast'"),
+        (["train", "parity", "--lr", "nan"], "lr=nan: write a number above 0"),
+        (["train", "parity", "--seed", "-1"], "seed=-1"),
+        (["train", "parity", "--seeds", "3-1"], "write a range such as 0-9"),
+        (["train", "parity", "--threads", "0"], "--threads 0: write 1 or more"),
+        (["train", "parenthesis", "--length", "15"], "odd length 15"),
+        (["train", "--data", "none.jsonl"], "none.jsonl: there is no such file"),
+        (["train", "--resume", "--out", "nowhere"], "nowhere: is not a run"),
+        (["eval", "nowhere"], "nowhere: is not a run: there is no config.json in it"),
+        (["eval"], "RUN"),
+        (["predict", "nowhere"], "nowhere: is not a run"),
+        (["info", "--colour"], "--colour"),
+    ],
+)
+def test_bad_usage_is_one_sentence_and_exit_2(
+    here: Path, argv: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sentence in refused(argv, capsys)
+    assert list(here.iterdir()) == []
+
+
+def test_eval_refuses_before_it_works(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = str(trained)
+    assert "write whole numbers" in refused(["eval", run, "--lengths", "16,x"], capsys)
+    assert "length 0 is empty" in refused(["eval", run, "--lengths", "16,0"], capsys)
+    assert "2^40 inputs" in refused(["eval", run, "--lengths", "40", "--exhaustive"], capsys)
+
+
+def test_an_unwritable_folder_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "file").write_text("precious")
+    err = refused(["train", "parity", *TINY, "--out", "file"], capsys)
+    assert "file" in err
+    err = refused(["train", "parity", *TINY, "--out", "/proc/nowhere"], capsys)
+    assert "/proc/nowhere" in err
+    assert (here / "file").read_text() == "precious"
+
+
+def test_seeds() -> None:
+    assert parse_seeds("0-2,2,7") == [0, 1, 2, 7]
+
+
+def test_tasks_and_info(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tasks", "--json"]) == 0
+    names = [task["name"] for task in document(capsys)["tasks"]]
+    assert names == ["parity", "mod3", "mod3-residue", "parenthesis"]
+    assert main(["info", "--json"]) == 0
+    assert document(capsys).keys() >= {"csprop", "torch", "backend", "threads", "cpu"}
+    assert main(["tasks"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def csprop(*argv: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "csprop.cli.main", *argv]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+
+
+def test_help_does_not_wait_for_torch(tmp_path: Path) -> None:
+    code = (
+        "import sys; from csprop.cli.main import main; main(['--help']);\n"
+        "try: main(['train', '--help'])\nexcept SystemExit: pass\n"
+        "assert 'torch' not in sys.modules"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+def test_kill_9_and_resume_from_the_shell(tmp_path: Path) -> None:
+    options = ["train", "parity", *TINY, "--epochs", "15", "--hold", "0"]
+    assert csprop(*options, "--out", str(tmp_path / "whole")).returncode == 0
+    command = [sys.executable, "-m", "csprop.cli.main", *options, "--out", str(tmp_path / "killed")]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while not (tmp_path / "killed" / "last" / "state.safetensors").exists():
+            time.sleep(0.005)
+        os.kill(process.pid, signal.SIGKILL)
+    assert not (tmp_path / "killed" / "result.json").exists()
+    resumed = csprop("train", "--resume", "--out", str(tmp_path / "killed"))
+    assert resumed.returncode == 0, resumed.stderr
+    weights = [(tmp_path / run / "model.safetensors").read_bytes() for run in ("whole", "killed")]
+    assert weights[0] == weights[1]
+
+
+def test_a_reader_that_goes_away_is_no_traceback(trained: Path) -> None:
+    command = f"yes 0110 | head -2000 | {sys.executable} -m csprop.cli.main predict {trained} | head -1"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
+    assert result.stdout == "even\n"
+    assert "Traceback" not in result.stderr

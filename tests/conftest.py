@@ -1,0 +1,10 @@
+"""The shapes of every tensor that the mathematics takes or gives are checked while the tests run."""
+
+from jaxtyping import install_import_hook
+
+ROOMS = ["ops", "nn.layers", "nn.block", "nn.decoder", "nn.coupling", "nn.model"]
+install_import_hook([f"csprop.{room}" for room in ROOMS], "beartype.beartype")
+
+import torch  # noqa: E402
+
+torch.set_num_threads(1)

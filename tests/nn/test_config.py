@@ -1,0 +1,47 @@
+import pytest
+
+from csprop import CSPConfig
+from csprop.errors import InputError
+
+BASE = {"vocab_size": 2, "num_classes": 2}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"width": 0}, "width=0 makes no model: write 1 or more"),
+        ({"depth": -1}, "depth=-1 makes no model: write 1 or more"),
+        ({"width": 2.5}, "width=2.5 does not fit: write a whole number"),
+        ({"width": True}, "width=True does not fit: write a whole number"),
+        ({"rotate": "both"}, "rotate='both' does not fit: write one of 'input', 'state', 'none'"),
+        ({"skip": "yes"}, "skip='yes' does not fit: write True or False"),
+        ({"coupling_rank": 65}, r"coupling_rank=65 does not fit: write 0 \(no coupling\) to 64"),
+        ({"coupling_rank": 1, "depth": 1}, "write depth=2 or more, or coupling_rank=0"),
+        ({"coupling": "per_layer"}, "write coupling_rank=1 or more, or leave coupling out"),
+        ({"vocab_size": 0}, "vocab_size=0: write 1 or more"),
+        ({"num_classes": 1}, "num_classes=1 leaves nothing to decide: write 2 or more"),
+    ],
+)
+def test_what_makes_no_sense_is_rejected_with_what_to_write(wrong: dict, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        CSPConfig(**(BASE | wrong))
+
+
+def test_a_config_is_frozen_and_defaults_to_the_printed_equations() -> None:
+    config = CSPConfig(**BASE)
+    assert (config.rotate, config.rotation, config.decay, config.gate) == (
+        "input",
+        "shared",
+        "softplus",
+        "shared",
+    )
+    assert (config.decoder, config.norm, config.width, config.depth) == ("cos_sin", "complex", 64, 3)
+    with pytest.raises(AttributeError):
+        config.width = 3  # pyright: ignore
+
+
+def test_unknown_and_missing_fields_are_named() -> None:
+    with pytest.raises(InputError, match="'widht' is no option of CSPConfig"):
+        CSPConfig.from_dict(BASE | {"widht": 3})
+    with pytest.raises(InputError, match="CSPConfig lacks 'num_classes'"):
+        CSPConfig.from_dict({"vocab_size": 2})

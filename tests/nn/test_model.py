@@ -1,0 +1,164 @@
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Generator
+
+from csprop import CSP, CSPConfig, use_backend
+from csprop.errors import InputError
+from csprop.training.presets import PRESETS
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "rotor": dataclasses.asdict(PRESETS["rotor"].model),
+    "step": {"activation": "step", "h0": "learned"},
+    "coupled": {"coupling_rank": 2, "coupling": "per_layer", "norm": "layer", "rotate": "state"},
+}
+
+
+def model(variant: str = "paper", **changes: Any) -> CSP:
+    options = VARIANTS[variant] | {"width": 5, "depth": 3, "vocab_size": 3, "num_classes": 4} | changes
+    return CSP(CSPConfig(**options), Generator().manual_seed(3))
+
+
+def tokens(batch: int, length: int) -> torch.Tensor:
+    return torch.randint(3, (batch, length), generator=Generator().manual_seed(4))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_streaming_equals_batch(variant: str) -> None:
+    net, x = model(variant).double(), tokens(1, 40)
+    whole = net(x)[0].detach()
+    tracker = net.stream()
+    torch.testing.assert_close(torch.stack([tracker.step(int(token)) for token in x[0]]), whole)
+    tracker.reset()
+    torch.testing.assert_close(tracker.step(int(x[0, 0])), whole[0])
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("cut", [0, 1, 17, 40])
+def test_a_carried_state_goes_on_where_it_stopped(variant: str, cut: int) -> None:
+    net, x = model(variant).double(), tokens(2, 40)
+    first, state = net(x[:, :cut], return_state=True)
+    second, state = net(x[:, cut:], state, return_state=True)
+    whole, last = net(x, return_state=True)
+    torch.testing.assert_close(torch.cat([first, second], dim=1), whole)
+    torch.testing.assert_close(state, last)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_reset_packs_sequences_into_one_row(variant: str) -> None:
+    net, x = model(variant).double(), tokens(1, 12)
+    reset = torch.zeros(1, 12, dtype=torch.bool)
+    reset[0, [5, 9]] = True
+    _, elsewhere = net(tokens(1, 7), return_state=True)
+    packed = net(x, elsewhere, reset=reset)
+    torch.testing.assert_close(packed[:, :5], net(x[:, :5], elsewhere))
+    torch.testing.assert_close(packed[:, 5:9], net(x[:, 5:9]))
+    torch.testing.assert_close(packed[:, 9:], net(x[:, 9:]))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_backends_agree_through_the_whole_model(variant: str) -> None:
+    net, x = model(variant).double(), tokens(4, 33)
+    gradients = []
+    for backend in ("reference", "torch"):
+        net.zero_grad()
+        with use_backend(backend):
+            net(x).square().mean().backward()
+        gradients.append([p.grad.clone() for p in net.parameters() if p.grad is not None])
+    assert len(gradients[0]) == len(list(net.parameters()))
+    for got, want in zip(*gradients, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_empty_batches_and_single_tokens_work(variant: str) -> None:
+    net = model(variant)
+    assert net(tokens(0, 6)).shape == (0, 6, 4)
+    assert net(tokens(2, 0)).shape == (2, 0, 4)
+    assert net(tokens(2, 1)).shape == (2, 1, 4)
+    net(tokens(2, 1)).sum().backward()
+
+
+@pytest.mark.parametrize("decoder", ["cos_sin", "phase", "complex"])
+@pytest.mark.parametrize("norm", ["complex", "none"])
+def test_gradients_are_finite_where_the_state_is_exactly_zero(decoder: str, norm: str) -> None:
+    net = model(decoder=decoder, norm=norm, skip=False)
+    with torch.no_grad():
+        net.embedding.zero_()
+    net(tokens(2, 4)).sum().backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in net.parameters())
+
+
+def test_the_printed_model_stays_finite_at_a_hundred_thousand_growing_steps() -> None:
+    net = model(depth=1, width=2)
+    with torch.no_grad():
+        net.blocks[0].gate.bias.fill_(3.0)  # α = softplus(3 + …) > 1  # pyright: ignore
+    x = tokens(1, 100_000)
+    logits = net(x)
+    logits.mean().backward()
+    assert logits.isfinite().all()
+    for name, parameter in net.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (torch.tensor([[0, 3]]), "token 3 is outside the vocabulary: write 0 to 2"),
+        (torch.tensor([[-1, 2]]), "token -1 is outside the vocabulary: write 0 to 2"),
+    ],
+)
+def test_a_token_outside_the_vocabulary_is_named(wrong: torch.Tensor, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        model()(wrong)
+
+
+def test_weights_come_from_the_generator_alone() -> None:
+    config = CSPConfig(vocab_size=2, num_classes=2)
+    torch.manual_seed(1)
+    first = CSP(config, Generator().manual_seed(5)).state_dict()
+    torch.manual_seed(2)
+    before = torch.get_rng_state()
+    second = CSP(config, Generator().manual_seed(5)).state_dict()
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    other = CSP(config, Generator().manual_seed(6)).state_dict()
+    assert not torch.equal(first["embedding"], other["embedding"])
+
+
+def test_the_complex_decoder_has_half_the_parameters() -> None:
+    def size(decoder: str) -> int:
+        net = CSP(CSPConfig(vocab_size=2, num_classes=8, decoder=decoder))  # pyright: ignore
+        return sum(p.numel() for p in net.decoder.parameters())
+
+    assert size("cos_sin") == 2 * 64 * 8 + 8
+    assert size("phase") == 64 * 8 + 8
+    assert size("complex") == 64 * 8 + 3 * 8
+
+
+def test_coupling_is_shared_unless_asked() -> None:
+    assert len(model("coupled").couplings) == 2
+    assert len(model("coupled", coupling="shared").couplings) == 1
+    assert len(model().couplings) == 0
+
+
+def test_a_fresh_coupling_changes_nothing() -> None:
+    plain, coupled = model(), model(coupling_rank=2)
+    coupled.load_state_dict(plain.state_dict(), strict=False)
+    torch.testing.assert_close(coupled(tokens(2, 9)), plain(tokens(2, 9)))
+
+
+def test_hub_round_trip_through_a_local_folder(tmp_path: Path) -> None:
+    net = model("rotor")
+    net.save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["rotate"] == "state"
+    again = CSP.from_pretrained(str(tmp_path))
+    assert again.config == net.config
+    assert torch.equal(again(tokens(2, 9)), net(tokens(2, 9)))
+    assert callable(net.push_to_hub)

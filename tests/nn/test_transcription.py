@@ -1,0 +1,205 @@
+"""The paper's equations once more: per step, per channel, in plain Python complex numbers.
+
+Nothing here imports the model's mathematics; it takes a model's weights and must arrive at its logits.
+"""
+
+import cmath
+import dataclasses
+import math
+from itertools import pairwise
+from typing import Any, get_args, get_type_hints
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Generator
+
+from csprop import CSP, CSPConfig
+from csprop.nn.config import ModelOptions
+from csprop.training.presets import PRESETS
+
+TOKENS = [2, 0, 1, 1, 2, 0]
+Vector = list[complex]
+
+
+def softplus(x: float) -> float:
+    return math.log1p(math.exp(x))
+
+
+def sigmoid(x: float) -> float:
+    return 0.5 + 0.5 * math.tanh(x / 2)
+
+
+def silu(z: complex) -> complex:
+    return complex(z.real * sigmoid(z.real), z.imag * sigmoid(z.imag))
+
+
+def matvec(rows: list[list[float]], x: list[float], bias: list[float] | None = None) -> list[float]:
+    out = [sum(w * v for w, v in zip(row, x, strict=True)) for row in rows]
+    return out if bias is None else [o + b for o, b in zip(out, bias, strict=True)]
+
+
+def planes(z: Vector) -> list[float]:
+    return [c.real for c in z] + [c.imag for c in z]
+
+
+def unit(z: complex) -> complex:
+    return z / (abs(z) + 1e-8)
+
+
+def layer_norm(z: Vector, weight: list[float], bias: list[float]) -> Vector:
+    x = planes(z)
+    mean = sum(x) / len(x)
+    deviation = math.sqrt(sum((v - mean) ** 2 for v in x) / len(x) + 1e-5)
+    y = [(v - mean) / deviation * w + b for v, w, b in zip(x, weight, bias, strict=True)]
+    half = len(z)
+    return [complex(y[d], y[half + d]) for d in range(half)]
+
+
+def step(options: CSPConfig, weights: dict[str, Any], z: Vector, h: Vector, extra: Vector) -> tuple:
+    """One token through one block: its output and its new state."""
+    width = options.width
+
+    def each(values: list[float]) -> list[float]:
+        return values * width if len(values) == 1 else values
+
+    if options.rotate == "none":
+        theta = [0.0] * width
+    elif options.angle == "tanh":
+        theta = [
+            math.pi * math.tanh(v) for v in each(matvec(weights["angle.weight"], [c.real for c in z]))
+        ]
+    else:
+        theta = each(matvec(weights["angle.weight"], planes(z), weights["angle.bias"]))
+    delta = each(matvec(weights["gate.weight"], planes(z), weights["gate.bias"]))
+    out, state = [], []
+    for d in range(width):
+        gamma, entering = softplus(delta[d]), z[d]
+        alpha = {"softplus": gamma, "exp": math.exp(-gamma), "unit": 1.0}.get(options.decay, 0.0)
+        if options.decay == "reset":
+            alpha, gamma, entering = sigmoid(delta[d]), 1 - sigmoid(delta[d]), unit(z[d])
+        turn = cmath.exp(1j * theta[d])
+        if options.rotate == "state":
+            new = alpha * turn * h[d] + gamma * entering
+        else:
+            new = alpha * h[d] + gamma * turn * entering
+        new += extra[d]
+        if options.activation == "step":
+            new = silu(new)
+        state.append(new)
+        value = silu(new) if options.activation == "boundary" else new
+        if options.skip:
+            value += sigmoid(weights["skip"][d]) * z[d]
+        out.append(unit(value) if options.norm == "complex" else value)
+    if options.norm == "layer":
+        out = layer_norm(out, weights["norm.weight"], weights["norm.bias"])
+    return out, state
+
+
+def transcribed(model: CSP, tokens: list[int]) -> list[list[float]]:
+    """The logits after every token."""
+    options = model.config
+    weights = {name: value.tolist() for name, value in model.state_dict().items()}
+    blocks = [
+        {
+            name.removeprefix(f"blocks.{layer}."): value
+            for name, value in weights.items()
+            if name.startswith(f"blocks.{layer}.")
+        }
+        for layer in range(options.depth)
+    ]
+    states: list[Vector] = [
+        [complex(re, im) for re, im in zip(*block["h0"], strict=True)]
+        if options.h0 == "learned"
+        else [0j] * options.width
+        for block in blocks
+    ]
+    logits = []
+    for token in tokens:
+        z = [complex(re, im) for re, im in zip(*weights["embedding"][token], strict=True)]
+        for layer, block in enumerate(blocks):
+            extra = [0j] * options.width
+            if layer and options.coupling_rank:
+                link = 0 if options.coupling == "shared" else layer - 1
+                u, v = weights[f"couplings.{link}.u"], weights[f"couplings.{link}.v"]
+                inner = [
+                    sum(v[d][r] * z[d] for d in range(options.width))
+                    for r in range(options.coupling_rank)
+                ]
+                extra = [sum(a * b for a, b in zip(row, inner, strict=True)) for row in u]
+            z, states[layer] = step(options, block, z, states[layer], extra)
+        logits.append(decoded(options, weights, z))
+    return logits
+
+
+def decoded(options: CSPConfig, weights: dict[str, Any], h: Vector) -> list[float]:
+    matrix = weights["decoder.linear.weight"]
+    if options.decoder == "complex":
+        along, bias = weights["decoder.projection"], weights["decoder.bias"]
+        numbers = [sum(w * c for w, c in zip(row, h, strict=True)) for row in matrix]
+        return [n.real * along[0][v] + n.imag * along[1][v] + bias[v] for v, n in enumerate(numbers)]
+    features = [cmath.phase(c) for c in h]
+    if options.decoder == "cos_sin" and options.norm == "complex":
+        features = planes(h)  # cos φ and sin φ, but for the ε of the norm
+    elif options.decoder == "cos_sin":
+        # cos φ and sin φ, but where |h| nears the 1e-15 that keeps the gradient finite.
+        features = planes([c / math.sqrt(abs(c) ** 2 + 1e-30) for c in h])
+    return matvec(matrix, features, weights["decoder.linear.bias"])
+
+
+def randomised(options: dict[str, Any]) -> CSP:
+    """A small model in float64 with every weight away from its start."""
+    small = options | {"width": 3, "depth": 3, "vocab_size": 3, "num_classes": 4}
+    model = CSP(CSPConfig(**small)).double()
+    g = Generator().manual_seed(7)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            noise = torch.randn(parameter.shape, generator=g, dtype=parameter.dtype)
+            parameter.add_(0.2 * noise)
+    return model
+
+
+def agrees(options: dict[str, Any]) -> None:
+    model = randomised(options)
+    with torch.no_grad():
+        got = model(torch.tensor([TOKENS]))[0]
+    want = torch.tensor(transcribed(model, TOKENS), dtype=torch.float64)
+    torch.testing.assert_close(got, want, rtol=1e-6, atol=1e-6)
+
+
+def choices() -> dict[str, list[Any]]:
+    hints = get_type_hints(ModelOptions)
+    found = {name: list(get_args(hint)) for name, hint in hints.items() if get_args(hint)}
+    return found | {"skip": [True, False], "coupling_rank": [0, 2]}
+
+
+def sensible(options: dict[str, Any]) -> dict[str, Any]:
+    """per_layer coupling exists only with a rank."""
+    return options | ({} if options["coupling_rank"] else {"coupling": "shared"})
+
+
+@pytest.mark.parametrize("preset", ["paper", "rotor"])
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in choices().items() for value in values]
+)
+def test_every_single_option_equals_the_transcription(preset: str, name: str, value: Any) -> None:
+    options = dataclasses.asdict(PRESETS[preset].model) | {"coupling_rank": 2, name: value}
+    agrees(sensible(options))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.fixed_dictionaries({name: st.sampled_from(values) for name, values in choices().items()}))
+def test_options_in_any_combination_equal_the_transcription(options: dict[str, Any]) -> None:
+    agrees(sensible(options))
+
+
+def test_the_transcription_notices_a_wrong_weight() -> None:
+    model = randomised({})
+    before = transcribed(model, TOKENS)
+    for name, parameter in model.named_parameters():
+        with torch.no_grad():
+            parameter.view(-1)[0] += 0.01
+        after = transcribed(model, TOKENS)
+        assert max(abs(a - b) for a, b in pairwise([before[-1][0], after[-1][0]])) > 1e-9, name
+        before = after

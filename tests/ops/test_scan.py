@@ -1,0 +1,213 @@
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Generator, Tensor
+
+from csprop.ops import closed_form, scan, use_backend
+from csprop.ops.reference import LIMIT
+
+LENGTHS = [0, 1, 2, 3, 63, 64, 65, 1000]
+
+
+def draw(
+    length: int,
+    *,
+    planes: int = 2,
+    modulus: float = 0.9,
+    shared: bool = False,
+    batch: int = 2,
+    width: int = 3,
+    dtype: torch.dtype = torch.float64,
+    seed: int = 0,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """a with moduli spread by 2% around `modulus`, u, h0 and a reset mask."""
+    g = Generator().manual_seed(seed)
+    channels = 1 if shared else width
+    size = modulus * (0.98 + 0.04 * torch.rand(batch, length, 1, channels, generator=g, dtype=dtype))
+    a = size
+    if planes == 2:
+        angle = 2 * math.pi * torch.rand(batch, length, 1, channels, generator=g, dtype=dtype)
+        a = torch.cat([size * angle.cos(), size * angle.sin()], dim=2)
+    u = torch.randn(batch, length, 2, width, generator=g, dtype=dtype)
+    h0 = torch.randn(batch, 2, width, generator=g, dtype=dtype)
+    reset = torch.rand(batch, length, generator=g) < 0.05
+    return a, u, h0, reset
+
+
+def everything(backend: str, a: Tensor, u: Tensor, h0: Tensor, reset: Tensor | None) -> list[Tensor]:
+    """States, last state, and the gradients of a generic function of both."""
+    leaves = [leaf.clone().requires_grad_() for leaf in (a, u, h0)]
+    with use_backend(backend):
+        h, last = scan(leaves[0], leaves[1], leaves[2], reset)
+    weights = torch.randn(h.shape, generator=Generator().manual_seed(9), dtype=h.dtype)
+    # Phases, so that growing states keep gradients of size one.
+    scale = torch.linalg.vector_norm(h.detach(), dim=2, keepdim=True) + 1
+    (((h / scale) * weights).sum() + (last / (last.detach().norm() + 1)).square().sum()).backward()
+    return [h, last, *(torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves)]
+
+
+@pytest.mark.parametrize("modulus", [0.9, 1.0, 1.05])
+@pytest.mark.parametrize("planes", [1, 2])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_torch_equals_reference_in_values_states_and_gradients(
+    length: int, planes: int, modulus: float
+) -> None:
+    for shared in (False, True):
+        a, u, h0, reset = draw(length, planes=planes, modulus=modulus, shared=shared)
+        for mask in (None, reset):
+            expected = everything("reference", a, u, h0, mask)
+            for got, want in zip(everything("torch", a, u, h0, mask), expected, strict=True):
+                torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("planes", [1, 2])
+def test_torch_equals_reference_in_float32(planes: int) -> None:
+    a, u, h0, reset = draw(257, planes=planes, modulus=1.0, dtype=torch.float32)
+    expected = everything("reference", a, u, h0, reset)
+    for got, want in zip(everything("torch", a, u, h0, reset), expected, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("planes", [1, 2])
+def test_backends_agree_where_the_state_saturates(planes: int) -> None:
+    a, u, h0, reset = draw(120, planes=planes, modulus=2.0)
+    expected = everything("reference", a, u, h0, None)
+    assert torch.linalg.vector_norm(expected[0], dim=2).max().item() == pytest.approx(LIMIT)
+    for mask in (None, reset):
+        expected = everything("reference", a, u, h0, mask)
+        for got, want in zip(everything("torch", a, u, h0, mask), expected, strict=True):
+            torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("backend", ["reference", "torch"])
+@pytest.mark.parametrize("planes", [1, 2])
+@pytest.mark.parametrize("modulus", [1.0, 3e17])
+def test_gradcheck(backend: str, planes: int, modulus: float) -> None:
+    """At 3e17 the second step saturates; the output is scaled back to size one for the check."""
+    a, u, h0, _ = draw(4, planes=planes, modulus=modulus, batch=1, width=2)
+    leaves = [leaf.requires_grad_() for leaf in (a / modulus, u, h0)]
+    scale = LIMIT if modulus > 1 else 1.0
+
+    def scanned(a: Tensor, u: Tensor, h0: Tensor) -> tuple[Tensor, Tensor]:
+        h, last = scan(a * modulus, u, h0)
+        return h / scale, last / scale
+
+    with use_backend(backend):
+        assert torch.autograd.gradcheck(scanned, leaves, eps=1e-7, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", ["reference", "torch"])
+def test_scan_is_the_equation_in_plain_complex_numbers(backend: str) -> None:
+    a, u, h0, reset = draw(9)
+    with use_backend(backend):
+        h, last = scan(a, u, h0, reset | (torch.arange(9) == 4))
+    for b in range(2):
+        for d in range(3):
+            state = complex(h0[b, 0, d], h0[b, 1, d])
+            for t in range(9):
+                if reset[b, t] or t == 4:
+                    state = 0
+                state = complex(a[b, t, 0, d], a[b, t, 1, d]) * state
+                state += complex(u[b, t, 0, d], u[b, t, 1, d])
+                assert complex(h[b, t, 0, d], h[b, t, 1, d]) == pytest.approx(state)
+            assert complex(last[b, 0, d], last[b, 1, d]) == pytest.approx(state)
+
+
+@settings(max_examples=40, deadline=None)
+@given(cuts=st.lists(st.integers(0, 50), max_size=6), planes=st.sampled_from([1, 2]))
+def test_any_split_into_carried_pieces_gives_the_same_states(cuts: list[int], planes: int) -> None:
+    a, u, h0, reset = draw(50, planes=planes, modulus=1.0)
+    whole, last = scan(a, u, h0, reset)
+    edges, state, parts = [0, *sorted(cuts), 50], h0, []
+    for start, end in pairwise(edges):
+        part, state = scan(a[:, start:end], u[:, start:end], state, reset[:, start:end])
+        parts.append(part)
+    torch.testing.assert_close(torch.cat(parts, dim=1), whole)
+    torch.testing.assert_close(state, last)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_hundred_thousand_growing_steps_stay_finite_and_keep_their_phase(dtype: torch.dtype) -> None:
+    steps, growth = 100_000, 1.3
+    u = torch.zeros(1, steps, 2, 1, dtype=dtype)
+    u[:, :, 0] = 1.0
+    u[:, 0, 1] = 2.0  # the first step alone points elsewhere
+    a = torch.full((1, steps, 1, 1), growth, dtype=dtype, requires_grad=True)
+    u.requires_grad_()
+    h, last = scan(a, u)
+    last = last.detach()
+    assert h.isfinite().all()
+    assert torch.linalg.vector_norm(last, dim=1).item() == pytest.approx(LIMIT, rel=1e-5)
+    # h_T = growth^(T-1) (1 + 2i + Σ growth^-k): its phase does not depend on the scale.
+    expected = math.atan2(2, 1 / (1 - 1 / growth))
+    assert math.atan2(last[0, 1, 0], last[0, 0, 0]) == pytest.approx(expected, rel=1e-5)
+    (h / LIMIT).sum().backward()
+    assert a.grad is not None
+    assert u.grad is not None
+    assert a.grad.isfinite().all()
+    assert u.grad.isfinite().all()
+    assert u.grad[0, 0].abs().max() > 0
+
+
+def test_a_reset_stops_every_gradient() -> None:
+    a, u, h0, _ = draw(6)
+    u.requires_grad_()
+    h, _ = scan(a, u, h0, torch.arange(6).eq(3).expand(2, 6))
+    h[:, 3:].sum().backward()
+    assert u.grad is not None
+    assert u.grad[:, :3].abs().max() == 0
+    assert u.grad[:, 3:].abs().min() > 0
+
+
+def test_empty_batches_and_a_shared_start() -> None:
+    a, u, h0, _ = draw(5)
+    h, last = scan(a[:0], u[:0])
+    assert h.shape == (0, 5, 2, 3)
+    assert last.shape == (0, 2, 3)
+    shared, _ = scan(a, u, h0[0])
+    each, _ = scan(a, u, h0[:1].expand(2, -1, -1))
+    assert torch.equal(shared, each)
+
+
+def test_wrong_shapes_say_what_is_expected() -> None:
+    a, u, _, _ = draw(5)
+    with pytest.raises(
+        ValueError, match=r"a must be \(2, 5, 1 or 2, 1 or 3\) to go with u; got \(2, 5, 4, 3"
+    ):
+        scan(a.repeat(1, 1, 2, 1), u)
+    with pytest.raises(ValueError, match="backend 'fast' is unknown: write one of reference, torch"):
+        use_backend("fast").__enter__()
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_closed_matrix_form_equals_the_recurrence(channels: int) -> None:
+    g = Generator().manual_seed(1)
+    alpha, gamma, theta = torch.rand(3, 2, 7, channels, generator=g, dtype=torch.float64) * 2
+    z = torch.randn(2, 7, 2, 3, generator=g, dtype=torch.float64)
+    got = closed_form(alpha, gamma, theta, z)
+    for b in range(2):
+        for d in range(3):
+            c = d if channels == 3 else 0
+            state = 0j
+            for t in range(7):
+                turned = complex(math.cos(theta[b, t, c]), math.sin(theta[b, t, c]))
+                turned *= complex(z[b, t, 0, d], z[b, t, 1, d])
+                state = float(alpha[b, t, c]) * state + float(gamma[b, t, c]) * turned
+                assert complex(got[b, t, 0, d], got[b, t, 1, d]) == pytest.approx(state)
+
+
+def test_the_environment_chooses_a_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    from csprop.ops import backend
+
+    assert backend() == "torch"
+    monkeypatch.setenv("CSPROP_BACKEND", "reference")
+    assert backend() == "reference"
+    with use_backend("torch"):
+        assert backend() == "torch"
+    monkeypatch.setenv("CSPROP_BACKEND", "quantum")
+    with pytest.raises(ValueError, match="quantum"):
+        backend()

@@ -1,0 +1,143 @@
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Generator
+
+from csprop.errors import InputError
+from csprop.tasks import from_file
+from csprop.tasks.split import split
+
+
+def written(folder: Path, name: str, content: str) -> Path:
+    path = folder / name
+    path.write_text(content)
+    return path
+
+
+def test_jsonl_with_strings_lists_and_per_step_labels(tmp_path: Path) -> None:
+    rows = [
+        {"sequence": "ab", "label": "yes"},
+        {"sequence": ["a", "b", "a"], "label": "no"},
+        {"sequence": "b", "label": ["no"]},
+        {"sequence": "aab", "label": ["no", "yes", "yes"]},
+    ]
+    task = from_file(written(tmp_path, "d.jsonl", "\n".join(map(json.dumps, rows)) + "\n\n"))
+    assert (task.name, task.vocab, task.classes) == ("d", ("a", "b"), ("no", "yes"))
+    assert task.data.tokens.tolist() == [[0, 1, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]]
+    assert task.data.labels.tolist() == [[-1, 1, -1], [-1, -1, 0], [0, -1, -1], [0, 1, 1]]
+    assert torch.equal(task.data.answers, task.data.labels >= 0)
+    assert task.data.lengths.tolist() == [2, 3, 1, 3]
+    assert task.data.prefixes_labelled
+
+
+@pytest.mark.parametrize(("name", "comma"), [("d.csv", ","), ("d.tsv", "\t")])
+@pytest.mark.parametrize("heading", [True, False])
+def test_tables(tmp_path: Path, name: str, comma: str, heading: bool) -> None:
+    lines = [["sequence", "label"]] * heading + [["0110", "10"], ["1", "9"]]
+    task = from_file(written(tmp_path, name, "\n".join(comma.join(line) for line in lines)))
+    assert (task.vocab, task.classes) == (("0", "1"), ("9", "10"))
+    assert task.data.labels.amax(dim=1).tolist() == [1, 0]
+    assert not task.data.prefixes_labelled
+
+
+def test_words_anywhere_mean_words_everywhere(tmp_path: Path) -> None:
+    content = '"open close",ok\nopen,bad\n'
+    assert from_file(written(tmp_path, "d.csv", content)).vocab == ("close", "open")
+    rows = '{"sequence": ["open", "close"], "label": 1}\n{"sequence": "open", "label": 0}\n'
+    assert from_file(written(tmp_path, "d.jsonl", rows)).vocab == ("close", "open")
+
+
+def test_labels_that_look_alike_are_one_class(tmp_path: Path) -> None:
+    rows = ['{"sequence": "a", "label": 1}', '{"sequence": "b", "label": "1"}']
+    rows += ['{"sequence": "c", "label": true}', '{"sequence": "aa", "label": "true"}']
+    assert from_file(written(tmp_path, "d.jsonl", "\n".join(rows))).classes == ("1", "true")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("d.jsonl", "", "d.jsonl: there are no rows"),
+        ("d.jsonl", "\n \n", "d.jsonl: there are no rows"),
+        ("d.jsonl", '{"sequence": "a", "label": 1}\n{"sequence"', r"row 2: write {\"sequence\""),
+        ("d.jsonl", "[1, 2]", r"row 1: write {\"sequence\""),
+        ("d.jsonl", '{"sequence": "a"}', r"row 1: write {\"sequence\""),
+        (
+            "d.jsonl",
+            '{"sequence": "", "label": 1}\n{"sequence": "a", "label": 0}',
+            "row 1: .* is empty",
+        ),
+        (
+            "d.jsonl",
+            '{"sequence": [], "label": 1}\n{"sequence": "a", "label": 0}',
+            "row 1: .* is empty",
+        ),
+        ("d.jsonl", '{"sequence": 7, "label": 1}', "row 1: the sequence must be a string or a list"),
+        ("d.jsonl", '{"sequence": [[]], "label": 1}', r"row 1: the token \[\] must be a string"),
+        ("d.jsonl", '{"sequence": "a", "label": 1.5}', "row 1: the label 1.5 must be a string or a"),
+        ("d.jsonl", '{"sequence": "a", "label": null}', "row 1: the label None must be"),
+        ("d.jsonl", '{"sequence": "abc", "label": [1, 0]}', "row 1: 2 labels for 3 tokens"),
+        (
+            "d.jsonl",
+            '{"sequence": "a", "label": 1}\n{"sequence": "b", "label": 1}',
+            "every label is '1'",
+        ),
+        (
+            "d.jsonl",
+            '{"sequence": "a", "label": 1}\n{"sequence": "a", "label": 0}',
+            "row 2: the sequence of row 1 again, with another label",
+        ),
+        ("d.csv", "a,1\nb,2,3\n", "d.csv row 2: has 3 columns: write two"),
+        ("d.csv", "a\n", "d.csv row 1: has 1 columns: write two"),
+        ("d.csv", ",1\nb,2\n", "d.csv row 1: the sequence is empty"),
+        ("d.csv", "a,\nb,2\n", "d.csv row 1: the label '' must be"),
+        ("d.tsv", "a,1\n", "d.tsv row 1: has 1 columns"),
+        ("d.txt", "a,1\n", r"d.txt: the name must end in .jsonl, .csv or .tsv"),
+    ],
+)
+def test_bad_files_are_refused_by_row(tmp_path: Path, name: str, content: str, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence) as caught:
+        from_file(written(tmp_path, name, content))
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no such file"):
+        from_file(tmp_path / "none.jsonl")
+    (tmp_path / "folder.jsonl").mkdir()
+    with pytest.raises(InputError, match="cannot be read"):
+        from_file(tmp_path / "folder.jsonl")
+    (tmp_path / "binary.csv").write_bytes(b"a,1\n\xff\xfe,2\n")
+    with pytest.raises(InputError, match="byte 4 is not UTF-8 text"):
+        from_file(tmp_path / "binary.csv")
+
+
+def test_a_known_vocabulary_rejects_what_it_does_not_have(tmp_path: Path) -> None:
+    path = written(tmp_path, "d.csv", "ab,yes\nax,no\n")
+    with pytest.raises(
+        InputError, match="row 2: token 'x' at position 2 is not in the vocabulary: write a, b"
+    ):
+        from_file(path, vocab=("a", "b"), classes=("no", "yes"))
+    with pytest.raises(InputError, match="row 1: the label 'yes' is unknown: write no, maybe"):
+        from_file(path, vocab=("a", "b", "x"), classes=("no", "maybe"))
+
+
+def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
+    path = written(tmp_path, "d.csv", "ab,yes\naa,no\n")
+    task = from_file(path)
+    del task.data
+    assert len(task.data) == 2
+    del task.data
+    path.write_text("ab,no\naa,yes\n")
+    with pytest.raises(InputError, match="has changed since the run began"):
+        _ = task.data
+
+
+def test_rows_of_different_lengths_stay_apart_in_a_disjoint_split(tmp_path: Path) -> None:
+    """Padding must not make "0" and "00" one sequence, nor two rows of "0" two."""
+    lines = [f"{'0' * n},{n % 2}" for n in range(1, 21) for _ in range(3)]
+    data = from_file(written(tmp_path, "d.csv", "\n".join(lines))).data
+    training, held_out = split(data, "disjoint", Generator().manual_seed(0))
+    assert not set(training.lengths.tolist()) & set(held_out.lengths.tolist())
+    assert len(held_out) == 12

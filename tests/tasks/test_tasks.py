@@ -1,0 +1,129 @@
+import doctest
+from collections import Counter
+from importlib import import_module
+
+import pytest
+import torch
+from torch import Generator
+
+from csprop import tasks
+from csprop.errors import InputError
+from csprop.tasks.base import every_sequence
+from csprop.tasks.parenthesis import Parenthesis
+from csprop.tasks.split import split
+
+NAMES = ["parity", "mod2", "mod3", "mod3-residue", "mod5", "mod7-residue", "parenthesis"]
+
+
+def seeded(seed: int = 0) -> Generator:
+    return Generator().manual_seed(seed)
+
+
+def keys(tokens: torch.Tensor) -> list[tuple[int, ...]]:
+    return [tuple(row) for row in tokens.tolist()]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_labels_equal_the_truth_of_every_prefix_of_every_sequence(name: str) -> None:
+    task = tasks.get(name)
+    tokens = every_sequence(len(task.vocab), 10)
+    labels = task.labels(tokens)
+    for row, row_labels in zip(tokens.tolist(), labels.tolist(), strict=True):
+        assert row_labels == [task.truth(row[: t + 1]) for t in range(10)]
+    assert set(labels.flatten().tolist()) == set(range(len(task.classes)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("length", [2, 16, 1000])
+def test_samples_come_from_the_generator_at_any_length(name: str, length: int) -> None:
+    task = tasks.get(name)
+    tokens = task.sample(7, length, seeded())
+    assert tokens.shape == (7, length)
+    assert torch.equal(tokens, task.sample(7, length, seeded()))
+    assert task.sample(0, length, seeded()).shape == (0, length)
+
+
+@pytest.mark.parametrize("module", ["parity", "modular", "parenthesis"])
+def test_docstring_examples(module: str) -> None:
+    result = doctest.testmod(import_module(f"csprop.tasks.{module}"))
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def test_every_sequence_counts() -> None:
+    assert keys(every_sequence(3, 2)) == [(a, b) for a in range(3) for b in range(3)]
+
+
+@pytest.mark.parametrize(("length", "catalan"), [(2, 1), (4, 2), (6, 5), (8, 14), (10, 42)])
+def test_balanced_strings_are_drawn_uniformly(length: int, catalan: int) -> None:
+    draws = 400 * catalan
+    tokens = Parenthesis().balanced(draws, length, seeded())
+    assert all(Parenthesis().truth(row) for row in tokens.tolist())
+    counts = Counter(keys(tokens))
+    assert len(counts) == catalan
+    statistic = sum((count - 400) ** 2 / 400 for count in counts.values())
+    # Chi-square with catalan - 1 degrees of freedom: five standard deviations above its mean.
+    assert statistic < (catalan - 1) + 5 * (2 * (catalan - 1)) ** 0.5 + 1e-9
+
+
+def test_balanced_strings_of_a_hundred_thousand_brackets() -> None:
+    tokens = Parenthesis().balanced(2, 100_000, seeded())
+    assert Parenthesis().labels(tokens)[:, -1].tolist() == [1, 1]
+
+
+def test_half_of_a_parenthesis_sample_is_balanced_and_the_rest_uniform() -> None:
+    task = Parenthesis()
+    tokens = task.sample(9000, 4, seeded())
+    labels = task.labels(tokens)[:, -1]
+    assert int(labels.sum()) == 4500
+    others = Counter(keys(tokens[labels == 0]))
+    assert len(others) == 14
+    assert sum((count - 4500 / 14) ** 2 / (4500 / 14) for count in others.values()) < 13 + 5 * 26**0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("partiy", "there is no task 'partiy': write parity, parenthesis"),
+        ("mod1", "mod1 has nothing to count: write mod2 or more"),
+        ("mod", "there is no task 'mod'"),
+        ("mod3-residues", "there is no task"),
+    ],
+)
+def test_unknown_tasks_are_refused(name: str, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        tasks.get(name)
+
+
+def test_lengths_without_a_question_are_refused() -> None:
+    with pytest.raises(InputError, match="no string of odd length 15 is balanced: write an even"):
+        tasks.get("parenthesis").sample(4, 15, seeded())
+    with pytest.raises(InputError, match="length 0 is empty"):
+        tasks.get("parity").sample(4, 0, seeded())
+
+
+@pytest.mark.parametrize("name", ["parity", "parenthesis"])
+def test_a_disjoint_split_shares_no_sequence_and_a_paper_split_may(name: str) -> None:
+    task = tasks.get(name)
+    examples = task.examples(task.sample(task.samples, 16, seeded()))
+    training, held_out = split(examples, "disjoint", seeded(1))
+    assert not set(keys(training.tokens)) & set(keys(held_out.tokens))
+    assert len(training) + len(held_out) == task.samples
+    assert len(held_out) / task.samples == pytest.approx(0.2, abs=0.02)
+    training, held_out = split(examples, "paper", seeded(1))
+    assert set(keys(training.tokens)) & set(keys(held_out.tokens))
+    assert len(held_out) == pytest.approx(task.samples / 5, abs=1)
+
+
+def test_a_split_keeps_the_share_of_every_class() -> None:
+    task = tasks.get("parenthesis")
+    examples = task.examples(task.sample(1000, 16, seeded()))
+    for part in split(examples, "paper", seeded(1)):
+        assert part.labels[:, -1].double().mean().item() == pytest.approx(0.5, abs=0.01)
+
+
+def test_too_few_sequences_to_split_are_refused() -> None:
+    task = tasks.get("parity")
+    examples = task.examples(torch.tensor([[0], [1], [1]]))
+    with pytest.raises(InputError, match="2 different sequences cannot be split"):
+        split(examples, "disjoint", seeded())

@@ -1,0 +1,127 @@
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Generator
+
+from csprop import CSP, CSPConfig
+from csprop.tasks import get
+from csprop.tasks.base import Examples
+from csprop.training.loop import Diverged, Trainer, generator, supervised
+from csprop.training.presets import Recipe
+
+LABELS = torch.tensor([[0, 1, 0, 1], [1, 1, -1, -1], [-1, 0, -1, -1]])
+BATCH = Examples(torch.zeros_like(LABELS), LABELS, LABELS >= 0)
+
+
+def kept(cuts: int = 0, **recipe: Any) -> torch.Tensor:
+    return supervised(BATCH, Recipe(**recipe), Generator().manual_seed(cuts))
+
+
+def trainer(rows: int = 64, held_out: int = 16, seed: int = 0, **recipe: Any) -> Trainer:
+    task = get("parity")
+    net = CSP(CSPConfig(vocab_size=2, num_classes=2, width=4, depth=1), generator(seed, "weights"))
+    training, rest = (
+        task.examples(task.sample(count, 6, generator(seed, purpose)))
+        for purpose, count in (("a", rows), ("b", held_out))
+    )
+    return Trainer(net, training, rest, Recipe(**({"epochs": 5} | recipe)), seed)
+
+
+def test_supervision_of_the_last_or_every_step() -> None:
+    assert kept(supervise="every").tolist() == LABELS.tolist()
+    assert kept(supervise="last").tolist() == [[-1, -1, -1, 1], [-1, 1, -1, -1], [-1, 0, -1, -1]]
+
+
+def test_drawn_lengths_cover_every_prefix_and_nothing_else() -> None:
+    seen = set()
+    for seed in range(60):
+        labels = kept(seed, supervise="last", lengths="drawn")
+        assert (labels[0] >= 0).sum() == 1
+        seen.add(int((labels[0] >= 0).nonzero()[0]))
+        every = kept(seed, supervise="every", lengths="drawn")
+        cut = int((every[0] >= 0).sum())
+        assert every[0].tolist() == LABELS[0, :cut].tolist() + [-1] * (4 - cut)
+    assert seen == {0, 1, 2, 3}
+
+
+def test_padding_reaches_no_gradient() -> None:
+    net = CSP(CSPConfig(vocab_size=3, num_classes=2, width=4, depth=2))
+    gradients = []
+    for filler in (0, 2):
+        tokens = torch.tensor([[1, 0, 1, 1], [0, 1, filler, filler]])
+        labels = torch.tensor([[-1, -1, -1, 1], [-1, 0, -1, -1]])
+        run = Trainer(net, Examples(tokens, labels, labels >= 0), BATCH, Recipe(), 0)
+        net.zero_grad()
+        run.optimizer.step = lambda: None  # pyright: ignore
+        run._step(run.training, 1, 0, Generator())
+        gradients.append([p.grad.clone() for p in net.parameters() if p.grad is not None])
+    assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))
+
+
+def test_an_epoch_reports_everything_that_the_design_names() -> None:
+    row = trainer().run_epoch()
+    assert row.keys() >= {"epoch", "loss", "accuracy", "f1", "grad_norm", "lr", "seconds"}
+    assert row["epoch"] == 1
+    assert row["lr"] == 1e-3
+
+
+def test_clipping_starts_at_its_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = []
+    real = torch.nn.utils.clip_grad_norm_
+
+    def spy(parameters: Any, limit: float) -> torch.Tensor:
+        limits.append(limit)
+        return real(parameters, limit)
+
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", spy)
+    run = trainer(rows=20, batch_size=20, clip_norm=0.5, clip_from_epoch=3)
+    for _ in range(4):
+        run.run_epoch()
+    assert limits == [math.inf] * 40 + [0.5] * 40
+
+
+def test_the_learning_rate_halves_after_patience() -> None:
+    run = trainer(patience=1, epochs=50, lr=1e-7)
+    rates = [run.run_epoch()["lr"] for _ in range(6)]
+    assert rates == [1e-7, 1e-7, 1e-7, 5e-8, 5e-8, 2.5e-8]
+
+
+def test_training_stops_once_the_target_has_held() -> None:
+    run = trainer(target=0.0, hold=3, epochs=50)
+    while not run.finished:
+        run.run_epoch()
+    assert run.epoch == 3
+    endless = trainer(target=0.0, hold=0, epochs=7)
+    while not endless.finished:
+        endless.run_epoch()
+    assert endless.epoch == 7
+
+
+def test_the_best_weights_are_those_of_the_best_row() -> None:
+    run = trainer(epochs=9, lr=0.05)
+    rows, weights = [], []
+    for _ in range(9):
+        rows.append(run.run_epoch())
+        weights.append({name: value.clone() for name, value in run.model.state_dict().items()})
+    best = max(range(9), key=lambda i: (rows[i]["accuracy"], -rows[i]["held_out_loss"]))
+    assert run.best == rows[best]
+    assert all(torch.equal(run.best_weights[name], value) for name, value in weights[best].items())
+
+
+@pytest.mark.parametrize("where", ["loss", "gradient"])
+def test_a_step_that_is_not_finite_is_not_taken(where: str) -> None:
+    run = trainer()
+    weight = run.model.decoder.linear.weight  # pyright: ignore
+    if where == "loss":
+        with torch.no_grad():
+            weight[0, 0] = math.nan
+    else:
+        weight.register_hook(lambda gradient: gradient * math.inf)  # pyright: ignore
+    before = {name: value.clone() for name, value in run.model.state_dict().items()}
+    with pytest.raises(Diverged, match=r"epoch 1, step 0: .* the step was not taken") as caught:
+        run.run_epoch()
+    after = run.model.state_dict()
+    assert all(torch.equal(before[name], after[name]) or "decoder" in name for name in before)
+    assert not caught.value.diagnosis["parameters"]["decoder.linear.weight"]["gradient_finite"]

@@ -1,0 +1,96 @@
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Generator, Tensor
+
+from csprop.errors import InputError
+from csprop.tasks import get
+from csprop.tasks.base import Examples, every_sequence
+from csprop.training import metrics
+from csprop.training.metrics import check_exhaustive, exhaustive, sampled, score
+
+
+class Oracle:
+    """A model that answers as a function of the prefix says; its state is the prefix."""
+
+    def __init__(self, answer: Any, classes: int = 2) -> None:
+        self.answer, self.classes = answer, classes
+
+    def initial_state(self, batch: int) -> Tensor:
+        return torch.zeros(batch, 0, dtype=torch.int64)
+
+    def __call__(self, tokens: Tensor, state: Tensor | None = None, return_state: bool = False) -> Any:
+        before = self.initial_state(len(tokens)) if state is None else state
+        whole = torch.cat([before, tokens], dim=1)
+        start = before.shape[1]
+        answers = [
+            [self.answer(row[: t + 1]) for t in range(start, whole.shape[1])] for row in whole.tolist()
+        ]
+        logits = torch.nn.functional.one_hot(torch.tensor(answers).long(), self.classes).double()
+        return (logits, whole) if return_state else logits
+
+
+@pytest.mark.parametrize("name", ["parity", "mod3-residue", "parenthesis"])
+def test_a_perfect_model_scores_one_over_every_input(name: str) -> None:
+    task = get(name)
+    result = exhaustive(Oracle(task.truth, len(task.classes)), task, 8)  # pyright: ignore
+    assert (result.accuracy, result.f1, result.wrong, result.count) == (1.0, 1.0, 0, 256)
+
+
+def test_a_single_wrong_input_is_found() -> None:
+    task = get("parity")
+    poison = [0, 1] * 5
+    wrong = Oracle(lambda row: 1 - task.truth(row) if row == poison else task.truth(row))
+    assert exhaustive(wrong, task, 10).wrong == 1  # pyright: ignore
+
+
+@pytest.mark.parametrize("window", [1, 3, 1 << 15])
+def test_sampling_carries_the_state_over_windows(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+    monkeypatch.setattr(metrics, "WINDOW", window)
+    task = get("parity")
+    result = sampled(Oracle(task.truth), task, 13, 5, Generator().manual_seed(0))  # pyright: ignore
+    assert (result.accuracy, result.count) == (1.0, 5)
+
+
+@given(
+    st.integers(2, 4).flatmap(
+        lambda c: st.tuples(
+            st.just(c), st.lists(st.tuples(st.integers(0, c - 1), st.integers(0, c - 1)), min_size=1)
+        )
+    )
+)
+def test_accuracy_and_f1_by_their_definitions(drawn: tuple[int, list[tuple[int, int]]]) -> None:
+    classes, pairs = drawn
+    tokens = torch.arange(len(pairs))[:, None]
+    labels = torch.tensor([[true] for true, _ in pairs])
+    oracle = Oracle(lambda row: pairs[row[0]][1], classes)
+    got = score(oracle, Examples(tokens, labels, torch.ones_like(labels, dtype=torch.bool)))  # pyright: ignore
+    assert got.accuracy == pytest.approx(sum(t == p for t, p in pairs) / len(pairs))
+    f1 = {}
+    for c in range(classes):
+        hits = sum(t == p == c for t, p in pairs)
+        misses, alarms = (sum(t == c != p for t, p in pairs), sum(p == c != t for t, p in pairs))
+        if hits + misses + alarms:
+            f1[c] = 2 * hits / (2 * hits + misses + alarms)
+    want = f1.get(1, 1.0) if classes == 2 else sum(f1.values()) / len(f1)
+    assert got.f1 == pytest.approx(want)
+
+
+def test_padding_is_never_scored() -> None:
+    tokens = torch.tensor([[1, 0, 0], [1, 1, 1]])
+    labels = torch.tensor([[1, -1, -1], [-1, -1, 1]])
+    examples = Examples(tokens, labels, labels >= 0)
+    result = score(Oracle(lambda row: sum(row) % 2), examples)  # pyright: ignore
+    assert (result.wrong, result.count) == (0, 2)
+
+
+def test_too_many_inputs_and_odd_lengths_are_refused() -> None:
+    check_exhaustive(get("parity"), 20)
+    with pytest.raises(InputError, match=r"length 21 has 2\^21 inputs"):
+        check_exhaustive(get("parity"), 21)
+    with pytest.raises(InputError, match="odd length 5"):
+        check_exhaustive(get("parenthesis"), 5)
+    assert len(every_sequence(2, 16)) == 65_536

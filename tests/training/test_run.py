@@ -1,0 +1,336 @@
+"""Runs: what is written, what survives, what is refused."""
+
+import errno
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import csprop
+from csprop.errors import InputError
+from csprop.training import checkpoint
+from csprop.training.loop import Diverged
+
+TINY: dict[str, Any] = {"length": 6, "samples": 60, "width": 4, "depth": 1, "epochs": 6, "hold": 0}
+
+
+def tiny(out: Path | None = None, **changes: Any) -> csprop.Run:
+    return csprop.train("parity", out=out, **(TINY | changes))
+
+
+def rows_without_clock(path: Path) -> list[dict[str, Any]]:
+    rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
+
+
+def same(left: Path, right: Path) -> None:
+    """Both runs ended with the same weights and the same history."""
+    assert (left / "model.safetensors").read_bytes() == (right / "model.safetensors").read_bytes()
+    assert rows_without_clock(left) == rows_without_clock(right)
+    intact(left)
+
+
+def intact(path: Path) -> None:
+    for name, digest in json.loads((path / "manifest.json").read_text()).items():
+        assert hashlib.sha256((path / name).read_bytes()).hexdigest() == digest, name
+
+
+def test_a_run_directory_has_what_the_design_names(tmp_path: Path) -> None:
+    run = tiny(tmp_path / "r")
+    assert {path.name for path in (tmp_path / "r").iterdir()} == {
+        *("config.json", "metrics.jsonl", "model.safetensors", "last", "result.json", "manifest.json")
+    }
+    intact(tmp_path / "r")
+    config = json.loads((tmp_path / "r" / "config.json").read_text())
+    assert (config["format"], config["seed"], config["preset"]) == (1, 0, "rotor")
+    assert config["model"]["width"] == 4
+    assert config["recipe"]["epochs"] == 6
+    assert config["environment"].keys() >= {"csprop", "python", "torch", "threads", "backend", "cpu"}
+    assert len(rows_without_clock(tmp_path / "r")) == 6
+    assert run.result is not None
+    assert run.result["exhaustive"]["count"] == 64
+
+
+def test_load_gives_back_the_run(tmp_path: Path) -> None:
+    run = tiny(tmp_path / "r")
+    again = csprop.load(tmp_path / "r")
+    tokens = run.task.sample(5, 9, torch.Generator().manual_seed(0))  # pyright: ignore
+    assert torch.equal(again.model(tokens), run.model(tokens))
+    assert (again.config, again.result, again.metrics) == (run.config, run.result, run.metrics)
+    assert again.task.name == "parity"
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_does_not(tmp_path: Path) -> None:
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        tiny(tmp_path / name, seed=seed)
+    same(tmp_path / "a", tmp_path / "b")
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in "ac"]
+    assert weights[0] != weights[1]
+
+
+def test_training_in_memory_equals_training_into_a_folder(tmp_path: Path) -> None:
+    weights = [tiny(out).model.state_dict() for out in (None, tmp_path / "r")]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+class Crash(BaseException):
+    """Death at a system call: nothing after it runs."""
+
+
+def test_a_crash_at_any_write_is_mended_by_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every fsync and rename of a run is, in turn, the last thing that it did."""
+    tiny(tmp_path / "whole", epochs=3)
+    real = {name: getattr(os, name) for name in ("fsync", "replace")}
+    calls = crash_at = 0
+
+    def counted(name: str) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == crash_at:
+                raise Crash
+            return real[name](*args, **kwargs)
+
+        return call
+
+    for name in real:
+        monkeypatch.setattr(os, name, counted(name))
+    moments = 0
+    while True:
+        path, calls, crash_at = tmp_path / f"cut-{moments}", 0, moments + 1
+        try:
+            tiny(path, epochs=3)
+            break  # no call left to crash at
+        except Crash:
+            crash_at = 0
+        tiny(path, epochs=3, resume=True)
+        same(path, tmp_path / "whole")
+        shutil.rmtree(path)
+        moments += 1
+    assert moments > 30
+
+
+KILLED = """
+import os, sys, torch
+torch.set_num_threads(1)
+import csprop
+out = sys.argv[1]
+print("ready", flush=True)
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        csprop.train("parity", out=out, resume=True, **{options})
+        os._exit(0)
+    print(child, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+def test_kill_9_at_random_moments_then_resume_gives_the_same_bytes(tmp_path: Path) -> None:
+    options = TINY | {"epochs": 30}
+    started = time.perf_counter()
+    csprop.train("parity", out=tmp_path / "whole", **options)
+    duration = time.perf_counter() - started
+    draw, kills, rounds = random.Random(0), 0, 0
+    while kills < 24:
+        path = tmp_path / f"killed-{rounds}"
+        rounds += 1
+        script = KILLED.replace("{options}", repr(options))
+        with subprocess.Popen(
+            [sys.executable, "-c", script, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as parent:
+            assert parent.stdin is not None
+            assert parent.stdout is not None
+            assert parent.stdout.readline() == "ready\n"
+            code = None
+            while code != 0:
+                parent.stdin.write("go\n")
+                parent.stdin.flush()
+                child = int(parent.stdout.readline())
+                if draw.random() < 0.9:
+                    time.sleep(draw.uniform(0, duration / 3))
+                    os.kill(child, signal.SIGKILL)
+                code = int(parent.stdout.readline())
+                assert code in (0, -signal.SIGKILL)
+                kills += code != 0
+            parent.stdin.close()
+        same(path, tmp_path / "whole")
+    assert kills >= 20
+
+
+def test_more_epochs_go_on_where_fewer_ended(tmp_path: Path) -> None:
+    tiny(tmp_path / "whole", epochs=6)
+    tiny(tmp_path / "r", epochs=4)
+    tiny(tmp_path / "r", epochs=6, resume=True)
+    same(tmp_path / "r", tmp_path / "whole")
+    assert json.loads((tmp_path / "r" / "config.json").read_text())["recipe"]["epochs"] == 6
+
+
+def test_resume_refuses_other_settings_and_keeps_the_run(tmp_path: Path) -> None:
+    tiny(tmp_path / "r")
+    with pytest.raises(InputError, match="was trained with width=4, not 5: leave the option"):
+        tiny(tmp_path / "r", width=5, resume=True)
+    with pytest.raises(InputError, match="holds a run already: add --resume"):
+        tiny(tmp_path / "r")
+    intact(tmp_path / "r")
+
+
+def test_resume_refuses_a_damaged_state(tmp_path: Path) -> None:
+    tiny(tmp_path / "r")
+    damage(tmp_path / "r", "last/state.safetensors", "flip")
+    with pytest.raises(InputError, match=r"state.safetensors: is damaged"):
+        tiny(tmp_path / "r", epochs=9, resume=True)
+
+
+def test_two_processes_cannot_train_into_one_folder(tmp_path: Path) -> None:
+    folder = checkpoint.RunFolder(tmp_path / "r")
+    folder.lock()
+    with pytest.raises(InputError, match="another process is training here"):
+        tiny(tmp_path / "r")
+    folder.unlock()
+    tiny(tmp_path / "r")
+
+
+def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny(tmp_path / "r", epochs=3)
+    real = checkpoint.write
+
+    def full(path: Path, content: bytes) -> None:
+        if path.name == "state.safetensors":
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        real(path, content)
+
+    monkeypatch.setattr(checkpoint, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        tiny(tmp_path / "r", epochs=6, resume=True)
+    monkeypatch.undo()
+    tiny(tmp_path / "r", epochs=6, resume=True)
+    tiny(tmp_path / "whole", epochs=6)
+    same(tmp_path / "r", tmp_path / "whole")
+
+
+def test_divergence_stops_with_a_saved_diagnosis(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "csprop.training.loop.loss", lambda *_: torch.tensor(float("nan")).requires_grad_()
+    )
+    with pytest.raises(Diverged):
+        tiny(tmp_path / "r")
+    diagnosis = json.loads((tmp_path / "r" / "diagnosis.json").read_text())
+    assert (diagnosis["epoch"], diagnosis["step"], diagnosis["loss"]) == (1, 0, "nan")
+    assert diagnosis["parameters"].keys() >= {"embedding", "blocks.0.gate.weight"}
+
+
+def damage(path: Path, name: str, how: str) -> None:
+    file = path / name
+    if how == "delete":
+        file.unlink()
+    elif how == "cut":
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    elif how == "flip":
+        content = bytearray(file.read_bytes())
+        content[-3] ^= 1
+        file.write_bytes(content)
+
+
+@pytest.mark.parametrize("how", ["delete", "cut", "flip"])
+@pytest.mark.parametrize("name", ["config.json", "manifest.json", "model.safetensors", "metrics.jsonl"])
+def test_a_damaged_run_is_refused_by_name(tmp_path: Path, name: str, how: str) -> None:
+    tiny(tmp_path / "r", epochs=1)
+    damage(tmp_path / "r", name, how)
+    with pytest.raises(InputError) as caught:
+        csprop.load(tmp_path / "r")
+    assert str(tmp_path / "r") in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def rewrite(path: Path, change: Any) -> None:
+    """Change config.json as a person would who also mends the manifest."""
+    config = json.loads((path / "config.json").read_text())
+    change(config)
+    checkpoint.RunFolder(path).write_json("config.json", config)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda c: c.update(format=2), "has format 2, and this csprop reads 1: install a newer csprop"),
+        (lambda c: c["model"].update(widht=3), "config.json: 'widht' is no option of CSPConfig"),
+        (lambda c: c["recipe"].update(rl=3), "config.json: 'rl' is no option of Recipe"),
+        (lambda c: c.update(colour="red"), "config.json: there is no field 'colour'"),
+        (lambda c: c.pop("seed"), "config.json: 'seed' is missing"),
+        (lambda c: c["model"].update(width=5), "does not fit config.json; the run is damaged"),
+        (lambda c: c["task"].update(name="nought"), "there is no task 'nought'"),
+    ],
+)
+def test_a_strange_config_is_refused(tmp_path: Path, change: Any, sentence: str) -> None:
+    tiny(tmp_path / "r", epochs=1)
+    rewrite(tmp_path / "r", change)
+    with pytest.raises(InputError, match=sentence):
+        csprop.load(tmp_path / "r")
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"is not a run: there is no config.json in it"):
+        csprop.load(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="is not a run"):
+        csprop.load(tmp_path)
+
+
+def test_options_that_do_not_exist_are_refused() -> None:
+    with pytest.raises(InputError, match="'colour' is no option: write activation, angle"):
+        csprop.train("parity", colour="red")
+    with pytest.raises(InputError, match="there is no preset 'best': write rotor or paper"):
+        csprop.train("parity", preset="best")
+    with pytest.raises(InputError, match="lr=0: write a number above 0"):
+        csprop.train("parity", lr=0)
+
+
+def test_the_paper_keeps_focal_loss_for_parenthesis() -> None:
+    from csprop.training.run import configure
+
+    assert configure("parenthesis", "paper").recipe.loss == "focal"
+    assert configure("parity", "paper").recipe.loss == "cross_entropy"
+    paper = configure("mod3", "paper")
+    assert (paper.model.width, paper.model.depth, paper.recipe.epochs) == (64, 3, 300)
+    assert (paper.recipe.lr, paper.recipe.batch_size, paper.recipe.clip_norm) == (1e-3, 64, 1.0)
+    assert (paper.recipe.split, paper.recipe.clip_from_epoch) == ("paper", 0)
+
+
+def test_training_on_a_file_with_rows_of_many_lengths(tmp_path: Path) -> None:
+    draw = random.Random(0)
+    rows = ["".join(draw.choice("ab") for _ in range(draw.randint(1, 9))) for _ in range(300)]
+    content = "".join(f"{row},{'odd' if row.count('b') % 2 else 'even'}\n" for row in rows)
+    (tmp_path / "events.csv").write_text(content)
+    task = csprop.tasks.from_file(tmp_path / "events.csv")
+    run = csprop.train(task, out=tmp_path / "r", epochs=30)
+    assert run.result is not None
+    assert run.result["accuracy"] == 1.0
+    assert run.result["exhaustive"] is None
+    (tmp_path / "events.csv").unlink()
+    again = csprop.load(tmp_path / "r")
+    assert again.task.vocab == ("a", "b")
+    with pytest.raises(InputError, match="there is no such file"):
+        _ = again.task.data  # pyright: ignore
+
+
+def test_drawn_lengths_need_labelled_prefixes(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("ab,1\nba,0\naa,0\nbb,1\n")
+    with pytest.raises(InputError, match="labels whole sequences only"):
+        csprop.train(csprop.tasks.from_file(tmp_path / "d.csv"), lengths="drawn")
