@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test lint bench
+.PHONY: setup demo test lint
 
 setup: .venv/installed
 
 .venv/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo 'csprop needs Python 3.11 or newer: make PYTHON=python3.11' >&2; exit 1; }
+	@echo 'Installing csprop into .venv; this takes a minute or two.'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@

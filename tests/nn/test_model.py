@@ -119,6 +119,15 @@ def test_a_token_outside_the_vocabulary_is_named(wrong: torch.Tensor, sentence: 
         model()(wrong)
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_bfloat16_gives_nearly_the_same_scores(variant: str) -> None:
+    net, x = model(variant), tokens(2, 20)
+    want = net(x)
+    got = net.bfloat16()(x)
+    assert got.dtype == torch.bfloat16
+    torch.testing.assert_close(got.float(), want, rtol=0.1, atol=0.15)
+
+
 def test_weights_come_from_the_generator_alone() -> None:
     config = CSPConfig(vocab_size=2, num_classes=2)
     torch.manual_seed(1)

@@ -79,7 +79,9 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(tmp_path: Path)
 
 
 def test_training_in_memory_equals_training_into_a_folder(tmp_path: Path) -> None:
-    weights = [tiny(out).model.state_dict() for out in (None, tmp_path / "r")]
+    runs = [tiny(out) for out in (None, tmp_path / "r")]
+    assert [len(run.metrics) for run in runs] == [6, 6]
+    weights = [run.model.state_dict() for run in runs]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
@@ -198,11 +200,9 @@ def test_resume_refuses_a_damaged_state(tmp_path: Path) -> None:
 
 
 def test_two_processes_cannot_train_into_one_folder(tmp_path: Path) -> None:
-    folder = checkpoint.RunFolder(tmp_path / "r")
-    folder.lock()
-    with pytest.raises(InputError, match="another process is training here"):
+    busy = pytest.raises(InputError, match="another process is training here")
+    with checkpoint.RunFolder(tmp_path / "r").locked(), busy:
         tiny(tmp_path / "r")
-    folder.unlock()
     tiny(tmp_path / "r")
 
 

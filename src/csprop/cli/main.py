@@ -61,7 +61,8 @@ def main(argv: list[str] | None = None) -> int:
         where = f"{error.filename}: " if error.filename else ""
         return _say(f"csprop {verb}: {where}{error.strerror}", 2)
     except KeyboardInterrupt:
-        return _say(f"csprop {verb}: interrupted", 130)
+        hint = "; the same command with --resume goes on" if verb == "train" else ""
+        return _say(f"csprop {verb}: interrupted{hint}", 130)
 
 
 def _say(sentence: str, code: int) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -46,7 +47,8 @@ def scan(
     `a` has one plane where it is real and two where it is complex, and may be shared by the channels
     (a last dimension of 1). `h0` is zero unless given, one for the batch or one for each sequence.
     Where `reset` is true the state before that step is forgotten: h_t = u_t. A modulus never grows
-    past 2^60: it is scaled back and keeps its phase, so that no length overflows.
+    past 2^60: it is scaled back and keeps its phase, so that no length overflows. Half precision is
+    computed in float32.
     """
     batch, steps, _, width = u.shape
     if u.shape[2] != 2:
@@ -58,10 +60,14 @@ def scan(
     start = u.new_zeros(batch, 2, width) if h0 is None else h0.expand(batch, 2, width)
     if steps == 0:
         return u, start
+    # Half precision cannot hold a sum over many steps.
+    wide = torch.promote_types(torch.promote_types(a.dtype, u.dtype), torch.float32)
+    a, entering, start = a.to(wide), u.to(wide), start.to(wide)
     if backend() == "reference":
-        h = reference.scan(a, u, start, reset)
+        h = reference.scan(a, entering, start, reset)
     else:
         if reset is not None:
             a = a.masked_fill(reset[:, :, None, None], 0)
-        h = chunked.scan(a, u, start)
+        h = chunked.scan(a, entering, start)
+    h = h.to(u.dtype)
     return h, h[:, -1]

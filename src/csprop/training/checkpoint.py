@@ -16,6 +16,8 @@ import fcntl
 import hashlib
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -90,19 +92,20 @@ class RunFolder:
 
     # Writing.
 
-    def lock(self) -> None:
-        """Keep every other process from writing here until this one ends."""
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep every other process from training into this folder."""
         self.path.mkdir(parents=True, exist_ok=True)
-        self._lock = os.open(self.path, os.O_RDONLY)
+        lock = os.open(self.path, os.O_RDONLY)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
         except BlockingIOError:
             raise InputError(
                 f"{self.path}: another process is training here: wait for it, or choose another --out"
             ) from None
-
-    def unlock(self) -> None:
-        os.close(self._lock)
+        finally:
+            os.close(lock)
 
     def create(self, config: dict[str, Any]) -> None:
         (self.path / "last").mkdir(parents=True, exist_ok=True)

@@ -78,7 +78,7 @@ def train(
     seed: int = 0,
     out: str | Path | None = None,
     resume: bool = False,
-    on_epoch: Callable[[Row], None] | None = None,
+    on_epoch: Callable[[Row], None] = lambda row: None,
     **changes: Any,
 ) -> Run:
     """Train a model; with `out`, into a run directory that survives being killed.
@@ -94,20 +94,19 @@ def execute(
     config: RunConfig,
     out: str | Path | None = None,
     resume: bool = False,
-    on_epoch: Callable[[Row], None] | None = None,
+    on_epoch: Callable[[Row], None] = lambda row: None,
 ) -> Run:
     """Train as a whole configuration says."""
     trainer = _trainer(task, config)
     if out is None:
+        metrics: list[Row] = []
         while not trainer.finished:
-            _report(trainer.run_epoch(), on_epoch)
-        return _ended(trainer, task, config, [])
+            metrics.append(trainer.run_epoch())
+            on_epoch(metrics[-1])
+        return _ended(trainer, task, config, metrics)
     folder = RunFolder(out)
-    folder.lock()
-    try:
+    with folder.locked():
         return _train_into(folder, trainer, task, config, resume, on_epoch)
-    finally:
-        folder.unlock()
 
 
 def _train_into(
@@ -116,7 +115,7 @@ def _train_into(
     task: Task | FileTask,
     config: RunConfig,
     resume: bool,
-    on_epoch: Callable[[Row], None] | None,
+    on_epoch: Callable[[Row], None],
 ) -> Run:
     if not folder.exists():
         folder.create(_to_json(config))
@@ -139,7 +138,7 @@ def _train_into(
             folder.write_json(checkpoint.DIAGNOSIS, error.diagnosis)
             raise
         folder.commit(row, trainer)
-        _report(row, on_epoch)
+        on_epoch(row)
     run = _ended(trainer, task, config, folder.read_metrics())
     folder.write_json(checkpoint.RESULT, run.result)
     run.path = folder.path
@@ -233,11 +232,6 @@ def _trainer(task: Task | FileTask, config: RunConfig) -> Trainer:
     training, held_out = examples(task, config)
     model = CSP(config.model, generator(config.seed, "weights"))
     return Trainer(model, training, held_out, config.recipe, config.seed)
-
-
-def _report(row: Row, on_epoch: Callable[[Row], None] | None) -> None:
-    if on_epoch:
-        on_epoch(row)
 
 
 def _ended(trainer: Trainer, task: Task | FileTask, config: RunConfig, metrics: list[Row]) -> Run:

@@ -1,0 +1,14 @@
+"""What the README promises: the default preset learns the paper's tasks, to the last input."""
+
+import pytest
+
+import csprop
+
+
+@pytest.mark.parametrize("task", ["parity", "mod3", "mod3-residue", "parenthesis"])
+def test_the_default_preset_is_right_on_every_input(task: str) -> None:
+    run = csprop.train(task, seed=0)
+    assert run.result is not None
+    assert (run.result["accuracy"], run.result["f1"]) == (1.0, 1.0)
+    assert run.result["exhaustive"]["count"] == 65_536
+    assert run.result["exhaustive"]["wrong"] == 0
