@@ -79,23 +79,23 @@ def percent(value: float, wrong: int) -> str:
 def progress(label: str, epochs: int) -> Iterator[Callable[[Row], None]]:
     """A callback for every epoch: a bar on a terminal, plain lines elsewhere."""
     if not sys.stderr.isatty():
-        yield lambda row: say(f"{label}  epoch {row['epoch']:>3}/{epochs}  {_summary(row)}")
+        yield lambda row: say(
+            f"{label}  epoch {row['epoch']:>3}/{epochs}  {_summary(row)}  f1 {row['f1']:.3f}  "
+            f"lr {row['lr']:.0e}  {row['seconds']:.1f} s"
+        )
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(bar_width=14),
+        BarColumn(bar_width=12),
         TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[summary]}"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=Console(stderr=True), refresh_per_second=4) as bar:
         job = bar.add_task(label, total=epochs, summary="")
         yield lambda row: bar.update(job, completed=row["epoch"], summary=_summary(row))
 
 
 def _summary(row: Row) -> str:
-    return (
-        f"loss {row['loss']:.4f}  acc {row['accuracy']:.2%}  f1 {row['f1']:.3f}  "
-        f"lr {row['lr']:.1e}  {row['seconds']:.1f} s"
-    )
+    return f"loss {row['loss']:.4f}  acc {row['accuracy']:.2%}"

@@ -169,6 +169,7 @@ def show(results: list[dict[str, Any]]) -> None:
     rows = [
         [
             result["run"],
+            str(result["first_epoch_at_target"] or "never"),
             str(result["epochs"]),
             common.percent(result["accuracy"], int(result["accuracy"] < 1)),
             f"{result['f1']:.4f}",
@@ -176,11 +177,11 @@ def show(results: list[dict[str, Any]]) -> None:
         ]
         for result in trained
     ]
-    common.show_table(["run", "epochs", "held-out", "F1", "every input"], rows)
+    common.show_table(["run", "at target", "epochs", "held-out", "F1", "every input"], rows)
 
 
 def _every(score: dict[str, Any] | None) -> str:
     if score is None:
         return "unknown"
     exact = common.percent(score["accuracy"], score["wrong"])
-    return f"{exact} of {score['count']:,} (T = {score['length']})"
+    return f"{exact} of {score['count']:,}"

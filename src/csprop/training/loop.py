@@ -54,6 +54,10 @@ class Trainer:
         self.best_weights: dict[str, Tensor] = {}
 
     @property
+    def target(self) -> float:
+        return 1.0 if self.recipe.target is None else self.recipe.target
+
+    @property
     def finished(self) -> bool:
         enough = self.recipe.hold and self.held >= self.recipe.hold
         return bool(enough) or self.epoch >= self.recipe.epochs
@@ -73,8 +77,7 @@ class Trainer:
         held_out = score(self.model, self.held_out)
         self.scheduler.step(held_out.accuracy)
         self.epoch = epoch
-        target = 1.0 if self.recipe.target is None else self.recipe.target
-        self.held = self.held + 1 if held_out.accuracy >= target else 0
+        self.held = self.held + 1 if held_out.accuracy >= self.target else 0
         row: Row = {
             "epoch": epoch,
             "loss": total / len(self.training),

@@ -238,9 +238,11 @@ def _ended(trainer: Trainer, task: Task | FileTask, config: RunConfig, metrics: 
     trainer.model.load_state_dict(trainer.best_weights)
     recipe, best = config.recipe, trainer.best
     early = trainer.epoch < recipe.epochs
+    at_target = [row["epoch"] for row in metrics if row["accuracy"] >= trainer.target]
     result: dict[str, Any] = {
         "epochs": trainer.epoch,
         "ended": f"the target held for {recipe.hold} epochs" if early else "the last epoch",
+        "first_epoch_at_target": min(at_target, default=None),
         "best_epoch": best["epoch"],
         "accuracy": best["accuracy"],
         "f1": best["f1"],

@@ -1,0 +1,36 @@
+"""Every command of the README is one that the program takes; its Python runs."""
+
+import re
+import shlex
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from csprop.errors import InputError
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+COMMANDS = re.findall(r"^    (?:echo \S+ \| )?(csprop .*?)(?:  #.*)?$", README, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_of_the_readme_is_understood(command: str) -> None:
+    _, verb, *argv = shlex.split(command)
+    module = import_module(f"csprop.cli.{verb}")
+    if "--resume" in argv:
+        with pytest.raises(InputError, match="runs/events: is not a run"):
+            module.parse(argv)
+    else:
+        module.parse(argv)
+
+
+def test_the_readme_has_a_tour() -> None:
+    assert len(COMMANDS) >= 9
+
+
+def test_the_python_of_the_readme_runs() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    *statements, last = code.strip().splitlines()
+    names: dict = {}
+    exec("\n".join(statements), names)
+    assert eval(last, names) == "odd"
