@@ -194,7 +194,6 @@ def test_a_file_of_ones_own(
         (["train", "parity", "--lr", "nan"], "lr=nan: write a number above 0"),
         (["train", "parity", "--seed", "-1"], "seed=-1"),
         (["train", "parity", "--seeds", "3-1"], "write a range such as 0-9"),
-        (["train", "parity", "--threads", "0"], "--threads 0: write 1 or more"),
         (["train", "parenthesis", "--length", "15"], "odd length 15"),
         (["train", "--data", "none.jsonl"], "none.jsonl: there is no such file"),
         (["train", "--resume", "--out", "nowhere"], "nowhere: is not a run"),
@@ -244,6 +243,13 @@ def test_tasks_and_info(capsys: pytest.CaptureFixture[str]) -> None:
 def csprop(*argv: str, **options: Any) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "csprop.cli.main", *argv]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+
+
+def test_one_thread_unless_the_environment_says_otherwise() -> None:
+    for environment, threads in (({}, 1), ({"OMP_NUM_THREADS": "2"}, 2)):
+        inherited = {k: v for k, v in os.environ.items() if k != "OMP_NUM_THREADS"}
+        result = csprop("info", "--json", env=inherited | environment)
+        assert json.loads(result.stdout)["threads"] == threads
 
 
 def test_help_does_not_wait_for_torch(tmp_path: Path) -> None:

@@ -42,6 +42,8 @@ def main(argv: list[str] | None = None) -> int:
     if argv[0] in ("-V", "--version"):
         print(f"csprop {__version__}")
         return 0
+    # Models this small gain little from a second thread and lose much where cores are shared.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     verb = argv[0]
     if verb not in VERBS:
         near = difflib.get_close_matches(verb, VERBS, n=1)

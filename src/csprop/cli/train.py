@@ -37,9 +37,6 @@ class Args:
     out: Annotated[Path | None, arg(metavar="DIR")] = None
     """Run directory; with --seeds, one below it for each. Default: runs/TASK."""
 
-    threads: int = 1
-    """CPU threads; models this small gain nothing from more."""
-
     resume: common.Flag = False
     """Go on with the run in --out from its last finished epoch."""
 
@@ -94,13 +91,8 @@ def _glance(argv: Sequence[str]) -> dict[str, str]:
 def run(args: Args) -> int:
     if (args.task is None) == (args.data is None):
         raise InputError("say what to learn: a TASK (such as parity) or --data FILE, not both")
-    if args.threads < 1:
-        raise InputError(f"--threads {args.threads}: write 1 or more")
-    import torch
-
     from csprop.tasks import from_file, get
 
-    torch.set_num_threads(args.threads)
     task = from_file(args.data) if args.data else get(args.task or "")
     out = args.out or Path("runs") / task.name
     if args.seeds is None:
