@@ -14,7 +14,10 @@ COMMANDS = re.findall(r"^    (?:echo \S+ \| )?(csprop .*?)(?:  #.*)?$", README, 
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_of_the_readme_is_understood(command: str) -> None:
+def test_a_command_of_the_readme_is_understood(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     _, verb, *argv = shlex.split(command)
     module = import_module(f"csprop.cli.{verb}")
     if "--resume" in argv:

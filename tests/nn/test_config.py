@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 
 from csprop import CSPConfig
@@ -9,8 +11,8 @@ BASE = {"vocab_size": 2, "num_classes": 2}
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"width": 0}, "width=0 makes no model: write 1 or more"),
-        ({"depth": -1}, "depth=-1 makes no model: write 1 or more"),
+        ({"width": 0}, "width=0 is out of range: write 1 to 65536"),
+        ({"depth": -1}, "depth=-1 is out of range: write 1 to 1024"),
         ({"width": 2.5}, "width=2.5 does not fit: write a whole number"),
         ({"width": True}, "width=True does not fit: write a whole number"),
         ({"rotate": "both"}, "rotate='both' does not fit: write one of 'input', 'state', 'none'"),
@@ -18,8 +20,8 @@ BASE = {"vocab_size": 2, "num_classes": 2}
         ({"coupling_rank": 65}, r"coupling_rank=65 does not fit: write 0 \(no coupling\) to 64"),
         ({"coupling_rank": 1, "depth": 1}, "write depth=2 or more, or coupling_rank=0"),
         ({"coupling": "per_layer"}, "write coupling_rank=1 or more, or leave coupling out"),
-        ({"vocab_size": 0}, "vocab_size=0: write 1 or more"),
-        ({"num_classes": 1}, "num_classes=1 leaves nothing to decide: write 2 or more"),
+        ({"vocab_size": 0}, "vocab_size=0 is out of range: write 1"),
+        ({"num_classes": 1}, "num_classes=1 is out of range: write 2"),
     ],
 )
 def test_what_makes_no_sense_is_rejected_with_what_to_write(wrong: dict, sentence: str) -> None:
@@ -43,5 +45,7 @@ def test_a_config_is_frozen_and_defaults_to_the_printed_equations() -> None:
 def test_unknown_and_missing_fields_are_named() -> None:
     with pytest.raises(InputError, match="'widht' is no option of CSPConfig"):
         CSPConfig.from_dict(BASE | {"widht": 3})
-    with pytest.raises(InputError, match="CSPConfig lacks 'num_classes'"):
-        CSPConfig.from_dict({"vocab_size": 2})
+    with pytest.raises(InputError, match="CSPConfig lacks 'width'"):
+        CSPConfig.from_dict(BASE)
+    config = CSPConfig(**BASE, rotate="state")
+    assert CSPConfig.from_dict(dataclasses.asdict(config)) == config

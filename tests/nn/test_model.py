@@ -34,6 +34,9 @@ def test_streaming_equals_batch(variant: str) -> None:
     whole = net(x)[0].detach()
     tracker = net.stream()
     torch.testing.assert_close(torch.stack([tracker.step(int(token)) for token in x[0]]), whole)
+    assert tracker.state.shape == net.initial_state().shape
+    assert not tracker.state.requires_grad
+    assert vars(tracker).keys() == {"model", "state"}
     tracker.reset()
     torch.testing.assert_close(tracker.step(int(x[0, 0])), whole[0])
 
@@ -94,6 +97,22 @@ def test_gradients_are_finite_where_the_state_is_exactly_zero(decoder: str, norm
     assert all(p.grad is None or p.grad.isfinite().all() for p in net.parameters())
 
 
+@pytest.mark.parametrize("decoder", ["cos_sin", "phase", "complex"])
+@pytest.mark.parametrize("norm", ["complex", "layer", "none"])
+@pytest.mark.parametrize("activation", ["boundary", "none"])
+def test_a_growing_stack_has_finite_gradients(activation: str, norm: str, decoder: str) -> None:
+    """α well above 1 in every layer, with nothing but the limits to hold it."""
+    options = {"activation": activation, "norm": norm, "decoder": decoder, "skip": False}
+    for gate in ("shared", "per_channel"):
+        net = model(gate=gate, width=16, **options)
+        with torch.no_grad():
+            for block in net.blocks:
+                block.gate.bias.fill_(1.0)  # pyright: ignore
+        net(tokens(4, 200))[:, -1].logsumexp(dim=1).mean().backward()
+        gradients = [p.grad for p in net.parameters() if p.grad is not None]
+        assert torch.nn.utils.get_total_norm(gradients).isfinite()
+
+
 def test_the_printed_model_stays_finite_at_a_hundred_thousand_growing_steps() -> None:
     net = model(depth=1, width=2)
     with torch.no_grad():
@@ -126,6 +145,11 @@ def test_bfloat16_gives_nearly_the_same_scores(variant: str) -> None:
     got = net.bfloat16()(x)
     assert got.dtype == torch.bfloat16
     torch.testing.assert_close(got.float(), want, rtol=0.1, atol=0.15)
+
+
+def test_a_wrong_state_is_refused() -> None:
+    with pytest.raises(InputError, match=r"state must have shape \(2, 3, 2, 5\); got \(2, 4, 2, 5\)"):
+        model()(tokens(2, 3), torch.zeros(2, 4, 2, 5))
 
 
 def test_weights_come_from_the_generator_alone() -> None:
@@ -171,3 +195,7 @@ def test_hub_round_trip_through_a_local_folder(tmp_path: Path) -> None:
     assert again.config == net.config
     assert torch.equal(again(tokens(2, 9)), net(tokens(2, 9)))
     assert callable(net.push_to_hub)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"widht": 3}))
+    with pytest.raises(InputError, match="'widht' is no option of CSPConfig"):
+        CSP.from_pretrained(str(tmp_path))

@@ -6,7 +6,7 @@ import torch
 from torch import Generator
 
 from csprop.errors import InputError
-from csprop.tasks import from_file
+from csprop.tasks import FileTask, from_file
 from csprop.tasks.split import split
 
 
@@ -29,7 +29,7 @@ def test_jsonl_with_strings_lists_and_per_step_labels(tmp_path: Path) -> None:
     assert task.data.labels.tolist() == [[-1, 1, -1], [-1, -1, 0], [0, -1, -1], [0, 1, 1]]
     assert torch.equal(task.data.answers, task.data.labels >= 0)
     assert task.data.lengths.tolist() == [2, 3, 1, 3]
-    assert task.data.prefixes_labelled
+    assert not task.words
 
 
 @pytest.mark.parametrize(("name", "comma"), [("d.csv", ","), ("d.tsv", "\t")])
@@ -39,12 +39,13 @@ def test_tables(tmp_path: Path, name: str, comma: str, heading: bool) -> None:
     task = from_file(written(tmp_path, name, "\n".join(comma.join(line) for line in lines)))
     assert (task.vocab, task.classes) == (("0", "1"), ("9", "10"))
     assert task.data.labels.amax(dim=1).tolist() == [1, 0]
-    assert not task.data.prefixes_labelled
 
 
 def test_words_anywhere_mean_words_everywhere(tmp_path: Path) -> None:
     content = '"open close",ok\nopen,bad\n'
-    assert from_file(written(tmp_path, "d.csv", content)).vocab == ("close", "open")
+    task = from_file(written(tmp_path, "d.csv", content))
+    assert (task.vocab, task.words) == (("close", "open"), True)
+    assert from_file(written(tmp_path, "e.csv", "open,bad\n"), like=task).data.tokens.tolist() == [[1]]
     rows = '{"sequence": ["open", "close"], "label": 1}\n{"sequence": "open", "label": 0}\n'
     assert from_file(written(tmp_path, "d.jsonl", rows)).vocab == ("close", "open")
 
@@ -88,6 +89,9 @@ def test_labels_that_look_alike_are_one_class(tmp_path: Path) -> None:
             '{"sequence": "a", "label": 1}\n{"sequence": "a", "label": 0}',
             "row 2: the sequence of row 1 again, with another label",
         ),
+        ("d.jsonl", '{"sequence": [], "label": []}', "row 1: the sequence is empty"),
+        ("d.jsonl", '{"sequence": "a\\ud800", "label": 1}', "row 1: .* cannot be printed"),
+        ("d.jsonl", '{"sequence": "a", "label": "x\\ny"}', "row 1: .* cannot be printed"),
         ("d.csv", "a,1\nb,2,3\n", "d.csv row 2: has 3 columns: write two"),
         ("d.csv", "a\n", "d.csv row 1: has 1 columns: write two"),
         ("d.csv", ",1\nb,2\n", "d.csv row 1: the sequence is empty"),
@@ -115,12 +119,29 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_a_known_vocabulary_rejects_what_it_does_not_have(tmp_path: Path) -> None:
     path = written(tmp_path, "d.csv", "ab,yes\nax,no\n")
-    with pytest.raises(
-        InputError, match="row 2: token 'x' at position 2 is not in the vocabulary: write a, b"
-    ):
-        from_file(path, vocab=("a", "b"), classes=("no", "yes"))
+    like = FileTask(path, "", ("a", "b"), ("no", "yes"), words=False)
+    sentence = "row 2: token 'x' at position 2 is not in the vocabulary: write a, b"
+    with pytest.raises(InputError, match=sentence):
+        from_file(path, like)
+    like = FileTask(path, "", ("a", "b", "x"), ("no", "maybe"), words=False)
     with pytest.raises(InputError, match="row 1: the label 'yes' is unknown: write no, maybe"):
-        from_file(path, vocab=("a", "b", "x"), classes=("no", "maybe"))
+        from_file(path, like)
+
+
+def test_a_whole_label_and_step_labels_that_agree_are_no_contradiction(tmp_path: Path) -> None:
+    rows = '{"sequence": "ab", "label": "y"}\n{"sequence": "ab", "label": ["n", "y"]}\n'
+    assert len(from_file(written(tmp_path, "d.jsonl", rows)).data) == 2
+    rows = '{"sequence": "ab", "label": "n"}\n{"sequence": "ab", "label": ["n", "y"]}\n'
+    with pytest.raises(InputError, match="row 2: the sequence of row 1 again"):
+        from_file(written(tmp_path, "d.jsonl", rows))
+
+
+@pytest.mark.parametrize("heading", ["Sequence,Label", "\nsequence,label", " sequence , LABEL "])
+def test_a_heading_is_never_data(tmp_path: Path, heading: str) -> None:
+    task = from_file(written(tmp_path, "d.csv", f"{heading}\n01,a\n1,b\n"))
+    assert (task.vocab, task.classes) == (("0", "1"), ("a", "b"))
+    with pytest.raises(InputError, match="row 1: the columns are the wrong way round"):
+        from_file(written(tmp_path, "d.csv", "label,sequence\na,01\nb,1\n"))
 
 
 def test_a_changed_file_is_noticed(tmp_path: Path) -> None:

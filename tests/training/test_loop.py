@@ -43,6 +43,7 @@ def test_drawn_lengths_cover_every_prefix_and_nothing_else() -> None:
         every = kept(seed, supervise="every", lengths="drawn")
         cut = int((every[0] >= 0).sum())
         assert every[0].tolist() == LABELS[0, :cut].tolist() + [-1] * (4 - cut)
+        assert labels[2].tolist() == LABELS[2].tolist()  # its only label is that of the whole
     assert seen == {0, 1, 2, 3}
 
 
@@ -68,18 +69,18 @@ def test_an_epoch_reports_everything_that_the_design_names() -> None:
 
 
 def test_clipping_starts_at_its_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = []
-    real = torch.nn.utils.clip_grad_norm_
+    clipped = []
+    real = torch.nn.utils.clip_grads_with_norm_
 
-    def spy(parameters: Any, limit: float) -> torch.Tensor:
-        limits.append(limit)
-        return real(parameters, limit)
+    def spy(parameters: Any, limit: float, norm: torch.Tensor) -> None:
+        clipped.append((run.epoch + 1, limit))
+        real(parameters, limit, norm)
 
-    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", spy)
+    monkeypatch.setattr(torch.nn.utils, "clip_grads_with_norm_", spy)
     run = trainer(rows=20, batch_size=20, clip_norm=0.5, clip_from_epoch=3)
     for _ in range(4):
         run.run_epoch()
-    assert limits == [math.inf] * 40 + [0.5] * 40
+    assert clipped == [(3, 0.5), (4, 0.5)]
 
 
 def test_the_learning_rate_halves_after_patience() -> None:
@@ -124,4 +125,15 @@ def test_a_step_that_is_not_finite_is_not_taken(where: str) -> None:
         run.run_epoch()
     after = run.model.state_dict()
     assert all(torch.equal(before[name], after[name]) or "decoder" in name for name in before)
-    assert not caught.value.diagnosis["parameters"]["decoder.linear.weight"]["gradient_finite"]
+    parameters = caught.value.diagnosis["parameters"]
+    finite = {name: row["gradient_finite"] for name, row in parameters.items()}
+    assert not finite["decoder.linear.weight"]
+    if where == "gradient":
+        assert [name for name, good in finite.items() if not good] == ["decoder.linear.weight"]
+
+
+def test_a_model_spoilt_by_the_last_step_of_an_epoch_is_not_kept() -> None:
+    run = trainer(rows=20, batch_size=20, lr=1e38)
+    with pytest.raises(Diverged, match="the held-out loss is nan"):
+        run.run_epoch()
+    assert run.best_weights == {}

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Generator, Tensor
 
+from csprop import CSP, CSPConfig
 from csprop.errors import InputError
 from csprop.tasks import get
 from csprop.tasks.base import Examples, every_sequence
@@ -77,6 +78,13 @@ def test_accuracy_and_f1_by_their_definitions(drawn: tuple[int, list[tuple[int, 
             f1[c] = 2 * hits / (2 * hits + misses + alarms)
     want = f1.get(1, 1.0) if classes == 2 else sum(f1.values()) / len(f1)
     assert got.f1 == pytest.approx(want)
+
+
+def test_rows_of_any_lengths_get_their_own_last_scores() -> None:
+    rows = [[1], [0, 1, 1], [1] * 40_000, [0]]
+    net = CSP(CSPConfig(vocab_size=2, num_classes=2, width=2, depth=1, decay="exp"))
+    for row, scores in zip(rows, metrics.last_logits(net, rows), strict=True):
+        torch.testing.assert_close(scores, net(torch.tensor([row]))[0, -1].detach())
 
 
 def test_padding_is_never_scored() -> None:

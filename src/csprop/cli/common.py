@@ -47,7 +47,7 @@ def _sentence(box: str, verb: str) -> str:
     said = next(filter(None, parts), "this cannot be read")
     meant = re.search(r"Perhaps you meant:\W+(--[\w-]+)", " ".join(lines))
     hint = f"did you mean {meant[1]}?" if meant else f"see csprop {verb} --help"
-    said = re.sub(r"^Error parsing \w+: ", "", said)
+    said = re.sub(r"^Error parsing [\w-]+: ", "", said)
     return said if ": write " in said else f"{said.rstrip('.')}; {hint}"
 
 
@@ -62,12 +62,16 @@ def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: st
         table.add_column(heading, justify="right" if number else "left", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    console = Console(markup=False, emoji=False, highlight=False)
+    with console.capture() as shown:
+        console.print(table)
+    print(shown.get(), end="")
 
 
 def say(line: str) -> None:
     """Words for people, on stderr."""
-    print(line, file=sys.stderr, flush=True)
+    with contextlib.suppress(BrokenPipeError):  # nobody reads the progress; the work goes on
+        print(line, file=sys.stderr, flush=True)
 
 
 def percent(value: float, wrong: int) -> str:
@@ -87,7 +91,7 @@ def progress(label: str, epochs: int) -> Iterator[Callable[[Row], None]]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=12),
         TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[summary]}"),
         TimeElapsedColumn(),

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from csprop.cli import common, train
+from csprop.errors import InputError
 
 TASKS = ("parity", "mod3", "parenthesis")
 
@@ -24,12 +25,15 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
+    if args.out.exists():
+        raise InputError(f"{args.out}: is there already: remove it, or choose another --out")
     from csprop.tasks import get
 
     results = [train.train_one(train.parse([name]), get(name), 0, args.out / name) for name in TASKS]
+    learned = all(result.get("exhaustive", {}).get("wrong") == 0 for result in results)
     if args.json:
         common.show_json(results)
-        return 0
+        return int(not learned)
     train.show(results)
     print(
         f"The three runs are in {args.out}/. Next, try:\n"
@@ -37,4 +41,4 @@ def run(args: Args) -> int:
         f"  echo '(()())' | csprop predict {args.out}/parenthesis\n"
         "  csprop train parity --preset paper       the model as the paper prints it"
     )
-    return 0
+    return int(not learned)

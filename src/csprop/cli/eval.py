@@ -1,5 +1,6 @@
 """`csprop eval`: how well a run does, by length or over every input."""
 
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -69,7 +70,7 @@ def _on_file(run: Any, data: Path | None) -> dict[str, Any]:
     if data is None:
         over = f"held-out rows of {run.task.path.name}"
         return {"over": over, **asdict(score(run.model, examples(run.task, run.config)[1]))}
-    rows = from_file(data, run.task.vocab, run.task.classes).data
+    rows = from_file(data, like=run.task).data
     return {"over": data.name, **asdict(score(run.model, rows))}
 
 
@@ -99,17 +100,18 @@ def _by_length(args: Args, run: Any) -> list[dict[str, Any]]:
 
 
 def parse_lengths(text: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(re.fullmatch(r"\d{1,8}", part) for part in parts):
         raise InputError(
-            f"--lengths {text!r}: write whole numbers with commas between, such as 16,64,1024"
-        ) from None
+            f"--lengths {text!r}: write whole numbers below 100 million with commas between, "
+            "such as 16,64,1024"
+        )
+    return [int(part) for part in parts]
 
 
 def _show(rows: list[dict[str, Any]]) -> None:
     common.show_table(
-        ["over", "length", "sequences", "wrong", "accuracy", "F1"],
+        ["over", "length", "answers", "wrong", "accuracy", "F1"],
         [
             [
                 row["over"],

@@ -4,6 +4,7 @@ Exit 0: done. 1: the answer is no. 2: bad usage or input.
 """
 
 import difflib
+import io
 import os
 import sys
 from importlib import import_module
@@ -33,6 +34,34 @@ USAGE = "\n".join(
 
 def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
+    _mend_streams()
+    # Models this small gain little from a second thread and lose much where cores are shared.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    verb = argv[0] if argv and argv[0] in VERBS else ""
+    name = f"csprop {verb}".strip()
+    try:
+        code = _run(verb, argv)
+        sys.stdout.flush()  # a reader that has gone away must be noticed here
+        return code
+    except InputError as error:
+        return _say(f"{name}: {error}", 2)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141  # as if killed by SIGPIPE
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _say(f"{name}: {where}{error.strerror or error}", 2)
+    except MemoryError:
+        return _say(f"{name}: there is not enough memory for this", 2)
+    except KeyboardInterrupt:
+        hint = "; the same command with --resume goes on" if verb == "train" else ""
+        return _say(f"{name}: interrupted{hint}", 130)
+
+
+def _run(verb: str, argv: list[str]) -> int:
+    if verb:
+        module = import_module(f"csprop.cli.{verb}")
+        return module.run(module.parse(argv[1:]))
     if not argv:
         print(USAGE, file=sys.stderr)
         return 2
@@ -42,33 +71,23 @@ def main(argv: list[str] | None = None) -> int:
     if argv[0] in ("-V", "--version"):
         print(f"csprop {__version__}")
         return 0
-    # Models this small gain little from a second thread and lose much where cores are shared.
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    verb = argv[0]
-    if verb not in VERBS:
-        near = difflib.get_close_matches(verb, VERBS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"write one of {', '.join(VERBS)}"
-        return _say(f"csprop: there is no verb {verb!r}: {hint}", 2)
-    module = import_module(f"csprop.cli.{verb}")
-    try:
-        code = module.run(module.parse(argv[1:]))
-        sys.stdout.flush()  # a reader that has gone away must be noticed here
-        return code
-    except InputError as error:
-        return _say(f"csprop {verb}: {error}", 2)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141  # as if killed by SIGPIPE
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        return _say(f"csprop {verb}: {where}{error.strerror}", 2)
-    except KeyboardInterrupt:
-        hint = "; the same command with --resume goes on" if verb == "train" else ""
-        return _say(f"csprop {verb}: interrupted{hint}", 130)
+    near = difflib.get_close_matches(argv[0], VERBS, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"write one of {', '.join(VERBS)}"
+    raise InputError(f"there is no verb {argv[0]!r}: {hint}")
+
+
+def _mend_streams() -> None:
+    """Output that was closed goes nowhere; what an encoding lacks is written as an escape."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _say(sentence: str, code: int) -> int:
-    print(sentence, file=sys.stderr)
+    print(" ".join(sentence.splitlines()), file=sys.stderr)
     return code
 
 

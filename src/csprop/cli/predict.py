@@ -11,6 +11,7 @@ import tyro
 from tyro.conf import arg
 
 from csprop.cli import common
+from csprop.errors import InputError
 
 # Lines read before an answer is given; a person at a terminal gets one for each.
 AT_ONCE = 256
@@ -38,38 +39,35 @@ def parse(argv: list[str]) -> Args:
 def run(args: Args) -> int:
     from csprop.training.run import load
 
+    if sys.stdin is None:
+        raise InputError("stdin is closed: give one sequence a line")
     loaded = load(args.run)
     lines = ((number, line.rstrip("\r\n")) for number, line in enumerate(sys.stdin, start=1))
     answers = []
-    for answer in _answers(loaded, lines, 1 if sys.stdin.isatty() else AT_ONCE):
-        if args.json:
-            answers.append(answer)
-        else:
-            print(answer["prediction"], flush=sys.stdin.isatty())
+    try:
+        for answer in _answers(loaded, lines, 1 if sys.stdin.isatty() else AT_ONCE):
+            if args.json:
+                answers.append(answer)
+            else:
+                print(answer["prediction"], flush=sys.stdin.isatty())
+    except UnicodeDecodeError:
+        raise InputError("stdin: is not UTF-8 text") from None
     if args.json:
         common.show_json({"run": str(args.run), "predictions": answers})
     return 0
 
 
 def _answers(run: Any, lines: Iterator[tuple[int, str]], at_once: int) -> Iterator[dict[str, Any]]:
-    import torch
-
-    from csprop.tasks.base import encode
+    from csprop.tasks.base import encode, symbols
+    from csprop.training.metrics import last_logits
 
     vocab, classes = run.task.vocab, run.task.classes
-    words = any(len(symbol) > 1 for symbol in vocab)
     while group := list(islice(lines, at_once)):
         rows = [
-            encode(line.split() if words else list(line.strip()), vocab, f"stdin line {number}")
+            encode(symbols(line, run.task.words), vocab, f"stdin line {number}")
             for number, line in group
         ]
-        lengths = torch.tensor([len(row) for row in rows])
-        tokens = torch.zeros(len(rows), int(lengths.max()), dtype=torch.int64)
-        for row, encoded in zip(tokens, rows, strict=True):
-            row[: len(encoded)] = torch.tensor(encoded)
-        with torch.no_grad():
-            logits = run.model(tokens)[torch.arange(len(rows)), lengths - 1]
-        for (_, line), scores in zip(group, logits, strict=True):
+        for (_, line), scores in zip(group, last_logits(run.model, rows), strict=True):
             shares = dict(zip(classes, scores.softmax(dim=0).tolist(), strict=True))
             best = classes[int(scores.argmax())]
             yield {"sequence": line, "prediction": best, "probabilities": shares}

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -47,10 +48,13 @@ class Args:
     recipe: Recipe = field(default_factory=Recipe)
 
 
+MOST_SEEDS = 10_000
+
+
 def parse(argv: list[str]) -> Args:
     seen = _glance(argv)
     defaults: dict[str, Any] = {}
-    if seen.get("resume") and "out" in seen and not seen.keys() & {"task", "data", "seeds"}:
+    if {"resume", "out"} <= seen.keys() and not seen.keys() & {"task", "data", "seeds", "help", "h"}:
         defaults = _stored(Path(seen["out"]))
     else:
         name = seen.get("preset", "rotor")
@@ -78,12 +82,13 @@ def _stored(out: Path) -> dict[str, Any]:
 
 def _glance(argv: Sequence[str]) -> dict[str, str]:
     """What decides the defaults, before the options themselves can be read."""
-    flags, seen, rest = {"resume", "json", "skip", "no-skip", "help"}, {}, iter(argv)
+    flags, seen, rest = {"resume", "json", "skip", "no-skip", "help", "h"}, {}, iter(argv)
     for word in rest:
         if not word.startswith("-"):
             seen["task"] = word
             continue
         name, given, value = word.lstrip("-").partition("=")
+        name = name.replace("_", "-")
         seen[name] = value if given else "yes" if name in flags else next(rest, "")
     return seen
 
@@ -115,7 +120,9 @@ def parse_seeds(text: str) -> list[int]:
         match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part.strip())
         if not match or int(match[2] or match[1]) < int(match[1]):
             raise InputError(f"--seeds {text!r}: write a range such as 0-9, or a list such as 0,3,5")
-        seeds.extend(range(int(match[1]), int(match[2] or match[1]) + 1))
+        seeds.extend(islice(range(int(match[1]), int(match[2] or match[1]) + 1), MOST_SEEDS + 1))
+    if len(seeds) > MOST_SEEDS:
+        raise InputError(f"--seeds {text!r}: write at most {MOST_SEEDS:,} of them")
     return list(dict.fromkeys(seeds))
 
 

@@ -20,9 +20,14 @@ from torch import Generator, Tensor, nn
 from csprop.nn.config import ModelOptions
 from csprop.nn.layers import linear, polar, unit
 from csprop.ops import reference, scan
+from csprop.ops.planes import saturate, turn
 
 # With decay="reset" a fresh gate is σ(4) = 0.98: it keeps 3/4 of the state over 16 steps.
 RESET_BIAS = 4.0
+
+# A block without the complex norm passes its modulus on to the next block's gates. Beyond this it is
+# scaled back and keeps its phase, or the gradients of a stack would overflow.
+OUTPUT_LIMIT = 2.0**20
 
 
 class Block(nn.Module):
@@ -67,7 +72,7 @@ class Block(nn.Module):
         if coupled is not None:
             u = u + coupled
         if reset is not None:
-            u = u + reference.turn(a, self.h0.expand_as(u)) * reset[:, :, None, None]
+            u = u + turn(a, self.h0.expand_as(u)) * reset[:, :, None, None]
         if self.options.activation == "step":
             h = reference.scan(a, u, state, reset, F.silu)
             last = h[:, -1] if h.shape[1] else state
@@ -87,7 +92,7 @@ class Block(nn.Module):
         theta = self.theta(z)
         if self.options.rotate == "state":
             return polar(alpha, theta), u
-        return alpha[:, :, None], reference.turn(polar(torch.ones_like(theta), theta), u)
+        return alpha[:, :, None], turn(polar(torch.ones_like(theta), theta), u)
 
     def theta(self, z: Float[Tensor, "B T 2 D"]) -> Float[Tensor, "B T E"]:
         if self.options.angle == "free":
@@ -116,6 +121,7 @@ class Block(nn.Module):
             h = h + torch.sigmoid(self.skip) * z
         if self.options.norm == "complex":
             return unit(h)
+        h = saturate(h, OUTPUT_LIMIT)
         if self.options.norm == "layer":
             return self.norm(h.flatten(2)).unflatten(2, (2, -1))
         return h

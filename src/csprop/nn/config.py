@@ -9,7 +9,7 @@ from csprop.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """The parts of the model, each changed by one option. `CSPConfig()` has the printed ones."""
+    """The parts of the model, each changed by one option. `CSPConfig` defaults to the printed ones."""
 
     width: int = 64
     """Complex channels per layer, the paper's d."""
@@ -56,9 +56,7 @@ class ModelOptions:
 
     def __post_init__(self) -> None:
         check_types(self)
-        for field in ("width", "depth"):
-            if getattr(self, field) < 1:
-                raise InputError(f"{field}={getattr(self, field)} makes no model: write 1 or more")
+        check_ranges(self, width=(1, 65_536), depth=(1, 1024))
         if not 0 <= self.coupling_rank <= self.width:
             raise InputError(
                 f"coupling_rank={self.coupling_rank} does not fit: write 0 (no coupling) "
@@ -87,12 +85,7 @@ class CSPConfig(ModelOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.vocab_size < 1:
-            raise InputError(f"vocab_size={self.vocab_size}: write 1 or more")
-        if self.num_classes < 2:
-            raise InputError(
-                f"num_classes={self.num_classes} leaves nothing to decide: write 2 or more"
-            )
+        check_ranges(self, vocab_size=(1, 10**6), num_classes=(2, 10**6))
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "CSPConfig":
@@ -102,14 +95,22 @@ class CSPConfig(ModelOptions):
 
 
 def check_fields(cls: type, values: dict[str, Any]) -> None:
-    known = {field.name: field for field in dataclasses.fields(cls)}
+    """Reject a saved configuration with a field too many or too few."""
+    known = [field.name for field in dataclasses.fields(cls)]
     for name in values:
         if name not in known:
             raise InputError(f"{name!r} is no option of {cls.__name__}: write {', '.join(known)}")
-    for name, field in known.items():
-        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        if required and name not in values:
+    for name in known:
+        if name not in values:
             raise InputError(f"{cls.__name__} lacks {name!r}")
+
+
+def check_ranges(options: Any, **ranges: tuple[float, float]) -> None:
+    """Reject numbers outside their range, or NaN."""
+    for name, (low, high) in ranges.items():
+        value = getattr(options, name)
+        if value is not None and not low <= value <= high:
+            raise InputError(f"{name}={value} is out of range: write {low} to {high}")
 
 
 def check_types(options: Any) -> None:
@@ -126,6 +127,7 @@ def check_types(options: Any) -> None:
             fits = isinstance(value, int) and not isinstance(value, bool)
         else:
             expected = "a number"
-            fits = isinstance(value, float | int) or (value is None and hint is not float)
+            fits = isinstance(value, float | int) and not isinstance(value, bool)
+            fits = fits or (value is None and hint is not float)
         if not fits:
             raise InputError(f"{name}={value!r} does not fit: write {expected}")

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
 from csprop.nn.config import CSPConfig
-from csprop.nn.layers import linear, unit
+from csprop.nn.layers import TINY, linear, unit
 
 
 class CosSinDecoder(nn.Module):
@@ -30,7 +30,8 @@ class CosSinDecoder(nn.Module):
 
 
 class PhaseDecoder(nn.Module):
-    """Linear(atan2(Im h, Re h)), with a gradient of 0 rather than NaN at h = 0."""
+    """Linear(atan2(Im h, Re h)); where h is next to 0, where the gradient would be infinite, φ is next
+    to 0 too."""
 
     def __init__(self, config: CSPConfig, generator: Generator) -> None:
         super().__init__()
@@ -38,8 +39,8 @@ class PhaseDecoder(nn.Module):
 
     def forward(self, h: Float[Tensor, "B T 2 D"]) -> Float[Tensor, "B T V"]:
         re, im = h.unbind(2)
-        nowhere = (re == 0) & (im == 0)
-        phase = torch.atan2(im, torch.where(nowhere, 1, re))
+        nowhere = re.square() + im.square() < TINY
+        phase = torch.atan2(im, torch.where(nowhere, 1.0, re))
         return self.linear(phase)
 
 

@@ -1,7 +1,7 @@
 """The whole model: embedding, blocks, decoder."""
 
 import math
-from typing import Literal, cast, overload
+from typing import Any, Literal, cast, overload
 
 import torch
 import torch.nn.functional as F
@@ -23,8 +23,10 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
     Parameters start from the given generator; without one, from a fixed seed.
     """
 
-    def __init__(self, config: CSPConfig, generator: Generator | None = None) -> None:
+    def __init__(self, config: CSPConfig | dict[str, Any], generator: Generator | None = None) -> None:
         super().__init__()
+        if isinstance(config, dict):  # as it comes from a hub's config.json
+            config = CSPConfig.from_dict(config)
         if generator is None:
             generator = Generator().manual_seed(0)
         self.config = config
@@ -74,7 +76,7 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         `state` is what an earlier call returned; where `reset` is true a sequence starts anew before
         that token, so that several can be packed into one row.
         """
-        self._check(tokens)
+        self._check(tokens, state, reset)
         if state is None:
             state = self.initial_state(len(tokens))
         z = F.embedding(tokens, self.embedding.flatten(1))
@@ -89,11 +91,19 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         logits = self.decoder(z)
         return (logits, torch.stack(last, dim=1)) if return_state else logits
 
-    def _check(self, tokens: Tensor) -> None:
+    def _check(self, tokens: Tensor, state: Tensor | None, reset: Tensor | None) -> None:
         if tokens.dtype != torch.int64 or tokens.ndim != 2:
             raise InputError(
                 f"tokens must be int64 of shape (batch, time); got {tokens.dtype} of shape "
                 f"{tuple(tokens.shape)}"
+            )
+        expected = (len(tokens), self.config.depth, 2, self.config.width)
+        if state is not None and tuple(state.shape) != expected:
+            raise InputError(f"state must have shape {expected}; got {tuple(state.shape)}")
+        if reset is not None and (reset.dtype != torch.bool or reset.shape != tokens.shape):
+            raise InputError(
+                f"reset must be bool of shape {tuple(tokens.shape)}; got {reset.dtype} of shape "
+                f"{tuple(reset.shape)}"
             )
         if torch.compiler.is_compiling() or not tokens.numel():
             return

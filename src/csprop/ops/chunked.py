@@ -13,8 +13,9 @@ Adjoint. With g_t = ∂L/∂h_t from outside and λ_t the whole gradient that re
 
 which is the same recurrence run backwards, so the same function computes it.
 
-Where a modulus passes LIMIT the recurrence saturates and is no longer linear: those sequences (long,
-with |a| > 1) run step by step. With p_t = a_t h_{t-1} + u_t and s_t = max(1, |p_t| / LIMIT), h_t =
+Where a modulus passes LIMIT the recurrence saturates and is no longer linear: a batch in which that
+happens (long, with |a| > 1) runs step by step. An adjoint beyond GRADIENT_LIMIT does so too, and
+saturates there. With p_t = a_t h_{t-1} + u_t and s_t = max(1, |p_t| / LIMIT), h_t =
 p_t / s_t, and the gradient passes tangentially only: ∂L/∂p = (λ − ĥ Re(conj(ĥ) λ)) / s, ĥ = h / |h|.
 
 Inside this file a state is either two real planes (real a) or one complex plane (complex a), so that
@@ -30,10 +31,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from csprop.ops.reference import LIMIT
-
-# Below this no plane can belong to a modulus above LIMIT.
-SAFE = LIMIT / 2
+from csprop.ops.planes import GRADIENT_LIMIT, LIMIT
 
 
 def scan(
@@ -53,8 +51,7 @@ class _Scan(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, u: Tensor, h0: Tensor) -> Tensor:
         h, overshoot = _linear(a, u, h0), None
-        planes = torch.view_as_real(h) if h.is_complex() else h
-        if not bool((planes.abs() <= SAFE).all()):  # not: a NaN must take this path too
+        if not _within(h, LIMIT):
             h, overshoot = _saturating(a, u, h0)
         ctx.save_for_backward(a, h0, h, overshoot)
         return h
@@ -65,11 +62,12 @@ class _Scan(torch.autograd.Function):
         ctx: Any, *grads: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         a, h0, h, overshoot = ctx.saved_tensors
+        adjoint = None
         if overshoot is None:
             following = F.pad(a[:, 1:].conj(), (0, 0, 0, 0, 0, 1))  # a_{t+1}, and 0 after the end
             start = torch.zeros_like(h0)
             adjoint = _linear(following.flip(1), grads[0].flip(1), start).flip(1)
-        else:
+        if adjoint is None or not _within(adjoint, GRADIENT_LIMIT):
             adjoint = _saturating_adjoint(a, h, overshoot, grads[0])
         before = torch.cat([h0[:, None], h[:, :-1]], dim=1)
         grad_a = (before.conj() * adjoint).sum_to_size(a.shape)
@@ -101,24 +99,35 @@ def _saturating(a: Tensor, u: Tensor, h0: Tensor) -> tuple[Tensor, Tensor]:
     states, overshoots, h = [], [], h0
     for a_t, u_t in zip(a.unbind(1), u.unbind(1), strict=True):
         h = torch.addcmul(u_t, a_t, h)
-        scaled = h / LIMIT
-        modulus = (
-            scaled.abs() if h.is_complex() else torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
-        )
-        overshoots.append(modulus.clamp(min=1))
+        overshoots.append(_overshoot(h, LIMIT))
         h = h / overshoots[-1]
         states.append(h)
     return torch.stack(states, 1), torch.stack(overshoots, 1)
 
 
-def _saturating_adjoint(a: Tensor, h: Tensor, overshoot: Tensor, grad: Tensor) -> Tensor:
-    tangential = overshoot > 1
+def _saturating_adjoint(a: Tensor, h: Tensor, overshoot: Tensor | None, grad: Tensor) -> Tensor:
     adjoint, carried = torch.empty_like(h), torch.zeros_like(h[:, 0])
     for t in range(h.shape[1] - 1, -1, -1):
-        whole, unit = grad[:, t] + carried, h[:, t] / LIMIT
-        inner = unit.conj() * whole
-        radial = inner.real if h.is_complex() else inner.sum(1, keepdim=True)
-        projected = (whole - unit * radial) / overshoot[:, t]
-        adjoint[:, t] = torch.where(tangential[:, t], projected, whole)
+        whole = grad[:, t] + carried
+        if overshoot is not None:
+            unit = h[:, t] / LIMIT
+            inner = unit.conj() * whole
+            radial = inner.real if h.is_complex() else inner.sum(1, keepdim=True)
+            projected = (whole - unit * radial) / overshoot[:, t]
+            whole = torch.where(overshoot[:, t] > 1, projected, whole)
+        adjoint[:, t] = whole / _overshoot(whole, GRADIENT_LIMIT)
         carried = a[:, t].conj() * adjoint[:, t]
     return adjoint
+
+
+def _within(h: Tensor, limit: float) -> bool:
+    """Whether all moduli surely are; a NaN is not."""
+    planes = torch.view_as_real(h) if h.is_complex() else h
+    return bool((planes.abs() <= limit / 2).all())
+
+
+def _overshoot(h: Tensor, limit: float) -> Tensor:
+    """max(1, |h| / limit)."""
+    scaled = h / limit
+    modulus = scaled.abs() if h.is_complex() else torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
+    return modulus.clamp(min=1)

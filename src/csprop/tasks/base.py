@@ -33,11 +33,6 @@ class Examples:
         steps = torch.arange(1, self.tokens.shape[1] + 1)
         return (self.answers * steps).amax(dim=1)
 
-    @property
-    def prefixes_labelled(self) -> bool:
-        """Whether any step before a last one has a label."""
-        return bool(((self.labels != UNLABELLED).sum(dim=1) > 1).any())
-
     def trimmed(self) -> "Examples":
         """Without the steps that are padding in every row."""
         longest = int(self.lengths.max()) if len(self) else 0
@@ -51,6 +46,8 @@ class Task(ABC):
     description: str
     vocab: tuple[str, ...]
     classes: tuple[str, ...]
+    words: bool = False
+    """Whether a sequence is written as words, rather than as characters."""
     samples: int = 5000
     """How many sequences the paper draws."""
 
@@ -83,6 +80,11 @@ def every_sequence(symbols: int, length: int) -> Tensor:
     """All `symbols`^`length` sequences, in counting order."""
     places = symbols ** torch.arange(length - 1, -1, -1)
     return torch.arange(symbols**length)[:, None] // places % symbols
+
+
+def symbols(text: str, words: bool) -> list[str]:
+    """A written sequence as its tokens: words between spaces, or characters."""
+    return text.split() if words else [each for each in text if not each.isspace()]
 
 
 def encode(symbols: Sequence[str], vocab: Sequence[str], where: str) -> list[int]:

@@ -13,6 +13,7 @@ its words.
 
 import csv
 import hashlib
+import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from typing import Any
 import torch
 
 from csprop.errors import InputError
-from csprop.tasks.base import UNLABELLED, Examples, encode, shown
+from csprop.tasks.base import UNLABELLED, Examples, Task, encode, shown, symbols
 
 
 @dataclass(frozen=True)
@@ -41,38 +42,40 @@ class FileTask:
 
     description = "your own data"
 
-    def __init__(self, path: Path, sha256: str, vocab: Sequence[str], classes: Sequence[str]) -> None:
+    def __init__(
+        self, path: Path, sha256: str, vocab: Sequence[str], classes: Sequence[str], words: bool
+    ) -> None:
         self.name, self.path, self.sha256 = path.stem, path, sha256
-        self.vocab, self.classes = tuple(vocab), tuple(classes)
+        self.vocab, self.classes, self.words = tuple(vocab), tuple(classes), words
 
     @cached_property
     def data(self) -> Examples:
         content = _content(self.path)
         if _sha256(content) != self.sha256:
             raise InputError(f"{self.path}: has changed since the run began: put it back as it was")
-        return _examples(_rows(self.path, content), self.vocab, self.classes)
+        rows = _rows(_cells(self.path, content), self.words)
+        return _examples(rows, self.vocab, self.classes)
 
 
-def from_file(
-    path: str | Path, vocab: Sequence[str] | None = None, classes: Sequence[str] | None = None
-) -> FileTask:
-    """Read a data file. Vocabulary and classes are those that occur, unless given."""
+def from_file(path: str | Path, like: Task | FileTask | None = None) -> FileTask:
+    """Read a data file. Vocabulary and classes are those that occur, or those of another task."""
     path = Path(path)
     content = _content(path)
-    rows = _rows(path, content)
-    if not rows:
-        raise InputError(f"{path}: there are no rows: write at least two labelled sequences")
+    cells = _cells(path, content)
+    words = like.words if like else any(_has_words(sequence) for _, sequence, _ in cells)
+    rows = _rows(cells, words)
     _reject_contradictions(rows)
-    if vocab is None:
+    if like:
+        vocab, classes = like.vocab, like.classes
+    else:
         vocab = _in_order({symbol for row in rows for symbol in row.symbols})
-    if classes is None:
         classes = _in_order({label for row in rows for label in _each_label(row)})
         if len(classes) < 2:
             raise InputError(
                 f"{path}: every label is {classes[0]!r}, which leaves nothing to learn: "
                 "label the rows with at least two classes"
             )
-    task = FileTask(path.absolute(), _sha256(content), vocab, classes)
+    task = FileTask(path.absolute(), _sha256(content), vocab, classes, words)
     task.data = _examples(rows, vocab, classes)
     return task
 
@@ -84,6 +87,8 @@ def _sha256(content: str) -> str:
 def _content(path: Path) -> str:
     if path.suffix not in (".jsonl", ".csv", ".tsv"):
         raise InputError(f"{path}: the name must end in .jsonl, .csv or .tsv")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: cannot be read: it is not a regular file")
     try:
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
@@ -94,10 +99,16 @@ def _content(path: Path) -> str:
         raise InputError(f"{path}: byte {error.start} is not UTF-8 text") from None
 
 
-def _rows(path: Path, content: str) -> list[Row]:
+def _cells(path: Path, content: str) -> list[tuple[str, Any, Any]]:
+    """(where, sequence, label) of each row, as written."""
     read = _json_cells if path.suffix == ".jsonl" else _table_cells
     cells = list(read(path, content))
-    words = any(_has_words(sequence) for _, sequence, _ in cells)
+    if not cells:
+        raise InputError(f"{path}: there are no rows: write at least two labelled sequences")
+    return cells
+
+
+def _rows(cells: list[tuple[str, Any, Any]], words: bool) -> list[Row]:
     return [_row(where, sequence, label, words) for where, sequence, label in cells]
 
 
@@ -116,15 +127,15 @@ def _json_cells(path: Path, content: str) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _table_cells(path: Path, content: str) -> Iterator[tuple[str, str, str]]:
-    reader = csv.reader(content.splitlines(), delimiter="\t" if path.suffix == ".tsv" else ",")
+    delimiter = "\t" if path.suffix == ".tsv" else ","
+    reader = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter)
     try:
-        for cells in reader:
+        for number, cells in enumerate((cells for cells in reader if cells), start=1):
             where = f"{path} row {reader.line_num}"
-            heading = reader.line_num == 1 and [each.strip() for each in cells] == [
-                "sequence",
-                "label",
-            ]
-            if not cells or heading:
+            names = [each.strip().lower() for each in cells]
+            if number == 1 and names == ["label", "sequence"]:
+                raise InputError(f"{where}: the columns are the wrong way round: write sequence, label")
+            if number == 1 and names == ["sequence", "label"]:
                 continue
             if len(cells) != 2:
                 raise InputError(f"{where}: has {len(cells)} columns: write two, sequence and label")
@@ -141,19 +152,21 @@ def _has_words(sequence: Any) -> bool:
 
 def _row(where: str, sequence: Any, label: Any, words: bool) -> Row:
     if isinstance(sequence, str):
-        symbols = tuple(sequence.split() if words else sequence.strip())
+        tokens = tuple(_printable(where, token, "token") for token in symbols(sequence, words))
     elif isinstance(sequence, list):
-        symbols = tuple(_label(where, token, "token") for token in sequence)
+        tokens = tuple(_label(where, token, "token") for token in sequence)
     else:
         raise InputError(f"{where}: the sequence must be a string or a list of tokens")
+    if not tokens:
+        raise InputError(f"{where}: the sequence is empty: write at least one token")
     if not isinstance(label, list):
-        return Row(where, symbols, _label(where, label))
-    if len(label) != len(symbols):
+        return Row(where, tokens, _label(where, label))
+    if len(label) != len(tokens):
         raise InputError(
-            f"{where}: {len(label)} labels for {len(symbols)} tokens: write one label for the whole "
+            f"{where}: {len(label)} labels for {len(tokens)} tokens: write one label for the whole "
             "sequence or one for every token"
         )
-    return Row(where, symbols, tuple(_label(where, each) for each in label))
+    return Row(where, tokens, tuple(_label(where, each) for each in label))
 
 
 def _label(where: str, value: Any, what: str = "label") -> str:
@@ -161,7 +174,15 @@ def _label(where: str, value: Any, what: str = "label") -> str:
         return "true" if value else "false"
     if not isinstance(value, str | int) or value == "":
         raise InputError(f"{where}: the {what} {value!r} must be a string or a whole number")
-    return str(value)
+    return _printable(where, str(value), what)
+
+
+def _printable(where: str, text: str, what: str) -> str:
+    if not text.isprintable():
+        raise InputError(
+            f"{where}: the {what} {text!r} cannot be printed: leave out what cannot be seen"
+        )
+    return text
 
 
 def _each_label(row: Row) -> tuple[str, ...]:
@@ -180,7 +201,9 @@ def _reject_contradictions(rows: list[Row]) -> None:
     seen: dict[tuple[str, ...], Row] = {}
     for row in rows:
         first = seen.setdefault(row.symbols, row)
-        if first.labels != row.labels:
+        # Aligned at the end, where the label of the whole stands.
+        pairs = zip(reversed(_each_label(first)), reversed(_each_label(row)), strict=False)
+        if any(one != other for one, other in pairs):
             raise InputError(
                 f"{row.where}: the sequence of row {first.where.rsplit(' ', 1)[1]} again, with "
                 "another label: keep one of the two"

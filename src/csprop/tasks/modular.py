@@ -23,8 +23,8 @@ class Modular(Task):
     vocab = ("0", "1")
 
     def __init__(self, modulus: int, residue: bool = False) -> None:
-        if modulus < 2:
-            raise InputError(f"mod{modulus} has nothing to count: write mod2 or more")
+        if not 2 <= modulus <= 10_000:
+            raise InputError(f"mod{modulus} is out of range: write mod2 to mod10000")
         self.modulus, self.residue = modulus, residue
         self.name = f"mod{modulus}-residue" if residue else f"mod{modulus}"
         self.description = (

@@ -14,10 +14,11 @@ HELD_OUT = 0.2
 def split(
     examples: Examples, how: Literal["paper", "disjoint"], generator: Generator
 ) -> tuple[Examples, Examples]:
-    """80% to train on and 20% held out, in each class alike.
+    """80% of the rows to train on and 20% held out, in each class alike.
 
     "paper" deals out rows, so that a sequence drawn twice can stand on both sides; "disjoint" deals
-    out the different sequences, each with all its rows.
+    out the different sequences, each with all its rows, as near to 20% as they allow. A held-out
+    sequence may still begin a longer one of the training part.
     """
     classes = _last_label(examples)
     if how == "disjoint":
@@ -27,10 +28,20 @@ def split(
     else:
         group = torch.arange(len(examples))
     held_out = torch.zeros(int(group.max()) + 1 if len(group) else 0, dtype=torch.bool)
+    rows_of = group.bincount().tolist()
+    seen = wanted = 0  # rows, and how many of those so far to hold out
     for label in classes.unique():
         members = group[classes == label].unique()
-        share = round(HELD_OUT * len(members)) or int(len(members) > 1)
-        held_out[members[torch.randperm(len(members), generator=generator)[:share]]] = True
+        seen += int((classes == label).sum())
+        share = round(HELD_OUT * seen) - wanted
+        wanted += share
+        shuffled = members[torch.randperm(len(members), generator=generator)].tolist()
+        for member in shuffled:
+            if rows_of[member] <= share:
+                held_out[member] = True
+                share -= rows_of[member]
+        if len(members) > 1 and not held_out[members].any():  # few sequences: one is better than none
+            held_out[shuffled[0]] = True
     rows = held_out[group]
     if not rows.any() or rows.all():
         raise InputError(

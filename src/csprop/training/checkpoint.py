@@ -8,14 +8,17 @@
     diagnosis.json         what was not finite, if training stopped for that
     manifest.json          the SHA-256 of each of them
 
-A file is written under a temporary name, synced and renamed. An epoch is committed by the rename of
-last/state.safetensors: whatever else was written after the previous commit is put back on resume.
+A file is written under a temporary name, synced and renamed; metrics.jsonl alone is appended to. An
+epoch is committed by the rename of last/state.safetensors, which also carries the digests of itself, of
+the configuration and of the metrics so far: whatever was written after it is put back on resume, and
+whatever was changed before it is noticed.
 """
 
 import fcntl
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,32 +51,39 @@ class RunFolder:
         content = self.read(name)
         try:
             return json.loads(content)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise InputError(f"{self.path / name}: is not JSON; the run is damaged") from None
 
     def read(self, name: str) -> bytes:
-        content = _read(self.path / name)
+        for _ in range(10):  # a run that is being trained changes its files one after the other
+            content = _read(self.path / name)
+            if self._digests().get(name) == _sha256(content):
+                return content
+            time.sleep(0.02)
+        raise InputError(
+            f"{self.path / name}: is not what manifest.json says: it was changed, or training was cut "
+            f"off while writing; `csprop train --resume --out {self.path}` mends the latter"
+        )
+
+    def _digests(self) -> dict[str, str]:
+        content = _read(self.path / MANIFEST)
         try:
-            digests = json.loads(_read(self.path / MANIFEST))
-        except ValueError:
+            digests = json.loads(content)
+        except (ValueError, RecursionError):
             digests = None
         if not isinstance(digests, dict):
-            raise InputError(f"{self.path / MANIFEST}: is not JSON; the run is damaged")
-        if digests.get(name) != hashlib.sha256(content).hexdigest():
-            raise InputError(
-                f"{self.path / name}: is not what manifest.json says: it was changed, or training "
-                f"was cut off while writing; `csprop train --resume --out {self.path}` mends the latter"
-            )
-        return content
+            raise InputError(f"{self.path / MANIFEST}: is not a manifest; the run is damaged")
+        return digests
 
     def read_config(self, verify: bool = True) -> dict[str, Any]:
         """The configuration; a run to be resumed may have died before its manifest was written."""
         if not self.exists():
             raise InputError(f"{self.path}: is not a run: there is no {CONFIG} in it")
         # Before the manifest is asked: a newer format may keep another one.
+        content = _read(self.path / CONFIG)
         try:
-            config = json.loads(_read(self.path / CONFIG))
-        except ValueError:
+            config = json.loads(content)
+        except (ValueError, RecursionError):
             config = None
         if not isinstance(config, dict) or not isinstance(config.get("format"), int):
             raise InputError(f"{self.path / CONFIG}: is not a run's configuration; it is damaged")
@@ -85,7 +95,11 @@ class RunFolder:
         return self.read_json(CONFIG) if verify else config
 
     def read_metrics(self) -> list[Row]:
-        return [json.loads(line) for line in self.read(METRICS).splitlines()]
+        content = self.read(METRICS)
+        try:
+            return [json.loads(line) for line in content.splitlines()]
+        except (ValueError, RecursionError):
+            raise InputError(f"{self.path / METRICS}: is not JSON; the run is damaged") from None
 
     def has(self, name: str) -> bool:
         return (self.path / name).exists()
@@ -98,26 +112,40 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         lock = os.open(self.path, os.O_RDONLY)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(
+                    f"{self.path}: another process is training here: wait for it, or choose another "
+                    "--out"
+                ) from None
             yield
-        except BlockingIOError:
-            raise InputError(
-                f"{self.path}: another process is training here: wait for it, or choose another --out"
-            ) from None
         finally:
             os.close(lock)
 
     def create(self, config: dict[str, Any]) -> None:
-        (self.path / "last").mkdir(parents=True, exist_ok=True)
-        (self.path / METRICS).write_bytes(b"")
-        self.write_json(CONFIG, config)
-
-    def write_json(self, name: str, value: Any) -> None:
-        write(self.path / name, json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n")
+        """Start a run in a folder that holds none, nor the remains of one."""
+        for name in (METRICS, WEIGHTS, LAST, RESULT, DIAGNOSIS, MANIFEST):
+            if self.has(name):
+                raise InputError(
+                    f"{self.path}: has {name} but no {CONFIG}: choose another --out, or move it away"
+                )
+        (self.path / "last").mkdir(exist_ok=True)
+        write(self.path / CONFIG, _json(config))
+        write(self.path / METRICS, b"")
         self._write_manifest()
 
-    def commit(self, row: Row, trainer: Trainer) -> None:
-        """Make a finished epoch last."""
+    def write_json(self, name: str, value: Any) -> None:
+        write(self.path / name, _json(value))
+        self._write_manifest()
+
+    def remove(self, name: str) -> None:
+        if self.has(name):
+            (self.path / name).unlink()
+            self._write_manifest()
+
+    def commit(self, row: Row, trainer: Trainer, identity: str) -> None:
+        """Make a finished epoch last, as one of the run with this identity."""
         with (self.path / METRICS).open("ab") as file:
             file.write(json.dumps(row).encode() + b"\n")
             file.flush()
@@ -125,17 +153,34 @@ class RunFolder:
         if trainer.best is row:
             write(self.path / WEIGHTS, save(trainer.best_weights))
         tensors, values = trainer.state()
-        values["sha256"] = hashlib.sha256(save(tensors)).hexdigest()
+        values["sha256"] = {
+            "state": _sha256(save(tensors) + json.dumps(values).encode()),
+            "metrics": _sha256((self.path / METRICS).read_bytes()),
+            "identity": identity,
+        }
         write(self.path / LAST, save(tensors, {"csprop": json.dumps(values)}))
         self._write_manifest()
 
-    def resume(self, trainer: Trainer) -> None:
+    def resume(self, trainer: Trainer, identity: str) -> None:
         """Bring the trainer, and every file, to the last committed epoch."""
+        lines: list[bytes] = []
         if self.has(LAST):
-            trainer.restore(*self._read_last())
+            tensors, values = self._read_last()
+            content = _read(self.path / METRICS) if self.has(METRICS) else b""
+            lines = content.splitlines(keepends=True)[: values["epoch"]]
+            for name, digest in (("metrics", _sha256(b"".join(lines))), ("identity", identity)):
+                if values["sha256"][name] != digest:
+                    changed = METRICS if name == "metrics" else CONFIG
+                    raise InputError(
+                        f"{self.path / changed}: was changed since {LAST} was written: "
+                        "train again into another --out"
+                    )
+            trainer.restore(tensors, values)
             write(self.path / WEIGHTS, save(trainer.best_weights))
-        rows = (self.path / METRICS).read_bytes().split(b"\n")[: trainer.epoch]
-        write(self.path / METRICS, b"".join(row + b"\n" for row in rows))
+        elif LAST in self._digests() if self.has(MANIFEST) else self.has(WEIGHTS):
+            raise InputError(f"{self.path / LAST}: is missing: train again into another --out")
+        (self.path / "last").mkdir(exist_ok=True)
+        write(self.path / METRICS, b"".join(lines))
         self._write_manifest()
 
     def _read_last(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -143,30 +188,42 @@ class RunFolder:
         try:
             with safe_open(path, framework="pt") as file:
                 values = json.loads(file.metadata()["csprop"])
-            tensors = load_file(path)
-            if hashlib.sha256(save(tensors)).hexdigest() == values["sha256"]:
-                return tensors, values
-        except (SafetensorError, ValueError, KeyError, TypeError):
+            tensors, digests = load_file(path), values.pop("sha256")
+            if _sha256(save(tensors) + json.dumps(values).encode()) == digests["state"]:
+                return tensors, values | {"sha256": digests}
+        except (SafetensorError, OSError, ValueError, RecursionError, LookupError, TypeError):
             pass
         raise InputError(f"{path}: is damaged: train again into another --out")
 
     def _write_manifest(self) -> None:
         digests = {
-            name: hashlib.sha256((self.path / name).read_bytes()).hexdigest()
+            name: _sha256((self.path / name).read_bytes())
             for name in (CONFIG, METRICS, WEIGHTS, LAST, RESULT, DIAGNOSIS)
             if self.has(name)
         }
         write(self.path / MANIFEST, json.dumps(digests, indent=2).encode() + b"\n")
 
 
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"
+
+
 def write(path: Path, content: bytes) -> None:
     """All of it or nothing, also after a power cut."""
     temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:  # a full disk does not say which file
+        temporary.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from None
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

@@ -69,12 +69,13 @@ class Trainer:
         order = torch.randperm(len(self.training), generator=generator(self.seed, "order", epoch))
         cuts = generator(self.seed, "lengths", epoch)
         total, largest = 0.0, 0.0
-        batch_size = min(self.recipe.batch_size, max(1, len(self.training) // 20))
-        for step, rows in enumerate(order.split(batch_size)):
+        for step, rows in enumerate(order.split(self.recipe.batch_size)):
             value, norm = self._step(self.training[rows], epoch, step, cuts)
             total += value * len(rows)
             largest = max(largest, norm)
         held_out = score(self.model, self.held_out)
+        if not math.isfinite(held_out.loss):
+            raise self._diverged(epoch, len(order), f"the held-out loss is {held_out.loss}")
         self.scheduler.step(held_out.accuracy)
         self.epoch = epoch
         self.held = self.held + 1 if held_out.accuracy >= self.target else 0
@@ -97,15 +98,17 @@ class Trainer:
         self.optimizer.zero_grad()
         value = loss(self.model(batch.tokens), labels, self.recipe)
         value.backward()
-        clips = epoch >= self.recipe.clip_from_epoch
-        limit = self.recipe.clip_norm if clips else math.inf
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), limit)
+        parameters = list(self.model.parameters())
+        norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
         if not (math.isfinite(value.item()) and math.isfinite(norm.item())):
-            raise self._diverged(epoch, step, value.item(), norm.item())
+            found = f"the loss is {value.item()} and the gradient norm {norm.item()}"
+            raise self._diverged(epoch, step, f"{found}; the step was not taken")
+        if epoch >= self.recipe.clip_from_epoch:
+            nn.utils.clip_grads_with_norm_(parameters, self.recipe.clip_norm, norm)
         self.optimizer.step()
         return value.item(), norm.item()
 
-    def _diverged(self, epoch: int, step: int, value: float, norm: float) -> Diverged:
+    def _diverged(self, epoch: int, step: int, found: str) -> Diverged:
         parameters = {
             name: {
                 "largest": float(parameter.detach().abs().max()),
@@ -114,13 +117,11 @@ class Trainer:
             for name, parameter in self.model.named_parameters()
         }
         return Diverged(
-            f"epoch {epoch}, step {step}: the loss is {value} and the gradient norm {norm}; the step "
-            "was not taken: try a smaller lr, or decay='exp' or 'unit'",
+            f"epoch {epoch}, step {step}: {found}: try a smaller lr, or decay='exp' or 'unit'",
             {
                 "epoch": epoch,
                 "step": step,
-                "loss": str(value),
-                "grad_norm": str(norm),
+                "found": found,
                 "lr": self.optimizer.param_groups[0]["lr"],
                 "recipe": asdict(self.recipe),
                 "parameters": parameters,
@@ -177,9 +178,9 @@ def supervised(batch: Examples, recipe: Recipe, cuts: Generator) -> Tensor:
     The model is causal, so that learning from a prefix alone is learning from the steps up to its end.
     """
     ends = batch.lengths
-    if recipe.lengths == "drawn":
-        drawn = torch.rand(len(ends), generator=cuts) * ends
-        ends = drawn.floor().long().clamp(max=ends - 1) + 1
+    if recipe.lengths == "drawn":  # one of the labelled steps, each as likely as any other
+        lots = torch.rand(batch.labels.shape, generator=cuts)
+        ends = lots.masked_fill(batch.labels == UNLABELLED, -1).argmax(dim=1) + 1
     steps = torch.arange(1, batch.labels.shape[1] + 1)
     outside = steps > ends[:, None] if recipe.supervise == "every" else steps != ends[:, None]
     return batch.labels.masked_fill(outside, UNLABELLED)

@@ -63,6 +63,21 @@ def sampled(model: CSP, task: Task, length: int, count: int, generator: Generato
     return _score(last, task.labels(tokens)[:, -1])
 
 
+def last_logits(model: CSP, rows: list[list[int]]) -> list[Tensor]:
+    """The scores after the last token of each row, rows of like length together."""
+    order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
+    answers: dict[int, Tensor] = {}
+    while order:
+        longest = len(rows[order[-1]])
+        group = [order.pop() for _ in range(min(len(order), _rows(longest)))]
+        tokens = torch.zeros(len(group), longest, dtype=torch.int64)
+        for place, i in enumerate(group):
+            tokens[place, : len(rows[i])] = torch.tensor(rows[i])
+        for i, scores in zip(group, _logits(model, tokens), strict=True):
+            answers[i] = scores[len(rows[i]) - 1]
+    return [answers[i] for i in range(len(rows))]
+
+
 def _rows(length: int) -> int:
     return max(1, WINDOW // max(1, length))
 

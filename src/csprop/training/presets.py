@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from csprop.errors import InputError
-from csprop.nn.config import ModelOptions, check_types
+from csprop.nn.config import ModelOptions, check_ranges, check_types
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,10 +12,10 @@ class Recipe:
     """How to train. `Recipe()` is the paper's setup."""
 
     length: int = 16
-    """Length of the sequences to train on, the paper's T."""
+    """Length of the sequences to draw for a task, the paper's T."""
 
     samples: int = 0
-    """Sequences to draw, before the split; 0 is the paper's number for the task."""
+    """Sequences to draw for a task, before the split; 0 is the paper's number."""
 
     split: Literal["paper", "disjoint"] = "paper"
     """Deal out rows, or sequences so that none stands on both sides."""
@@ -24,7 +24,7 @@ class Recipe:
     """Learn from the label of the whole, or of every prefix."""
 
     lengths: Literal["fixed", "drawn"] = "fixed"
-    """Whole sequences, or prefixes whose lengths are drawn anew in each epoch."""
+    """Whole sequences, or labelled prefixes of them, drawn anew in each epoch."""
 
     loss: Literal["cross_entropy", "focal"] = "cross_entropy"
     """Focal loss weighs down what is already right."""
@@ -61,19 +61,22 @@ class Recipe:
 
     def __post_init__(self) -> None:
         check_types(self)
-        for name in ("length", "batch_size", "epochs"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name}={getattr(self, name)}: write 1 or more")
-        for name in ("samples", "patience", "clip_from_epoch", "hold", "focal_gamma"):
-            if not getattr(self, name) >= 0:
-                raise InputError(f"{name}={getattr(self, name)}: write 0 or more")
         for name in ("lr", "clip_norm"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise InputError(f"{name}={getattr(self, name)}: write a number above 0")
-        for name in ("focal_alpha", "target"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value <= 1:
-                raise InputError(f"{name}={value}: write a number from 0 to 1")
+        check_ranges(
+            self,
+            length=(1, 10**7),
+            samples=(0, 10**8),
+            batch_size=(1, 10**8),
+            epochs=(1, 10**8),
+            patience=(0, 10**8),
+            clip_from_epoch=(0, 10**8),
+            hold=(0, 10**8),
+            focal_gamma=(0, 100),
+            focal_alpha=(0, 1),
+            target=(0, 1),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

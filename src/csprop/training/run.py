@@ -1,7 +1,10 @@
 """Training from start to end, and reading a run back."""
 
+import hashlib
+import json
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,7 @@ import csprop
 from csprop.errors import InputError
 from csprop.nn.config import CSPConfig, ModelOptions, check_fields
 from csprop.nn.model import CSP
-from csprop.ops import backend
+from csprop.ops import backend, use_backend
 from csprop.tasks import get
 from csprop.tasks.base import Examples, Task
 from csprop.tasks.file import FileTask
@@ -54,13 +57,13 @@ def configure(
 ) -> RunConfig:
     """A preset for a task, with some options changed."""
     task = get(task) if isinstance(task, str) else task
-    chosen = preset(preset_name, task.name)
+    chosen = preset(preset_name, task.name if isinstance(task, Task) else None)
     of_model = {field.name for field in fields(ModelOptions)}
     of_recipe = {field.name for field in fields(Recipe)}
     for name in changes:
         if name not in of_model | of_recipe:
             raise InputError(f"{name!r} is no option: write {', '.join(sorted(of_model | of_recipe))}")
-    if not 0 <= seed < 2**63:
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
         raise InputError(f"seed={seed}: write a whole number from 0 on")
     model = asdict(chosen.model) | {k: v for k, v in changes.items() if k in of_model}
     return RunConfig(
@@ -97,8 +100,15 @@ def execute(
     on_epoch: Callable[[Row], None] = lambda row: None,
 ) -> Run:
     """Train as a whole configuration says."""
-    trainer = _trainer(task, config)
+    training, held_out = examples(task, config)
+    # A small file still gets twenty steps an epoch; resolved here, so that config.json says it.
+    batch_size = min(config.recipe.batch_size, max(1, len(training) // 20))
+    config = replace(config, recipe=replace(config.recipe, batch_size=batch_size))
+    model = CSP(config.model, generator(config.seed, "weights"))
+    trainer = Trainer(model, training, held_out, config.recipe, config.seed)
     if out is None:
+        if resume:
+            raise InputError("there is nothing to resume without a folder: give out")
         metrics: list[Row] = []
         while not trainer.finished:
             metrics.append(trainer.run_epoch())
@@ -117,8 +127,9 @@ def _train_into(
     resume: bool,
     on_epoch: Callable[[Row], None],
 ) -> Run:
+    described = _to_json(config)
     if not folder.exists():
-        folder.create(_to_json(config))
+        folder.create(described)
     elif not resume:
         raise InputError(
             f"{folder.path}: holds a run already: add --resume to go on with it, or choose another "
@@ -127,33 +138,68 @@ def _train_into(
     else:
         stored = folder.read_config(verify=False)
         _check_same(folder.path, _from_json(folder.path, stored), config)
-        torch.set_num_threads(stored["environment"]["threads"])  # sums depend on it in the last bit
-        folder.resume(trainer)
-        if stored["recipe"] != asdict(config.recipe):  # a new limit of epochs
-            folder.write_json(checkpoint.CONFIG, stored | {"recipe": asdict(config.recipe)})
-    while not trainer.finished:
-        try:
-            row = trainer.run_epoch()
-        except Diverged as error:
-            folder.write_json(checkpoint.DIAGNOSIS, error.diagnosis)
-            raise
-        folder.commit(row, trainer)
-        on_epoch(row)
-    run = _ended(trainer, task, config, folder.read_metrics())
+        described["environment"] = stored["environment"]
+        folder.resume(trainer, _identity(config))
+        if trainer.epoch > config.recipe.epochs:
+            raise InputError(
+                f"{folder.path}: has {trainer.epoch} epochs already: "
+                f"write --epochs {trainer.epoch} or more"
+            )
+        folder.write_json(checkpoint.CONFIG, described)  # with a new limit of epochs, if there is one
+    with _as_before(described["environment"]):
+        if not trainer.finished:
+            folder.remove(checkpoint.RESULT)
+            folder.remove(checkpoint.DIAGNOSIS)
+        while not trainer.finished:
+            try:
+                row = trainer.run_epoch()
+            except Diverged as error:
+                folder.write_json(checkpoint.DIAGNOSIS, error.diagnosis)
+                raise
+            folder.commit(row, trainer, _identity(config))
+            on_epoch(row)
+        run = _ended(trainer, task, config, folder.read_metrics())
     folder.write_json(checkpoint.RESULT, run.result)
     run.path = folder.path
     return run
+
+
+@contextmanager
+def _as_before(where: dict[str, Any]) -> Iterator[None]:
+    """With the threads and the backend that a run began with: sums depend on both in the last bit."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(where["threads"])
+    try:
+        with use_backend(where["backend"]):
+            yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _identity(config: RunConfig) -> str:
+    """The digest of everything but the limit of epochs, which alone may change on resume."""
+    values = asdict(config)
+    del values["recipe"]["epochs"]
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def load(path: str | Path, task: Task | FileTask | None = None) -> Run:
     """A run from its directory. A task of your own that csprop has no name for must be given."""
     folder = RunFolder(path)
     config = _from_json(folder.path, folder.read_config())
+    try:
+        task = task or stored_task(config)
+    except InputError as error:
+        raise InputError(f"{folder.path / checkpoint.CONFIG}: {error}") from None
+    if (len(task.vocab), len(task.classes)) != (config.model.vocab_size, config.model.num_classes):
+        raise InputError(
+            f"{folder.path / checkpoint.CONFIG}: the model does not fit the task {task.name!r}"
+        )
     model = CSP(config.model)
     if not folder.has(checkpoint.WEIGHTS):
+        lacks = checkpoint.WEIGHTS if folder.has(checkpoint.LAST) else "a finished epoch"
         raise InputError(
-            f"{folder.path}: has no finished epoch yet; "
-            f"`csprop train --resume --out {folder.path}` goes on with it"
+            f"{folder.path}: lacks {lacks}; `csprop train --resume --out {folder.path}` goes on with it"
         )
     try:
         weights = safetensors.torch.load(folder.read(checkpoint.WEIGHTS))
@@ -162,9 +208,11 @@ def load(path: str | Path, task: Task | FileTask | None = None) -> Run:
         raise InputError(
             f"{folder.path / checkpoint.WEIGHTS}: does not fit config.json; the run is damaged"
         ) from None
+    if not all(bool(value.isfinite().all()) for value in weights.values()):
+        raise InputError(f"{folder.path / checkpoint.WEIGHTS}: has weights that are not finite")
     return Run(
         model=model.eval(),
-        task=task or stored_task(config),
+        task=task,
         config=config,
         metrics=folder.read_metrics(),
         result=folder.read_json(checkpoint.RESULT) if folder.has(checkpoint.RESULT) else None,
@@ -184,7 +232,11 @@ def stored_task(config: RunConfig) -> Task | FileTask:
     if "data" not in described:
         return get(described["name"])
     return FileTask(
-        Path(described["data"]), described["sha256"], described["vocab"], described["classes"]
+        Path(described["data"]),
+        described["sha256"],
+        described["vocab"],
+        described["classes"],
+        described["words"],
     )
 
 
@@ -193,15 +245,13 @@ def examples(task: Task | FileTask, config: RunConfig) -> tuple[Examples, Exampl
     recipe, seed = config.recipe, config.seed
     if isinstance(task, FileTask):
         whole = task.data
-        if recipe.lengths == "drawn" and not whole.prefixes_labelled:
-            raise InputError(
-                f"{task.path}: labels whole sequences only, and lengths='drawn' learns from "
-                "prefixes: label every step, or write lengths='fixed'"
-            )
     else:
         count = recipe.samples or task.samples
         whole = task.examples(task.sample(count, recipe.length, generator(seed, "data")))
-    return split(whole, recipe.split, generator(seed, "split"))
+    try:
+        return split(whole, recipe.split, generator(seed, "split"))
+    except InputError as error:
+        raise InputError(f"{_described(task).get('data', task.name)}: {error}") from None
 
 
 def environment() -> dict[str, Any]:
@@ -226,12 +276,6 @@ def _cpu() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
-
-
-def _trainer(task: Task | FileTask, config: RunConfig) -> Trainer:
-    training, held_out = examples(task, config)
-    model = CSP(config.model, generator(config.seed, "weights"))
-    return Trainer(model, training, held_out, config.recipe, config.seed)
 
 
 def _ended(trainer: Trainer, task: Task | FileTask, config: RunConfig, metrics: list[Row]) -> Run:
@@ -264,6 +308,7 @@ def _described(task: Task | FileTask) -> dict[str, Any]:
         "sha256": task.sha256,
         "vocab": list(task.vocab),
         "classes": list(task.classes),
+        "words": task.words,
     }
 
 
@@ -273,10 +318,11 @@ def _to_json(config: RunConfig) -> dict[str, Any]:
 
 def _from_json(path: Path, values: dict[str, Any]) -> RunConfig:
     known = {field.name for field in fields(RunConfig)}
-    where = f"{path / checkpoint.CONFIG}"
+    where = path / checkpoint.CONFIG
     for name in values.keys() - known - {"format", "environment"}:
         raise InputError(f"{where}: there is no field {name!r}: expected {', '.join(sorted(known))}")
     try:
+        _check_types(values)
         check_fields(Recipe, values["recipe"])
         return RunConfig(
             task=values["task"],
@@ -291,6 +337,26 @@ def _from_json(path: Path, values: dict[str, Any]) -> RunConfig:
         raise InputError(f"{where}: {error} is missing or malformed; the run is damaged") from None
 
 
+def _check_types(values: dict[str, Any]) -> None:
+    """Enough to tell a damaged configuration from one that this code wrote."""
+    task, where = values["task"], values["environment"]
+    wanted = [
+        (task["name"], str),
+        (values["preset"], str),
+        (values["seed"], int),
+        (where["threads"], int),
+        (where["backend"], str),
+    ]
+    if "data" in task:
+        wanted += [(task["data"], str), (task["sha256"], str), (task["words"], bool)]
+        wanted += [(name, str) for name in (*task["vocab"], *task["classes"])]
+    for value, kind in wanted:
+        if type(value) is not kind:
+            raise InputError(f"{value!r} is malformed; the run is damaged")
+    if not 1 <= where["threads"] <= 1024:
+        raise InputError(f"environment.threads={where['threads']} is malformed; the run is damaged")
+
+
 def _check_same(path: Path, stored: RunConfig, asked: RunConfig) -> None:
     """Refuse to go on with other settings than those of the run; only `epochs` may change."""
     asked = replace(asked, recipe=replace(asked.recipe, epochs=stored.recipe.epochs))
@@ -301,6 +367,10 @@ def _check_same(path: Path, stored: RunConfig, asked: RunConfig) -> None:
         before |= before.pop(part)
         now |= now.pop(part)
     name = next(name for name in before if before[name] != now[name])
+    if name == "task" and before[name]["name"] == now[name]["name"]:
+        raise InputError(
+            f"{before[name]['data']}: has changed since the run began: put it back as it was"
+        )
     raise InputError(
         f"{path}: was trained with {name}={before[name]!r}, not {now[name]!r}: leave the option as it "
         "was, or choose another --out"

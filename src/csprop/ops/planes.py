@@ -1,0 +1,47 @@
+"""Complex numbers as two real planes: what every part of the recurrence does with them."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+LIMIT = 2.0**60
+"""No modulus grows past this: a larger state is scaled back to it and keeps its phase.
+
+2^60 lies far above what float32 can still add a number of size one to, and low enough that its
+square, and its product with any sensible transition, stay finite.
+"""
+
+GRADIENT_LIMIT = 2.0**30
+"""The same for the gradient that a state passes back: where a channel grows from nothing, |a| > 1 and
+u = 0, its true gradient has no bound."""
+
+
+def saturate(h: Float[Tensor, "*batch 2 D"], limit: float = LIMIT) -> Float[Tensor, "*batch 2 D"]:
+    """Scale moduli above the limit back to it; the phase, and everything smaller, is unchanged."""
+    overshoot = torch.linalg.vector_norm(h / limit, dim=-2, keepdim=True)
+    return h / overshoot.clamp(min=1)
+
+
+class _Bounded(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, h: Tensor) -> Tensor:
+        return h.view_as(h)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return saturate(grads[0], GRADIENT_LIMIT)
+
+
+def bounded(h: Float[Tensor, "*batch 2 D"]) -> Float[Tensor, "*batch 2 D"]:
+    """h itself; its gradient saturates at GRADIENT_LIMIT."""
+    return _Bounded.apply(h)
+
+
+def turn(a: Float[Tensor, "*batch P #D"], h: Float[Tensor, "*batch 2 D"]) -> Float[Tensor, "..."]:
+    """a · h for a real factor (P = 1) or a complex one (P = 2)."""
+    if a.shape[-2] == 1:
+        return a * h
+    re, im = a[..., :1, :], a[..., 1:, :]
+    return re * h + im * torch.cat([-h[..., 1:, :], h[..., :1, :]], dim=-2)
