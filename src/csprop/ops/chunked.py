@@ -129,5 +129,5 @@ def _within(h: Tensor, limit: float) -> bool:
 def _overshoot(h: Tensor, limit: float) -> Tensor:
     """max(1, |h| / limit)."""
     scaled = h / limit
-    modulus = scaled.abs() if h.is_complex() else torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
+    modulus = scaled.abs() if h.is_complex() else scaled.square().sum(dim=1, keepdim=True).sqrt()
     return modulus.clamp(min=1)

@@ -20,8 +20,9 @@ u = 0, its true gradient has no bound."""
 
 def saturate(h: Float[Tensor, "*batch 2 D"], limit: float = LIMIT) -> Float[Tensor, "*batch 2 D"]:
     """Scale moduli above the limit back to it; the phase, and everything smaller, is unchanged."""
-    overshoot = torch.linalg.vector_norm(h / limit, dim=-2, keepdim=True)
-    return h / overshoot.clamp(min=1)
+    # Squares bounded from below before the root: its gradient is finite at 0.
+    overshoot = (h / limit).square().sum(dim=-2, keepdim=True).clamp(min=1).sqrt()
+    return h / overshoot
 
 
 class _Bounded(torch.autograd.Function):
