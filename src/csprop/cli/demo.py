@@ -36,8 +36,9 @@ def run(args: Args) -> int:
         return int(not learned)
     train.show(results)
     print(
-        f"The three runs are in {args.out}/. Next, try:\n"
-        f"  csprop eval {args.out}/parity --lengths 16,64,1024\n"
+        f"The three runs are in {args.out}/. They are right at the length they were trained on;\n"
+        "longer inputs drift. Next, try:\n"
+        f"  csprop eval {args.out}/parity --lengths 16,32,64     where it drifts\n"
         f"  echo '(()())' | csprop predict {args.out}/parenthesis\n"
         "  csprop train parity --preset paper       the model as the paper prints it"
     )

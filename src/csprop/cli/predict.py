@@ -1,11 +1,13 @@
 """`csprop predict`: sequences on stdin, predictions on stdout."""
 
+import os
+import stat
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import tyro
 from tyro.conf import arg
@@ -13,7 +15,7 @@ from tyro.conf import arg
 from csprop.cli import common
 from csprop.errors import InputError
 
-# Lines read before an answer is given; a person at a terminal gets one for each.
+# Lines read from a file before an answer is given; a person or a pipe gets one for each.
 AT_ONCE = 256
 
 
@@ -44,17 +46,25 @@ def run(args: Args) -> int:
     loaded = load(args.run)
     lines = ((number, line.rstrip("\r\n")) for number, line in enumerate(sys.stdin, start=1))
     answers = []
+    live = not _is_file(sys.stdin)
     try:
-        for answer in _answers(loaded, lines, 1 if sys.stdin.isatty() else AT_ONCE):
+        for answer in _answers(loaded, lines, 1 if live else AT_ONCE):
             if args.json:
                 answers.append(answer)
             else:
-                print(answer["prediction"], flush=sys.stdin.isatty())
+                print(answer["prediction"], flush=live)
     except UnicodeDecodeError:
         raise InputError("stdin: is not UTF-8 text") from None
     if args.json:
         common.show_json({"run": str(args.run), "predictions": answers})
     return 0
+
+
+def _is_file(stream: TextIO) -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except OSError:
+        return False
 
 
 def _answers(run: Any, lines: Iterator[tuple[int, str]], at_once: int) -> Iterator[dict[str, Any]]:

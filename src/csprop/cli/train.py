@@ -94,11 +94,15 @@ def _glance(argv: Sequence[str]) -> dict[str, str]:
 
 
 def run(args: Args) -> int:
+    if args.resume and args.out is None and args.task is None and args.data is None:
+        raise InputError("--resume needs to know the run: add --out DIR")
     if (args.task is None) == (args.data is None):
         raise InputError("say what to learn: a TASK (such as parity) or --data FILE, not both")
     from csprop.tasks import from_file, get
 
     task = from_file(args.data) if args.data else get(args.task or "")
+    if args.data:
+        common.say(_summary(task))
     out = args.out or Path("runs") / task.name
     if args.seeds is None:
         results = [train_one(args, task, args.seed, out)]
@@ -111,6 +115,16 @@ def run(args: Args) -> int:
     else:
         show(results)
     return int(any(_missed(args, result) for result in results))
+
+
+def _summary(task: Any) -> str:
+    """What was read off a file, so that a mistake in it is seen before it is learned."""
+    from csprop.tasks.base import shown
+
+    return (
+        f"{task.path.name}: {len(task.data)} rows; tokens {shown(task.vocab)}; "
+        f"classes {shown(task.classes)}"
+    )
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -142,9 +156,11 @@ def train_one(args: Args, task: Any, seed: int, out: Path) -> dict[str, Any]:
     with common.progress(f"{task.name} seed {seed}", args.recipe.epochs) as on_epoch:
         try:
             trained = execute(task, config, out, args.resume, on_epoch)
+            ended = (trained.result or {})["ended"]
         except Diverged as error:
             common.say(f"csprop train: {error}; {out}/diagnosis.json has the details")
             return result | {"diverged": str(error)}
+    common.say(f"{task.name} seed {seed}: trained until {ended}")
     return result | (trained.result or {})
 
 

@@ -26,6 +26,8 @@ import torch
 from csprop.errors import InputError
 from csprop.tasks.base import UNLABELLED, Examples, Task, encode, shown, symbols
 
+SUFFIXES = (".jsonl", ".csv", ".tsv")
+
 
 @dataclass(frozen=True)
 class Row:
@@ -85,7 +87,7 @@ def _sha256(content: str) -> str:
 
 
 def _content(path: Path) -> str:
-    if path.suffix not in (".jsonl", ".csv", ".tsv"):
+    if path.suffix not in SUFFIXES:
         raise InputError(f"{path}: the name must end in .jsonl, .csv or .tsv")
     if path.exists() and not path.is_file():
         raise InputError(f"{path}: cannot be read: it is not a regular file")

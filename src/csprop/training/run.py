@@ -20,7 +20,7 @@ from csprop.nn.model import CSP
 from csprop.ops import backend, use_backend
 from csprop.tasks import get
 from csprop.tasks.base import Examples, Task
-from csprop.tasks.file import FileTask
+from csprop.tasks.file import SUFFIXES, FileTask, from_file
 from csprop.tasks.split import split
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder
@@ -53,10 +53,10 @@ class Run:
 
 
 def configure(
-    task: str | Task | FileTask, preset_name: str = "rotor", seed: int = 0, **changes: Any
+    task: str | Path | Task | FileTask, preset_name: str = "rotor", seed: int = 0, **changes: Any
 ) -> RunConfig:
     """A preset for a task, with some options changed."""
-    task = get(task) if isinstance(task, str) else task
+    task = _found(task)
     chosen = preset(preset_name, task.name if isinstance(task, Task) else None)
     of_model = {field.name for field in fields(ModelOptions)}
     of_recipe = {field.name for field in fields(Recipe)}
@@ -76,7 +76,7 @@ def configure(
 
 
 def train(
-    task: str | Task | FileTask,
+    task: str | Path | Task | FileTask,
     preset: str = "rotor",
     seed: int = 0,
     out: str | Path | None = None,
@@ -84,12 +84,22 @@ def train(
     on_epoch: Callable[[Row], None] = lambda row: None,
     **changes: Any,
 ) -> Run:
-    """Train a model; with `out`, into a run directory that survives being killed.
+    """Train a model on a task, its name, or a data file; with `out`, into a run directory.
 
     Any option of `CSPConfig` or `Recipe` can be changed by its name: `train("parity", rotate="input")`.
     """
-    task = get(task) if isinstance(task, str) else task
+    task = _found(task)
     return execute(task, configure(task, preset, seed, **changes), out, resume, on_epoch)
+
+
+def _found(task: str | Path | Task | FileTask) -> Task | FileTask:
+    if isinstance(task, Path) or (isinstance(task, str) and Path(task).suffix in SUFFIXES):
+        return from_file(task)
+    if isinstance(task, str):
+        return get(task)
+    if isinstance(task, Task | FileTask):
+        return task
+    raise InputError(f"{task!r} is no task: give a name such as 'parity', a data file, or a Task")
 
 
 def execute(
@@ -190,7 +200,8 @@ def load(path: str | Path, task: Task | FileTask | None = None) -> Run:
     try:
         task = task or stored_task(config)
     except InputError as error:
-        raise InputError(f"{folder.path / checkpoint.CONFIG}: {error}") from None
+        own = "; a task of your own must be given, as in load(path, task=…)"
+        raise InputError(f"{folder.path / checkpoint.CONFIG}: {error}{own}") from None
     if (len(task.vocab), len(task.classes)) != (config.model.vocab_size, config.model.num_classes):
         raise InputError(
             f"{folder.path / checkpoint.CONFIG}: the model does not fit the task {task.name!r}"
