@@ -139,7 +139,8 @@ def decoded(options: CSPConfig, weights: dict[str, Any], h: Vector) -> list[floa
         along, bias = weights["decoder.projection"], weights["decoder.bias"]
         numbers = [sum(w * c for w, c in zip(row, h, strict=True)) for row in matrix]
         return [n.real * along[0][v] + n.imag * along[1][v] + bias[v] for v, n in enumerate(numbers)]
-    features = [cmath.phase(c) for c in h]
+    # Next to 0, where its gradient would be infinite, φ is taken of Im h alone.
+    features = [cmath.phase(c) if abs(c) ** 2 >= 1e-30 else math.atan2(c.imag, 1) for c in h]
     if options.decoder == "cos_sin" and options.norm == "complex":
         features = planes(h)  # cos φ and sin φ, but for the ε of the norm
     elif options.decoder == "cos_sin":
