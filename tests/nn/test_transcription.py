@@ -91,7 +91,8 @@ def step(options: CSPConfig, weights: dict[str, Any], z: Vector, h: Vector, extr
         value = silu(new) if options.activation == "boundary" else new
         if options.skip:
             value += sigmoid(weights["skip"][d]) * z[d]
-        out.append(unit(value) if options.norm == "complex" else value)
+        bounded = value / max(1.0, abs(value) / 2**20)  # the project's limit, where no norm holds it
+        out.append(unit(value) if options.norm == "complex" else bounded)
     if options.norm == "layer":
         out = layer_norm(out, weights["norm.weight"], weights["norm.bias"])
     return out, state
