@@ -6,7 +6,7 @@ BIN := .venv/bin
 
 setup: .venv/installed
 
-.venv/installed: pyproject.toml constraints.txt
+.venv/installed: pyproject.toml setup.py constraints.txt $(wildcard src/csprop/ops/native/*pp)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo 'csprop needs Python 3.11 or newer: make PYTHON=python3.11' >&2; exit 1; }
 	@echo 'Installing csprop into .venv; this takes a minute or two.'

@@ -19,7 +19,7 @@ from torch import Generator, Tensor, nn
 
 from csprop.nn.config import ModelOptions
 from csprop.nn.layers import linear, polar, unit
-from csprop.ops import reference, scan
+from csprop.ops import backend, native, operators, reference, scan
 from csprop.ops.planes import saturate, turn
 
 # With decay="reset" a fresh gate is σ(4) = 0.98: it keeps 3/4 of the state over 16 steps.
@@ -68,6 +68,8 @@ class Block(nn.Module):
 
         `coupled` is what the layer below adds to the recurrence. A reset starts again from h_0.
         """
+        if self._fits_kernel(z, state, coupled):
+            return self._fused(z, state, reset, coupled)
         a, u = self.transition(z)
         if coupled is not None:
             u = u + coupled
@@ -79,6 +81,45 @@ class Block(nn.Module):
         else:
             h, last = scan(a, u, state, reset)
         return self.finish(h, z), last
+
+    def _fits_kernel(self, z: Tensor, state: Tensor, coupled: Tensor | None) -> bool:
+        return (
+            backend() == "native"
+            and self.options.activation != "step"
+            and z.numel() > 0
+            and native.fits(z, state, coupled, self.gate.weight)
+        )
+
+    def _fused(
+        self, z: Tensor, state: Tensor, reset: Tensor | None, coupled: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """`forward` up to LayerNorm, in one pass of the compiled kernel."""
+        options = self.options
+        angle = self.angle if options.rotate != "none" else None
+        parameters = (
+            angle.weight if angle else None,
+            angle.bias if angle else None,
+            self.gate.weight,
+            self.gate.bias,
+            torch.sigmoid(self.skip) if options.skip else None,
+            self.h0,
+        )
+        out, h, *_ = operators.block(
+            z,
+            state,
+            reset,
+            coupled,
+            *(None if each is None else each[None] for each in parameters),
+            rotate=options.rotate,
+            angle=options.angle,
+            decay=options.decay,
+            silu=options.activation == "boundary",
+            norm=options.norm == "complex",
+            keep=torch.is_grad_enabled(),
+        )
+        if options.norm == "layer":
+            out = self.norm(out.flatten(2)).unflatten(2, (2, -1))
+        return out, h[:, -1]
 
     def transition(
         self, z: Float[Tensor, "B T 2 D"]

@@ -23,55 +23,63 @@ Inside this file a state is either two real planes (real a) or one complex plane
 """
 
 import math
-from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from csprop.ops.planes import GRADIENT_LIMIT, LIMIT
 
 
 def scan(
-    a: Float[Tensor, "B T P #D"], u: Float[Tensor, "B T 2 D"], h0: Float[Tensor, "B 2 D"]
+    a: Float[Tensor, "B T P #D"],
+    u: Float[Tensor, "B T 2 D"],
+    h0: Float[Tensor, "B 2 D"],
+    reset: Bool[Tensor, "B T"] | None,
 ) -> Float[Tensor, "B T 2 D"]:
+    a, u, h0 = _numbers(a, u, h0)
+    a = _forgetful(a, reset)
+    h = _linear(a, u, h0)
+    return _planes(h if _within(h, LIMIT) else _saturating(a, u, h0))
+
+
+def adjoint(
+    g_h: Float[Tensor, "B T 2 D"],
+    a: Float[Tensor, "B T P #D"],
+    u: Float[Tensor, "B T 2 D"],
+    h0: Float[Tensor, "B 2 D"],
+    h: Float[Tensor, "B T 2 D"],
+    reset: Bool[Tensor, "B T"] | None,
+) -> tuple[Float[Tensor, "B T P #D"], Float[Tensor, "B T 2 D"], Float[Tensor, "B 2 D"]]:
+    """The gradients of a, u and h0."""
+    a, g, u, h0, h = _numbers(a, g_h, u, h0, h)
+    kept = _forgetful(a, reset)
+    before = _forgetful(torch.cat([h0[:, None], h[:, :-1]], dim=1), reset)
+    overshoot = None if _within(h, LIMIT) else _overshoot(kept * before + u, LIMIT, dim=2)
+    adjoint = None
+    if overshoot is None:
+        following = F.pad(kept[:, 1:].conj(), (0, 0, 0, 0, 0, 1))  # a_{t+1}, and 0 after the end
+        adjoint = _linear(following.flip(1), g.flip(1), torch.zeros_like(h0)).flip(1)
+    if adjoint is None or not _within(adjoint, GRADIENT_LIMIT):
+        adjoint = _saturating_adjoint(kept, h, overshoot, g)
+    grad_a = (before.conj() * adjoint).sum_to_size(a.shape)
+    return _planes(grad_a), _planes(adjoint), _planes(kept[:, 0].conj() * adjoint[:, 0])
+
+
+def _numbers(a: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
+    """As they are, where a is real; else as complex numbers, in one plane."""
     if a.shape[2] == 1:
-        return _Scan.apply(a, u, h0)
-    h = _Scan.apply(_to_complex(a), _to_complex(u), _to_complex(h0))
-    return torch.cat([h.real, h.imag], dim=2)
+        return a, *others
+    return tuple(torch.complex(x[..., :1, :], x[..., 1:, :]) for x in (a, *others))
 
 
-def _to_complex(planes: Tensor) -> Tensor:
-    return torch.complex(planes[..., :1, :], planes[..., 1:, :])
+def _planes(h: Tensor) -> Tensor:
+    return torch.cat([h.real, h.imag], dim=-2) if h.is_complex() else h
 
 
-class _Scan(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, a: Tensor, u: Tensor, h0: Tensor) -> Tensor:
-        h, overshoot = _linear(a, u, h0), None
-        if not _within(h, LIMIT):
-            h, overshoot = _saturating(a, u, h0)
-        ctx.save_for_backward(a, h0, h, overshoot)
-        return h
-
-    @staticmethod
-    @once_differentiable
-    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]: the decorator's doing
-        ctx: Any, *grads: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        a, h0, h, overshoot = ctx.saved_tensors
-        adjoint = None
-        if overshoot is None:
-            following = F.pad(a[:, 1:].conj(), (0, 0, 0, 0, 0, 1))  # a_{t+1}, and 0 after the end
-            start = torch.zeros_like(h0)
-            adjoint = _linear(following.flip(1), grads[0].flip(1), start).flip(1)
-        if adjoint is None or not _within(adjoint, GRADIENT_LIMIT):
-            adjoint = _saturating_adjoint(a, h, overshoot, grads[0])
-        before = torch.cat([h0[:, None], h[:, :-1]], dim=1)
-        grad_a = (before.conj() * adjoint).sum_to_size(a.shape)
-        return grad_a, adjoint, a[:, 0].conj() * adjoint[:, 0]
+def _forgetful(a: Tensor, reset: Tensor | None) -> Tensor:
+    return a if reset is None else a.masked_fill(reset[:, :, None, None], 0)
 
 
 def _linear(a: Tensor, u: Tensor, h0: Tensor) -> Tensor:
@@ -94,15 +102,13 @@ def _linear(a: Tensor, u: Tensor, h0: Tensor) -> Tensor:
     return torch.addcmul(local, prod, start[:, :, None]).flatten(1, 2)[:, :steps]
 
 
-def _saturating(a: Tensor, u: Tensor, h0: Tensor) -> tuple[Tensor, Tensor]:
-    """The states, and by how much each step overshot LIMIT (1 where it did not)."""
-    states, overshoots, h = [], [], h0
+def _saturating(a: Tensor, u: Tensor, h0: Tensor) -> Tensor:
+    states, h = [], h0
     for a_t, u_t in zip(a.unbind(1), u.unbind(1), strict=True):
         h = torch.addcmul(u_t, a_t, h)
-        overshoots.append(_overshoot(h, LIMIT))
-        h = h / overshoots[-1]
+        h = h / _overshoot(h, LIMIT)
         states.append(h)
-    return torch.stack(states, 1), torch.stack(overshoots, 1)
+    return torch.stack(states, 1)
 
 
 def _saturating_adjoint(a: Tensor, h: Tensor, overshoot: Tensor | None, grad: Tensor) -> Tensor:
@@ -126,8 +132,8 @@ def _within(h: Tensor, limit: float) -> bool:
     return bool((planes.abs() <= limit / 2).all())
 
 
-def _overshoot(h: Tensor, limit: float) -> Tensor:
-    """max(1, |h| / limit)."""
+def _overshoot(h: Tensor, limit: float, dim: int = 1) -> Tensor:
+    """max(1, |h| / limit); `dim` has the planes of a number kept as two."""
     scaled = h / limit
-    modulus = scaled.abs() if h.is_complex() else scaled.square().sum(dim=1, keepdim=True).sqrt()
+    modulus = scaled.abs() if h.is_complex() else scaled.square().sum(dim=dim, keepdim=True).sqrt()
     return modulus.clamp(min=1)

@@ -1,40 +1,11 @@
 """The public scan: checks its arguments, then hands them to a backend."""
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from csprop.errors import InputError
-from csprop.ops import chunked, reference
-
-BACKENDS = ("reference", "torch")
-_chosen: ContextVar[str | None] = ContextVar("csprop_backend", default=None)
-
-
-def backend() -> str:
-    """The backend in force: that of `use_backend`, else of CSPROP_BACKEND, else `torch`."""
-    return _known(_chosen.get() or os.environ.get("CSPROP_BACKEND") or "torch")
-
-
-@contextmanager
-def use_backend(name: str) -> Iterator[None]:
-    """Run everything inside with one backend: `with use_backend("reference"): …`."""
-    token = _chosen.set(_known(name))
-    try:
-        yield
-    finally:
-        _chosen.reset(token)
-
-
-def _known(name: str) -> str:
-    if name not in BACKENDS:
-        raise InputError(f"backend {name!r} is unknown: write one of {', '.join(BACKENDS)}")
-    return name
+from csprop.ops import operators, reference
+from csprop.ops.backends import backend
 
 
 def scan(
@@ -62,9 +33,7 @@ def scan(
     if backend() == "reference":
         h = reference.scan(a, entering, start, reset)
     else:
-        if reset is not None:
-            a = a.masked_fill(reset[:, :, None, None], 0)
-        h = chunked.scan(a, entering, start)
+        h = operators.scan(a, entering, start, reset)
     return h.to(u.dtype), h[:, -1]
 
 

@@ -1,0 +1,36 @@
+"""Which implementation computes: `reference`, `torch` or `native`."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from csprop.errors import InputError
+from csprop.ops import native
+
+BACKENDS = ("reference", "torch", "native")
+_chosen: ContextVar[str | None] = ContextVar("csprop_backend", default=None)
+
+
+def backend() -> str:
+    """The backend in force: that of `use_backend`, else of CSPROP_BACKEND, else the fastest there is."""
+    named = _chosen.get() or os.environ.get("CSPROP_BACKEND")
+    return _usable(named) if named else "torch" if native.WHY_NOT else "native"
+
+
+@contextmanager
+def use_backend(name: str) -> Iterator[None]:
+    """Run everything inside with one backend: `with use_backend("reference"): …`."""
+    token = _chosen.set(_usable(name))
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
+def _usable(name: str) -> str:
+    if name not in BACKENDS:
+        raise InputError(f"backend {name!r} is unknown: write one of {', '.join(BACKENDS)}")
+    if name == "native" and native.WHY_NOT:
+        raise InputError(f"backend 'native' is not there: {native.WHY_NOT}")
+    return name

@@ -1,0 +1,98 @@
+"""The compiled kernel: finds the library and calls it, with the GIL released.
+
+Tensors go in as pointers, so whoever calls gives contiguous CPU tensors of one type, float32 or float64,
+and holds on to them. The C++ beside this file says what is computed.
+"""
+
+import ctypes
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+ROTATE = {"none": 0, "input": 1, "state": 2}
+DECAY = {"softplus": 0, "exp": 1, "unit": 2, "reset": 3}
+
+
+def _structure(name: str, numbers: str, pointers: str) -> type[ctypes.Structure]:
+    fields = [(field, ctypes.c_int64) for field in numbers.split()]
+    fields += [(field, ctypes.c_void_p) for field in pointers.split()]
+    return type(name, (ctypes.Structure,), {"_fields_": fields})
+
+
+Scan = _structure(
+    "Scan", "wide batch steps width planes columns", "a u h0 reset h g_h g_a g_u g_h0"
+)
+Block = _structure(
+    "Block",
+    "wide batch steps width groups angles gates rotate bounded_angle decay silu norm keep",
+    "z theta delta coupled skip h0 start reset out h g_out g_h "
+    "g_z g_theta g_delta g_coupled g_skip g_h0 g_start",
+)
+Layer = _structure("Layer", "", "angle_weight angle_bias gate_weight gate_bias skip start")
+Stream = _structure(
+    "Stream",
+    "wide depth width classes angles gates angle_inputs "
+    "rotate bounded_angle decay silu norm unit_features",
+    "embedding layers decoder_weight decoder_bias state logits scratch",
+)
+
+
+def _load() -> tuple[ctypes.CDLL | None, str]:
+    """The library, or why there is none."""
+    found = [path for suffix in EXTENSION_SUFFIXES if (path := Path(__file__).with_name(f"kernel{suffix}")).exists()]
+    if not found:
+        return None, "the kernel was not compiled when csprop was installed: is there a C++ compiler?"
+    try:
+        library = ctypes.CDLL(str(found[0]))
+        library.csprop_target.restype = ctypes.c_char_p
+        library.csprop_scratch.restype = ctypes.c_int64
+    except (OSError, AttributeError) as error:
+        return None, f"the kernel cannot be loaded: {error}"
+    for name in ("block_forward", "block_backward", "scan", "stream"):
+        getattr(library, f"csprop_{name}").argtypes = (ctypes.c_void_p, ctypes.c_int64)
+        getattr(library, f"csprop_{name}").restype = None
+    return library, ""
+
+
+_library, WHY_NOT = _load()
+"""WHY_NOT is empty where the kernel can be used."""
+TARGET = _library.csprop_target().decode() if _library else ""
+"""The instructions in use: `avx2` or `plain`."""
+
+
+def fits(*tensors: Tensor | None) -> bool:
+    """Whether the kernel can take these: on the CPU, in one precision that it knows."""
+    given = [tensor for tensor in tensors if tensor is not None]
+    dtype = given[0].dtype
+    return dtype in (torch.float32, torch.float64) and all(
+        tensor.device.type == "cpu" and tensor.dtype == dtype for tensor in given
+    )
+
+
+def _fields(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: value.data_ptr() if isinstance(value, Tensor) else value
+        for name, value in arguments.items()
+    }
+
+
+def _call(name: str, structure: type[ctypes.Structure], arguments: dict[str, Any]) -> None:
+    assert _library is not None
+    packed = structure(**_fields(arguments))
+    getattr(_library, name)(ctypes.addressof(packed), torch.get_num_threads())
+
+
+def block_forward(**arguments: Any) -> None:
+    _call("csprop_block_forward", Block, arguments)
+
+
+def block_backward(**arguments: Any) -> None:
+    _call("csprop_block_backward", Block, arguments)
+
+
+def scan(**arguments: Any) -> None:
+    """Forward, or backward where `g_h` is given."""
+    _call("csprop_scan", Scan, arguments)

@@ -1,0 +1,53 @@
+// The arguments of every function, mirrored name for name by __init__.py. `wide` means double in place of
+// float; a null pointer is something absent, or not asked for.
+#pragma once
+
+#include <cstdint>
+
+struct Scan {
+    int64_t wide, batch, steps, width, planes, columns;
+    const void *a, *u, *h0;
+    const bool* reset;
+    void* h;
+    const void* g_h;
+    void *g_a, *g_u, *g_h0;
+};
+
+enum Rotate : int64_t { NONE, INPUT, STATE };
+enum Decay : int64_t { SOFTPLUS, EXP, UNIT, RESET };
+
+struct Block {
+    int64_t wide, batch, steps, width, groups, angles, gates;
+    int64_t rotate, bounded_angle, decay, silu, norm, keep;  // keep: all states, not the last alone
+    const void *z, *theta, *delta, *coupled, *skip, *h0, *start;
+    const bool* reset;
+    void *out, *h;
+    const void *g_out, *g_h;
+    void *g_z, *g_theta, *g_delta, *g_coupled, *g_skip, *g_h0, *g_start;  // g_skip, g_start: a row each
+};
+
+struct Layer {
+    const void *angle_weight, *angle_bias, *gate_weight, *gate_bias, *skip, *start;
+};
+
+struct Stream {
+    int64_t wide, depth, width, classes, angles, gates, angle_inputs;
+    int64_t rotate, bounded_angle, decay, silu, norm, unit_features;
+    const void* embedding;  // (vocabulary, 2, D)
+    const Layer* layers;
+    const void *decoder_weight, *decoder_bias;  // (classes, 2, D), (classes)
+    void *state, *logits;                       // (depth, 2, D), (classes)
+    void* scratch;                              // 64-byte aligned, (SCRATCH + 6, D)
+};
+
+// What one thread needs beside its arguments, in vectors of D numbers.
+constexpr int64_t TILE = 16;  // steps whose gates are computed together, so that shared ones fill a vector
+constexpr int64_t SCRATCH = 14 + 14 * TILE;
+
+// The functions for one kind of processor: rows from `first` up to `last`, with SCRATCH vectors of memory.
+struct Functions {
+    void (*block_forward)(const Block&, void* memory, int64_t first, int64_t last);
+    void (*block_backward)(const Block&, void* memory, int64_t first, int64_t last);
+    void (*scan)(const Scan&, void* memory, int64_t first, int64_t last);  // backward where g_h is given
+    void (*stream)(const Stream&, int64_t token);
+};

@@ -1,0 +1,67 @@
+// Everything of one row of a batch, for one kind of processor: a source file defines TARGET, its namespace,
+// and includes this.
+#pragma once
+
+#include "block.hpp"
+#include "scan.hpp"
+#include "stream.hpp"
+
+namespace TARGET {
+
+template <typename real>
+void block_forward(const Block& block, void* memory, int64_t first, int64_t last) {
+    Scratch<real> scratch(memory, block.width);
+    for (int64_t row = first; row < last; row++) {
+        if (block.silu) forward_row<true>(block, scratch, row);
+        else forward_row<false>(block, scratch, row);
+    }
+}
+
+template <typename real>
+void block_backward(const Block& block, void* memory, int64_t first, int64_t last) {
+    Scratch<real> scratch(memory, block.width);
+    for (int64_t row = first; row < last; row++) {
+        if (block.silu) backward_row<true>(block, scratch, row);
+        else backward_row<false>(block, scratch, row);
+    }
+}
+
+template <bool complex, bool shared, typename real>
+void scan_rows(const Scan& scan, real* memory, int64_t first, int64_t last) {
+    for (int64_t row = first; row < last; row++) {
+        if (scan.g_h) scan_backward_row<complex, shared>(scan, memory, row);
+        else scan_forward_row<complex, shared>(scan, memory, row);
+    }
+}
+
+template <typename real>
+void scan_either(const Scan& scan, void* memory, int64_t first, int64_t last) {
+    const bool shared = scan.columns == 1;
+    real* zero = static_cast<real*>(memory);
+    std::memset(zero, 0, 2 * scan.width * sizeof(real));
+    if (scan.planes == 2 && shared) scan_rows<true, true>(scan, zero, first, last);
+    else if (scan.planes == 2) scan_rows<true, false>(scan, zero, first, last);
+    else if (shared) scan_rows<false, true>(scan, zero, first, last);
+    else scan_rows<false, false>(scan, zero, first, last);
+}
+
+const Functions functions = {
+    [](const Block& block, void* memory, int64_t first, int64_t last) {
+        if (block.wide) block_forward<double>(block, memory, first, last);
+        else block_forward<float>(block, memory, first, last);
+    },
+    [](const Block& block, void* memory, int64_t first, int64_t last) {
+        if (block.wide) block_backward<double>(block, memory, first, last);
+        else block_backward<float>(block, memory, first, last);
+    },
+    [](const Scan& scan, void* memory, int64_t first, int64_t last) {
+        if (scan.wide) scan_either<double>(scan, memory, first, last);
+        else scan_either<float>(scan, memory, first, last);
+    },
+    [](const Stream& stream, int64_t token) {
+        if (stream.wide) stream_step<double>(stream, token);
+        else stream_step<float>(stream, token);
+    },
+};
+
+}  // namespace TARGET
