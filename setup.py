@@ -16,7 +16,7 @@ setup(
             # The two -fno flags forget about errno and floating-point traps; neither changes a result.
             extra_compile_args=[
                 "-std=c++17",
-                "-O3",
+                "-O2",
                 "-g0",
                 "-fno-math-errno",
                 "-fno-trapping-math",

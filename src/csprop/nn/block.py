@@ -19,7 +19,7 @@ from torch import Generator, Tensor, nn
 
 from csprop.nn.config import ModelOptions
 from csprop.nn.layers import linear, polar, unit
-from csprop.ops import backend, native, operators, reference, scan
+from csprop.ops import backend, fused, native, reference, scan
 from csprop.ops.planes import saturate, turn
 
 # With decay="reset" a fresh gate is σ(4) = 0.98: it keeps 3/4 of the state over 16 steps.
@@ -93,30 +93,15 @@ class Block(nn.Module):
     def _fused(
         self, z: Tensor, state: Tensor, reset: Tensor | None, coupled: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """`forward` up to LayerNorm, in one pass of the compiled kernel."""
+        """`forward` in one pass of the compiled kernel."""
         options = self.options
-        angle = self.angle if options.rotate != "none" else None
-        parameters = (
-            angle.weight if angle else None,
-            angle.bias if angle else None,
-            self.gate.weight,
-            self.gate.bias,
-            torch.sigmoid(self.skip) if options.skip else None,
-            self.h0,
-        )
-        out, h, *_ = operators.block(
-            z,
-            state,
-            reset,
-            coupled,
-            *(None if each is None else each[None] for each in parameters),
-            rotate=options.rotate,
-            angle=options.angle,
-            decay=options.decay,
-            silu=options.activation == "boundary",
-            norm=options.norm == "complex",
-            keep=torch.is_grad_enabled(),
-        )
+        angle = (self.angle.weight, self.angle.bias) if options.rotate != "none" else (None, None)
+        skip = self.skip if options.skip else None
+        silu, norm = options.activation == "boundary", options.norm == "complex"
+        out, h, *_ = fused.block(
+            z, state, reset, coupled, *angle, self.gate.weight, self.gate.bias, skip, self.h0,
+            options.rotate, options.angle, options.decay, silu, norm, torch.is_grad_enabled(),
+        )  # fmt: skip
         if options.norm == "layer":
             out = self.norm(out.flatten(2)).unflatten(2, (2, -1))
         return out, h[:, -1]

@@ -27,9 +27,11 @@ Scan = _structure(
 )
 Block = _structure(
     "Block",
-    "wide batch steps width groups angles gates rotate bounded_angle decay silu norm keep",
-    "z theta delta coupled skip h0 start reset out h g_out g_h "
-    "g_z g_theta g_delta g_coupled g_skip g_h0 g_start",
+    "wide batch steps width groups angles gates rotate bounded_angle decay silu norm keep "
+    "angle_inputs gate_inputs",
+    "z coupled skip h0 start reset angle_weight angle_bias gate_weight gate_bias theta delta out h "
+    "g_out g_h g_z g_theta g_delta g_coupled g_h0 "
+    "g_skip g_start g_angle_weight g_angle_bias g_gate_weight g_gate_bias",
 )
 Layer = _structure("Layer", "", "angle_weight angle_bias gate_weight gate_bias skip start")
 Stream = _structure(
@@ -51,7 +53,7 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
         library.csprop_scratch.restype = ctypes.c_int64
     except (OSError, AttributeError) as error:
         return None, f"the kernel cannot be loaded: {error}"
-    for name in ("block_forward", "block_backward", "scan", "stream"):
+    for name in ("block", "scan", "stream"):
         getattr(library, f"csprop_{name}").argtypes = (ctypes.c_void_p, ctypes.c_int64)
         getattr(library, f"csprop_{name}").restype = None
     return library, ""
@@ -63,34 +65,25 @@ TARGET = _library.csprop_target().decode() if _library else ""
 """The instructions in use: `avx2` or `plain`."""
 
 
-def fits(*tensors: Tensor | None) -> bool:
+def fits(first: Tensor, *others: Tensor | None) -> bool:
     """Whether the kernel can take these: on the CPU, in one precision that it knows."""
-    given = [tensor for tensor in tensors if tensor is not None]
-    dtype = given[0].dtype
-    return dtype in (torch.float32, torch.float64) and all(
-        tensor.device.type == "cpu" and tensor.dtype == dtype for tensor in given
+    dtype = first.dtype
+    return (dtype is torch.float32 or dtype is torch.float64) and all(
+        tensor is None or (tensor.is_cpu and tensor.dtype is dtype) for tensor in (first, *others)
     )
-
-
-def _fields(arguments: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: value.data_ptr() if isinstance(value, Tensor) else value
-        for name, value in arguments.items()
-    }
 
 
 def _call(name: str, structure: type[ctypes.Structure], arguments: dict[str, Any]) -> None:
     assert _library is not None
-    packed = structure(**_fields(arguments))
+    packed = structure(
+        **{name: value.data_ptr() if isinstance(value, Tensor) else value for name, value in arguments.items()}
+    )
     getattr(_library, name)(ctypes.addressof(packed), torch.get_num_threads())
 
 
-def block_forward(**arguments: Any) -> None:
-    _call("csprop_block_forward", Block, arguments)
-
-
-def block_backward(**arguments: Any) -> None:
-    _call("csprop_block_backward", Block, arguments)
+def block(**arguments: Any) -> None:
+    """Forward, or backward where `g_out` is given."""
+    _call("csprop_block", Block, arguments)
 
 
 def scan(**arguments: Any) -> None:

@@ -3,14 +3,14 @@
 // Glossary                                                    shape, real numbers
 //   z        the layer's input                                (B, T, 2, D)
 //   theta    W_θ z before its tanh, or the free angle          (B, T, 1 or D)
-//   delta    δ, from which α (keep) and γ (enter) come         (B, T, 1 or D)
+//   delta    δ = W z + b, from which α (keep) and γ (enter) come   (B, T, 1 or D)
 //   a, b     transition and entrance, complex numbers:
 //              rotate the input   a = α           b = γ e^{iθ}
 //              rotate the state   a = α e^{iθ}    b = γ
 //   w        what enters: z, or z / |z| where the gate resets
 //   c        what the layer below couples in, or nothing      (B, T, 2, D)
 //   h        the state                                        (B, T, 2, D)
-//   s        σ(g), the strength of the skip                   (G, D)
+//   skip, s  g and σ(g), the strength of the skip             (G, D)
 //   start    where a state begins again after a reset         (G, 2, D)
 // B rows are G groups of B / G rows: the groups are models trained side by side.
 //
@@ -24,12 +24,13 @@
 // conj(k) g_y to x and conj(x) g_y to k. With m = sqrt(|p|² + 1e-30), n = m + ε and ⟨x, y⟩ = Re(conj(x) y):
 //   norm       g_p = g_out / n − p ⟨p, g_out⟩ / (m n²)
 //   bound      g_x = (g_y − ŷ ⟨ŷ, g_y⟩) / (|x| / L) where |x| > L, ŷ = y / L: the tangential part
-//   skip       g_s += ⟨z, g_p⟩                g_z += s g_p
+//   skip       g_g += s (1 − s) ⟨z, g_p⟩      g_z += s g_p
 //   SiLU       λ_t = SiLU'(h_t) g_p + conj(a_{t+1}) μ_{t+1}
 //   state      μ_t = bound(λ_t through the bound of h_t, 2^30)
 //   recur      g_a = conj(h_{t-1}) μ_t        g_b = conj(w_t) μ_t        g_c = μ_t
 //   entrance   g_w = conj(b_t) μ_t            through w = z / |z| as through the norm
 //   gates      g_α = ⟨∂a/∂α, g_a⟩ and likewise for γ, θ in a and b; a gate shared by the channels sums
+//   projection g_z += Wᵀ g_δ                  g_W += g_δ zᵀ               and likewise for θ
 // and at the end g_{h_0} = conj(a_1) μ_1. States are read back, everything else is computed again.
 #pragma once
 
@@ -39,218 +40,274 @@ namespace TARGET {
 
 constexpr double OUTPUT_LIMIT = 0x1p20, EPSILON = 1e-8, TINY = 1e-30;
 
-// x / (sqrt(|x|² + TINY) + ε) on D complex numbers.
+// sqrt(|x|² + TINY), the modulus with a finite slope at 0.
 template <typename real>
-void unit(const real* __restrict x, real* __restrict y, int64_t D, real epsilon = real(EPSILON)) {
-#pragma omp simd
-    for (int64_t d = 0; d < D; d++) {
-        const real re = x[d], im = x[D + d];
-        const real inverse = 1 / (std::sqrt(re * re + im * im + real(TINY)) + epsilon);
-        y[d] = re * inverse;
-        y[D + d] = im * inverse;
-    }
+INLINE real size(real re, real im) { return std::sqrt(re * re + im * im + real(TINY)); }
+
+// g_x of y = x / (|x| + ε), for one complex number.
+template <typename real>
+INLINE void unit_adjoint(real re, real im, real g_re, real g_im, real& out_re, real& out_im) {
+    const real m = size(re, im), inverse = 1 / (m * (m + real(EPSILON))), n = m * inverse;
+    const real radial = (re * g_re + im * g_im) * n * inverse;
+    out_re = g_re * n - re * radial;
+    out_im = g_im * n - im * radial;
 }
 
-// g_x += the gradient through `unit`.
-template <typename real>
-void unit_adjoint(const real* __restrict x, const real* __restrict g, real* __restrict g_x, int64_t D) {
-#pragma omp simd
-    for (int64_t d = 0; d < D; d++) {
-        const real re = x[d], im = x[D + d];
-        const real m = std::sqrt(re * re + im * im + real(TINY)), n = 1 / (m + real(EPSILON));
-        const real radial = (re * g[d] + im * g[D + d]) * n * n / m;
-        g_x[d] += g[d] * n - re * radial;
-        g_x[D + d] += g[D + d] * n - im * radial;
-    }
-}
-
-// One row of the batch at one step: the pointers that both directions need.
+// One row of the batch at one step: what both directions read there.
 template <typename real>
 struct Place {
-    const real *z, *coupled, *skip, *start;
     int64_t offset;  // of (row, t) in an activation (B, T, 2, D)
+    const real *z, *coupled, *skip, *start;
     bool resets;
 
-    Place(const Block& block, int64_t row, int64_t t) {
+    Place(const Block& block, const Scratch<real>& s, int64_t row, int64_t t) {
         const int64_t D = block.width, group = row / (block.batch / block.groups), step = row * block.steps + t;
         offset = step * 2 * D;
         z = at<real>(block.z, offset);
-        coupled = at<real>(block.coupled, offset);
-        skip = at<real>(block.skip, group * D);
+        coupled = block.coupled ? at<real>(block.coupled, offset) : s.zero;
+        skip = s.skip;
         start = at<real>(block.start, group * 2 * D);
         resets = block.reset && block.reset[step];
     }
 };
 
-// a h + b w + c, before any bound.
-template <typename real>
-void recur(const real* __restrict a, const real* __restrict h, const real* __restrict b,
-                  const real* __restrict w, const real* __restrict c, real* __restrict next, int64_t D) {
-    const int64_t im = TILE * D;
+// next = a h + b w + c before its bound; whether any needs one. Step k of a tile; `shared`: one a and b for
+// all channels; `unit`: what enters is z / |z|.
+template <bool shared, bool unit, typename real>
+bool recur(const Scratch<real>& s, int64_t k, const Place<real>& here, const real* __restrict h,
+           real* __restrict next, int64_t D) {
+    const int64_t extent = shared ? 1 : D, im = TILE * extent;
+    const real *__restrict a = s.a + k * extent, *__restrict b = s.b + k * extent;
+    const real *__restrict z = here.z, *__restrict c = here.coupled;
+    int above = 0;
+#pragma omp simd reduction(| : above)
+    for (int64_t d = 0; d < D; d++) {
+        const int64_t i = shared ? 0 : d;
+        const real scale = unit ? 1 / (size(z[d], z[D + d]) + real(EPSILON)) : real(1);
+        const real w_re = z[d] * scale, w_im = z[D + d] * scale, h_re = h[d], h_im = h[D + d];
+        const real re = a[i] * h_re - a[im + i] * h_im + b[i] * w_re - b[im + i] * w_im + c[d];
+        const real imag = a[i] * h_im + a[im + i] * h_re + b[i] * w_im + b[im + i] * w_re + c[D + d];
+        next[d] = re;
+        next[D + d] = imag;
+        above |= re * re + imag * imag > real(LIMIT * LIMIT);
+    }
+    return above;
+}
+
+// σ(h) on each plane; 1 without SiLU. Short loops keep a processor busier than one that does everything.
+template <bool silu, typename real>
+void activate(const real* __restrict h, real* __restrict gate, int64_t D) {
+#pragma omp simd
+    for (int64_t i = 0; i < 2 * D; i++) gate[i] = silu ? sigmoid(h[i]) : real(1);
+}
+
+// out = p / |p| or p, with p = SiLU(h) + s z.
+template <bool silu, bool norm, typename real>
+void finish(const real* __restrict h, const real* __restrict z, const real* __restrict skip,
+            real* __restrict gate, real* __restrict out, int64_t D) {
+    activate<silu>(h, gate, D);
 #pragma omp simd
     for (int64_t d = 0; d < D; d++) {
-        const real h_re = h[d], h_im = h[D + d];
-        next[d] = a[d] * h_re - a[im + d] * h_im + b[d] * w[d] - b[im + d] * w[D + d];
-        next[D + d] = a[d] * h_im + a[im + d] * h_re + b[d] * w[D + d] + b[im + d] * w[d];
-    }
-    if (!c) return;
-#pragma omp simd
-    for (int64_t i = 0; i < 2 * D; i++) next[i] += c[i];
-}
-
-// p = SiLU(h) + s z.
-template <bool silu, typename real>
-void activate(const real* __restrict h, const real* __restrict z, const real* __restrict skip,
-                     real* __restrict p, int64_t D) {
-    if (skip) {
-#pragma omp simd
-        for (int64_t d = 0; d < D; d++) {
-            p[d] = (silu ? h[d] * sigmoid(h[d]) : h[d]) + skip[d] * z[d];
-            p[D + d] = (silu ? h[D + d] * sigmoid(h[D + d]) : h[D + d]) + skip[d] * z[D + d];
-        }
-    } else {
-#pragma omp simd
-        for (int64_t i = 0; i < 2 * D; i++) p[i] = silu ? h[i] * sigmoid(h[i]) : h[i];
+        const real re = h[d] * gate[d] + skip[d] * z[d], im = h[D + d] * gate[D + d] + skip[d] * z[D + d];
+        const real scale = norm ? 1 / (size(re, im) + real(EPSILON)) : real(1);
+        out[d] = re * scale;
+        out[D + d] = im * scale;
     }
 }
 
-template <bool silu, typename real>
+// s = σ(g), or 0 without a skip.
+template <typename real>
+void strengthen(const Block& block, const Scratch<real>& s, int64_t group) {
+    const int64_t D = block.width;
+    const real* __restrict g = block.skip ? at<real>(block.skip, group * D) : s.zero;
+    const bool absent = !block.skip;
+    real* __restrict skip = s.skip;
+#pragma omp simd
+    for (int64_t d = 0; d < D; d++) skip[d] = absent ? real(0) : sigmoid(g[d]);
+}
+
+template <typename real>
+Projection<real> angle_projection(const Block& block, int64_t row, int64_t group) {
+    const int64_t n = block.angle_inputs;
+    return {at<real>(block.angle_weight, group * n), at<real>(block.angle_bias, group), at<real>(block.theta, 0),
+            at<real>(block.g_theta, 0), at<real>(block.g_angle_weight, row * n), at<real>(block.g_angle_bias, row), n,
+            block.width};
+}
+
+template <typename real>
+Projection<real> gate_projection(const Block& block, int64_t row, int64_t group) {
+    const int64_t n = 2 * block.width;
+    return {at<real>(block.gate_weight, group * n), at<real>(block.gate_bias, group), at<real>(block.delta, 0),
+            at<real>(block.g_delta, 0), at<real>(block.g_gate_weight, row * n), at<real>(block.g_gate_bias, row), n,
+            block.width};
+}
+
+template <bool shared, bool unit, bool silu, bool norm, typename real>
 void forward_row(const Block& block, Scratch<real>& s, int64_t row) {
     const int64_t D = block.width, T = block.steps;
     const Gates<real> gates{block, s};
+    const int64_t group = row / (block.batch / block.groups);
+    const Projection<real> angle = angle_projection<real>(block, row, group), gate = gate_projection<real>(block, row, group);
     const real* h = at<real>(block.h0, row * 2 * D);
+    strengthen(block, s, group);
     for (int64_t first = 0; first < T; first += TILE) {
-        const int64_t steps = T - first < TILE ? T - first : TILE;
-        gates.forward(row * T + first, steps);
+        const int64_t steps = T - first < TILE ? T - first : TILE, step = row * T + first;
+        for (const Projection<real>* each : {&angle, &gate}) each->forward(at<real>(block.z, step * 2 * D), step, steps);
+        gates.forward(step, steps);
         for (int64_t k = 0; k < steps; k++) {
-            const Place<real> here(block, row, first + k);
-            if (block.decay == RESET) unit(here.z, s.w, D);
+            const Place<real> here(block, s, row, first + k);
             real* next = block.keep ? at<real>(block.h, here.offset) : h == s.h ? s.mu : s.h;
             real* out = at<real>(block.out, here.offset);
-            recur(s.a + k * D, here.resets ? here.start : h, s.b + k * D, block.decay == RESET ? s.w : here.z,
-                  here.coupled, next, D);
-            bound(next, next + D, D, real(LIMIT));
+            if (recur<shared, unit>(s, k, here, here.resets ? here.start : h, next, D))
+                bound(next, next + D, D, real(LIMIT));
+            finish<silu, norm>(next, here.z, here.skip, s.gate, out, D);
+            if (!norm) bound(out, out + D, D, real(OUTPUT_LIMIT));
             h = next;
-            activate<silu>(h, here.z, here.skip, block.norm ? s.p : out, D);
-            if (block.norm) unit(s.p, out, D);
-            else bound(out, out + D, D, real(OUTPUT_LIMIT));
         }
     }
     if (!block.keep) std::memcpy(at<real>(block.h, row * 2 * D), h, 2 * D * sizeof(real));
 }
 
-// s.g = the gradient of p, and what it passes through the skip.
-template <bool silu, typename real>
-void finish_adjoint(const Block& block, Scratch<real>& s, const Place<real>& here, const real* h) {
-    const int64_t D = block.width;
-    const real* g_out = at<real>(block.g_out, here.offset);
-    real *__restrict g = s.g, *__restrict g_z = at<real>(block.g_z, here.offset);
-    activate<silu>(h, here.z, here.skip, s.p, D);
-    if (block.norm) {
-        std::memset(g, 0, 2 * D * sizeof(real));
-        unit_adjoint(s.p, g_out, g, D);
-    } else {
-        std::memcpy(g, g_out, 2 * D * sizeof(real));
-        bound_adjoint(s.p, s.p + D, g, g + D, D, real(OUTPUT_LIMIT));
-    }
-    if (!here.skip) {
-        std::memset(g_z, 0, 2 * D * sizeof(real));
-        return;
-    }
-    const real *__restrict skip = here.skip, *__restrict z = here.z;
-    real* __restrict g_skip = s.g_skip;
-#pragma omp simd
-    for (int64_t d = 0; d < D; d++) {
-        g_skip[d] += z[d] * g[d] + z[D + d] * g[D + d];
-        g_z[d] = skip[d] * g[d];
-        g_z[D + d] = skip[d] * g[D + d];
-    }
-}
-
-// s.mu = the gradient of a h + b w + c.
-template <bool silu, typename real>
-void state_adjoint(const Block& block, Scratch<real>& s, const Place<real>& here, const real* h,
-                          const real* before, const real* w, int64_t k) {
-    const int64_t D = block.width;
-    const real *__restrict g = s.g, *__restrict carry = s.carry, *__restrict g_h = at<real>(block.g_h, here.offset);
+// From g_out to s.mu, the gradient of the state, and g_z through the skip; whether a bound may matter.
+template <bool silu, bool norm, typename real>
+bool finish_adjoint(const Scratch<real>& s, const Place<real>& here, const real* __restrict h,
+                    const real* __restrict g_out, const real* __restrict g_h, real* __restrict g_skip,
+                    real* __restrict g_z, int64_t D) {
+    const real *__restrict z = here.z, *__restrict skip = here.skip, *__restrict carry = s.carry;
     real* __restrict mu = s.mu;
-    int large = 0;
-#pragma omp simd reduction(| : large)
-    for (int64_t i = 0; i < 2 * D; i++) {
-        const real gate = silu ? sigmoid(h[i]) : real(1);
-        const real slope = silu ? gate * (1 + h[i] * (1 - gate)) : real(1);
-        mu[i] = slope * g[i] + carry[i];
-        large |= std::fabs(h[i]) > real(LIMIT / 2);
-    }
-    if (g_h) {
+    const real* __restrict gate = s.gate;
+    real* __restrict g_p = s.p;
+    activate<silu>(h, s.gate, D);
+    if (norm) {
 #pragma omp simd
-        for (int64_t i = 0; i < 2 * D; i++) mu[i] += g_h[i];
+        for (int64_t d = 0; d < D; d++)
+            unit_adjoint(h[d] * gate[d] + skip[d] * z[d], h[D + d] * gate[D + d] + skip[d] * z[D + d], g_out[d],
+                         g_out[D + d], g_p[d], g_p[D + d]);
     }
-    if (large) {
-        recur(s.a + k * D, before, s.b + k * D, w, here.coupled, s.p, D);
-        bound_adjoint(s.p, s.p + D, mu, mu + D, D, real(LIMIT));
-    }
-    bound(mu, mu + D, D, real(GRADIENT_LIMIT));
-}
-
-// g_a, g_b, s.g = g_w, and the carry to the step before.
-template <typename real>
-void recur_adjoint(Scratch<real>& s, const real* __restrict before, const real* __restrict w, int64_t k,
-                          int64_t D) {
-    const int64_t im = TILE * D;
-    const real *__restrict a = s.a + k * D, *__restrict b = s.b + k * D, *__restrict mu = s.mu;
-    real *__restrict g_a = s.g_a + k * D, *__restrict g_b = s.g_b + k * D;
-    real *__restrict g_w = s.g, *__restrict carry = s.carry;
-#pragma omp simd
+    const real* __restrict g = norm ? g_p : g_out;
+    int above = 0;
+#pragma omp simd reduction(| : above)
     for (int64_t d = 0; d < D; d++) {
-        const real re = mu[d], i = mu[D + d];
-        g_a[d] = before[d] * re + before[D + d] * i;
-        g_a[im + d] = before[d] * i - before[D + d] * re;
-        g_b[d] = w[d] * re + w[D + d] * i;
-        g_b[im + d] = w[d] * i - w[D + d] * re;
-        g_w[d] = b[d] * re + b[im + d] * i;
-        g_w[D + d] = b[d] * i - b[im + d] * re;
-        carry[d] = a[d] * re + a[im + d] * i;
-        carry[D + d] = a[d] * i - a[im + d] * re;
+        const real h_re = h[d], h_im = h[D + d], g_re = g[d], g_im = g[D + d];
+        const real gate_re = gate[d], gate_im = gate[D + d];
+        g_skip[d] += z[d] * g_re + z[D + d] * g_im;
+        g_z[d] = skip[d] * g_re;
+        g_z[D + d] = skip[d] * g_im;
+        const real slope_re = silu ? gate_re * (1 + h_re * (1 - gate_re)) : real(1);
+        const real slope_im = silu ? gate_im * (1 + h_im * (1 - gate_im)) : real(1);
+        const real re = slope_re * g_re + carry[d] + g_h[d], im = slope_im * g_im + carry[D + d] + g_h[D + d];
+        mu[d] = re;
+        mu[D + d] = im;
+        above |= re * re + im * im > real(GRADIENT_LIMIT * GRADIENT_LIMIT);
+        above |= h_re * h_re + h_im * h_im > real(LIMIT * LIMIT / 4);
     }
+    return above;
 }
 
-template <bool silu, typename real>
+// From s.mu to g_a, g_b, g_z through what enters, and s.carry, the gradient of the state before.
+template <bool shared, bool unit, typename real>
+void recur_adjoint(const Scratch<real>& s, int64_t k, const Place<real>& here, const real* __restrict before,
+                   real* __restrict g_z, int64_t D) {
+    const int64_t extent = shared ? 1 : D, im = TILE * extent;
+    const real *__restrict a = s.a + k * extent, *__restrict b = s.b + k * extent;
+    const real *__restrict mu = s.mu, *__restrict z = here.z;
+    real *__restrict g_a = s.g_a + k * extent, *__restrict g_b = s.g_b + k * extent, *__restrict carry = s.carry;
+    real sum_a_re = 0, sum_a_im = 0, sum_b_re = 0, sum_b_im = 0;
+#pragma omp simd reduction(+ : sum_a_re, sum_a_im, sum_b_re, sum_b_im)
+    for (int64_t d = 0; d < D; d++) {
+        const int64_t i = shared ? 0 : d;
+        const real re = mu[d], imag = mu[D + d], scale = unit ? 1 / (size(z[d], z[D + d]) + real(EPSILON)) : real(1);
+        const real w_re = z[d] * scale, w_im = z[D + d] * scale, h_re = before[d], h_im = before[D + d];
+        const real a_re = h_re * re + h_im * imag, a_im = h_re * imag - h_im * re;
+        const real b_re = w_re * re + w_im * imag, b_im = w_re * imag - w_im * re;
+        if (shared) {
+            sum_a_re += a_re, sum_a_im += a_im, sum_b_re += b_re, sum_b_im += b_im;
+        } else {
+            g_a[d] = a_re, g_a[im + d] = a_im, g_b[d] = b_re, g_b[im + d] = b_im;
+        }
+        carry[d] = a[i] * re + a[im + i] * imag;
+        carry[D + d] = a[i] * imag - a[im + i] * re;
+        real g_re = b[i] * re + b[im + i] * imag, g_im = b[i] * imag - b[im + i] * re;
+        if (unit) unit_adjoint(z[d], z[D + d], g_re, g_im, g_re, g_im);
+        g_z[d] += g_re;
+        g_z[D + d] += g_im;
+    }
+    if (shared) g_a[0] = sum_a_re, g_a[im] = sum_a_im, g_b[0] = sum_b_re, g_b[im] = sum_b_im;
+}
+
+// Processors foresee a walk through memory forwards, not backwards: ask for what comes AHEAD steps later.
+constexpr int64_t AHEAD = 4;
+
+template <typename real>
+INLINE void fetch(const void* base, int64_t offset, int64_t n) {
+    for (int64_t i = 0; i < n; i += 64 / sizeof(real)) __builtin_prefetch(at<real>(base, offset + i));
+}
+
+template <bool shared, bool unit, bool silu, bool norm, typename real>
 void backward_row(const Block& block, Scratch<real>& s, int64_t row) {
-    const int64_t D = block.width, T = block.steps, size = 2 * D * sizeof(real);
+    const int64_t D = block.width, T = block.steps, bytes = 2 * D * sizeof(real);
     const Gates<real> gates{block, s};
-    real* g_start = at<real>(block.g_start, row * 2 * D);
-    std::memset(s.carry, 0, size);
-    std::memset(s.g_skip, 0, size);
-    if (g_start) std::memset(g_start, 0, size);
+    const int64_t group = row / (block.batch / block.groups);
+    const Projection<real> angle = angle_projection<real>(block, row, group), gate = gate_projection<real>(block, row, group);
+    real *g_start = at<real>(block.g_start, row * 2 * D), *g_skip = at<real>(block.g_skip, row * D);
+    strengthen(block, s, group);
+    std::memset(s.carry, 0, bytes);
     for (int64_t first = (T - 1) / TILE * TILE; first >= 0; first -= TILE) {
-        const int64_t steps = T - first < TILE ? T - first : TILE;
-        gates.forward(row * T + first, steps);
+        const int64_t steps = T - first < TILE ? T - first : TILE, step = row * T + first;
+        gates.forward(step, steps);
         for (int64_t k = steps - 1; k >= 0; k--) {
-            const Place<real> here(block, row, first + k);
-            const real* h = at<real>(block.h, here.offset);
-            const real* before = here.resets ? here.start
-                                 : first + k ? h - 2 * D
-                                             : at<real>(block.h0, row * 2 * D);
-            const real* w = block.decay == RESET ? s.w : here.z;
-            real* __restrict g_z = at<real>(block.g_z, here.offset);
-            if (block.decay == RESET) unit(here.z, s.w, D);
-            finish_adjoint<silu>(block, s, here, h);
-            state_adjoint<silu>(block, s, here, h, before, w, k);
-            if (block.g_coupled) std::memcpy(at<real>(block.g_coupled, here.offset), s.mu, size);
-            recur_adjoint(s, before, w, k, D);
-            if (block.decay == RESET) unit_adjoint(here.z, s.g, g_z, D);
-            else
-#pragma omp simd
-                for (int64_t i = 0; i < 2 * D; i++) g_z[i] += s.g[i];
+            const Place<real> here(block, s, row, first + k);
+            if (first + k >= AHEAD)
+                for (const void* each : {block.z, block.g_out, static_cast<const void*>(block.h)})
+                    fetch<real>(each, here.offset - AHEAD * 2 * D, 2 * D);
+            const real *h = at<real>(block.h, here.offset), *g_out = at<real>(block.g_out, here.offset);
+            const real* g_h = block.g_h ? at<real>(block.g_h, here.offset) : s.zero;
+            const real* before = here.resets ? here.start : first + k ? h - 2 * D : at<real>(block.h0, row * 2 * D);
+            real* g_z = at<real>(block.g_z, here.offset);
+            if (!norm) {  // through the bound of the output
+                finish<silu, false>(h, here.z, here.skip, s.gate, s.p, D);
+                std::memcpy(s.g, g_out, bytes);
+                bound_adjoint(s.p, s.p + D, s.g, s.g + D, D, real(OUTPUT_LIMIT));
+                g_out = s.g;
+            }
+            if (finish_adjoint<silu, norm>(s, here, h, g_out, g_h, g_skip ? g_skip : s.h, g_z, D)) {
+                recur<shared, unit>(s, k, here, before, s.p, D);
+                bound_adjoint(s.p, s.p + D, s.mu, s.mu + D, D, real(LIMIT));
+                bound(s.mu, s.mu + D, D, real(GRADIENT_LIMIT));
+            }
+            if (block.g_coupled) std::memcpy(at<real>(block.g_coupled, here.offset), s.mu, bytes);
+            recur_adjoint<shared, unit>(s, k, here, before, g_z, D);
             if (!here.resets) continue;
             for (int64_t i = 0; g_start && i < 2 * D; i++) g_start[i] += s.carry[i];
-            std::memset(s.carry, 0, size);
+            std::memset(s.carry, 0, bytes);
         }
-        gates.backward(row * T + first, steps);
+        gates.backward(step, steps);
+        for (const Projection<real>* each : {&angle, &gate})
+            each->backward(at<real>(block.z, step * 2 * D), at<real>(block.g_z, step * 2 * D), step, steps);
     }
-    std::memcpy(at<real>(block.g_h0, row * 2 * D), s.carry, size);
-    if (block.g_skip) std::memcpy(at<real>(block.g_skip, row * D), s.g_skip, size / 2);
+    std::memcpy(at<real>(block.g_h0, row * 2 * D), s.carry, bytes);
+    for (int64_t d = 0; g_skip && d < D; d++) g_skip[d] *= s.skip[d] * (1 - s.skip[d]);
+}
+
+// The options that the inner loops are compiled for, one after the other.
+template <bool... chosen, typename real>
+void block_rows(const Block& block, Scratch<real>& scratch, int64_t first, int64_t last) {
+    if constexpr (sizeof...(chosen) == 4) {
+        for (int64_t row = first; row < last; row++) {
+            if (block.g_out) backward_row<chosen...>(block, scratch, row);
+            else forward_row<chosen...>(block, scratch, row);
+        }
+    } else {
+        const bool options[] = {gates_shared(block), block.decay == RESET, block.silu != 0, block.norm != 0};
+        if (options[sizeof...(chosen)]) block_rows<chosen..., true>(block, scratch, first, last);
+        else block_rows<chosen..., false>(block, scratch, first, last);
+    }
+}
+
+template <typename real>
+void block_either(const Block& block, void* memory, int64_t first, int64_t last) {
+    Scratch<real> scratch(memory, block.width);
+    block_rows(block, scratch, first, last);
 }
 
 }  // namespace TARGET

@@ -24,8 +24,8 @@ struct Format<float> {
     using bits = uint32_t;
     static constexpr int mantissa = 23, bias = 127;
     static constexpr float round = 12582912.0f;                // 1.5·2^23
-    static constexpr float least = -104.0f, most = 89.0f;      // beyond these exp is 0 and inf
-    static constexpr int exp_terms = 8, sin_terms = 6, log_terms = 8;
+    static constexpr float least = -88.0f, most = 89.0f;       // beyond these exp gives 0 and inf
+    static constexpr int exp_terms = 7, sin_terms = 6, log_terms = 8;
     static constexpr float ln2[2] = {0.6923828125f, 7.643680437467992e-4f};
     // π/2 in three parts, the first two short: their product with |n| < 2^13 is exact.
     static constexpr float half_pi[3] = {1.5703125f, 4.837512969970703e-4f, 7.549790126404332e-8f};
@@ -38,7 +38,7 @@ struct Format<double> {
     using bits = uint64_t;
     static constexpr int mantissa = 52, bias = 1023;
     static constexpr double round = 6755399441055744.0;        // 1.5·2^52
-    static constexpr double least = -746.0, most = 710.0;
+    static constexpr double least = -709.0, most = 710.0;
     static constexpr int exp_terms = 14, sin_terms = 10, log_terms = 17;
     static constexpr double ln2[2] = {0x1.62e42fefa3p-1, 0x1.3de6af278ece6p-42};
     static constexpr double half_pi[3] = {0x1.921fb544p+0, 0x1.0b4611a6p-34, 0x1.3198a2e037073p-69};
@@ -75,7 +75,7 @@ INLINE typename Format<real>::integer whole(real n) {
     return bits;
 }
 
-// 2^n, n whole and within the exponents of normal numbers.
+// 2^n for a whole n; the exponent's least and largest values stand for 0 and infinity.
 template <typename real>
 INLINE real power_of_two(real n) {
     using F = Format<real>;
@@ -85,21 +85,27 @@ INLINE real power_of_two(real n) {
     return power;
 }
 
-// e^x = 2^n e^r with |r| ≤ ln 2 / 2. The power is applied in two halves, so that results below the
-// normal numbers, and infinity, come out by multiplication.
+// e^x = 2^n e^r with |r| ≤ ln 2 / 2; 0 in place of the numbers below the normal ones.
 template <typename real>
 INLINE real exponential(real x) {
     using F = Format<real>;
     x = x < F::least ? F::least : x;
     x = x > F::most ? F::most : x;
-    real n = rounded(x * real(1.4426950408889634));
-    real r = (x - n * F::ln2[0]) - n * F::ln2[1];
-    real half = rounded(n * real(0.5));
-    return series<0, 1, 1, F::exp_terms>(r) * power_of_two(half) * power_of_two(n - half);
+    const real n = rounded(x * real(1.4426950408889634));
+    const real r = (x - n * F::ln2[0]) - n * F::ln2[1];
+    return series<0, 1, 1, F::exp_terms>(r) * power_of_two(n);
 }
 
 template <typename real>
 INLINE real sigmoid(real x) { return 1 / (1 + exponential(-x)); }
+
+// σ(x) and σ(−x), the smaller one without cancellation.
+template <typename real>
+INLINE void sigmoid_both(real x, real& keep, real& replace) {
+    const real e = exponential(x > 0 ? -x : x), large = 1 / (1 + e), small = e * large;
+    keep = x > 0 ? large : small;
+    replace = x > 0 ? small : large;
+}
 
 // log(1 + y) for 0 ≤ y ≤ 1, as 2 artanh(y / (2 + y)).
 template <typename real>

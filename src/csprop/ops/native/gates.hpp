@@ -6,93 +6,136 @@
 
 namespace TARGET {
 
-// What one thread needs beside its arguments. Complex numbers are two planes: (2, D), (2, TILE, D).
+inline bool gates_shared(const Block& block) { return block.angles <= 1 && block.gates == 1; }
+
+// What one thread needs beside its arguments. Complex numbers are two planes: (2, D), (2, TILE, extent).
 template <typename real>
 struct Scratch {
-    real *h, *w, *p, *g, *mu, *carry, *g_skip;            // (2, D)
-    real *a, *b, *g_a, *g_b;                              // (2, TILE, D)
-    real *theta, *delta, *alpha, *gamma, *cosine, *sine;  // (TILE, D)
+    real *h, *p, *g, *mu, *carry, *gate, *skip, *zero;    // (2, D); zero stands for what is absent
+    real *a, *b, *g_a, *g_b;                              // (2, TILE, extent)
+    real *theta, *delta, *alpha, *gamma, *cosine, *sine;  // (TILE, extent)
 
     Scratch(void* memory, int64_t width) {
         real* next = static_cast<real*>(memory);
-        for (real** each : {&h, &w, &p, &g, &mu, &carry, &g_skip}) *each = next, next += 2 * width;
+        for (real** each : {&h, &p, &g, &mu, &carry, &gate, &skip, &zero}) *each = next, next += 2 * width;
         for (real** each : {&a, &b, &g_a, &g_b}) *each = next, next += 2 * TILE * width;
-        for (real** each : {&theta, &delta, &alpha, &gamma, &cosine, &sine})
-            *each = next, next += TILE * width;
+        for (real** each : {&theta, &delta, &alpha, &gamma, &cosine, &sine}) *each = next, next += TILE * width;
+        std::memset(zero, 0, 2 * width * sizeof(real));
     }
 };
 
-// From the gates' raw numbers to a and b for a tile of steps, and back. The functions are computed once
-// a step where every gate is shared by the channels, else once a channel.
+// One of the two projections, theta or delta = W z + b, where all channels share its one result.
+template <typename real>
+struct Projection {
+    const real *weight, *bias;
+    real *result, *g_result, *g_weight, *g_bias;
+    int64_t inputs, D;
+
+    // For the steps from `step` on; z is where they start.
+    void forward(const real* z, int64_t step, int64_t steps) const {
+        for (int64_t t = 0; weight && t < steps; t++) {
+            const real* __restrict x = z + t * 2 * D;
+            const real* __restrict w = weight;
+            real sum = 0;
+#pragma omp simd reduction(+ : sum)
+            for (int64_t i = 0; i < inputs; i++) sum += w[i] * x[i];
+            result[step + t] = sum + (bias ? *bias : real(0));
+        }
+    }
+
+    void backward(const real* z, real* g_z, int64_t step, int64_t steps) const {
+        for (int64_t t = 0; weight && t < steps; t++) {
+            const real *__restrict x = z + t * 2 * D, *__restrict w = weight, g = g_result[step + t];
+            if (g_bias) *g_bias += g;
+            real *__restrict g_x = g_z + t * 2 * D, *__restrict g_w = g_weight;
+#pragma omp simd
+            for (int64_t i = 0; i < inputs; i++) {
+                g_x[i] += g * w[i];
+                g_w[i] += g * x[i];
+            }
+        }
+    }
+};
+
+// From the gates' raw numbers to a and b for a tile of steps, and back; once a step where every gate is
+// shared by the channels (extent 1), else once a channel (extent D).
 template <typename real>
 struct Gates {
     const Block& block;
     Scratch<real>& s;
     const int64_t D = block.width;
-    const int64_t extent = block.angles <= 1 && block.gates == 1 ? 1 : D;
+    const int64_t extent = gates_shared(block) ? 1 : D;
+    const int64_t imaginary = TILE * extent;  // from a real part to its imaginary one
     // θ turns either b, of size γ, or a, of size α; the other one of them is real.
     const bool of_state = block.rotate == STATE;
-    real *const turned = of_state ? s.a : s.b, *const straight = of_state ? s.b : s.a;
-    real *const turned_size = of_state ? s.alpha : s.gamma, *const straight_size = of_state ? s.gamma : s.alpha;
 
     void forward(int64_t step, int64_t steps) const {
-        const int64_t n = steps * extent;
+        const int64_t n = steps * extent, decay = block.decay;
         real *__restrict alpha = s.alpha, *__restrict gamma = s.gamma, *__restrict delta = s.delta;
         spread(at<real>(block.delta, step * block.gates), block.gates, delta, steps);
-        if (block.decay == RESET) {
+        if (decay == RESET) {
 #pragma omp simd
-            for (int64_t i = 0; i < n; i++) alpha[i] = sigmoid(delta[i]), gamma[i] = sigmoid(-delta[i]);
+            for (int64_t i = 0; i < n; i++) sigmoid_both(delta[i], alpha[i], gamma[i]);
         } else {
 #pragma omp simd
             for (int64_t i = 0; i < n; i++) gamma[i] = softplus(delta[i]);
-            const int64_t decay = block.decay;
 #pragma omp simd
             for (int64_t i = 0; i < n; i++)
                 alpha[i] = decay == EXP ? exponential(-gamma[i]) : decay == UNIT ? real(1) : gamma[i];
         }
-        if (block.rotate != NONE) turn(step, steps);
-        for (int64_t t = 0; t < steps; t++) {
-            if (extent == 1) write<true>(t);
-            else write<false>(t);
+        turn(step, steps);
+        real *__restrict re = of_state ? s.a : s.b, *__restrict plain = of_state ? s.b : s.a;
+        real *__restrict im = re + imaginary, *__restrict nothing = plain + imaginary;
+        const real *__restrict turned = of_state ? alpha : gamma, *__restrict straight = of_state ? gamma : alpha;
+        const real *__restrict cosine = s.cosine, *__restrict sine = s.sine;
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) {
+            re[i] = turned[i] * cosine[i];
+            im[i] = turned[i] * sine[i];
+            plain[i] = straight[i];
+            nothing[i] = 0;
         }
     }
 
     // From the gradients of a and b to those of theta and delta.
     void backward(int64_t step, int64_t steps) const {
-        const int64_t n = steps * extent;
-        real *__restrict re = of_state ? s.g_a : s.g_b, *__restrict im = re + TILE * D;
-        real* __restrict plain = of_state ? s.g_b : s.g_a;
-        for (real* each : {re, im, plain}) gather(each, steps);
+        const int64_t n = steps * extent, decay = block.decay;
+        real *__restrict re = of_state ? s.g_a : s.g_b, *__restrict im = re + imaginary;
+        const real* __restrict plain = of_state ? s.g_b : s.g_a;
         real *__restrict theta = s.theta, *__restrict delta = s.delta;
         const real *__restrict cosine = s.cosine, *__restrict sine = s.sine;
-        const real *__restrict alpha = s.alpha, *__restrict gamma = s.gamma, *__restrict size = turned_size;
-        if (block.rotate != NONE) {
-            const real pi = block.bounded_angle ? real(M_PI) : real(0);
-#pragma omp simd
-            for (int64_t i = 0; i < n; i++) {
-                const real slope = pi ? pi - theta[i] * theta[i] / pi : real(1);
-                theta[i] = slope * size[i] * (cosine[i] * im[i] - sine[i] * re[i]);
-                re[i] = cosine[i] * re[i] + sine[i] * im[i];
-            }
-            collect(theta, block.angles, at<real>(block.g_theta, step * block.angles), steps);
-        }
-        const real *__restrict g_alpha = of_state ? re : plain, *__restrict g_gamma = of_state ? plain : re;
-        const int64_t decay = block.decay;
+        const real *__restrict alpha = s.alpha, *__restrict gamma = s.gamma;
+        const real* __restrict turned = of_state ? alpha : gamma;
+        const real pi = block.bounded_angle ? real(M_PI) : real(0);
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) {
-            const real slope = delta[i] > 20 ? real(1) : sigmoid(delta[i]);
-            const real by_alpha = decay == EXP ? -alpha[i] * g_alpha[i] : decay == UNIT ? real(0) : g_alpha[i];
-            delta[i] = decay == RESET ? alpha[i] * gamma[i] * (g_alpha[i] - g_gamma[i])
-                                      : slope * (g_gamma[i] + by_alpha);
+            const real slope = pi ? pi - theta[i] * theta[i] / pi : real(1);
+            theta[i] = slope * turned[i] * (cosine[i] * im[i] - sine[i] * re[i]);
+            re[i] = cosine[i] * re[i] + sine[i] * im[i];
+        }
+        if (block.rotate != NONE) collect(theta, block.angles, at<real>(block.g_theta, step * block.angles), steps);
+        const real *__restrict g_alpha = of_state ? re : plain, *__restrict g_gamma = of_state ? plain : re;
+        if (decay == RESET) {
+#pragma omp simd
+            for (int64_t i = 0; i < n; i++) delta[i] = alpha[i] * gamma[i] * (g_alpha[i] - g_gamma[i]);
+        } else {
+#pragma omp simd
+            for (int64_t i = 0; i < n; i++) {
+                const real slope = delta[i] > 20 ? real(1) : sigmoid(delta[i]);
+                const real by_alpha = decay == EXP ? -alpha[i] * g_alpha[i] : decay == UNIT ? real(0) : g_alpha[i];
+                delta[i] = slope * (g_gamma[i] + by_alpha);
+            }
         }
         collect(delta, block.gates, at<real>(block.g_delta, step * block.gates), steps);
     }
 
    private:
+    // θ, cos θ and sin θ; without a rotation θ = 0.
     void turn(int64_t step, int64_t steps) const {
         const int64_t n = steps * extent;
         real *__restrict theta = s.theta, *__restrict cosine = s.cosine, *__restrict sine = s.sine;
-        spread(at<real>(block.theta, step * block.angles), block.angles, theta, steps);
+        if (block.rotate == NONE) std::memset(theta, 0, n * sizeof(real));
+        else spread(at<real>(block.theta, step * block.angles), block.angles, theta, steps);
         if (block.bounded_angle) {
 #pragma omp simd
             for (int64_t i = 0; i < n; i++) theta[i] = real(M_PI) * hyperbolic_tangent(theta[i]);
@@ -107,41 +150,18 @@ struct Gates {
         for (int64_t i = 0; i < n; i++) cosine[i] = std::cos(theta[i]), sine[i] = std::sin(theta[i]);
     }
 
-    // a and b of step t of the tile, for every channel.
-    template <bool shared>
-    void write(int64_t t) const {
-        real *__restrict re = turned + t * D, *__restrict im = re + TILE * D;
-        real *__restrict plain = straight + t * D, *__restrict nothing = plain + TILE * D;
-        const real *__restrict size = turned_size + t * extent, *__restrict other = straight_size + t * extent;
-        const real *__restrict cosine = s.cosine + t * extent, *__restrict sine = s.sine + t * extent;
-        const bool still = block.rotate == NONE;
-#pragma omp simd
-        for (int64_t d = 0; d < D; d++) {
-            const int64_t i = shared ? 0 : d;
-            re[d] = still ? size[i] : size[i] * cosine[i];
-            im[d] = still ? real(0) : size[i] * sine[i];
-            plain[d] = other[i];
-            nothing[d] = 0;
-        }
-    }
-
     // (steps, 1 or D) to (steps, extent), and the sum the other way.
     void spread(const real* from, int64_t columns, real* __restrict to, int64_t steps) const {
-        for (int64_t t = 0; t < steps; t++)
-            for (int64_t d = 0; d < extent; d++) to[t * extent + d] = from[columns == 1 ? t : t * D + d];
+        if (columns == extent) std::memcpy(to, from, steps * extent * sizeof(real));
+        else
+            for (int64_t t = 0; t < steps; t++)
+                for (int64_t d = 0; d < D; d++) to[t * D + d] = from[t];
     }
 
     void collect(const real* from, int64_t columns, real* __restrict to, int64_t steps) const {
-        for (int64_t t = 0; t < steps; t++) {
-            if (columns == 1) to[t] = total(from + t * extent, extent);
-            else std::memcpy(to + t * D, from + t * D, D * sizeof(real));
-        }
-    }
-
-    // (steps, D) to (steps, extent), in place.
-    void gather(real* x, int64_t steps) const {
-        if (extent == 1)
-            for (int64_t t = 0; t < steps; t++) x[t] = total(x + t * D, D);
+        if (columns == extent) std::memcpy(to, from, steps * extent * sizeof(real));
+        else
+            for (int64_t t = 0; t < steps; t++) to[t] = total(from + t * D, D);
     }
 };
 

@@ -19,11 +19,32 @@ enum Decay : int64_t { SOFTPLUS, EXP, UNIT, RESET };
 struct Block {
     int64_t wide, batch, steps, width, groups, angles, gates;
     int64_t rotate, bounded_angle, decay, silu, norm, keep;  // keep: all states, not the last alone
-    const void *z, *theta, *delta, *coupled, *skip, *h0, *start;
+    int64_t angle_inputs, gate_inputs;                       // 2D, or D where the angle sees Re z alone
+    const void *z, *coupled, *skip, *h0, *start;             // skip: g itself, before σ
     const bool* reset;
-    void *out, *h;
+    // The projections of gates that the channels share are done here, others by the caller.
+    const void *angle_weight, *angle_bias, *gate_weight, *gate_bias;
+    void *theta, *delta, *out, *h;
     const void *g_out, *g_h;
-    void *g_z, *g_theta, *g_delta, *g_coupled, *g_skip, *g_h0, *g_start;  // g_skip, g_start: a row each
+    void *g_z, *g_theta, *g_delta, *g_coupled, *g_h0;
+    void *g_skip, *g_start, *g_angle_weight, *g_angle_bias, *g_gate_weight, *g_gate_bias;
+};
+
+// The parameters, whose gradients are computed a row of the batch each and then summed.
+struct Parameter {
+    void* Block::*gradient;
+    int64_t size;  // of one model's
+};
+
+struct Parameters {
+    Parameter each[6];
+    explicit Parameters(const Block& block)
+        : each{{&Block::g_skip, block.width},
+               {&Block::g_start, 2 * block.width},
+               {&Block::g_angle_weight, block.angle_inputs},
+               {&Block::g_angle_bias, 1},
+               {&Block::g_gate_weight, block.gate_inputs},
+               {&Block::g_gate_bias, 1}} {}
 };
 
 struct Layer {
@@ -42,12 +63,11 @@ struct Stream {
 
 // What one thread needs beside its arguments, in vectors of D numbers.
 constexpr int64_t TILE = 16;  // steps whose gates are computed together, so that shared ones fill a vector
-constexpr int64_t SCRATCH = 14 + 14 * TILE;
+constexpr int64_t SCRATCH = 16 + 14 * TILE;
 
 // The functions for one kind of processor: rows from `first` up to `last`, with SCRATCH vectors of memory.
 struct Functions {
-    void (*block_forward)(const Block&, void* memory, int64_t first, int64_t last);
-    void (*block_backward)(const Block&, void* memory, int64_t first, int64_t last);
-    void (*scan)(const Scan&, void* memory, int64_t first, int64_t last);  // backward where g_h is given
+    void (*block)(const Block&, void* memory, int64_t first, int64_t last);  // backward where g_out is given
+    void (*scan)(const Scan&, void* memory, int64_t first, int64_t last);    // backward where g_h is given
     void (*stream)(const Stream&, int64_t token);
 };

@@ -8,24 +8,6 @@
 
 namespace TARGET {
 
-template <typename real>
-void block_forward(const Block& block, void* memory, int64_t first, int64_t last) {
-    Scratch<real> scratch(memory, block.width);
-    for (int64_t row = first; row < last; row++) {
-        if (block.silu) forward_row<true>(block, scratch, row);
-        else forward_row<false>(block, scratch, row);
-    }
-}
-
-template <typename real>
-void block_backward(const Block& block, void* memory, int64_t first, int64_t last) {
-    Scratch<real> scratch(memory, block.width);
-    for (int64_t row = first; row < last; row++) {
-        if (block.silu) backward_row<true>(block, scratch, row);
-        else backward_row<false>(block, scratch, row);
-    }
-}
-
 template <bool complex, bool shared, typename real>
 void scan_rows(const Scan& scan, real* memory, int64_t first, int64_t last) {
     for (int64_t row = first; row < last; row++) {
@@ -47,12 +29,8 @@ void scan_either(const Scan& scan, void* memory, int64_t first, int64_t last) {
 
 const Functions functions = {
     [](const Block& block, void* memory, int64_t first, int64_t last) {
-        if (block.wide) block_forward<double>(block, memory, first, last);
-        else block_forward<float>(block, memory, first, last);
-    },
-    [](const Block& block, void* memory, int64_t first, int64_t last) {
-        if (block.wide) block_backward<double>(block, memory, first, last);
-        else block_backward<float>(block, memory, first, last);
+        if (block.wide) block_either<double>(block, memory, first, last);
+        else block_either<float>(block, memory, first, last);
     },
     [](const Scan& scan, void* memory, int64_t first, int64_t last) {
         if (scan.wide) scan_either<double>(scan, memory, first, last);

@@ -35,11 +35,16 @@ void stream_step(const Stream& stream, int64_t token) {
         block.z = z, block.theta = theta, block.delta = delta, block.skip = layer.skip, block.start = layer.start;
         block.h = at<real>(stream.state, l * 2 * D), block.h0 = block.h;
         block.out = out + (l % 2) * 2 * D;
-        if (stream.silu) forward_row<true>(block, scratch, 0);
-        else forward_row<false>(block, scratch, 0);
+        block_rows(block, scratch, 0, 1);
         z = static_cast<const real*>(block.out);
     }
-    if (stream.unit_features) unit(z, scratch.p, D, real(0));
+    if (stream.unit_features) {
+#pragma omp simd
+        for (int64_t d = 0; d < D; d++) {
+            const real scale = 1 / size(z[d], z[D + d]);
+            scratch.p[d] = z[d] * scale, scratch.p[D + d] = z[D + d] * scale;
+        }
+    }
     linear(stream.decoder_weight, stream.decoder_bias, stream.unit_features ? scratch.p : z,
            at<real>(stream.logits, 0), 2 * D, stream.classes);
 }
