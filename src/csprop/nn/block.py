@@ -68,8 +68,11 @@ class Block(nn.Module):
 
         `coupled` is what the layer below adds to the recurrence. A reset starts again from h_0.
         """
-        if self._fits_kernel(z, state, coupled):
-            return self._fused(z, state, reset, coupled)
+        if self.fits_kernel(z, state, coupled):
+            out, last = fused.blocks(
+                z, state[None], reset, coupled, self.kernel_parameters(), *self.options.of_kernel()
+            )
+            return self.rescale(out), last[0]
         a, u = self.transition(z)
         if coupled is not None:
             u = u + coupled
@@ -82,7 +85,8 @@ class Block(nn.Module):
             h, last = scan(a, u, state, reset)
         return self.finish(h, z), last
 
-    def _fits_kernel(self, z: Tensor, state: Tensor, coupled: Tensor | None) -> bool:
+    def fits_kernel(self, z: Tensor, state: Tensor, coupled: Tensor | None = None) -> bool:
+        """Whether the compiled kernel can do this block."""
         return (
             backend() == "native"
             and self.options.activation != "step"
@@ -90,21 +94,11 @@ class Block(nn.Module):
             and native.fits(z, state, coupled, self.gate.weight)
         )
 
-    def _fused(
-        self, z: Tensor, state: Tensor, reset: Tensor | None, coupled: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """`forward` in one pass of the compiled kernel."""
-        options = self.options
-        angle = (self.angle.weight, self.angle.bias) if options.rotate != "none" else (None, None)
-        skip = self.skip if options.skip else None
-        silu, norm = options.activation == "boundary", options.norm == "complex"
-        out, h, *_ = fused.block(
-            z, state, reset, coupled, *angle, self.gate.weight, self.gate.bias, skip, self.h0,
-            options.rotate, options.angle, options.decay, silu, norm, torch.is_grad_enabled(),
-        )  # fmt: skip
-        if options.norm == "layer":
-            out = self.norm(out.flatten(2)).unflatten(2, (2, -1))
-        return out, h[:, -1]
+    def kernel_parameters(self) -> list[Tensor | None]:
+        """What `fused.blocks` wants of a layer."""
+        angle = [self.angle.weight, self.angle.bias] if self.options.rotate != "none" else [None, None]
+        skip = self.skip if self.options.skip else None
+        return [*angle, self.gate.weight, self.gate.bias, skip, self.h0]
 
     def transition(
         self, z: Float[Tensor, "B T 2 D"]
@@ -145,9 +139,10 @@ class Block(nn.Module):
             h = F.silu(h)
         if self.options.skip:
             h = h + torch.sigmoid(self.skip) * z
-        if self.options.norm == "complex":
-            return unit(h)
-        h = saturate(h, OUTPUT_LIMIT)
-        if self.options.norm == "layer":
-            return self.norm(h.flatten(2)).unflatten(2, (2, -1))
-        return h
+        return unit(h) if self.options.norm == "complex" else self.rescale(saturate(h, OUTPUT_LIMIT))
+
+    def rescale(self, h: Float[Tensor, "B T 2 D"]) -> Float[Tensor, "B T 2 D"]:
+        """LayerNorm, where it is asked for."""
+        if self.options.norm != "layer":
+            return h
+        return self.norm(h.flatten(2)).unflatten(2, (2, -1))

@@ -54,6 +54,11 @@ class ModelOptions:
     coupling: Literal["shared", "per_layer"] = "shared"
     """One u vᵀ for all layers, or one for each."""
 
+    def of_kernel(self) -> tuple[str, str, str, bool, bool]:
+        """The options that the compiled kernel knows: rotate, angle, decay, SiLU and norm or not."""
+        silu, norm = self.activation == "boundary", self.norm == "complex"
+        return self.rotate, self.angle, self.decay, silu, norm
+
     def __post_init__(self) -> None:
         check_types(self)
         check_ranges(self, width=(1, 65_536), depth=(1, 1024))

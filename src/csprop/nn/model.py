@@ -14,6 +14,7 @@ from csprop.nn.block import Block
 from csprop.nn.config import CSPConfig
 from csprop.nn.coupling import Coupling
 from csprop.nn.decoder import DECODERS
+from csprop.ops import fused
 from csprop.stream import Stream
 
 
@@ -81,15 +82,28 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
             state = self.initial_state(len(tokens))
         z = F.embedding(tokens, self.embedding.flatten(1))
         z = z.unflatten(2, (2, self.config.width))  # (B, T, 2, D)
+        z, last = self._propagate(z, state, reset)
+        logits = self.decoder(z)
+        return (logits, last) if return_state else logits
+
+    def _propagate(
+        self, z: Float[Tensor, "B T 2 D"], state: Float[Tensor, "B L 2 D"], reset: Tensor | None
+    ) -> tuple[Float[Tensor, "B T 2 D"], Float[Tensor, "B L 2 D"]]:
+        """Through all blocks: the last one's output, and the states after the last token."""
+        blocks = [cast(Block, block) for block in self.blocks]
+        if not self.couplings and self.config.norm != "layer" and blocks[0].fits_kernel(z, state):
+            parameters = [each for block in blocks for each in block.kernel_parameters()]
+            options = self.config.of_kernel()
+            z, h = fused.blocks(z, state.transpose(0, 1), reset, None, parameters, *options)
+            return z, h.transpose(0, 1)
         last: list[Tensor] = []
-        for layer, block in enumerate(self.blocks):
+        for layer, block in enumerate(blocks):
             coupled = None
             if layer and self.couplings:
                 coupled = self.couplings[(layer - 1) % len(self.couplings)](z)
             z, h = block(z, state[:, layer], reset, coupled)
             last.append(h)
-        logits = self.decoder(z)
-        return (logits, torch.stack(last, dim=1)) if return_state else logits
+        return z, torch.stack(last, dim=1)
 
     def _check(self, tokens: Tensor, state: Tensor | None, reset: Tensor | None) -> None:
         if tokens.dtype != torch.int64 or tokens.ndim != 2:

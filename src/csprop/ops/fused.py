@@ -1,201 +1,270 @@
-"""A whole block as one torch operator: the compiled kernel, and matrix products where channels have gates
-of their own.
+"""Blocks, one after the other, as one torch operator: the compiled kernel, and matrix products where the
+channels have gates of their own.
 
-z, state, coupled    the layer's input (B, T, 2, D), its first state (B, 2, D), what is coupled in
-angle, gate          the projections W_θ and Linear of the paper, each a weight and a bias
-skip, start          g, whose σ(g) scales the skip (D); where a state begins again after a reset (2, D)
-theta, delta         what the projections give, (G, B·T / G, 1 or D)
+z, coupled      the first layer's input (B, T, 2, D); what is coupled in, the same
+state           the layers' first states (L, B, 2, D)
+parameters      of each layer: the weight and bias of the angle's projection and of the gate's, the skip's g
+                (D), and where a state begins again after a reset (2, D); None where there is none
+theta, delta    what the projections give (L, G, B·T / G, 1 or D)
+h, inner        the states (L, B, T, 2, D), and the outputs of all layers but the last (L − 1, B, T, 2, D)
 
 Every parameter may have a leading dimension G: the rows then belong to G models, one after the other.
+
+The operator is what compile, export and vmap see. Its way through the dispatcher and back into Python costs
+a quarter of a millisecond, so that otherwise the same functions run as a plain `autograd.Function`.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from csprop.ops import native
-from csprop.ops.operators import contiguous, differentiable, operator
+from csprop.ops.operators import contiguous, folded, operator, stacked
 
-INPUTS = (
-    "Tensor z, Tensor state, Tensor? reset, Tensor? coupled, Tensor? angle_weight, Tensor? angle_bias, "
-    "Tensor gate_weight, Tensor gate_bias, Tensor? skip, Tensor start, "
-    "str rotate, str angle, str decay, bool silu, bool norm"
-)
-TENSORS = 10  # of the inputs
+Parameters = Sequence[Tensor | None]
+EACH = 6  # parameters of a layer
+OPTIONS = 5  # rotate, angle, decay, silu, norm
 
 
-def _block(
-    z: Tensor, state: Tensor, reset: Tensor | None, coupled: Tensor | None,
-    angle_weight: Tensor | None, angle_bias: Tensor | None, gate_weight: Tensor, gate_bias: Tensor,
-    skip: Tensor | None, start: Tensor,
-    rotate: str, angle: str, decay: str, silu: bool, norm: bool, keep: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    z, state, reset, coupled, skip, start = contiguous(z, state, reset, coupled, skip, start)
-    rows = _rows(z, gate_weight)
-    delta, theta = _project(rows, gate_weight, gate_bias), _project(rows, angle_weight, angle_bias)
-    out, h = torch.empty_like(z), z.new_empty(len(z), z.shape[1] if keep else 1, 2, z.shape[3])
-    native.block(
-        **_shape(z, theta, delta, rotate, angle, decay, silu, norm), keep=keep,
-        **_shared("angle", angle_weight, angle_bias), **_shared("gate", gate_weight, gate_bias),
-        z=z, theta=theta, delta=delta, coupled=coupled, skip=skip, h0=state, start=start, reset=reset,
-        out=out, h=h,
-    )  # fmt: skip
-    return out, h, theta, delta
+def blocks(
+    z: Tensor, state: Tensor, reset: Tensor | None, coupled: Tensor | None, parameters: Parameters,
+    rotate: str, angle: str, decay: str, silu: bool, norm: bool,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The last layer's output and all layers' last states, (L, B, 2, D)."""
+    arguments = (z, state, reset, coupled)
+    options = (rotate, angle, decay, silu, norm, torch.is_grad_enabled())
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        out, h, *_ = _operator(*arguments, parameters, *options)
+    else:
+        out, h, *_ = _Direct.apply(options, *arguments, *parameters)
+    return out, h[:, :, -1]
 
 
-def _rows(z: Tensor, gate_weight: Tensor) -> Tensor:
-    groups = 1 if gate_weight.ndim == 2 else gate_weight.shape[0]
-    return z.view(groups, -1, 2 * z.shape[3])
+def _forward(
+    z: Tensor, state: Tensor, reset: Tensor | None, coupled: Tensor | None, parameters: Parameters,
+    *options: Any,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    keep = options[OPTIONS]
+    z, state, reset, coupled = contiguous(z, state, reset, coupled)
+    made = [z.new_empty(shape) for shape in _shapes(z, state, parameters, keep)]
+    out, h, inner, theta, delta = made
+    depth, layers = len(state), []
+    # Without `keep` two buffers are enough, each layer reading one and writing the other.
+    outputs = [*inner, out] if keep else [out if (depth - layer) % 2 else inner[0] for layer in range(depth)]
+    for layer, given in enumerate(_layers(parameters)):
+        entering = outputs[layer - 1] if layer else z
+        described = _described(entering, theta[layer], delta[layer], given, options) | {
+            "coupled": coupled, "reset": reset, "h0": state[layer], "out": outputs[layer], "h": h[layer],
+        }  # fmt: skip
+        layers.append(described)
+        if delta.shape[3] > 1 or theta.shape[3] > 1:
+            _project(entering, given[0], given[1], theta[layer])
+            _project(entering, given[2], given[3], delta[layer])
+            native.stack(layers[-1:])
+    if delta.shape[3] <= 1 and theta.shape[3] <= 1:
+        native.stack(layers)
+    return tuple(made)
 
 
-def _project(rows: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    """(G, rows, 1 or D); what the channels share is left to the kernel to compute."""
-    if weight is None:
-        return rows.new_empty(rows.shape[0], 0, 0)
-    if weight.shape[-2] == 1:
-        return rows.new_empty(rows.shape[0], rows.shape[1], 1)
-    rows = rows[..., : weight.shape[-1]]  # the printed angle sees Re z alone
-    if weight.ndim == 2:
-        return F.linear(rows, weight, bias)
-    return torch.bmm(rows, weight.mT) if bias is None else torch.baddbmm(bias[:, None], rows, weight.mT)
-
-
-def _shared(name: str, weight: Tensor | None, bias: Tensor | None) -> dict[str, Any]:
-    """The projection, where it is the kernel's to compute."""
-    if weight is None or weight.shape[-2] != 1:
-        return {}
-    weight, bias = contiguous(weight, bias)
-    return {f"{name}_weight": weight, f"{name}_bias": bias, f"{name}_inputs": weight.shape[-1]}
-
-
-def _shape(
-    z: Tensor, theta: Tensor, delta: Tensor, rotate: str, angle: str, decay: str, silu: bool, norm: bool
-) -> dict[str, int]:
+def _shapes(z: Tensor, state: Tensor, parameters: Parameters, keep: bool) -> list[tuple[int, ...]]:
+    """Of out, h, inner, theta and delta."""
     batch, steps, _, width = z.shape
+    depth, (angle_weight, _, gate_weight, *_) = len(state), parameters[:EACH]
+    assert gate_weight is not None
+    groups = 1 if gate_weight.ndim == 2 else gate_weight.shape[0]
+    rows = (depth, groups, batch * steps // groups)
+    return [
+        (batch, steps, 2, width),
+        (depth, batch, steps if keep else 1, 2, width),
+        (depth - 1 if keep else min(1, depth - 1), batch, steps, 2, width),
+        (*rows, 0 if angle_weight is None else angle_weight.shape[-2]),
+        (*rows, gate_weight.shape[-2]),
+    ]
+
+
+def _layers(parameters: Parameters) -> list[Parameters]:
+    return [parameters[start : start + EACH] for start in range(0, len(parameters), EACH)]
+
+
+def _described(
+    z: Tensor, theta: Tensor, delta: Tensor, given: Parameters, options: Sequence[Any]
+) -> dict[str, Any]:
+    """What the kernel needs to know of a layer in both directions."""
+    batch, steps, _, width = z.shape
+    rotate, angle, decay, silu, norm, keep = options
+    angle_weight, angle_bias, gate_weight, gate_bias, skip, start = contiguous(*given)
     return {
         "wide": z.dtype is torch.float64, "batch": batch, "steps": steps, "width": width,
         "groups": delta.shape[0], "angles": theta.shape[2], "gates": delta.shape[2],
         "rotate": native.ROTATE[rotate], "bounded_angle": angle == "tanh",
-        "decay": native.DECAY[decay], "silu": silu, "norm": norm,
+        "decay": native.DECAY[decay], "silu": silu, "norm": norm, "keep": keep,
+        "angle_inputs": 0 if angle_weight is None else angle_weight.shape[-1],
+        "gate_inputs": gate_weight.shape[-1],
+        "angle_weight": angle_weight, "angle_bias": angle_bias, "gate_weight": gate_weight,
+        "gate_bias": gate_bias, "skip": skip, "start": start, "z": z, "theta": theta, "delta": delta,
     }  # fmt: skip
 
 
-def _block_backward(
-    g_out: Tensor, g_h: Tensor | None, h: Tensor, theta: Tensor, delta: Tensor,
-    z: Tensor, state: Tensor, reset: Tensor | None, coupled: Tensor | None,
-    angle_weight: Tensor | None, angle_bias: Tensor | None, gate_weight: Tensor, gate_bias: Tensor,
-    skip: Tensor | None, start: Tensor,
-    rotate: str, angle: str, decay: str, silu: bool, norm: bool,
-) -> tuple[Tensor, ...]:  # fmt: skip
-    """The gradients of z, state and coupled … start; an empty one for what was absent or had no part."""
-    g_out, g_h, h, theta, delta = contiguous(g_out, g_h, h, theta, delta)
-    z, state, reset, coupled, skip, start = contiguous(z, state, reset, coupled, skip, start)
+def _project(z: Tensor, weight: Tensor | None, bias: Tensor | None, result: Tensor) -> None:
+    """Into result, (G, rows, D); one that the channels share is left to the kernel."""
+    if weight is None or weight.shape[-2] == 1:
+        return
+    rows = z.view(len(result), -1, 2 * z.shape[3])[..., : weight.shape[-1]]  # Re z alone, for the printed angle
+    weights = weight if weight.ndim == 3 else weight[None]
+    if bias is None:
+        torch.bmm(rows, weights.mT, out=result)
+    else:
+        torch.baddbmm(bias.view(len(result), 1, -1), rows, weights.mT, out=result)
+
+
+def _backward(
+    g_out: Tensor, g_h: Tensor | None, out: Tensor, h: Tensor, inner: Tensor, theta: Tensor, delta: Tensor,
+    z: Tensor, state: Tensor, reset: Tensor | None, coupled: Tensor | None, parameters: Parameters,
+    *options: Any,
+) -> list[Tensor]:  # fmt: skip
+    """The gradients of z, state, coupled and the parameters; an empty one for what was absent or had no part."""
+    g_out, g_h, h, inner, theta, delta = contiguous(g_out, g_h, h, inner, theta, delta)
+    z, state, reset, coupled = contiguous(z, state, reset, coupled)
     g_z, g_state, g_theta, g_delta = map(torch.empty_like, (z, state, theta, delta))
-    gradients = {
-        "g_coupled": coupled, "g_angle_weight": angle_weight, "g_angle_bias": angle_bias,
-        "g_gate_weight": gate_weight, "g_gate_bias": gate_bias, "g_skip": skip,
-        "g_start": None if reset is None else start,
-    }  # fmt: skip
-    gradients = {
-        name: z.new_empty(0) if each is None else torch.empty_like(each, memory_format=torch.contiguous_format)
-        for name, each in gradients.items()
-    }
-    own = {"angle": angle_weight, "gate": gate_weight}  # gates of each channel, for torch to project
-    own = {name: each for name, each in own.items() if each is not None and each.shape[-2] != 1}
-    native.block(
-        **_shape(z, theta, delta, rotate, angle, decay, silu, norm), keep=True,
-        **_shared("angle", angle_weight, angle_bias), **_shared("gate", gate_weight, gate_bias),
-        z=z, theta=theta, delta=delta, coupled=coupled, skip=skip, h0=state, start=start, reset=reset,
-        h=h, g_out=g_out, g_h=g_h, g_z=g_z, g_theta=g_theta, g_delta=g_delta, g_h0=g_state,
-        **{name: g if g.numel() and name[2:].split("_")[0] not in own else None for name, g in gradients.items()},
-    )  # fmt: skip
-    for name, weight in own.items():
-        g = g_theta if name == "angle" else g_delta
-        _project_adjoint(g, z, g_z, weight, gradients[f"g_{name}_weight"], gradients[f"g_{name}_bias"])
-    return g_z, g_state, *gradients.values()
+    g_coupled = z.new_empty(0) if coupled is None else torch.empty_like(z)
+    g_parameters = [z.new_empty(0) if each is None else z.new_empty(each.shape) for each in parameters]
+    between = [torch.empty_like(z) for _ in range(min(2, len(inner)))]
+    layers: list[dict[str, Any]] = []
+    for layer in reversed(range(len(state))):
+        entering, g_entering = (inner[layer - 1], between[layer % 2 - 1]) if layer else (z, g_z)
+        given, g_given = (each[layer * EACH : (layer + 1) * EACH] for each in (parameters, g_parameters))
+        names = ("g_angle_weight", "g_angle_bias", "g_gate_weight", "g_gate_bias", "g_skip", "g_start")
+        described = _described(entering, theta[layer], delta[layer], given, (*options, True)) | {
+            "coupled": coupled, "reset": reset, "h0": state[layer], "h": h[layer],
+            "g_out": layers[0]["g_z"] if layers else g_out, "g_h": None if g_h is None else g_h[layer],
+            "g_z": g_entering, "g_theta": g_theta[layer], "g_delta": g_delta[layer], "g_h0": g_state[layer],
+            "g_coupled": None if coupled is None else g_coupled,
+        }  # fmt: skip
+        described |= {name: g if g.numel() else None for name, g in zip(names, g_given, strict=True)}
+        if reset is None:
+            described["g_start"] = None
+        layers.insert(0, described)
+        if delta.shape[3] > 1 or theta.shape[3] > 1:
+            native.stack(layers[:1])
+            _project_adjoint(g_theta[layer], entering, g_entering, given[0], *g_given[0:2])
+            _project_adjoint(g_delta[layer], entering, g_entering, given[2], *g_given[2:4])
+    if delta.shape[3] <= 1 and theta.shape[3] <= 1:
+        native.stack(layers)
+    if reset is None:
+        g_parameters[EACH - 1 :: EACH] = [z.new_empty(0)] * len(state)
+    return [g_z, g_state, g_coupled, *g_parameters]
 
 
 def _project_adjoint(
-    g: Tensor, z: Tensor, g_z: Tensor, weight: Tensor, g_weight: Tensor, g_bias: Tensor
+    g: Tensor, z: Tensor, g_z: Tensor, weight: Tensor | None, g_weight: Tensor, g_bias: Tensor
 ) -> None:
     """Fill in the gradients of weight and bias, and add that of the rows to g_z."""
-    seen = weight.shape[-1]
-    rows, g_rows = (_rows(each, weight)[..., :seen] for each in (z, g_z))
-    if weight.ndim == 2:
-        g_rows[0].addmm_(g[0], weight)
-        torch.mm(g[0].T, rows[0], out=g_weight)
-    else:
-        g_rows.baddbmm_(g, weight)
-        torch.bmm(g.mT, rows, out=g_weight)
+    if weight is None or weight.shape[-2] == 1:
+        return
+    rows, g_rows = (each.view(len(g), -1, 2 * z.shape[3])[..., : weight.shape[-1]] for each in (z, g_z))
+    weights, g_weights = (each if each.ndim == 3 else each[None] for each in (weight, g_weight))
+    g_rows.baddbmm_(g, weights)
+    torch.bmm(g.mT, rows, out=g_weights)
     if g_bias.numel():
-        torch.sum(g, dim=1, out=g_bias.view(g.shape[0], -1))
+        torch.sum(g, dim=1, out=g_bias.view(len(g), -1))
 
 
-def _fake(
-    z: Tensor, state: Tensor, reset: Any, coupled: Any, angle_weight: Tensor | None, angle_bias: Any,
-    gate_weight: Tensor, gate_bias: Any, skip: Any, start: Any, rotate: str, angle: str, decay: str,
-    silu: bool, norm: bool, keep: bool,
-) -> tuple[Tensor, ...]:  # fmt: skip
-    batch, steps, _, width = z.shape
-    groups = 1 if gate_weight.ndim == 2 else gate_weight.shape[0]
-    theta = (groups, 0, 0)
-    if angle_weight is not None:
-        theta = (groups, batch * steps // groups, angle_weight.shape[-2])
-    return (
-        z.new_empty(z.shape),
-        z.new_empty(batch, steps if keep else 1, 2, width),
-        z.new_empty(theta),
-        z.new_empty(groups, batch * steps // groups, gate_weight.shape[-2]),
-    )
-
-
-def _fake_backward(
-    g_out: Any, g_h: Any, h: Any, theta: Any, delta: Any,
-    z: Tensor, state: Tensor, reset: Any, coupled: Any, *rest: Any,
-) -> tuple[Tensor, ...]:  # fmt: skip
-    given = (z, state, coupled, *rest[:5], None if reset is None else rest[5])
-    return tuple(z.new_empty((0,) if each is None else each.shape) for each in given)
-
-
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    _, h, theta, delta = output
-    ctx.save_for_backward(h, theta, delta, *inputs[:TENSORS])
-    ctx.options = inputs[TENSORS:-1]
-    ctx.mark_non_differentiable(theta, delta)
+def _save(ctx: Any, arguments: Sequence[Any], results: tuple[Tensor, ...], options: Sequence[Any]) -> None:
+    *tensors, parameters = arguments
+    out, h, inner, theta, delta = results
+    ctx.save_for_backward(out, h, inner, theta, delta, *tensors, *parameters)
+    ctx.options = options[:OPTIONS]
+    ctx.mark_non_differentiable(inner, theta, delta)
     ctx.set_materialize_grads(False)
 
 
-def _adjoint(how: Callable[..., Any]) -> Callable[..., Any]:
-    def adjoint(ctx: Any, g_out: Tensor | None, g_h: Tensor | None, *_: None) -> tuple[Any, ...]:
-        h, theta, delta, *inputs = ctx.saved_tensors
-        if g_out is None:
-            g_out = torch.zeros_like(inputs[0])
-        g_z, g_state, *others = how(g_out, g_h, h, theta, delta, *inputs, *ctx.options)
-        optional = (g if g.numel() else None for g in others)
-        return g_z, g_state, None, *optional, *[None] * (len(ctx.options) + 1)
+def _gradients(how: Any, ctx: Any, g_out: Tensor | None, g_h: Tensor | None) -> tuple[list[Any], list[Any]]:
+    """Of z, state, reset and coupled; and of the parameters."""
+    out, h, inner, theta, delta, z, state, reset, coupled, *parameters = ctx.saved_tensors
+    if g_out is None:
+        g_out = torch.zeros_like(out)
+    results = how(
+        g_out, g_h, out, h, inner, theta, delta, z, state, reset, coupled, parameters, *ctx.options
+    )
+    g_z, g_state, *others = (each if each.numel() else None for each in results)
+    return [g_z, g_state, None, others[0]], others[1:]
 
-    return adjoint
+
+class _Direct(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, options: Sequence[Any], *tensors: Any) -> tuple[Tensor, ...]:
+        arguments = (*tensors[:4], tensors[4:])
+        results = _forward(*arguments, *options)
+        _save(ctx, arguments, results, options)
+        return results
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:  # pyright: ignore
+        of_arguments, of_parameters = _gradients(_backward, ctx, *grads[:2])
+        return None, *of_arguments, *of_parameters
 
 
-block = differentiable(
-    operator("block", f"({INPUTS}, bool keep) -> (Tensor, Tensor, Tensor, Tensor)", _block, _fake),
-    _block,
-    _save,
-    _adjoint,
-    (
-        operator(
-            "block_backward",
-            f"(Tensor g_out, Tensor? g_h, Tensor h, Tensor theta, Tensor delta, {INPUTS}) "
-            f"-> ({', '.join(['Tensor'] * 9)})",
-            _block_backward,
-            _fake_backward,
-        ),
-        _block_backward,
-    ),
-    rows=4,
+ARGUMENTS = "Tensor z, Tensor state, Tensor? reset, Tensor? coupled, Tensor?[] parameters"
+NAMES = "str rotate, str angle, str decay, bool silu, bool norm"
+RESULTS = "Tensor out, Tensor h, Tensor inner, Tensor theta, Tensor delta"
+
+
+def _fake(
+    z: Tensor, state: Tensor, reset: Any, coupled: Any, parameters: Parameters, *options: Any
+) -> tuple[Tensor, ...]:
+    return tuple(z.new_empty(shape) for shape in _shapes(z, state, parameters, options[OPTIONS]))
+
+
+def _fake_backward(
+    g_out: Any, g_h: Any, out: Any, h: Any, inner: Any, theta: Any, delta: Any,
+    z: Tensor, state: Tensor, reset: Any, coupled: Any, parameters: Parameters, *options: Any,
+) -> list[Tensor]:  # fmt: skip
+    starts = set() if reset is not None else set(range(EACH - 1, len(parameters), EACH))
+    given = [None if place in starts else each for place, each in enumerate(parameters)]
+    return [
+        z.new_empty((0,) if each is None else each.shape) for each in (z, state, coupled, *given)
+    ]
+
+
+_operator = operator(
+    "blocks", f"({ARGUMENTS}, {NAMES}, bool keep) -> ({', '.join(['Tensor'] * 5)})", _forward, _fake
 )
-"""(z … start, rotate, angle, decay, silu, norm, keep) to the output, the states or, unless `keep`, the last
-one alone, theta and delta."""
+_operator_backward = operator(
+    "blocks_backward",
+    f"(Tensor g_out, Tensor? g_h, {RESULTS}, {ARGUMENTS}, {NAMES}) -> Tensor[]",
+    _backward,
+    _fake_backward,
+)
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    _save(ctx, inputs[:5], output, inputs[5:])
+
+
+def _adjoint(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+    of_arguments, of_parameters = _gradients(_operator_backward, ctx, *grads[:2])
+    return *of_arguments, of_parameters, *[None] * (OPTIONS + 1)
+
+
+def _mapped(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
+    """vmap over rows and parameters: models side by side."""
+    size, (z, state, reset, coupled, parameters, *options) = info.batch_size, arguments
+    rows = [
+        folded(value, dim, size, place)
+        for value, dim, place in zip((z, state, reset, coupled), in_dims, (0, 1, 0, 0), strict=False)
+    ]
+    given = [stacked(value, dim, size) for value, dim in zip(parameters, in_dims[4], strict=True)]
+    results = _Direct.apply(options, *rows, *given)
+    places = (0, 1, 1, 1, 1)
+    return tuple(
+        each.unflatten(place, (size, -1)) for each, place in zip(results, places, strict=True)
+    ), places
+
+
+torch.library.register_autograd(_operator, _adjoint, setup_context=_setup)
+torch.library.register_vmap(_operator, _mapped)

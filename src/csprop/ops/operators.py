@@ -1,16 +1,10 @@
-"""How a computation by hand becomes a torch operator, and the scan as one.
-
-An operator is registered with its shapes, its adjoint and its rule for `vmap`, so that compile, export and
-vmap treat it as one node. The dispatcher's way through Python costs a quarter of a millisecond: where none
-of them is at work, the same functions run as a plain `autograd.Function`.
-"""
+"""The scan as a torch operator, with its adjoint: one node for compile, export and vmap."""
 
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from csprop.ops import chunked, native
 from csprop.ops.backends import backend
@@ -24,55 +18,18 @@ def operator(name: str, schema: str, compute: Callable[..., Any], fake: Callable
     return getattr(torch.ops.csprop, name).default
 
 
-def differentiable(
-    forward: Any,
-    compute: Callable[..., Any],
-    save: Callable[..., None],
-    adjoint: Callable[..., Callable[..., Any]],
-    backward: tuple[Any, Callable[..., Any]],
-    rows: int,
-) -> Callable[..., Any]:
-    """The operator `forward`, which does `compute`, with a gradient.
+def stacked(value: Tensor | None, dim: int | None, size: int) -> Any:
+    """With the dimension that vmap maps in front."""
+    if value is None:
+        return None
+    return value.expand(size, *value.shape) if dim is None else value.movedim(dim, 0)
 
-    `adjoint(how)` turns the operator of the adjoint, or the function behind it, into a backward. The first
-    `rows` arguments and all results lead with the rows of a batch; other tensors are parameters, which
-    vmap stacks.
-    """
-    registered, by_hand = backward
-    through_operator, directly = adjoint(registered), once_differentiable(adjoint(by_hand))
 
-    class Direct(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, *arguments: Any) -> Any:
-            results = compute(*arguments)
-            save(ctx, arguments, results)
-            return results
-
-        @staticmethod
-        def backward(ctx: Any, *grads: Any) -> Any:
-            return directly(ctx, *grads)
-
-    def mapped(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Any, Any]:
-        folded = []
-        for place, (value, dim) in enumerate(zip(arguments, in_dims, strict=True)):
-            if isinstance(value, Tensor):
-                size = info.batch_size
-                value = value.expand(size, *value.shape) if dim is None else value.movedim(dim, 0)
-                value = value.flatten(0, 1) if place < rows else value
-            folded.append(value)
-        results = call(*folded)
-        if isinstance(results, Tensor):
-            return results.unflatten(0, (info.batch_size, -1)), 0
-        split = tuple(result.unflatten(0, (info.batch_size, -1)) for result in results)
-        return split, (0,) * len(split)
-
-    def call(*arguments: Any) -> Any:
-        tracing = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
-        return (forward if tracing else Direct.apply)(*arguments)
-
-    torch.library.register_autograd(forward, through_operator, setup_context=save)
-    torch.library.register_vmap(forward, mapped)
-    return call
+def folded(value: Tensor | None, dim: int | None, size: int, rows: int = 0) -> Any:
+    """With the dimension that vmap maps made part of the rows."""
+    if value is None:
+        return None
+    return stacked(value, dim, size).movedim(0, rows).flatten(rows, rows + 1)
 
 
 def contiguous(*tensors: Tensor | None) -> list[Any]:
@@ -115,30 +72,26 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.save_for_backward(a, u, h0, output, reset)
 
 
-def _adjoint(how: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda ctx, g_h: (*how(g_h, *ctx.saved_tensors), None)
+def _mapped(info: Any, in_dims: tuple[int | None, ...], *arguments: Tensor | None) -> tuple[Tensor, int]:
+    size = info.batch_size
+    h = scan(*(folded(value, dim, size) for value, dim in zip(arguments, in_dims, strict=True)))
+    return h.unflatten(0, (size, -1)), 0
 
 
-scan = differentiable(
-    operator(
-        "scan",
-        "(Tensor a, Tensor u, Tensor h0, Tensor? reset) -> Tensor",
-        _scan,
-        lambda a, u, h0, reset: u.new_empty(u.shape),
-    ),
+scan = operator(
+    "scan",
+    "(Tensor a, Tensor u, Tensor h0, Tensor? reset) -> Tensor",
     _scan,
-    _save,
-    _adjoint,
-    (
-        operator(
-            "scan_backward",
-            "(Tensor g_h, Tensor a, Tensor u, Tensor h0, Tensor h, Tensor? reset) "
-            "-> (Tensor, Tensor, Tensor)",
-            _scan_backward,
-            lambda g_h, a, u, h0, h, reset: tuple(each.new_empty(each.shape) for each in (a, u, h0)),
-        ),
-        _scan_backward,
-    ),
-    rows=4,
+    lambda a, u, h0, reset: u.new_empty(u.shape),
 )
 """(a, u, h0, reset) to all states, by the `native` or the `torch` backend."""
+scan_backward = operator(
+    "scan_backward",
+    "(Tensor g_h, Tensor a, Tensor u, Tensor h0, Tensor h, Tensor? reset) -> (Tensor, Tensor, Tensor)",
+    _scan_backward,
+    lambda g_h, a, u, h0, h, reset: tuple(each.new_empty(each.shape) for each in (a, u, h0)),
+)
+torch.library.register_autograd(
+    scan, lambda ctx, g_h: (*scan_backward(g_h, *ctx.saved_tensors), None), setup_context=_save
+)
+torch.library.register_vmap(scan, _mapped)

@@ -22,9 +22,7 @@ def _structure(name: str, numbers: str, pointers: str) -> type[ctypes.Structure]
     return type(name, (ctypes.Structure,), {"_fields_": fields})
 
 
-Scan = _structure(
-    "Scan", "wide batch steps width planes columns", "a u h0 reset h g_h g_a g_u g_h0"
-)
+Scan = _structure("Scan", "wide batch steps width planes columns", "a u h0 reset h g_h g_a g_u g_h0")
 Block = _structure(
     "Block",
     "wide batch steps width groups angles gates rotate bounded_angle decay silu norm keep "
@@ -33,12 +31,11 @@ Block = _structure(
     "g_out g_h g_z g_theta g_delta g_coupled g_h0 "
     "g_skip g_start g_angle_weight g_angle_bias g_gate_weight g_gate_bias",
 )
-Layer = _structure("Layer", "", "angle_weight angle_bias gate_weight gate_bias skip start")
+Stack = _structure("Stack", "wide batch steps width depth", "blocks")
 Stream = _structure(
     "Stream",
-    "wide depth width classes angles gates angle_inputs "
-    "rotate bounded_angle decay silu norm unit_features",
-    "embedding layers decoder_weight decoder_bias state logits scratch",
+    "wide depth width classes unit_features",
+    "embedding blocks decoder_weight decoder_bias logits scratch",
 )
 
 
@@ -50,10 +47,11 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
     try:
         library = ctypes.CDLL(str(found[0]))
         library.csprop_target.restype = ctypes.c_char_p
+        library.csprop_scratch.argtypes = (ctypes.c_int64,)
         library.csprop_scratch.restype = ctypes.c_int64
     except (OSError, AttributeError) as error:
         return None, f"the kernel cannot be loaded: {error}"
-    for name in ("block", "scan", "stream"):
+    for name in ("stack", "scan", "stream"):
         getattr(library, f"csprop_{name}").argtypes = (ctypes.c_void_p, ctypes.c_int64)
         getattr(library, f"csprop_{name}").restype = None
     return library, ""
@@ -73,19 +71,23 @@ def fits(first: Tensor, *others: Tensor | None) -> bool:
     )
 
 
-def _call(name: str, structure: type[ctypes.Structure], arguments: dict[str, Any]) -> None:
-    assert _library is not None
-    packed = structure(
+def _pack(structure: Any, arguments: dict[str, Any]) -> Any:
+    return structure(
         **{name: value.data_ptr() if isinstance(value, Tensor) else value for name, value in arguments.items()}
     )
-    getattr(_library, name)(ctypes.addressof(packed), torch.get_num_threads())
 
 
-def block(**arguments: Any) -> None:
-    """Forward, or backward where `g_out` is given."""
-    _call("csprop_block", Block, arguments)
+def stack(blocks: list[dict[str, Any]]) -> None:
+    """All layers forward, or backward where they have a `g_out`."""
+    assert _library is not None
+    packed = (Block * len(blocks))(*(_pack(Block, block) for block in blocks))
+    first = packed[0]
+    whole = Stack(first.wide, first.batch, first.steps, first.width, len(blocks), ctypes.addressof(packed))
+    _library.csprop_stack(ctypes.addressof(whole), torch.get_num_threads())
 
 
 def scan(**arguments: Any) -> None:
     """Forward, or backward where `g_h` is given."""
-    _call("csprop_scan", Scan, arguments)
+    assert _library is not None
+    packed = _pack(Scan, arguments)
+    _library.csprop_scan(ctypes.addressof(packed), torch.get_num_threads())

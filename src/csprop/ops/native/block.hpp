@@ -53,6 +53,8 @@ INLINE void unit_adjoint(real re, real im, real g_re, real g_im, real& out_re, r
     out_im = g_im * n - im * radial;
 }
 
+inline int64_t group_of(const Block& block, int64_t row) { return row / (block.batch / block.groups); }
+
 // One row of the batch at one step: what both directions read there.
 template <typename real>
 struct Place {
@@ -61,12 +63,12 @@ struct Place {
     bool resets;
 
     Place(const Block& block, const Scratch<real>& s, int64_t row, int64_t t) {
-        const int64_t D = block.width, group = row / (block.batch / block.groups), step = row * block.steps + t;
+        const int64_t D = block.width, step = row * block.steps + t;
         offset = step * 2 * D;
         z = at<real>(block.z, offset);
         coupled = block.coupled ? at<real>(block.coupled, offset) : s.zero;
         skip = s.skip;
-        start = at<real>(block.start, group * 2 * D);
+        start = at<real>(block.start, group_of(block, row) * 2 * D);
         resets = block.reset && block.reset[step];
     }
 };
@@ -117,9 +119,9 @@ void finish(const real* __restrict h, const real* __restrict z, const real* __re
 
 // s = σ(g), or 0 without a skip.
 template <typename real>
-void strengthen(const Block& block, const Scratch<real>& s, int64_t group) {
+void strengthen(const Block& block, const Scratch<real>& s, int64_t row) {
     const int64_t D = block.width;
-    const real* __restrict g = block.skip ? at<real>(block.skip, group * D) : s.zero;
+    const real* __restrict g = block.skip ? at<real>(block.skip, group_of(block, row) * D) : s.zero;
     const bool absent = !block.skip;
     real* __restrict skip = s.skip;
 #pragma omp simd
@@ -127,45 +129,44 @@ void strengthen(const Block& block, const Scratch<real>& s, int64_t group) {
 }
 
 template <typename real>
-Projection<real> angle_projection(const Block& block, int64_t row, int64_t group) {
-    const int64_t n = block.angle_inputs;
-    return {at<real>(block.angle_weight, group * n), at<real>(block.angle_bias, group), at<real>(block.theta, 0),
+Projection<real> angle_projection(const Block& block, int64_t row) {
+    const int64_t n = block.angle_inputs, group = group_of(block, row);
+    return {block.angles == 1 ? at<real>(block.angle_weight, group * n) : nullptr, at<real>(block.angle_bias, group), at<real>(block.theta, 0),
             at<real>(block.g_theta, 0), at<real>(block.g_angle_weight, row * n), at<real>(block.g_angle_bias, row), n,
             block.width};
 }
 
 template <typename real>
-Projection<real> gate_projection(const Block& block, int64_t row, int64_t group) {
-    const int64_t n = 2 * block.width;
-    return {at<real>(block.gate_weight, group * n), at<real>(block.gate_bias, group), at<real>(block.delta, 0),
+Projection<real> gate_projection(const Block& block, int64_t row) {
+    const int64_t n = block.gate_inputs, group = group_of(block, row);
+    return {block.gates == 1 ? at<real>(block.gate_weight, group * n) : nullptr, at<real>(block.gate_bias, group), at<real>(block.delta, 0),
             at<real>(block.g_delta, 0), at<real>(block.g_gate_weight, row * n), at<real>(block.g_gate_bias, row), n,
             block.width};
 }
 
+// The steps from `first` on, a tile at most, of one layer and row.
 template <bool shared, bool unit, bool silu, bool norm, typename real>
-void forward_row(const Block& block, Scratch<real>& s, int64_t row) {
-    const int64_t D = block.width, T = block.steps;
-    const Gates<real> gates{block, s};
-    const int64_t group = row / (block.batch / block.groups);
-    const Projection<real> angle = angle_projection<real>(block, row, group), gate = gate_projection<real>(block, row, group);
-    const real* h = at<real>(block.h0, row * 2 * D);
-    strengthen(block, s, group);
-    for (int64_t first = 0; first < T; first += TILE) {
-        const int64_t steps = T - first < TILE ? T - first : TILE, step = row * T + first;
-        for (const Projection<real>* each : {&angle, &gate}) each->forward(at<real>(block.z, step * 2 * D), step, steps);
-        gates.forward(step, steps);
-        for (int64_t k = 0; k < steps; k++) {
-            const Place<real> here(block, s, row, first + k);
-            real* next = block.keep ? at<real>(block.h, here.offset) : h == s.h ? s.mu : s.h;
-            real* out = at<real>(block.out, here.offset);
-            if (recur<shared, unit>(s, k, here, here.resets ? here.start : h, next, D))
-                bound(next, next + D, D, real(LIMIT));
-            finish<silu, norm>(next, here.z, here.skip, s.gate, out, D);
-            if (!norm) bound(out, out + D, D, real(OUTPUT_LIMIT));
-            h = next;
-        }
+void forward_tile(const Block& block, const Scratch<real>& s, int64_t row, int64_t first) {
+    const int64_t D = block.width, T = block.steps, steps = T - first < TILE ? T - first : TILE;
+    const int64_t step = row * T + first;
+    for (const Projection<real>& each : {angle_projection<real>(block, row), gate_projection<real>(block, row)})
+        each.forward(at<real>(block.z, step * 2 * D), step, steps);
+    Gates<real>{block, s}.forward(step, steps);
+    real* last = at<real>(block.h, row * 2 * D);  // the one state that is kept, unless all are
+    const real* h = !first          ? at<real>(block.h0, row * 2 * D)
+                    : block.keep ? at<real>(block.h, (step - 1) * 2 * D)
+                                 : last;
+    for (int64_t k = 0; k < steps; k++) {
+        const Place<real> here(block, s, row, first + k);
+        real* next = block.keep ? at<real>(block.h, here.offset) : h == s.h ? s.mu : s.h;
+        real* out = at<real>(block.out, here.offset);
+        if (recur<shared, unit>(s, k, here, here.resets ? here.start : h, next, D))
+            bound(next, next + D, D, real(LIMIT));
+        finish<silu, norm>(next, here.z, here.skip, s.gate, out, D);
+        if (!norm) bound(out, out + D, D, real(OUTPUT_LIMIT));
+        h = next;
     }
-    if (!block.keep) std::memcpy(at<real>(block.h, row * 2 * D), h, 2 * D * sizeof(real));
+    if (!block.keep) std::memcpy(last, h, 2 * D * sizeof(real));
 }
 
 // From g_out to s.mu, the gradient of the state, and g_z through the skip; whether a bound may matter.
@@ -244,70 +245,83 @@ INLINE void fetch(const void* base, int64_t offset, int64_t n) {
 }
 
 template <bool shared, bool unit, bool silu, bool norm, typename real>
-void backward_row(const Block& block, Scratch<real>& s, int64_t row) {
-    const int64_t D = block.width, T = block.steps, bytes = 2 * D * sizeof(real);
+void backward_tile(const Block& block, const Scratch<real>& s, int64_t row, int64_t first) {
+    const int64_t D = block.width, T = block.steps, steps = T - first < TILE ? T - first : TILE;
+    const int64_t step = row * T + first, bytes = 2 * D * sizeof(real);
     const Gates<real> gates{block, s};
-    const int64_t group = row / (block.batch / block.groups);
-    const Projection<real> angle = angle_projection<real>(block, row, group), gate = gate_projection<real>(block, row, group);
-    real *g_start = at<real>(block.g_start, row * 2 * D), *g_skip = at<real>(block.g_skip, row * D);
-    strengthen(block, s, group);
-    std::memset(s.carry, 0, bytes);
-    for (int64_t first = (T - 1) / TILE * TILE; first >= 0; first -= TILE) {
-        const int64_t steps = T - first < TILE ? T - first : TILE, step = row * T + first;
-        gates.forward(step, steps);
-        for (int64_t k = steps - 1; k >= 0; k--) {
-            const Place<real> here(block, s, row, first + k);
-            if (first + k >= AHEAD)
-                for (const void* each : {block.z, block.g_out, static_cast<const void*>(block.h)})
-                    fetch<real>(each, here.offset - AHEAD * 2 * D, 2 * D);
-            const real *h = at<real>(block.h, here.offset), *g_out = at<real>(block.g_out, here.offset);
-            const real* g_h = block.g_h ? at<real>(block.g_h, here.offset) : s.zero;
-            const real* before = here.resets ? here.start : first + k ? h - 2 * D : at<real>(block.h0, row * 2 * D);
-            real* g_z = at<real>(block.g_z, here.offset);
-            if (!norm) {  // through the bound of the output
-                finish<silu, false>(h, here.z, here.skip, s.gate, s.p, D);
-                std::memcpy(s.g, g_out, bytes);
-                bound_adjoint(s.p, s.p + D, s.g, s.g + D, D, real(OUTPUT_LIMIT));
-                g_out = s.g;
-            }
-            if (finish_adjoint<silu, norm>(s, here, h, g_out, g_h, g_skip ? g_skip : s.h, g_z, D)) {
-                recur<shared, unit>(s, k, here, before, s.p, D);
-                bound_adjoint(s.p, s.p + D, s.mu, s.mu + D, D, real(LIMIT));
-                bound(s.mu, s.mu + D, D, real(GRADIENT_LIMIT));
-            }
-            if (block.g_coupled) std::memcpy(at<real>(block.g_coupled, here.offset), s.mu, bytes);
-            recur_adjoint<shared, unit>(s, k, here, before, g_z, D);
-            if (!here.resets) continue;
-            for (int64_t i = 0; g_start && i < 2 * D; i++) g_start[i] += s.carry[i];
-            std::memset(s.carry, 0, bytes);
+    real *g_start = at<real>(block.g_start, row * 2 * D), *g_skip = block.g_skip ? at<real>(block.g_skip, row * D) : s.h;
+    gates.forward(step, steps);
+    for (int64_t k = steps - 1; k >= 0; k--) {
+        const Place<real> here(block, s, row, first + k);
+        if (first + k >= AHEAD)
+            for (const void* each : {block.z, static_cast<const void*>(block.h)})
+                fetch<real>(each, here.offset - AHEAD * 2 * D, 2 * D);
+        const real *h = at<real>(block.h, here.offset), *g_out = at<real>(block.g_out, here.offset);
+        const real* g_h = block.g_h ? at<real>(block.g_h, here.offset) : s.zero;
+        const real* before = here.resets ? here.start : first + k ? h - 2 * D : at<real>(block.h0, row * 2 * D);
+        real* g_z = at<real>(block.g_z, here.offset);
+        if (!norm) {  // through the bound of the output
+            finish<silu, false>(h, here.z, here.skip, s.gate, s.p, D);
+            std::memcpy(s.g, g_out, bytes);
+            bound_adjoint(s.p, s.p + D, s.g, s.g + D, D, real(OUTPUT_LIMIT));
+            g_out = s.g;
         }
-        gates.backward(step, steps);
-        for (const Projection<real>* each : {&angle, &gate})
-            each->backward(at<real>(block.z, step * 2 * D), at<real>(block.g_z, step * 2 * D), step, steps);
+        if (finish_adjoint<silu, norm>(s, here, h, g_out, g_h, g_skip, g_z, D)) {
+            recur<shared, unit>(s, k, here, before, s.p, D);
+            bound_adjoint(s.p, s.p + D, s.mu, s.mu + D, D, real(LIMIT));
+            bound(s.mu, s.mu + D, D, real(GRADIENT_LIMIT));
+        }
+        if (block.g_coupled) std::memcpy(at<real>(block.g_coupled, here.offset), s.mu, bytes);
+        recur_adjoint<shared, unit>(s, k, here, before, g_z, D);
+        if (!here.resets) continue;
+        for (int64_t i = 0; g_start && i < 2 * D; i++) g_start[i] += s.carry[i];
+        std::memset(s.carry, 0, bytes);
     }
-    std::memcpy(at<real>(block.g_h0, row * 2 * D), s.carry, bytes);
-    for (int64_t d = 0; g_skip && d < D; d++) g_skip[d] *= s.skip[d] * (1 - s.skip[d]);
+    gates.backward(step, steps);
+    for (const Projection<real>& each : {angle_projection<real>(block, row), gate_projection<real>(block, row)})
+        each.backward(at<real>(block.z, step * 2 * D), at<real>(block.g_z, step * 2 * D), step, steps);
 }
 
-// The options that the inner loops are compiled for, one after the other.
-template <bool... chosen, typename real>
-void block_rows(const Block& block, Scratch<real>& scratch, int64_t first, int64_t last) {
+// Rows of a batch through all layers, tile by tile: what one layer writes the next one finds in the cache.
+template <bool shared, bool unit, bool silu, bool norm, typename real>
+void stack_rows(const Stack& stack, void* memory, int64_t first, int64_t last) {
+    const int64_t D = stack.blocks->width, T = stack.blocks->steps, depth = stack.depth;
+    for (int64_t row = first; row < last; row++) {
+        for (int64_t l = 0; l < depth; l++) {
+            const Scratch<real> s(memory, D, l);
+            strengthen(stack.blocks[l], s, row);
+            std::memset(s.carry, 0, 2 * D * sizeof(real));
+        }
+        if (!stack.blocks->g_out) {
+            for (int64_t t = 0; t < T; t += TILE)
+                for (int64_t l = 0; l < depth; l++)
+                    forward_tile<shared, unit, silu, norm>(stack.blocks[l], Scratch<real>(memory, D, l), row, t);
+            continue;
+        }
+        for (int64_t t = (T - 1) / TILE * TILE; t >= 0; t -= TILE)
+            for (int64_t l = depth - 1; l >= 0; l--)
+                backward_tile<shared, unit, silu, norm>(stack.blocks[l], Scratch<real>(memory, D, l), row, t);
+        for (int64_t l = 0; l < depth; l++) {
+            const Block& block = stack.blocks[l];
+            const Scratch<real> s(memory, D, l);
+            std::memcpy(at<real>(block.g_h0, row * 2 * D), s.carry, 2 * D * sizeof(real));
+            real* g_skip = at<real>(block.g_skip, row * D);
+            for (int64_t d = 0; g_skip && d < D; d++) g_skip[d] *= s.skip[d] * (1 - s.skip[d]);
+        }
+    }
+}
+
+// Chooses, one after the other, the options that the inner loops are compiled for.
+template <typename real, bool... chosen>
+void stack_either(const Stack& stack, void* memory, int64_t first, int64_t last) {
     if constexpr (sizeof...(chosen) == 4) {
-        for (int64_t row = first; row < last; row++) {
-            if (block.g_out) backward_row<chosen...>(block, scratch, row);
-            else forward_row<chosen...>(block, scratch, row);
-        }
+        stack_rows<chosen..., real>(stack, memory, first, last);
     } else {
+        const Block& block = *stack.blocks;
         const bool options[] = {gates_shared(block), block.decay == RESET, block.silu != 0, block.norm != 0};
-        if (options[sizeof...(chosen)]) block_rows<chosen..., true>(block, scratch, first, last);
-        else block_rows<chosen..., false>(block, scratch, first, last);
+        if (options[sizeof...(chosen)]) stack_either<real, chosen..., true>(stack, memory, first, last);
+        else stack_either<real, chosen..., false>(stack, memory, first, last);
     }
-}
-
-template <typename real>
-void block_either(const Block& block, void* memory, int64_t first, int64_t last) {
-    Scratch<real> scratch(memory, block.width);
-    block_rows(block, scratch, first, last);
 }
 
 }  // namespace TARGET

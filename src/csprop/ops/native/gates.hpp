@@ -11,16 +11,19 @@ inline bool gates_shared(const Block& block) { return block.angles <= 1 && block
 // What one thread needs beside its arguments. Complex numbers are two planes: (2, D), (2, TILE, extent).
 template <typename real>
 struct Scratch {
-    real *h, *p, *g, *mu, *carry, *gate, *skip, *zero;    // (2, D); zero stands for what is absent
+    real *h, *p, *g, *mu, *gate, *zero;                   // (2, D); zero stands for what is absent
     real *a, *b, *g_a, *g_b;                              // (2, TILE, extent)
     real *theta, *delta, *alpha, *gamma, *cosine, *sine;  // (TILE, extent)
+    real *carry, *skip;                                   // (2, D), (D)
 
-    Scratch(void* memory, int64_t width) {
+    // Layers share it, but for what a layer carries from tile to tile.
+    Scratch(void* memory, int64_t width, int64_t layer) {
         real* next = static_cast<real*>(memory);
-        for (real** each : {&h, &p, &g, &mu, &carry, &gate, &skip, &zero}) *each = next, next += 2 * width;
+        for (real** each : {&h, &p, &g, &mu, &gate, &zero}) *each = next, next += 2 * width;
         for (real** each : {&a, &b, &g_a, &g_b}) *each = next, next += 2 * TILE * width;
         for (real** each : {&theta, &delta, &alpha, &gamma, &cosine, &sine}) *each = next, next += TILE * width;
-        std::memset(zero, 0, 2 * width * sizeof(real));
+        next += layer * 3 * width;
+        carry = next, skip = next + 2 * width;
     }
 };
 
@@ -62,7 +65,7 @@ struct Projection {
 template <typename real>
 struct Gates {
     const Block& block;
-    Scratch<real>& s;
+    const Scratch<real>& s;
     const int64_t D = block.width;
     const int64_t extent = gates_shared(block) ? 1 : D;
     const int64_t imaginary = TILE * extent;  // from a real part to its imaginary one

@@ -19,12 +19,12 @@ static const Functions& chosen() {
 }
 
 template <typename Arguments>
-static void deal(const Arguments& work, int64_t threads,
+static void deal(const Arguments& work, int64_t depth, int64_t threads,
                  void (*rows)(const Arguments&, void* memory, int64_t first, int64_t last)) {
     constexpr int64_t worth = 1 << 16;  // channel steps that take longer than starting a thread
-    const int64_t batch = work.batch, shares = batch * work.steps * work.width / worth;
+    const int64_t batch = work.batch, shares = batch * work.steps * work.width * depth / worth;
     threads = std::max<int64_t>(1, std::min({threads, batch, shares}));
-    const int64_t size = SCRATCH * work.width;
+    const int64_t size = scratch_vectors(depth) * work.width;
     std::vector<double> memory(threads * size);
     std::vector<std::thread> others;
     for (int64_t i = 1; i < threads; i++)
@@ -41,33 +41,37 @@ static void sum_rows(const real* rows, real* sums, int64_t groups, int64_t count
             for (int64_t i = 0; i < size; i++) sums[group * size + i] += rows[i];
 }
 
-// The adjoint of a block; the gradients of its parameters first go into memory of their own.
+// The adjoint of a stack; the gradients of its parameters first go into memory of their own.
 template <typename real>
-static void adjoint(const Block& block, int64_t threads) {
-    const Parameters parameters(block);
-    std::vector<real> memory[std::size(parameters.each)];
-    Block rows = block;
-    for (size_t i = 0; i < std::size(memory); i++) {
-        const Parameter& parameter = parameters.each[i];
-        if (!(block.*parameter.gradient)) continue;
-        memory[i].resize(block.batch * parameter.size);
-        rows.*parameter.gradient = memory[i].data();
+static void adjoint(const Stack& stack, int64_t threads) {
+    std::vector<Block> rows(stack.blocks, stack.blocks + stack.depth);
+    std::vector<std::vector<real>> memory;
+    for (Block& block : rows)
+        for (const Parameter& each : Parameters(block).each)
+            if (block.*each.gradient && each.size) {
+                memory.emplace_back(block.batch * each.size);
+                block.*each.gradient = memory.back().data();
+            }
+    deal(Stack{stack.wide, stack.batch, stack.steps, stack.width, stack.depth, rows.data()}, stack.depth, threads,
+         chosen().stack);
+    size_t next = 0;
+    for (int64_t l = 0; l < stack.depth; l++) {
+        const Block& block = stack.blocks[l];
+        for (const Parameter& each : Parameters(block).each)
+            if (block.*each.gradient && each.size)
+                sum_rows(memory[next++].data(), static_cast<real*>(block.*each.gradient), block.groups,
+                         block.batch / block.groups, each.size);
     }
-    deal(rows, threads, chosen().block);
-    for (size_t i = 0; i < std::size(memory); i++)
-        if (!memory[i].empty())
-            sum_rows(memory[i].data(), static_cast<real*>(block.*parameters.each[i].gradient), block.groups,
-                     block.batch / block.groups, parameters.each[i].size);
 }
 
 extern "C" {
-void csprop_block(const Block* block, int64_t threads) {
-    if (!block->g_out) deal(*block, threads, chosen().block);
-    else if (block->wide) adjoint<double>(*block, threads);
-    else adjoint<float>(*block, threads);
+void csprop_stack(const Stack* stack, int64_t threads) {
+    if (!stack->blocks->g_out) deal(*stack, stack->depth, threads, chosen().stack);
+    else if (stack->wide) adjoint<double>(*stack, threads);
+    else adjoint<float>(*stack, threads);
 }
-void csprop_scan(const Scan* scan, int64_t threads) { deal(*scan, threads, chosen().scan); }
+void csprop_scan(const Scan* scan, int64_t threads) { deal(*scan, 1, threads, chosen().scan); }
 void csprop_stream(const Stream* stream, int64_t token) { chosen().stream(*stream, token); }
-int64_t csprop_scratch() { return SCRATCH; }
+int64_t csprop_scratch(int64_t depth) { return scratch_vectors(depth); }
 const char* csprop_target() { return &chosen() == &plain_functions ? "plain" : "avx2"; }
 }

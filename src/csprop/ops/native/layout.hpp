@@ -33,7 +33,7 @@ struct Block {
 // The parameters, whose gradients are computed a row of the batch each and then summed.
 struct Parameter {
     void* Block::*gradient;
-    int64_t size;  // of one model's
+    int64_t size;  // of one model's; 0 where it is not the kernel's to compute
 };
 
 struct Parameters {
@@ -41,33 +41,35 @@ struct Parameters {
     explicit Parameters(const Block& block)
         : each{{&Block::g_skip, block.width},
                {&Block::g_start, 2 * block.width},
-               {&Block::g_angle_weight, block.angle_inputs},
-               {&Block::g_angle_bias, 1},
-               {&Block::g_gate_weight, block.gate_inputs},
-               {&Block::g_gate_bias, 1}} {}
+               {&Block::g_angle_weight, block.angles == 1 ? block.angle_inputs : 0},
+               {&Block::g_angle_bias, block.angles == 1},
+               {&Block::g_gate_weight, block.gates == 1 ? block.gate_inputs : 0},
+               {&Block::g_gate_bias, block.gates == 1}} {}
 };
 
-struct Layer {
-    const void *angle_weight, *angle_bias, *gate_weight, *gate_bias, *skip, *start;
-};
-
+// A whole model at one token. The blocks are of one row and one step; h0 and h are the state, in place.
 struct Stream {
-    int64_t wide, depth, width, classes, angles, gates, angle_inputs;
-    int64_t rotate, bounded_angle, decay, silu, norm, unit_features;
-    const void* embedding;  // (vocabulary, 2, D)
-    const Layer* layers;
-    const void *decoder_weight, *decoder_bias;  // (classes, 2, D), (classes)
-    void *state, *logits;                       // (depth, 2, D), (classes)
-    void* scratch;                              // 64-byte aligned, (SCRATCH + 6, D)
+    int64_t wide, depth, width, classes, unit_features;  // unit_features: the decoder reads h / |h|
+    const void* embedding;                               // (vocabulary, 2, D)
+    Block* blocks;
+    const void *decoder_weight, *decoder_bias;           // (classes, 2, D), (classes)
+    void *logits, *scratch;                              // (classes), (scratch_vectors(1), D) zeroed
 };
 
-// What one thread needs beside its arguments, in vectors of D numbers.
-constexpr int64_t TILE = 16;  // steps whose gates are computed together, so that shared ones fill a vector
-constexpr int64_t SCRATCH = 16 + 14 * TILE;
+// Layers one after the other, alike but for their tensors: out of one is z of the next, g_z its g_out.
+struct Stack {
+    int64_t wide, batch, steps, width, depth;
+    const Block* blocks;
+};
 
-// The functions for one kind of processor: rows from `first` up to `last`, with SCRATCH vectors of memory.
+constexpr int64_t TILE = 16;  // steps whose gates are computed together, so that shared ones fill a vector
+
+// What one thread needs beside its arguments, zeroed, in vectors of D numbers.
+constexpr int64_t scratch_vectors(int64_t depth) { return 12 + 14 * TILE + 3 * depth; }
+
+// The functions for one kind of processor: rows from `first` up to `last`.
 struct Functions {
-    void (*block)(const Block&, void* memory, int64_t first, int64_t last);  // backward where g_out is given
+    void (*stack)(const Stack&, void* memory, int64_t first, int64_t last);  // backward where g_out is given
     void (*scan)(const Scan&, void* memory, int64_t first, int64_t last);    // backward where g_h is given
     void (*stream)(const Stream&, int64_t token);
 };

@@ -28,9 +28,9 @@ void scan_either(const Scan& scan, void* memory, int64_t first, int64_t last) {
 }
 
 const Functions functions = {
-    [](const Block& block, void* memory, int64_t first, int64_t last) {
-        if (block.wide) block_either<double>(block, memory, first, last);
-        else block_either<float>(block, memory, first, last);
+    [](const Stack& stack, void* memory, int64_t first, int64_t last) {
+        if (stack.wide) stack_either<double>(stack, memory, first, last);
+        else stack_either<float>(stack, memory, first, last);
     },
     [](const Scan& scan, void* memory, int64_t first, int64_t last) {
         if (scan.wide) scan_either<double>(scan, memory, first, last);

@@ -20,32 +20,23 @@ void linear(const void* weight, const void* bias, const real* x, real* y, int64_
 template <typename real>
 void stream_step(const Stream& stream, int64_t token) {
     const int64_t D = stream.width;
-    Scratch<real> scratch(stream.scratch, D);
-    real *out = at<real>(stream.scratch, SCRATCH * D), *theta = out + 4 * D, *delta = theta + D;
     const real* z = at<real>(stream.embedding, token * 2 * D);
     for (int64_t l = 0; l < stream.depth; l++) {
-        const Layer& layer = stream.layers[l];
-        linear(layer.angle_weight, layer.angle_bias, z, theta, stream.angle_inputs, stream.angles);
-        linear(layer.gate_weight, layer.gate_bias, z, delta, 2 * D, stream.gates);
-        Block block{};
-        block.batch = block.steps = block.groups = 1;
-        block.width = D, block.angles = stream.angles, block.gates = stream.gates;
-        block.rotate = stream.rotate, block.bounded_angle = stream.bounded_angle, block.decay = stream.decay;
-        block.silu = stream.silu, block.norm = stream.norm;
-        block.z = z, block.theta = theta, block.delta = delta, block.skip = layer.skip, block.start = layer.start;
-        block.h = at<real>(stream.state, l * 2 * D), block.h0 = block.h;
-        block.out = out + (l % 2) * 2 * D;
-        block_rows(block, scratch, 0, 1);
-        z = static_cast<const real*>(block.out);
+        Block& block = stream.blocks[l];
+        block.z = z;
+        if (block.angles > 1)
+            linear(block.angle_weight, block.angle_bias, z, at<real>(block.theta, 0), block.angle_inputs, D);
+        if (block.gates > 1)
+            linear(block.gate_weight, block.gate_bias, z, at<real>(block.delta, 0), block.gate_inputs, D);
+        stack_either<real>(Stack{stream.wide, 1, 1, D, 1, &block}, stream.scratch, 0, 1);
+        z = at<real>(block.out, 0);
     }
-    if (stream.unit_features) {
-#pragma omp simd
-        for (int64_t d = 0; d < D; d++) {
-            const real scale = 1 / size(z[d], z[D + d]);
-            scratch.p[d] = z[d] * scale, scratch.p[D + d] = z[D + d] * scale;
-        }
+    real* features = at<real>(stream.scratch, 0);
+    for (int64_t d = 0; stream.unit_features && d < D; d++) {
+        const real scale = 1 / size(z[d], z[D + d]);
+        features[d] = z[d] * scale, features[D + d] = z[D + d] * scale;
     }
-    linear(stream.decoder_weight, stream.decoder_bias, stream.unit_features ? scratch.p : z,
+    linear(stream.decoder_weight, stream.decoder_bias, stream.unit_features ? features : z,
            at<real>(stream.logits, 0), 2 * D, stream.classes);
 }
 
