@@ -236,16 +236,30 @@ void recur_adjoint(const Scratch<real>& s, int64_t k, const Place<real>& here, c
     if (shared) g_a[0] = sum_a_re, g_a[im] = sum_a_im, g_b[0] = sum_b_re, g_b[im] = sum_b_im;
 }
 
-// Processors foresee a walk through memory forwards, not backwards: ask for what comes AHEAD steps later.
-constexpr int64_t AHEAD = 4;
-
+// What comes after a tile of the adjoint, to be fetched while it is computed: processors foresee a walk
+// through memory forwards, but not this one.
 template <typename real>
-INLINE void fetch(const void* base, int64_t offset, int64_t n) {
-    for (int64_t i = 0; i < n; i += 64 / sizeof(real)) __builtin_prefetch(at<real>(base, offset + i));
-}
+struct Soon {
+    const real *z = nullptr, *h = nullptr;
+    int64_t numbers = 0;
+
+    Soon() = default;
+    Soon(const Block& block, int64_t row, int64_t first) {
+        const int64_t D = block.width, T = block.steps, offset = (row * T + first) * 2 * D;
+        z = at<real>(block.z, offset), h = at<real>(block.h, offset);
+        numbers = (T - first < TILE ? T - first : TILE) * 2 * D;
+    }
+
+    void fetch(int64_t from, int64_t n) const {
+        for (int64_t i = from; i < from + n && i < numbers; i += 64 / sizeof(real)) {
+            __builtin_prefetch(z + i);
+            __builtin_prefetch(h + i);
+        }
+    }
+};
 
 template <bool shared, bool unit, bool silu, bool norm, typename real>
-void backward_tile(const Block& block, const Scratch<real>& s, int64_t row, int64_t first) {
+void backward_tile(const Block& block, const Scratch<real>& s, int64_t row, int64_t first, const Soon<real>& soon) {
     const int64_t D = block.width, T = block.steps, steps = T - first < TILE ? T - first : TILE;
     const int64_t step = row * T + first, bytes = 2 * D * sizeof(real);
     const Gates<real> gates{block, s};
@@ -253,9 +267,7 @@ void backward_tile(const Block& block, const Scratch<real>& s, int64_t row, int6
     gates.forward(step, steps);
     for (int64_t k = steps - 1; k >= 0; k--) {
         const Place<real> here(block, s, row, first + k);
-        if (first + k >= AHEAD)
-            for (const void* each : {block.z, static_cast<const void*>(block.h)})
-                fetch<real>(each, here.offset - AHEAD * 2 * D, 2 * D);
+        soon.fetch(k * 2 * D, 2 * D);
         const real *h = at<real>(block.h, here.offset), *g_out = at<real>(block.g_out, here.offset);
         const real* g_h = block.g_h ? at<real>(block.g_h, here.offset) : s.zero;
         const real* before = here.resets ? here.start : first + k ? h - 2 * D : at<real>(block.h0, row * 2 * D);
@@ -285,7 +297,7 @@ void backward_tile(const Block& block, const Scratch<real>& s, int64_t row, int6
 // Rows of a batch through all layers, tile by tile: what one layer writes the next one finds in the cache.
 template <bool shared, bool unit, bool silu, bool norm, typename real>
 void stack_rows(const Stack& stack, void* memory, int64_t first, int64_t last) {
-    const int64_t D = stack.blocks->width, T = stack.blocks->steps, depth = stack.depth;
+    const int64_t D = stack.blocks->width, T = stack.blocks->steps, depth = stack.depth, end = (T - 1) / TILE * TILE;
     for (int64_t row = first; row < last; row++) {
         for (int64_t l = 0; l < depth; l++) {
             const Scratch<real> s(memory, D, l);
@@ -298,9 +310,14 @@ void stack_rows(const Stack& stack, void* memory, int64_t first, int64_t last) {
                     forward_tile<shared, unit, silu, norm>(stack.blocks[l], Scratch<real>(memory, D, l), row, t);
             continue;
         }
-        for (int64_t t = (T - 1) / TILE * TILE; t >= 0; t -= TILE)
-            for (int64_t l = depth - 1; l >= 0; l--)
-                backward_tile<shared, unit, silu, norm>(stack.blocks[l], Scratch<real>(memory, D, l), row, t);
+        for (int64_t t = end; t >= 0; t -= TILE)
+            for (int64_t l = depth - 1; l >= 0; l--) {
+                const Soon<real> soon = l                ? Soon<real>(stack.blocks[l - 1], row, t)
+                                        : t              ? Soon<real>(stack.blocks[depth - 1], row, t - TILE)
+                                        : row + 1 < last ? Soon<real>(stack.blocks[depth - 1], row + 1, end)
+                                                         : Soon<real>();
+                backward_tile<shared, unit, silu, norm>(stack.blocks[l], Scratch<real>(memory, D, l), row, t, soon);
+            }
         for (int64_t l = 0; l < depth; l++) {
             const Block& block = stack.blocks[l];
             const Scratch<real> s(memory, D, l);
