@@ -6,17 +6,30 @@ import torch
 from torch import Tensor
 
 
+class Stepper(Protocol):
+    """A model laid out for single steps, faster than calling it."""
+
+    state: Tensor
+
+    def step(self, token: int) -> Tensor: ...
+
+
 class Steppable(Protocol):
     """What a stream needs of a model."""
 
     def initial_state(self, batch: int = 1) -> Tensor: ...
+    def stepper(self, state: Tensor) -> Stepper | None: ...
+    def check_token(self, token: int) -> None: ...
     def __call__(
         self, tokens: Tensor, state: Tensor | None = None, *, return_state: bool = False
     ) -> tuple[Tensor, Tensor]: ...
 
 
 class Stream:
-    """The running state of one sequence: memory and time per token do not grow."""
+    """The running state of one sequence: memory and time per token do not grow.
+
+    It reads the model as it was when the stream was made or last reset.
+    """
 
     def __init__(self, model: Steppable) -> None:
         self.model = model
@@ -24,12 +37,25 @@ class Stream:
 
     def reset(self) -> None:
         """Start a new sequence."""
-        with torch.no_grad():
-            self.state = self.model.initial_state()
+        self.state = self.model.initial_state()
+
+    @property
+    def state(self) -> Tensor:
+        """A copy of what the next step goes on from; another one can be put in its place."""
+        return (self._state if self._stepper is None else self._stepper.state).clone()
+
+    @state.setter
+    def state(self, state: Tensor) -> None:
+        self._state = state.detach().clone()
+        self._stepper = self.model.stepper(self._state)
 
     @torch.no_grad()
     def step(self, token: int) -> Tensor:
         """Read one token; the scores of all classes, given everything read so far."""
-        tokens = torch.tensor([[token]], device=self.state.device)
-        logits, self.state = self.model(tokens, self.state, return_state=True)
+        token = int(token)
+        self.model.check_token(token)
+        if self._stepper is not None:
+            return self._stepper.step(token)
+        tokens = torch.tensor([[token]], device=self._state.device)
+        logits, self._state = self.model(tokens, self._state, return_state=True)
         return logits[0, 0]

@@ -7,6 +7,8 @@
 The paper hopes that a decoder within C halves the parameters. A full complex matrix does not: its dV
 complex weights are 2dV real numbers, as many as cos_sin has. Keeping the phases of W's entries fixed
 does, and leaves the choice of phase to the projection.
+
+`as_linear` is the decoder as one linear map on both planes, a weight (V, 2, D) and a bias, where it is one.
 """
 
 import torch
@@ -28,6 +30,9 @@ class CosSinDecoder(nn.Module):
     def forward(self, h: Float[Tensor, "B T 2 D"]) -> Float[Tensor, "B T V"]:
         return self.linear((h if self.is_unit else unit(h, epsilon=0.0)).flatten(2))
 
+    def as_linear(self) -> tuple[Tensor, Tensor]:
+        return self.linear.weight.unflatten(1, (2, -1)), self.linear.bias
+
 
 class PhaseDecoder(nn.Module):
     """Linear(atan2(Im h, Re h)); where h is next to 0, where the gradient would be infinite, φ is next
@@ -43,6 +48,9 @@ class PhaseDecoder(nn.Module):
         phase = torch.atan2(im, torch.where(nowhere, 1.0, re))
         return self.linear(phase)
 
+    def as_linear(self) -> None:
+        return None
+
 
 class ComplexDecoder(nn.Module):
     """Re(e^{iψ_v} (W h)_v) up to scale: a linear map C^d → C^V, then a real projection."""
@@ -55,6 +63,9 @@ class ComplexDecoder(nn.Module):
 
     def forward(self, h: Float[Tensor, "B T 2 D"]) -> Float[Tensor, "B T V"]:
         return (self.linear(h) * self.projection).sum(dim=2) + self.bias
+
+    def as_linear(self) -> tuple[Tensor, Tensor]:
+        return self.projection.T[:, :, None] * self.linear.weight[:, None], self.bias
 
 
 DECODERS = {"cos_sin": CosSinDecoder, "phase": PhaseDecoder, "complex": ComplexDecoder}

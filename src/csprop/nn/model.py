@@ -15,6 +15,7 @@ from csprop.nn.config import CSPConfig
 from csprop.nn.coupling import Coupling
 from csprop.nn.decoder import DECODERS
 from csprop.ops import fused
+from csprop.ops.native.stepper import Stepper
 from csprop.stream import Stream
 
 
@@ -80,7 +81,12 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         self._check(tokens, state, reset)
         if state is None:
             state = self.initial_state(len(tokens))
-        z = F.embedding(tokens, self.embedding.flatten(1))
+        try:
+            z = F.embedding(tokens, self.embedding.flatten(1))
+        except IndexError:
+            for bound in tokens.aminmax():
+                self.check_token(int(bound))
+            raise
         z = z.unflatten(2, (2, self.config.width))  # (B, T, 2, D)
         z, last = self._propagate(z, state, reset)
         logits = self.decoder(z)
@@ -119,15 +125,25 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
                 f"reset must be bool of shape {tuple(tokens.shape)}; got {reset.dtype} of shape "
                 f"{tuple(reset.shape)}"
             )
-        if torch.compiler.is_compiling() or not tokens.numel():
-            return
-        low, high = (int(bound) for bound in tokens.aminmax())
-        if low < 0 or high >= self.config.vocab_size:
+
+    def check_token(self, token: int) -> None:
+        """Refuse one that is outside of the vocabulary."""
+        if not 0 <= token < self.config.vocab_size:
             raise InputError(
-                f"token {low if low < 0 else high} is outside the vocabulary: "
-                f"write 0 to {self.config.vocab_size - 1}"
+                f"token {token} is outside the vocabulary: write 0 to {self.config.vocab_size - 1}"
             )
 
     def stream(self) -> Stream:
         """A tracker that reads one token at a time."""
         return Stream(self)
+
+    def stepper(self, state: Float[Tensor, "1 L 2 D"]) -> Stepper | None:
+        """This model laid out for single steps, where the compiled kernel can do all of it."""
+        blocks = [cast(Block, block) for block in self.blocks]
+        decoder = self.decoder.as_linear()
+        plain = not self.couplings and self.config.norm != "layer"
+        if decoder is None or not plain or not blocks[0].fits_kernel(self.embedding, state):
+            return None
+        layers = [block.kernel_parameters() for block in blocks]
+        unit_features = self.config.decoder == "cos_sin" and self.config.norm != "complex"
+        return Stepper(self.embedding, layers, self.config.of_kernel(), decoder, unit_features, state)

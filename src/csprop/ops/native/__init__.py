@@ -71,23 +71,35 @@ def fits(first: Tensor, *others: Tensor | None) -> bool:
     )
 
 
-def _pack(structure: Any, arguments: dict[str, Any]) -> Any:
+def library() -> ctypes.CDLL:
+    assert _library is not None, WHY_NOT
+    return _library
+
+
+def scratch_vectors(depth: int = 1) -> int:
+    """The memory of a thread, in vectors of the width."""
+    return library().csprop_scratch(depth)
+
+
+def pack(structure: Any, arguments: dict[str, Any]) -> Any:
     return structure(
         **{name: value.data_ptr() if isinstance(value, Tensor) else value for name, value in arguments.items()}
     )
 
 
+def pack_blocks(blocks: list[dict[str, Any]]) -> Any:
+    return (Block * len(blocks))(*(pack(Block, block) for block in blocks))
+
+
 def stack(blocks: list[dict[str, Any]]) -> None:
     """All layers forward, or backward where they have a `g_out`."""
-    assert _library is not None
-    packed = (Block * len(blocks))(*(_pack(Block, block) for block in blocks))
+    packed = pack_blocks(blocks)
     first = packed[0]
     whole = Stack(first.wide, first.batch, first.steps, first.width, len(blocks), ctypes.addressof(packed))
-    _library.csprop_stack(ctypes.addressof(whole), torch.get_num_threads())
+    library().csprop_stack(ctypes.addressof(whole), torch.get_num_threads())
 
 
 def scan(**arguments: Any) -> None:
     """Forward, or backward where `g_h` is given."""
-    assert _library is not None
-    packed = _pack(Scan, arguments)
-    _library.csprop_scan(ctypes.addressof(packed), torch.get_num_threads())
+    packed = pack(Scan, arguments)
+    library().csprop_scan(ctypes.addressof(packed), torch.get_num_threads())
