@@ -94,11 +94,13 @@ class Block(nn.Module):
             and native.fits(z, state, coupled, self.gate.weight)
         )
 
-    def kernel_parameters(self) -> list[Tensor | None]:
+    def kernel_parameters(self) -> list[Tensor]:
         """What `fused.blocks` wants of a layer."""
-        angle = [self.angle.weight, self.angle.bias] if self.options.rotate != "none" else [None, None]
-        skip = self.skip if self.options.skip else None
-        return [*angle, self.gate.weight, self.gate.bias, skip, self.h0]
+        angle_weight = self.angle.weight if self.options.rotate != "none" else fused.ABSENT
+        angle_bias = self.angle.bias if self.options.rotate != "none" else None
+        angle_bias = fused.ABSENT if angle_bias is None else angle_bias
+        skip = self.skip if self.options.skip else fused.ABSENT
+        return [angle_weight, angle_bias, self.gate.weight, self.gate.bias, skip, self.h0]
 
     def transition(
         self, z: Float[Tensor, "B T 2 D"]

@@ -4,7 +4,7 @@ channels have gates of their own.
 z, coupled      the first layer's input (B, T, 2, D); what is coupled in, the same
 state           the layers' first states (L, B, 2, D)
 parameters      of each layer: the weight and bias of the angle's projection and of the gate's, the skip's g
-                (D), and where a state begins again after a reset (2, D); None where there is none
+                (D), and where a state begins again after a reset (2, D); ABSENT where there is none
 theta, delta    what the projections give (L, G, B·T / G, 1 or D)
 h, inner        the states (L, B, T, 2, D), and the outputs of all layers but the last (L − 1, B, T, 2, D)
 
@@ -25,7 +25,8 @@ from torch.autograd.function import once_differentiable
 from csprop.ops import native
 from csprop.ops.operators import contiguous, folded, operator, stacked
 
-Parameters = Sequence[Tensor | None]
+Parameters = Sequence[Tensor]
+ABSENT = torch.empty(0)
 EACH = 6  # parameters of a layer
 OPTIONS = 5  # rotate, angle, decay, silu, norm
 
@@ -74,14 +75,13 @@ def _shapes(z: Tensor, state: Tensor, parameters: Parameters, keep: bool) -> lis
     """Of out, h, inner, theta and delta."""
     batch, steps, _, width = z.shape
     depth, (angle_weight, _, gate_weight, *_) = len(state), parameters[:EACH]
-    assert gate_weight is not None
     groups = 1 if gate_weight.ndim == 2 else gate_weight.shape[0]
     rows = (depth, groups, batch * steps // groups)
     return [
         (batch, steps, 2, width),
         (depth, batch, steps if keep else 1, 2, width),
         (depth - 1 if keep else min(1, depth - 1), batch, steps, 2, width),
-        (*rows, 0 if angle_weight is None else angle_weight.shape[-2]),
+        (*rows, angle_weight.shape[-2] if angle_weight.numel() else 0),
         (*rows, gate_weight.shape[-2]),
     ]
 
@@ -96,7 +96,9 @@ def _described(
     """What the kernel needs to know of a layer in both directions."""
     batch, steps, _, width = z.shape
     rotate, angle, decay, silu, norm, keep = options
-    angle_weight, angle_bias, gate_weight, gate_bias, skip, start = contiguous(*given)
+    angle_weight, angle_bias, gate_weight, gate_bias, skip, start = contiguous(
+        *(each if each.numel() else None for each in given)
+    )
     return {
         "wide": z.dtype is torch.float64, "batch": batch, "steps": steps, "width": width,
         "groups": delta.shape[0], "angles": theta.shape[2], "gates": delta.shape[2],
@@ -109,13 +111,13 @@ def _described(
     }  # fmt: skip
 
 
-def _project(z: Tensor, weight: Tensor | None, bias: Tensor | None, result: Tensor) -> None:
+def _project(z: Tensor, weight: Tensor, bias: Tensor, result: Tensor) -> None:
     """Into result, (G, rows, D); one that the channels share is left to the kernel."""
-    if weight is None or weight.shape[-2] == 1:
+    if result.shape[2] <= 1:
         return
     rows = z.view(len(result), -1, 2 * z.shape[3])[..., : weight.shape[-1]]  # Re z alone, for the printed angle
     weights = weight if weight.ndim == 3 else weight[None]
-    if bias is None:
+    if not bias.numel():
         torch.bmm(rows, weights.mT, out=result)
     else:
         torch.baddbmm(bias.view(len(result), 1, -1), rows, weights.mT, out=result)
@@ -131,7 +133,7 @@ def _backward(
     z, state, reset, coupled = contiguous(z, state, reset, coupled)
     g_z, g_state, g_theta, g_delta = map(torch.empty_like, (z, state, theta, delta))
     g_coupled = z.new_empty(0) if coupled is None else torch.empty_like(z)
-    g_parameters = [z.new_empty(0) if each is None else z.new_empty(each.shape) for each in parameters]
+    g_parameters = [z.new_empty(each.shape) for each in parameters]
     between = [torch.empty_like(z) for _ in range(min(2, len(inner)))]
     layers: list[dict[str, Any]] = []
     for layer in reversed(range(len(state))):
@@ -160,10 +162,10 @@ def _backward(
 
 
 def _project_adjoint(
-    g: Tensor, z: Tensor, g_z: Tensor, weight: Tensor | None, g_weight: Tensor, g_bias: Tensor
+    g: Tensor, z: Tensor, g_z: Tensor, weight: Tensor, g_weight: Tensor, g_bias: Tensor
 ) -> None:
     """Fill in the gradients of weight and bias, and add that of the rows to g_z."""
-    if weight is None or weight.shape[-2] == 1:
+    if g.shape[2] <= 1:
         return
     rows, g_rows = (each.view(len(g), -1, 2 * z.shape[3])[..., : weight.shape[-1]] for each in (z, g_z))
     weights, g_weights = (each if each.ndim == 3 else each[None] for each in (weight, g_weight))
@@ -209,7 +211,7 @@ class _Direct(torch.autograd.Function):
         return None, *of_arguments, *of_parameters
 
 
-ARGUMENTS = "Tensor z, Tensor state, Tensor? reset, Tensor? coupled, Tensor?[] parameters"
+ARGUMENTS = "Tensor z, Tensor state, Tensor? reset, Tensor? coupled, Tensor[] parameters"
 NAMES = "str rotate, str angle, str decay, bool silu, bool norm"
 RESULTS = "Tensor out, Tensor h, Tensor inner, Tensor theta, Tensor delta"
 
@@ -226,9 +228,7 @@ def _fake_backward(
 ) -> list[Tensor]:  # fmt: skip
     starts = set() if reset is not None else set(range(EACH - 1, len(parameters), EACH))
     given = [None if place in starts else each for place, each in enumerate(parameters)]
-    return [
-        z.new_empty((0,) if each is None else each.shape) for each in (z, state, coupled, *given)
-    ]
+    return [z.new_empty((0,) if each is None else each.shape) for each in (z, state, coupled, *given)]
 
 
 _operator = operator(
@@ -259,7 +259,7 @@ def _mapped(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
         for value, dim, place in zip((z, state, reset, coupled), in_dims, (0, 1, 0, 0), strict=False)
     ]
     given = [stacked(value, dim, size) for value, dim in zip(parameters, in_dims[4], strict=True)]
-    results = _Direct.apply(options, *rows, *given)
+    results = _operator(*rows, given, *options)
     places = (0, 1, 1, 1, 1)
     return tuple(
         each.unflatten(place, (size, -1)) for each, place in zip(results, places, strict=True)

@@ -7,13 +7,16 @@ stopped goes on exactly as if it had not been.
 import hashlib
 import math
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from csprop.nn.model import CSP
+from csprop.ops import backend
 from csprop.tasks.base import UNLABELLED, Examples
 from csprop.training.losses import loss
 from csprop.training.metrics import score
@@ -64,51 +67,56 @@ class Trainer:
 
     def run_epoch(self) -> Row:
         """Train on every example once, then score the held-out part."""
-        started, epoch = time.perf_counter(), self.epoch + 1
-        lr = self.optimizer.param_groups[0]["lr"]
+        (row,) = run_epochs([self])
+        if isinstance(row, Diverged):
+            raise row
+        return row
+
+    def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Tokens and labels of each step of the next epoch."""
+        epoch = self.epoch + 1
         order = torch.randperm(len(self.training), generator=generator(self.seed, "order", epoch))
         cuts = generator(self.seed, "lengths", epoch)
-        total, largest = 0.0, 0.0
-        for step, rows in enumerate(order.split(self.recipe.batch_size)):
-            value, norm = self._step(self.training[rows], epoch, step, cuts)
-            total += value * len(rows)
-            largest = max(largest, norm)
+        for rows in order.split(self.recipe.batch_size):
+            batch = self.training[rows].trimmed()
+            yield batch.tokens, supervised(batch, self.recipe, cuts)
+
+    def step(self, step: int, value: float) -> float:
+        """Follow the gradients that the parameters have, if they are finite; their norm."""
+        parameters = list(self.model.parameters())
+        norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+        if not (math.isfinite(value) and math.isfinite(norm.item())):
+            found = f"the loss is {value} and the gradient norm {norm.item()}"
+            raise self._diverged(step, f"{found}; the step was not taken")
+        if self.epoch + 1 >= self.recipe.clip_from_epoch:
+            nn.utils.clip_grads_with_norm_(parameters, self.recipe.clip_norm, norm)
+        self.optimizer.step()
+        return norm.item()
+
+    def end_epoch(self, loss: float, grad_norm: float, started: float) -> Row:
+        """Score the held-out part."""
+        lr = self.optimizer.param_groups[0]["lr"]
         held_out = score(self.model, self.held_out)
         if not math.isfinite(held_out.loss):
-            raise self._diverged(epoch, len(order), f"the held-out loss is {held_out.loss}")
+            raise self._diverged(len(self.training), f"the held-out loss is {held_out.loss}")
         self.scheduler.step(held_out.accuracy)
-        self.epoch = epoch
+        self.epoch += 1
         self.held = self.held + 1 if held_out.accuracy >= self.target else 0
         row: Row = {
-            "epoch": epoch,
-            "loss": total / len(self.training),
+            "epoch": self.epoch,
+            "loss": loss,
             "accuracy": held_out.accuracy,
             "f1": held_out.f1,
             "held_out_loss": held_out.loss,
-            "grad_norm": largest,  # the epoch's largest, before clipping
+            "grad_norm": grad_norm,  # the epoch's largest, before clipping
             "lr": lr,
             "seconds": round(time.perf_counter() - started, 3),
         }
         self._keep_best(row)
         return row
 
-    def _step(self, batch: Examples, epoch: int, step: int, cuts: Generator) -> tuple[float, float]:
-        batch = batch.trimmed()
-        labels = supervised(batch, self.recipe, cuts)
-        self.optimizer.zero_grad()
-        value = loss(self.model(batch.tokens), labels, self.recipe)
-        value.backward()
-        parameters = list(self.model.parameters())
-        norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-        if not (math.isfinite(value.item()) and math.isfinite(norm.item())):
-            found = f"the loss is {value.item()} and the gradient norm {norm.item()}"
-            raise self._diverged(epoch, step, f"{found}; the step was not taken")
-        if epoch >= self.recipe.clip_from_epoch:
-            nn.utils.clip_grads_with_norm_(parameters, self.recipe.clip_norm, norm)
-        self.optimizer.step()
-        return value.item(), norm.item()
-
-    def _diverged(self, epoch: int, step: int, found: str) -> Diverged:
+    def _diverged(self, step: int, found: str) -> Diverged:
+        epoch = self.epoch + 1
         parameters = {
             name: {
                 "largest": float(parameter.detach().abs().max()),
@@ -164,6 +172,75 @@ class Trainer:
         self.epoch, self.held, self.best = values["epoch"], values["held"], values["best"]
         self.optimizer.param_groups[0]["lr"] = values["lr"]
         self.scheduler.load_state_dict(values["scheduler"])
+
+
+def run_epochs(trainers: Sequence[Trainer]) -> list[Row | Diverged]:
+    """The next epoch of several models that differ in their seed alone, each step as one computation."""
+    started = time.perf_counter()
+    totals, largest = [0.0] * len(trainers), [0.0] * len(trainers)
+    failed: dict[int, Diverged] = {}
+    for step, batches in enumerate(zip(*(trainer.batches() for trainer in trainers), strict=True)):
+        values = _set_gradients(trainers, batches)
+        for i, (trainer, value) in enumerate(zip(trainers, values, strict=True)):
+            if i in failed:
+                continue
+            try:
+                largest[i] = max(largest[i], trainer.step(step, value))
+                totals[i] += value * len(batches[i][0])
+            except Diverged as error:
+                failed[i] = error
+    rows: list[Row | Diverged] = []
+    for i, trainer in enumerate(trainers):
+        try:
+            if i in failed:
+                raise failed[i]
+            rows.append(trainer.end_epoch(totals[i] / len(trainer.training), largest[i], started))
+        except Diverged as error:
+            rows.append(error)
+    return rows
+
+
+def _set_gradients(trainers: Sequence[Trainer], batches: Sequence[tuple[Tensor, Tensor]]) -> list[float]:
+    """The loss of each model on its own batch, with the gradients left on its parameters."""
+    recipe, models = trainers[0].recipe, [trainer.model for trainer in trainers]
+    if len(models) > 1 and models[0].config.activation != "step" and backend() != "reference":
+        return _set_stacked_gradients(models, batches, recipe)
+    values = []
+    for model, (tokens, labels) in zip(models, batches, strict=True):
+        model.zero_grad()
+        value = loss(model(tokens), labels, recipe)
+        value.backward()
+        values.append(value.item())
+    return values
+
+
+def _set_stacked_gradients(
+    models: Sequence[CSP], batches: Sequence[tuple[Tensor, Tensor]], recipe: Recipe
+) -> list[float]:
+    """As one model with a further dimension: parameters stacked, one call of the kernel."""
+    longest = max(tokens.shape[1] for tokens, _ in batches)
+    tokens = torch.stack([_padded(tokens, longest, 0) for tokens, _ in batches])
+    labels = torch.stack([_padded(labels, longest, UNLABELLED) for _, labels in batches])
+    names = [name for name, _ in models[0].named_parameters()]
+    columns = zip(*(model.parameters() for model in models), strict=True)
+    parameters = {name: torch.stack(column).detach() for name, column in zip(names, columns, strict=True)}
+    for parameter in parameters.values():
+        parameter.requires_grad_()
+
+    def logits(parameters: dict[str, Tensor], tokens: Tensor) -> Tensor:
+        return torch.func.functional_call(models[0], parameters, (tokens,))
+
+    values = loss(torch.func.vmap(logits)(parameters, tokens), labels, recipe)
+    values.sum().backward()
+    for name, parameter in parameters.items():
+        gradients = [None] * len(models) if parameter.grad is None else parameter.grad
+        for model, gradient in zip(models, gradients, strict=True):
+            model.get_parameter(name).grad = gradient
+    return values.tolist()
+
+
+def _padded(rows: Tensor, length: int, value: int) -> Tensor:
+    return F.pad(rows, (0, length - rows.shape[1]), value=value)
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

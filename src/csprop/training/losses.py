@@ -9,23 +9,22 @@ from csprop.training.presets import Recipe
 
 
 def loss(logits: Tensor, labels: Tensor, recipe: Recipe) -> Tensor:
-    """Of scores (B, T, V) against labels (B, T)."""
-    labelled = labels != UNLABELLED
-    logits, labels = logits[labelled], labels[labelled]
+    """Of scores (…, B, T, V) against labels (…, B, T): one number, or one for each leading index."""
+    surprise = F.cross_entropy(
+        logits.flatten(0, -2), labels.flatten(), ignore_index=UNLABELLED, reduction="none"
+    )
+    surprise = surprise.view(labels.shape)  # −log p_t, 0 where there is no label
     if recipe.loss == "focal":
-        return focal(logits, labels, recipe.focal_gamma, recipe.focal_alpha)
-    return F.cross_entropy(logits, labels)
+        surprise = focal(surprise, labels, logits.shape[-1], recipe.focal_gamma, recipe.focal_alpha)
+    return surprise.sum(dim=(-2, -1)) / (labels != UNLABELLED).sum(dim=(-2, -1))
 
 
-def focal(logits: Tensor, labels: Tensor, gamma: float, alpha: float) -> Tensor:
+def focal(surprise: Tensor, labels: Tensor, classes: int, gamma: float, alpha: float) -> Tensor:
     """−α_t (1 − p_t)^γ log p_t (Lin et al., 2017), p_t the probability of the right class.
 
     α_t is α for class 1 and 1 − α for class 0; with more classes than two it is 1.
     """
-    surprise = F.cross_entropy(logits, labels, reduction="none")  # −log p_t
     # 1 − p_t, kept off 0 where the gradient of a power below 1 is infinite.
     doubt = -torch.expm1(-surprise)
     weighted = doubt.clamp(min=1e-12) ** gamma * surprise
-    if logits.shape[1] == 2:
-        weighted = weighted * torch.where(labels == 1, alpha, 1 - alpha)
-    return weighted.mean()
+    return weighted * torch.where(labels == 1, alpha, 1 - alpha) if classes == 2 else weighted

@@ -19,20 +19,19 @@ class Stepper:
     def __init__(
         self,
         embedding: Tensor,
-        layers: Sequence[Sequence[Tensor | None]],
+        layers: Sequence[Sequence[Tensor]],
         options: tuple[str, str, str, bool, bool],
         decoder: tuple[Tensor, Tensor],
         unit_features: bool,
         state: Tensor,
     ) -> None:
-        def own(tensor: Tensor | None) -> Tensor | None:
-            return None if tensor is None else tensor.detach().clone(memory_format=torch.contiguous_format)
+        def own(tensor: Tensor) -> Tensor:
+            return tensor.detach().clone(memory_format=torch.contiguous_format)
 
         rotate, angle, decay, silu, norm = options
         vocab, _, width = embedding.shape
         depth, classes = len(layers), len(decoder[1])
         self.vocab, self.state = vocab, own(state)
-        assert self.state is not None
         self._logits = embedding.new_empty(classes).detach()
         embedding_copy, weight, bias = own(embedding), own(decoder[0]), own(decoder[1])
         scratch = embedding.new_zeros(native.scratch_vectors(), width).detach()
@@ -40,9 +39,11 @@ class Stepper:
         self._kept = [embedding_copy, weight, bias, scratch, outputs]
         blocks = []
         for layer, given in enumerate(layers):
-            angle_weight, angle_bias, gate_weight, gate_bias, skip, start = copies = [own(x) for x in given]
-            assert gate_weight is not None
+            angle_weight, angle_bias, gate_weight, gate_bias, skip, start = copies = [
+                own(each) if each.numel() else None for each in given
+            ]
             self._kept += copies
+            assert gate_weight is not None
             angles = 0 if angle_weight is None else len(angle_weight)
             blocks.append(
                 {
