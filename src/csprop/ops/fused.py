@@ -54,19 +54,19 @@ def _forward(
     made = [z.new_empty(shape) for shape in _shapes(z, state, parameters, keep)]
     out, h, inner, theta, delta = made
     depth, layers = len(state), []
-    # Without `keep` two buffers are enough, each layer reading one and writing the other.
-    outputs = [*inner, out] if keep else [out if (depth - layer) % 2 else inner[0] for layer in range(depth)]
+    own = max(delta.shape[3], theta.shape[3]) > 1  # gates of each channel: a matrix product before each layer
+    outputs = [*inner, out] if keep or own else [None] * (depth - 1) + [out]
     for layer, given in enumerate(_layers(parameters)):
-        entering = outputs[layer - 1] if layer else z
+        entering = outputs[layer - 1] if layer and (keep or own) else z
         described = _described(entering, theta[layer], delta[layer], given, options) | {
             "coupled": coupled, "reset": reset, "h0": state[layer], "out": outputs[layer], "h": h[layer],
         }  # fmt: skip
         layers.append(described)
-        if delta.shape[3] > 1 or theta.shape[3] > 1:
+        if own:
             _project(entering, given[0], given[1], theta[layer])
             _project(entering, given[2], given[3], delta[layer])
             native.stack(layers[-1:])
-    if delta.shape[3] <= 1 and theta.shape[3] <= 1:
+    if not own:
         native.stack(layers)
     return tuple(made)
 
@@ -77,11 +77,13 @@ def _shapes(z: Tensor, state: Tensor, parameters: Parameters, keep: bool) -> lis
     depth, (angle_weight, _, gate_weight, *_) = len(state), parameters[:EACH]
     groups = 1 if gate_weight.ndim == 2 else gate_weight.shape[0]
     rows = (depth, groups, batch * steps // groups)
+    angles = angle_weight.shape[-2] if angle_weight.numel() else 0
+    own = max(angles, gate_weight.shape[-2]) > 1
     return [
         (batch, steps, 2, width),
         (depth, batch, steps if keep else 1, 2, width),
-        (depth - 1 if keep else min(1, depth - 1), batch, steps, 2, width),
-        (*rows, angle_weight.shape[-2] if angle_weight.numel() else 0),
+        (depth - 1 if keep or own else 0, batch, steps, 2, width),
+        (*rows, angles),
         (*rows, gate_weight.shape[-2]),
     ]
 
@@ -134,15 +136,16 @@ def _backward(
     g_z, g_state, g_theta, g_delta = map(torch.empty_like, (z, state, theta, delta))
     g_coupled = z.new_empty(0) if coupled is None else torch.empty_like(z)
     g_parameters = [z.new_empty(each.shape) for each in parameters]
-    between = [torch.empty_like(z) for _ in range(min(2, len(inner)))]
+    own = max(delta.shape[3], theta.shape[3]) > 1
     layers: list[dict[str, Any]] = []
     for layer in reversed(range(len(state))):
-        entering, g_entering = (inner[layer - 1], between[layer % 2 - 1]) if layer else (z, g_z)
+        entering, g_entering = (inner[layer - 1], torch.empty_like(z) if own else None) if layer else (z, g_z)
         given, g_given = (each[layer * EACH : (layer + 1) * EACH] for each in (parameters, g_parameters))
         names = ("g_angle_weight", "g_angle_bias", "g_gate_weight", "g_gate_bias", "g_skip", "g_start")
         described = _described(entering, theta[layer], delta[layer], given, (*options, True)) | {
             "coupled": coupled, "reset": reset, "h0": state[layer], "h": h[layer],
-            "g_out": layers[0]["g_z"] if layers else g_out, "g_h": None if g_h is None else g_h[layer],
+            "g_out": layers[0]["g_z"] if layers else g_out,
+            "g_h": None if g_h is None else g_h[layer],
             "g_z": g_entering, "g_theta": g_theta[layer], "g_delta": g_delta[layer], "g_h0": g_state[layer],
             "g_coupled": None if coupled is None else g_coupled,
         }  # fmt: skip
@@ -150,11 +153,11 @@ def _backward(
         if reset is None:
             described["g_start"] = None
         layers.insert(0, described)
-        if delta.shape[3] > 1 or theta.shape[3] > 1:
+        if own:
             native.stack(layers[:1])
             _project_adjoint(g_theta[layer], entering, g_entering, given[0], *g_given[0:2])
             _project_adjoint(g_delta[layer], entering, g_entering, given[2], *g_given[2:4])
-    if delta.shape[3] <= 1 and theta.shape[3] <= 1:
+    if not own:
         native.stack(layers)
     if reset is None:
         g_parameters[EACH - 1 :: EACH] = [z.new_empty(0)] * len(state)

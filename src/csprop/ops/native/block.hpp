@@ -62,10 +62,9 @@ struct Place {
     const real *z, *coupled, *skip, *start;
     bool resets;
 
-    Place(const Block& block, const Scratch<real>& s, int64_t row, int64_t t) {
+    Place(const Block& block, const Scratch<real>& s, int64_t row, int64_t t, const real* z) : z(z) {
         const int64_t D = block.width, step = row * block.steps + t;
         offset = step * 2 * D;
-        z = at<real>(block.z, offset);
         coupled = block.coupled ? at<real>(block.coupled, offset) : s.zero;
         skip = s.skip;
         start = at<real>(block.start, group_of(block, row) * 2 * D);
@@ -144,22 +143,21 @@ Projection<real> gate_projection(const Block& block, int64_t row) {
             block.width};
 }
 
-// The steps from `first` on, a tile at most, of one layer and row.
+// The steps from `first` on, a tile at most, of one layer and row; z and out are where they start.
 template <bool shared, bool unit, bool silu, bool norm, typename real>
-void forward_tile(const Block& block, const Scratch<real>& s, int64_t row, int64_t first) {
+void forward_tile(const Block& block, const Scratch<real>& s, int64_t row, int64_t first, const real* z, real* out) {
     const int64_t D = block.width, T = block.steps, steps = T - first < TILE ? T - first : TILE;
     const int64_t step = row * T + first;
     for (const Projection<real>& each : {angle_projection<real>(block, row), gate_projection<real>(block, row)})
-        each.forward(at<real>(block.z, step * 2 * D), step, steps);
+        each.forward(z, step, steps);
     Gates<real>{block, s}.forward(step, steps);
     real* last = at<real>(block.h, row * 2 * D);  // the one state that is kept, unless all are
     const real* h = !first          ? at<real>(block.h0, row * 2 * D)
                     : block.keep ? at<real>(block.h, (step - 1) * 2 * D)
                                  : last;
-    for (int64_t k = 0; k < steps; k++) {
-        const Place<real> here(block, s, row, first + k);
+    for (int64_t k = 0; k < steps; k++, out += 2 * D) {
+        const Place<real> here(block, s, row, first + k, z + k * 2 * D);
         real* next = block.keep ? at<real>(block.h, here.offset) : h == s.h ? s.mu : s.h;
-        real* out = at<real>(block.out, here.offset);
         if (recur<shared, unit>(s, k, here, here.resets ? here.start : h, next, D))
             bound(next, next + D, D, real(LIMIT));
         finish<silu, norm>(next, here.z, here.skip, s.gate, out, D);
@@ -259,19 +257,21 @@ struct Soon {
 };
 
 template <bool shared, bool unit, bool silu, bool norm, typename real>
-void backward_tile(const Block& block, const Scratch<real>& s, int64_t row, int64_t first, const Soon<real>& soon) {
+void backward_tile(const Block& block, const Scratch<real>& s, int64_t row, int64_t first, const real* g_outs,
+                   real* g_zs, const Soon<real>& soon) {
     const int64_t D = block.width, T = block.steps, steps = T - first < TILE ? T - first : TILE;
     const int64_t step = row * T + first, bytes = 2 * D * sizeof(real);
     const Gates<real> gates{block, s};
+    const real* z = at<real>(block.z, step * 2 * D);
     real *g_start = at<real>(block.g_start, row * 2 * D), *g_skip = block.g_skip ? at<real>(block.g_skip, row * D) : s.h;
     gates.forward(step, steps);
     for (int64_t k = steps - 1; k >= 0; k--) {
-        const Place<real> here(block, s, row, first + k);
+        const Place<real> here(block, s, row, first + k, z + k * 2 * D);
         soon.fetch(k * 2 * D, 2 * D);
-        const real *h = at<real>(block.h, here.offset), *g_out = at<real>(block.g_out, here.offset);
+        const real *h = at<real>(block.h, here.offset), *g_out = g_outs + k * 2 * D;
         const real* g_h = block.g_h ? at<real>(block.g_h, here.offset) : s.zero;
         const real* before = here.resets ? here.start : first + k ? h - 2 * D : at<real>(block.h0, row * 2 * D);
-        real* g_z = at<real>(block.g_z, here.offset);
+        real* g_z = g_zs + k * 2 * D;
         if (!norm) {  // through the bound of the output
             finish<silu, false>(h, here.z, here.skip, s.gate, s.p, D);
             std::memcpy(s.g, g_out, bytes);
@@ -291,7 +291,7 @@ void backward_tile(const Block& block, const Scratch<real>& s, int64_t row, int6
     }
     gates.backward(step, steps);
     for (const Projection<real>& each : {angle_projection<real>(block, row), gate_projection<real>(block, row)})
-        each.backward(at<real>(block.z, step * 2 * D), at<real>(block.g_z, step * 2 * D), step, steps);
+        each.backward(z, g_zs, step, steps);
 }
 
 // Rows of a batch through all layers, tile by tile: what one layer writes the next one finds in the cache.
@@ -304,20 +304,33 @@ void stack_rows(const Stack& stack, void* memory, int64_t first, int64_t last) {
             strengthen(stack.blocks[l], s, row);
             std::memset(s.carry, 0, 2 * D * sizeof(real));
         }
-        if (!stack.blocks->g_out) {
-            for (int64_t t = 0; t < T; t += TILE)
-                for (int64_t l = 0; l < depth; l++)
-                    forward_tile<shared, unit, silu, norm>(stack.blocks[l], Scratch<real>(memory, D, l), row, t);
+        if (!stack.blocks[depth - 1].g_out) {
+            for (int64_t t = 0; t < T; t += TILE) {
+                const int64_t offset = (row * T + t) * 2 * D;
+                const real* z = at<real>(stack.blocks->z, offset);
+                for (int64_t l = 0; l < depth; l++) {
+                    const Scratch<real> s(memory, D, l);
+                    real* out = stack.blocks[l].out ? at<real>(stack.blocks[l].out, offset) : s.between;
+                    forward_tile<shared, unit, silu, norm>(stack.blocks[l], s, row, t, z, out);
+                    z = out;
+                }
+            }
             continue;
         }
-        for (int64_t t = end; t >= 0; t -= TILE)
+        for (int64_t t = end; t >= 0; t -= TILE) {
+            const int64_t offset = (row * T + t) * 2 * D;
+            const real* g_out = at<real>(stack.blocks[depth - 1].g_out, offset);
             for (int64_t l = depth - 1; l >= 0; l--) {
+                const Scratch<real> s(memory, D, l);
+                real* g_z = l ? s.between : at<real>(stack.blocks->g_z, offset);
                 const Soon<real> soon = l                ? Soon<real>(stack.blocks[l - 1], row, t)
                                         : t              ? Soon<real>(stack.blocks[depth - 1], row, t - TILE)
                                         : row + 1 < last ? Soon<real>(stack.blocks[depth - 1], row + 1, end)
                                                          : Soon<real>();
-                backward_tile<shared, unit, silu, norm>(stack.blocks[l], Scratch<real>(memory, D, l), row, t, soon);
+                backward_tile<shared, unit, silu, norm>(stack.blocks[l], s, row, t, g_out, g_z, soon);
+                g_out = g_z;
             }
+        }
         for (int64_t l = 0; l < depth; l++) {
             const Block& block = stack.blocks[l];
             const Scratch<real> s(memory, D, l);

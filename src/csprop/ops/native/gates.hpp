@@ -14,6 +14,7 @@ struct Scratch {
     real *h, *p, *g, *mu, *gate, *zero;                   // (2, D); zero stands for what is absent
     real *a, *b, *g_a, *g_b;                              // (2, TILE, extent)
     real *theta, *delta, *alpha, *gamma, *cosine, *sine;  // (TILE, extent)
+    real* between;                                        // (TILE, 2, D), from one layer to the next
     real *carry, *skip;                                   // (2, D), (D)
 
     // Layers share it, but for what a layer carries from tile to tile.
@@ -22,6 +23,7 @@ struct Scratch {
         for (real** each : {&h, &p, &g, &mu, &gate, &zero}) *each = next, next += 2 * width;
         for (real** each : {&a, &b, &g_a, &g_b}) *each = next, next += 2 * TILE * width;
         for (real** each : {&theta, &delta, &alpha, &gamma, &cosine, &sine}) *each = next, next += TILE * width;
+        between = next + layer % 2 * 2 * TILE * width, next += 4 * TILE * width;
         next += layer * 3 * width;
         carry = next, skip = next + 2 * width;
     }

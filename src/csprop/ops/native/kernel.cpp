@@ -66,7 +66,7 @@ static void adjoint(const Stack& stack, int64_t threads) {
 
 extern "C" {
 void csprop_stack(const Stack* stack, int64_t threads) {
-    if (!stack->blocks->g_out) deal(*stack, stack->depth, threads, chosen().stack);
+    if (!stack->blocks[stack->depth - 1].g_out) deal(*stack, stack->depth, threads, chosen().stack);
     else if (stack->wide) adjoint<double>(*stack, threads);
     else adjoint<float>(*stack, threads);
 }

@@ -56,7 +56,8 @@ struct Stream {
     void *logits, *scratch;                              // (classes), (scratch_vectors(1), D) zeroed
 };
 
-// Layers one after the other, alike but for their tensors: out of one is z of the next, g_z its g_out.
+// Layers one after the other, alike but for their tensors. Only the last has a g_out, only the first a g_z;
+// an out that is not needed later is null.
 struct Stack {
     int64_t wide, batch, steps, width, depth;
     const Block* blocks;
@@ -65,7 +66,7 @@ struct Stack {
 constexpr int64_t TILE = 16;  // steps whose gates are computed together, so that shared ones fill a vector
 
 // What one thread needs beside its arguments, zeroed, in vectors of D numbers.
-constexpr int64_t scratch_vectors(int64_t depth) { return 12 + 14 * TILE + 3 * depth; }
+constexpr int64_t scratch_vectors(int64_t depth) { return 12 + 18 * TILE + 3 * depth; }
 
 // The functions for one kind of processor: rows from `first` up to `last`.
 struct Functions {
