@@ -7,11 +7,12 @@ if TYPE_CHECKING:
     from csprop import tasks
     from csprop.nn.config import CSPConfig
     from csprop.nn.model import CSP
-    from csprop.ops.scan import scan, use_backend
-    from csprop.training.run import Run, load, train
+    from csprop.ops.backends import use_backend
+    from csprop.ops.scan import scan
+    from csprop.training.run import Run, load, train, train_seeds
 
 __version__ = "0.1.0"
-__all__ = ["CSP", "CSPConfig", "Run", "load", "scan", "tasks", "train", "use_backend"]
+__all__ = ["CSP", "CSPConfig", "Run", "load", "scan", "tasks", "train", "train_seeds", "use_backend"]
 
 # Names are imported when first used: `csprop --help` must not wait for torch.
 _HOMES = {
@@ -21,7 +22,8 @@ _HOMES = {
     "load": "csprop.training.run",
     "scan": "csprop.ops.scan",
     "train": "csprop.training.run",
-    "use_backend": "csprop.ops.scan",
+    "train_seeds": "csprop.training.run",
+    "use_backend": "csprop.ops.backends",
 }
 
 

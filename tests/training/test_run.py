@@ -425,7 +425,7 @@ def test_options_that_do_not_exist_are_refused() -> None:
 
 
 def test_the_paper_keeps_focal_loss_for_parenthesis() -> None:
-    from csprop.training.run import configure
+    from csprop.training.config import configure
 
     assert configure("parenthesis", "paper").recipe.loss == "focal"
     assert configure("parity", "paper").recipe.loss == "cross_entropy"
@@ -463,7 +463,7 @@ def test_drawn_lengths_never_leave_a_batch_without_labels(tmp_path: Path) -> Non
 
 
 def test_a_file_named_like_a_task_is_a_file(tmp_path: Path) -> None:
-    from csprop.training.run import configure
+    from csprop.training.config import configure
 
     (tmp_path / "parenthesis.csv").write_text("ab,1\nba,0\naa,0\nbb,1\n")
     task = csprop.tasks.from_file(tmp_path / "parenthesis.csv")

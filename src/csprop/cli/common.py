@@ -80,12 +80,16 @@ def percent(value: float, wrong: int) -> str:
 
 
 @contextmanager
-def progress(label: str, epochs: int) -> Iterator[Callable[[Row], None]]:
+def progress(label: str, epochs: int, plain: bool = False) -> Iterator[Callable[[Row], None]]:
     """A callback for every epoch: a bar on a terminal, plain lines elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda row: say(
-            f"{label}  epoch {row['epoch']:>3}/{epochs}  {_summary(row)}  f1 {row['f1']:.3f}  "
-            f"lr {row['lr']:.0e}  {row['seconds']:.1f} s"
+    if plain or not sys.stderr.isatty():
+        yield lambda row: (
+            say(
+                f"{label}  epoch {row['epoch']:>3}/{epochs}  {_summary(row)}  f1 {row['f1']:.3f}  "
+                f"lr {row['lr']:.0e}  {row['seconds']:.1f} s"
+            )
+            if row
+            else None
         )
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -98,7 +102,7 @@ def progress(label: str, epochs: int) -> Iterator[Callable[[Row], None]]:
     )
     with Progress(*columns, console=Console(stderr=True), refresh_per_second=4) as bar:
         job = bar.add_task(label, total=epochs, summary="")
-        yield lambda row: bar.update(job, completed=row["epoch"], summary=_summary(row))
+        yield lambda row: bar.update(job, completed=row["epoch"], summary=_summary(row)) if row else None
 
 
 def _summary(row: Row) -> str:

@@ -29,7 +29,11 @@ def run(args: Args) -> int:
         raise InputError(f"{args.out}: is there already: remove it, or choose another --out")
     from csprop.tasks import get
 
-    results = [train.train_one(train.parse([name]), get(name), 0, args.out / name) for name in TASKS]
+    results = [
+        result
+        for name in TASKS
+        for result in train.train_all(train.parse([name]), get(name), {0: args.out / name})
+    ]
     learned = all(result.get("exhaustive", {}).get("wrong") == 0 for result in results)
     if args.json:
         common.show_json(results)

@@ -18,9 +18,10 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
-    from csprop.training.run import environment
+    from csprop.ops import native
+    from csprop.training.config import environment
 
-    facts = environment()
+    facts = environment() | {"kernel": native.WHY_NOT or f"compiled, {native.TARGET} instructions"}
     if args.json:
         common.show_json(facts)
     else:

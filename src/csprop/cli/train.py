@@ -1,9 +1,14 @@
 """`csprop train`: a model from a task or a file."""
 
+import ctypes
+import os
 import re
+import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from itertools import islice
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -33,7 +38,10 @@ class Args:
     """Determines data, split, first weights and order."""
 
     seeds: Annotated[str | None, arg(metavar="LIST")] = None
-    """Several seeds, one run each: 0-9 or 0,3,5."""
+    """Several seeds, one run each, trained together: 0-9 or 0,3,5."""
+
+    workers: Annotated[int | None, arg(metavar="N")] = None
+    """Processes that share the seeds. Default: one for each core."""
 
     out: Annotated[Path | None, arg(metavar="DIR")] = None
     """Run directory; with --seeds, one below it for each. Default: runs/TASK."""
@@ -104,12 +112,13 @@ def run(args: Args) -> int:
     if args.data:
         common.say(_summary(task))
     out = args.out or Path("runs") / task.name
+    if args.workers is not None and not 1 <= args.workers <= 1024:
+        raise InputError(f"--workers {args.workers}: write 1 to 1024")
     if args.seeds is None:
-        results = [train_one(args, task, args.seed, out)]
+        results = train_all(args, task, {args.seed: out})
     else:
-        results = [
-            train_one(args, task, seed, out / f"seed-{seed}") for seed in parse_seeds(args.seeds)
-        ]
+        outs = {seed: out / f"seed-{seed}" for seed in parse_seeds(args.seeds)}
+        results = _share_out(args, task, outs)
     if args.json:
         common.show_json(results if args.seeds else results[0])
     else:
@@ -140,28 +149,76 @@ def parse_seeds(text: str) -> list[int]:
     return list(dict.fromkeys(seeds))
 
 
-def train_one(args: Args, task: Any, seed: int, out: Path) -> dict[str, Any]:
-    """Train one seed, with progress; its result, or how it diverged."""
+def train_all(args: Args, task: Any, outs: dict[int, Path], plain: bool = False) -> list[dict[str, Any]]:
+    """Train some seeds together, with progress; the result of each, or how it diverged."""
+    from csprop.training.config import configure
     from csprop.training.loop import Diverged
-    from csprop.training.run import configure, execute
+    from csprop.training.run import execute
 
     options = asdict(args.model) | asdict(args.recipe)
-    config = configure(task, args.preset, seed, **options)
-    result: dict[str, Any] = {
-        "task": task.name,
-        "preset": args.preset,
-        "seed": seed,
-        "run": str(out),
-    }
-    with common.progress(f"{task.name} seed {seed}", args.recipe.epochs) as on_epoch:
-        try:
-            trained = execute(task, config, out, args.resume, on_epoch)
-            ended = (trained.result or {})["ended"]
-        except Diverged as error:
-            common.say(f"csprop train: {error}; {out}/diagnosis.json has the details")
-            return result | {"diverged": str(error)}
-    common.say(f"{task.name} seed {seed}: trained until {ended}")
-    return result | (trained.result or {})
+    configs = [configure(task, args.preset, seed, **options) for seed in outs]
+    label = f"{task.name} seed{'s' if len(outs) > 1 else ''} {_ranges(list(outs))}"
+    with common.progress(label, args.recipe.epochs, plain) as on_epoch:
+        outcomes = execute(
+            task, configs, list(outs.values()), args.resume, lambda rows: on_epoch(_worst(rows))
+        )
+    results = []
+    for (seed, out), outcome in zip(outs.items(), outcomes, strict=True):
+        result = {"task": task.name, "preset": args.preset, "seed": seed, "run": str(out)}
+        if isinstance(outcome, Diverged):
+            common.say(f"csprop train: {outcome}; {out}/diagnosis.json has the details")
+            results.append(result | {"diverged": str(outcome)})
+        else:
+            ended = outcome.result or {}
+            common.say(f"{task.name} seed {seed}: trained until {ended['ended']}")
+            results.append(result | ended)
+    return results
+
+
+def _worst(rows: dict[int, Any]) -> dict[str, Any]:
+    """The epoch of several seeds in one row: that of the lowest accuracy."""
+    return min(rows.values(), key=lambda row: row["accuracy"], default={})
+
+
+def _ranges(seeds: list[int]) -> str:
+    """The inverse of `parse_seeds`."""
+    parts: list[list[int]] = []
+    for seed in seeds:
+        if parts and seed == parts[-1][-1] + 1:
+            parts[-1].append(seed)
+        else:
+            parts.append([seed])
+    return ",".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
+
+
+def _share_out(args: Args, task: Any, outs: dict[int, Path]) -> list[dict[str, Any]]:
+    """Train the seeds in as many processes as there are cores."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    # A process needs some seconds to start: give it two seeds at least.
+    workers = args.workers or min(cores, max(1, len(outs) // 2))
+    seeds = list(outs)
+    parts = [seeds[len(seeds) * i // workers : len(seeds) * (i + 1) // workers] for i in range(workers)]
+    parts = [{seed: outs[seed] for seed in part} for part in parts if part]
+    if len(parts) == 1:
+        return train_all(args, task, outs)
+    with get_context("spawn").Pool(len(parts), _become_worker) as pool:
+        done = pool.starmap(_train_part, [(args, part) for part in parts], chunksize=1)
+    return [result for part in done for result in part]
+
+
+def _become_worker() -> None:
+    """Leave Ctrl-C to the first process, and die with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with suppress(OSError, AttributeError):  # Linux alone
+        set_parent_death_signal = 1
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+
+
+def _train_part(args: Args, outs: dict[int, Path]) -> list[dict[str, Any]]:
+    from csprop.tasks import from_file, get
+
+    task = from_file(args.data) if args.data else get(args.task or "")
+    return train_all(args, task, outs, plain=True)
 
 
 def _missed(args: Args, result: dict[str, Any]) -> bool:
@@ -198,5 +255,4 @@ def show(results: list[dict[str, Any]]) -> None:
 def _every(score: dict[str, Any] | None) -> str:
     if score is None:
         return "unknown"
-    exact = common.percent(score["accuracy"], score["wrong"])
-    return f"{exact} of {score['count']:,}"
+    return common.percent(score["accuracy"], score["wrong"]) if score["wrong"] else f"all {score['count']:,}"

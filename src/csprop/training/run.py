@@ -1,43 +1,40 @@
 """Training from start to end, and reading a run back."""
 
-import hashlib
-import json
-import platform
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+import ctypes
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy
 import safetensors.torch
 import torch
 
-import csprop
 from csprop.errors import InputError
-from csprop.nn.config import CSPConfig, ModelOptions, check_fields
 from csprop.nn.model import CSP
-from csprop.ops import backend, use_backend
+from csprop.ops import use_backend
 from csprop.tasks import get
 from csprop.tasks.base import Examples, Task
-from csprop.tasks.file import SUFFIXES, FileTask, from_file
+from csprop.tasks.file import FileTask
 from csprop.tasks.split import split
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder
-from csprop.training.loop import Diverged, Row, Trainer, generator
+from csprop.training.config import (
+    RunConfig,
+    check_same,
+    configure,
+    described,
+    environment,
+    found,
+    from_json,
+    identity,
+    to_json,
+)
+from csprop.training.loop import Diverged, Row, Trainer, generator, run_epochs
 from csprop.training.metrics import MOST_INPUTS, exhaustive
-from csprop.training.presets import Recipe, preset
 
-
-@dataclass(frozen=True, kw_only=True)
-class RunConfig:
-    """Everything that determines a run, as config.json has it."""
-
-    task: dict[str, Any]
-    preset: str
-    seed: int
-    model: CSPConfig
-    recipe: Recipe
+MOST_TOKENS = 1 << 16
+"""In one step of models trained together: bounds the memory."""
 
 
 @dataclass
@@ -50,29 +47,6 @@ class Run:
     metrics: list[Row]
     result: dict[str, Any] | None
     path: Path | None = None
-
-
-def configure(
-    task: str | Path | Task | FileTask, preset_name: str = "rotor", seed: int = 0, **changes: Any
-) -> RunConfig:
-    """A preset for a task, with some options changed."""
-    task = _found(task)
-    chosen = preset(preset_name, task.name if isinstance(task, Task) else None)
-    of_model = {field.name for field in fields(ModelOptions)}
-    of_recipe = {field.name for field in fields(Recipe)}
-    for name in changes:
-        if name not in of_model | of_recipe:
-            raise InputError(f"{name!r} is no option: write {', '.join(sorted(of_model | of_recipe))}")
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-        raise InputError(f"seed={seed}: write a whole number from 0 on")
-    model = asdict(chosen.model) | {k: v for k, v in changes.items() if k in of_model}
-    return RunConfig(
-        task=_described(task),
-        preset=preset_name,
-        seed=seed,
-        model=CSPConfig(vocab_size=len(task.vocab), num_classes=len(task.classes), **model),
-        recipe=replace(chosen.recipe, **{k: v for k, v in changes.items() if k in of_recipe}),
-    )
 
 
 def train(
@@ -88,90 +62,173 @@ def train(
 
     Any option of `CSPConfig` or `Recipe` can be changed by its name: `train("parity", rotate="input")`.
     """
-    task = _found(task)
-    return execute(task, configure(task, preset, seed, **changes), out, resume, on_epoch)
+    task = found(task)
+    configs = [configure(task, preset, seed, **changes)]
+    (run,) = execute(task, configs, [out], resume, lambda rows: on_epoch(rows[seed]))
+    if isinstance(run, Diverged):
+        raise run
+    return run
 
 
-def _found(task: str | Path | Task | FileTask) -> Task | FileTask:
-    if isinstance(task, Path) or (isinstance(task, str) and Path(task).suffix in SUFFIXES):
-        return from_file(task)
-    if isinstance(task, str):
-        return get(task)
-    if isinstance(task, Task | FileTask):
-        return task
-    raise InputError(f"{task!r} is no task: give a name such as 'parity', a data file, or a Task")
+def train_seeds(
+    task: str | Path | Task | FileTask,
+    seeds: Iterable[int],
+    preset: str = "rotor",
+    out: str | Path | None = None,
+    resume: bool = False,
+    on_epoch: Callable[[dict[int, Row]], None] = lambda rows: None,
+    **changes: Any,
+) -> list["Run | Diverged"]:
+    """Train one model for each seed, all as one computation; with `out`, into its folders seed-0, seed-1, …
+
+    Each result is what `train` gives for that seed, up to the rounding of sums.
+    """
+    task, seeds = found(task), list(seeds)
+    configs = [configure(task, preset, seed, **changes) for seed in seeds]
+    outs = [None if out is None else Path(out) / f"seed-{seed}" for seed in seeds]
+    return execute(task, configs, outs, resume, on_epoch)
 
 
 def execute(
     task: Task | FileTask,
-    config: RunConfig,
-    out: str | Path | None = None,
+    configs: Sequence[RunConfig],
+    outs: Sequence[str | Path | None],
     resume: bool = False,
-    on_epoch: Callable[[Row], None] = lambda row: None,
-) -> Run:
-    """Train as a whole configuration says."""
-    training, held_out = examples(task, config)
-    # A small file still gets twenty steps an epoch; resolved here, so that config.json says it.
-    batch_size = min(config.recipe.batch_size, max(1, len(training) // 20))
-    config = replace(config, recipe=replace(config.recipe, batch_size=batch_size))
-    model = CSP(config.model, generator(config.seed, "weights"))
-    trainer = Trainer(model, training, held_out, config.recipe, config.seed)
-    if out is None:
-        if resume:
-            raise InputError("there is nothing to resume without a folder: give out")
-        metrics: list[Row] = []
-        while not trainer.finished:
-            metrics.append(trainer.run_epoch())
-            on_epoch(metrics[-1])
-        return _ended(trainer, task, config, metrics)
-    folder = RunFolder(out)
-    with folder.locked():
-        return _train_into(folder, trainer, task, config, resume, on_epoch)
-
-
-def _train_into(
-    folder: RunFolder,
-    trainer: Trainer,
-    task: Task | FileTask,
-    config: RunConfig,
-    resume: bool,
-    on_epoch: Callable[[Row], None],
-) -> Run:
-    described = _to_json(config)
-    if not folder.exists():
-        folder.create(described)
-    elif not resume:
-        raise InputError(
-            f"{folder.path}: holds a run already: add --resume to go on with it, or choose another "
-            "--out"
-        )
-    else:
-        stored = folder.read_config(verify=False)
-        _check_same(folder.path, _from_json(folder.path, stored), config)
-        described["environment"] = stored["environment"]
-        folder.resume(trainer, _identity(config))
-        if trainer.epoch > config.recipe.epochs:
+    on_epoch: Callable[[dict[int, Row]], None] = lambda rows: None,
+) -> list["Run | Diverged"]:
+    """Train as whole configurations say, which may differ in their seed; rows are reported by seed."""
+    for out in outs:
+        if out is not None and not resume and RunFolder(out).exists():
             raise InputError(
-                f"{folder.path}: has {trainer.epoch} epochs already: "
-                f"write --epochs {trainer.epoch} or more"
+                f"{out}: holds a run already: add --resume to go on with it, or choose another --out"
+            )
+    keep_freed_memory()
+    with ExitStack() as stack:
+        sessions = [
+            stack.enter_context(_session(task, config, out, resume))
+            for config, out in zip(configs, outs, strict=True)
+        ]
+        for group in _groups(sessions):
+            with _as_before(group[0].environment):
+                _train(group, on_epoch)
+                for session in group:
+                    session.end()
+    return [session.outcome for session in sessions if session.outcome is not None]
+
+
+class _Session:
+    """One run in the making, in memory or in its folder."""
+
+    def __init__(self, task: Task | FileTask, config: RunConfig, folder: RunFolder | None) -> None:
+        training, held_out = examples(task, config)
+        # A small file still gets twenty steps an epoch; resolved here, so that config.json says it.
+        batch_size = min(config.recipe.batch_size, max(1, len(training) // 20))
+        self.config = replace(config, recipe=replace(config.recipe, batch_size=batch_size))
+        self.task, self.folder = task, folder
+        model = CSP(self.config.model, generator(config.seed, "weights"))
+        self.trainer = Trainer(model, training, held_out, self.config.recipe, config.seed)
+        self.environment = environment()
+        self.metrics: list[Row] = []
+        self.outcome: Run | Diverged | None = None
+
+    @property
+    def going(self) -> bool:
+        return self.outcome is None and not self.trainer.finished
+
+    def begin(self, resume: bool) -> None:
+        """Make the folder, or go on from the last epoch in it."""
+        folder, described = self.folder, to_json(self.config)
+        if folder is None:
+            if resume:
+                raise InputError("there is nothing to resume without a folder: give out")
+        elif folder.exists():
+            self._resume(folder, described)
+        else:
+            folder.create(described)
+
+    def _resume(self, folder: RunFolder, described: dict[str, Any]) -> None:
+        stored = folder.read_config(verify=False)
+        check_same(folder.path, from_json(folder.path, stored), self.config)
+        described["environment"] = self.environment = stored["environment"]
+        folder.resume(self.trainer, identity(self.config))
+        if self.trainer.epoch > self.config.recipe.epochs:
+            raise InputError(
+                f"{folder.path}: has {self.trainer.epoch} epochs already: "
+                f"write --epochs {self.trainer.epoch} or more"
             )
         folder.write_json(checkpoint.CONFIG, described)  # with a new limit of epochs, if there is one
-    with _as_before(described["environment"]):
-        if not trainer.finished:
+        if self.going:
             folder.remove(checkpoint.RESULT)
             folder.remove(checkpoint.DIAGNOSIS)
-        while not trainer.finished:
-            try:
-                row = trainer.run_epoch()
-            except Diverged as error:
-                folder.write_json(checkpoint.DIAGNOSIS, error.diagnosis)
-                raise
-            folder.commit(row, trainer, _identity(config))
-            on_epoch(row)
-        run = _ended(trainer, task, config, folder.read_metrics())
-    folder.write_json(checkpoint.RESULT, run.result)
-    run.path = folder.path
-    return run
+
+    def commit(self, row: Row | Diverged) -> None:
+        """Make a finished epoch last, or say why it could not be finished."""
+        if isinstance(row, Diverged):
+            self.outcome = row
+            if self.folder:
+                self.folder.write_json(checkpoint.DIAGNOSIS, row.diagnosis)
+        elif self.folder:
+            self.folder.commit(row, self.trainer, identity(self.config))
+        else:
+            self.metrics.append(row)
+
+    def end(self) -> None:
+        if self.outcome is not None:
+            return
+        metrics = self.folder.read_metrics() if self.folder else self.metrics
+        self.outcome = run = _ended(self.trainer, self.task, self.config, metrics)
+        if self.folder:
+            self.folder.write_json(checkpoint.RESULT, run.result)
+            run.path = self.folder.path
+
+
+@contextmanager
+def _session(
+    task: Task | FileTask, config: RunConfig, out: str | Path | None, resume: bool
+) -> Iterator[_Session]:
+    folder = None if out is None else RunFolder(out)
+    session = _Session(task, config, folder)
+    with folder.locked() if folder else nullcontext():
+        session.begin(resume)
+        yield session
+
+
+def _groups(sessions: Sequence[_Session]) -> Iterator[list[_Session]]:
+    """Those that can be trained together: alike in shape, threads and backend, and not too many."""
+    alike: dict[tuple[Any, ...], list[_Session]] = {}
+    for session in sessions:
+        training, where = session.trainer.training, session.environment
+        key = (training.tokens.shape, where["threads"], where["backend"])
+        alike.setdefault(key, []).append(session)
+    for (shape, *_), group in alike.items():
+        together = max(1, MOST_TOKENS // (group[0].config.recipe.batch_size * max(1, shape[1])))
+        for start in range(0, len(group), together):
+            yield group[start : start + together]
+
+
+def _train(group: Sequence[_Session], on_epoch: Callable[[dict[int, Row]], None]) -> None:
+    while going := [session for session in group if session.going]:
+        rows = run_epochs([session.trainer for session in going])
+        for session, row in zip(going, rows, strict=True):
+            session.commit(row)
+        on_epoch(
+            {
+                session.config.seed: row
+                for session, row in zip(going, rows, strict=True)
+                if not isinstance(row, Diverged)
+            }
+        )
+
+
+def keep_freed_memory() -> None:
+    """Ask the C library to keep what a training step frees for the next one.
+
+    Otherwise it gives large blocks back to the system after each step, and gets them again page by page.
+    """
+    with suppress(OSError, AttributeError):  # not glibc
+        mallopt, trim_threshold, mmap_threshold = ctypes.CDLL(None).mallopt, -1, -3
+        mallopt(trim_threshold, 1 << 29)
+        mallopt(mmap_threshold, 1 << 25)
 
 
 @contextmanager
@@ -186,17 +243,10 @@ def _as_before(where: dict[str, Any]) -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _identity(config: RunConfig) -> str:
-    """The digest of everything but the limit of epochs, which alone may change on resume."""
-    values = asdict(config)
-    del values["recipe"]["epochs"]
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
-
-
 def load(path: str | Path, task: Task | FileTask | None = None) -> Run:
     """A run from its directory. A task of your own that csprop has no name for must be given."""
     folder = RunFolder(path)
-    config = _from_json(folder.path, folder.read_config())
+    config = from_json(folder.path, folder.read_config())
     try:
         task = task or stored_task(config)
     except InputError as error:
@@ -234,21 +284,16 @@ def load(path: str | Path, task: Task | FileTask | None = None) -> Run:
 def stored_config(path: str | Path) -> RunConfig:
     """What a run directory says of itself."""
     folder = RunFolder(path)
-    return _from_json(folder.path, folder.read_config(verify=False))
+    return from_json(folder.path, folder.read_config(verify=False))
 
 
 def stored_task(config: RunConfig) -> Task | FileTask:
     """The task that a configuration names."""
-    described = config.task
-    if "data" not in described:
-        return get(described["name"])
-    return FileTask(
-        Path(described["data"]),
-        described["sha256"],
-        described["vocab"],
-        described["classes"],
-        described["words"],
-    )
+    named = config.task
+    if "data" not in named:
+        return get(named["name"])
+    path = Path(named["data"])
+    return FileTask(path, named["sha256"], named["vocab"], named["classes"], named["words"])
 
 
 def examples(task: Task | FileTask, config: RunConfig) -> tuple[Examples, Examples]:
@@ -262,31 +307,7 @@ def examples(task: Task | FileTask, config: RunConfig) -> tuple[Examples, Exampl
     try:
         return split(whole, recipe.split, generator(seed, "split"))
     except InputError as error:
-        raise InputError(f"{_described(task).get('data', task.name)}: {error}") from None
-
-
-def environment() -> dict[str, Any]:
-    """Where this runs."""
-    return {
-        "csprop": csprop.__version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": numpy.__version__,
-        "platform": platform.platform(),
-        "cpu": _cpu(),
-        "threads": torch.get_num_threads(),
-        "backend": backend(),
-    }
-
-
-def _cpu() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
+        raise InputError(f"{described(task).get('data', task.name)}: {error}") from None
 
 
 def _ended(trainer: Trainer, task: Task | FileTask, config: RunConfig, metrics: list[Row]) -> Run:
@@ -308,81 +329,3 @@ def _ended(trainer: Trainer, task: Task | FileTask, config: RunConfig, metrics: 
         every = exhaustive(trainer.model, task, recipe.length)
         result["exhaustive"] = asdict(every) | {"length": recipe.length}
     return Run(trainer.model.eval(), task, config, metrics, result)
-
-
-def _described(task: Task | FileTask) -> dict[str, Any]:
-    if isinstance(task, Task):
-        return {"name": task.name}
-    return {
-        "name": task.name,
-        "data": str(task.path),
-        "sha256": task.sha256,
-        "vocab": list(task.vocab),
-        "classes": list(task.classes),
-        "words": task.words,
-    }
-
-
-def _to_json(config: RunConfig) -> dict[str, Any]:
-    return {"format": checkpoint.FORMAT, **asdict(config), "environment": environment()}
-
-
-def _from_json(path: Path, values: dict[str, Any]) -> RunConfig:
-    known = {field.name for field in fields(RunConfig)}
-    where = path / checkpoint.CONFIG
-    for name in values.keys() - known - {"format", "environment"}:
-        raise InputError(f"{where}: there is no field {name!r}: expected {', '.join(sorted(known))}")
-    try:
-        _check_types(values)
-        check_fields(Recipe, values["recipe"])
-        return RunConfig(
-            task=values["task"],
-            preset=values["preset"],
-            seed=values["seed"],
-            model=CSPConfig.from_dict(values["model"]),
-            recipe=Recipe(**values["recipe"]),
-        )
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{where}: {error} is missing or malformed; the run is damaged") from None
-
-
-def _check_types(values: dict[str, Any]) -> None:
-    """Enough to tell a damaged configuration from one that this code wrote."""
-    task, where = values["task"], values["environment"]
-    wanted = [
-        (task["name"], str),
-        (values["preset"], str),
-        (values["seed"], int),
-        (where["threads"], int),
-        (where["backend"], str),
-    ]
-    if "data" in task:
-        wanted += [(task["data"], str), (task["sha256"], str), (task["words"], bool)]
-        wanted += [(name, str) for name in (*task["vocab"], *task["classes"])]
-    for value, kind in wanted:
-        if type(value) is not kind:
-            raise InputError(f"{value!r} is malformed; the run is damaged")
-    if not 1 <= where["threads"] <= 1024:
-        raise InputError(f"environment.threads={where['threads']} is malformed; the run is damaged")
-
-
-def _check_same(path: Path, stored: RunConfig, asked: RunConfig) -> None:
-    """Refuse to go on with other settings than those of the run; only `epochs` may change."""
-    asked = replace(asked, recipe=replace(asked.recipe, epochs=stored.recipe.epochs))
-    before, now = asdict(stored), asdict(asked)
-    if before == now:
-        return
-    for part in ("model", "recipe"):
-        before |= before.pop(part)
-        now |= now.pop(part)
-    name = next(name for name in before if before[name] != now[name])
-    if name == "task" and before[name]["name"] == now[name]["name"]:
-        raise InputError(
-            f"{before[name]['data']}: has changed since the run began: put it back as it was"
-        )
-    raise InputError(
-        f"{path}: was trained with {name}={before[name]!r}, not {now[name]!r}: leave the option as it "
-        "was, or choose another --out"
-    )
