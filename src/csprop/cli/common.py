@@ -83,13 +83,15 @@ def percent(value: float, wrong: int) -> str:
 def progress(label: str, epochs: int, plain: bool = False) -> Iterator[Callable[[Row], None]]:
     """A callback for every epoch: a bar on a terminal, plain lines elsewhere."""
     if plain or not sys.stderr.isatty():
-        yield lambda row: (
-            say(
-                f"{label}  epoch {row['epoch']:>3}/{epochs}  {_summary(row)}  f1 {row['f1']:.3f}  "
-                f"lr {row['lr']:.0e}  {row['seconds']:.1f} s"
+        yield (
+            lambda row: (
+                say(
+                    f"{label}  epoch {row['epoch']:>3}/{epochs}  {_summary(row)}  f1 {row['f1']:.3f}  "
+                    f"lr {row['lr']:.0e}  {row['seconds']:.1f} s"
+                )
+                if row
+                else None
             )
-            if row
-            else None
         )
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -102,7 +104,9 @@ def progress(label: str, epochs: int, plain: bool = False) -> Iterator[Callable[
     )
     with Progress(*columns, console=Console(stderr=True), refresh_per_second=4) as bar:
         job = bar.add_task(label, total=epochs, summary="")
-        yield lambda row: bar.update(job, completed=row["epoch"], summary=_summary(row)) if row else None
+        yield (
+            lambda row: bar.update(job, completed=row["epoch"], summary=_summary(row)) if row else None
+        )
 
 
 def _summary(row: Row) -> str:

@@ -17,6 +17,7 @@ VERBS = {
     "eval": "accuracy of a run by length, or over every input",
     "predict": "one sequence a line in, one prediction a line out",
     "tasks": "the tasks that come with csprop",
+    "bench": "what things cost here, beside nn.LSTM and other peers",
     "info": "versions, backend, threads and CPU",
     "demo": "train the three tasks of the paper and show a table",
 }

@@ -149,7 +149,9 @@ def parse_seeds(text: str) -> list[int]:
     return list(dict.fromkeys(seeds))
 
 
-def train_all(args: Args, task: Any, outs: dict[int, Path], plain: bool = False) -> list[dict[str, Any]]:
+def train_all(
+    args: Args, task: Any, outs: dict[int, Path], plain: bool = False
+) -> list[dict[str, Any]]:
     """Train some seeds together, with progress; the result of each, or how it diverged."""
     from csprop.training.config import configure
     from csprop.training.loop import Diverged
@@ -255,4 +257,8 @@ def show(results: list[dict[str, Any]]) -> None:
 def _every(score: dict[str, Any] | None) -> str:
     if score is None:
         return "unknown"
-    return common.percent(score["accuracy"], score["wrong"]) if score["wrong"] else f"all {score['count']:,}"
+    return (
+        common.percent(score["accuracy"], score["wrong"])
+        if score["wrong"]
+        else f"all {score['count']:,}"
+    )

@@ -54,7 +54,9 @@ def _forward(
     made = [z.new_empty(shape) for shape in _shapes(z, state, parameters, keep)]
     out, h, inner, theta, delta = made
     depth, layers = len(state), []
-    own = max(delta.shape[3], theta.shape[3]) > 1  # gates of each channel: a matrix product before each layer
+    own = (
+        max(delta.shape[3], theta.shape[3]) > 1
+    )  # gates of each channel: a matrix product before each layer
     outputs = [*inner, out] if keep or own else [None] * (depth - 1) + [out]
     for layer, given in enumerate(_layers(parameters)):
         entering = outputs[layer - 1] if layer and (keep or own) else z
@@ -117,7 +119,9 @@ def _project(z: Tensor, weight: Tensor, bias: Tensor, result: Tensor) -> None:
     """Into result, (G, rows, D); one that the channels share is left to the kernel."""
     if result.shape[2] <= 1:
         return
-    rows = z.view(len(result), -1, 2 * z.shape[3])[..., : weight.shape[-1]]  # Re z alone, for the printed angle
+    rows = z.view(len(result), -1, 2 * z.shape[3])[
+        ..., : weight.shape[-1]
+    ]  # Re z alone, for the printed angle
     weights = weight if weight.ndim == 3 else weight[None]
     if not bias.numel():
         torch.bmm(rows, weights.mT, out=result)
@@ -139,8 +143,12 @@ def _backward(
     own = max(delta.shape[3], theta.shape[3]) > 1
     layers: list[dict[str, Any]] = []
     for layer in reversed(range(len(state))):
-        entering, g_entering = (inner[layer - 1], torch.empty_like(z) if own else None) if layer else (z, g_z)
-        given, g_given = (each[layer * EACH : (layer + 1) * EACH] for each in (parameters, g_parameters))
+        entering, g_entering = (
+            (inner[layer - 1], torch.empty_like(z) if own else None) if layer else (z, g_z)
+        )
+        given, g_given = (
+            each[layer * EACH : (layer + 1) * EACH] for each in (parameters, g_parameters)
+        )
         names = ("g_angle_weight", "g_angle_bias", "g_gate_weight", "g_gate_bias", "g_skip", "g_start")
         described = _described(entering, theta[layer], delta[layer], given, (*options, True)) | {
             "coupled": coupled, "reset": reset, "h0": state[layer], "h": h[layer],
@@ -178,7 +186,9 @@ def _project_adjoint(
         torch.sum(g, dim=1, out=g_bias.view(len(g), -1))
 
 
-def _save(ctx: Any, arguments: Sequence[Any], results: tuple[Tensor, ...], options: Sequence[Any]) -> None:
+def _save(
+    ctx: Any, arguments: Sequence[Any], results: tuple[Tensor, ...], options: Sequence[Any]
+) -> None:
     *tensors, parameters = arguments
     out, h, inner, theta, delta = results
     ctx.save_for_backward(out, h, inner, theta, delta, *tensors, *parameters)
@@ -187,7 +197,9 @@ def _save(ctx: Any, arguments: Sequence[Any], results: tuple[Tensor, ...], optio
     ctx.set_materialize_grads(False)
 
 
-def _gradients(how: Any, ctx: Any, g_out: Tensor | None, g_h: Tensor | None) -> tuple[list[Any], list[Any]]:
+def _gradients(
+    how: Any, ctx: Any, g_out: Tensor | None, g_h: Tensor | None
+) -> tuple[list[Any], list[Any]]:
     """Of z, state, reset and coupled; and of the parameters."""
     out, h, inner, theta, delta, z, state, reset, coupled, *parameters = ctx.saved_tensors
     if g_out is None:

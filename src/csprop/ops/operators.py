@@ -52,9 +52,7 @@ def _scan_backward(
         return chunked.adjoint(g_h, a, u, h0, h, reset)
     g_h, a, u, h0, h, reset = contiguous(g_h, a, u, h0, h, reset)
     g_a, g_u, g_h0 = torch.empty_like(a), torch.empty_like(u), torch.empty_like(h0)
-    native.scan(
-        **_shape(a, u), a=a, u=u, h0=h0, reset=reset, h=h, g_h=g_h, g_a=g_a, g_u=g_u, g_h0=g_h0
-    )
+    native.scan(**_shape(a, u), a=a, u=u, h0=h0, reset=reset, h=h, g_h=g_h, g_a=g_a, g_u=g_u, g_h0=g_h0)
     return g_a, g_u, g_h0
 
 
@@ -64,7 +62,10 @@ def _natively(*tensors: Tensor) -> bool:
 
 def _shape(a: Tensor, u: Tensor) -> dict[str, int]:
     names = ("batch", "steps", "planes", "columns")
-    return dict(zip(names, a.shape, strict=True)) | {"width": u.shape[3], "wide": u.dtype == torch.float64}
+    return dict(zip(names, a.shape, strict=True)) | {
+        "width": u.shape[3],
+        "wide": u.dtype == torch.float64,
+    }
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -72,7 +73,9 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.save_for_backward(a, u, h0, output, reset)
 
 
-def _mapped(info: Any, in_dims: tuple[int | None, ...], *arguments: Tensor | None) -> tuple[Tensor, int]:
+def _mapped(
+    info: Any, in_dims: tuple[int | None, ...], *arguments: Tensor | None
+) -> tuple[Tensor, int]:
     size = info.batch_size
     h = scan(*(folded(value, dim, size) for value, dim in zip(arguments, in_dims, strict=True)))
     return h.unflatten(0, (size, -1)), 0

@@ -200,7 +200,9 @@ def run_epochs(trainers: Sequence[Trainer]) -> list[Row | Diverged]:
     return rows
 
 
-def _set_gradients(trainers: Sequence[Trainer], batches: Sequence[tuple[Tensor, Tensor]]) -> list[float]:
+def _set_gradients(
+    trainers: Sequence[Trainer], batches: Sequence[tuple[Tensor, Tensor]]
+) -> list[float]:
     """The loss of each model on its own batch, with the gradients left on its parameters."""
     recipe, models = trainers[0].recipe, [trainer.model for trainer in trainers]
     if len(models) > 1 and models[0].config.activation != "step" and backend() != "reference":
@@ -223,7 +225,9 @@ def _set_stacked_gradients(
     labels = torch.stack([_padded(labels, longest, UNLABELLED) for _, labels in batches])
     names = [name for name, _ in models[0].named_parameters()]
     columns = zip(*(model.parameters() for model in models), strict=True)
-    parameters = {name: torch.stack(column).detach() for name, column in zip(names, columns, strict=True)}
+    parameters = {
+        name: torch.stack(column).detach() for name, column in zip(names, columns, strict=True)
+    }
     for parameter in parameters.values():
         parameter.requires_grad_()
 

@@ -41,7 +41,11 @@ Stream = _structure(
 
 def _load() -> tuple[ctypes.CDLL | None, str]:
     """The library, or why there is none."""
-    found = [path for suffix in EXTENSION_SUFFIXES if (path := Path(__file__).with_name(f"kernel{suffix}")).exists()]
+    found = [
+        path
+        for suffix in EXTENSION_SUFFIXES
+        if (path := Path(__file__).with_name(f"kernel{suffix}")).exists()
+    ]
     if not found:
         return None, "the kernel was not compiled when csprop was installed: is there a C++ compiler?"
     try:
@@ -83,7 +87,10 @@ def scratch_vectors(depth: int = 1) -> int:
 
 def pack(structure: Any, arguments: dict[str, Any]) -> Any:
     return structure(
-        **{name: value.data_ptr() if isinstance(value, Tensor) else value for name, value in arguments.items()}
+        **{
+            name: value.data_ptr() if isinstance(value, Tensor) else value
+            for name, value in arguments.items()
+        }
     )
 
 
@@ -95,7 +102,9 @@ def stack(blocks: list[dict[str, Any]]) -> None:
     """All layers forward, or backward where they have a `g_out`."""
     packed = pack_blocks(blocks)
     first = packed[0]
-    whole = Stack(first.wide, first.batch, first.steps, first.width, len(blocks), ctypes.addressof(packed))
+    whole = Stack(
+        first.wide, first.batch, first.steps, first.width, len(blocks), ctypes.addressof(packed)
+    )
     library().csprop_stack(ctypes.addressof(whole), torch.get_num_threads())
 
 

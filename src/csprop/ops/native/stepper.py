@@ -35,7 +35,9 @@ class Stepper:
         self._logits = embedding.new_empty(classes).detach()
         embedding_copy, weight, bias = own(embedding), own(decoder[0]), own(decoder[1])
         scratch = embedding.new_zeros(native.scratch_vectors(), width).detach()
-        outputs = embedding.new_empty(depth, 2, 2 * width).detach()  # beside each output, theta and delta
+        outputs = embedding.new_empty(
+            depth, 2, 2 * width
+        ).detach()  # beside each output, theta and delta
         self._kept = [embedding_copy, weight, bias, scratch, outputs]
         blocks = []
         for layer, given in enumerate(layers):
@@ -47,16 +49,31 @@ class Stepper:
             angles = 0 if angle_weight is None else len(angle_weight)
             blocks.append(
                 {
-                    "wide": embedding.dtype is torch.float64, "batch": 1, "steps": 1, "width": width,
-                    "groups": 1, "angles": angles, "gates": len(gate_weight),
-                    "rotate": native.ROTATE[rotate], "bounded_angle": angle == "tanh",
-                    "decay": native.DECAY[decay], "silu": silu, "norm": norm,
+                    "wide": embedding.dtype is torch.float64,
+                    "batch": 1,
+                    "steps": 1,
+                    "width": width,
+                    "groups": 1,
+                    "angles": angles,
+                    "gates": len(gate_weight),
+                    "rotate": native.ROTATE[rotate],
+                    "bounded_angle": angle == "tanh",
+                    "decay": native.DECAY[decay],
+                    "silu": silu,
+                    "norm": norm,
                     "angle_inputs": 0 if angle_weight is None else angle_weight.shape[1],
                     "gate_inputs": gate_weight.shape[1],
-                    "angle_weight": angle_weight, "angle_bias": angle_bias, "gate_weight": gate_weight,
-                    "gate_bias": gate_bias, "skip": skip, "start": start,
-                    "h0": self.state[0, layer], "h": self.state[0, layer], "out": outputs[layer, 0],
-                    "theta": outputs[layer, 1, :width], "delta": outputs[layer, 1, width:],
+                    "angle_weight": angle_weight,
+                    "angle_bias": angle_bias,
+                    "gate_weight": gate_weight,
+                    "gate_bias": gate_bias,
+                    "skip": skip,
+                    "start": start,
+                    "h0": self.state[0, layer],
+                    "h": self.state[0, layer],
+                    "out": outputs[layer, 0],
+                    "theta": outputs[layer, 1, :width],
+                    "delta": outputs[layer, 1, width:],
                 }  # fmt: skip
             )
         self._blocks = native.pack_blocks(blocks)

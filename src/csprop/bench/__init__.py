@@ -1,0 +1,1 @@
+"""What things cost: csprop beside its peers, in one process on the same work."""

@@ -1,0 +1,164 @@
+"""The comparisons, each a name, a unit and a row for each peer; and what csprop promises of some of them."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, nn
+
+from csprop.bench.measure import interleaved, peak_bytes
+from csprop.bench.peers import BACKENDS, DEPTH, MODELS, WIDTH, csp, scans, training_step, with_backend
+from csprop.nn.model import CSP
+from csprop.tasks import get
+from csprop.tasks.base import Task
+from csprop.training.config import configure
+from csprop.training.loop import Trainer, generator, run_epochs
+from csprop.training.run import examples
+
+Result = dict[str, Any]
+Promise = tuple[str, str, float]
+"""A peer, "faster" (at least so many times) or "slower" (at most), and how many."""
+
+
+def all_works(quick: bool) -> Iterator[Result]:
+    """One result after the other, as they are measured."""
+    seconds = 3.0 if quick else 20.0
+    yield _steps(64, 16, seconds, [("reference loop", "faster", 15), ("nn.LSTM", "faster", 6)])
+    yield _steps(8, 1024, seconds, [("reference loop", "faster", 100), ("nn.LSTM", "faster", 5)])
+    yield _result(
+        "complex scan, forward and backward, B = 8, T = 4,096, D = 64",
+        interleaved(scans(8, 4096, 64), seconds),
+        [("torch associative_scan", "faster", 15), ("mambapy pscan", "faster", 4)],
+    )
+    for batch, steps in ((64, 16), (8, 1024)):
+        yield _block(batch, steps, seconds / 4)
+    yield _streaming(seconds / 4)
+    yield _seeds(quick)
+    yield _growth(quick)
+    if not quick:
+        yield _memory()
+
+
+def _result(work: str, medians: dict[str, float], promises: list[Promise]) -> Result:
+    own = medians["csprop"]
+    kept = []
+    for peer, direction, factor in promises:
+        if peer in medians:
+            ratio = medians[peer] / own if direction == "faster" else own / medians[peer]
+            met = ratio >= factor if direction == "faster" else ratio <= factor
+            kept.append(
+                {"peer": peer, "is": direction, "promised": factor, "times": ratio, "met": met}
+            )
+    return {"work": work, "seconds": medians, "promises": kept}
+
+
+def _steps(batch: int, steps: int, seconds: float, promises: list[Promise]) -> Result:
+    works = {name: training_step(name, batch, steps) for name in MODELS}
+    name = f"training step, d = {WIDTH}, {DEPTH} layers, T = {steps:,}, batch {batch}"
+    return _result(name, interleaved(works, seconds), promises)
+
+
+def _block(batch: int, steps: int, seconds: float) -> Result:
+    block, z = csp().blocks[0], torch.randn(batch, steps, 2, WIDTH, generator=Generator().manual_seed(0))
+    state, copy = torch.zeros(batch, 2, WIDTH), torch.empty_like(z)
+
+    def without_gradients() -> None:
+        with torch.no_grad():
+            block(z, state)
+
+    works: dict[str, Callable[[], object]] = {
+        "csprop": without_gradients,
+        "csprop, states kept": lambda: block(z, state),
+        "torch backend": with_backend("torch", without_gradients),
+        "F.silu": lambda: F.silu(z),
+        "memory copy": lambda: copy.copy_(z),
+    }
+    name = f"block forward, T = {steps:,}, batch {batch}, beside one pass over the same numbers"
+    return _result(name, interleaved(works, seconds), [("F.silu", "slower", 3)])
+
+
+def _streaming(seconds: float) -> Result:
+    tracker, lstm = csp().stream(), nn.LSTM(WIDTH, WIDTH, DEPTH)
+    token, state = torch.zeros(1, 1, WIDTH), (torch.zeros(DEPTH, 1, WIDTH),) * 2
+
+    def lstm_step() -> None:
+        with torch.no_grad():
+            lstm(token, state)
+
+    works = {"csprop": lambda: tracker.step(1), "nn.LSTM": lstm_step}
+    medians = interleaved(works, seconds, most=2000)
+    return _result("streaming, one token", medians, [("nn.LSTM", "faster", 10)])
+
+
+def _seeds(quick: bool) -> Result:
+    """An epoch of ten seeds of `parity`, together and one after the other, per seed."""
+    count = 10
+
+    def trainers(seeds: range) -> list[Trainer]:
+        made = []
+        for seed in seeds:
+            task = get("parity")
+            assert isinstance(task, Task)
+            config = configure(task, "rotor", seed, samples=1000 if quick else 5000)
+            model = CSP(config.model, generator(seed, "weights"))
+            made.append(Trainer(model, *examples(task, config), config.recipe, seed))
+        return made
+
+    together, alone = trainers(range(count)), trainers(range(1))
+    works = {"csprop": lambda: run_epochs(together), "one alone": lambda: run_epochs(alone)}
+    medians = interleaved(works, 3 if quick else 30)
+    medians["csprop"] /= count
+    name = "ten seeds together, an epoch per seed (rotor, parity)"
+    return _result(name, medians, [("one alone", "faster", 1.5)])
+
+
+def _growth(quick: bool) -> Result:
+    """Microseconds a token of a training step at batch 1, up to where a step would take too long."""
+    lengths = [1 << power for power in range(4, 17 if quick else 21, 2)]
+    patience = 0.5 if quick else 5.0
+    table: dict[str, dict[int, float]] = {}
+    for name in MODELS:
+        if name in BACKENDS:
+            continue
+        table[name] = {}
+        for length in lengths:
+            step = training_step(name, 1, length)
+            started = time.perf_counter()
+            step()
+            if time.perf_counter() - started > patience and name != "csprop":
+                break
+            medians = interleaved({name: step}, min(1.0, patience))
+            table[name][length] = medians[name] / length * 1e6
+    own = table["csprop"]
+    far = lengths[-1]
+    ratio = own[far] / own[1024]
+    return {
+        "work": "microseconds a token of a training step, batch 1, by length",
+        "microseconds": {name: {str(k): v for k, v in row.items()} for name, row in table.items()},
+        "promises": [
+            {"peer": f"T = {far:,} / T = 1,024", "is": "slower", "promised": 1.3, "times": ratio,
+             "met": ratio <= 1.3}
+        ],
+    }  # fmt: skip
+
+
+def _memory() -> Result:
+    """Peak memory of a training step in activations (T, 2, D) a layer."""
+    length = 1 << 16
+    activation = length * 2 * WIDTH * 4 * DEPTH
+    peaks = {}
+    for name in ("csprop", "nn.LSTM", "nn.GRU"):
+        step = training_step(name, 1, length)
+        peak = peak_bytes(step)
+        if peak is not None:
+            peaks[name] = peak / activation
+    promises = []
+    if "csprop" in peaks:
+        promises = [
+            {"peer": "activations (T, 2, D) a layer", "is": "slower", "promised": 12,
+             "times": peaks["csprop"], "met": peaks["csprop"] <= 12}
+        ]  # fmt: skip
+    return {"work": "peak memory of a training step, T = 65,536, batch 1", "activations": peaks,
+            "promises": promises}  # fmt: skip
