@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from csprop.cli.main import VERBS, main
 from csprop.cli.train import parse_seeds
@@ -113,10 +115,27 @@ def test_several_seeds_have_runs_of_their_own(here: Path, capsys: pytest.Capture
     assert main(["train", "parity", *TINY, "--seeds", "0,2-3", "--out", "r", "--json"]) == 0
     assert [row["run"] for row in document(capsys)] == ["r/seed-0", "r/seed-2", "r/seed-3"]
     assert main(["train", "parity", *TINY, "--seed", "2", "--out", "alone"]) == 0
-    weights = [(here / run / "model.safetensors").read_bytes() for run in ("alone", "r/seed-2")]
-    assert weights[0] == weights[1]
+    alone, together = (load_file(here / run / "model.safetensors") for run in ("alone", "r/seed-2"))
+    for name, want in alone.items():
+        torch.testing.assert_close(together[name], want, rtol=1e-3, atol=1e-5)
     assert main(["train", "parity", *TINY, "--seeds", "0,2-4", "--out", "r", "--resume"]) == 0
     assert (here / "r" / "seed-4" / "result.json").exists()
+    capsys.readouterr()
+    assert main(["train", "parity", *TINY, "--seeds", "5-6,3", "--out", "r"]) == 2
+    assert "r/seed-3: holds a run already" in capsys.readouterr().err
+    assert not (here / "r" / "seed-5").exists()
+
+
+def test_seeds_are_shared_out_among_processes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["train", "parity", *TINY, "--seeds", "0-2", "--json", "--out"]
+    assert main([*command, "two", "--workers", "2"]) == 0
+    two = document(capsys)
+    assert main([*command, "one", "--workers", "1"]) == 0
+    one = document(capsys)
+    assert [row["seed"] for row in two] == [0, 1, 2]
+    assert [row["accuracy"] for row in two] == [row["accuracy"] for row in one]
+    assert main([*command, "none", "--workers", "0"]) == 2
+    assert "--workers 0: write 1 to 1024" in capsys.readouterr().err
 
 
 def test_one_option_changes_one_part(here: Path) -> None:

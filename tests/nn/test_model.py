@@ -9,6 +9,7 @@ from torch import Generator
 
 from csprop import CSP, CSPConfig, use_backend
 from csprop.errors import InputError
+from csprop.ops import native
 from csprop.training.presets import PRESETS
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -17,6 +18,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "step": {"activation": "step", "h0": "learned"},
     "coupled": {"coupling_rank": 2, "coupling": "per_layer", "norm": "layer", "rotate": "state"},
 }
+
+
+needs_kernel = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
+FAST = pytest.mark.parametrize("backend", ["torch", pytest.param("native", marks=needs_kernel)])
 
 
 def model(variant: str = "paper", **changes: Any) -> CSP:
@@ -36,9 +41,20 @@ def test_streaming_equals_batch(variant: str) -> None:
     torch.testing.assert_close(torch.stack([tracker.step(int(token)) for token in x[0]]), whole)
     assert tracker.state.shape == net.initial_state().shape
     assert not tracker.state.requires_grad
-    assert vars(tracker).keys() == {"model", "state"}
     tracker.reset()
     torch.testing.assert_close(tracker.step(int(x[0, 0])), whole[0])
+    _, tracker.state = net(x[:, :20], return_state=True)
+    before = tracker.state
+    torch.testing.assert_close(tracker.step(int(x[0, 20])), whole[20])
+    assert not torch.equal(before, tracker.state)
+    with pytest.raises(InputError, match="token 3 is outside the vocabulary: write 0 to 2"):
+        tracker.step(3)
+
+
+@needs_kernel
+def test_streams_of_the_presets_go_past_torch() -> None:
+    for variant in ("paper", "rotor"):
+        assert model(variant).stepper(model(variant).initial_state()) is not None
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -64,17 +80,18 @@ def test_reset_packs_sequences_into_one_row(variant: str) -> None:
     torch.testing.assert_close(packed[:, 9:], net(x[:, 9:]))
 
 
+@FAST
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_backends_agree_through_the_whole_model(variant: str) -> None:
+def test_backends_agree_through_the_whole_model(variant: str, backend: str) -> None:
     net, x = model(variant).double(), tokens(4, 33)
     gradients = []
-    for backend in ("reference", "torch"):
+    for name in ("reference", backend):
         net.zero_grad()
-        with use_backend(backend):
+        with use_backend(name):
             net(x).square().mean().backward()
         gradients.append([p.grad.clone() for p in net.parameters() if p.grad is not None])
     assert len(gradients[0]) == len(list(net.parameters()))
-    for got, want in zip(*gradients, strict=True):
+    for want, got in zip(*gradients, strict=True):
         torch.testing.assert_close(got, want, rtol=1e-7, atol=1e-9)
 
 

@@ -7,10 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Generator, Tensor
 
-from csprop.ops import closed_form, scan, use_backend
+from csprop.ops import closed_form, native, scan, use_backend
 from csprop.ops.planes import GRADIENT_LIMIT, LIMIT
 
 LENGTHS = [0, 1, 2, 3, 63, 64, 65, 1000]
+needs_kernel = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
+NATIVE = pytest.param("native", marks=needs_kernel)
+FAST = pytest.mark.parametrize("backend", ["torch", NATIVE])
+EVERY = pytest.mark.parametrize("backend", ["reference", "torch", NATIVE])
 
 
 def draw(
@@ -50,40 +54,43 @@ def everything(backend: str, a: Tensor, u: Tensor, h0: Tensor, reset: Tensor | N
     return [h, last, *(torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves)]
 
 
+@FAST
 @pytest.mark.parametrize("modulus", [0.9, 1.0, 1.05])
 @pytest.mark.parametrize("planes", [1, 2])
 @pytest.mark.parametrize("length", LENGTHS)
-def test_torch_equals_reference_in_values_states_and_gradients(
-    length: int, planes: int, modulus: float
+def test_backends_equal_reference_in_values_states_and_gradients(
+    length: int, planes: int, modulus: float, backend: str
 ) -> None:
     for shared in (False, True):
         a, u, h0, reset = draw(length, planes=planes, modulus=modulus, shared=shared)
         for mask in (None, reset):
             expected = everything("reference", a, u, h0, mask)
-            for got, want in zip(everything("torch", a, u, h0, mask), expected, strict=True):
+            for got, want in zip(everything(backend, a, u, h0, mask), expected, strict=True):
                 torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-9)
 
 
+@FAST
 @pytest.mark.parametrize("planes", [1, 2])
-def test_torch_equals_reference_in_float32(planes: int) -> None:
+def test_backends_equal_reference_in_float32(planes: int, backend: str) -> None:
     a, u, h0, reset = draw(257, planes=planes, modulus=1.0, dtype=torch.float32)
     expected = everything("reference", a, u, h0, reset)
-    for got, want in zip(everything("torch", a, u, h0, reset), expected, strict=True):
+    for got, want in zip(everything(backend, a, u, h0, reset), expected, strict=True):
         torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
 
 
+@FAST
 @pytest.mark.parametrize("planes", [1, 2])
-def test_backends_agree_where_the_state_saturates(planes: int) -> None:
+def test_backends_agree_where_the_state_saturates(planes: int, backend: str) -> None:
     a, u, h0, reset = draw(120, planes=planes, modulus=2.0)
     expected = everything("reference", a, u, h0, None)
     assert torch.linalg.vector_norm(expected[0], dim=2).max().item() == pytest.approx(LIMIT)
     for mask in (None, reset):
         expected = everything("reference", a, u, h0, mask)
-        for got, want in zip(everything("torch", a, u, h0, mask), expected, strict=True):
+        for got, want in zip(everything(backend, a, u, h0, mask), expected, strict=True):
             torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("backend", ["reference", "torch"])
+@EVERY
 @pytest.mark.parametrize("planes", [1, 2])
 @pytest.mark.parametrize("modulus", [1.0, 3e17])
 def test_gradcheck(backend: str, planes: int, modulus: float) -> None:
@@ -100,7 +107,7 @@ def test_gradcheck(backend: str, planes: int, modulus: float) -> None:
         assert torch.autograd.gradcheck(scanned, leaves, eps=1e-7, atol=1e-5)
 
 
-@pytest.mark.parametrize("backend", ["reference", "torch"])
+@EVERY
 def test_scan_is_the_equation_in_plain_complex_numbers(backend: str) -> None:
     a, u, h0, reset = draw(9)
     with use_backend(backend):
@@ -117,34 +124,41 @@ def test_scan_is_the_equation_in_plain_complex_numbers(backend: str) -> None:
             assert complex(last[b, 0, d], last[b, 1, d]) == pytest.approx(state)
 
 
+@FAST
 @settings(max_examples=40, deadline=None)
 @given(cuts=st.lists(st.integers(0, 50), max_size=6), planes=st.sampled_from([1, 2]))
-def test_any_split_into_carried_pieces_gives_the_same_states(cuts: list[int], planes: int) -> None:
+def test_any_split_into_carried_pieces_gives_the_same_states(
+    backend: str, cuts: list[int], planes: int
+) -> None:
     a, u, h0, reset = draw(50, planes=planes, modulus=1.0)
-    whole, last = scan(a, u, h0, reset)
-    edges, state, parts = [0, *sorted(cuts), 50], h0, []
-    for start, end in pairwise(edges):
-        part, state = scan(a[:, start:end], u[:, start:end], state, reset[:, start:end])
-        parts.append(part)
+    with use_backend(backend):
+        whole, last = scan(a, u, h0, reset)
+        edges, state, parts = [0, *sorted(cuts), 50], h0, []
+        for start, end in pairwise(edges):
+            part, state = scan(a[:, start:end], u[:, start:end], state, reset[:, start:end])
+            parts.append(part)
     torch.testing.assert_close(torch.cat(parts, dim=1), whole)
     torch.testing.assert_close(state, last)
 
 
-def test_a_hundred_thousand_growing_steps_stay_finite_and_keep_their_phase() -> None:
+@FAST
+def test_a_hundred_thousand_growing_steps_stay_finite_and_keep_their_phase(backend: str) -> None:
     steps, growth, dtype = 100_000, 1.3, torch.float32
     u = torch.zeros(1, steps, 2, 1, dtype=dtype)
     u[:, :, 0] = 1.0
     u[:, 0, 1] = 2.0  # the first step alone points elsewhere
     a = torch.full((1, steps, 1, 1), growth, dtype=dtype, requires_grad=True)
     u.requires_grad_()
-    h, last = scan(a, u)
+    with use_backend(backend):
+        h, last = scan(a, u)
     last = last.detach()
     assert h.isfinite().all()
     assert torch.linalg.vector_norm(last, dim=1).item() == pytest.approx(LIMIT, rel=1e-5)
     # h_T = growth^(T-1) (1 + 2i + Σ growth^-k): its phase does not depend on the scale.
     expected = math.atan2(2, 1 / (1 - 1 / growth))
     assert math.atan2(last[0, 1, 0], last[0, 0, 0]) == pytest.approx(expected, rel=1e-5)
-    (h / LIMIT).sum().backward()
+    with use_backend(backend):
+        (h / LIMIT).sum().backward()
     assert a.grad is not None
     assert u.grad is not None
     assert a.grad.isfinite().all()
@@ -152,14 +166,15 @@ def test_a_hundred_thousand_growing_steps_stay_finite_and_keep_their_phase() -> 
     assert u.grad[0, 0].abs().max() > 0
 
 
-def test_an_adjoint_that_overflows_in_one_chunk_is_done_step_by_step() -> None:
+@FAST
+def test_an_adjoint_that_overflows_in_one_chunk_is_done_step_by_step(backend: str) -> None:
     """The growth from 3 to 12 lies behind a zero: it reaches no state and no gradient."""
     a, u = torch.ones(1, 50, 1, 1), torch.zeros(1, 50, 2, 1)
     a[:, 2], a[:, 3:12], u[:, 0] = 0, 1e5, 1
     gradients = []
-    for backend in ("reference", "torch"):
+    for name in ("reference", backend):
         leaves = [leaf.clone().requires_grad_() for leaf in (a, u)]
-        with use_backend(backend):
+        with use_backend(name):
             scan(*leaves)[0][:, :2].sum().backward()
         gradients.append([leaf.grad for leaf in leaves])
     for got, want in zip(*gradients, strict=True):
@@ -167,12 +182,13 @@ def test_an_adjoint_that_overflows_in_one_chunk_is_done_step_by_step() -> None:
         torch.testing.assert_close(got, want)
 
 
-def test_gradients_of_a_channel_that_grows_from_nothing_are_bounded_alike() -> None:
+@FAST
+def test_gradients_of_a_channel_that_grows_from_nothing_are_bounded_alike(backend: str) -> None:
     a, u = torch.full((1, 60, 2, 1), 3.0), torch.zeros(1, 60, 2, 1)
     gradients = []
-    for backend in ("reference", "torch"):
+    for name in ("reference", backend):
         leaf = u.clone().requires_grad_()
-        with use_backend(backend):
+        with use_backend(name):
             scan(a, leaf)[1].sum().backward()
         assert leaf.grad is not None
         gradients.append(leaf.grad)
@@ -210,7 +226,9 @@ def test_wrong_shapes_say_what_is_expected() -> None:
         scan(a.half(), u.half())
     with pytest.raises(ValueError, match=r"h0 must be \(2, 3\) or \(2, 2, 3\)"):
         scan(a, u, torch.zeros(3, 2, 3, dtype=u.dtype))
-    with pytest.raises(ValueError, match="backend 'fast' is unknown: write one of reference, torch"):
+    with pytest.raises(
+        ValueError, match="backend 'fast' is unknown: write one of reference, torch, native"
+    ):
         use_backend("fast").__enter__()
 
 
@@ -234,7 +252,7 @@ def test_closed_matrix_form_equals_the_recurrence(channels: int) -> None:
 def test_the_environment_chooses_a_backend(monkeypatch: pytest.MonkeyPatch) -> None:
     from csprop.ops import backend
 
-    assert backend() == "torch"
+    assert backend() == ("torch" if native.WHY_NOT else "native")
     monkeypatch.setenv("CSPROP_BACKEND", "reference")
     assert backend() == "reference"
     with use_backend("torch"):
@@ -242,3 +260,8 @@ def test_the_environment_chooses_a_backend(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("CSPROP_BACKEND", "quantum")
     with pytest.raises(ValueError, match="quantum"):
         backend()
+    monkeypatch.delenv("CSPROP_BACKEND")
+    monkeypatch.setattr(native, "WHY_NOT", "there was no compiler")
+    assert backend() == "torch"
+    with pytest.raises(ValueError, match="backend 'native' is not there: there was no compiler"):
+        use_backend("native").__enter__()

@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import Generator
 
+import csprop
 from csprop import CSP, CSPConfig
 from csprop.tasks import get
 from csprop.tasks.base import Examples
@@ -56,9 +57,43 @@ def test_padding_reaches_no_gradient() -> None:
         run = Trainer(net, Examples(tokens, labels, labels >= 0), BATCH, Recipe(), 0)
         net.zero_grad()
         run.optimizer.step = lambda: None  # pyright: ignore
-        run._step(run.training, 1, 0, Generator())
+        run.run_epoch()
         gradients.append([p.grad.clone() for p in net.parameters() if p.grad is not None])
+    assert len(gradients[0]) == len(list(net.parameters()))
     assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))
+
+
+@pytest.mark.parametrize("preset", ["paper", "rotor"])
+@pytest.mark.parametrize(
+    "changes", [{}, {"lengths": "drawn", "supervise": "every"}, {"activation": "step"}]
+)
+def test_seeds_trained_together_are_what_they_are_alone(preset: str, changes: dict[str, Any]) -> None:
+    options = {"epochs": 2, "width": 6, "depth": 2, "samples": 60, "length": 5, "hold": 0} | changes
+    together = csprop.train_seeds("mod3", [0, 4, 5], preset, **options)
+    for seed, run in zip([0, 4, 5], together, strict=True):
+        alone = csprop.train("mod3", preset, seed, **options)
+        assert isinstance(run, csprop.Run)
+        for got, want in zip(run.model.parameters(), alone.model.parameters(), strict=True):
+            torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-5)
+        assert [row["loss"] for row in run.metrics] == pytest.approx(
+            [row["loss"] for row in alone.metrics]
+        )
+
+
+def test_one_seed_that_diverges_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = Trainer.step
+
+    def step(self: Trainer, step: int, value: float) -> float:
+        return steps(self, step, float("nan") if self.seed == 1 and self.epoch == 1 else value)
+
+    monkeypatch.setattr(Trainer, "step", step)
+    options = {"epochs": 3, "width": 4, "depth": 1, "samples": 60, "length": 4, "hold": 0}
+    first, second, third = csprop.train_seeds("parity", [0, 1, 2], **options)
+    assert isinstance(second, Diverged)
+    assert second.diagnosis["epoch"] == 2
+    for run in (first, third):
+        assert isinstance(run, csprop.Run)
+        assert len(run.metrics) == 3
 
 
 def test_an_epoch_reports_everything_that_the_design_names() -> None:

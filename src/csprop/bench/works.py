@@ -1,4 +1,4 @@
-"""The comparisons, each a name, a unit and a row for each peer; and what csprop promises of some of them."""
+"""The comparisons, each a name and a figure for each peer, and what csprop promises of some of them."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -48,9 +48,7 @@ def _result(work: str, medians: dict[str, float], promises: list[Promise]) -> Re
         if peer in medians:
             ratio = medians[peer] / own if direction == "faster" else own / medians[peer]
             met = ratio >= factor if direction == "faster" else ratio <= factor
-            kept.append(
-                {"peer": peer, "is": direction, "promised": factor, "times": ratio, "met": met}
-            )
+            kept.append({"peer": peer, "is": direction, "promised": factor, "times": ratio, "met": met})
     return {"work": work, "seconds": medians, "promises": kept}
 
 
@@ -61,7 +59,10 @@ def _steps(batch: int, steps: int, seconds: float, promises: list[Promise]) -> R
 
 
 def _block(batch: int, steps: int, seconds: float) -> Result:
-    block, z = csp().blocks[0], torch.randn(batch, steps, 2, WIDTH, generator=Generator().manual_seed(0))
+    block, z = (
+        csp().blocks[0],
+        torch.randn(batch, steps, 2, WIDTH, generator=Generator().manual_seed(0)),
+    )
     state, copy = torch.zeros(batch, 2, WIDTH), torch.empty_like(z)
 
     def without_gradients() -> None:

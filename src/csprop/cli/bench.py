@@ -60,8 +60,8 @@ def _show(result: dict[str, Any]) -> None:
     for promise in result["promises"]:
         bound = "at least" if promise["is"] == "faster" else "at most"
         print(
-            f"  {'met   ' if promise['met'] else 'MISSED'}  {promise['peer']}: {promise['times']:.2f} x, "
-            f"promised {bound} {promise['promised']:g} x"
+            f"  {'met   ' if promise['met'] else 'MISSED'}  {promise['peer']}: "
+            f"{promise['times']:.2f} x, promised {bound} {promise['promised']:g} x"
         )
 
 

@@ -104,9 +104,7 @@ def progress(label: str, epochs: int, plain: bool = False) -> Iterator[Callable[
     )
     with Progress(*columns, console=Console(stderr=True), refresh_per_second=4) as bar:
         job = bar.add_task(label, total=epochs, summary="")
-        yield (
-            lambda row: bar.update(job, completed=row["epoch"], summary=_summary(row)) if row else None
-        )
+        yield (lambda row: bar.update(job, completed=row["epoch"], summary=_summary(row)))
 
 
 def _summary(row: Row) -> str:

@@ -179,7 +179,7 @@ def train_all(
 
 def _worst(rows: dict[int, Any]) -> dict[str, Any]:
     """The epoch of several seeds in one row: that of the lowest accuracy."""
-    return min(rows.values(), key=lambda row: row["accuracy"], default={})
+    return min(rows.values(), key=lambda row: row["accuracy"])
 
 
 def _ranges(seeds: list[int]) -> str:

@@ -8,7 +8,7 @@ The paper hopes that a decoder within C halves the parameters. A full complex ma
 complex weights are 2dV real numbers, as many as cos_sin has. Keeping the phases of W's entries fixed
 does, and leaves the choice of phase to the projection.
 
-`as_linear` is the decoder as one linear map on both planes, a weight (V, 2, D) and a bias, where it is one.
+`as_linear` is the decoder as one map of both planes, a weight (V, 2, D) and a bias, if it is one.
 """
 
 import torch

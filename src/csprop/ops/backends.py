@@ -13,9 +13,14 @@ _chosen: ContextVar[str | None] = ContextVar("csprop_backend", default=None)
 
 
 def backend() -> str:
-    """The backend in force: that of `use_backend`, else of CSPROP_BACKEND, else the fastest there is."""
+    """The one in force: that of `use_backend`, else of CSPROP_BACKEND, else the fastest there is."""
     named = _chosen.get() or os.environ.get("CSPROP_BACKEND")
     return _usable(named) if named else "torch" if native.WHY_NOT else "native"
+
+
+# torch.compile cannot trace a context variable: a compiled model keeps the backend it met first. This
+# is what torch.compiler.assume_constant_result sets, without its import of several seconds.
+backend._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
 
 
 @contextmanager

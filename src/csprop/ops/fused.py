@@ -1,29 +1,29 @@
-"""Blocks, one after the other, as one torch operator: the compiled kernel, and matrix products where the
+"""Blocks, one after the other, as one torch operator: the compiled kernel, and matrix products where
 channels have gates of their own.
 
 z, coupled      the first layer's input (B, T, 2, D); what is coupled in, the same
 state           the layers' first states (L, B, 2, D)
-parameters      of each layer: the weight and bias of the angle's projection and of the gate's, the skip's g
-                (D), and where a state begins again after a reset (2, D); ABSENT where there is none
+parameters      of each layer: weight and bias of the angle's projection and of the gate's, g of the
+                skip (D), where a state begins again after a reset (2, D); ABSENT if there is none
 theta, delta    what the projections give (L, G, B·T / G, 1 or D)
-h, inner        the states (L, B, T, 2, D), and the outputs of all layers but the last (L − 1, B, T, 2, D)
+h, inner        the states (L, B, T, 2, D), and the outputs of all layers but the last
 
 Every parameter may have a leading dimension G: the rows then belong to G models, one after the other.
 
-The operator is what compile, export and vmap see. Its way through the dispatcher and back into Python costs
-a quarter of a millisecond, so that otherwise the same functions run as a plain `autograd.Function`.
+The operator is what compile, export and vmap see. Its way through the dispatcher and back into Python
+costs a quarter of a millisecond, so that otherwise the same functions run as an `autograd.Function`.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from csprop.ops import native
-from csprop.ops.operators import contiguous, folded, operator, stacked
+from csprop.ops.native import contiguous
+from csprop.ops.operators import folded, operator, stacked
 
 Parameters = Sequence[Tensor]
 ABSENT = torch.empty(0)
@@ -57,11 +57,12 @@ def _forward(
     own = (
         max(delta.shape[3], theta.shape[3]) > 1
     )  # gates of each channel: a matrix product before each layer
-    outputs = [*inner, out] if keep or own else [None] * (depth - 1) + [out]
+    outputs: list[Any] = [*inner, out] if keep or own else [None] * (depth - 1) + [out]
     for layer, given in enumerate(_layers(parameters)):
         entering = outputs[layer - 1] if layer and (keep or own) else z
-        described = _described(entering, theta[layer], delta[layer], given, options) | {
-            "coupled": coupled, "reset": reset, "h0": state[layer], "out": outputs[layer], "h": h[layer],
+        described = native.layer(entering, theta[layer], delta[layer], given, options) | {
+            "coupled": coupled, "reset": reset, "h0": state[layer], "out": outputs[layer],
+            "h": h[layer],
         }  # fmt: skip
         layers.append(described)
         if own:
@@ -94,27 +95,6 @@ def _layers(parameters: Parameters) -> list[Parameters]:
     return [parameters[start : start + EACH] for start in range(0, len(parameters), EACH)]
 
 
-def _described(
-    z: Tensor, theta: Tensor, delta: Tensor, given: Parameters, options: Sequence[Any]
-) -> dict[str, Any]:
-    """What the kernel needs to know of a layer in both directions."""
-    batch, steps, _, width = z.shape
-    rotate, angle, decay, silu, norm, keep = options
-    angle_weight, angle_bias, gate_weight, gate_bias, skip, start = contiguous(
-        *(each if each.numel() else None for each in given)
-    )
-    return {
-        "wide": z.dtype is torch.float64, "batch": batch, "steps": steps, "width": width,
-        "groups": delta.shape[0], "angles": theta.shape[2], "gates": delta.shape[2],
-        "rotate": native.ROTATE[rotate], "bounded_angle": angle == "tanh",
-        "decay": native.DECAY[decay], "silu": silu, "norm": norm, "keep": keep,
-        "angle_inputs": 0 if angle_weight is None else angle_weight.shape[-1],
-        "gate_inputs": gate_weight.shape[-1],
-        "angle_weight": angle_weight, "angle_bias": angle_bias, "gate_weight": gate_weight,
-        "gate_bias": gate_bias, "skip": skip, "start": start, "z": z, "theta": theta, "delta": delta,
-    }  # fmt: skip
-
-
 def _project(z: Tensor, weight: Tensor, bias: Tensor, result: Tensor) -> None:
     """Into result, (G, rows, D); one that the channels share is left to the kernel."""
     if result.shape[2] <= 1:
@@ -130,11 +110,12 @@ def _project(z: Tensor, weight: Tensor, bias: Tensor, result: Tensor) -> None:
 
 
 def _backward(
-    g_out: Tensor, g_h: Tensor | None, out: Tensor, h: Tensor, inner: Tensor, theta: Tensor, delta: Tensor,
+    g_out: Tensor, g_h: Tensor | None,
+    out: Tensor, h: Tensor, inner: Tensor, theta: Tensor, delta: Tensor,
     z: Tensor, state: Tensor, reset: Tensor | None, coupled: Tensor | None, parameters: Parameters,
     *options: Any,
 ) -> list[Tensor]:  # fmt: skip
-    """The gradients of z, state, coupled and the parameters; an empty one for what was absent or had no part."""
+    """Of z, state, coupled and the parameters; an empty one for what was absent or had no part."""
     g_out, g_h, h, inner, theta, delta = contiguous(g_out, g_h, h, inner, theta, delta)
     z, state, reset, coupled = contiguous(z, state, reset, coupled)
     g_z, g_state, g_theta, g_delta = map(torch.empty_like, (z, state, theta, delta))
@@ -150,11 +131,12 @@ def _backward(
             each[layer * EACH : (layer + 1) * EACH] for each in (parameters, g_parameters)
         )
         names = ("g_angle_weight", "g_angle_bias", "g_gate_weight", "g_gate_bias", "g_skip", "g_start")
-        described = _described(entering, theta[layer], delta[layer], given, (*options, True)) | {
+        described = native.layer(entering, theta[layer], delta[layer], given, (*options, True)) | {
             "coupled": coupled, "reset": reset, "h0": state[layer], "h": h[layer],
             "g_out": layers[0]["g_z"] if layers else g_out,
             "g_h": None if g_h is None else g_h[layer],
-            "g_z": g_entering, "g_theta": g_theta[layer], "g_delta": g_delta[layer], "g_h0": g_state[layer],
+            "g_z": g_entering,
+            "g_theta": g_theta[layer], "g_delta": g_delta[layer], "g_h0": g_state[layer],
             "g_coupled": None if coupled is None else g_coupled,
         }  # fmt: skip
         described |= {name: g if g.numel() else None for name, g in zip(names, g_given, strict=True)}
@@ -163,8 +145,8 @@ def _backward(
         layers.insert(0, described)
         if own:
             native.stack(layers[:1])
-            _project_adjoint(g_theta[layer], entering, g_entering, given[0], *g_given[0:2])
-            _project_adjoint(g_delta[layer], entering, g_entering, given[2], *g_given[2:4])
+            _project_adjoint(g_theta[layer], entering, described["g_z"], given[0], *g_given[0:2])
+            _project_adjoint(g_delta[layer], entering, described["g_z"], given[2], *g_given[2:4])
     if not own:
         native.stack(layers)
     if reset is None:

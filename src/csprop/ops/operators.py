@@ -8,6 +8,7 @@ from torch import Tensor
 
 from csprop.ops import chunked, native
 from csprop.ops.backends import backend
+from csprop.ops.native import contiguous
 
 
 def operator(name: str, schema: str, compute: Callable[..., Any], fake: Callable[..., Any]) -> Any:
@@ -30,10 +31,6 @@ def folded(value: Tensor | None, dim: int | None, size: int, rows: int = 0) -> A
     if value is None:
         return None
     return stacked(value, dim, size).movedim(0, rows).flatten(rows, rows + 1)
-
-
-def contiguous(*tensors: Tensor | None) -> list[Any]:
-    return [None if tensor is None else tensor.contiguous() for tensor in tensors]
 
 
 def _scan(a: Tensor, u: Tensor, h0: Tensor, reset: Tensor | None) -> Tensor:

@@ -175,7 +175,7 @@ class Trainer:
 
 
 def run_epochs(trainers: Sequence[Trainer]) -> list[Row | Diverged]:
-    """The next epoch of several models that differ in their seed alone, each step as one computation."""
+    """The next epoch of several models that differ in their seed alone, a step of all at a time."""
     started = time.perf_counter()
     totals, largest = [0.0] * len(trainers), [0.0] * len(trainers)
     failed: dict[int, Diverged] = {}

@@ -79,7 +79,7 @@ def train_seeds(
     on_epoch: Callable[[dict[int, Row]], None] = lambda rows: None,
     **changes: Any,
 ) -> list["Run | Diverged"]:
-    """Train one model for each seed, all as one computation; with `out`, into its folders seed-0, seed-1, …
+    """Train one model for each seed, all as one computation; with `out`, into folders seed-0, seed-1, …
 
     Each result is what `train` gives for that seed, up to the rounding of sums.
     """
@@ -96,7 +96,7 @@ def execute(
     resume: bool = False,
     on_epoch: Callable[[dict[int, Row]], None] = lambda rows: None,
 ) -> list["Run | Diverged"]:
-    """Train as whole configurations say, which may differ in their seed; rows are reported by seed."""
+    """Train as whole configurations say, which may differ in their seed; rows come by seed."""
     for out in outs:
         if out is not None and not resume and RunFolder(out).exists():
             raise InputError(
@@ -209,21 +209,19 @@ def _groups(sessions: Sequence[_Session]) -> Iterator[list[_Session]]:
 def _train(group: Sequence[_Session], on_epoch: Callable[[dict[int, Row]], None]) -> None:
     while going := [session for session in group if session.going]:
         rows = run_epochs([session.trainer for session in going])
+        finished: dict[int, Row] = {}
         for session, row in zip(going, rows, strict=True):
             session.commit(row)
-        on_epoch(
-            {
-                session.config.seed: row
-                for session, row in zip(going, rows, strict=True)
-                if not isinstance(row, Diverged)
-            }
-        )
+            if not isinstance(row, Diverged):
+                finished[session.config.seed] = row
+        if finished:
+            on_epoch(finished)
 
 
 def keep_freed_memory() -> None:
     """Ask the C library to keep what a training step frees for the next one.
 
-    Otherwise it gives large blocks back to the system after each step, and gets them again page by page.
+    Otherwise it gives large blocks back to the system after a step, and gets them page by page again.
     """
     with suppress(OSError, AttributeError):  # not glibc
         mallopt, trim_threshold, mmap_threshold = ctypes.CDLL(None).mallopt, -1, -3

@@ -1,10 +1,11 @@
 """The compiled kernel: finds the library and calls it, with the GIL released.
 
-Tensors go in as pointers, so whoever calls gives contiguous CPU tensors of one type, float32 or float64,
-and holds on to them. The C++ beside this file says what is computed.
+Tensors go in as pointers, so whoever calls gives contiguous CPU tensors of one type, float32 or
+float64, and holds on to them. The C++ beside this file says what is computed.
 """
 
 import ctypes
+from collections.abc import Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,31 @@ def pack(structure: Any, arguments: dict[str, Any]) -> Any:
 
 def pack_blocks(blocks: list[dict[str, Any]]) -> Any:
     return (Block * len(blocks))(*(pack(Block, block) for block in blocks))
+
+
+def contiguous(*tensors: Tensor | None) -> list[Any]:
+    return [None if tensor is None else tensor.contiguous() for tensor in tensors]
+
+
+def layer(
+    z: Tensor, theta: Tensor, delta: Tensor, given: Sequence[Tensor], options: Sequence[Any]
+) -> dict[str, Any]:
+    """What the kernel needs to know of a layer in both directions; `given` has its parameters."""
+    batch, steps, _, width = z.shape
+    rotate, angle, decay, silu, norm, keep = options
+    angle_weight, angle_bias, gate_weight, gate_bias, skip, start = contiguous(
+        *(each if each.numel() else None for each in given)
+    )
+    return {
+        "wide": z.dtype is torch.float64, "batch": batch, "steps": steps, "width": width,
+        "groups": delta.shape[0], "angles": theta.shape[2], "gates": delta.shape[2],
+        "rotate": ROTATE[rotate], "bounded_angle": angle == "tanh",
+        "decay": DECAY[decay], "silu": silu, "norm": norm, "keep": keep,
+        "angle_inputs": 0 if angle_weight is None else angle_weight.shape[-1],
+        "gate_inputs": gate_weight.shape[-1],
+        "angle_weight": angle_weight, "angle_bias": angle_bias, "gate_weight": gate_weight,
+        "gate_bias": gate_bias, "skip": skip, "start": start, "z": z, "theta": theta, "delta": delta,
+    }  # fmt: skip
 
 
 def stack(blocks: list[dict[str, Any]]) -> None:

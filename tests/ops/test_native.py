@@ -1,0 +1,292 @@
+"""The compiled kernel against the same block in torch operations, and as a torch operator."""
+
+import dataclasses
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Generator, Tensor
+
+from csprop import CSP, CSPConfig, scan, use_backend
+from csprop.nn.config import ModelOptions
+from csprop.ops import fused, native
+from csprop.training.presets import PRESETS
+
+pytestmark = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
+
+PRESET = {name: dataclasses.asdict(preset.model) for name, preset in PRESETS.items()}
+OPTIONS: dict[str, list[Any]] = {
+    "rotate": ["input", "state", "none"],
+    "rotation": ["shared", "per_channel"],
+    "angle": ["tanh", "free"],
+    "decay": ["softplus", "exp", "unit", "reset"],
+    "gate": ["shared", "per_channel"],
+    "activation": ["boundary", "none"],
+    "skip": [True, False],
+    "norm": ["complex", "layer", "none"],
+    "h0": ["zero", "learned"],
+    "coupling_rank": [0, 2],
+}
+
+
+@pytest.fixture(autouse=True)
+def poison() -> Iterator[None]:
+    """Memory that torch has not filled holds NaN."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def model(width: int = 5, seed: int = 3, **options: Any) -> CSP:
+    chosen = CSPConfig(vocab_size=3, num_classes=4, width=width, **options)
+    net = CSP(chosen, Generator().manual_seed(seed))
+    with torch.no_grad():
+        for coupling in net.couplings:  # fresh ones are 0
+            torch.nn.init.normal_(coupling.u, generator=Generator().manual_seed(1))  # pyright: ignore
+    return net
+
+
+def everything(net: CSP, backend: str, steps: int, resets: bool) -> list[Tensor]:
+    """Scores, last states, and the gradients of a generic function of both."""
+    g = Generator().manual_seed(steps)
+    tokens = torch.randint(3, (3, steps), generator=g)
+    reset = torch.rand(3, steps, generator=g) < 0.2 if resets else None
+    state = torch.randn(3, net.config.depth, 2, net.config.width, generator=g).to(net.embedding)
+    state.requires_grad_()
+    net.zero_grad()
+    with use_backend(backend):
+        scores, last = net(tokens, state, reset=reset, return_state=True)
+        weights = torch.randn(last.shape, generator=g).to(last)
+        directions = last / (torch.linalg.vector_norm(last.detach(), dim=2, keepdim=True) + 1)
+        (scores.square().mean() + (directions * weights).sum()).backward()
+    gradients = [p.grad for p in net.parameters()]
+    return [scores, last, state.grad, *(torch.zeros(()) if g is None else g for g in gradients)]
+
+
+def agree(net: CSP, steps: int, resets: bool, tolerance: float) -> None:
+    expected = everything(net, "torch", steps, resets)
+    for got, want in zip(everything(net, "native", steps, resets), expected, strict=True):
+        torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance)
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    options=st.fixed_dictionaries({name: st.sampled_from(each) for name, each in OPTIONS.items()}),
+    steps=st.sampled_from([1, 2, 15, 16, 17, 40]),
+    resets=st.booleans(),
+)
+def test_every_combination_of_options_agrees(options: dict[str, Any], steps: int, resets: bool) -> None:
+    if options["norm"] == "none" and options["decay"] == "softplus":
+        options["decay"] = "exp"  # a growing stack without a norm is chaotic: rounding errors grow too
+    agree(model(depth=2, **options).double(), steps, resets, 1e-7)
+
+
+@pytest.mark.parametrize("preset", PRESET)
+@pytest.mark.parametrize("width", [1, 3, 8, 33, 64])
+@pytest.mark.parametrize("resets", [False, True])
+def test_presets_agree_in_float32_at_any_width(preset: str, width: int, resets: bool) -> None:
+    net = model(**PRESET[preset] | {"width": width})
+    got = [each.detach().clone() for each in everything(net, "native", 50, resets)]
+    for single, double in zip(got, everything(net.double(), "torch", 50, resets), strict=True):
+        assert single.dtype == torch.float32
+        assert (single - double).norm() <= 1e-4 * double.norm() + 1e-6
+
+
+@pytest.mark.parametrize("preset", PRESET)
+@pytest.mark.parametrize("resets", [False, True])
+def test_gradcheck(preset: str, resets: bool) -> None:
+    net = model(**PRESET[preset] | {"width": 2, "depth": 2}).double()
+    given = [p.detach() for b in net.blocks for p in b.kernel_parameters()]  # pyright: ignore
+    parameters = [p.requires_grad_() if p.numel() else p for p in given]
+    g = Generator().manual_seed(0)
+    z = torch.randn(2, 4, 2, 2, generator=g, dtype=torch.float64, requires_grad=True)
+    state = torch.randn(2, 2, 2, 2, generator=g, dtype=torch.float64, requires_grad=True)
+    reset = torch.rand(2, 4, generator=g) < 0.3 if resets else None
+    options = net.config.of_kernel()
+
+    def run(z: Tensor, state: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
+        return fused.blocks(z, state, reset, None, parameters, *options)
+
+    assert torch.autograd.gradcheck(run, (z, state, *parameters), atol=1e-5)
+
+
+@pytest.mark.parametrize("preset", PRESET)
+def test_saturated_states_agree(preset: str) -> None:
+    """A gate of softplus(3) in every layer: states pass 2^60 within 60 steps."""
+    net = model(**PRESET[preset] | {"decay": "softplus", "norm": "complex", "depth": 2}).double()
+    with torch.no_grad():
+        for block in net.blocks:
+            block.gate.bias.fill_(3.0)  # pyright: ignore
+    agree(net, 100, False, 1e-6)
+
+
+def extreme(delta: float, theta: float, decay: str) -> CSP:
+    net = model(depth=1, rotate="state", angle="free", decay=decay)
+    with torch.no_grad():
+        for layer, value in ((net.blocks[0].gate, delta), (net.blocks[0].angle, theta)):  # pyright: ignore
+            layer.weight.zero_()
+            layer.bias.fill_(value)
+    return net
+
+
+@pytest.mark.parametrize("decay", ["softplus", "exp", "unit", "reset"])
+@pytest.mark.parametrize("delta", [-1e30, -200.0, -89.0, -20.0, 0.0, 19.9, 20.1, 89.0, 200.0])
+def test_gates_are_right_at_the_ends_of_the_numbers(decay: str, delta: float) -> None:
+    agree(extreme(delta, 0.5, decay), 4, False, 1e-5)
+    agree(extreme(delta, 0.5, decay).double(), 4, False, 1e-9)
+
+
+@pytest.mark.parametrize("theta", [0.0, 1e-6, 0.7854, 3.1415926, -100.0, 8000.0, 1e5, 1e6, -1e9])
+def test_angles_are_right_however_large(theta: float) -> None:
+    agree(extreme(0.3, theta, "reset"), 4, False, 1e-5)
+    agree(extreme(0.3, theta, "reset").double(), 4, False, 1e-9)
+
+
+def test_silu_is_right_from_minus_to_plus_infinity() -> None:
+    """One step with a = 1, b = 0: the block is SiLU of its first state."""
+    x = torch.tensor([-1e18, -1e4, -104.0, -89.0, -88.0, -43.0, -1.0, 0.0, 1.0, 88.0, 89.0, 1e4, 1e18])
+    for dtype in (torch.float32, torch.float64):
+        width = len(x)
+        weight, bias = torch.zeros(1, 2 * width, dtype=dtype), torch.full((1,), -1e30, dtype=dtype)
+        state = torch.stack([x, x.flip(0)])[None, None].to(dtype)
+        parameters = [fused.ABSENT, fused.ABSENT, weight, bias, fused.ABSENT, torch.zeros(2, width)]
+        z = torch.zeros(1, 1, 2, width, dtype=dtype)
+        out, _ = fused.blocks(z, state, None, None, parameters, "none", "tanh", "unit", True, False)
+        want = torch.nn.functional.silu(state[0]).clamp(min=-(2.0**20))
+        torch.testing.assert_close(out[0].abs().clamp(max=1e6), want.abs().clamp(max=1e6))
+
+
+def test_nan_and_infinity_stay_what_they_are() -> None:
+    a, u = (
+        torch.ones(1, 3, 1, 1),
+        torch.tensor([0.0, math.nan, 1.0])[None, :, None, None].repeat(1, 1, 2, 2),
+    )
+    h, _ = scan(a, u)
+    assert h[0, 0].isfinite().all()
+    assert h[0, 1:].isnan().all()
+
+
+@pytest.mark.parametrize("preset", PRESET)
+def test_strided_and_permuted_inputs_give_the_same(preset: str) -> None:
+    net = model(**PRESET[preset] | {"width": 4, "depth": 1}).double()
+    block, g = net.blocks[0], Generator().manual_seed(5)
+    z = torch.randn(3, 7, 2, 4, generator=g, dtype=torch.float64)
+    state = torch.randn(3, 2, 4, generator=g, dtype=torch.float64)
+    want = block(z, state)
+    permuted = z.permute(3, 1, 0, 2).contiguous().permute(2, 1, 3, 0)
+    strided = torch.stack([z, -z], dim=-1)[..., 0]
+    for form in (permuted, strided):
+        assert not form.is_contiguous()
+        leaf = form.clone(memory_format=torch.preserve_format).requires_grad_()
+        got = block(leaf, state.mT.contiguous().mT)
+        assert all(torch.equal(x, y) for x, y in zip(got, want, strict=True))
+        seen = torch.randn(z.shape, generator=Generator().manual_seed(6), dtype=z.dtype)
+        (gradient,) = torch.autograd.grad(
+            got[0], leaf, seen.permute(1, 0, 2, 3).contiguous().permute(1, 0, 2, 3)
+        )
+        plain = z.clone().requires_grad_()
+        (expected,) = torch.autograd.grad(block(plain, state)[0], plain, seen)
+        torch.testing.assert_close(gradient, expected)
+
+
+@pytest.mark.parametrize("preset", PRESET)
+def test_the_same_call_gives_the_same_bits_with_any_number_of_threads(preset: str) -> None:
+    net = model(**PRESET[preset] | {"width": 32})
+    tokens = torch.randint(3, (64, 80), generator=Generator().manual_seed(0))
+
+    def bits() -> list[Tensor]:
+        net.zero_grad()
+        scores = net(tokens)
+        scores.square().mean().backward()
+        return [
+            scores.detach(),
+            *(p.grad.clone() for p in net.blocks.parameters() if p.grad is not None),
+        ]
+
+    first, again = bits(), bits()
+    assert all(torch.equal(x, y) for x, y in zip(first, again, strict=True))
+    torch.set_num_threads(2)
+    try:
+        two, once_more = bits(), bits()
+    finally:
+        torch.set_num_threads(1)
+    assert all(torch.equal(x, y) for x, y in zip(two, once_more, strict=True))
+    for x, y in zip(first, two, strict=True):  # torch's own sums may differ by threads
+        torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-6)
+
+
+def test_scans_are_the_same_bits_with_two_threads() -> None:
+    g = Generator().manual_seed(0)
+    a, u = torch.rand(8, 300, 2, 64, generator=g), torch.randn(8, 300, 2, 64, generator=g)
+    one = scan(a * 0.7, u)[0]
+    torch.set_num_threads(2)
+    try:
+        assert torch.equal(scan(a * 0.7, u)[0], one)
+    finally:
+        torch.set_num_threads(1)
+
+
+def test_the_plain_kernel_equals_the_one_for_this_processor() -> None:
+    code = (
+        "import torch, csprop\n"
+        "from csprop.ops import native\n"
+        "assert native.TARGET == 'plain', native.TARGET\n"
+        "from csprop.training.presets import PRESETS\n"
+        "for name in ('paper', 'rotor'):\n"
+        "    o = dict(vars(PRESETS[name].model), width=9)\n"
+        "    net = csprop.CSP(csprop.CSPConfig(vocab_size=2, num_classes=2, **o)).double()\n"
+        "    x = torch.arange(80).reshape(2, 40) % 3 % 2\n"
+        "    results = []\n"
+        "    for backend in ('reference', 'native'):\n"
+        "        net.zero_grad()\n"
+        "        with csprop.use_backend(backend):\n"
+        "            net(x).square().mean().backward()\n"
+        "        results.append([p.grad.clone() for p in net.parameters() if p.grad is not None])\n"
+        "    for want, got in zip(*results, strict=True):\n"
+        "        torch.testing.assert_close(got, want, rtol=1e-7, atol=1e-9)\n"
+        "    net.stream().step(1)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"CSPROP_PLAIN": "1"})
+
+
+@pytest.mark.parametrize("preset", PRESET)
+@pytest.mark.parametrize("backend", ["torch", "native"])
+def test_operators_are_registered_so_that_compile_and_export_work(preset: str, backend: str) -> None:
+    """In a process of its own: the shape checks of these tests are nothing that torch could trace."""
+    script = Path(__file__).with_name("tracing.py")
+    command = [sys.executable, "-W", "ignore", str(script), preset, backend]
+    subprocess.run(command, check=True, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("backend", ["torch", "native"])
+@pytest.mark.parametrize("preset", PRESET)
+def test_vmap_over_models_is_each_model_alone(preset: str, backend: str) -> None:
+    nets = [model(**PRESET[preset] | {"width": 4}, seed=seed) for seed in range(3)]
+    tokens = torch.randint(3, (3, 2, 20), generator=Generator().manual_seed(0))
+    stacked, _ = torch.func.stack_module_state(nets)  # pyright: ignore
+    with use_backend(backend):
+        got = torch.func.vmap(lambda p, x: torch.func.functional_call(nets[0], p, (x,)))(
+            stacked, tokens
+        )
+        got.square().mean().backward()
+        for i, net in enumerate(nets):
+            want = net(tokens[i])
+            torch.testing.assert_close(got[i], want)
+            (want.square().mean() / 3).backward()
+            for name, parameter in net.named_parameters():
+                if parameter.grad is not None:
+                    torch.testing.assert_close(stacked[name].grad[i], parameter.grad)
+
+
+def test_every_kernel_option_has_a_number() -> None:
+    hints = ModelOptions.__annotations__
+    assert set(native.ROTATE) == set(hints["rotate"].__args__)
+    assert set(native.DECAY) == set(hints["decay"].__args__)

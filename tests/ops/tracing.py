@@ -1,0 +1,53 @@
+"""opcheck, compile and export of a preset with a backend: `python tracing.py PRESET BACKEND`."""
+
+import dataclasses
+import sys
+
+import torch
+from torch import Generator
+
+from csprop import CSP, CSPConfig, use_backend
+from csprop.ops import fused, operators
+from csprop.training.presets import PRESETS
+
+
+def check_operators(net: CSP) -> None:
+    g = Generator().manual_seed(0)
+    a, u = (torch.randn(2, 5, 2, 3, generator=g, requires_grad=True) for _ in range(2))
+    h0 = torch.randn(2, 2, 3, generator=g, requires_grad=True)
+    z = torch.randn(2, 5, 2, net.config.width, generator=g, requires_grad=True)
+    state = torch.randn(net.config.depth, 2, 2, net.config.width, generator=g, requires_grad=True)
+    parameters = [each for block in net.blocks for each in block.kernel_parameters()]
+    for reset in (None, torch.rand(2, 5, generator=g) < 0.3):
+        torch.library.opcheck(operators.scan, (a, u, h0, reset))
+        options = (*net.config.of_kernel(), True)
+        torch.library.opcheck(fused._operator, (z, state, reset, None, parameters, *options))
+
+
+def check_model(net: CSP) -> None:
+    tokens = torch.randint(3, (2, 9), generator=Generator().manual_seed(0))
+    want = net(tokens)
+    want.sum().backward()
+    gradients = {name: p.grad.clone() for name, p in net.named_parameters() if p.grad is not None}
+    net.zero_grad()
+    got = torch.compile(net, backend="aot_eager", fullgraph=True)(tokens)
+    got.sum().backward()
+    torch.testing.assert_close(got, want)
+    for name, parameter in net.named_parameters():
+        if name in gradients:
+            torch.testing.assert_close(parameter.grad, gradients[name])
+    exported = torch.export.export(net, (tokens,)).module()
+    torch.testing.assert_close(exported(tokens), want)
+    with torch.no_grad():
+        exported = torch.export.export(net, (tokens,)).module()
+        torch.testing.assert_close(exported(tokens), want)
+
+
+if __name__ == "__main__":
+    preset, backend = sys.argv[1:]
+    options = dataclasses.asdict(PRESETS[preset].model) | {"width": 3, "depth": 2}
+    net = CSP(CSPConfig(vocab_size=3, num_classes=4, **options))
+    with use_backend(backend):
+        if backend == "native":
+            check_operators(net)
+        check_model(net)
