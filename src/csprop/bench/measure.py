@@ -2,6 +2,8 @@
 moment of the machine falls on all alike."""
 
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 
@@ -29,20 +31,26 @@ def interleaved(works: Mapping[str, Work], seconds: float, most: int = 200) -> d
     return {name: statistics.median(each) for name, each in times.items()}
 
 
-def peak_bytes(work: Work) -> int | None:
-    """How much memory the process came to hold beyond what it had, while at work; None where the system
-    does not tell (Linux does)."""
-    try:
-        with open("/proc/self/clear_refs", "w") as file:
-            file.write("5")  # begin a new peak
-        before = _status("VmRSS")
-        work()
-        return max(0, _status("VmHWM") - before)
-    except OSError:
-        return None
+def peak_bytes(name: str, batch: int, steps: int) -> int | None:
+    """How much memory a peer's second training step comes to hold beyond what its process had after the
+    first, small one, in a process of its own; None where the system does not tell (Linux does)."""
+    code = (
+        "import sys\n"
+        "from csprop.bench import measure, peers\n"
+        "measure.one_thread()\n"
+        "name, batch, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])\n"
+        "peers.training_step(name, batch, 16)()\n"
+        "before = measure.status('VmRSS')\n"
+        "peers.training_step(name, batch, steps)()\n"
+        "print(measure.status('VmHWM') - before)\n"
+    )
+    command = [sys.executable, "-c", code, name, str(batch), str(steps)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return int(done.stdout) if done.returncode == 0 else None
 
 
-def _status(field: str) -> int:
+def status(field: str) -> int:
+    """A line of Linux's account of this process, in bytes."""
     with open("/proc/self/status") as file:
         line = next(line for line in file if line.startswith(field))
     return int(line.split()[1]) * 1024

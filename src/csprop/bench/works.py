@@ -151,8 +151,7 @@ def _memory() -> Result:
     activation = length * 2 * WIDTH * 4 * DEPTH
     peaks = {}
     for name in ("csprop", "nn.LSTM", "nn.GRU"):
-        step = training_step(name, 1, length)
-        peak = peak_bytes(step)
+        peak = peak_bytes(name, 1, length)
         if peak is not None:
             peaks[name] = peak / activation
     promises = []

@@ -22,7 +22,6 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from csprop.ops import native
-from csprop.ops.native import contiguous
 from csprop.ops.operators import folded, operator, stacked
 
 Parameters = Sequence[Tensor]
@@ -50,28 +49,42 @@ def _forward(
     *options: Any,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     keep = options[OPTIONS]
-    z, state, reset, coupled = contiguous(z, state, reset, coupled)
-    made = [z.new_empty(shape) for shape in _shapes(z, state, parameters, keep)]
-    out, h, inner, theta, delta = made
+    z, state, reset, coupled, *parameters = native.contiguous(z, state, reset, coupled, *parameters)
+    out, h, inner, theta, delta = made = [
+        z.new_empty(shape) for shape in _shapes(z, state, parameters, keep)
+    ]
+    own = max(delta.shape[3], theta.shape[3]) > 1  # gates of each channel, by matrix products
+    common = native.shared_by_layers(z, delta.shape[1], parameters[0], parameters[2], options[:OPTIONS])
+    common |= {"keep": keep, "coupled": native.pointer(coupled), "reset": native.pointer(reset)}
     depth, layers = len(state), []
-    own = (
-        max(delta.shape[3], theta.shape[3]) > 1
-    )  # gates of each channel: a matrix product before each layer
-    outputs: list[Any] = [*inner, out] if keep or own else [None] * (depth - 1) + [out]
-    for layer, given in enumerate(_layers(parameters)):
-        entering = outputs[layer - 1] if layer and (keep or own) else z
-        described = native.layer(entering, theta[layer], delta[layer], given, options) | {
-            "coupled": coupled, "reset": reset, "h0": state[layer], "out": outputs[layer],
-            "h": h[layer],
-        }  # fmt: skip
-        layers.append(described)
+    enters, states, lasts, thetas, deltas = map(_each, (inner, state, h, theta, delta))
+    outputs = [*enters, out.data_ptr()] if len(inner) else [0] * (depth - 1) + [out.data_ptr()]
+    for layer in range(depth):
+        given = parameters[layer * EACH : (layer + 1) * EACH]
+        block = native.Block(
+            **common,
+            **dict(zip(native.PARAMETERS, (each.data_ptr() for each in given), strict=True)),
+            z=outputs[layer - 1] if layer else z.data_ptr(),
+            h0=states[layer], out=outputs[layer], h=lasts[layer],
+            theta=thetas[layer], delta=deltas[layer],
+        )  # fmt: skip
+        layers.append(block)
         if own:
+            entering = inner[layer - 1] if layer else z
             _project(entering, given[0], given[1], theta[layer])
             _project(entering, given[2], given[3], delta[layer])
             native.stack(layers[-1:])
     if not own:
         native.stack(layers)
     return tuple(made)
+
+
+def _each(stacked: Tensor) -> list[int]:
+    """Where each layer's part of a contiguous tensor begins."""
+    if not len(stacked):
+        return []
+    step = stacked.stride(0) * stacked.element_size()
+    return [stacked.data_ptr() + layer * step for layer in range(len(stacked))]
 
 
 def _shapes(z: Tensor, state: Tensor, parameters: Parameters, keep: bool) -> list[tuple[int, ...]]:
@@ -89,10 +102,6 @@ def _shapes(z: Tensor, state: Tensor, parameters: Parameters, keep: bool) -> lis
         (*rows, angles),
         (*rows, gate_weight.shape[-2]),
     ]
-
-
-def _layers(parameters: Parameters) -> list[Parameters]:
-    return [parameters[start : start + EACH] for start in range(0, len(parameters), EACH)]
 
 
 def _project(z: Tensor, weight: Tensor, bias: Tensor, result: Tensor) -> None:
@@ -116,42 +125,52 @@ def _backward(
     *options: Any,
 ) -> list[Tensor]:  # fmt: skip
     """Of z, state, coupled and the parameters; an empty one for what was absent or had no part."""
-    g_out, g_h, h, inner, theta, delta = contiguous(g_out, g_h, h, inner, theta, delta)
-    z, state, reset, coupled = contiguous(z, state, reset, coupled)
+    g_out, g_h, h, inner, theta, delta = native.contiguous(g_out, g_h, h, inner, theta, delta)
+    z, state, reset, coupled, *parameters = native.contiguous(z, state, reset, coupled, *parameters)
     g_z, g_state, g_theta, g_delta = map(torch.empty_like, (z, state, theta, delta))
     g_coupled = z.new_empty(0) if coupled is None else torch.empty_like(z)
-    g_parameters = [z.new_empty(each.shape) for each in parameters]
+    starts = range(EACH - 1, len(parameters), EACH)
+    g_parameters = [
+        z.new_empty(0 if reset is None and place in starts else each.shape)
+        for place, each in enumerate(parameters)
+    ]
     own = max(delta.shape[3], theta.shape[3]) > 1
-    layers: list[dict[str, Any]] = []
+    common = native.shared_by_layers(z, delta.shape[1], parameters[0], parameters[2], options)
+    common |= {
+        "keep": 1, "coupled": native.pointer(coupled), "reset": native.pointer(reset),
+        "g_coupled": g_coupled.data_ptr(),
+    }  # fmt: skip
+    names = ("inner", "h0", "h", "theta", "delta", "g_h0", "g_theta", "g_delta")
+    tensors = (inner, state, h, theta, delta, g_state, g_theta, g_delta)
+    begins = {name: _each(each) for name, each in zip(names, tensors, strict=True)}
+    enters, g_states = begins.pop("inner"), [0] * len(state) if g_h is None else _each(g_h)
+    layers: list[Any] = []
+    leaving = g_out
     for layer in reversed(range(len(state))):
-        entering, g_entering = (
-            (inner[layer - 1], torch.empty_like(z) if own else None) if layer else (z, g_z)
-        )
-        given, g_given = (
-            each[layer * EACH : (layer + 1) * EACH] for each in (parameters, g_parameters)
-        )
-        names = ("g_angle_weight", "g_angle_bias", "g_gate_weight", "g_gate_bias", "g_skip", "g_start")
-        described = native.layer(entering, theta[layer], delta[layer], given, (*options, True)) | {
-            "coupled": coupled, "reset": reset, "h0": state[layer], "h": h[layer],
-            "g_out": layers[0]["g_z"] if layers else g_out,
-            "g_h": None if g_h is None else g_h[layer],
-            "g_z": g_entering,
-            "g_theta": g_theta[layer], "g_delta": g_delta[layer], "g_h0": g_state[layer],
-            "g_coupled": None if coupled is None else g_coupled,
-        }  # fmt: skip
-        described |= {name: g if g.numel() else None for name, g in zip(names, g_given, strict=True)}
-        if reset is None:
-            described["g_start"] = None
-        layers.insert(0, described)
-        if own:
+        mine = slice(layer * EACH, (layer + 1) * EACH)
+        given, g_given = parameters[mine], g_parameters[mine]
+        g_entering = g_z if not layer else torch.empty_like(z) if own else None
+        block = native.Block(
+            **common,
+            **{name: each[layer] for name, each in begins.items()},
+            **dict(zip(native.PARAMETERS, (each.data_ptr() for each in given), strict=True)),
+            **dict(zip(_GRADIENTS, (each.data_ptr() for each in g_given), strict=True)),
+            z=enters[layer - 1] if layer else z.data_ptr(),
+            g_out=native.pointer(leaving), g_z=native.pointer(g_entering), g_h=g_states[layer],
+        )  # fmt: skip
+        layers.insert(0, block)
+        if own and g_entering is not None:
             native.stack(layers[:1])
-            _project_adjoint(g_theta[layer], entering, described["g_z"], given[0], *g_given[0:2])
-            _project_adjoint(g_delta[layer], entering, described["g_z"], given[2], *g_given[2:4])
+            entering = inner[layer - 1] if layer else z
+            _project_adjoint(g_theta[layer], entering, g_entering, given[0], *g_given[0:2])
+            _project_adjoint(g_delta[layer], entering, g_entering, given[2], *g_given[2:4])
+        leaving = g_entering  # and not before: the kernel reads it
     if not own:
         native.stack(layers)
-    if reset is None:
-        g_parameters[EACH - 1 :: EACH] = [z.new_empty(0)] * len(state)
     return [g_z, g_state, g_coupled, *g_parameters]
+
+
+_GRADIENTS = [f"g_{name}" for name in native.PARAMETERS]
 
 
 def _project_adjoint(

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from csprop.ops import chunked, native
 from csprop.ops.backends import backend
-from csprop.ops.native import contiguous
 
 
 def operator(name: str, schema: str, compute: Callable[..., Any], fake: Callable[..., Any]) -> Any:
@@ -36,7 +35,7 @@ def folded(value: Tensor | None, dim: int | None, size: int, rows: int = 0) -> A
 def _scan(a: Tensor, u: Tensor, h0: Tensor, reset: Tensor | None) -> Tensor:
     if not _natively(a, u, h0):
         return chunked.scan(a, u, h0, reset)
-    a, u, h0, reset = contiguous(a, u, h0, reset)
+    a, u, h0, reset = native.contiguous(a, u, h0, reset)
     h = torch.empty_like(u)
     native.scan(**_shape(a, u), a=a, u=u, h0=h0, reset=reset, h=h)
     return h
@@ -47,7 +46,7 @@ def _scan_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     if not _natively(a, g_h, u, h0, h):
         return chunked.adjoint(g_h, a, u, h0, h, reset)
-    g_h, a, u, h0, h, reset = contiguous(g_h, a, u, h0, h, reset)
+    g_h, a, u, h0, h, reset = native.contiguous(g_h, a, u, h0, h, reset)
     g_a, g_u, g_h0 = torch.empty_like(a), torch.empty_like(u), torch.empty_like(h0)
     native.scan(**_shape(a, u), a=a, u=u, h0=h0, reset=reset, h=h, g_h=g_h, g_a=g_a, g_u=g_u, g_h0=g_h0)
     return g_a, g_u, g_h0

@@ -5,8 +5,11 @@ float64, and holds on to them. The C++ beside this file says what is computed.
 """
 
 import ctypes
+from array import array
+from collections import namedtuple
 from collections.abc import Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +20,25 @@ ROTATE = {"none": 0, "input": 1, "state": 2}
 DECAY = {"softplus": 0, "exp": 1, "unit": 2, "reset": 3}
 
 
-def _structure(name: str, numbers: str, pointers: str) -> type[ctypes.Structure]:
-    fields = [(field, ctypes.c_int64) for field in numbers.split()]
-    fields += [(field, ctypes.c_void_p) for field in pointers.split()]
-    return type(name, (ctypes.Structure,), {"_fields_": fields})
+def _arguments(name: str, fields: str) -> Any:
+    """A structure of 64-bit numbers and pointers, as a tuple with names; what is not given is 0."""
+    names = fields.split()
+    return namedtuple(name, names, defaults=[0] * len(names))
 
 
-Scan = _structure("Scan", "wide batch steps width planes columns", "a u h0 reset h g_h g_a g_u g_h0")
-Block = _structure(
+Scan = _arguments("Scan", "wide batch steps width planes columns a u h0 reset h g_h g_a g_u g_h0")
+Block = _arguments(
     "Block",
     "wide batch steps width groups angles gates rotate bounded_angle decay silu norm keep "
-    "angle_inputs gate_inputs",
-    "z coupled skip h0 start reset angle_weight angle_bias gate_weight gate_bias theta delta out h "
+    "angle_inputs gate_inputs z coupled skip h0 start reset "
+    "angle_weight angle_bias gate_weight gate_bias theta delta out h "
     "g_out g_h g_z g_theta g_delta g_coupled g_h0 "
     "g_skip g_start g_angle_weight g_angle_bias g_gate_weight g_gate_bias",
 )
-Stack = _structure("Stack", "wide batch steps width depth", "blocks")
-Stream = _structure(
+Stack = _arguments("Stack", "wide batch steps width depth blocks")
+Stream = _arguments(
     "Stream",
-    "wide depth width classes unit_features",
+    "wide depth width classes unit_features "
     "embedding blocks decoder_weight decoder_bias logits scratch",
 )
 
@@ -86,55 +89,55 @@ def scratch_vectors(depth: int = 1) -> int:
     return library().csprop_scratch(depth)
 
 
-def pack(structure: Any, arguments: dict[str, Any]) -> Any:
-    return structure(
-        **{
-            name: value.data_ptr() if isinstance(value, Tensor) else value
-            for name, value in arguments.items()
-        }
-    )
-
-
-def pack_blocks(blocks: list[dict[str, Any]]) -> Any:
-    return (Block * len(blocks))(*(pack(Block, block) for block in blocks))
-
-
 def contiguous(*tensors: Tensor | None) -> list[Any]:
     return [None if tensor is None else tensor.contiguous() for tensor in tensors]
 
 
-def layer(
-    z: Tensor, theta: Tensor, delta: Tensor, given: Sequence[Tensor], options: Sequence[Any]
-) -> dict[str, Any]:
-    """What the kernel needs to know of a layer in both directions; `given` has its parameters."""
+def pointer(tensor: Tensor | None) -> int:
+    """To the first number; 0 for nothing, and for a tensor without numbers."""
+    return 0 if tensor is None else tensor.data_ptr()
+
+
+def pack(*structures: tuple[int, ...]) -> array:
+    """The same in memory, one after the other."""
+    return array("q", chain.from_iterable(structures))
+
+
+def address(packed: array) -> int:
+    return packed.buffer_info()[0]
+
+
+def shared_by_layers(
+    z: Tensor, groups: int, angle_weight: Tensor, gate_weight: Tensor, options: Sequence[Any]
+) -> dict[str, int]:
+    """What is the same of every layer: shapes, and `options` as `ModelOptions.of_kernel` has them."""
     batch, steps, _, width = z.shape
-    rotate, angle, decay, silu, norm, keep = options
-    angle_weight, angle_bias, gate_weight, gate_bias, skip, start = contiguous(
-        *(each if each.numel() else None for each in given)
-    )
+    rotate, angle, decay, silu, norm = options
+    rotates = angle_weight.numel() > 0
     return {
         "wide": z.dtype is torch.float64, "batch": batch, "steps": steps, "width": width,
-        "groups": delta.shape[0], "angles": theta.shape[2], "gates": delta.shape[2],
-        "rotate": ROTATE[rotate], "bounded_angle": angle == "tanh",
-        "decay": DECAY[decay], "silu": silu, "norm": norm, "keep": keep,
-        "angle_inputs": 0 if angle_weight is None else angle_weight.shape[-1],
-        "gate_inputs": gate_weight.shape[-1],
-        "angle_weight": angle_weight, "angle_bias": angle_bias, "gate_weight": gate_weight,
-        "gate_bias": gate_bias, "skip": skip, "start": start, "z": z, "theta": theta, "delta": delta,
+        "groups": groups, "angles": angle_weight.shape[-2] if rotates else 0,
+        "gates": gate_weight.shape[-2], "rotate": ROTATE[rotate], "bounded_angle": angle == "tanh",
+        "decay": DECAY[decay], "silu": silu, "norm": norm,
+        "angle_inputs": angle_weight.shape[-1] if rotates else 0, "gate_inputs": gate_weight.shape[-1],
     }  # fmt: skip
 
 
-def stack(blocks: list[dict[str, Any]]) -> None:
-    """All layers forward, or backward where they have a `g_out`."""
-    packed = pack_blocks(blocks)
-    first = packed[0]
-    whole = Stack(
-        first.wide, first.batch, first.steps, first.width, len(blocks), ctypes.addressof(packed)
-    )
-    library().csprop_stack(ctypes.addressof(whole), torch.get_num_threads())
+PARAMETERS = ("angle_weight", "angle_bias", "gate_weight", "gate_bias", "skip", "start")
+"""Of a layer, in the order in which `fused.blocks` takes them."""
+
+
+def stack(blocks: list[Any]) -> None:
+    """All layers forward, or backward where the last has a `g_out`."""
+    first, packed = blocks[0], pack(*blocks)
+    whole = pack(Stack(first.wide, first.batch, first.steps, first.width, len(blocks), address(packed)))
+    library().csprop_stack(address(whole), torch.get_num_threads())
 
 
 def scan(**arguments: Any) -> None:
     """Forward, or backward where `g_h` is given."""
-    packed = pack(Scan, arguments)
-    library().csprop_scan(ctypes.addressof(packed), torch.get_num_threads())
+    fields = {
+        name: value if isinstance(value, int) else pointer(value) for name, value in arguments.items()
+    }
+    packed = pack(Scan(**fields))
+    library().csprop_scan(address(packed), torch.get_num_threads())

@@ -7,6 +7,10 @@
 #include <thread>
 #include <vector>
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #include "layout.hpp"
 
 extern const Functions plain_functions, avx2_functions;
@@ -33,6 +37,18 @@ static void deal(const Arguments& work, int64_t depth, int64_t threads,
         others.emplace_back(rows, std::cref(work), &memory[i * size], batch * i / threads, batch * (i + 1) / threads);
     rows(work, memory.data(), 0, batch / threads);
     for (std::thread& other : others) other.join();
+}
+
+// Fresh memory comes in pages of 4 KiB, one fault each; ask for large ones where it is much.
+static void expect(void* memory, int64_t bytes) {
+#if defined(__linux__)
+    constexpr uintptr_t page = 1 << 21;
+    const uintptr_t first = (reinterpret_cast<uintptr_t>(memory) + page - 1) / page * page;
+    const uintptr_t last = (reinterpret_cast<uintptr_t>(memory) + bytes) / page * page;
+    if (memory && last > first + 2 * page) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+#else
+    (void)memory, (void)bytes;
+#endif
 }
 
 template <typename real>
@@ -68,11 +84,25 @@ static void adjoint(const Stack& stack, int64_t threads) {
 
 extern "C" {
 void csprop_stack(const Stack* stack, int64_t threads) {
-    if (!stack->blocks[stack->depth - 1].g_out) deal(*stack, stack->depth, threads, chosen().stack);
+    const int64_t activation = stack->batch * stack->steps * 2 * stack->width * (stack->wide ? 8 : 4);
+    const bool forward = !stack->blocks[stack->depth - 1].g_out;
+    for (const Block* block = stack->blocks; block < stack->blocks + stack->depth; block++) {
+        for (void* written : {block->out, block->keep ? block->h : nullptr})
+            if (forward) expect(written, activation);
+        for (void* written : {block->g_z, block->g_coupled})
+            if (!forward) expect(written, activation);
+    }
+    if (forward) deal(*stack, stack->depth, threads, chosen().stack);
     else if (stack->wide) adjoint<double>(*stack, threads);
     else adjoint<float>(*stack, threads);
 }
-void csprop_scan(const Scan* scan, int64_t threads) { deal(*scan, 1, threads, chosen().scan); }
+void csprop_scan(const Scan* scan, int64_t threads) {
+    const int64_t number = scan->wide ? 8 : 4, steps = scan->batch * scan->steps;
+    if (!scan->g_h) expect(scan->h, steps * 2 * scan->width * number);
+    expect(scan->g_u, steps * 2 * scan->width * number);
+    expect(scan->g_a, steps * scan->planes * scan->columns * number);
+    deal(*scan, 1, threads, chosen().scan);
+}
 void csprop_stream(const Stream* stream, int64_t token) { chosen().stream(*stream, token); }
 int64_t csprop_scratch(int64_t depth) { return scratch_vectors(depth); }
 const char* csprop_target() { return &chosen() == &plain_functions ? "plain" : "avx2"; }

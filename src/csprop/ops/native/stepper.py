@@ -1,6 +1,5 @@
 """One token through a whole model, past torch: a call of a few microseconds."""
 
-import ctypes
 from collections.abc import Sequence
 
 import torch
@@ -34,33 +33,28 @@ class Stepper:
         scratch = z.new_zeros(native.scratch_vectors(), width)
         outputs, gates = z.new_empty(depth, 1, 1, 2, width), z.new_empty(depth, 2, 1, 1, width)
         parameters = [[own(each) for each in given] for given in layers]
+        angle_weight, _, gate_weight, *_ = parameters[0]
+        common = native.shared_by_layers(outputs[0], 1, angle_weight, gate_weight, options)
         blocks = []
         for layer, given in enumerate(parameters):
-            theta, delta = (
-                gates[layer, 0, ..., : _columns(given[0])],
-                gates[layer, 1, ..., : _columns(given[2])],
-            )
-            known = native.layer(outputs[layer], theta, delta, given, (*options, False))
-            here = self.state[0, layer]
-            blocks.append(known | {"h0": here, "h": here, "out": outputs[layer]})
-        packed = native.pack_blocks(blocks)
+            here = self.state[0, layer].data_ptr()
+            named = dict(zip(native.PARAMETERS, (each.data_ptr() for each in given), strict=True))
+            places = {"theta": gates[layer, 0].data_ptr(), "delta": gates[layer, 1].data_ptr()}
+            out = outputs[layer].data_ptr()
+            blocks.append(native.Block(**common, **named, **places, h0=here, h=here, out=out))
+        packed = native.pack(*blocks)
         self._stream = native.pack(
-            native.Stream,
-            {
-                "wide": z.dtype is torch.float64, "depth": depth, "width": width, "classes": len(bias),
-                "unit_features": unit_features, "embedding": z, "blocks": ctypes.addressof(packed),
-                "decoder_weight": weight, "decoder_bias": bias, "logits": self._logits,
-                "scratch": scratch,
-            },
+            native.Stream(
+                wide=common["wide"], depth=depth, width=width, classes=len(bias),
+                unit_features=unit_features, embedding=z.data_ptr(), blocks=native.address(packed),
+                decoder_weight=weight.data_ptr(), decoder_bias=bias.data_ptr(),
+                logits=self._logits.data_ptr(), scratch=scratch.data_ptr(),
+            )
         )  # fmt: skip
         self._kept = (packed, z, weight, bias, scratch, outputs, gates, parameters)
-        self._call, self._address = native.library().csprop_stream, ctypes.addressof(self._stream)
+        self._call, self._address = native.library().csprop_stream, native.address(self._stream)
 
     def step(self, token: int) -> Tensor:
         """The scores after one more token of the vocabulary."""
         self._call(self._address, token)
         return self._logits.clone()
-
-
-def _columns(weight: Tensor) -> int:
-    return len(weight) if weight.numel() else 0
