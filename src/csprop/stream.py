@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 
-class Stepper(Protocol):
+class SingleSteps(Protocol):
     """A model laid out for single steps, faster than calling it."""
 
     state: Tensor
@@ -18,7 +18,7 @@ class Steppable(Protocol):
     """What a stream needs of a model."""
 
     def initial_state(self, batch: int = 1) -> Tensor: ...
-    def stepper(self, state: Tensor) -> Stepper | None: ...
+    def stepper(self, state: Tensor) -> SingleSteps | None: ...
     def check_token(self, token: int) -> None: ...
     def __call__(
         self, tokens: Tensor, state: Tensor | None = None, *, return_state: bool = False
@@ -28,7 +28,8 @@ class Steppable(Protocol):
 class Stream:
     """The running state of one sequence: memory and time per token do not grow.
 
-    It reads the model as it was when the stream was made or last reset.
+    Make or reset it after the model's weights have changed: where the compiled kernel does the steps,
+    it has a copy of them.
     """
 
     def __init__(self, model: Steppable) -> None:

@@ -1,1 +1,1 @@
-"""What things cost: csprop beside its peers, in one process on the same work."""
+"""What things cost: csprop beside its peers of the same width and depth, on the same tokens."""

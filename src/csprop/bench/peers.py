@@ -27,6 +27,11 @@ class Recurrent(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         return self.decoder(self.layers(self.embedding(tokens))[0])
 
+    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """On from a state: scores and the state after."""
+        h, state = self.layers(self.embedding(tokens), state)
+        return self.decoder(h), state
+
 
 class CausalTransformer(nn.Module):
     """An encoder of the same depth and width that sees the past alone."""
@@ -37,10 +42,16 @@ class CausalTransformer(nn.Module):
         layer = nn.TransformerEncoderLayer(WIDTH, 4, 4 * WIDTH, dropout=0.0, batch_first=True)
         self.layers = nn.TransformerEncoder(layer, DEPTH, enable_nested_tensor=False)
         self.decoder = nn.Linear(WIDTH, CLASSES)
+        self.mask = torch.empty(0, 0)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1])
-        return self.decoder(self.layers(self.embedding(tokens), mask=mask, is_causal=True))
+        if len(self.mask) != tokens.shape[1]:
+            self.mask = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1])
+        return self.decoder(self.layers(self.embedding(tokens), mask=self.mask, is_causal=True))
+
+
+def parameters(name: str) -> int:
+    return sum(p.numel() for p in MODELS[name]().parameters())
 
 
 def csp(preset: str = "paper", **changes: Any) -> CSP:
@@ -106,16 +117,18 @@ def scans(batch: int, steps: int, width: int) -> dict[str, Callable[[], None]]:
     ways = {
         "csprop": ours,
         "torch backend": with_backend("torch", ours),
-        "torch associative_scan": associative,
+        "torch associative_scan, eager": associative,
     }
     try:
         from mambapy.pscan import pscan  # pyright: ignore[reportMissingImports]
     except ImportError:
         return ways
 
-    def mambapy() -> None:
+    def mambapy() -> (
+        None
+    ):  # its backward is for real numbers and lacks the conjugate; the work is the same
         h = pscan(*numbers)
-        torch.autograd.grad(h, numbers, torch.ones_like(h))
+        torch.autograd.grad(h, numbers, torch.full_like(h, 1 + 1j))
 
     return ways | {"mambapy pscan": mambapy}
 

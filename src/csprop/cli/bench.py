@@ -8,7 +8,7 @@ from csprop.cli import common
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
-    """Measure csprop beside its peers: one process, one thread, in turn, medians."""
+    """Measure csprop beside its peers: one thread, in turn, medians."""
 
     quick: common.Flag = False
     """Less than a minute, with fewer rounds and shorter sequences, and without memory."""
@@ -43,10 +43,13 @@ def _show(result: dict[str, Any]) -> None:
     print()
     if "seconds" in result:
         own = result["seconds"]["csprop"]
+        sizes = result.get("parameters", {})
         rows = [
-            [name, f"{value / own:.2f} x", _time(value)] for name, value in result["seconds"].items()
+            [name, f"{value / own:.2f} x", _time(value), *([f"{sizes[name]:,}"] if sizes else [])]
+            for name, value in result["seconds"].items()
         ]
-        common.show_table(["", "times csprop", "median"], rows, result["work"])
+        headings = ["", "times csprop", "median", *(["parameters"] if sizes else [])]
+        common.show_table(headings, rows, result["work"])
     elif "microseconds" in result:
         lengths = list(result["microseconds"]["csprop"])
         rows = [
@@ -59,6 +62,9 @@ def _show(result: dict[str, Any]) -> None:
         common.show_table(["", "activations a layer"], rows, result["work"])
     for promise in result["promises"]:
         bound = "at least" if promise["is"] == "faster" else "at most"
+        if promise["met"] is None:
+            print(f"  unknown {promise['peer']}: not installed (pip install 'csprop[bench]')")
+            continue
         print(
             f"  {'met   ' if promise['met'] else 'MISSED'}  {promise['peer']}: "
             f"{promise['times']:.2f} x, promised {bound} {promise['promised']:g} x"

@@ -5,10 +5,12 @@ import os
 import re
 import signal
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from itertools import islice
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -114,6 +116,8 @@ def run(args: Args) -> int:
     out = args.out or Path("runs") / task.name
     if args.workers is not None and not 1 <= args.workers <= 1024:
         raise InputError(f"--workers {args.workers}: write 1 to 1024")
+    if args.workers is not None and args.seeds is None:
+        raise InputError("--workers shares out seeds: add --seeds 0-9, or leave it out")
     if args.seeds is None:
         results = train_all(args, task, {args.seed: out})
     else:
@@ -203,9 +207,24 @@ def _share_out(args: Args, task: Any, outs: dict[int, Path]) -> list[dict[str, A
     parts = [{seed: outs[seed] for seed in part} for part in parts if part]
     if len(parts) == 1:
         return train_all(args, task, outs)
-    with get_context("spawn").Pool(len(parts), _become_worker) as pool:
-        done = pool.starmap(_train_part, [(args, part) for part in parts], chunksize=1)
-    return [result for part in done for result in part]
+    from csprop.training.run import refuse_existing
+
+    if not args.resume:
+        refuse_existing(outs.values())
+    spawn = get_context("spawn")
+    with ProcessPoolExecutor(len(parts), spawn, _become_worker) as pool:
+        jobs = [pool.submit(_train_part, args, part) for part in parts]
+        try:
+            return [result for job in jobs for result in job.result()]
+        except BrokenProcessPool:
+            hint = "the same command with --resume goes on"
+            raise InputError(
+                f"a worker process was killed, for want of memory perhaps: {hint}"
+            ) from None
+        except BaseException:
+            for process in active_children():
+                process.kill()
+            raise
 
 
 def _become_worker() -> None:

@@ -81,8 +81,8 @@ def _forward(
 
 def _each(stacked: Tensor) -> list[int]:
     """Where each layer's part of a contiguous tensor begins."""
-    if not len(stacked):
-        return []
+    if not stacked.numel():
+        return [0] * len(stacked)
     step = stacked.stride(0) * stacked.element_size()
     return [stacked.data_ptr() + layer * step for layer in range(len(stacked))]
 
@@ -119,8 +119,7 @@ def _project(z: Tensor, weight: Tensor, bias: Tensor, result: Tensor) -> None:
 
 
 def _backward(
-    g_out: Tensor, g_h: Tensor | None,
-    out: Tensor, h: Tensor, inner: Tensor, theta: Tensor, delta: Tensor,
+    g_out: Tensor, g_h: Tensor | None, h: Tensor, inner: Tensor, theta: Tensor, delta: Tensor,
     z: Tensor, state: Tensor, reset: Tensor | None, coupled: Tensor | None, parameters: Parameters,
     *options: Any,
 ) -> list[Tensor]:  # fmt: skip
@@ -159,7 +158,8 @@ def _backward(
             g_out=native.pointer(leaving), g_z=native.pointer(g_entering), g_h=g_states[layer],
         )  # fmt: skip
         layers.insert(0, block)
-        if own and g_entering is not None:
+        if own:
+            assert g_entering is not None
             native.stack(layers[:1])
             entering = inner[layer - 1] if layer else z
             _project_adjoint(g_theta[layer], entering, g_entering, given[0], *g_given[0:2])
@@ -191,8 +191,8 @@ def _save(
     ctx: Any, arguments: Sequence[Any], results: tuple[Tensor, ...], options: Sequence[Any]
 ) -> None:
     *tensors, parameters = arguments
-    out, h, inner, theta, delta = results
-    ctx.save_for_backward(out, h, inner, theta, delta, *tensors, *parameters)
+    _, h, inner, theta, delta = results
+    ctx.save_for_backward(h, inner, theta, delta, *tensors, *parameters)
     ctx.options = options[:OPTIONS]
     ctx.mark_non_differentiable(inner, theta, delta)
     ctx.set_materialize_grads(False)
@@ -202,11 +202,11 @@ def _gradients(
     how: Any, ctx: Any, g_out: Tensor | None, g_h: Tensor | None
 ) -> tuple[list[Any], list[Any]]:
     """Of z, state, reset and coupled; and of the parameters."""
-    out, h, inner, theta, delta, z, state, reset, coupled, *parameters = ctx.saved_tensors
+    h, inner, theta, delta, z, state, reset, coupled, *parameters = ctx.saved_tensors
     if g_out is None:
-        g_out = torch.zeros_like(out)
+        g_out = torch.zeros_like(z)
     results = how(
-        g_out, g_h, out, h, inner, theta, delta, z, state, reset, coupled, parameters, *ctx.options
+        g_out, g_h, h, inner, theta, delta, z, state, reset, coupled, parameters, *ctx.options
     )
     g_z, g_state, *others = (each if each.numel() else None for each in results)
     return [g_z, g_state, None, others[0]], others[1:]
@@ -229,7 +229,7 @@ class _Direct(torch.autograd.Function):
 
 ARGUMENTS = "Tensor z, Tensor state, Tensor? reset, Tensor? coupled, Tensor[] parameters"
 NAMES = "str rotate, str angle, str decay, bool silu, bool norm"
-RESULTS = "Tensor out, Tensor h, Tensor inner, Tensor theta, Tensor delta"
+KEPT = "Tensor h, Tensor inner, Tensor theta, Tensor delta"
 
 
 def _fake(
@@ -239,7 +239,7 @@ def _fake(
 
 
 def _fake_backward(
-    g_out: Any, g_h: Any, out: Any, h: Any, inner: Any, theta: Any, delta: Any,
+    g_out: Any, g_h: Any, h: Any, inner: Any, theta: Any, delta: Any,
     z: Tensor, state: Tensor, reset: Any, coupled: Any, parameters: Parameters, *options: Any,
 ) -> list[Tensor]:  # fmt: skip
     starts = set() if reset is not None else set(range(EACH - 1, len(parameters), EACH))
@@ -252,7 +252,7 @@ _operator = operator(
 )
 _operator_backward = operator(
     "blocks_backward",
-    f"(Tensor g_out, Tensor? g_h, {RESULTS}, {ARGUMENTS}, {NAMES}) -> Tensor[]",
+    f"(Tensor g_out, Tensor? g_h, {KEPT}, {ARGUMENTS}, {NAMES}) -> Tensor[]",
     _backward,
     _fake_backward,
 )

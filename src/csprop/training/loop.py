@@ -98,7 +98,8 @@ class Trainer:
         lr = self.optimizer.param_groups[0]["lr"]
         held_out = score(self.model, self.held_out)
         if not math.isfinite(held_out.loss):
-            raise self._diverged(len(self.training), f"the held-out loss is {held_out.loss}")
+            steps = -(-len(self.training) // self.recipe.batch_size)
+            raise self._diverged(steps, f"the held-out loss is {held_out.loss}")
         self.scheduler.step(held_out.accuracy)
         self.epoch += 1
         self.held = self.held + 1 if held_out.accuracy >= self.target else 0

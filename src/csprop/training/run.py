@@ -97,12 +97,9 @@ def execute(
     on_epoch: Callable[[dict[int, Row]], None] = lambda rows: None,
 ) -> list["Run | Diverged"]:
     """Train as whole configurations say, which may differ in their seed; rows come by seed."""
-    for out in outs:
-        if out is not None and not resume and RunFolder(out).exists():
-            raise InputError(
-                f"{out}: holds a run already: add --resume to go on with it, or choose another --out"
-            )
-    keep_freed_memory()
+    if not resume:
+        refuse_existing(out for out in outs if out is not None)
+    _keep_freed_memory()
     with ExitStack() as stack:
         sessions = [
             stack.enter_context(_session(task, config, out, resume))
@@ -114,6 +111,15 @@ def execute(
                 for session in group:
                     session.end()
     return [session.outcome for session in sessions if session.outcome is not None]
+
+
+def refuse_existing(outs: Iterable[str | Path]) -> None:
+    """Before anything is trained or written."""
+    for out in outs:
+        if RunFolder(out).exists():
+            raise InputError(
+                f"{out}: holds a run already: add --resume to go on with it, or choose another --out"
+            )
 
 
 class _Session:
@@ -218,7 +224,7 @@ def _train(group: Sequence[_Session], on_epoch: Callable[[dict[int, Row]], None]
             on_epoch(finished)
 
 
-def keep_freed_memory() -> None:
+def _keep_freed_memory() -> None:
     """Ask the C library to keep what a training step frees for the next one.
 
     Otherwise it gives large blocks back to the system after a step, and gets them page by page again.

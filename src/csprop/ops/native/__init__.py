@@ -55,8 +55,11 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
     try:
         library = ctypes.CDLL(str(found[0]))
         library.csprop_target.restype = ctypes.c_char_p
-        library.csprop_scratch.argtypes = (ctypes.c_int64,)
-        library.csprop_scratch.restype = ctypes.c_int64
+        for function in (library.csprop_scratch, library.csprop_fields):
+            function.argtypes, function.restype = (ctypes.c_int64,), ctypes.c_int64
+        layouts = [library.csprop_fields(i) for i in range(4)]
+        if layouts != [len(each._fields) for each in (Scan, Block, Stack, Stream)]:
+            return None, "the kernel is of another version: install csprop again"
     except (OSError, AttributeError) as error:
         return None, f"the kernel cannot be loaded: {error}"
     for name in ("stack", "scan", "stream"):

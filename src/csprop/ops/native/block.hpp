@@ -7,7 +7,7 @@
 //   a, b     transition and entrance, complex numbers:
 //              rotate the input   a = α           b = γ e^{iθ}
 //              rotate the state   a = α e^{iθ}    b = γ
-//   w        what enters: z, or z / |z| where the gate resets
+//   w        what enters: z, or z / (|z| + ε) where the gate resets
 //   c        what the layer below couples in, or nothing      (B, T, 2, D)
 //   h        the state                                        (B, T, 2, D)
 //   skip, s  g and σ(g), the strength of the skip             (G, D)
@@ -25,13 +25,15 @@
 //   norm       g_p = g_out / n − p ⟨p, g_out⟩ / (m n²)
 //   bound      g_x = (g_y − ŷ ⟨ŷ, g_y⟩) / (|x| / L) where |x| > L, ŷ = y / L: the tangential part
 //   skip       g_g += s (1 − s) ⟨z, g_p⟩      g_z += s g_p
-//   SiLU       λ_t = SiLU'(h_t) g_p + conj(a_{t+1}) μ_{t+1}
+//   SiLU       λ_t = g_{h_t} + SiLU'(h_t) g_p + conj(a_{t+1}) μ_{t+1}     on each plane; g_{h_t} from outside
 //   state      μ_t = bound(λ_t through the bound of h_t, 2^30)
 //   recur      g_a = conj(h_{t-1}) μ_t        g_b = conj(w_t) μ_t        g_c = μ_t
 //   entrance   g_w = conj(b_t) μ_t            through w = z / |z| as through the norm
 //   gates      g_α = ⟨∂a/∂α, g_a⟩ and likewise for γ, θ in a and b; a gate shared by the channels sums
 //   projection g_z += Wᵀ g_δ                  g_W += g_δ zᵀ               and likewise for θ
-// and at the end g_{h_0} = conj(a_1) μ_1. States are read back, everything else is computed again.
+// and at the end g_{h_0} = conj(a_1) μ_1. Where a reset stands at t + 1, conj(a_{t+1}) μ_{t+1} goes to the
+// gradient of start instead. States, the layers' inputs, theta and delta are kept from the forward pass;
+// everything else is computed again.
 #pragma once
 
 #include "gates.hpp"
@@ -47,10 +49,10 @@ INLINE real size(real re, real im) { return std::sqrt(re * re + im * im + real(T
 // g_x of y = x / (|x| + ε), for one complex number.
 template <typename real>
 INLINE void unit_adjoint(real re, real im, real g_re, real g_im, real& out_re, real& out_im) {
-    const real m = size(re, im), inverse = 1 / (m * (m + real(EPSILON))), n = m * inverse;
-    const real radial = (re * g_re + im * g_im) * n * inverse;
-    out_re = g_re * n - re * radial;
-    out_im = g_im * n - im * radial;
+    const real m = size(re, im), inverse = 1 / (m * (m + real(EPSILON))), over_n = m * inverse;
+    const real radial = (re * g_re + im * g_im) * over_n * inverse;
+    out_re = g_re * over_n - re * radial;
+    out_im = g_im * over_n - im * radial;
 }
 
 inline int64_t group_of(const Block& block, int64_t row) { return row / (block.batch / block.groups); }
@@ -234,8 +236,9 @@ void recur_adjoint(const Scratch<real>& s, int64_t k, const Place<real>& here, c
     if (shared) g_a[0] = sum_a_re, g_a[im] = sum_a_im, g_b[0] = sum_b_re, g_b[im] = sum_b_im;
 }
 
-// What comes after a tile of the adjoint, to be fetched while it is computed: processors foresee a walk
-// through memory forwards, but not this one.
+constexpr int64_t AHEAD = 4;  // steps that the adjoint fetches before it comes to them
+
+// What comes after a tile of the adjoint.
 template <typename real>
 struct Soon {
     const real *z = nullptr, *h = nullptr;
@@ -248,11 +251,11 @@ struct Soon {
         numbers = (T - first < TILE ? T - first : TILE) * 2 * D;
     }
 
-    void fetch(int64_t from, int64_t n) const {
-        for (int64_t i = from; i < from + n && i < numbers; i += 64 / sizeof(real)) {
-            __builtin_prefetch(z + i);
-            __builtin_prefetch(h + i);
-        }
+    // Its last steps come first; `late` counts them from the end.
+    void step(int64_t late, int64_t n) const {
+        if (late * n > numbers) return;
+        fetch(z + numbers - late * n, n);
+        fetch(h + numbers - late * n, n);
     }
 };
 
@@ -267,7 +270,12 @@ void backward_tile(const Block& block, const Scratch<real>& s, int64_t row, int6
     gates.forward(step, steps);
     for (int64_t k = steps - 1; k >= 0; k--) {
         const Place<real> here(block, s, row, first + k, z + k * 2 * D);
-        soon.fetch(k * 2 * D, 2 * D);
+        if (k >= AHEAD) {
+            fetch(z + (k - AHEAD) * 2 * D, 2 * D);
+            fetch(at<real>(static_cast<const void*>(block.h), (step + k - AHEAD) * 2 * D), 2 * D);
+        } else {
+            soon.step(AHEAD - k, 2 * D);
+        }
         const real *h = at<real>(block.h, here.offset), *g_out = g_outs + k * 2 * D;
         const real* g_h = block.g_h ? at<real>(block.g_h, here.offset) : s.zero;
         const real* before = here.resets ? here.start : first + k ? h - 2 * D : at<real>(block.h0, row * 2 * D);

@@ -1,6 +1,6 @@
 // The functions of one real variable that a block needs, written so that a loop over channels that calls
-// them becomes vector instructions: no branches, no calls, no table. Each is exact to a few units in the
-// last place, gives the right limit at ±inf, and gives NaN for NaN.
+// them becomes vector instructions: no branches, no calls, no table. Each is right to a few units in the
+// last place (tanh: of 1), has the right limit at ±inf, and gives NaN for NaN.
 //
 // Rounding to a whole number is the addition of 1.5·2^m, m the bits of a mantissa: the sum has no room for
 // a fraction, and its last bits are the number.
@@ -24,7 +24,7 @@ struct Format<float> {
     using bits = uint32_t;
     static constexpr int mantissa = 23, bias = 127;
     static constexpr float round = 12582912.0f;                // 1.5·2^23
-    static constexpr float least = -88.0f, most = 89.0f;       // beyond these exp gives 0 and inf
+    static constexpr float least = -88.0f, most = 89.0f;       // beyond these exp is 0 and inf; it is inf from 88.4 on
     static constexpr int exp_terms = 7, sin_terms = 6, log_terms = 8;
     static constexpr float ln2[2] = {0.6923828125f, 7.643680437467992e-4f};
     // π/2 in three parts, the first two short: their product with |n| < 2^13 is exact.

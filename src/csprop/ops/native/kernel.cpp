@@ -40,7 +40,7 @@ static void deal(const Arguments& work, int64_t depth, int64_t threads,
 }
 
 // Fresh memory comes in pages of 4 KiB, one fault each; ask for large ones where it is much.
-static void expect(void* memory, int64_t bytes) {
+static void ask_for_large_pages(void* memory, int64_t bytes) {
 #if defined(__linux__)
     constexpr uintptr_t page = 1 << 21;
     const uintptr_t first = (reinterpret_cast<uintptr_t>(memory) + page - 1) / page * page;
@@ -88,9 +88,9 @@ void csprop_stack(const Stack* stack, int64_t threads) {
     const bool forward = !stack->blocks[stack->depth - 1].g_out;
     for (const Block* block = stack->blocks; block < stack->blocks + stack->depth; block++) {
         for (void* written : {block->out, block->keep ? block->h : nullptr})
-            if (forward) expect(written, activation);
+            if (forward) ask_for_large_pages(written, activation);
         for (void* written : {block->g_z, block->g_coupled})
-            if (!forward) expect(written, activation);
+            if (!forward) ask_for_large_pages(written, activation);
     }
     if (forward) deal(*stack, stack->depth, threads, chosen().stack);
     else if (stack->wide) adjoint<double>(*stack, threads);
@@ -98,12 +98,17 @@ void csprop_stack(const Stack* stack, int64_t threads) {
 }
 void csprop_scan(const Scan* scan, int64_t threads) {
     const int64_t number = scan->wide ? 8 : 4, steps = scan->batch * scan->steps;
-    if (!scan->g_h) expect(scan->h, steps * 2 * scan->width * number);
-    expect(scan->g_u, steps * 2 * scan->width * number);
-    expect(scan->g_a, steps * scan->planes * scan->columns * number);
+    if (!scan->g_h) ask_for_large_pages(scan->h, steps * 2 * scan->width * number);
+    ask_for_large_pages(scan->g_u, steps * 2 * scan->width * number);
+    ask_for_large_pages(scan->g_a, steps * scan->planes * scan->columns * number);
     deal(*scan, 1, threads, chosen().scan);
 }
 void csprop_stream(const Stream* stream, int64_t token) { chosen().stream(*stream, token); }
+// For Python to compare its own account with.
+int64_t csprop_fields(int64_t which) {
+    constexpr size_t sizes[] = {sizeof(Scan), sizeof(Block), sizeof(Stack), sizeof(Stream)};
+    return sizes[which] / sizeof(int64_t);
+}
 int64_t csprop_scratch(int64_t depth) { return scratch_vectors(depth); }
 const char* csprop_target() { return &chosen() == &plain_functions ? "plain" : "avx2"; }
 }

@@ -26,6 +26,12 @@ INLINE real total(const real* __restrict x, int64_t n) {
     return sum;
 }
 
+// Processors foresee a walk through memory forwards, not backwards: an adjoint asks for what comes next.
+template <typename real>
+INLINE void fetch(const real* from, int64_t numbers) {
+    for (int64_t i = 0; i < numbers; i += 64 / sizeof(real)) __builtin_prefetch(from + i);
+}
+
 // |x| / limit; scaled first, so that the squares stay finite.
 template <typename real>
 INLINE real excess(real re, real im, real limit) {

@@ -62,7 +62,15 @@ void scan_backward_row(const Scan& scan, real* zero, int64_t row) {
     const int64_t D = scan.width, stride = scan.planes * scan.columns, begin = row * scan.steps;
     real *carry = zero + 2 * D, *pre = carry + 2 * D;
     std::memset(carry, 0, 2 * D * sizeof(real));
+    constexpr int64_t ahead = 4;
     for (int64_t i = begin + scan.steps - 1; i >= begin; i--) {
+        if (i >= begin + ahead) {
+            fetch(at<real>(scan.a, (i - ahead) * stride), stride);
+            fetch(at<real>(static_cast<const void*>(scan.h), (i - ahead) * 2 * D), 2 * D);
+            fetch(at<real>(scan.g_h, (i - ahead) * 2 * D), 2 * D);
+            fetch(at<real>(static_cast<const void*>(scan.g_a), (i - ahead) * stride), stride);
+            fetch(at<real>(static_cast<const void*>(scan.g_u), (i - ahead) * 2 * D), 2 * D);
+        }
         const bool resets = scan.reset && scan.reset[i];
         const real *h = at<real>(scan.h, i * 2 * D), *a = at<real>(scan.a, i * stride);
         const real* before = resets ? zero : i > begin ? h - 2 * D : at<real>(scan.h0, row * 2 * D);
