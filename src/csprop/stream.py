@@ -5,6 +5,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from csprop.errors import InputError
+
 
 class SingleSteps(Protocol):
     """A model laid out for single steps, faster than calling it."""
@@ -47,7 +49,10 @@ class Stream:
 
     @state.setter
     def state(self, state: Tensor) -> None:
-        self._state = state.detach().clone()
+        like = self.model.initial_state()
+        if state.shape != like.shape:
+            raise InputError(f"state must have shape {tuple(like.shape)}; got {tuple(state.shape)}")
+        self._state = state.detach().to(like, copy=True)
         self._stepper = self.model.stepper(self._state)
 
     @torch.no_grad()

@@ -43,13 +43,13 @@ def test_every_scan_gives_the_same_states_and_gradients(monkeypatch: pytest.Monk
         )
 
 
-def test_promises_are_kept_or_not() -> None:
+def test_aims_are_reached_or_not() -> None:
     medians = {"csprop": 1.0, "slow": 4.0, "floor": 0.5}
-    asked: list[works.Promise] = [("slow", "faster", 4), ("slow", "faster", 5), ("floor", "slower", 2)]
+    asked: list[works.Aim] = [("slow", "faster", 4), ("slow", "faster", 5), ("floor", "slower", 2)]
     asked += [("floor", "slower", 1.9), ("absent", "faster", 2)]
     result = works._result("work", medians, asked)
-    assert [promise["met"] for promise in result["promises"]] == [True, False, True, False, None]
-    assert [promise["times"] for promise in result["promises"]] == [4, 4, 2, 2, None]
+    assert [aim["met"] for aim in result["aims"]] == [True, False, True, False, None]
+    assert [aim["times"] for aim in result["aims"]] == [4, 4, 2, 2, None]
 
 
 def test_medians_of_rounds_in_turn() -> None:
@@ -74,5 +74,5 @@ def test_the_verb_prints_one_document(
     assert json.loads(capsys.readouterr().out)["results"] == [result]
     assert main(["bench"]) == 0
     shown = capsys.readouterr().out
-    assert "MISSED  peer: 2.00 x, promised at least 3 x" in shown
+    assert "MISSED   2.00 x faster than peer; aim: at least 3 x" in shown
     assert "2.00 ms" in shown

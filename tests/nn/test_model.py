@@ -49,6 +49,8 @@ def test_streaming_equals_batch(variant: str) -> None:
     assert not torch.equal(before, tracker.state)
     with pytest.raises(InputError, match="token 3 is outside the vocabulary: write 0 to 2"):
         tracker.step(3)
+    with pytest.raises(InputError, match=r"state must have shape \(1, 3, 2, 5\); got \(1, 3, 2, 4\)"):
+        tracker.state = torch.zeros(1, 3, 2, 4)
 
 
 @needs_kernel

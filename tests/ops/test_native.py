@@ -15,6 +15,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Generator, Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from csprop import CSP, CSPConfig, scan, use_backend
 from csprop.nn.config import ModelOptions
@@ -347,3 +348,53 @@ def test_every_kernel_option_has_a_number() -> None:
     hints = ModelOptions.__annotations__
     assert set(native.ROTATE) == set(hints["rotate"].__args__)
     assert set(native.DECAY) == set(hints["decay"].__args__)
+
+
+def test_parameters_that_the_kernel_cannot_take_go_to_torch() -> None:
+    tokens = torch.zeros(2, 4, dtype=torch.int64)
+    odd = model()
+    odd.blocks[1].skip = torch.nn.Parameter(torch.tensor([0.3]))  # pyright: ignore
+    with use_backend("torch"):
+        want = odd(tokens)
+    torch.testing.assert_close(odd(tokens), want)
+    mixed = model().double()
+    mixed.blocks[1].float()
+    with pytest.raises(RuntimeError, match="dtype"):
+        mixed(tokens)
+    other = model()
+    other.decoder.double()
+    with pytest.raises(RuntimeError, match="dtype"):
+        other.stream().step(1)
+
+
+def test_fake_tensors_see_the_operator() -> None:
+    net = model()
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        assert net(torch.zeros(2, 3, dtype=torch.int64)).shape == (2, 3, 4)
+
+
+def test_second_derivatives_are_refused() -> None:
+    a, u = (torch.rand(1, 4, 1, 2, requires_grad=True), torch.rand(1, 4, 2, 2, requires_grad=True))
+    with pytest.raises(RuntimeError, match="no second derivatives"):
+        torch.autograd.grad(scan(a, u)[0].sum(), a, create_graph=True)
+    net = model()
+    loss = net(torch.zeros(1, 4, dtype=torch.int64)).square().sum()
+    with pytest.raises(RuntimeError, match="no second derivatives"):
+        torch.autograd.grad(loss, net.embedding, create_graph=True)
+
+
+def test_a_shortage_of_memory_is_an_exception() -> None:
+    code = (
+        "import resource, torch, csprop\n"
+        "net = csprop.CSP(csprop.CSPConfig(vocab_size=2, num_classes=2, width=4096, depth=1))\n"
+        "tokens = torch.zeros(1, 1, dtype=torch.int64)\n"
+        "with torch.no_grad():\n"
+        "    net(tokens)\n"
+        "    held = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "    resource.setrlimit(resource.RLIMIT_AS, (held + 2**21, held + 2**21))\n"
+        "    try:\n"
+        "        net(tokens)\n"
+        "    except (MemoryError, RuntimeError):\n"
+        "        pass\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,4 +1,4 @@
-"""The comparisons, each a name and a figure for each peer, and what csprop promises of some of them."""
+"""The comparisons, each a name and a figure for each peer, and what csprop aims at in some of them."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ from csprop.training.loop import Trainer, generator, run_epochs
 from csprop.training.run import examples
 
 Result = dict[str, Any]
-Promise = tuple[str, str, float]
+Aim = tuple[str, str, float]
 """A peer, "faster" (at least so many times) or "slower" (at most), and how many."""
 
 
@@ -52,29 +52,29 @@ def all_works(quick: bool) -> Iterator[Result]:
         yield _memory()
 
 
-def _result(work: str, medians: dict[str, float], promises: list[Promise]) -> Result:
+def _result(work: str, medians: dict[str, float], aims: list[Aim]) -> Result:
     own = medians["csprop"]
     kept = []
-    for peer, direction, factor in promises:
-        promise: Result = {
+    for peer, direction, factor in aims:
+        aim: Result = {
             "peer": peer,
             "is": direction,
-            "promised": factor,
+            "aim": factor,
             "times": None,
             "met": None,
         }
         if peer in medians:
             ratio = medians[peer] / own if direction == "faster" else own / medians[peer]
-            promise["times"] = ratio
-            promise["met"] = ratio >= factor if direction == "faster" else ratio <= factor
-        kept.append(promise)
-    return {"work": work, "seconds": medians, "promises": kept}
+            aim["times"] = ratio
+            aim["met"] = ratio >= factor if direction == "faster" else ratio <= factor
+        kept.append(aim)
+    return {"work": work, "seconds": medians, "aims": kept}
 
 
-def _steps(batch: int, steps: int, seconds: float, promises: list[Promise]) -> Result:
+def _steps(batch: int, steps: int, seconds: float, aims: list[Aim]) -> Result:
     works = {name: training_step(name, batch, steps) for name in MODELS}
     name = f"training step, d = {WIDTH}, {DEPTH} layers, T = {steps:,}, batch {batch}"
-    result = _result(name, interleaved(works, seconds), promises)
+    result = _result(name, interleaved(works, seconds), aims)
     return result | {"parameters": {name: parameters(name) for name in MODELS}}
 
 
@@ -159,8 +159,8 @@ def _growth(quick: bool) -> Result:
     return {
         "work": "microseconds a token of a training step, batch 1, by length",
         "microseconds": {name: {str(k): v for k, v in row.items()} for name, row in table.items()},
-        "promises": [
-            {"peer": f"T = {far:,} / T = 1,024", "is": "slower", "promised": 1.3, "times": ratio,
+        "aims": [
+            {"peer": f"T = {far:,} / T = 1,024", "is": "slower", "aim": 1.3, "times": ratio,
              "met": ratio <= 1.3}
         ],
     }  # fmt: skip
@@ -175,11 +175,11 @@ def _memory() -> Result:
         peak = peak_bytes(name, 1, length)
         if peak is not None:
             peaks[name] = peak / activation
-    promises = []
+    aims = []
     if "csprop" in peaks:
-        promises = [
-            {"peer": "activations (T, 2, D) a layer", "is": "slower", "promised": 12,
+        aims = [
+            {"peer": "activations (T, 2, D) a layer", "is": "slower", "aim": 12,
              "times": peaks["csprop"], "met": peaks["csprop"] <= 12}
         ]  # fmt: skip
     return {"work": "peak memory of a training step, T = 65,536, batch 1", "activations": peaks,
-            "promises": promises}  # fmt: skip
+            "aims": aims}  # fmt: skip

@@ -83,15 +83,9 @@ def percent(value: float, wrong: int) -> str:
 def progress(label: str, epochs: int, plain: bool = False) -> Iterator[Callable[[Row], None]]:
     """A callback for every epoch: a bar on a terminal, plain lines elsewhere."""
     if plain or not sys.stderr.isatty():
-        yield (
-            lambda row: (
-                say(
-                    f"{label}  epoch {row['epoch']:>3}/{epochs}  {_summary(row)}  f1 {row['f1']:.3f}  "
-                    f"lr {row['lr']:.0e}  {row['seconds']:.1f} s"
-                )
-                if row
-                else None
-            )
+        yield lambda row: say(
+            f"{label}  epoch {row['epoch']:>3}/{epochs}  {_summary(row)}  f1 {row['f1']:.3f}  "
+            f"{row['seconds']:.1f} s"
         )
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn

@@ -40,9 +40,9 @@ def run(args: Args) -> int:
         return int(not learned)
     train.show(results)
     print(
-        f"The three runs are in {args.out}/. They are right at the length they were trained on;\n"
-        "longer inputs drift. Next, try:\n"
-        f"  csprop eval {args.out}/parity --lengths 16,32,64     where it drifts\n"
+        f"The three runs are in {args.out}/. They are right at the length they were\n"
+        "trained on; at some longer one they drift away. Next, try:\n"
+        f"  csprop eval {args.out}/parity --lengths 16,20,24,32,64\n"
         f"  echo '(()())' | csprop predict {args.out}/parenthesis\n"
         "  csprop train parity --preset paper       the model as the paper prints it"
     )

@@ -21,7 +21,7 @@ def run(args: Args) -> int:
     from csprop.ops import native
     from csprop.training.config import environment
 
-    facts = environment() | {"kernel": native.WHY_NOT or f"compiled, {native.TARGET} instructions"}
+    facts = environment() | {"kernel": native.WHY_NOT or f"compiled, {native.TARGET} code"}
     if args.json:
         common.show_json(facts)
     else:

@@ -163,7 +163,7 @@ def train_all(
 
     options = asdict(args.model) | asdict(args.recipe)
     configs = [configure(task, args.preset, seed, **options) for seed in outs]
-    label = f"{task.name} seed{'s' if len(outs) > 1 else ''} {_ranges(list(outs))}"
+    label = f"{task.name} {'worst of' if len(outs) > 1 else 'seed'} {_ranges(list(outs))}"
     with common.progress(label, args.recipe.epochs, plain) as on_epoch:
         outcomes = execute(
             task, configs, list(outs.values()), args.resume, lambda rows: on_epoch(_worst(rows))

@@ -19,7 +19,7 @@ from torch import Generator, Tensor, nn
 
 from csprop.nn.config import ModelOptions
 from csprop.nn.layers import linear, polar, unit
-from csprop.ops import backend, fused, native, reference, scan
+from csprop.ops import backend, fused, reference, scan
 from csprop.ops.planes import saturate, turn
 
 # With decay="reset" a fresh gate is σ(4) = 0.98: it keeps 3/4 of the state over 16 steps.
@@ -68,7 +68,7 @@ class Block(nn.Module):
 
         `coupled` is what the layer below adds to the recurrence. A reset starts again from h_0.
         """
-        if self.fits_kernel(z, state, coupled):
+        if self.fits_kernel(z, state, reset, coupled):
             out, last = fused.blocks(
                 z, state[None], reset, coupled, self.kernel_parameters(), *self.options.of_kernel()
             )
@@ -85,13 +85,19 @@ class Block(nn.Module):
             h, last = scan(a, u, state, reset)
         return self.finish(h, z), last
 
-    def fits_kernel(self, z: Tensor, state: Tensor, coupled: Tensor | None = None) -> bool:
+    def fits_kernel(
+        self,
+        z: Tensor,
+        state: Tensor,
+        reset: Tensor | None = None,
+        coupled: Tensor | None = None,
+    ) -> bool:
         """Whether the compiled kernel can do this block."""
         return (
             backend() == "native"
             and self.options.activation != "step"
             and z.numel() > 0
-            and native.fits(z, state, coupled, self.gate.weight)
+            and fused.fits(z, state, reset, coupled, self.kernel_parameters())
         )
 
     def kernel_parameters(self) -> list[Tensor]:

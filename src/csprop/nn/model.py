@@ -14,7 +14,7 @@ from csprop.nn.block import Block
 from csprop.nn.config import CSPConfig
 from csprop.nn.coupling import Coupling
 from csprop.nn.decoder import DECODERS
-from csprop.ops import fused
+from csprop.ops import fused, native
 from csprop.ops.native.stepper import Stepper
 from csprop.stream import Stream
 
@@ -97,7 +97,8 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
     ) -> tuple[Float[Tensor, "B T 2 D"], Float[Tensor, "B L 2 D"]]:
         """Through all blocks: the last one's output, and the states after the last token."""
         blocks = [cast(Block, block) for block in self.blocks]
-        if not self.couplings and self.config.norm != "layer" and blocks[0].fits_kernel(z, state):
+        alone = not self.couplings and self.config.norm != "layer"
+        if alone and all(block.fits_kernel(z, state, reset) for block in blocks):
             parameters = [each for block in blocks for each in block.kernel_parameters()]
             options = self.config.of_kernel()
             z, h = fused.blocks(z, state.transpose(0, 1), reset, None, parameters, *options)
@@ -120,10 +121,11 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         expected = (len(tokens), self.config.depth, 2, self.config.width)
         if state is not None and tuple(state.shape) != expected:
             raise InputError(f"state must have shape {expected}; got {tuple(state.shape)}")
-        if reset is not None and (reset.dtype != torch.bool or reset.shape != tokens.shape):
+        right = reset is None or (reset.dtype == torch.bool and reset.shape == tokens.shape)
+        if reset is not None and not (right and reset.device == tokens.device):
             raise InputError(
-                f"reset must be bool of shape {tuple(tokens.shape)}; got {reset.dtype} of shape "
-                f"{tuple(reset.shape)}"
+                f"reset must be bool of shape {tuple(tokens.shape)} on {tokens.device}; got "
+                f"{reset.dtype} of shape {tuple(reset.shape)} on {reset.device}"
             )
 
     def check_token(self, token: int) -> None:
@@ -141,8 +143,10 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         """This model laid out for single steps, where the compiled kernel can do all of it."""
         blocks = [cast(Block, block) for block in self.blocks]
         decoder = self.decoder.as_linear()
-        plain = not self.couplings and self.config.norm != "layer"
-        if decoder is None or not plain or not blocks[0].fits_kernel(self.embedding, state):
+        if decoder is None or self.couplings or self.config.norm == "layer":
+            return None
+        fit = all(block.fits_kernel(self.embedding, state) for block in blocks)
+        if not fit or not native.fits(self.embedding, *decoder):
             return None
         layers = [block.kernel_parameters() for block in blocks]
         unit_features = self.config.decoder == "cos_sin" and self.config.norm != "complex"

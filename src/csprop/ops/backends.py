@@ -14,8 +14,11 @@ _chosen: ContextVar[str | None] = ContextVar("csprop_backend", default=None)
 
 def backend() -> str:
     """The one in force: that of `use_backend`, else of CSPROP_BACKEND, else the fastest there is."""
-    named = _chosen.get() or os.environ.get("CSPROP_BACKEND")
-    return _usable(named) if named else "torch" if native.WHY_NOT else "native"
+    if chosen := _chosen.get():
+        return chosen
+    if named := os.environ.get("CSPROP_BACKEND"):
+        return _usable(named, f"CSPROP_BACKEND={named}")
+    return "torch" if native.WHY_NOT else "native"
 
 
 # torch.compile cannot trace a context variable: a compiled model keeps the backend it met first. This
@@ -26,16 +29,16 @@ backend._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAc
 @contextmanager
 def use_backend(name: str) -> Iterator[None]:
     """Run everything inside with one backend: `with use_backend("reference"): …`."""
-    token = _chosen.set(_usable(name))
+    token = _chosen.set(_usable(name, f"backend {name!r}"))
     try:
         yield
     finally:
         _chosen.reset(token)
 
 
-def _usable(name: str) -> str:
+def _usable(name: str, given: str) -> str:
     if name not in BACKENDS:
-        raise InputError(f"backend {name!r} is unknown: write one of {', '.join(BACKENDS)}")
+        raise InputError(f"{given}: there is no such backend: write one of {', '.join(BACKENDS)}")
     if name == "native" and native.WHY_NOT:
-        raise InputError(f"backend 'native' is not there: {native.WHY_NOT}")
+        raise InputError(f"{given}: the kernel is {native.WHY_NOT}")
     return name

@@ -19,7 +19,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from csprop.ops import native
 from csprop.ops.operators import folded, operator, stacked
@@ -37,11 +36,44 @@ def blocks(
     """The last layer's output and all layers' last states, (L, B, 2, D)."""
     arguments = (z, state, reset, coupled)
     options = (rotate, angle, decay, silu, norm, torch.is_grad_enabled())
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+    if _traced():
         out, h, *_ = _operator(*arguments, parameters, *options)
     else:
         out, h, *_ = _Direct.apply(options, *arguments, *parameters)
     return out, h[:, :, -1]
+
+
+def _traced() -> bool:
+    """Whether compile, export, vmap, or a mode such as that of fake tensors has to see the operator."""
+    return (
+        torch.compiler.is_compiling()
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._len_torch_dispatch_stack() > 0
+    )
+
+
+def fits(
+    z: Tensor, state: Tensor, reset: Tensor | None, coupled: Tensor | None, layer: Parameters
+) -> bool:
+    """Whether the kernel can take these, `layer` the parameters of one: types, devices and shapes."""
+    width = z.shape[-1]
+    angle_weight, angle_bias, gate_weight, gate_bias, skip, start = layer
+    given = [each for each in layer if each is not ABSENT]
+    return (
+        native.fits(z, state, coupled, *given)
+        and (reset is None or (reset.dtype is torch.bool and reset.is_cpu))
+        and gate_weight.shape in ((1, 2 * width), (width, 2 * width))
+        and gate_bias.shape == gate_weight.shape[:1]
+        and (skip is ABSENT or skip.shape == (width,))
+        and start.shape == (2, width)
+        and (angle_weight is ABSENT or _fits_angle(angle_weight, angle_bias, width))
+    )
+
+
+def _fits_angle(weight: Tensor, bias: Tensor, width: int) -> bool:
+    rows, inputs = weight.shape
+    plausible = rows in (1, width) and inputs in (width, 2 * width)
+    return plausible and (bias is ABSENT or bias.shape == (rows,))
 
 
 def _forward(
@@ -221,8 +253,8 @@ class _Direct(torch.autograd.Function):
         return results
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:  # pyright: ignore
+    def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        native.refuse_second_derivatives()
         of_arguments, of_parameters = _gradients(_backward, ctx, *grads[:2])
         return None, *of_arguments, *of_parameters
 

@@ -90,7 +90,12 @@ scan_backward = operator(
     _scan_backward,
     lambda g_h, a, u, h0, h, reset: tuple(each.new_empty(each.shape) for each in (a, u, h0)),
 )
-torch.library.register_autograd(
-    scan, lambda ctx, g_h: (*scan_backward(g_h, *ctx.saved_tensors), None), setup_context=_save
-)
+
+
+def _adjoint(ctx: Any, g_h: Tensor) -> tuple[Any, ...]:
+    native.refuse_second_derivatives()
+    return *scan_backward(g_h, *ctx.saved_tensors), None
+
+
+torch.library.register_autograd(scan, _adjoint, setup_context=_save)
 torch.library.register_vmap(scan, _mapped)

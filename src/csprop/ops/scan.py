@@ -57,5 +57,8 @@ def _check(a: Tensor, u: Tensor, h0: Tensor | None, reset: Tensor | None) -> Non
         raise ValueError(
             f"h0 must be (2, {width}) or ({batch}, 2, {width}) to go with u; got {tuple(h0.shape)}"
         )
-    if reset is not None and tuple(reset.shape) != (batch, steps):
-        raise ValueError(f"reset must be ({batch}, {steps}) to go with u; got {tuple(reset.shape)}")
+    if reset is not None and (tuple(reset.shape) != (batch, steps) or reset.dtype != torch.bool):
+        raise ValueError(
+            f"reset must be bool of shape ({batch}, {steps}) to go with u; got {reset.dtype} of shape "
+            f"{tuple(reset.shape)}"
+        )

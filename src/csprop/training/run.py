@@ -115,7 +115,9 @@ def execute(
 
 def refuse_existing(outs: Iterable[str | Path]) -> None:
     """Before anything is trained or written."""
-    for out in outs:
+    for out in map(Path, outs):
+        if out.exists() and not out.is_dir():
+            raise InputError(f"{out}: is a file: choose another --out")
         if RunFolder(out).exists():
             raise InputError(
                 f"{out}: holds a run already: add --resume to go on with it, or choose another --out"

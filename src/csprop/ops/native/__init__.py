@@ -51,7 +51,7 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
         if (path := Path(__file__).with_name(f"kernel{suffix}")).exists()
     ]
     if not found:
-        return None, "the kernel was not compiled when csprop was installed: is there a C++ compiler?"
+        return None, "not compiled: install a C++ compiler (g++, clang++), then csprop again"
     try:
         library = ctypes.CDLL(str(found[0]))
         library.csprop_target.restype = ctypes.c_char_p
@@ -59,12 +59,12 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
             function.argtypes, function.restype = (ctypes.c_int64,), ctypes.c_int64
         layouts = [library.csprop_fields(i) for i in range(4)]
         if layouts != [len(each._fields) for each in (Scan, Block, Stack, Stream)]:
-            return None, "the kernel is of another version: install csprop again"
+            return None, "of another version: install csprop again"
     except (OSError, AttributeError) as error:
-        return None, f"the kernel cannot be loaded: {error}"
+        return None, f"cannot be loaded: {error}"
     for name in ("stack", "scan", "stream"):
         getattr(library, f"csprop_{name}").argtypes = (ctypes.c_void_p, ctypes.c_int64)
-        getattr(library, f"csprop_{name}").restype = None
+        getattr(library, f"csprop_{name}").restype = None if name == "stream" else ctypes.c_bool
     return library, ""
 
 
@@ -130,11 +130,18 @@ PARAMETERS = ("angle_weight", "angle_bias", "gate_weight", "gate_bias", "skip", 
 """Of a layer, in the order in which `fused.blocks` takes them."""
 
 
+def refuse_second_derivatives() -> None:
+    """In a backward: gradients are recorded there where somebody wants to differentiate them."""
+    if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        raise RuntimeError("no second derivatives here: use_backend('reference') has them")
+
+
 def stack(blocks: list[Any]) -> None:
     """All layers forward, or backward where the last has a `g_out`."""
     first, packed = blocks[0], pack(*blocks)
     whole = pack(Stack(first.wide, first.batch, first.steps, first.width, len(blocks), address(packed)))
-    library().csprop_stack(address(whole), torch.get_num_threads())
+    if not library().csprop_stack(address(whole), torch.get_num_threads()):
+        raise MemoryError
 
 
 def scan(**arguments: Any) -> None:
@@ -143,4 +150,5 @@ def scan(**arguments: Any) -> None:
         name: value if isinstance(value, int) else pointer(value) for name, value in arguments.items()
     }
     packed = pack(Scan(**fields))
-    library().csprop_scan(address(packed), torch.get_num_threads())
+    if not library().csprop_scan(address(packed), torch.get_num_threads()):
+        raise MemoryError

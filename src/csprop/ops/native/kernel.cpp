@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
-#include <iterator>
+#include <new>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -33,8 +34,14 @@ static void deal(const Arguments& work, int64_t depth, int64_t threads,
     const int64_t size = scratch_vectors(depth) * work.width;
     std::vector<double> memory(threads * size);
     std::vector<std::thread> others;
-    for (int64_t i = 1; i < threads; i++)
-        others.emplace_back(rows, std::cref(work), &memory[i * size], batch * i / threads, batch * (i + 1) / threads);
+    for (int64_t i = 1; i < threads; i++) {
+        const int64_t first = batch * i / threads, last = batch * (i + 1) / threads;
+        try {
+            others.emplace_back(rows, std::cref(work), &memory[i * size], first, last);
+        } catch (const std::system_error&) {  // no thread to be had
+            rows(work, &memory[i * size], first, last);
+        }
+    }
     rows(work, memory.data(), 0, batch / threads);
     for (std::thread& other : others) other.join();
 }
@@ -82,8 +89,7 @@ static void adjoint(const Stack& stack, int64_t threads) {
     }
 }
 
-extern "C" {
-void csprop_stack(const Stack* stack, int64_t threads) {
+static void run_stack(const Stack* stack, int64_t threads) {
     const int64_t activation = stack->batch * stack->steps * 2 * stack->width * (stack->wide ? 8 : 4);
     const bool forward = !stack->blocks[stack->depth - 1].g_out;
     for (const Block* block = stack->blocks; block < stack->blocks + stack->depth; block++) {
@@ -96,13 +102,27 @@ void csprop_stack(const Stack* stack, int64_t threads) {
     else if (stack->wide) adjoint<double>(*stack, threads);
     else adjoint<float>(*stack, threads);
 }
-void csprop_scan(const Scan* scan, int64_t threads) {
+static void run_scan(const Scan* scan, int64_t threads) {
     const int64_t number = scan->wide ? 8 : 4, steps = scan->batch * scan->steps;
     if (!scan->g_h) ask_for_large_pages(scan->h, steps * 2 * scan->width * number);
     ask_for_large_pages(scan->g_u, steps * 2 * scan->width * number);
     ask_for_large_pages(scan->g_a, steps * scan->planes * scan->columns * number);
     deal(*scan, 1, threads, chosen().scan);
 }
+// Whether there was memory enough.
+template <typename Arguments>
+static bool attempt(void (*run)(const Arguments*, int64_t), const Arguments* arguments, int64_t threads) {
+    try {
+        run(arguments, threads);
+        return true;
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
+}
+
+extern "C" {
+bool csprop_stack(const Stack* stack, int64_t threads) { return attempt(run_stack, stack, threads); }
+bool csprop_scan(const Scan* scan, int64_t threads) { return attempt(run_scan, scan, threads); }
 void csprop_stream(const Stream* stream, int64_t token) { chosen().stream(*stream, token); }
 // For Python to compare its own account with.
 int64_t csprop_fields(int64_t which) {
