@@ -68,10 +68,9 @@ class Block(nn.Module):
 
         `coupled` is what the layer below adds to the recurrence. A reset starts again from h_0.
         """
-        if self.fits_kernel(z, state, reset, coupled):
-            out, last = fused.blocks(
-                z, state[None], reset, coupled, self.kernel_parameters(), *self.options.of_kernel()
-            )
+        if parameters := self.for_kernel(z, state, reset, coupled):
+            options = self.options.of_kernel()
+            out, last = fused.blocks(z, state[None], reset, coupled, parameters, *options)
             return self.rescale(out), last[0]
         a, u = self.transition(z)
         if coupled is not None:
@@ -85,20 +84,18 @@ class Block(nn.Module):
             h, last = scan(a, u, state, reset)
         return self.finish(h, z), last
 
-    def fits_kernel(
+    def for_kernel(
         self,
         z: Tensor,
         state: Tensor,
         reset: Tensor | None = None,
         coupled: Tensor | None = None,
-    ) -> bool:
-        """Whether the compiled kernel can do this block."""
-        return (
-            backend() == "native"
-            and self.options.activation != "step"
-            and z.numel() > 0
-            and fused.fits(z, state, reset, coupled, self.kernel_parameters())
-        )
+    ) -> list[Tensor] | None:
+        """The parameters that `fused.blocks` wants, if the compiled kernel can do this block."""
+        if backend() != "native" or self.options.activation == "step" or not z.numel():
+            return None
+        parameters = self.kernel_parameters()
+        return parameters if fused.fits(z, state, reset, coupled, parameters) else None
 
     def kernel_parameters(self) -> list[Tensor]:
         """What `fused.blocks` wants of a layer."""

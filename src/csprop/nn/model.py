@@ -96,21 +96,29 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         self, z: Float[Tensor, "B T 2 D"], state: Float[Tensor, "B L 2 D"], reset: Tensor | None
     ) -> tuple[Float[Tensor, "B T 2 D"], Float[Tensor, "B L 2 D"]]:
         """Through all blocks: the last one's output, and the states after the last token."""
-        blocks = [cast(Block, block) for block in self.blocks]
-        alone = not self.couplings and self.config.norm != "layer"
-        if alone and all(block.fits_kernel(z, state, reset) for block in blocks):
-            parameters = [each for block in blocks for each in block.kernel_parameters()]
+        layers = self._for_kernel(z, state, reset)
+        if layers is not None:
+            parameters = [each for layer in layers for each in layer]
             options = self.config.of_kernel()
             z, h = fused.blocks(z, state.transpose(0, 1), reset, None, parameters, *options)
             return z, h.transpose(0, 1)
         last: list[Tensor] = []
-        for layer, block in enumerate(blocks):
+        for layer, block in enumerate(self.blocks):
             coupled = None
             if layer and self.couplings:
                 coupled = self.couplings[(layer - 1) % len(self.couplings)](z)
             z, h = block(z, state[:, layer], reset, coupled)
             last.append(h)
         return z, torch.stack(last, dim=1)
+
+    def _for_kernel(
+        self, z: Tensor, state: Tensor, reset: Tensor | None = None
+    ) -> list[list[Tensor]] | None:
+        """The parameters of all blocks, if the compiled kernel can do them in one call."""
+        if self.couplings or self.config.norm == "layer":
+            return None
+        layers = [cast(Block, block).for_kernel(z, state, reset) for block in self.blocks]
+        return [layer for layer in layers if layer] if all(layers) else None
 
     def _check(self, tokens: Tensor, state: Tensor | None, reset: Tensor | None) -> None:
         if tokens.dtype != torch.int64 or tokens.ndim != 2:
@@ -141,13 +149,8 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
 
     def stepper(self, state: Float[Tensor, "1 L 2 D"]) -> Stepper | None:
         """This model laid out for single steps, where the compiled kernel can do all of it."""
-        blocks = [cast(Block, block) for block in self.blocks]
-        decoder = self.decoder.as_linear()
-        if decoder is None or self.couplings or self.config.norm == "layer":
+        decoder, layers = self.decoder.as_linear(), self._for_kernel(self.embedding, state)
+        if decoder is None or layers is None or not native.fits(self.embedding, *decoder):
             return None
-        fit = all(block.fits_kernel(self.embedding, state) for block in blocks)
-        if not fit or not native.fits(self.embedding, *decoder):
-            return None
-        layers = [block.kernel_parameters() for block in blocks]
         unit_features = self.config.decoder == "cos_sin" and self.config.norm != "complex"
         return Stepper(self.embedding, layers, self.config.of_kernel(), decoder, unit_features, state)
