@@ -397,4 +397,4 @@ def test_a_shortage_of_memory_is_an_exception() -> None:
         "    except (MemoryError, RuntimeError):\n"
         "        pass\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
