@@ -140,9 +140,8 @@ def _project(z: Tensor, weight: Tensor, bias: Tensor, result: Tensor) -> None:
     """Into result, (G, rows, D); one that the channels share is left to the kernel."""
     if result.shape[2] <= 1:
         return
-    rows = z.view(len(result), -1, 2 * z.shape[3])[
-        ..., : weight.shape[-1]
-    ]  # Re z alone, for the printed angle
+    seen = weight.shape[-1]  # Re z alone, for the printed angle
+    rows = z.view(len(result), -1, 2 * z.shape[3])[..., :seen]
     weights = weight if weight.ndim == 3 else weight[None]
     if not bias.numel():
         torch.bmm(rows, weights.mT, out=result)
