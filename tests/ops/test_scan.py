@@ -9,6 +9,7 @@ from torch import Generator, Tensor
 
 from csprop.ops import closed_form, native, scan, use_backend
 from csprop.ops.planes import GRADIENT_LIMIT, LIMIT
+from csprop.ops.scan import _check as check
 
 LENGTHS = [0, 1, 2, 3, 63, 64, 65, 1000]
 needs_kernel = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
@@ -224,6 +225,9 @@ def test_wrong_shapes_say_what_is_expected() -> None:
         scan(a.repeat(1, 1, 2, 1), u)
     with pytest.raises(ValueError, match=r"float32, float64 or bfloat16; got .* in torch.float16"):
         scan(a.half(), u.half())
+    for wrong in (torch.zeros(2, 5), torch.zeros(2, 5, dtype=torch.bool, device="meta")):
+        with pytest.raises(ValueError, match=r"reset must be bool of shape \(2, 5\) to go with u; got"):
+            check(a, u, None, wrong)
     with pytest.raises(ValueError, match=r"h0 must be \(2, 3\) or \(2, 2, 3\)"):
         scan(a, u, torch.zeros(3, 2, 3, dtype=u.dtype))
     with pytest.raises(

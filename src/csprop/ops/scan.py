@@ -57,8 +57,10 @@ def _check(a: Tensor, u: Tensor, h0: Tensor | None, reset: Tensor | None) -> Non
         raise ValueError(
             f"h0 must be (2, {width}) or ({batch}, 2, {width}) to go with u; got {tuple(h0.shape)}"
         )
-    if reset is not None and (tuple(reset.shape) != (batch, steps) or reset.dtype != torch.bool):
+    if reset is not None and (
+        tuple(reset.shape) != (batch, steps) or reset.dtype != torch.bool or reset.device != u.device
+    ):
         raise ValueError(
             f"reset must be bool of shape ({batch}, {steps}) to go with u; got {reset.dtype} of shape "
-            f"{tuple(reset.shape)}"
+            f"{tuple(reset.shape)} on {reset.device}"
         )
