@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from csprop import tasks
+    from csprop.exact.automaton import Automaton
+    from csprop.exact.certify import Certificate, certify
     from csprop.nn.config import CSPConfig
     from csprop.nn.model import CSP
     from csprop.ops.backends import use_backend
@@ -12,13 +14,29 @@ if TYPE_CHECKING:
     from csprop.training.run import Run, load, train, train_seeds
 
 __version__ = "0.1.0"
-__all__ = ["CSP", "CSPConfig", "Run", "load", "scan", "tasks", "train", "train_seeds", "use_backend"]
+__all__ = [
+    "CSP",
+    "Automaton",
+    "CSPConfig",
+    "Certificate",
+    "Run",
+    "certify",
+    "load",
+    "scan",
+    "tasks",
+    "train",
+    "train_seeds",
+    "use_backend",
+]
 
 # Names are imported when first used: `csprop --help` must not wait for torch.
 _HOMES = {
+    "Automaton": "csprop.exact.automaton",
+    "Certificate": "csprop.exact.certify",
     "CSP": "csprop.nn.model",
     "CSPConfig": "csprop.nn.config",
     "Run": "csprop.training.run",
+    "certify": "csprop.exact.certify",
     "load": "csprop.training.run",
     "scan": "csprop.ops.scan",
     "train": "csprop.training.run",

@@ -79,6 +79,8 @@ def step(options: CSPConfig, weights: dict[str, Any], z: Vector, h: Vector, extr
         alpha = {"softplus": gamma, "exp": math.exp(-gamma), "unit": 1.0}.get(options.decay, 0.0)
         if options.decay == "reset":
             alpha, gamma, entering = sigmoid(delta[d]), 1 - sigmoid(delta[d]), unit(z[d])
+        if options.decay == "switch":
+            alpha, gamma, entering = float(delta[d] > 0), float(delta[d] <= 0), unit(z[d])
         turn = cmath.exp(1j * theta[d])
         if options.rotate == "state":
             new = alpha * turn * h[d] + gamma * entering
@@ -91,6 +93,8 @@ def step(options: CSPConfig, weights: dict[str, Any], z: Vector, h: Vector, extr
         value = silu(new) if options.activation == "boundary" else new
         if options.skip:
             value += sigmoid(weights["skip"][d]) * z[d]
+        if options.recall:
+            value += weights["recall"][d] * h[d]
         bounded = value / max(1.0, abs(value) / 2**20)  # the project's limit, where no norm holds it
         out.append(unit(value) if options.norm == "complex" else bounded)
     if options.norm == "layer":
@@ -116,6 +120,8 @@ def transcribed(model: CSP, tokens: list[int]) -> list[list[float]]:
         else [0j] * options.width
         for block in blocks
     ]
+    if options.h0 == "learned" and options.decay in ("reset", "switch"):
+        states = [[c / abs(c) for c in state] for state in states]
     logits = []
     for token in tokens:
         z = [complex(re, im) for re, im in zip(*weights["embedding"][token], strict=True)]
@@ -144,6 +150,8 @@ def decoded(options: CSPConfig, weights: dict[str, Any], h: Vector) -> list[floa
     features = [cmath.phase(c) if abs(c) ** 2 >= 1e-30 else math.atan2(c.imag, 1) for c in h]
     if options.decoder == "cos_sin" and options.norm == "complex":
         features = planes(h)  # cos φ and sin φ, but for the ε of the norm
+    elif options.decoder == "linear":
+        features = planes(h)
     elif options.decoder == "cos_sin":
         # cos φ and sin φ, but where |h| nears the 1e-15 that keeps the gradient finite.
         features = planes([c / math.sqrt(abs(c) ** 2 + 1e-30) for c in h])
@@ -173,7 +181,7 @@ def agrees(options: dict[str, Any]) -> None:
 def choices() -> dict[str, list[Any]]:
     hints = get_type_hints(ModelOptions)
     found = {name: list(get_args(hint)) for name, hint in hints.items() if get_args(hint)}
-    return found | {"skip": [True, False], "coupling_rank": [0, 2]}
+    return found | {"skip": [True, False], "recall": [False, True], "coupling_rank": [0, 2]}
 
 
 def sensible(options: dict[str, Any]) -> dict[str, Any]:

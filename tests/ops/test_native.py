@@ -273,9 +273,11 @@ def test_the_same_call_gives_the_same_bits_with_any_number_of_threads(preset: st
             torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-6)
 
 
-def test_scans_are_the_same_bits_with_two_threads() -> None:
-    g = Generator().manual_seed(0)
-    a, u = torch.rand(8, 300, 2, 64, generator=g) * 0.7, torch.randn(8, 300, 2, 64, generator=g)
+@pytest.mark.parametrize("planes", [(2, 64), (1, 1), (2, 2, 64), (3, 3, 64), (7, 7, 1)])
+def test_scans_are_the_same_bits_with_two_threads(planes: tuple[int, ...]) -> None:
+    g, order = Generator().manual_seed(0), max(2, planes[0])
+    a = torch.rand(8, 300, *planes, generator=g) * 0.7 / order
+    u = torch.randn(8, 300, order, 64, generator=g)
 
     def bits() -> list[Tensor]:
         leaves = [a.clone().requires_grad_(), u.clone().requires_grad_()]
@@ -311,6 +313,16 @@ def test_the_plain_kernel_equals_the_one_for_this_processor() -> None:
         "    tracker = net.stream()\n"
         "    steps = torch.stack([tracker.step(int(token)) for token in x[0]])\n"
         "    torch.testing.assert_close(steps, net(x)[0].detach())\n"
+        "for m in (2, 3, 4, 5, 7):\n"
+        "    u = torch.randn(2, 40, m, 9).double()\n"
+        "    for planes in ((1, 9), (m, m, 1), (m, m, 9)):\n"
+        "        a = (torch.randn(2, 40, *planes).double() / m).requires_grad_()\n"
+        "        results = []\n"
+        "        for backend in ('reference', 'native'):\n"
+        "            with csprop.use_backend(backend):\n"
+        "                h, _ = csprop.scan(a, u)\n"
+        "                results.append([h, *torch.autograd.grad(h.square().sum(), a)])\n"
+        "        torch.testing.assert_close(*results)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"CSPROP_PLAIN": "1"})
 

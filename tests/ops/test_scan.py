@@ -11,9 +11,13 @@ from csprop.ops import closed_form, native, scan, use_backend
 from csprop.ops.planes import GRADIENT_LIMIT, LIMIT
 from csprop.ops.scan import _check as check
 
-LENGTHS = [0, 1, 2, 3, 63, 64, 65, 1000]
+LENGTHS = [0, 1, 2, 3, 16, 63, 100]
 needs_kernel = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
 NATIVE = pytest.param("native", marks=needs_kernel)
+MATRIX = 3
+"""For `planes`, beside 1 for real and 2 for complex factors: rotations, scaled."""
+KINDS = [(1, 2), (2, 2), (1, 3), (1, 7), *((MATRIX, order) for order in (2, 3, 4, 5, 7))]
+"""(planes, order) of what a backend knows."""
 FAST = pytest.mark.parametrize("backend", ["torch", NATIVE])
 EVERY = pytest.mark.parametrize("backend", ["reference", "torch", NATIVE])
 
@@ -22,6 +26,7 @@ def draw(
     length: int,
     *,
     planes: int = 2,
+    order: int = 2,
     modulus: float = 0.9,
     shared: bool = False,
     batch: int = 2,
@@ -37,8 +42,12 @@ def draw(
     if planes == 2:
         angle = 2 * math.pi * torch.rand(batch, length, 1, channels, generator=g, dtype=dtype)
         a = torch.cat([size * angle.cos(), size * angle.sin()], dim=2)
-    u = torch.randn(batch, length, 2, width, generator=g, dtype=dtype)
-    h0 = torch.randn(batch, 2, width, generator=g, dtype=dtype)
+    if planes == MATRIX:
+        skew = torch.randn(batch, length, channels, order, order, generator=g, dtype=torch.float64)
+        rotation = torch.linalg.matrix_exp(skew - skew.mT).movedim(2, -1).to(dtype)
+        a = size[:, :, None] * rotation
+    u = torch.randn(batch, length, order, width, generator=g, dtype=dtype)
+    h0 = torch.randn(batch, order, width, generator=g, dtype=dtype)
     reset = torch.rand(batch, length, generator=g) < 0.05
     return a, u, h0, reset
 
@@ -48,7 +57,9 @@ def everything(backend: str, a: Tensor, u: Tensor, h0: Tensor, reset: Tensor | N
     leaves = [leaf.clone().requires_grad_() for leaf in (a, u, h0)]
     with use_backend(backend):
         h, last = scan(leaves[0], leaves[1], leaves[2], reset)
-    weights = torch.randn(h.shape, generator=Generator().manual_seed(9), dtype=h.dtype)
+    weights = torch.randn(h.shape, generator=Generator().manual_seed(9), dtype=torch.float64).to(
+        h.dtype
+    )
     # Phases, so that growing states keep gradients of size one.
     scale = torch.linalg.vector_norm(h.detach(), dim=2, keepdim=True) + 1
     (((h / scale) * weights).sum() + (last / (last.detach().norm() + 1)).square().sum()).backward()
@@ -57,32 +68,41 @@ def everything(backend: str, a: Tensor, u: Tensor, h0: Tensor, reset: Tensor | N
 
 @FAST
 @pytest.mark.parametrize("modulus", [0.9, 1.0, 1.05])
-@pytest.mark.parametrize("planes", [1, 2])
-@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize(
+    ("planes", "order", "length"),
+    [
+        *((*kind, length) for kind in KINDS for length in LENGTHS),
+        *((planes, 2, length) for planes in (1, 2) for length in (64, 65, 1000)),
+    ],
+)
 def test_backends_equal_reference_in_values_states_and_gradients(
-    length: int, planes: int, modulus: float, backend: str
+    length: int, planes: int, order: int, modulus: float, backend: str
 ) -> None:
     for shared in (False, True):
-        a, u, h0, reset = draw(length, planes=planes, modulus=modulus, shared=shared)
-        for mask in (None, reset):
+        a, u, h0, reset = draw(length, planes=planes, order=order, modulus=modulus, shared=shared)
+        for mask in (None, reset) if order == 2 else (None,) if shared else (reset,):
             expected = everything("reference", a, u, h0, mask)
             for got, want in zip(everything(backend, a, u, h0, mask), expected, strict=True):
                 torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-9)
 
 
 @FAST
-@pytest.mark.parametrize("planes", [1, 2])
-def test_backends_equal_reference_in_float32(planes: int, backend: str) -> None:
-    a, u, h0, reset = draw(257, planes=planes, modulus=1.0, dtype=torch.float32)
-    expected = everything("reference", a, u, h0, reset)
+@pytest.mark.parametrize(("planes", "order"), KINDS)
+def test_backends_equal_reference_in_float32(planes: int, order: int, backend: str) -> None:
+    a, u, h0, reset = draw(257, planes=planes, order=order, modulus=1.0, dtype=torch.float32, width=19)
+    expected = everything("reference", a.double(), u.double(), h0.double(), reset)
     for got, want in zip(everything(backend, a, u, h0, reset), expected, strict=True):
-        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
+        assert got.dtype == torch.float32
+        torch.testing.assert_close(got.double(), want, rtol=1e-4, atol=1e-3)
 
 
 @FAST
-@pytest.mark.parametrize("planes", [1, 2])
-def test_backends_agree_where_the_state_saturates(planes: int, backend: str) -> None:
-    a, u, h0, reset = draw(120, planes=planes, modulus=2.0)
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize(("planes", "order"), KINDS)
+def test_backends_agree_where_the_state_saturates(
+    planes: int, order: int, shared: bool, backend: str
+) -> None:
+    a, u, h0, reset = draw(120, planes=planes, order=order, modulus=2.0, shared=shared)
     expected = everything("reference", a, u, h0, None)
     assert torch.linalg.vector_norm(expected[0], dim=2).max().item() == pytest.approx(LIMIT)
     for mask in (None, reset):
@@ -92,11 +112,11 @@ def test_backends_agree_where_the_state_saturates(planes: int, backend: str) -> 
 
 
 @EVERY
-@pytest.mark.parametrize("planes", [1, 2])
+@pytest.mark.parametrize(("planes", "order"), KINDS)
 @pytest.mark.parametrize("modulus", [1.0, 3e17])
-def test_gradcheck(backend: str, planes: int, modulus: float) -> None:
+def test_gradcheck(backend: str, planes: int, order: int, modulus: float) -> None:
     """At 3e17 the second step saturates; the output is scaled back to size one for the check."""
-    a, u, h0, _ = draw(4, planes=planes, modulus=modulus, batch=1, width=2)
+    a, u, h0, _ = draw(4, planes=planes, order=order, modulus=modulus, batch=1, width=2)
     leaves = [leaf.requires_grad_() for leaf in (a / modulus, u, h0)]
     scale = LIMIT if modulus > 1 else 1.0
 
@@ -125,13 +145,70 @@ def test_scan_is_the_equation_in_plain_complex_numbers(backend: str) -> None:
             assert complex(last[b, 0, d], last[b, 1, d]) == pytest.approx(state)
 
 
+@EVERY
+@pytest.mark.parametrize("order", [2, 3, 4, 5, 7])
+def test_scan_is_the_equation_in_plain_matrices(backend: str, order: int) -> None:
+    a, u, h0, reset = draw(9, planes=MATRIX, order=order)
+    a += torch.randn(a.shape, generator=Generator().manual_seed(1), dtype=a.dtype) / 9  # no symmetry
+    with use_backend(backend):
+        h, _ = scan(a, u, h0, reset | (torch.arange(9) == 4))
+    for b in range(2):
+        for d in range(3):
+            state = h0[b, :, d]
+            for t in range(9):
+                state = torch.zeros_like(state) if reset[b, t] or t == 4 else state
+                state = a[b, t, :, :, d] @ state + u[b, t, :, d]
+                torch.testing.assert_close(h[b, t, :, d], state)
+
+
+@EVERY
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("modulus", [0.9, 2.0])
+def test_a_complex_number_is_a_matrix_of_order_two(backend: str, shared: bool, modulus: float) -> None:
+    def matrix(a: Tensor) -> Tensor:
+        re, im = a[:, :, :1], a[:, :, 1:]
+        return torch.cat([re, -im, im, re], dim=2).unflatten(2, (2, 2))
+
+    a, u, h0, reset = draw(80, modulus=modulus, shared=shared)
+    want = everything(backend, a, u, h0, reset)
+    got = everything(backend, matrix(a), u, h0, reset)
+    g = got.pop(2)
+    got.insert(2, torch.stack([g[:, :, 0, 0] + g[:, :, 1, 1], g[:, :, 1, 0] - g[:, :, 0, 1]], dim=2))
+    for x, y in zip(got, want, strict=True):
+        torch.testing.assert_close(x, y, rtol=1e-9, atol=1e-9)
+
+
+@FAST
+@pytest.mark.parametrize(("planes", "order"), KINDS)
+def test_vmap_is_each_scan_alone(planes: int, order: int, backend: str) -> None:
+    a, u, h0, reset = draw(20, planes=planes, order=order, batch=6)
+    with use_backend(backend):
+        want, last = scan(a, u, h0, reset)
+        got, ends = torch.func.vmap(scan)(*(each.unflatten(0, (3, 2)) for each in (a, u, h0, reset)))
+        first = torch.func.vmap(scan, in_dims=(None, 1))(a[:2], u.unflatten(0, (3, 2)).movedim(0, 1))[0]
+    assert torch.equal(got.flatten(0, 1), want)
+    assert torch.equal(ends.flatten(0, 1), last)
+    with use_backend(backend):
+        assert torch.equal(first[2], scan(a[:2], u[4:])[0])
+
+
+@pytest.mark.parametrize(("planes", "order"), KINDS)
+def test_bfloat16_is_computed_in_float32(planes: int, order: int) -> None:
+    a, u, h0, _ = (each.bfloat16() for each in draw(20, planes=planes, order=order))
+    h, last = scan(a, u, h0)
+    want, end = scan(a.float(), u.float(), h0.float())
+    assert h.dtype == torch.bfloat16
+    assert torch.equal(h, want.bfloat16())
+    assert torch.equal(last, end)
+
+
 @FAST
 @settings(max_examples=40, deadline=None)
-@given(cuts=st.lists(st.integers(0, 50), max_size=6), planes=st.sampled_from([1, 2]))
+@given(cuts=st.lists(st.integers(0, 50), max_size=6), kind=st.sampled_from(KINDS))
 def test_any_split_into_carried_pieces_gives_the_same_states(
-    backend: str, cuts: list[int], planes: int
+    backend: str, cuts: list[int], kind: tuple[int, int]
 ) -> None:
-    a, u, h0, reset = draw(50, planes=planes, modulus=1.0)
+    a, u, h0, reset = draw(50, planes=kind[0], order=kind[1], modulus=1.0)
     with use_backend(backend):
         whole, last = scan(a, u, h0, reset)
         edges, state, parts = [0, *sorted(cuts), 50], h0, []
@@ -184,8 +261,12 @@ def test_an_adjoint_that_overflows_in_one_chunk_is_done_step_by_step(backend: st
 
 
 @FAST
-def test_gradients_of_a_channel_that_grows_from_nothing_are_bounded_alike(backend: str) -> None:
-    a, u = torch.full((1, 60, 2, 1), 3.0), torch.zeros(1, 60, 2, 1)
+@pytest.mark.parametrize(("planes", "order"), KINDS)
+def test_gradients_of_a_channel_that_grows_from_nothing_are_bounded_alike(
+    planes: int, order: int, backend: str
+) -> None:
+    a, u, _, _ = draw(60, planes=planes, order=order, modulus=3.0)
+    u = torch.zeros_like(u)
     gradients = []
     for name in ("reference", backend):
         leaf = u.clone().requires_grad_()
@@ -220,9 +301,21 @@ def test_empty_batches_and_a_shared_start() -> None:
 def test_wrong_shapes_say_what_is_expected() -> None:
     a, u, _, _ = draw(5)
     with pytest.raises(
-        ValueError, match=r"a must be \(2, 5, 1 or 2, 1 or 3\) to go with u; got \(2, 5, 4, 3"
+        ValueError,
+        match=r"a must be \(2, 5, 1 or 2, 1 or 3\) or a matrix, \(2, 5, 2, 2, 1 or 3\), to go with u; "
+        r"got \(2, 5, 4, 3",
     ):
         scan(a.repeat(1, 1, 2, 1), u)
+    of_three = torch.zeros(2, 5, 3, 3, dtype=u.dtype)
+    for wrong in (a, a[:, :, None], a[:, :, None].expand(-1, -1, 3, -1, -1), a[0, 0]):
+        with pytest.raises(
+            ValueError, match=r"a must be \(2, 5, 1, 1 or 3\) or a matrix, \(2, 5, 3, 3,"
+        ):
+            check(wrong, of_three, None, None)
+    with pytest.raises(
+        ValueError, match=r"u must be \(B, T, M, D\), M >= 2 real planes, .*; got \(2, 5, 1"
+    ):
+        scan(a[:, :, :1], u[:, :, :1])
     with pytest.raises(ValueError, match=r"float32, float64 or bfloat16; got .* in torch.float16"):
         scan(a.half(), u.half())
     for wrong in (torch.zeros(2, 5), torch.zeros(2, 5, dtype=torch.bool, device="meta")):

@@ -6,7 +6,7 @@ import sys
 import torch
 from torch import Generator
 
-from csprop import CSP, CSPConfig, use_backend
+from csprop import CSP, CSPConfig, scan, use_backend
 from csprop.ops import fused, operators
 from csprop.training.presets import PRESETS
 
@@ -15,13 +15,28 @@ def check_operators(net: CSP) -> None:
     g = Generator().manual_seed(0)
     a, u = (torch.randn(2, 5, 2, 3, generator=g, requires_grad=True) for _ in range(2))
     h0 = torch.randn(2, 2, 3, generator=g, requires_grad=True)
+    matrices, states, starts = (
+        torch.randn(*shape, 3, generator=g, requires_grad=True)
+        for shape in ((2, 5, 4, 4), (2, 5, 4), (2, 4))
+    )
     z = torch.randn(2, 5, 2, net.config.width, generator=g, requires_grad=True)
     state = torch.randn(net.config.depth, 2, 2, net.config.width, generator=g, requires_grad=True)
     parameters = [each for block in net.blocks for each in block.kernel_parameters()]
     for reset in (None, torch.rand(2, 5, generator=g) < 0.3):
         torch.library.opcheck(operators.scan, (a, u, h0, reset))
+        torch.library.opcheck(operators.scan, (matrices, states, starts, reset))
         options = (*net.config.of_kernel(), True)
         torch.library.opcheck(fused._operator, (z, state, reset, None, parameters, *options))
+
+
+def check_scan() -> None:
+    g = Generator().manual_seed(0)
+    a, u = (torch.randn(2, 9, *planes, 3, generator=g, requires_grad=True) for planes in ((4, 4), (4,)))
+    results = []
+    for function in (scan, torch.compile(scan, backend="aot_eager", fullgraph=True)):
+        h, last = function(a, u)
+        results.append([h, last, *torch.autograd.grad(h.sum() + last.square().sum(), (a, u))])
+    torch.testing.assert_close(*results)
 
 
 def check_model(net: CSP) -> None:
@@ -50,4 +65,5 @@ if __name__ == "__main__":
     with use_backend(backend):
         if backend == "native":
             check_operators(net)
+        check_scan()
         check_model(net)

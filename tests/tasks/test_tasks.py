@@ -1,4 +1,5 @@
 import doctest
+import math
 from collections import Counter
 from importlib import import_module
 
@@ -8,11 +9,16 @@ from torch import Generator
 
 from csprop import tasks
 from csprop.errors import InputError
-from csprop.tasks.base import every_sequence
+from csprop.tasks.base import every_sequence, symbols
 from csprop.tasks.parenthesis import Parenthesis
 from csprop.tasks.split import split
 
-NAMES = ["parity", "mod2", "mod3", "mod3-residue", "mod5", "mod7-residue", "parenthesis"]
+GROUPS = ["S3", "A4", "S4", "A5", "S5"]
+NAMES = [
+    *(task.name for task in tasks.catalogue()),
+    *("mod2", "mod5", "mod5-residue", "mod7-residue", "mod5-reset"),
+    *(f"group-{group}-all" for group in GROUPS),
+]
 
 
 def seeded(seed: int = 0) -> Generator:
@@ -26,11 +32,35 @@ def keys(tokens: torch.Tensor) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("name", NAMES)
 def test_labels_equal_the_truth_of_every_prefix_of_every_sequence(name: str) -> None:
     task = tasks.get(name)
-    tokens = every_sequence(len(task.vocab), 10)
+    # As long as there are about two thousand of them, and two tokens at least.
+    length = max(2, int(math.log(2200, len(task.vocab))))
+    labels = task.labels(every_sequence(len(task.vocab), length))
+    for size in range(1, length + 1):
+        # The prefixes of one size, each once, in the first and in the last row that begins with it.
+        step = len(task.vocab) ** (length - size)
+        truths = [task.truth(row) for row in every_sequence(len(task.vocab), size).tolist()]
+        assert labels[::step, size - 1].tolist() == truths
+        assert labels[step - 1 :: step, size - 1].tolist() == truths
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_labels_of_long_rows_equal_the_truth_and_every_class_occurs(name: str) -> None:
+    task = tasks.get(name)
+    tokens = task.sample(300, 40, seeded())
     labels = task.labels(tokens)
-    for row, row_labels in zip(tokens.tolist(), labels.tolist(), strict=True):
-        assert row_labels == [task.truth(row[: t + 1]) for t in range(10)]
+    assert labels.dtype == torch.int64
+    for size in (1, 17, 39, 40):
+        assert labels[:, size - 1].tolist() == [task.truth(row[:size]) for row in tokens.tolist()]
     assert set(labels.flatten().tolist()) == set(range(len(task.classes)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_of_tokens_and_classes_are_unique_and_can_be_written(name: str) -> None:
+    task = tasks.get(name)
+    assert task.name == name
+    assert len(set(task.vocab)) == len(task.vocab)
+    assert len(set(task.classes)) == len(task.classes)
+    assert symbols((" " if task.words else "").join(task.vocab), task.words) == list(task.vocab)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -43,7 +73,9 @@ def test_samples_come_from_the_generator_at_any_length(name: str, length: int) -
     assert task.sample(0, length, seeded()).shape == (0, length)
 
 
-@pytest.mark.parametrize("module", ["parity", "modular", "parenthesis"])
+@pytest.mark.parametrize(
+    "module", ["parity", "modular", "reset", "cycle", "flipflop", "evenpairs", "parenthesis", "group"]
+)
 def test_docstring_examples(module: str) -> None:
     result = doctest.testmod(import_module(f"csprop.tasks.{module}"))
     assert result.attempted > 0
@@ -88,6 +120,17 @@ def test_half_of_a_parenthesis_sample_is_balanced_and_the_rest_uniform() -> None
         ("mod1", "mod1 is out of range: write mod2 to mod10000"),
         ("mod", "there is no task 'mod'"),
         ("mod3-residues", "there is no task"),
+        ("mod3-resets", "there is no task"),
+        ("mod10001-reset", "mod10001-reset is out of range: write mod2-reset to mod10000-reset"),
+        ("mod0-residue", "mod0-residue is out of range: write mod2-residue"),
+        (
+            "cycle",
+            "write parity, parenthesis, cycle-nav, flip-flop, even-pairs, modK, modK-residue or ",
+        ),
+        ("group", r"group-NAME or group-NAME-all \(NAME = S3, A4, S4, A5, S5\), or give your own"),
+        ("group-S6", "there is no task for a group 'S6': write group-NAME, NAME = S3, A4, S4, A5, S5"),
+        ("group-s5-all", "there is no task for a group 's5'"),
+        ("group-S5-some", "there is no task 'group-S5-some'"),
     ],
 )
 def test_unknown_tasks_are_refused(name: str, sentence: str) -> None:

@@ -5,6 +5,7 @@ import io
 import json
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, TypeVar
@@ -68,6 +69,11 @@ def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: st
     print(shown.get(), end="")
 
 
+def show_text(text: str) -> None:
+    """A paragraph on stdout."""
+    print(textwrap.fill(text, 80, break_long_words=False, break_on_hyphens=False))
+
+
 def say(line: str) -> None:
     """Words for people, on stderr."""
     with contextlib.suppress(BrokenPipeError):  # nobody reads the progress; the work goes on
@@ -103,3 +109,15 @@ def progress(label: str, epochs: int, plain: bool = False) -> Iterator[Callable[
 
 def _summary(row: Row) -> str:
     return f"loss {row['loss']:.4f}  acc {row['accuracy']:.2%}"
+
+
+def model_of(run: Any, as_trained: bool) -> Any:
+    """The locked model where a run has been certified, unless the trained one is asked for."""
+    if as_trained:
+        return run.model
+    from csprop.exact.store import load_locked
+
+    locked = load_locked(run)
+    if locked is not None:
+        say(f"{run.path}: certified; the locked model answers (--as-trained: the network before)")
+    return locked or run.model

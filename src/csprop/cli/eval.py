@@ -31,6 +31,9 @@ class Args:
     data: Annotated[Path | None, arg(metavar="FILE")] = None
     """Score on the rows of this file instead."""
 
+    as_trained: common.Flag = False
+    """The network as training left it, where a certified run has a locked one."""
+
     seed: int = 0
     """Determines the sample."""
 
@@ -47,34 +50,36 @@ def run(args: Args) -> int:
     from csprop.training.run import load
 
     loaded = load(args.run)
+    model = common.model_of(loaded, args.as_trained)
     if args.data or isinstance(loaded.task, FileTask):
         if args.lengths or args.exhaustive:
             raise InputError(
                 "the truth of a file is known for its rows alone: leave out --lengths and --exhaustive"
             )
-        rows = [_on_file(loaded, args.data)]
+        rows = [_on_file(loaded, model, args.data)]
     else:
-        rows = _by_length(args, loaded)
+        rows = _by_length(args, loaded, model)
     if args.json:
-        common.show_json({"run": str(args.run), "task": loaded.task.name, "scores": rows})
+        found = {"run": str(args.run), "task": loaded.task.name, "locked": model is not loaded.model}
+        common.show_json(found | {"scores": rows})
     else:
         _show(rows)
     return 0
 
 
-def _on_file(run: Any, data: Path | None) -> dict[str, Any]:
+def _on_file(run: Any, model: Any, data: Path | None) -> dict[str, Any]:
     from csprop.tasks import from_file
     from csprop.training.metrics import score
     from csprop.training.run import examples
 
     if data is None:
         over = f"held-out rows of {run.task.path.name}"
-        return {"over": over, **asdict(score(run.model, examples(run.task, run.config)[1]))}
+        return {"over": over, **asdict(score(model, examples(run.task, run.config)[1]))}
     rows = from_file(data, like=run.task).data
-    return {"over": data.name, **asdict(score(run.model, rows))}
+    return {"over": data.name, **asdict(score(model, rows))}
 
 
-def _by_length(args: Args, run: Any) -> list[dict[str, Any]]:
+def _by_length(args: Args, run: Any, model: Any) -> list[dict[str, Any]]:
     from csprop.training.loop import generator
     from csprop.training.metrics import check_exhaustive, exhaustive, sampled
 
@@ -90,11 +95,11 @@ def _by_length(args: Args, run: Any) -> list[dict[str, Any]]:
     rows = []
     for length in lengths:
         if args.exhaustive:
-            result, over = exhaustive(run.model, run.task, length), "every input"
+            result, over = exhaustive(model, run.task, length), "every input"
         else:
             count = min(MOST, max(FEWEST, BUDGET // length))
             draws = generator(args.seed, "eval", length)
-            result, over = sampled(run.model, run.task, length, count, draws), "a sample"
+            result, over = sampled(model, run.task, length, count, draws), "a sample"
         rows.append({"over": over, "length": length, **asdict(result)})
     return rows
 

@@ -16,6 +16,8 @@ VERBS = {
     "train": "train a model on a task or on a file of your own",
     "eval": "accuracy of a run by length, or over every input",
     "predict": "one sequence a line in, one prediction a line out",
+    "certify": "lock a run's model and prove it right at every length",
+    "automaton": "the machine that a certified run has become: JSON, dot, Python, C",
     "tasks": "the tasks that come with csprop",
     "bench": "what things cost here, beside nn.LSTM and other peers",
     "info": "versions, backend, threads and CPU",

@@ -30,6 +30,9 @@ class Args:
     run: Annotated[Path, tyro.conf.Positional, arg(metavar="RUN")]
     """A run directory."""
 
+    as_trained: common.Flag = False
+    """The network as training left it, where a certified run has a locked one."""
+
     json: common.Flag = False
     """One JSON document on stdout, with the probability of each class."""
 
@@ -44,11 +47,12 @@ def run(args: Args) -> int:
     if sys.stdin is None:
         raise InputError("stdin is closed: give one sequence a line")
     loaded = load(args.run)
+    model = common.model_of(loaded, args.as_trained)
     lines = ((number, line.rstrip("\r\n")) for number, line in enumerate(sys.stdin, start=1))
     answers = []
     live = not _is_file(sys.stdin)
     try:
-        for answer in _answers(loaded, lines, 1 if live else AT_ONCE):
+        for answer in _answers(model, loaded.task, lines, 1 if live else AT_ONCE):
             if args.json:
                 answers.append(answer)
             else:
@@ -67,17 +71,18 @@ def _is_file(stream: TextIO) -> bool:
         return False
 
 
-def _answers(run: Any, lines: Iterator[tuple[int, str]], at_once: int) -> Iterator[dict[str, Any]]:
+def _answers(
+    model: Any, task: Any, lines: Iterator[tuple[int, str]], at_once: int
+) -> Iterator[dict[str, Any]]:
     from csprop.tasks.base import encode, symbols
     from csprop.training.metrics import last_logits
 
-    vocab, classes = run.task.vocab, run.task.classes
+    vocab, classes = task.vocab, task.classes
     while group := list(islice(lines, at_once)):
         rows = [
-            encode(symbols(line, run.task.words), vocab, f"stdin line {number}")
-            for number, line in group
+            encode(symbols(line, task.words), vocab, f"stdin line {number}") for number, line in group
         ]
-        for (_, line), scores in zip(group, last_logits(run.model, rows), strict=True):
+        for (_, line), scores in zip(group, last_logits(model, rows), strict=True):
             shares = dict(zip(classes, scores.softmax(dim=0).tolist(), strict=True))
             best = classes[int(scores.argmax())]
             yield {"sequence": line, "prediction": best, "probabilities": shares}

@@ -36,11 +36,17 @@ def run(args: Args) -> int:
         [
             str(task["name"]),
             str(task["question"]),
-            *(" ".join(task[k]) for k in ("vocabulary", "classes")),
+            *(_listed(task[k]) for k in ("vocabulary", "classes")),
         ]
         for task in tasks
     ]
     common.show_table(["task", "question", "tokens", "classes"], rows)
-    print("modK and modK-residue take any K from 2 on.")
+    print("modK, modK-residue and modK-reset take any K from 2 on.")
+    print("group-NAME-all, as in group-S5-all: each permutation of the group is a token.")
     print("Your own data: csprop train --data FILE (.jsonl, .csv or .tsv)")
     return 0
+
+
+def _listed(names: list[str], most: int = 5) -> str:
+    """All names where they are few, else the first and how many there are."""
+    return f"{names[0]} … ({len(names)})" if len(names) > most else " ".join(names)

@@ -28,7 +28,7 @@ class Args:
     """Train a model. The defaults shown are those of the preset."""
 
     task: Annotated[str | None, tyro.conf.Positional, arg(metavar="TASK")] = None
-    """A task: parity, parenthesis, modK, modK-residue (`csprop tasks` lists them)."""
+    """A task, such as parity, mod3, parenthesis or group-S5 (`csprop tasks` lists them)."""
 
     data: Annotated[Path | None, arg(metavar="FILE")] = None
     """Your own labelled sequences instead: .jsonl, .csv or .tsv."""
@@ -68,9 +68,21 @@ def parse(argv: list[str]) -> Args:
         defaults = _stored(Path(seen["out"]))
     else:
         name = seen.get("preset", "rotor")
-        chosen = preset(name, seen.get("task")) if name in PRESETS else Preset()
+        chosen = preset(name, _named(seen.get("task"))) if name in PRESETS else Preset()
         defaults = {"model": chosen.model, "recipe": chosen.recipe}
     return common.parse(Args, "train", argv, Args(**defaults))
+
+
+def _named(name: str | None) -> Any:
+    """The task, which has a say in the defaults; a wrong name is met with later."""
+    if name is None:
+        return None
+    from csprop.tasks import get
+
+    try:
+        return get(name)
+    except InputError:
+        return None
 
 
 def _stored(out: Path) -> dict[str, Any]:

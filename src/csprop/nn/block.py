@@ -1,13 +1,15 @@
 """One CSP block: rotate, recur, activate, skip, normalise.
 
 paper        here
-z_t          z, the layer's input                        (B, T, 2, D)
+z_t          z, the layer's input                        (B, T, M, D)
 θ_t          theta = π tanh(W_θ Re z)                    (B, T, 1 or D)
 δ_t          delta = Linear([Re z, Im z])                (B, T, 1 or D)
 α_t, γ_t     alpha, gamma from delta                     (B, T, 1 or D)
-h_t          the recurrence's state                      (B, T, 2, D)
+h_t          the recurrence's state                      (B, T, M, D)
 σ(g)         the skip's strength, one g per channel      (D,)
-h_t^{(l)}    the block's output                          (B, T, 2, D)
+h_t^{(l)}    the block's output                          (B, T, M, D)
+
+M is the order: 2, a complex number as two planes, or more, a vector turned by M(M − 1)/2 angles.
 """
 
 import math
@@ -19,11 +21,18 @@ from torch import Generator, Tensor, nn
 
 from csprop.nn.config import ModelOptions
 from csprop.nn.layers import linear, polar, unit
+from csprop.nn.rotors import angles_of, rotation
 from csprop.ops import backend, fused, reference, scan
 from csprop.ops.planes import saturate, turn
 
-# With decay="reset" a fresh gate is σ(4) = 0.98: it keeps 3/4 of the state over 16 steps.
-RESET_BIAS = 4.0
+# Where gates start: σ(4) = 0.98 keeps 3/4 of the state over 16 steps. One that is rounded keeps all of
+# it, and some must be near enough to 0 to learn to let go (docs/notes/exact.md).
+GATE_BIAS = {"reset": (4.0, 4.0), "switch": (0.5, 6.0)}  # of the first channel, and of the last
+STACKED_BIAS = 1.0  # of switches in a stack, whose layers have more to let go
+
+# Free angles of a lone layer start this much wider than a linear layer does, about a radian wide: near
+# the identity rotations are all alike, and a group is hard to find. A stack does better without.
+SPREAD = 4.0
 
 # A block without the complex norm passes its modulus on to the next block's gates. Beyond this it is
 # scaled back and keeps its phase, or the gradients of a stack would overflow.
@@ -33,56 +42,79 @@ OUTPUT_LIMIT = 2.0**20
 class Block(nn.Module):
     """z ↦ h^{(l)}, with the options of `ModelOptions`."""
 
-    h0: Tensor  # (2, D)
+    h0: Tensor  # (M, D)
 
     def __init__(self, options: ModelOptions, generator: Generator) -> None:
         super().__init__()
         self.options = options
-        width = options.width
+        width, order = options.width, options.order
         if options.rotate != "none":
             angles = width if options.rotation == "per_channel" else 1
             free = options.angle == "free"
-            self.angle = linear(2 * width if free else width, angles, generator, bias=free)
+            inputs = order * width if free else width
+            spread = SPREAD if free and options.depth == 1 else 1.0
+            self.angle = linear(inputs, angles_of(order) * angles, generator, bias=free, spread=spread)
         gates = width if options.gate == "per_channel" else 1
-        self.gate = linear(2 * width, gates, generator)
-        if options.decay == "reset":
-            nn.init.constant_(self.gate.bias, RESET_BIAS)
+        self.gate = linear(order * width, gates, generator)
+        if options.replaces:
+            stacked = options.decay == "switch" and options.depth > 1
+            first, last = (STACKED_BIAS,) * 2 if stacked else GATE_BIAS[options.decay]
+            self.gate.bias = nn.Parameter(torch.linspace(first, last, gates))
         if options.skip:
             self.skip = nn.Parameter(torch.full((width,), 0.5))
+        if options.recall:
+            self.recall = nn.Parameter(torch.randn(width, generator=generator))
         if options.norm == "layer":
-            self.norm = nn.LayerNorm(2 * width)
+            self.norm = nn.LayerNorm(order * width)
         if options.h0 == "learned":
-            phase = torch.rand(width, generator=generator) * 2 * math.pi
-            self.h0 = nn.Parameter(polar(torch.ones(width), phase))
+            self.h0 = nn.Parameter(_on_sphere(order, width, generator))
         else:
-            self.register_buffer("h0", torch.zeros(2, width), persistent=False)
+            self.register_buffer("h0", torch.zeros(order, width), persistent=False)
 
     def forward(
         self,
-        z: Float[Tensor, "B T 2 D"],
-        state: Float[Tensor, "B 2 D"],
+        z: Float[Tensor, "B T M D"],
+        state: Float[Tensor, "B M D"],
         reset: Bool[Tensor, "B T"] | None = None,
-        coupled: Float[Tensor, "B T 2 D"] | None = None,
-    ) -> tuple[Float[Tensor, "B T 2 D"], Float[Tensor, "B 2 D"]]:
+        coupled: Float[Tensor, "B T M D"] | None = None,
+        transition: tuple[Tensor, Tensor] | None = None,
+    ) -> tuple[Float[Tensor, "B T M D"], Float[Tensor, "B M D"]]:
         """The block's output and its last state.
 
-        `coupled` is what the layer below adds to the recurrence. A reset starts again from h_0.
+        `coupled` is what the layer below adds to the recurrence, `transition` a and u where they are
+        known already. A reset starts again from h_0.
         """
         if parameters := self.for_kernel(z, state, reset, coupled):
             options = self.options.of_kernel()
             out, last = fused.blocks(z, state[None], reset, coupled, parameters, *options)
             return self.rescale(out), last[0]
-        a, u = self.transition(z)
+        a, u = transition or self.transition(z)
         if coupled is not None:
             u = u + coupled
         if reset is not None:
-            u = u + turn(a, self.h0.expand_as(u)) * reset[:, :, None, None]
+            u = u + turn(a, self.start.expand_as(u)) * reset[:, :, None, None]
         if self.options.activation == "step":
             h = reference.scan(a, u, state, reset, F.silu)
             last = h[:, -1] if h.shape[1] else state
         else:
             h, last = scan(a, u, state, reset)
-        return self.finish(h, z), last
+        return self.finish(h, z, self._before(h, state, reset)), last
+
+    def _before(
+        self, h: Float[Tensor, "B T M D"], state: Float[Tensor, "B M D"], reset: Tensor | None
+    ) -> Float[Tensor, "B T M D"] | None:
+        """h_{t−1}, where it is wanted."""
+        if not self.options.recall:
+            return None
+        before = torch.cat([state[:, None], h], dim=1)[:, :-1]
+        if reset is None:
+            return before
+        return torch.where(reset[:, :, None, None], self.start, before)
+
+    @property
+    def start(self) -> Float[Tensor, "M D"]:
+        """h_0; where a gate keeps or replaces the state, on the unit sphere like what replaces it."""
+        return unit(self.h0, epsilon=0.0) if self.options.replaces else self.h0
 
     def for_kernel(
         self,
@@ -92,7 +124,8 @@ class Block(nn.Module):
         coupled: Tensor | None = None,
     ) -> list[Tensor] | None:
         """The parameters that `fused.blocks` wants, if the compiled kernel can do this block."""
-        if backend() != "native" or self.options.activation == "step" or not z.numel():
+        unknown = self.options.activation == "step" or self.options.recall
+        if backend() != "native" or unknown or not z.numel():
             return None
         parameters = self.kernel_parameters()
         return parameters if fused.fits(z, state, reset, coupled, parameters) else None
@@ -103,51 +136,70 @@ class Block(nn.Module):
         angle_bias = self.angle.bias if self.options.rotate != "none" else None
         angle_bias = fused.ABSENT if angle_bias is None else angle_bias
         skip = self.skip if self.options.skip else fused.ABSENT
-        return [angle_weight, angle_bias, self.gate.weight, self.gate.bias, skip, self.h0]
+        return [angle_weight, angle_bias, self.gate.weight, self.gate.bias, skip, self.start]
 
     def transition(
-        self, z: Float[Tensor, "B T 2 D"]
-    ) -> tuple[Float[Tensor, "B T P E"], Float[Tensor, "B T 2 D"]]:
-        """a_t and u_t of h_t = a_t · h_{t-1} + u_t."""
+        self, z: Float[Tensor, "B T M D"]
+    ) -> tuple[Float[Tensor, "B T *P E"], Float[Tensor, "B T M D"]]:
+        """a_t and u_t of h_t = a_t · h_{t-1} + u_t: a real, complex or, beyond order 2, a matrix."""
         alpha, gamma = self.decay(z)
-        entering = unit(z) if self.options.decay == "reset" else z
+        entering = unit(z) if self.options.replaces else z
         u = gamma[:, :, None] * entering
         if self.options.rotate == "none":
             return alpha[:, :, None], u
+        if self.options.order > 2:
+            angles = self.angle(z.flatten(2)).unflatten(2, (angles_of(self.options.order), -1))
+            return alpha[:, :, None, None] * rotation(angles, self.options.order), u
         theta = self.theta(z)
         if self.options.rotate == "state":
             return polar(alpha, theta), u
         return alpha[:, :, None], turn(polar(torch.ones_like(theta), theta), u)
 
-    def theta(self, z: Float[Tensor, "B T 2 D"]) -> Float[Tensor, "B T E"]:
+    def theta(self, z: Float[Tensor, "B T M D"]) -> Float[Tensor, "B T E"]:
         if self.options.angle == "free":
             return self.angle(z.flatten(2))
         return math.pi * torch.tanh(self.angle(z[:, :, 0]))
 
     def decay(
-        self, z: Float[Tensor, "B T 2 D"]
+        self, z: Float[Tensor, "B T M D"]
     ) -> tuple[Float[Tensor, "B T E"], Float[Tensor, "B T E"]]:
         """α and γ, both from δ."""
         delta = self.gate(z.flatten(2))
         if self.options.decay == "reset":
             return torch.sigmoid(delta), torch.sigmoid(-delta)
+        if self.options.decay == "switch":
+            soft = torch.sigmoid(delta)
+            alpha = (delta > 0).to(soft) + (soft - soft.detach())
+            return alpha, 1 - alpha
         gamma = F.softplus(delta)
         if self.options.decay == "exp":
             return torch.exp(-gamma), gamma
         return (gamma if self.options.decay == "softplus" else torch.ones_like(gamma)), gamma
 
     def finish(
-        self, h: Float[Tensor, "B T 2 D"], z: Float[Tensor, "B T 2 D"]
-    ) -> Float[Tensor, "B T 2 D"]:
-        """What follows the recurrence: SiLU on each plane, skip, norm."""
+        self,
+        h: Float[Tensor, "B T M D"],
+        z: Float[Tensor, "B T M D"],
+        before: Float[Tensor, "B T M D"] | None = None,
+    ) -> Float[Tensor, "B T M D"]:
+        """What follows the recurrence: SiLU on each plane, skip, recall of the state before, norm."""
         if self.options.activation == "boundary":
             h = F.silu(h)
         if self.options.skip:
             h = h + torch.sigmoid(self.skip) * z
+        if before is not None:
+            h = h + self.recall * before
         return unit(h) if self.options.norm == "complex" else self.rescale(saturate(h, OUTPUT_LIMIT))
 
-    def rescale(self, h: Float[Tensor, "B T 2 D"]) -> Float[Tensor, "B T 2 D"]:
+    def rescale(self, h: Float[Tensor, "B T M D"]) -> Float[Tensor, "B T M D"]:
         """LayerNorm, where it is asked for."""
         if self.options.norm != "layer":
             return h
-        return self.norm(h.flatten(2)).unflatten(2, (2, -1))
+        return self.norm(h.flatten(2)).unflatten(2, (self.options.order, -1))
+
+
+def _on_sphere(order: int, width: int, generator: Generator) -> Float[Tensor, "M D"]:
+    """A point of the unit sphere for each channel, every one as likely."""
+    if order == 2:
+        return polar(torch.ones(width), torch.rand(width, generator=generator) * 2 * math.pi)
+    return unit(torch.randn(order, width, generator=generator), epsilon=0.0)

@@ -17,6 +17,10 @@ class ModelOptions:
     depth: int = 3
     """Blocks stacked, the paper's L."""
 
+    order: int = 2
+    """Real numbers in a channel's state: 2 is the paper's complex number; beyond, rotations of
+    SO(order) turn it, with rotate="state" and angle="free"."""
+
     rotate: Literal["input", "state", "none"] = "input"
     """What e^{iθ} multiplies: the input (printed), the state, or nothing, without an angle."""
 
@@ -26,9 +30,10 @@ class ModelOptions:
     angle: Literal["tanh", "free"] = "tanh"
     """θ = π·tanh(W Re z) (printed), or the unbounded W [Re z, Im z] + b."""
 
-    decay: Literal["softplus", "exp", "unit", "reset"] = "softplus"
+    decay: Literal["softplus", "exp", "unit", "reset", "switch"] = "softplus"
     """α = softplus δ (printed), e^{−softplus δ}, or 1, each with γ = softplus δ; or "reset":
-    α = σ(δ) and what enters is (1 − α) z/|z|, so a gate keeps the state or replaces it."""
+    α = σ(δ) and what enters is (1 − α) z/|z|, so a gate keeps the state or replaces it; or "switch":
+    the same with α rounded to 0 or 1, and the gradient of σ."""
 
     gate: Literal["shared", "per_channel"] = "shared"
     """One δ a step or one for each channel."""
@@ -39,20 +44,28 @@ class ModelOptions:
     skip: bool = True
     """Add σ(g) ⊙ z to the block's output."""
 
+    recall: bool = False
+    """Add b ⊙ h_{t−1} to the block's output, b learned: the next layer sees what a reset forgets."""
+
     norm: Literal["complex", "layer", "none"] = "complex"
     """Divide by the modulus (printed), LayerNorm over both planes, or neither."""
 
     h0: Literal["zero", "learned"] = "zero"
     """Where a state starts: 0 (printed) or a learned point for each channel."""
 
-    decoder: Literal["cos_sin", "phase", "complex"] = "cos_sin"
-    """[cos φ, sin φ] (printed), φ itself, or a complex linear map and a real projection."""
+    decoder: Literal["cos_sin", "phase", "complex", "linear"] = "cos_sin"
+    """[cos φ, sin φ] (printed), φ itself, a complex linear map and a real projection, or the state."""
 
     coupling_rank: int = 0
     """Rank of the coupling u vᵀ from each layer's output into the next recurrence; 0 is none."""
 
     coupling: Literal["shared", "per_layer"] = "shared"
     """One u vᵀ for all layers, or one for each."""
+
+    @property
+    def replaces(self) -> bool:
+        """Whether a gate keeps the state or replaces it by a point of the unit sphere."""
+        return self.decay in ("reset", "switch")
 
     def of_kernel(self) -> tuple[str, str, str, bool, bool]:
         """The options that the compiled kernel knows: rotate, angle, decay, SiLU and norm or not."""
@@ -61,7 +74,17 @@ class ModelOptions:
 
     def __post_init__(self) -> None:
         check_types(self)
-        check_ranges(self, width=(1, 65_536), depth=(1, 1024))
+        check_ranges(self, width=(1, 65_536), depth=(1, 1024), order=(2, 16))
+        if self.order > 2 and (self.rotate != "state" or self.angle != "free"):
+            raise InputError(
+                f"order={self.order} turns the state by free angles: write rotate='state' and "
+                "angle='free', or order=2"
+            )
+        if self.order > 2 and self.decoder in ("phase", "complex"):
+            raise InputError(
+                f"decoder={self.decoder!r} reads complex numbers: write decoder='linear' or 'cos_sin', "
+                "or order=2"
+            )
         if not 0 <= self.coupling_rank <= self.width:
             raise InputError(
                 f"coupling_rank={self.coupling_rank} does not fit: write 0 (no coupling) "

@@ -15,5 +15,5 @@ class Coupling(nn.Module):
         self.u = nn.Parameter(torch.zeros(width, rank))
         self.v = nn.Parameter(torch.randn(width, rank, generator=generator) / math.sqrt(width))
 
-    def forward(self, h: Float[Tensor, "B T 2 D"]) -> Float[Tensor, "B T 2 D"]:
+    def forward(self, h: Float[Tensor, "B T M D"]) -> Float[Tensor, "B T M D"]:
         return h @ self.v @ self.u.T

@@ -3,12 +3,13 @@
     cos_sin    V scores from [cos φ, sin φ]: 2dV + V parameters
     phase      V scores from φ = atan2(Im h, Re h), the ablation's "naive" decoder: dV + V
     complex    W h ∈ C^V, then each class reads its number along a direction of its own: dV + 3V
+    linear     V scores from the state as it is, of any order m: mdV + V
 
 The paper hopes that a decoder within C halves the parameters. A full complex matrix does not: its dV
 complex weights are 2dV real numbers, as many as cos_sin has. Keeping the phases of W's entries fixed
 does, and leaves the choice of phase to the projection.
 
-`as_linear` is the decoder as one map of both planes, a weight (V, 2, D) and a bias, if it is one.
+`as_linear` is the decoder as one map of all planes, a weight (V, m, D) and a bias, if it is one.
 """
 
 import torch
@@ -19,19 +20,20 @@ from csprop.nn.config import CSPConfig
 from csprop.nn.layers import TINY, linear, unit
 
 
-class CosSinDecoder(nn.Module):
-    """Linear([cos φ, sin φ]). Of a unit state these are its own two planes."""
+class LinearDecoder(nn.Module):
+    """Linear(h) of all planes; for cos_sin of h / |h|, whose two planes are cos φ and sin φ."""
 
     def __init__(self, config: CSPConfig, generator: Generator) -> None:
         super().__init__()
-        self.is_unit = config.norm == "complex"
-        self.linear = linear(2 * config.width, config.num_classes, generator)
+        self.order = config.order
+        self.normalises = config.decoder == "cos_sin" and config.norm != "complex"
+        self.linear = linear(config.order * config.width, config.num_classes, generator)
 
-    def forward(self, h: Float[Tensor, "B T 2 D"]) -> Float[Tensor, "B T V"]:
-        return self.linear((h if self.is_unit else unit(h, epsilon=0.0)).flatten(2))
+    def forward(self, h: Float[Tensor, "B T M D"]) -> Float[Tensor, "B T V"]:
+        return self.linear((unit(h, epsilon=0.0) if self.normalises else h).flatten(2))
 
     def as_linear(self) -> tuple[Tensor, Tensor]:
-        return self.linear.weight.unflatten(1, (2, -1)), self.linear.bias
+        return self.linear.weight.unflatten(1, (self.order, -1)), self.linear.bias
 
 
 class PhaseDecoder(nn.Module):
@@ -68,4 +70,9 @@ class ComplexDecoder(nn.Module):
         return self.projection.T[:, :, None] * self.linear.weight[:, None], self.bias
 
 
-DECODERS = {"cos_sin": CosSinDecoder, "phase": PhaseDecoder, "complex": ComplexDecoder}
+DECODERS = {
+    "cos_sin": LinearDecoder,
+    "phase": PhaseDecoder,
+    "complex": ComplexDecoder,
+    "linear": LinearDecoder,
+}

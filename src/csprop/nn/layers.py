@@ -11,16 +11,18 @@ EPSILON = 1e-8
 TINY = 1e-30
 
 
-def linear(inputs: int, outputs: int, generator: Generator, bias: bool = True) -> nn.Linear:
-    """torch's Linear, its usual start drawn from the given generator."""
+def linear(
+    inputs: int, outputs: int, generator: Generator, bias: bool = True, spread: float = 1.0
+) -> nn.Linear:
+    """torch's Linear, its usual start drawn from the given generator, or one so much wider."""
     layer = nn.Linear(inputs, outputs, bias=bias, device="meta").to_empty(device="cpu")
-    bound = 1 / math.sqrt(inputs)
+    bound = spread / math.sqrt(inputs)
     for parameter in layer.parameters():
         nn.init.uniform_(parameter, -bound, bound, generator=generator)
     return layer
 
 
-def unit(h: Float[Tensor, "*batch 2 D"], epsilon: float = EPSILON) -> Float[Tensor, "*batch 2 D"]:
+def unit(h: Float[Tensor, "*batch M D"], epsilon: float = EPSILON) -> Float[Tensor, "*batch M D"]:
     """h / (|h| + ε), with a finite gradient at h = 0."""
     squared = h.square().sum(dim=-2, keepdim=True)
     return h / ((squared + TINY).sqrt() + epsilon)

@@ -1,6 +1,7 @@
 """The whole model: embedding, blocks, decoder."""
 
 import math
+from collections.abc import Callable
 from typing import Any, Literal, cast, overload
 
 import torch
@@ -16,6 +17,7 @@ from csprop.nn.coupling import Coupling
 from csprop.nn.decoder import DECODERS
 from csprop.ops import fused, native
 from csprop.ops.native.stepper import Stepper
+from csprop.ops.planes import saturate, turn
 from csprop.stream import Stream
 
 
@@ -32,8 +34,8 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         if generator is None:
             generator = Generator().manual_seed(0)
         self.config = config
-        shape = (config.vocab_size, 2, config.width)
-        self.embedding = nn.Parameter(torch.randn(shape, generator=generator) / math.sqrt(2))
+        shape = (config.vocab_size, config.order, config.width)
+        self.embedding = nn.Parameter(torch.randn(shape, generator=generator) / math.sqrt(config.order))
         self.blocks = nn.ModuleList(Block(config, generator) for _ in range(config.depth))
         links = 1 if config.coupling == "shared" else config.depth - 1
         self.couplings = nn.ModuleList(
@@ -42,9 +44,9 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         )
         self.decoder = DECODERS[config.decoder](config, generator)
 
-    def initial_state(self, batch: int = 1) -> Float[Tensor, "B L 2 D"]:
+    def initial_state(self, batch: int = 1) -> Float[Tensor, "B L M D"]:
         """h_0 of every layer, for each sequence of a batch."""
-        starts = [cast(Block, block).h0 for block in self.blocks]
+        starts = [cast(Block, block).start for block in self.blocks]
         return torch.stack(starts).expand(batch, -1, -1, -1)
 
     @overload
@@ -68,11 +70,11 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
     def forward(
         self,
         tokens: Int64[Tensor, "B T"],
-        state: Float[Tensor, "B L 2 D"] | None = None,
+        state: Float[Tensor, "B L M D"] | None = None,
         *,
         reset: Bool[Tensor, "B T"] | None = None,
         return_state: bool = False,
-    ) -> Float[Tensor, "B T V"] | tuple[Float[Tensor, "B T V"], Float[Tensor, "B L 2 D"]]:
+    ) -> Float[Tensor, "B T V"] | tuple[Float[Tensor, "B T V"], Float[Tensor, "B L M D"]]:
         """Scores after every token; with `return_state`, also what to carry on from.
 
         `state` is what an earlier call returned; where `reset` is true a sequence starts anew before
@@ -82,19 +84,22 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         if state is None:
             state = self.initial_state(len(tokens))
         try:
-            z = F.embedding(tokens, self.embedding.flatten(1))
+            z = _look_up(tokens, self.embedding)  # (B, T, M, D)
         except IndexError:
             for bound in tokens.aminmax():
                 self.check_token(int(bound))
             raise
-        z = z.unflatten(2, (2, self.config.width))  # (B, T, 2, D)
-        z, last = self._propagate(z, state, reset)
+        z, last = self._propagate(tokens, z, state, reset)
         logits = self.decoder(z)
         return (logits, last) if return_state else logits
 
     def _propagate(
-        self, z: Float[Tensor, "B T 2 D"], state: Float[Tensor, "B L 2 D"], reset: Tensor | None
-    ) -> tuple[Float[Tensor, "B T 2 D"], Float[Tensor, "B L 2 D"]]:
+        self,
+        tokens: Int64[Tensor, "B T"],
+        z: Float[Tensor, "B T M D"],
+        state: Float[Tensor, "B L M D"],
+        reset: Tensor | None,
+    ) -> tuple[Float[Tensor, "B T M D"], Float[Tensor, "B L M D"]]:
         """Through all blocks: the last one's output, and the states after the last token."""
         layers = self._for_kernel(z, state, reset)
         if layers is not None:
@@ -104,12 +109,50 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
             return z, h.transpose(0, 1)
         last: list[Tensor] = []
         for layer, block in enumerate(self.blocks):
-            coupled = None
-            if layer and self.couplings:
-                coupled = self.couplings[(layer - 1) % len(self.couplings)](z)
-            z, h = block(z, state[:, layer], reset, coupled)
+            coupled = self._coupled(layer, z)
+            known = None if layer else self._first_transition(tokens)
+            z, h = block(z, state[:, layer], reset, coupled, known)
             last.append(h)
         return z, torch.stack(last, dim=1)
+
+    def _coupled(self, layer: int, z: Tensor) -> Tensor | None:
+        """What a layer's recurrence receives from the output below, beside its input."""
+        if not (layer and self.couplings):
+            return None
+        return self.couplings[(layer - 1) % len(self.couplings)](z)
+
+    def step(
+        self,
+        state: Float[Tensor, "B L M D"],
+        tokens: Int64[Tensor, " B"],
+        settle: Callable[[int, Tensor], Tensor] = lambda layer, h: h,
+    ) -> tuple[Float[Tensor, "B L M D"], Float[Tensor, "B V"]]:
+        """One token for each sequence: the states and the scores after it.
+
+        A layer passes on what `settle(layer, h)` makes of its new state (B, M, D).
+        """
+        z, states = self.embedding[tokens][:, None], []
+        for layer, each in enumerate(self.blocks):
+            block = cast(Block, each)
+            a, u = block.transition(z)
+            coupled = self._coupled(layer, z)
+            h = turn(a, state[:, layer, None]) + (u if coupled is None else u + coupled)
+            h = saturate(h)
+            if self.config.activation == "step":
+                h = F.silu(h)
+            h = settle(layer, h[:, 0])
+            states.append(h)
+            before = state[:, layer, None] if self.config.recall else None
+            z = block.finish(h[:, None], z, before)
+        return torch.stack(states, dim=1), self.decoder(z)[:, 0]
+
+    def _first_transition(self, tokens: Int64[Tensor, "B T"]) -> tuple[Tensor, Tensor] | None:
+        """a and u of the first layer, where a rotation a token is less work than one a step."""
+        in_kernel = self.config.order == 2 and not self.config.recall
+        if in_kernel or tokens.numel() < self.config.vocab_size:
+            return None
+        a, u = cast(Block, self.blocks[0]).transition(self.embedding[None])
+        return _look_up(tokens, a[0]), _look_up(tokens, u[0])
 
     def _for_kernel(
         self, z: Tensor, state: Tensor, reset: Tensor | None = None
@@ -126,7 +169,7 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
                 f"tokens must be int64 of shape (batch, time); got {tokens.dtype} of shape "
                 f"{tuple(tokens.shape)}"
             )
-        expected = (len(tokens), self.config.depth, 2, self.config.width)
+        expected = (len(tokens), self.config.depth, self.config.order, self.config.width)
         if state is not None and tuple(state.shape) != expected:
             raise InputError(f"state must have shape {expected}; got {tuple(state.shape)}")
         right = reset is None or (reset.dtype == torch.bool and reset.shape == tokens.shape)
@@ -147,10 +190,15 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         """A tracker that reads one token at a time."""
         return Stream(self)
 
-    def stepper(self, state: Float[Tensor, "1 L 2 D"]) -> Stepper | None:
+    def stepper(self, state: Float[Tensor, "1 L M D"]) -> Stepper | None:
         """This model laid out for single steps, where the compiled kernel can do all of it."""
         decoder, layers = self.decoder.as_linear(), self._for_kernel(self.embedding, state)
         if decoder is None or layers is None or not native.fits(self.embedding, *decoder):
             return None
         unit_features = self.config.decoder == "cos_sin" and self.config.norm != "complex"
         return Stepper(self.embedding, layers, self.config.of_kernel(), decoder, unit_features, state)
+
+
+def _look_up(tokens: Int64[Tensor, "B T"], rows: Float[Tensor, "V ..."]) -> Float[Tensor, "B T ..."]:
+    """A row for each token; `embedding` has a faster gradient than an index."""
+    return F.embedding(tokens, rows.flatten(1)).unflatten(2, rows.shape[1:])

@@ -1,5 +1,6 @@
 """The scan as a torch operator, with its adjoint: one node for compile, export and vmap."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -57,11 +58,11 @@ def _natively(*tensors: Tensor) -> bool:
 
 
 def _shape(a: Tensor, u: Tensor) -> dict[str, int]:
-    names = ("batch", "steps", "planes", "columns")
-    return dict(zip(names, a.shape, strict=True)) | {
-        "width": u.shape[3],
-        "wide": u.dtype == torch.float64,
-    }
+    batch, steps, *planes, columns = a.shape
+    return {
+        "wide": u.dtype == torch.float64, "batch": batch, "steps": steps, "width": u.shape[3],
+        "order": u.shape[2], "planes": math.prod(planes), "columns": columns,
+    }  # fmt: skip
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""Complex numbers as two real planes: what every part of the recurrence does with them."""
+"""A state as M real planes, two for a complex number: what all of the recurrence does with it."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 LIMIT = 2.0**60
-"""No modulus grows past this: a larger state is scaled back to it and keeps its phase.
+"""No modulus grows past this: a larger state is scaled back to it and keeps its direction.
 
 2^60 lies far above what float32 can still add a number of size one to, and low enough that its
 square, and its product with any sensible transition, stay finite.
@@ -18,8 +18,8 @@ GRADIENT_LIMIT = 2.0**30
 u = 0, its true gradient has no bound."""
 
 
-def saturate(h: Float[Tensor, "*batch 2 D"], limit: float = LIMIT) -> Float[Tensor, "*batch 2 D"]:
-    """Scale moduli above the limit back to it; the phase, and everything smaller, is unchanged."""
+def saturate(h: Float[Tensor, "*batch M D"], limit: float = LIMIT) -> Float[Tensor, "*batch M D"]:
+    """Scale moduli above the limit back to it; the direction, and everything smaller, is unchanged."""
     # Squares bounded from below before the root: its gradient is finite at 0.
     overshoot = (h / limit).square().sum(dim=-2, keepdim=True).clamp(min=1).sqrt()
     return h / overshoot
@@ -35,13 +35,15 @@ class _Bounded(torch.autograd.Function):
         return saturate(grads[0], GRADIENT_LIMIT)
 
 
-def bounded(h: Float[Tensor, "*batch 2 D"]) -> Float[Tensor, "*batch 2 D"]:
+def bounded(h: Float[Tensor, "*batch M D"]) -> Float[Tensor, "*batch M D"]:
     """h itself; its gradient saturates at GRADIENT_LIMIT."""
     return _Bounded.apply(h)
 
 
-def turn(a: Float[Tensor, "*batch P #D"], h: Float[Tensor, "*batch 2 D"]) -> Float[Tensor, "..."]:
-    """a · h for a real factor (P = 1) or a complex one (P = 2)."""
+def turn(a: Float[Tensor, "..."], h: Float[Tensor, "*batch M D"]) -> Float[Tensor, "*batch M D"]:
+    """a · h, where a is a real factor (…, 1, D), a complex one (…, 2, D) or a matrix (…, M, M, D)."""
+    if a.ndim > h.ndim:
+        return (a * h[..., None, :, :]).sum(dim=-2)
     if a.shape[-2] == 1:
         return a * h
     re, im = a[..., :1, :], a[..., 1:, :]

@@ -1,8 +1,8 @@
 """The specification of the scan: a plain loop over time, differentiated by autograd.
 
-a    the transition: α_t (one plane, real) or α_t e^{iθ_t} (two planes, complex)
+a    the transition: α_t (one plane, real), α_t e^{iθ_t} (two planes, complex) or α_t R_t (M × M planes)
 u    what enters: γ_t e^{iθ_t} z_t, γ_t z_t or (1 − ρ_t) v_t
-h    the state, a complex number per channel kept as a real and an imaginary plane
+h    the state, M numbers per channel; two are the real and imaginary plane of a complex one
 """
 
 from collections.abc import Callable
@@ -15,12 +15,12 @@ from csprop.ops.planes import bounded, saturate, turn
 
 
 def scan(
-    a: Float[Tensor, "B T P #D"],
-    u: Float[Tensor, "B T 2 D"],
-    h0: Float[Tensor, "B 2 D"],
+    a: Float[Tensor, "B T *P #D"],
+    u: Float[Tensor, "B T M D"],
+    h0: Float[Tensor, "B M D"],
     reset: Bool[Tensor, "B T"] | None = None,
     activation: Callable[[Tensor], Tensor] = lambda h: h,
-) -> Float[Tensor, "B T 2 D"]:
+) -> Float[Tensor, "B T M D"]:
     """h_t = activation(saturate(a_t · h_{t-1} + u_t)); a reset forgets h_{t-1} first.
 
     The activation is for the paper's step-wise SiLU, which no parallel backend can do.

@@ -9,24 +9,25 @@ from csprop.ops.backends import backend
 
 
 def scan(
-    a: Float[Tensor, "B T P #D"],
-    u: Float[Tensor, "B T 2 D"],
-    h0: Float[Tensor, "*B 2 D"] | None = None,
+    a: Float[Tensor, "B T *P #D"],
+    u: Float[Tensor, "B T M D"],
+    h0: Float[Tensor, "*B M D"] | None = None,
     reset: Bool[Tensor, "B T"] | None = None,
-) -> tuple[Float[Tensor, "B T 2 D"], Float[Tensor, "B 2 D"]]:
+) -> tuple[Float[Tensor, "B T M D"], Float[Tensor, "B M D"]]:
     """All states of h_t = a_t · h_{t-1} + u_t, and the last one.
 
-    `a` has one plane where it is real and two where it is complex, and may be shared by the channels
-    (a last dimension of 1). `h0` is zero unless given, one for the batch or one for each sequence.
-    Where `reset` is true the state before that step is forgotten: h_t = u_t. A modulus never grows
-    past 2^60: it is scaled back and keeps its phase, so that no length overflows. bfloat16 is computed,
-    and its last state returned, in float32.
+    A state has M ≥ 2 planes, two for a complex number. `a` is a real factor (B, T, 1, D), a complex one
+    (B, T, 2, D) where M = 2, or a matrix (B, T, M, M, D), whose row i gives plane i; the channels may
+    share it (a last dimension of 1). `h0` is zero unless given, one for the batch or one for each
+    sequence. Where `reset` is true the state before that step is forgotten: h_t = u_t. A modulus, the
+    norm over the planes, never grows past 2^60: it is scaled back and keeps its direction, so that no
+    length overflows. bfloat16 is computed, and its last state returned, in float32.
     """
     _check(a, u, h0, reset)
-    batch, steps, _, width = u.shape
+    batch, steps, order, width = u.shape
     # Half precision cannot hold a sum over many steps.
     wide = torch.promote_types(torch.promote_types(a.dtype, u.dtype), torch.float32)
-    start = u.new_zeros(batch, 2, width) if h0 is None else h0.expand(batch, 2, width)
+    start = u.new_zeros(batch, order, width) if h0 is None else h0.expand(batch, order, width)
     a, entering, start = a.to(wide), u.to(wide), start.to(wide)
     if steps == 0:
         return u, start
@@ -38,24 +39,28 @@ def scan(
 
 
 def _check(a: Tensor, u: Tensor, h0: Tensor | None, reset: Tensor | None) -> None:
-    if u.ndim != 4 or u.shape[2] != 2 or u.dtype == torch.float16:
+    if u.ndim != 4 or u.shape[2] < 2 or u.dtype == torch.float16:
         raise ValueError(
-            "u must be (B, T, 2, D), two real planes, in float32, float64 or bfloat16; "
+            "u must be (B, T, M, D), M >= 2 real planes, in float32, float64 or bfloat16; "
             f"got {tuple(u.shape)} in {u.dtype}"
         )
-    batch, steps, _, width = u.shape
+    batch, steps, order, width = u.shape
+    planes = [(1,), (order, order), *([(2,)] if order == 2 else [])]
     if (
-        a.ndim != 4
+        a.ndim < 3
         or a.shape[:2] != u.shape[:2]
-        or a.shape[2] not in (1, 2)
-        or a.shape[3] not in (1, width)
+        or tuple(a.shape[2:-1]) not in planes
+        or a.shape[-1] not in (1, width)
     ):
         raise ValueError(
-            f"a must be ({batch}, {steps}, 1 or 2, 1 or {width}) to go with u; got {tuple(a.shape)}"
+            f"a must be ({batch}, {steps}, {'1 or 2' if order == 2 else '1'}, 1 or {width}) or a "
+            f"matrix, ({batch}, {steps}, {order}, {order}, 1 or {width}), to go with u; "
+            f"got {tuple(a.shape)}"
         )
-    if h0 is not None and tuple(h0.shape) not in ((2, width), (batch, 2, width)):
+    if h0 is not None and tuple(h0.shape) not in ((order, width), (batch, order, width)):
         raise ValueError(
-            f"h0 must be (2, {width}) or ({batch}, 2, {width}) to go with u; got {tuple(h0.shape)}"
+            f"h0 must be ({order}, {width}) or ({batch}, {order}, {width}) to go with u; "
+            f"got {tuple(h0.shape)}"
         )
     if reset is not None and (
         tuple(reset.shape) != (batch, steps) or reset.dtype != torch.bool or reset.device != u.device

@@ -1,13 +1,16 @@
 """What a task is: a language with an exact answer for every prefix."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
 from csprop.errors import InputError
+from csprop.tasks.machine import Machine, explore
 
 UNLABELLED = -1
 """In place of a label: padding, or a step that nobody labelled. No loss or metric counts it."""
@@ -40,7 +43,11 @@ class Examples:
 
 
 class Task(ABC):
-    """A task with a known truth, whose sequences can be drawn at any length."""
+    """A task with a known truth, whose sequences can be drawn at any length.
+
+    It is told twice: `truth` says what is meant, and `start`, `step` and `answer` are an exact machine
+    for it, which reads one token at a time. A machine's states are any values that can be hashed.
+    """
 
     name: str
     description: str
@@ -50,14 +57,45 @@ class Task(ABC):
     """Whether a sequence is written as words, rather than as characters."""
     samples: int = 5000
     """How many sequences the paper draws."""
+    order: int = 2
+    """Size of the rotations that hold the task's group: what it asks of a model."""
+    depth: int | None = None
+    """Layers that the task asks of the exact family; None leaves it to the preset."""
+    finite: bool = True
+    """Whether finitely many states of the machine can be reached."""
 
     @abstractmethod
     def truth(self, sequence: Sequence[int]) -> int:
         """The class of a whole sequence, by definition rather than by speed."""
 
     @abstractmethod
+    def start(self) -> Hashable:
+        """The state before the first token."""
+
+    @abstractmethod
+    def step(self, state: Any, token: int) -> Hashable:
+        """The state that follows a state."""
+
+    @abstractmethod
+    def answer(self, state: Any) -> int:
+        """The class of any sequence that leads to this state."""
+
+    def size(self, state: Any) -> int:
+        """How much a state holds, where there are infinitely many: so many are a finite task again."""
+        return 0
+
+    @cached_property
+    def machine(self) -> Machine:
+        """All reachable states as a table."""
+        if not self.finite:
+            raise InputError(
+                f"{self.name}: its machine has infinitely many states: no table holds them"
+            )
+        return explore(self.start(), self.step, self.answer, len(self.vocab))
+
     def labels(self, tokens: Tensor) -> Tensor:
         """The class of every prefix of every row, (N, T) -> (N, T)."""
+        return self.machine.run(tokens)
 
     def sample(self, count: int, length: int, generator: Generator) -> Tensor:
         """`count` sequences of one length, (count, length)."""
@@ -85,6 +123,11 @@ def every_sequence(symbols: int, length: int) -> Tensor:
 def symbols(text: str, words: bool) -> list[str]:
     """A written sequence as its tokens: words between spaces, or characters."""
     return text.split() if words else [each for each in text if not each.isspace()]
+
+
+def written(symbols: Sequence[str], words: bool) -> str:
+    """The inverse of `symbols`."""
+    return (" " if words else "").join(symbols)
 
 
 def encode(symbols: Sequence[str], vocab: Sequence[str], where: str) -> list[int]:

@@ -21,12 +21,13 @@ class Modular(Task):
     """
 
     vocab = ("0", "1")
+    depth = 1
 
     def __init__(self, modulus: int, residue: bool = False) -> None:
-        if not 2 <= modulus <= 10_000:
-            raise InputError(f"mod{modulus} is out of range: write mod2 to mod10000")
+        suffix = "-residue" if residue else ""
+        check_modulus(modulus, suffix)
         self.modulus, self.residue = modulus, residue
-        self.name = f"mod{modulus}-residue" if residue else f"mod{modulus}"
+        self.name = f"mod{modulus}{suffix}"
         self.description = (
             f"the number of 1s modulo {modulus}"
             if residue
@@ -41,3 +42,20 @@ class Modular(Task):
     def labels(self, tokens: Tensor) -> Tensor:
         remainder = tokens.cumsum(dim=1) % self.modulus
         return remainder if self.residue else (remainder == 0).long()
+
+    def start(self) -> int:
+        return 0
+
+    def step(self, state: int, token: int) -> int:
+        return (state + token) % self.modulus
+
+    def answer(self, state: int) -> int:
+        return state if self.residue else int(state == 0)
+
+
+def check_modulus(modulus: int, suffix: str) -> None:
+    """Refuse to count modulo nothing, one or too much."""
+    if not 2 <= modulus <= 10_000:
+        raise InputError(
+            f"mod{modulus}{suffix} is out of range: write mod2{suffix} to mod10000{suffix}"
+        )

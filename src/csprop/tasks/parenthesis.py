@@ -22,6 +22,7 @@ class Parenthesis(Task):
     vocab = ("(", ")")
     classes = ("no", "yes")
     samples = 10000
+    finite = False
 
     def truth(self, sequence: Sequence[int]) -> int:
         depth = 0
@@ -35,6 +36,21 @@ class Parenthesis(Task):
         depth = (1 - 2 * tokens).cumsum(dim=1)
         never_negative = depth.cummin(dim=1).values >= 0
         return ((depth == 0) & never_negative).long()
+
+    def start(self) -> int:
+        return 0
+
+    def step(self, state: int, token: int) -> int:
+        """How many brackets are open; -1 once one was closed that was not."""
+        if state < 0:
+            return -1
+        return state + 1 if token == 0 else state - 1
+
+    def answer(self, state: int) -> int:
+        return int(state == 0)
+
+    def size(self, state: int) -> int:
+        return state
 
     def check_length(self, length: int) -> None:
         super().check_length(length)

@@ -18,9 +18,19 @@ class Parity(Task):
     description = "is the number of 1s odd?"
     vocab = ("0", "1")
     classes = ("even", "odd")
+    depth = 1
 
     def truth(self, sequence: Sequence[int]) -> int:
         return sum(sequence) % 2
 
     def labels(self, tokens: Tensor) -> Tensor:
         return tokens.cumsum(dim=1) % 2
+
+    def start(self) -> int:
+        return 0
+
+    def step(self, state: int, token: int) -> int:
+        return (state + token) % 2
+
+    def answer(self, state: int) -> int:
+        return state

@@ -6,6 +6,8 @@
     last/state.safetensors everything that the next epoch needs
     result.json            how it ended, once it has
     diagnosis.json         what was not finite, if training stopped for that
+    locked.safetensors     the locked network, once certified
+    certificate.json       what was proven of it, or why nothing was
     manifest.json          the SHA-256 of each of them
 
 A file is written under a temporary name, synced and renamed; metrics.jsonl alone is appended to. An
@@ -34,7 +36,9 @@ from csprop.training.loop import Row, Trainer
 FORMAT = 1
 CONFIG, METRICS, WEIGHTS = "config.json", "metrics.jsonl", "model.safetensors"
 LAST, RESULT, DIAGNOSIS = "last/state.safetensors", "result.json", "diagnosis.json"
+LOCKED, CERTIFICATE = "locked.safetensors", "certificate.json"
 MANIFEST = "manifest.json"
+FILES = (CONFIG, METRICS, WEIGHTS, LAST, RESULT, DIAGNOSIS, LOCKED, CERTIFICATE)
 
 
 class RunFolder:
@@ -125,7 +129,7 @@ class RunFolder:
 
     def create(self, config: dict[str, Any]) -> None:
         """Start a run in a folder that holds none, nor the remains of one."""
-        for name in (METRICS, WEIGHTS, LAST, RESULT, DIAGNOSIS, MANIFEST):
+        for name in (*FILES[1:], MANIFEST):
             if self.has(name):
                 raise InputError(
                     f"{self.path}: has {name} but no {CONFIG}: choose another --out, or move it away"
@@ -136,11 +140,14 @@ class RunFolder:
         self._write_manifest()
 
     def write_json(self, name: str, value: Any) -> None:
-        write(self.path / name, _json(value))
+        self.write(name, _json(value))
+
+    def write(self, name: str, content: bytes) -> None:
+        write(self.path / name, content)
         self._write_manifest()
 
-    def remove(self, name: str) -> None:
-        if self.has(name):
+    def remove(self, *names: str) -> None:
+        for name in filter(self.has, names):
             (self.path / name).unlink()
             self._write_manifest()
 
@@ -196,11 +203,7 @@ class RunFolder:
         raise InputError(f"{path}: is damaged: train again into another --out")
 
     def _write_manifest(self) -> None:
-        digests = {
-            name: _sha256((self.path / name).read_bytes())
-            for name in (CONFIG, METRICS, WEIGHTS, LAST, RESULT, DIAGNOSIS)
-            if self.has(name)
-        }
+        digests = {name: _sha256((self.path / name).read_bytes()) for name in FILES if self.has(name)}
         write(self.path / MANIFEST, json.dumps(digests, indent=2).encode() + b"\n")
 
 

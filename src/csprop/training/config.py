@@ -37,7 +37,7 @@ def configure(
 ) -> RunConfig:
     """A preset for a task, with some options changed."""
     task = found(task)
-    chosen = preset(preset_name, task.name if isinstance(task, Task) else None)
+    chosen = preset(preset_name, task if isinstance(task, Task) else None)
     of_model = {field.name for field in fields(ModelOptions)}
     of_recipe = {field.name for field in fields(Recipe)}
     for name in changes:

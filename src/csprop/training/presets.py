@@ -1,7 +1,7 @@
 """The two named recipes: `paper`, as printed, and `rotor`, the exact family."""
 
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 from csprop.errors import InputError
 from csprop.nn.config import ModelOptions, check_ranges, check_types
@@ -95,12 +95,13 @@ PRESETS = {
             rotate="state",
             rotation="per_channel",
             angle="free",
-            decay="reset",
+            decay="switch",
             gate="per_channel",
             activation="none",
             norm="none",
             h0="learned",
-            decoder="complex",
+            decoder="linear",
+            recall=True,
         ),
         recipe=Recipe(split="disjoint", supervise="every", lr=1e-2, epochs=100, hold=10),
     ),
@@ -108,11 +109,32 @@ PRESETS = {
 }
 
 
-def preset(name: str, task: str | None = None) -> Preset:
-    """A preset as it stands for a task: the paper keeps focal loss for parenthesis alone."""
+class Asking(Protocol):
+    """A built-in task, as far as a preset looks at it."""
+
+    name: str
+    order: int
+    depth: int | None
+
+
+def preset(name: str, task: Asking | None = None) -> Preset:
+    """A preset as it stands for a task.
+
+    The exact family takes the order and the depth that the task asks for; the paper keeps focal loss
+    for parenthesis alone.
+    """
     if name not in PRESETS:
         raise InputError(f"there is no preset {name!r}: write {' or '.join(PRESETS)}")
     chosen = PRESETS[name]
-    if (name, task) == ("paper", "parenthesis"):
+    if task is None:
+        return chosen
+    if (name, task.name) == ("paper", "parenthesis"):
         return replace(chosen, recipe=replace(chosen.recipe, loss="focal"))
+    if name == "rotor":
+        model = chosen.model
+        depth = task.depth or model.depth
+        # As many real numbers, whatever the order; a lone layer has none above it to recall for.
+        width = 2 * model.width // task.order
+        model = replace(model, order=task.order, width=width, depth=depth, recall=depth > 1)
+        return replace(chosen, model=model)
     return chosen

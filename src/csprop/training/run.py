@@ -166,8 +166,9 @@ class _Session:
             )
         folder.write_json(checkpoint.CONFIG, described)  # with a new limit of epochs, if there is one
         if self.going:
-            folder.remove(checkpoint.RESULT)
-            folder.remove(checkpoint.DIAGNOSIS)
+            # Of other weights than those to come.
+            folder.remove(checkpoint.CERTIFICATE, checkpoint.LOCKED)
+            folder.remove(checkpoint.RESULT, checkpoint.DIAGNOSIS)
 
     def commit(self, row: Row | Diverged) -> None:
         """Make a finished epoch last, or say why it could not be finished."""

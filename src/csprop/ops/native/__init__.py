@@ -13,11 +13,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 ROTATE = {"none": 0, "input": 1, "state": 2}
-DECAY = {"softplus": 0, "exp": 1, "unit": 2, "reset": 3}
+DECAY = {"softplus": 0, "exp": 1, "unit": 2, "reset": 3, "switch": 4}
 
 
 def _arguments(name: str, fields: str) -> Any:
@@ -26,7 +27,7 @@ def _arguments(name: str, fields: str) -> Any:
     return namedtuple(name, names, defaults=[0] * len(names))
 
 
-Scan = _arguments("Scan", "wide batch steps width planes columns a u h0 reset h g_h g_a g_u g_h0")
+Scan = _arguments("Scan", "wide batch steps width order planes columns a u h0 reset h g_h g_a g_u g_h0")
 Block = _arguments(
     "Block",
     "wide batch steps width groups angles gates rotate bounded_angle decay silu norm keep "
@@ -41,6 +42,7 @@ Stream = _arguments(
     "wide depth width classes unit_features "
     "embedding blocks decoder_weight decoder_bias logits scratch",
 )
+Table = _arguments("Table", "wide count symbols row sequence rows answers out")
 
 
 def _load() -> tuple[ctypes.CDLL | None, str]:
@@ -57,14 +59,15 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
         library.csprop_target.restype = ctypes.c_char_p
         for function in (library.csprop_scratch, library.csprop_fields):
             function.argtypes, function.restype = (ctypes.c_int64,), ctypes.c_int64
-        layouts = [library.csprop_fields(i) for i in range(4)]
-        if layouts != [len(each._fields) for each in (Scan, Block, Stack, Stream)]:
+        layouts = [library.csprop_fields(i) for i in range(5)]
+        if layouts != [len(each._fields) for each in (Scan, Block, Stack, Stream, Table)]:
             return None, "of another version: install csprop again"
     except (OSError, AttributeError) as error:
         return None, f"cannot be loaded: {error}"
     for name in ("stack", "scan", "stream"):
         getattr(library, f"csprop_{name}").argtypes = (ctypes.c_void_p, ctypes.c_int64)
         getattr(library, f"csprop_{name}").restype = None if name == "stream" else ctypes.c_bool
+    library.csprop_table.argtypes, library.csprop_table.restype = (ctypes.c_void_p,), ctypes.c_int64
     return library, ""
 
 
@@ -142,6 +145,25 @@ def stack(blocks: list[Any]) -> None:
     whole = pack(Stack(first.wide, first.batch, first.steps, first.width, len(blocks), address(packed)))
     if not library().csprop_stack(address(whole), torch.get_num_threads()):
         raise MemoryError
+
+
+def run_table(
+    rows: np.ndarray,
+    answers: np.ndarray,
+    symbols: int,
+    row: int,
+    sequence: np.ndarray,
+    out: np.ndarray | None,
+) -> tuple[int, int]:
+    """An automaton over a sequence of uint8 or int64, with the answer after every token into `out`.
+
+    Gives the row in the end, and -1 or the position of the first token that is none.
+    """
+    wide = sequence.dtype != np.uint8
+    places = [0 if each is None else each.ctypes.data for each in (sequence, rows, answers, out)]
+    packed = pack(Table(wide, len(sequence), symbols, row, *places))
+    bad = library().csprop_table(address(packed))
+    return packed[3], bad
 
 
 def scan(**arguments: Any) -> None:

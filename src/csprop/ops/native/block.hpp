@@ -161,9 +161,9 @@ void forward_tile(const Block& block, const Scratch<real>& s, int64_t row, int64
         const Place<real> here(block, s, row, first + k, z + k * 2 * D);
         real* next = block.keep ? at<real>(block.h, here.offset) : h == s.h ? s.mu : s.h;
         if (recur<shared, unit>(s, k, here, here.resets ? here.start : h, next, D))
-            bound(next, next + D, D, real(LIMIT));
+            bound(next, PAIR, D, real(LIMIT));
         finish<silu, norm>(next, here.z, here.skip, s.gate, out, D);
-        if (!norm) bound(out, out + D, D, real(OUTPUT_LIMIT));
+        if (!norm) bound(out, PAIR, D, real(OUTPUT_LIMIT));
         h = next;
     }
     if (!block.keep) std::memcpy(last, h, 2 * D * sizeof(real));
@@ -283,13 +283,13 @@ void backward_tile(const Block& block, const Scratch<real>& s, int64_t row, int6
         if (!norm) {  // through the bound of the output
             finish<silu, false>(h, here.z, here.skip, s.gate, s.p, D);
             std::memcpy(s.g, g_out, bytes);
-            bound_adjoint(s.p, s.p + D, s.g, s.g + D, D, real(OUTPUT_LIMIT));
+            bound_adjoint(s.p, s.g, PAIR, D, real(OUTPUT_LIMIT));
             g_out = s.g;
         }
         if (finish_adjoint<silu, norm>(s, here, h, g_out, g_h, g_skip, g_z, D)) {
             recur<shared, unit>(s, k, here, before, s.p, D);
-            bound_adjoint(s.p, s.p + D, s.mu, s.mu + D, D, real(LIMIT));
-            bound(s.mu, s.mu + D, D, real(GRADIENT_LIMIT));
+            bound_adjoint(s.p, s.mu, PAIR, D, real(LIMIT));
+            bound(s.mu, PAIR, D, real(GRADIENT_LIMIT));
         }
         if (block.g_coupled) std::memcpy(at<real>(block.g_coupled, here.offset), s.mu, bytes);
         recur_adjoint<shared, unit>(s, k, here, before, g_z, D);
@@ -356,7 +356,7 @@ void stack_either(const Stack& stack, void* memory, int64_t first, int64_t last)
         stack_rows<chosen..., real>(stack, memory, first, last);
     } else {
         const Block& block = *stack.blocks;
-        const bool options[] = {gates_shared(block), block.decay == RESET, block.silu != 0, block.norm != 0};
+        const bool options[] = {gates_shared(block), block.decay >= RESET, block.silu != 0, block.norm != 0};
         if (options[sizeof...(chosen)]) stack_either<real, chosen..., true>(stack, memory, first, last);
         else stack_either<real, chosen..., false>(stack, memory, first, last);
     }

@@ -78,7 +78,10 @@ struct Gates {
         const int64_t n = steps * extent, decay = block.decay;
         real *__restrict alpha = s.alpha, *__restrict gamma = s.gamma, *__restrict delta = s.delta;
         spread(at<real>(block.delta, step * block.gates), block.gates, delta, steps);
-        if (decay == RESET) {
+        if (decay == SWITCH) {
+#pragma omp simd
+            for (int64_t i = 0; i < n; i++) alpha[i] = delta[i] > 0, gamma[i] = 1 - alpha[i];
+        } else if (decay == RESET) {
 #pragma omp simd
             for (int64_t i = 0; i < n; i++) sigmoid_both(delta[i], alpha[i], gamma[i]);
         } else {
@@ -120,9 +123,13 @@ struct Gates {
         }
         if (block.rotate != NONE) collect(theta, block.angles, at<real>(block.g_theta, step * block.angles), steps);
         const real *__restrict g_alpha = of_state ? re : plain, *__restrict g_gamma = of_state ? plain : re;
-        if (decay == RESET) {
+        if (decay == RESET || decay == SWITCH) {
 #pragma omp simd
-            for (int64_t i = 0; i < n; i++) delta[i] = alpha[i] * gamma[i] * (g_alpha[i] - g_gamma[i]);
+            for (int64_t i = 0; i < n; i++) {
+                real opened, closed;  // a switch has the slope of what it rounds
+                sigmoid_both(delta[i], opened, closed);
+                delta[i] = opened * closed * (g_alpha[i] - g_gamma[i]);
+            }
         } else {
 #pragma omp simd
             for (int64_t i = 0; i < n; i++) {

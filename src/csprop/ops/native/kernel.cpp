@@ -13,6 +13,7 @@
 #endif
 
 #include "layout.hpp"
+#include "table.hpp"
 
 extern const Functions plain_functions, avx2_functions;
 
@@ -25,13 +26,14 @@ static const Functions& chosen() {
     return plain_functions;
 }
 
+// `load`: how much more than one channel of one step; `vectors`: what a thread needs, in vectors of the width.
 template <typename Arguments>
-static void deal(const Arguments& work, int64_t depth, int64_t threads,
+static void deal(const Arguments& work, int64_t load, int64_t vectors, int64_t threads,
                  void (*rows)(const Arguments&, void* memory, int64_t first, int64_t last)) {
     constexpr int64_t worth = 1 << 16;  // channel steps that take longer than starting a thread
-    const int64_t batch = work.batch, shares = batch * work.steps * work.width * depth / worth;
+    const int64_t batch = work.batch, shares = batch * work.steps * work.width * load / worth;
     threads = std::max<int64_t>(1, std::min({threads, batch, shares}));
-    const int64_t size = scratch_vectors(depth) * work.width;
+    const int64_t size = vectors * work.width;
     std::vector<double> memory(threads * size);
     std::vector<std::thread> others;
     for (int64_t i = 1; i < threads; i++) {
@@ -77,8 +79,8 @@ static void adjoint(const Stack& stack, int64_t threads) {
                 memory.emplace_back(block.batch * each.size);
                 block.*each.gradient = memory.back().data();
             }
-    deal(Stack{stack.wide, stack.batch, stack.steps, stack.width, stack.depth, rows.data()}, stack.depth, threads,
-         chosen().stack);
+    deal(Stack{stack.wide, stack.batch, stack.steps, stack.width, stack.depth, rows.data()}, stack.depth,
+         scratch_vectors(stack.depth), threads, chosen().stack);
     size_t next = 0;
     for (int64_t l = 0; l < stack.depth; l++) {
         const Block& block = stack.blocks[l];
@@ -98,16 +100,17 @@ static void run_stack(const Stack* stack, int64_t threads) {
         for (void* written : {block->g_z, block->g_coupled})
             if (!forward) ask_for_large_pages(written, activation);
     }
-    if (forward) deal(*stack, stack->depth, threads, chosen().stack);
+    if (forward) deal(*stack, stack->depth, scratch_vectors(stack->depth), threads, chosen().stack);
     else if (stack->wide) adjoint<double>(*stack, threads);
     else adjoint<float>(*stack, threads);
 }
 static void run_scan(const Scan* scan, int64_t threads) {
     const int64_t number = scan->wide ? 8 : 4, steps = scan->batch * scan->steps;
-    if (!scan->g_h) ask_for_large_pages(scan->h, steps * 2 * scan->width * number);
-    ask_for_large_pages(scan->g_u, steps * 2 * scan->width * number);
+    if (!scan->g_h) ask_for_large_pages(scan->h, steps * scan->order * scan->width * number);
+    ask_for_large_pages(scan->g_u, steps * scan->order * scan->width * number);
     ask_for_large_pages(scan->g_a, steps * scan->planes * scan->columns * number);
-    deal(*scan, 1, threads, chosen().scan);
+    const int64_t load = std::max(scan->order, scan->planes) / 2;  // a complex number is 1
+    deal(*scan, load, 3 * scan->order, threads, chosen().scan);
 }
 // Whether there was memory enough.
 template <typename Arguments>
@@ -124,9 +127,13 @@ extern "C" {
 bool csprop_stack(const Stack* stack, int64_t threads) { return attempt(run_stack, stack, threads); }
 bool csprop_scan(const Scan* scan, int64_t threads) { return attempt(run_scan, scan, threads); }
 void csprop_stream(const Stream* stream, int64_t token) { chosen().stream(*stream, token); }
+int64_t csprop_table(Table* table) {
+    if (table->out) ask_for_large_pages(table->out, table->count * sizeof(uint16_t));
+    return table->wide ? run_table<uint64_t>(*table) : run_table<uint8_t>(*table);
+}
 // For Python to compare its own account with.
 int64_t csprop_fields(int64_t which) {
-    constexpr size_t sizes[] = {sizeof(Scan), sizeof(Block), sizeof(Stack), sizeof(Stream)};
+    constexpr size_t sizes[] = {sizeof(Scan), sizeof(Block), sizeof(Stack), sizeof(Stream), sizeof(Table)};
     return sizes[which] / sizeof(int64_t);
 }
 int64_t csprop_scratch(int64_t depth) { return scratch_vectors(depth); }

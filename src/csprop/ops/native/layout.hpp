@@ -5,7 +5,7 @@
 #include <cstdint>
 
 struct Scan {
-    int64_t wide, batch, steps, width, planes, columns;
+    int64_t wide, batch, steps, width, order, planes, columns;  // of a state D and m; of a 1, 2 or m², 1 or D
     const void *a, *u, *h0;
     const bool* reset;
     void* h;
@@ -14,7 +14,7 @@ struct Scan {
 };
 
 enum Rotate : int64_t { NONE, INPUT, STATE };
-enum Decay : int64_t { SOFTPLUS, EXP, UNIT, RESET };
+enum Decay : int64_t { SOFTPLUS, EXP, UNIT, RESET, SWITCH };
 
 struct Block {
     int64_t wide, batch, steps, width, groups, angles, gates;
@@ -61,6 +61,15 @@ struct Stream {
 struct Stack {
     int64_t wide, batch, steps, width, depth;
     const Block* blocks;
+};
+
+// An automaton and a sequence. rows[row + token] is where the next state's row begins, answers the same.
+struct Table {
+    int64_t wide, count, symbols, row;  // wide: tokens are int64, not uint8; row: of the start, then of the end
+    const void* sequence;               // (count)
+    const uint32_t* rows;               // (states, symbols)
+    const uint16_t* answers;            // (states, symbols)
+    uint16_t* out;                      // (count), null where only the end counts
 };
 
 constexpr int64_t TILE = 16;  // steps whose gates are computed together, so that shared ones fill a vector

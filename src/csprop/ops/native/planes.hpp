@@ -1,4 +1,4 @@
-// Complex numbers as two planes of real ones: what the scan and the block share.
+// A state as planes of real numbers, two for a complex one: what the scan and the block share.
 #pragma once
 
 #include "functions.hpp"
@@ -32,42 +32,67 @@ INLINE void fetch(const real* from, int64_t numbers) {
     for (int64_t i = 0; i < numbers; i += 64 / sizeof(real)) __builtin_prefetch(from + i);
 }
 
-// |x| / limit; scaled first, so that the squares stay finite.
-template <typename real>
-INLINE real excess(real re, real im, real limit) {
-    re /= limit, im /= limit;
-    return std::sqrt(re * re + im * im);
+// The planes of a state, (m, D): how many is fixed, or known only when running (0).
+template <int fixed>
+struct Order {
+    int64_t given = fixed;
+    INLINE operator int64_t() const { return fixed ? fixed : given; }
+
+    // Unrolled where fixed, as a loop over channels around it must be free of loops to become vectors.
+    template <typename Function>
+    INLINE void each(Function function) const {
+        if constexpr (fixed != 0) {
+#pragma GCC unroll 5
+            for (int64_t i = 0; i < fixed; i++) function(i);
+        } else {
+            for (int64_t i = 0; i < given; i++) function(i);
+        }
+    }
+};
+
+constexpr Order<2> PAIR;  // a complex number
+
+// |x| / limit of the channel at x; scaled first, so that the squares stay finite.
+template <typename real, int fixed>
+INLINE real excess(const real* x, Order<fixed> m, int64_t D, real limit) {
+    real sum = 0;
+    for (int64_t i = 0; i < m; i++) sum += (x[i * D] / limit) * (x[i * D] / limit);
+    return std::sqrt(sum);
 }
 
-template <typename real>
-bool any_above(const real* __restrict re, const real* __restrict im, int64_t n, real limit) {
+template <typename real, int fixed>
+bool any_above(const real* __restrict x, Order<fixed> m, int64_t D, real limit) {
     int above = 0;
 #pragma omp simd reduction(| : above)
-    for (int64_t d = 0; d < n; d++) above |= re[d] * re[d] + im[d] * im[d] > limit * limit;
+    for (int64_t d = 0; d < D; d++) {
+        real sum = 0;
+        m.each([&](int64_t i) { sum += x[i * D + d] * x[i * D + d]; });
+        above |= sum > limit * limit;
+    }
     return above;
 }
 
-// x / max(1, |x| / limit) in place, on n complex numbers.
-template <typename real>
-INLINE void bound(real* re, real* im, int64_t n, real limit) {
-    if (!any_above(re, im, n, limit)) return;
-    for (int64_t d = 0; d < n; d++) {
-        const real by = excess(re[d], im[d], limit);
-        if (by > 1) re[d] /= by, im[d] /= by;
+// x / max(1, |x| / limit) in place, in each channel.
+template <typename real, int fixed>
+INLINE void bound(real* x, Order<fixed> m, int64_t D, real limit) {
+    if (!any_above(x, m, D, limit)) return;
+    for (int64_t d = 0; d < D; d++) {
+        const real by = excess(x + d, m, D, limit);
+        for (int64_t i = 0; by > 1 && i < m; i++) x[i * D + d] /= by;
     }
 }
 
 // The gradient through y = bound(x, limit), in place: its tangential part where |x| > limit.
-template <typename real>
-void bound_adjoint(const real* x_re, const real* x_im, real* g_re, real* g_im, int64_t n, real limit) {
-    if (!any_above(x_re, x_im, n, limit)) return;
-    for (int64_t d = 0; d < n; d++) {
-        const real by = excess(x_re[d], x_im[d], limit);
+template <typename real, int fixed>
+void bound_adjoint(const real* x, real* g, Order<fixed> m, int64_t D, real limit) {
+    if (!any_above(x, m, D, limit)) return;
+    for (int64_t d = 0; d < D; d++) {
+        const real by = excess(x + d, m, D, limit);
         if (!(by > 1)) continue;
-        const real re = x_re[d] / limit / by, im = x_im[d] / limit / by;
-        const real radial = re * g_re[d] + im * g_im[d];
-        g_re[d] = (g_re[d] - re * radial) / by;
-        g_im[d] = (g_im[d] - im * radial) / by;
+        const auto unit = [&](int64_t i) { return x[i * D + d] / limit / by; };
+        real radial = 0;
+        for (int64_t i = 0; i < m; i++) radial += unit(i) * g[i * D + d];
+        for (int64_t i = 0; i < m; i++) g[i * D + d] = (g[i * D + d] - unit(i) * radial) / by;
     }
 }
 

@@ -1,0 +1,149 @@
+"""`csprop certify`: lock a run's model, prove it, and write down what was proven."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from tyro.conf import arg
+
+from csprop.cli import common
+from csprop.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Args:
+    """Lock the model of a run onto finitely many states and prove it right at every length.
+
+    Writes certificate.json and locked.safetensors into the run. Exit 0 only if it is proven.
+    """
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, arg(metavar="RUN")]
+    """One or more run directories."""
+
+    check: common.Flag = False
+    """Verify the certificate that is there, by code that shares nothing with the prover."""
+
+    length: Annotated[int | None, arg(metavar="N")] = None
+    """Try every input of one length instead, with the model as it was trained."""
+
+    depth: Annotated[int | None, arg(metavar="N")] = None
+    """For parenthesis: how deep the inputs may go. Default: half the trained length."""
+
+    rounds: Annotated[int, arg(metavar="N")] = 8
+    """How often to train a little further and try again, where the model does not lock."""
+
+    json: common.Flag = False
+    """One JSON document on stdout."""
+
+
+def parse(argv: list[str]) -> Args:
+    return common.parse(Args, "certify", argv)
+
+
+def run(args: Args) -> int:
+    if not args.runs:
+        raise InputError("say which run: csprop certify RUN")
+    if args.check and (args.length is not None or args.depth is not None):
+        raise InputError("--check looks at the certificate that is there: leave out the other options")
+    if args.length is not None and args.depth is not None:
+        raise InputError("--length tries every input, however deep: leave out --depth")
+    for name, least in (("depth", 1), ("rounds", 0)):
+        value = getattr(args, name)
+        if value is not None and not least <= value <= 1000:
+            raise InputError(f"--{name} {value}: write {least} to 1000")
+    documents = [(_check if args.check else _certify)(args, path) for path in args.runs]
+    if args.json:
+        common.show_json(documents if len(documents) > 1 else documents[0])
+    elif not args.check and len(documents) > 1:
+        _show_table(args.runs, documents)
+    return int(not all(document["proven"] for document in documents))
+
+
+def _certify(args: Args, path: Path) -> dict[str, Any]:
+    from csprop.exact import certify, store
+    from csprop.exact.lock import Labelled
+    from csprop.training.run import examples, load
+
+    run = load(path)
+    if args.length is not None:
+        found = certify.certify_length(run.model, run.task, args.length)
+    else:
+        training, _ = examples(run.task, run.config)
+        found = certify.certify(
+            run.model,
+            run.task,
+            Labelled(training.tokens, training.labels),
+            rounds=args.rounds,
+            depth=args.depth,
+            seed=run.config.seed,
+            on_round=lambda line: common.say(f"{path}: {line}"),
+        )
+    store.save(found, path)
+    if not args.json and len(args.runs) == 1:
+        _show(path, found.document)
+    return found.document
+
+
+def _show(path: Path, document: dict[str, Any]) -> None:
+    print(f"{path}: {document['verdict'] if document['proven'] else 'not proven'}\n")
+    common.show_text(document["statement"])
+    if "machine" in document:
+        layers = [each for each in document["layers"] if each["codes"] > 1]
+        kept = " + ".join(map(str, document["search"]["channels"]))
+        print(
+            f"\nstates     {len(document['machine']['places'])}, "
+            f"and {document['minimal_states']} in the smallest automaton"
+            f"\nchannels   {kept} kept, the others are not needed"
+        )
+        for each in layers:
+            print(
+                f"codes      {each['codes']}, {each['gap']:.2f} apart or more; "
+                f"states snap by {each['snap']:.3f} at most"
+            )
+        if "margin" in document:
+            print(f"scores     the right one leads by {document['margin']:.2g} of the largest or more")
+        print(
+            f"\n{path}/certificate.json has it all. Next:\n"
+            f"  csprop certify {path} --check\n"
+            f"  csprop automaton {path} --format c"
+        )
+
+
+def _show_table(paths: tuple[Path, ...], documents: list[dict[str, Any]]) -> None:
+    common.show_table(
+        ["run", "verdict", "states", "minimal", "rounds"],
+        [
+            [
+                str(path),
+                document["verdict"],
+                str(len(document["machine"]["places"])) if "machine" in document else "",
+                str(document.get("minimal_states", "")),
+                str(document["search"]["rounds"]) if "search" in document else "",
+            ]
+            for path, document in zip(paths, documents, strict=True)
+        ],
+    )
+
+
+def _check(args: Args, path: Path) -> dict[str, Any]:
+    from csprop.exact.check import Rejected, check
+    from csprop.training.run import stored_config, stored_task
+
+    config = stored_config(path)
+    if not (path / "certificate.json").exists():
+        raise InputError(f"{path}: has no certificate: run `csprop certify {path}` first")
+    try:
+        statement = check(path, asdict(config.model), stored_task(config))
+    except Rejected as reason:
+        complaint = str(reason)
+    except (json.JSONDecodeError, LookupError, TypeError, ValueError, AttributeError) as error:
+        complaint = f"it is malformed ({type(error).__name__}: {error})"
+    else:
+        if not args.json:
+            print(f"{path}: the certificate holds\n")
+            common.show_text(statement)
+        return {"run": str(path), "proven": True, "statement": statement}
+    common.say(f"csprop certify: {path}/certificate.json does not hold: {complaint}")
+    return {"run": str(path), "proven": False, "complaint": complaint}

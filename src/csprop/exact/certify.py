@@ -1,0 +1,313 @@
+"""From a trained model to a certificate: lock it, prove it, and say what was proven.
+
+Where a model does not lock as it is, or locks and is wrong, it is tuned towards a finite set of states
+and tried again, for a number of rounds.
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Generator, nn
+
+from csprop.errors import InputError
+from csprop.exact.automaton import Automaton
+from csprop.exact.lock import (
+    ANYWHERE,
+    DOUBT,
+    RADII,
+    RATIO,
+    Inputs,
+    Labelled,
+    Tightness,
+    every_input,
+    follow,
+    lock,
+    prune,
+)
+from csprop.exact.locked import Locked, NotFinite
+from csprop.exact.models import Stepwise
+from csprop.exact.prove import Counterexample, Proof, prove, within
+from csprop.exact.tune import can_be_tuned, draw_in, harden, straighten, tune
+from csprop.tasks.base import UNLABELLED, Task, written
+from csprop.tasks.file import FileTask
+from csprop.training.config import described
+from csprop.training.metrics import exhaustive
+
+FORMAT = 1
+ROUNDS = 8
+HARDENINGS = 4
+"""Gates are doubled in so many rounds: 2^4 times δ = 0.5 is a gate of 0.9997."""
+LENGTH = 16
+
+ALL_LENGTHS = "proven for all lengths"
+UP_TO_DEPTH = "proven up to depth {}"
+EVERY_ROW = "agrees with every row"
+ONE_LENGTH = "right on every input of length {}"
+COUNTEREXAMPLE = "counterexample"
+NOT_FINITE = "not finite"
+
+TRUSTED = (
+    "that the task's automaton is the task: it is a few lines of Python, tested against its definition",
+    "that IEEE arithmetic and the libraries compute a step with an error far below the margins stated",
+    "that the file with the SHA-256 above is the one in use, run through csprop's locked model or "
+    "through the automaton made from it",
+)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was found, in words and as certificate.json has it."""
+
+    verdict: str
+    proven: bool
+    statement: str
+    document: dict[str, Any] = field(repr=False)
+    locked: Locked | None = field(default=None, repr=False)
+    automaton: Automaton | None = field(default=None, repr=False)
+    """The smallest with the same answers."""
+
+
+def certify(
+    model: Stepwise,
+    task: Task | FileTask,
+    examples: Labelled | None = None,
+    *,
+    rounds: int = ROUNDS,
+    depth: int | None = None,
+    seed: int = 0,
+    on_round: Callable[[str], None] = lambda line: None,
+) -> Certificate:
+    """Lock a model and prove that it computes the task's function.
+
+    `examples` are what the model was trained on: it must not get worse on them. Without any,
+    sequences of length 16 are drawn. Of a task that has infinitely many states, such as parenthesis,
+    inputs no deeper than `depth` are considered. The model itself is left as it is.
+    """
+    if examples is None:
+        examples = drawn(task, seed)
+    if isinstance(task, Task) and not task.finite:
+        depth = examples.tokens.shape[1] // 2 if depth is None else depth
+    elif depth is not None:
+        raise InputError(f"{task.name}: has finitely many states: leave the depth out")
+    return _Attempts(copy.deepcopy(model), task, examples, depth, seed, on_round).run(rounds)
+
+
+def drawn(task: Task | FileTask, seed: int, length: int = LENGTH) -> Labelled:
+    """Labelled sequences: those of the file, or as many as training draws."""
+    if isinstance(task, FileTask):
+        return Labelled(task.data.tokens, task.data.labels)
+    tokens = task.sample(task.samples, length, Generator().manual_seed(seed))
+    return Labelled(tokens, task.labels(tokens))
+
+
+class _Attempts:
+    def __init__(
+        self,
+        model: Any,
+        task: Task | FileTask,
+        examples: Labelled,
+        depth: int | None,
+        seed: int,
+        on_round: Callable[[str], None],
+    ) -> None:
+        self.model, self.task, self.examples, self.depth = model, task, examples, depth
+        self.generator, self.on_round = Generator().manual_seed(seed), on_round
+        if isinstance(model, nn.Module):
+            model.eval().requires_grad_(False)
+        first = self.model.initial_state()[0]
+        self.everything = torch.ones(first.shape[0], first.shape[2], dtype=torch.bool)
+        self.misses = self._misses(model, self.everything)
+        self.failure: NotFinite | Counterexample | None = None
+        self.loose: Sequence[torch.Tensor] | None = None
+        """Codes that were found but lie too near to each other."""
+        self.inputs: Inputs = every_input
+        self.begin: Any = ANYWHERE
+        if depth is not None:
+            assert isinstance(task, Task)
+            self.inputs, self.begin = within(task, depth), task.start()
+
+    def _misses(self, model: Any, kept: torch.Tensor) -> int:
+        return self.examples.judge(follow(model, kept, self.examples.tokens)).misses
+
+    def run(self, rounds: int) -> Certificate:
+        if (found := self._attempt(self.model, self.everything, 0)) is not None:
+            return found
+        model: Any = self.model
+        kept = turning = self.everything
+        for number in range(rounds + 1):
+            if number and can_be_tuned(model):
+                if number <= HARDENINGS:
+                    harden(model)
+                tune(model, kept, turning, self.examples, self.generator)
+            elif number:
+                if self.loose is None or not isinstance(model, nn.Module):
+                    break
+                draw_in(model, kept, self.loose, self.examples, self.generator)
+            simpler, fewer, turned = copy.deepcopy(model), kept, turning
+            if self._misses(model, kept) <= self.misses:  # or it would be pruned to what it gets wrong
+                fewer = prune(model, self.examples, kept)
+                if can_be_tuned(model):
+                    turned = straighten(simpler, fewer, turning, self.examples)
+            if (found := self._attempt(simpler, fewer, number)) is not None:
+                return found
+            self.on_round(
+                f"round {number}: {fewer.sum()} channels, {(fewer & turned).sum()} of them turning: "
+                f"{self._words(self.failure)}"
+            )
+            if number:  # the first look must not bind what tuning changes
+                model, kept, turning = simpler, fewer, turned
+        return self._refused(self.failure)
+
+    def _attempt(self, model: Any, kept: torch.Tensor, number: int) -> Certificate | None:
+        """Lock and prove with these channels; where that fails, the reason is kept."""
+        self.loose = None
+        for radius in RADII:
+            try:
+                locked, measured = self._lock(model, kept, radius)
+                outcome = self._judge(locked)
+            except NotFinite as reason:
+                self.loose = reason.codes or self.loose
+                if not isinstance(self.failure, Counterexample):
+                    self.failure = reason
+                continue
+            if isinstance(outcome, Counterexample):
+                self.failure = outcome
+                continue
+            search = {"rounds": number, "radius": radius, "channels": kept.sum(dim=1).tolist()}
+            return self._certified(locked, measured, outcome, search)
+        return None
+
+    def _lock(self, model: Any, kept: torch.Tensor, radius: float) -> tuple[Locked, list[Tightness]]:
+        symbols = len(self.task.vocab)
+        locked, measured = lock(model, kept, symbols, radius, self.inputs, self.begin)
+        misses = self.examples.judge(locked(self.examples.tokens)).misses
+        if misses > self.misses:
+            raise NotFinite(
+                f"locked, it misses {misses:,} of the training labels, {self.misses:,} before"
+            )
+        return locked, measured
+
+    def _judge(self, locked: Locked) -> Proof | Counterexample | None:
+        """Against the task's automaton; of a file, against every row."""
+        if isinstance(self.task, Task):
+            return prove(locked, self.task, self.depth)
+        data = self.task.data
+        said = locked(data.tokens).argmax(dim=2)
+        wrong = ((said != data.labels) & (data.labels != UNLABELLED)).nonzero()
+        if not len(wrong):
+            return None
+        row, place = wrong[0].tolist()
+        tokens = tuple(data.tokens[row, : place + 1].tolist())
+        return Counterexample(tokens, int(said[row, place]), int(data.labels[row, place]))
+
+    def _certified(
+        self, locked: Locked, measured: list[Tightness], proof: Proof | None, search: dict[str, Any]
+    ) -> Certificate:
+        task = self.task
+        automaton = locked.automaton(task.vocab, task.classes, task.words).minimal()
+        if isinstance(task, FileTask):
+            verdict = EVERY_ROW
+            statement = (
+                f"The locked model is a finite machine of {len(locked.following)} states, and "
+                f"computes what its minimal automaton of {len(automaton)} states does, at every "
+                f"length. Its answers agree with all {len(task.data)} rows of {task.path.name}. What "
+                "is right beyond them, the file does not say."
+            )
+        elif self.depth is None:
+            verdict = ALL_LENGTHS
+            statement = (
+                f"For every sequence of one or more tokens {_listed(task.vocab)}, of any length, the "
+                f"locked model's answer after each token is that of the task {task.name!r} "
+                f"({task.description})."
+            )
+        else:
+            verdict = UP_TO_DEPTH.format(self.depth)
+            statement = (
+                f"For every sequence of tokens {_listed(task.vocab)}, of any length, in which no "
+                f"prefix goes deeper than {self.depth}, the locked model's answer after each token is "
+                f"that of the task {task.name!r} ({task.description}). Deeper inputs are not covered: "
+                "the task is not regular, and no finite machine is right on all of them."
+            )
+        document = self._document(verdict, statement, proven=True) | {
+            "machine": {
+                "places": locked.places.tolist(),
+                "following": locked.following.tolist(),
+                "answers": locked.scores.argmax(dim=2).tolist(),
+            },
+            "layers": [asdict(each) for each in measured],
+            "gap_over_snap": RATIO,
+            "doubt": DOUBT,
+            "depth": self.depth,
+            "search": search,
+            "minimal_states": len(automaton),
+            "trusted": TRUSTED[1:] if isinstance(task, FileTask) else TRUSTED,
+        }
+        if proof is not None:
+            document |= {
+                "margin": proof.margin,
+                "pairs": proof.pairs,
+                "task_states": [repr(state) for state in proof.states],
+            }
+        return Certificate(verdict, True, statement, document, locked, automaton)
+
+    def _refused(self, failure: NotFinite | Counterexample | None) -> Certificate:
+        document = {}
+        if isinstance(failure, Counterexample):
+            verdict = COUNTEREXAMPLE
+            document["counterexample"] = {
+                "sequence": written([self.task.vocab[i] for i in failure.tokens], self.task.words),
+                "length": len(failure.tokens),
+                "said": self.task.classes[failure.said],
+                "right": self.task.classes[failure.right],
+            }
+        else:
+            verdict = NOT_FINITE
+        statement = f"Nothing is proven: {self._words(failure)}."
+        return Certificate(
+            verdict, False, statement, self._document(verdict, statement, proven=False) | document
+        )
+
+    def _document(self, verdict: str, statement: str, proven: bool) -> dict[str, Any]:
+        return document(self.task, verdict, statement, proven)
+
+    def _words(self, failure: NotFinite | Counterexample | None) -> str:
+        if not isinstance(failure, Counterexample):
+            return str(failure)
+        sequence = written([self.task.vocab[i] for i in failure.tokens], self.task.words)
+        if len(sequence) > 60:
+            sequence = f"{sequence[:57]}… ({len(failure.tokens)} tokens)"
+        said, right = self.task.classes[failure.said], self.task.classes[failure.right]
+        return f"after {sequence} it says {said!r}, and {right!r} is right"
+
+
+def certify_length(model: Any, task: Task | FileTask, length: int) -> Certificate:
+    """Every input of one length, tried: for any model, locked or not."""
+    if not isinstance(task, Task):
+        raise InputError(f"{task.name}: the truth of every input is not known: leave the length out")
+    score = exhaustive(model, task, length)
+    proven = not score.wrong
+    verdict = ONE_LENGTH.format(length) if proven else COUNTEREXAMPLE
+    statement = (
+        f"All {score.count:,} inputs of length {length} were tried, and the model as trained answered "
+        f"{'all' if proven else f'all but {score.wrong:,}'} as the task {task.name!r} does "
+        f"({task.description}). Nothing is said of other lengths."
+    )
+    more = {"length": length, "inputs": score.count, "wrong": score.wrong, "trusted": TRUSTED}
+    return Certificate(verdict, proven, statement, document(task, verdict, statement, proven) | more)
+
+
+def document(task: Task | FileTask, verdict: str, statement: str, proven: bool) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "verdict": verdict,
+        "proven": proven,
+        "statement": statement,
+        "task": described(task),
+    }
+
+
+def _listed(vocab: tuple[str, ...]) -> str:
+    return ", ".join(vocab) if len(vocab) <= 6 else f"{', '.join(vocab[:3])}, … ({len(vocab)} in all)"

@@ -1,0 +1,260 @@
+"""A second pair of eyes: checks a certificate without any of the code that made it.
+
+Nothing here is shared with the prover, the locked model or the network: a step is written out again
+in NumPy and float64, from the weights in locked.safetensors. What a certificate claims is an invariant,
+a set of pairs (state of the machine, state of the task). To check it nothing has to be searched:
+
+    the first states are a pair;
+    from each pair, every token leads to a pair, and the machine answers there as the task does;
+    and every one of these steps is what the weights compute, with nothing near a tie.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load
+
+from csprop.tasks import FileTask, Task
+
+Array = np.ndarray
+
+
+class Rejected(Exception):
+    """What is wrong with a certificate."""
+
+
+def check(folder: Path, config: dict[str, Any], task: Task | FileTask) -> str:
+    """Verify certificate.json in a run directory; what it proves, or Rejected."""
+    certificate = json.loads((folder / "certificate.json").read_text())
+    _demand(certificate.get("proven") is True, "it claims no proof")
+    weights = certificate["weights"]
+    content = (folder / weights["file"]).read_bytes()
+    _demand(
+        hashlib.sha256(content).hexdigest() == weights["sha256"],
+        f"{weights['file']} is not the file with the SHA-256 that was certified",
+    )
+    _demand(certificate["task"]["name"] == task.name, "it is about another task")
+    if weights["file"] != "locked.safetensors":
+        raise Rejected("it covers one length by trial: run `csprop certify` with that length again")
+    tensors = {name: value.astype(np.float64) for name, value in load(content).items()}
+    if isinstance(task, FileTask):
+        moves = _moves_of_rows(certificate["machine"], task)
+    else:
+        moves = _check_pairs(certificate, task)
+    _check_moves(certificate, Network(tensors, config), sorted(moves))
+    return str(certificate["statement"])
+
+
+def _demand(condition: bool, complaint: str) -> None:
+    if not condition:
+        raise Rejected(complaint)
+
+
+def _check_pairs(certificate: dict[str, Any], task: Task) -> set[tuple[int, int]]:
+    """That the pairs are an invariant; the moves of the machine that they rest on."""
+    machine, depth = certificate["machine"], certificate["depth"]
+    _demand((depth is None) == task.finite, "it does not say up to which depth, or needs not")
+    pairs = {(state, name) for state, name in certificate["pairs"]}
+    names = certificate["task_states"]
+    states: dict[int, Any] = {0: task.start()}
+    _demand((0, 0) in pairs and names[0] == repr(task.start()), "it does not begin at the start")
+    todo, seen, moves = [(0, 0)], {(0, 0)}, set()
+    numbers = {name: number for number, name in enumerate(names)}
+    _demand(len(numbers) == len(names), "it has a state of the task twice")
+    while todo:
+        state, number = todo.pop()
+        for token in range(len(task.vocab)):
+            after = task.step(states[number], token)
+            if depth is not None and task.size(after) > depth:
+                continue
+            moves.add((state, token))
+            _demand(
+                machine["answers"][state][token] == task.answer(after),
+                f"state {state} answers token {token} wrongly",
+            )
+            _demand(repr(after) in numbers, "it leaves out a state of the task")
+            pair = (machine["following"][state][token], numbers[repr(after)])
+            _demand(pair in pairs, f"the pair {pair} is not in the invariant")
+            states[pair[1]] = after
+            if pair not in seen:
+                seen.add(pair)
+                todo.append(pair)
+    return moves
+
+
+def _moves_of_rows(machine: dict[str, Any], task: FileTask) -> set[tuple[int, int]]:
+    """That every row is answered as the file says; all moves of the machine, for all are claimed."""
+    data = task.data
+    for tokens, labels in zip(data.tokens.tolist(), data.labels.tolist(), strict=True):
+        state = 0
+        for token, label in zip(tokens, labels, strict=True):
+            if label >= 0:
+                said = machine["answers"][state][token]
+                _demand(said == label, f"a row is answered {said}, not {label}")
+            state = machine["following"][state][token]
+    count, size = len(machine["following"]), len(task.vocab)
+    return {(state, token) for state in range(count) for token in range(size)}
+
+
+def _check_moves(certificate: dict[str, Any], network: "Network", moves: list[tuple[int, int]]) -> None:
+    """That the weights compute every move, and nothing is near a tie."""
+    machine, doubt, ratio = certificate["machine"], 1e-3, 5.0
+    places = machine["places"]
+    nearest_codes = [
+        _nearest(h, codes)[0] for h, codes in zip(network.start, network.codes, strict=True)
+    ]
+    _demand(nearest_codes == places[0], "the machine does not begin where the network does")
+    gaps = [_gap(codes) for codes in network.codes]
+    for state, token in moves:
+        where, near, scores = network.move(places[state], token)
+        _demand(
+            where == places[machine["following"][state][token]],
+            f"from state {state}, token {token} leads elsewhere",
+        )
+        for distance, gap in zip(near, gaps, strict=True):
+            _demand(
+                gap >= (ratio - 0.01) * max(distance, doubt),
+                f"from state {state}, token {token} leads {distance:.3g} away from a code; others "
+                f"are {gap:.3g} apart",
+            )
+        best, second = np.sort(scores)[::-1][:2]
+        _demand(
+            int(scores.argmax()) == machine["answers"][state][token]
+            and best - second >= 0.99 * doubt * max(1.0, np.abs(scores).max()),
+            f"in state {state}, token {token}, the scores are in doubt or say something else",
+        )
+
+
+def _nearest(h: Array, codes: Array) -> tuple[int, float]:
+    apart = np.sqrt(((h - codes) ** 2).sum(axis=1).max(axis=1))  # (S,)
+    _demand(bool(np.isfinite(apart).all()), "a state is not a finite number")
+    return int(apart.argmin()), float(apart.min())
+
+
+def _gap(codes: Array) -> float:
+    if len(codes) == 1:
+        return float("inf")
+    return min(_nearest(code, np.delete(codes, i, axis=0))[1] for i, code in enumerate(codes))
+
+
+def _sigmoid(x: Array) -> Array:
+    return 0.5 * (1 + np.tanh(x / 2))
+
+
+def _softplus(x: Array) -> Array:
+    return np.logaddexp(0, x)
+
+
+def _unit(h: Array, epsilon: float) -> Array:
+    return h / (np.sqrt((h**2).sum(axis=0) + 1e-30) + epsilon)
+
+
+class Network:
+    """One step of the model, as docs/paper.md has the equations; a state is (M, D), no batch."""
+
+    def __init__(self, tensors: dict[str, Array], config: dict[str, Any]) -> None:
+        self.tensors, self.options = tensors, config
+        self.depth, self.order = config["depth"], config["order"]
+        self.kept = tensors["kept"] != 0
+        self.codes = [tensors[f"codes_{layer}"] for layer in range(self.depth)]
+        self.start = [self._start(layer) for layer in range(self.depth)]
+
+    def _start(self, layer: int) -> Array:
+        if self.options["h0"] == "zero":
+            return np.zeros((self.order, self.options["width"]))
+        h0 = self.tensors[f"network.blocks.{layer}.h0"]
+        return _unit(h0, 0.0) if self.options["decay"] in ("reset", "switch") else h0
+
+    def move(self, place: list[int], token: int) -> tuple[list[int], list[float], Array]:
+        """From codes, by a token: to which codes, how far from them, and the scores."""
+        z = self.tensors["network.embedding"][token]  # (M, D)
+        where, near = [], []
+        for layer in range(self.depth):
+            before = self.codes[layer][place[layer]]
+            h = self._recur(layer, z, before)
+            h = np.where(self.kept[layer], h, self.start[layer])
+            number, distance = _nearest(h, self.codes[layer])
+            where.append(number)
+            near.append(distance)
+            z = self._finish(layer, self.codes[layer][number], z, before)
+        return where, near, self._decode(z)
+
+    def _recur(self, layer: int, z: Array, h: Array) -> Array:
+        options, own = self.options, self._own(layer)
+        delta = own("gate.weight") @ z.ravel() + own("gate.bias")
+        if options["decay"] == "switch":
+            alpha, gamma, entering = delta > 0, delta <= 0, _unit(z, 1e-8)
+        elif options["decay"] == "reset":
+            alpha, gamma, entering = _sigmoid(delta), _sigmoid(-delta), _unit(z, 1e-8)
+        else:
+            gamma, entering = _softplus(delta), z
+            alpha = {"softplus": gamma, "exp": np.exp(-gamma), "unit": np.ones_like(gamma)}[
+                options["decay"]
+            ]
+        turned = self._turn(layer, z)
+        u = gamma * (turned(entering) if options["rotate"] == "input" else entering)
+        if layer and options["coupling_rank"]:
+            link = 0 if options["coupling"] == "shared" else layer - 1
+            factors = [self.tensors[f"network.couplings.{link}.{name}"] for name in "vu"]
+            u = u + z @ factors[0] @ factors[1].T
+        h = alpha * (turned(h) if options["rotate"] == "state" else h) + u
+        h = h / np.maximum(np.sqrt(((h / 2.0**60) ** 2).sum(axis=0)), 1)
+        return h * _sigmoid(h) if options["activation"] == "step" else h
+
+    def _turn(self, layer: int, z: Array) -> Callable[[Array], Array]:
+        """The rotation of this step, as a function of (M, D)."""
+        options, own = self.options, self._own(layer)
+        if options["rotate"] == "none":
+            return lambda h: h
+        if options["angle"] == "tanh":
+            angles = np.pi * np.tanh(own("angle.weight") @ z[0])[None]
+        else:
+            angles = own("angle.weight") @ z.ravel() + own("angle.bias")
+            angles = angles.reshape(self.order * (self.order - 1) // 2, -1)
+        skew = np.zeros((angles.shape[1], self.order, self.order))
+        rows, columns = np.triu_indices(self.order, 1)
+        skew[:, columns, rows], skew[:, rows, columns] = angles.T, -angles.T
+        values, vectors = np.linalg.eigh(1j * skew)  # i times a skew matrix is Hermitian
+        phases = np.exp(-1j * values)[:, None, :]
+        matrices = np.real((vectors * phases) @ vectors.conj().transpose(0, 2, 1))
+        matrices = np.broadcast_to(matrices, (options["width"], self.order, self.order))
+        return lambda h: np.einsum("dij,jd->id", matrices, h)
+
+    def _finish(self, layer: int, h: Array, z: Array, before: Array) -> Array:
+        options, own = self.options, self._own(layer)
+        if options["activation"] == "boundary":
+            h = h * _sigmoid(h)
+        if options["skip"]:
+            h = h + _sigmoid(own("skip")) * z
+        if options["recall"]:
+            h = h + own("recall") * before
+        if options["norm"] == "complex":
+            return _unit(h, 1e-8)
+        h = h / np.maximum(np.sqrt(((h / 2.0**20) ** 2).sum(axis=0)), 1)
+        if options["norm"] == "layer":
+            flat = h.ravel()
+            flat = (flat - flat.mean()) / np.sqrt(flat.var() + 1e-5)
+            h = (flat * own("norm.weight") + own("norm.bias")).reshape(h.shape)
+        return h
+
+    def _decode(self, h: Array) -> Array:
+        own = self._own("decoder")
+        if self.options["decoder"] == "complex":
+            seen = h @ own("linear.weight").T  # (2, V)
+            return (seen * own("projection")).sum(axis=0) + own("bias")
+        if self.options["decoder"] == "phase":
+            nowhere = (h**2).sum(axis=0) < 1e-30
+            features = np.arctan2(h[1], np.where(nowhere, 1.0, h[0]))
+        elif self.options["decoder"] == "cos_sin" and self.options["norm"] != "complex":
+            features = _unit(h, 0.0).ravel()
+        else:
+            features = h.ravel()
+        return own("linear.weight") @ features + own("linear.bias")
+
+    def _own(self, part: int | str) -> Callable[[str], Array]:
+        prefix = f"network.blocks.{part}" if isinstance(part, int) else f"network.{part}"
+        return lambda name: self.tensors[f"{prefix}.{name}"]

@@ -1,0 +1,328 @@
+"""An automaton as a picture. Up to a dozen states it can be read arrow by arrow; above, as a shape."""
+
+import math
+import warnings
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from csprop.errors import InputError
+from csprop.exact.automaton import Automaton
+from csprop.exact.export import edges, visible
+
+READABLE = 12
+"""States at most for which arrows are labelled."""
+MOST = 400
+"""States at most for which a picture means anything."""
+INCHES = 0.75
+"""Of one unit of the layout."""
+# Okabe and Ito's colours, which people see apart whatever their eyes.
+PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#0072B2", "#999999")
+# The darker ones first, for thin lines on white.
+LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555", "#B8A800")
+
+Points = NDArray[np.float64]
+
+
+def draw(automaton: Automaton, path: FilePath | str) -> None:
+    """A picture in the format of the path's suffix: .png, .svg, .pdf."""
+    from matplotlib.figure import Figure
+
+    states = len(automaton)
+    if states > MOST:
+        raise InputError(f"{path}: {states} states are too many to draw: at most {MOST}")
+    canvas = _Canvas(automaton)
+    low, high = canvas.places.min(axis=0) - canvas.margin, canvas.places.max(axis=0) + canvas.margin
+    low[1] -= 0.3 * canvas.legend_rows
+    figure = Figure(figsize=tuple((high - low) * INCHES * canvas.scale), facecolor="white")
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
+    axes.axis("off")
+    canvas.paint(axes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a character that the font lacks is drawn as a box
+        try:
+            figure.savefig(path, dpi=150, bbox_inches="tight", pad_inches=0.12)
+        except ValueError as error:
+            raise InputError(f"{path}: write a name that ends in .png, .svg or .pdf") from error
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+class _Canvas:
+    """Where everything goes, and then on which axes."""
+
+    def __init__(self, automaton: Automaton) -> None:
+        self.automaton, states = automaton, len(automaton)
+        self.readable = states <= READABLE
+        self.radius = 0.42 if self.readable else 0.2
+        self.scale = 1.0 if self.readable else 0.8
+        self.margin = 1.28 if self.readable else 0.75
+        self.places = _circle(states, self.gap()) if self.readable else _by_distance(automaton)
+        self.names = [visible(name) for name in automaton.classes]
+        used = sorted({answer for answer in automaton.answers if answer is not None})
+        self.colours = dict(zip(used, _colours(len(used)), strict=True))
+        longest = max(len(self.names[each]) for each in used) if used else 0
+        self.inside = longest <= (9 if self.readable else 3)
+        # What the legend explains: answers that do not fit into the circles, and colours of arrows.
+        self.explained = [] if self.inside or len(used) > 24 else used
+        self.columns = max(1, int(np.ptp(self.places[:, 0]) + 2 * self.margin) // 3)
+        entries = len(self.explained) + (
+            0 if self.readable else min(len(automaton.vocab), len(LINES) + 1)
+        )
+        self.legend_rows = -(-entries // self.columns)
+        self.taken: list[tuple[Points, float, float]] = []  # centres of labels, half widths and heights
+
+    def paint(self, axes: Any) -> None:
+        self.axes = axes
+        curves, loops = [], []
+        for state, row in enumerate(self.automaton.transitions):
+            for there, tokens in edges(row).items():
+                if self.readable:
+                    (loops if there == state else curves).append((state, there, tokens))
+                else:  # an arrow a token, as its colour says which
+                    split = [(state, there, [token]) for token in tokens]
+                    (loops if there == state else curves).extend(split)
+        pairs = {(one, two) for one, two, _ in curves}
+        self.lines = [self.curve(one, two, (two, one) in pairs, tokens) for one, two, tokens in curves]
+        self.start_arrow(any(one == self.automaton.start for one, _, _ in loops))
+        for (_, _, tokens), line in zip(curves, self.lines, strict=True):
+            self.arrow(line, tokens)
+        for state, _, tokens in loops:
+            self.loop(state, tokens)
+        if self.readable:
+            for (_, _, tokens), line in zip(curves, self.lines, strict=True):
+                self.label_along(line, self.text_of(tokens))
+        self.circles()
+        self.legend()
+
+    def gap(self) -> float:
+        """Between neighbours, so that the longest label of an arrow fits."""
+        labels = [
+            self.text_of(tokens)
+            for state, row in enumerate(self.automaton.transitions)
+            for there, tokens in edges(row).items()
+            if there != state
+        ]
+        return max([1.9, *(2 * _extent(label)[0] + 1.0 for label in labels)])
+
+    def outward(self, state: int) -> float:
+        """The direction away from everything else, as an angle."""
+        x, y = self.places[state] - self.places.mean(axis=0)
+        return math.atan2(y, x) if math.hypot(x, y) > 1e-6 else math.pi / 2
+
+    def at(self, state: int, angle: float, distance: float) -> Points:
+        return self.places[state] + distance * np.array([math.cos(angle), math.sin(angle)])
+
+    def curve(self, one: int, two: int, both_ways: bool, tokens: list[int]) -> Points:
+        """The three points of a parabola from circle to circle, bent to the left of its way."""
+        start, end = self.places[one], self.places[two]
+        way = end - start
+        left = np.array([-way[1], way[0]])
+        t = np.linspace(0, 1, 200)
+        bends = (0.22, 0.32, -0.08) if both_ways else (0.1, -0.12, 0.24, -0.26)
+        if not self.readable:  # a token's own, so that arrows between the same two states part
+            bends = (0.12 + 0.05 * (tokens[0] % 4) if both_ways else 0.06 * (tokens[0] % 4),)
+        third = [state for state in range(len(self.places)) if state not in (one, two)]
+
+        def passes(bend: float) -> float:
+            """How far the line stays from circles that are none of its business, where that is near."""
+            if len(bends) == 1 or not third:
+                return 0.0
+            on = _along(np.array([start, (start + end) / 2 + bend * left, end]), t)
+            return min(
+                float(np.hypot(*(self.places[third][:, None] - on).transpose(2, 0, 1)).min()), 0.6
+            )
+
+        points = np.array([start, (start + end) / 2 + max(bends, key=passes) * left, end])
+        on = _along(points, t)
+        free = [
+            np.hypot(*(on - centre).T) > self.radius + gap for centre, gap in ((start, 0), (end, 0.03))
+        ]
+        inside = t[free[0] & free[1]]
+        u, v = (inside[0], inside[-1]) if len(inside) else (0.3, 0.7)
+        weights = np.array([[(1 - a) * (1 - b), (1 - a) * b + a * (1 - b), a * b] for a, b in
+                            ((u, u), (u, v), (v, v))])  # fmt: skip
+        return weights @ points
+
+    def arrow(self, points: Points, tokens: list[int]) -> None:
+        from matplotlib.patches import FancyArrowPatch
+        from matplotlib.path import Path
+
+        codes = [Path.MOVETO, *[Path.CURVE3 if len(points) == 3 else Path.CURVE4] * (len(points) - 1)]
+        looks: dict[str, Any] = {"color": "#444444", "linewidth": 1.1, "mutation_scale": 11}
+        if not self.readable:
+            looks = {"color": _line(tokens[0]), "linewidth": 0.8, "mutation_scale": 6, "alpha": 0.8}
+        patch = FancyArrowPatch(
+            path=Path(points, codes), arrowstyle="-|>", shrinkA=0, shrinkB=0, zorder=2, **looks
+        )
+        self.axes.add_patch(patch)
+
+    def loop(self, state: int, tokens: list[int]) -> None:
+        angle, size = self.outward(state), 1.0 if self.readable else 0.45
+        if not self.readable:
+            angle += 0.5 * tokens[0]  # several loops of one state
+        ends = [self.at(state, angle + turn, self.radius) for turn in (0.5, -0.5)]
+        bulge = [self.at(state, angle + turn, self.radius + size) for turn in (0.55, -0.55)]
+        self.arrow(np.array([ends[0], *bulge, ends[1]]), tokens)
+        if self.readable:
+            text = self.text_of(tokens)
+            wide, high = _extent(text)
+            # As far out as it takes for the box of the text to touch the loop.
+            reach = min(wide / max(abs(math.cos(angle)), 1e-9), high / max(abs(math.sin(angle)), 1e-9))
+            self.write(self.at(state, angle, self.radius + 0.76 * size + reach), text)
+
+    def start_arrow(self, has_loop: bool) -> None:
+        state, turn = self.automaton.start, 0.9 if has_loop else 0.0
+        angle, length = self.outward(state) + turn, 0.8 if self.readable else 0.5
+        end = self.at(state, angle, self.radius + 0.03)
+        self.axes.annotate(
+            "", xy=end, xytext=self.at(state, angle, self.radius + length), zorder=4,
+            arrowprops={"arrowstyle": "-|>", "color": "black", "linewidth": 1.6, "shrinkA": 0,
+                        "shrinkB": 0, "mutation_scale": 13 if self.readable else 10},
+        )  # fmt: skip
+
+    def text_of(self, tokens: list[int]) -> str:
+        parts, most = [visible(self.automaton.vocab[token]) for token in tokens], 22
+        text = ", ".join(parts)
+        while len(text) > most and len(parts) > 1:
+            parts.pop()
+            text = f"{', '.join(parts)}, … ({len(tokens)})"
+        return text if len(text) <= most + 8 else f"{text[: most + 7]}…"
+
+    def label_along(self, line: Points, text: str) -> None:
+        """Where on the line the label is farthest from circles, other labels and other lines."""
+        wide, high = _extent(text)
+        others = [
+            _along(other, np.linspace(0.05, 0.95, 25)) for other in self.lines if other is not line
+        ]
+        spots = _along(line, np.linspace(0.25, 0.75, 21))
+
+        def room(spot: Points) -> float:
+            clear = [
+                max(abs(spot[0] - at[0]) - wide - w, abs(spot[1] - at[1]) - high - h)
+                for at, w, h in self.taken
+            ]
+            away = (np.abs(self.places - spot) - [wide, high]).clip(0)
+            clear.append(float(np.hypot(*away.T).min()) - self.radius)
+            if others:
+                gaps = (np.abs(np.concatenate(others) - spot) - [wide, high]).max(axis=1)
+                clear.append(min(float(gaps.min()), 0.15))
+            middle = float(np.hypot(*(spot - spots[10])))
+            return min(*clear, 0.3) - 0.04 * middle
+
+        self.write(max(spots, key=room), text)
+
+    def write(self, spot: Points, text: str) -> None:
+        self.taken.append((spot, *_extent(text)))
+        box = {"boxstyle": "round,pad=0.12", "facecolor": "white", "edgecolor": "none"}
+        self.axes.text(*spot, text, ha="center", va="center", fontsize=10, parse_math=False, bbox=box,
+                       zorder=3)  # fmt: skip
+
+    def circles(self) -> None:
+        from matplotlib.patches import Circle
+
+        for state, answer in enumerate(self.automaton.answers):
+            colour = "#FFFFFF" if answer is None else self.colours[answer]
+            thick = 1.2 if self.readable else 2.0 if state == self.automaton.start else 0.6
+            circle = Circle(
+                tuple(self.places[state]),
+                self.radius,
+                facecolor=colour,
+                edgecolor="black",
+                linewidth=thick,
+            )
+            self.axes.add_patch(circle).set_zorder(5)
+            if answer is not None and self.inside:
+                name = self.names[answer]
+                room = 2 * 0.88 * self.radius * INCHES * self.scale * 72 / (0.6 * max(len(name), 1))
+                self.axes.text(*self.places[state], name, ha="center", va="center", zorder=6,
+                               fontsize=min(room, 11.5 if self.readable else 8), parse_math=False,
+                               color="white" if _dark(colour) else "black")  # fmt: skip
+
+    def legend(self) -> None:
+        from matplotlib.lines import Line2D
+
+        dot = {"marker": "o", "linestyle": "none", "markersize": 9, "markeredgecolor": "black"}
+        handles = [Line2D([], [], color=self.colours[each], **dot) for each in self.explained]
+        texts = [self.names[each] for each in self.explained]
+        if not self.readable:
+            vocab = [visible(name) for name in self.automaton.vocab]
+            shown = vocab[: len(LINES)] + (["other tokens"] if len(vocab) > len(LINES) else [])
+            handles += [Line2D([], [], color=_line(i), linewidth=2) for i in range(len(shown))]
+            texts += shown
+        if not handles:
+            return
+        # matplotlib takes a label with a leading underscore for none, so the texts come afterwards.
+        legend = self.axes.legend(
+            handles, ["x" * len(text) for text in texts], loc="lower center", ncols=self.columns,
+            frameon=False, fontsize=9,
+        )  # fmt: skip
+        for label, text in zip(legend.get_texts(), texts, strict=True):
+            label.set_parse_math(False)
+            label.set_text(text if len(text) <= 24 else f"{text[:23]}…")
+
+
+def _line(token: int) -> str:
+    return LINES[token] if token < len(LINES) else "#BBBBBB"
+
+
+def _along(points: Points, t: Points) -> Points:
+    """A parabola by its three points, at these moments."""
+    s = t[:, None]
+    return (1 - s) ** 2 * points[0] + 2 * s * (1 - s) * points[1] + s**2 * points[2]
+
+
+def _extent(text: str) -> tuple[float, float]:
+    """Half the width and height of a label, about, in units of the layout."""
+    return (0.5 * 0.62 * 10 / 72 * len(text) / INCHES + 0.04, 0.5 * 1.3 * 10 / 72 / INCHES)
+
+
+def _colours(count: int) -> list[str]:
+    if count <= len(PALETTE):
+        return list(PALETTE[:count])
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    return [to_hex(colormaps["cividis"](i / (count - 1))) for i in range(count)]
+
+
+def _dark(colour: str) -> bool:
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return 0.299 * red + 0.587 * green + 0.114 * blue < 125
+
+
+def _circle(states: int, gap: float = 1.9) -> Points:
+    """In their order, clockwise from the left, where the start arrow comes in."""
+    if states == 1:
+        return np.zeros((1, 2))
+    radius = max(1.2, gap / 2 / math.sin(math.pi / states))
+    angles = math.pi - 2 * math.pi * np.arange(states) / states
+    return radius * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
+def _by_distance(automaton: Automaton) -> Points:
+    """Places as far apart as the states are, in steps: stress majorization from a circle."""
+    states = len(automaton)
+    steps = np.full((states, states), np.inf)
+    for state, row in enumerate(automaton.transitions):
+        steps[state, list(row)] = steps[list(row), state] = 1
+    np.fill_diagonal(steps, 0)
+    for middle in range(states):  # Floyd and Warshall
+        steps = np.minimum(steps, steps[:, middle : middle + 1] + steps[middle])
+    far = steps[np.isfinite(steps)].max()
+    steps[np.isinf(steps)] = far + 1  # parts that do not meet
+    np.fill_diagonal(steps, 1)
+    weights = steps**-2.0
+    np.fill_diagonal(weights, 0)
+    pull = np.linalg.pinv(np.diag(weights.sum(axis=1)) - weights)
+    places = _circle(states)
+    places *= far / 2 / np.abs(places).max()
+    for _ in range(300):
+        apart = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1))
+        ratio = weights * steps / apart.clip(1e-9)
+        places = pull @ (np.diag(ratio.sum(axis=1)) - ratio) @ places
+    gaps = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1)) + 1e9 * np.eye(states)
+    return places * 0.75 / max(0.25, float(np.quantile(gaps.min(axis=1), 0.1)))

@@ -1,0 +1,216 @@
+"""A locked model: a network whose state is snapped to the nearest of finitely many codes at every step.
+
+Nothing can drift: the state after any number of tokens is one of the codes. So the network has become a
+finite machine, and runs as one: what a step makes of every code and token is computed once, by the
+network, and then looked up.
+
+codes[l]      the states that layer l can be in                     (S_l, M, D)
+kept          the channels that carry anything; the others stay where they start    (L, D)
+places        the codes of all layers in each state of the machine  (S, L)
+following     the state after each token                            (S, V)
+scores        what the network says then                            (S, V, classes)
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor, nn
+
+from csprop.errors import InputError
+from csprop.exact.automaton import Automaton
+from csprop.exact.models import Settle, Stepwise
+from csprop.ops import backend, native
+from csprop.stream import Stream
+
+MOST_STATES = 4096
+AT_ONCE = 1 << 24
+"""Differences held in memory at one time while looking for the nearest code."""
+
+
+class NotFinite(Exception):
+    """Why a model could not be locked; with the codes that were found, where some were."""
+
+    def __init__(self, reason: str, codes: Sequence[Tensor] | None = None) -> None:
+        super().__init__(reason)
+        self.codes = codes
+
+
+def nearest(
+    h: Float[Tensor, "N M D"], codes: Float[Tensor, "S M D"]
+) -> tuple[Float[Tensor, "N k"], Int64[Tensor, "N k"]]:
+    """Distances and numbers of the two nearest codes, or the one: the largest over the channels."""
+    count = min(2, len(codes))
+    rows = max(1, AT_ONCE // codes.numel())
+    found = []
+    for part in h.split(rows):
+        apart = (part[:, None] - codes).square().sum(dim=2).amax(dim=2).sqrt()  # (n, S)
+        found.append(apart.topk(count, dim=1, largest=False))
+    distances, numbers = zip(*found, strict=True)
+    return torch.cat(distances), torch.cat(numbers)
+
+
+def at(
+    codes: Sequence[Float[Tensor, "S M D"]], places: Int64[Tensor, "N L"]
+) -> Float[Tensor, "N L M D"]:
+    """The network's state where each layer is at a code."""
+    return torch.stack([each[i] for each, i in zip(codes, places.unbind(1), strict=True)], dim=1)
+
+
+class Locked(nn.Module):
+    """A network and the codes that its state snaps to. Its own state is a number, (B,) int64."""
+
+    places: Tensor
+    following: Tensor
+    scores: Tensor
+    kept: Tensor
+
+    def __init__(
+        self,
+        network: Stepwise,
+        codes: Sequence[Float[Tensor, "S M D"]],
+        kept: Bool[Tensor, "L D"],
+        symbols: int,
+    ) -> None:
+        super().__init__()
+        self.network, self.symbols = network, symbols
+        for layer, each in enumerate(codes):
+            self.register_buffer(f"codes_{layer}", each)
+        self.register_buffer("kept", kept)
+        for name, value in zip(("places", "following", "scores"), self._machine(), strict=True):
+            self.register_buffer(name, value, persistent=False)
+
+    @property
+    def codes(self) -> list[Tensor]:
+        return [self.get_buffer(f"codes_{layer}") for layer in range(len(self.kept))]
+
+    def snapping(self, found: list[tuple[Tensor, Tensor]]) -> Settle:
+        """Put the nearest code in a state's place; what was near goes on the list, layer by layer."""
+        start = self.network.initial_state()[0]  # (L, M, D)
+
+        def settle(layer: int, h: Tensor) -> Tensor:
+            h = torch.where(self.kept[layer], h, start[layer])
+            distances, numbers = nearest(h, self.codes[layer])
+            found.append((distances, numbers))
+            return self.codes[layer][numbers[:, 0]]
+
+        return settle
+
+    @torch.no_grad()
+    def leave(
+        self, places: Int64[Tensor, "N L"], tokens: Int64[Tensor, " N"]
+    ) -> tuple[Int64[Tensor, "N L"], Float[Tensor, "N C"], list[tuple[Tensor, Tensor]]]:
+        """One step of the network from codes to codes: places, scores, and what `nearest` found."""
+        found: list[tuple[Tensor, Tensor]] = []
+        _, scores = self.network.step(at(self.codes, places), tokens, self.snapping(found))
+        return torch.stack([numbers[:, 0] for _, numbers in found], dim=1), scores, found
+
+    def _machine(self) -> tuple[Tensor, Tensor, Tensor]:
+        """All states that the first one leads to."""
+        first = self.network.initial_state()[0]
+        begin = [nearest(h[None], codes)[1][0, 0] for h, codes in zip(first, self.codes, strict=True)]
+        order = [tuple(int(number) for number in begin)]
+        numbers, following, scores = {order[0]: 0}, [], []
+        done = 0
+        while done < len(order):
+            batch = order[done : done + 1024]
+            done += len(batch)
+            places = torch.tensor(batch).repeat_interleave(self.symbols, dim=0)
+            reached, said, _ = self.leave(places, torch.arange(self.symbols).repeat(len(batch)))
+            scores.append(said)
+            for place in map(tuple, reached.tolist()):
+                if place not in numbers:
+                    numbers[place] = len(order)
+                    order.append(place)
+                following.append(numbers[place])
+            if len(order) > MOST_STATES:
+                raise NotFinite(f"the codes combine to more than {MOST_STATES:,} states")
+        shape = (len(order), self.symbols)
+        return (
+            torch.tensor(order),
+            torch.tensor(following).view(shape),
+            torch.cat(scores).unflatten(0, shape),
+        )
+
+    def initial_state(self, batch: int = 1) -> Int64[Tensor, " B"]:
+        return torch.zeros(batch, dtype=torch.int64)
+
+    @torch.no_grad()
+    def forward(
+        self,
+        tokens: Int64[Tensor, "B T"],
+        state: Int64[Tensor, " B"] | None = None,
+        *,
+        reset: Bool[Tensor, "B T"] | None = None,
+        return_state: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Scores after every token; with `return_state`, also what to carry on from."""
+        if tokens.dtype != torch.int64 or tokens.ndim != 2:
+            raise InputError(
+                f"tokens must be int64 of shape (batch, time); got {tokens.dtype} of shape "
+                f"{tuple(tokens.shape)}"
+            )
+        for bound in tokens.aminmax() if tokens.numel() else ():
+            self.check_token(int(bound))
+        state = self.initial_state(len(tokens)) if state is None else state
+        if state.shape != tokens.shape[:1] or state.dtype != torch.int64:
+            raise InputError(f"state must be int64 of shape ({len(tokens)},); got {tuple(state.shape)}")
+        if state.numel() and not 0 <= int(state.min()) <= int(state.max()) < len(self.following):
+            raise InputError(f"state must hold numbers from 0 to {len(self.following) - 1}")
+        before, last = self._follow(tokens, state, reset)
+        scores = self.scores[before, tokens]
+        return (scores, last) if return_state else scores
+
+    def _follow(
+        self, tokens: Tensor, state: Tensor, reset: Tensor | None
+    ) -> tuple[Int64[Tensor, "B T"], Int64[Tensor, " B"]]:
+        """The state before each token, and the one after the last."""
+        if reset is None and backend() == "native" and tokens.shape[1] > len(tokens):
+            return self._follow_rows(tokens, state)
+        before = torch.empty_like(tokens)
+        for t in range(tokens.shape[1]):
+            if reset is not None:
+                state = state.masked_fill(reset[:, t], 0)
+            before[:, t] = state
+            state = self.following[state, tokens[:, t]]
+        return before, state
+
+    def _follow_rows(self, tokens: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """The same, a row at a time by the compiled kernel."""
+        following = self.following.numpy()
+        rows = (following * self.symbols).astype(np.uint32)
+        numbers, after = following.astype(np.uint16), np.empty(tokens.shape, np.uint16)
+        for row, first, out in zip(tokens.contiguous().numpy(), state.tolist(), after, strict=True):
+            native.run_table(rows, numbers, self.symbols, first * self.symbols, row, out)
+        reached = torch.from_numpy(after.astype(np.int64))
+        return torch.cat([state[:, None], reached[:, :-1]], dim=1), reached[:, -1]
+
+    def check_token(self, token: int) -> None:
+        """Refuse one that is outside of the vocabulary."""
+        if not 0 <= token < self.symbols:
+            raise InputError(f"token {token} is outside the vocabulary: write 0 to {self.symbols - 1}")
+
+    def stream(self) -> Stream:
+        """A tracker that reads one token at a time."""
+        return Stream(self)
+
+    def stepper(self, state: Int64[Tensor, "1"]) -> "_Lookups":
+        return _Lookups(self, state)
+
+    def automaton(self, vocab: Sequence[str], classes: Sequence[str], words: bool) -> Automaton:
+        """The machine, with names."""
+        answers = self.scores.argmax(dim=2)
+        return Automaton.from_mealy(self.following.numpy(), answers.numpy(), 0, vocab, classes, words)
+
+
+class _Lookups:
+    """Single steps for a stream."""
+
+    def __init__(self, model: Locked, state: Tensor) -> None:
+        self.following, self.scores, self.state = model.following, model.scores, state
+
+    def step(self, token: int) -> Tensor:
+        scores = self.scores[self.state[0], token].clone()
+        self.state = self.following[self.state, token]
+        return scores

@@ -1,0 +1,153 @@
+"""Training a rotor a little further, towards a finite set of states.
+
+A gate σ(δ) is never quite 0 or 1, so a rotor's state shrinks a little at every step, and no set of such
+states closes. Its weights multiplied by two, δ is twice as far from doubt; what that changes in the
+answers, some steps of training on the same data repair. (A switch is 0 or 1 as it is.)
+
+A channel that was pruned stays where it starts: its angles are 0 and its gate is open. One that need
+not turn has its angles at 0 too: then it only holds what it was last set to, which is exact.
+
+Other models are drawn in: trained with their states snapped to the codes that a search found, however
+loose, and a penalty on the distance.
+"""
+
+import copy
+from collections.abc import Sequence
+from typing import Any, TypeGuard
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Generator, Tensor, nn
+
+from csprop.exact.lock import PRUNING_ROWS, Judgement, Labelled
+from csprop.exact.locked import nearest
+from csprop.nn.block import Block
+from csprop.nn.model import CSP
+from csprop.tasks.base import UNLABELLED
+
+STEPS, BATCH, RATE = 150, 64, 3e-3
+DRAWING_STEPS = 60
+OPEN = 40.0
+"""σ(40) is 1 in float32 and in float64."""
+
+
+def can_be_tuned(model: object) -> TypeGuard[CSP]:
+    """Whether it is a rotor: gates that keep or replace, one a channel, and angles one a channel."""
+    if not isinstance(model, CSP):
+        return False
+    config = model.config
+    own = config.gate == config.rotation == "per_channel"
+    return own and config.replaces and config.rotate == "state"
+
+
+@torch.no_grad()
+def harden(model: CSP) -> None:
+    """Bring every gate nearer to 0 or 1, if it is not there."""
+    if model.config.decay == "switch":
+        return
+    for block in model.blocks:
+        assert isinstance(block, Block)
+        block.gate.weight.mul_(2)
+        block.gate.bias.mul_(2)
+
+
+@torch.no_grad()
+def hold(model: CSP, kept: Bool[Tensor, "L D"], turning: Bool[Tensor, "L D"]) -> None:
+    """Make every dropped channel stay where it starts, and keep the others from turning."""
+    for block, mine, turns in zip(model.blocks, kept, kept & turning, strict=True):
+        assert isinstance(block, Block)
+        for rows in (block.angle.weight, block.angle.bias):
+            rows.unflatten(0, (-1, len(turns)))[:, ~turns] = 0
+        block.gate.weight[~mine] = 0
+        block.gate.bias[~mine] = OPEN
+
+
+def straighten(
+    model: CSP, kept: Bool[Tensor, "L D"], turning: Bool[Tensor, "L D"], examples: Labelled
+) -> Bool[Tensor, "L D"]:
+    """The channels that have to turn: all, whole layers and single ones are tried without. Changes the
+    model accordingly."""
+    examples = examples.first(PRUNING_ROWS)
+
+    def judged(turning: Bool[Tensor, "L D"]) -> Judgement:
+        still = copy.deepcopy(model)
+        hold(still, kept, turning)
+        with torch.no_grad():
+            return examples.judge(still(examples.tokens))
+
+    before = judged(turning)
+    everything = [(slice(None), slice(None))]
+    layers = [(layer, slice(None)) for layer in range(len(kept))]
+    for layer, channel in everything + layers + (kept & turning).nonzero().tolist():
+        fewer = turning.clone()
+        fewer[layer, channel] = False
+        if not torch.equal(kept & fewer, kept & turning) and not judged(fewer).worse_than(before):
+            turning = fewer
+    hold(model, kept, turning)
+    return turning
+
+
+def tune(
+    model: CSP,
+    kept: Bool[Tensor, "L D"],
+    turning: Bool[Tensor, "L D"],
+    examples: Labelled,
+    generator: Generator,
+) -> None:
+    """Some steps of training, the learning rate falling to 0."""
+    parameters = [each.requires_grad_() for each in model.parameters()]
+    optimizer = torch.optim.Adam(parameters, lr=RATE)
+    hold(model, kept, turning)
+    for step in range(STEPS):
+        for group in optimizer.param_groups:
+            group["lr"] = RATE * (1 - step / STEPS)
+        rows = torch.randint(len(examples.tokens), (BATCH,), generator=generator)
+        scores = model(examples.tokens[rows])
+        loss = F.cross_entropy(
+            scores.flatten(0, 1), examples.labels[rows].flatten(), ignore_index=UNLABELLED
+        )
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        hold(model, kept, turning)
+    model.requires_grad_(False)
+
+
+def draw_in(
+    model: Any,
+    kept: Bool[Tensor, "L D"],
+    codes: Sequence[Float[Tensor, "S M D"]],
+    examples: Labelled,
+    generator: Generator,
+) -> None:
+    """Some steps of training with snapped states; gradients pass as if they were not."""
+    parameters = [each.requires_grad_() for each in model.parameters()]
+    optimizer = torch.optim.Adam(parameters, lr=RATE)
+    for step in range(DRAWING_STEPS):
+        for group in optimizer.param_groups:
+            group["lr"] = RATE * (1 - step / DRAWING_STEPS)
+        rows = torch.randint(len(examples.tokens), (BATCH,), generator=generator)
+        start = model.initial_state()[0]
+        state, scores, apart = start.expand(BATCH, *start.shape), [], []
+
+        def settle(layer: int, h: Tensor, start: Tensor = start, apart: list[Tensor] = apart) -> Tensor:
+            h = torch.where(kept[layer], h, start[layer])
+            code = codes[layer][nearest(h.detach(), codes[layer])[1][:, 0]]
+            apart.append((h - code).square().sum(dim=(1, 2)).mean())
+            return h + (code - h).detach()
+
+        for column in examples.tokens[rows].unbind(1):
+            state, said = model.step(state, column, settle)
+            scores.append(said)
+        loss = F.cross_entropy(
+            torch.stack(scores, dim=1).flatten(0, 1),
+            examples.labels[rows].flatten(),
+            ignore_index=UNLABELLED,
+        )
+        optimizer.zero_grad()
+        (loss + torch.stack(apart).mean()).backward()
+        nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+    model.requires_grad_(False)

@@ -1,0 +1,86 @@
+"""Rotations of SO(m) from m(m − 1)/2 angles: Q = exp(A − Aᵀ), A the strictly upper triangle of them.
+
+    m = 3    Rodrigues' formula
+    m = 4    a pair of unit quaternions: Q h = p h q̄, for A − Aᵀ is a sum of two commuting parts
+    else     the matrix exponential
+
+(m = 2 is e^{iθ}, which the block keeps as a complex number.)
+"""
+
+from functools import cache
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def angles_of(order: int) -> int:
+    """How many angles a rotation has."""
+    return order * (order - 1) // 2
+
+
+def rotation(angles: Float[Tensor, "*batch K E"], order: int) -> Float[Tensor, "*batch M M E"]:
+    if order == 3:
+        return _rodrigues(_combined(angles, skew_basis(3)))
+    if order == 4:
+        left, right = (
+            _combined(angles, skew_basis(4).flatten(1) @ each.flatten(1).T / 4)
+            for each in _quaternions()
+        )
+        return _product(_quaternion(left, _quaternions()[0]), _quaternion(right, _quaternions()[1]))
+    generator = _combined(angles, skew_basis(order)).movedim(-1, -3)
+    return torch.linalg.matrix_exp(generator).movedim(-3, -1)
+
+
+@cache
+def skew_basis(order: int) -> Float[Tensor, "K M M"]:
+    """One plane's generator for each angle, planes (0, 1), (0, 2), …; (0, 1) turns 0 towards 1."""
+    basis = torch.zeros(angles_of(order), order, order)
+    for number, (i, j) in enumerate(torch.combinations(torch.arange(order)).tolist()):
+        basis[number, j, i], basis[number, i, j] = 1.0, -1.0
+    return basis
+
+
+@cache
+def _quaternions() -> tuple[Float[Tensor, "3 4 4"], Float[Tensor, "3 4 4"]]:
+    """Multiplication by i, j, k from the left and from the right, as matrices on (1, i, j, k)."""
+    i = torch.tensor([[0.0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 0, -1], [0, 0, 1, 0]])
+    j = torch.tensor([[0.0, 0, -1, 0], [0, 0, 0, 1], [1, 0, 0, 0], [0, -1, 0, 0]])
+    left = torch.stack([i, j, i @ j])
+    conjugate = torch.diag(torch.tensor([1.0, -1, -1, -1]))
+    return left, -conjugate @ left @ conjugate
+
+
+def _combined(angles: Tensor, basis: Tensor) -> Tensor:
+    """The sum of basis[k] · angles[k], with the channels kept last."""
+    summed = angles.movedim(-2, -1) @ basis.to(angles).flatten(1)  # (…, E, entries)
+    return summed.unflatten(-1, basis.shape[1:]).movedim(angles.ndim - 2, -1)
+
+
+def _product(p: Tensor, q: Tensor) -> Tensor:
+    return (p[..., :, :, None, :] * q[..., None, :, :, :]).sum(dim=-3)
+
+
+def _identity(order: int, like: Tensor) -> Tensor:
+    return torch.eye(order, dtype=like.dtype, device=like.device)[..., None]
+
+
+def _rodrigues(k: Float[Tensor, "*batch 3 3 E"]) -> Float[Tensor, "*batch 3 3 E"]:
+    """I + sin θ / θ · K + (1 − cos θ) / θ² · K²."""
+    squared = (k.square().sum(dim=(-3, -2), keepdim=True)) / 2  # θ²
+    half = _sinc(squared / 4)
+    return _identity(3, k) + _sinc(squared) * k + half.square() / 2 * _product(k, k)
+
+
+def _quaternion(vector: Float[Tensor, "*batch 3 E"], units: Tensor) -> Float[Tensor, "*batch 4 4 E"]:
+    """exp of a combination of three anticommuting units with square −1."""
+    squared = vector.square().sum(dim=-2)[..., None, None, :]
+    cosine = 1 - squared / 2 * _sinc(squared / 4).square()
+    return cosine * _identity(4, vector) + _sinc(squared) * _combined(vector, units)
+
+
+def _sinc(squared: Tensor) -> Tensor:
+    """sin θ / θ as a smooth function of θ², also at 0."""
+    small = squared < 1e-3
+    theta = torch.where(small, 1.0, squared).sqrt()
+    return torch.where(small, 1 - squared / 6 * (1 - squared / 20), theta.sin() / theta)

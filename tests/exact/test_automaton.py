@@ -1,0 +1,356 @@
+"""The automaton against definitions written out plainly here."""
+
+import copy
+import itertools
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from csprop import use_backend
+from csprop.errors import InputError
+from csprop.exact.automaton import Automaton
+from csprop.ops import native
+
+BACKENDS = ["torch"] if native.WHY_NOT else ["torch", "native"]
+
+
+@st.composite
+def automata(draw: st.DrawFn, most: int = 8, tokens: int = 3, classes: int = 3) -> Automaton:
+    """Any machine; now and then its start has no answer."""
+    states, size = draw(st.integers(1, most)), draw(st.integers(1, tokens))
+    names = draw(st.integers(1, classes))
+    state = st.integers(0, states - 1)
+    rows = draw(st.lists(st.tuples(*[state] * size), min_size=states, max_size=states))
+    said: list[int | None] = [draw(st.integers(0, names - 1)) for _ in range(states)]
+    start = draw(state)
+    if draw(st.booleans()) and not any(start in row for row in rows):
+        said[start] = None
+    vocab, called = tuple(map(str, range(size))), tuple(f"class {i}" for i in range(names))
+    return Automaton(vocab, called, False, start, tuple(rows), tuple(said))
+
+
+def parity(**changes: Any) -> Automaton:
+    given: dict[str, Any] = {
+        "vocab": ("0", "1"), "classes": ("even", "odd"), "words": False, "start": 0,
+        "transitions": ((0, 1), (1, 0)), "answers": (0, 1), **changes,
+    }  # fmt: skip
+    return Automaton(**given)
+
+
+def plain(automaton: Automaton, sequence: Any) -> list[int | None]:
+    """The answers, by definition."""
+    state, said = automaton.start, []
+    for token in sequence:
+        state = automaton.transitions[state][token]
+        said.append(automaton.answers[state])
+    return said
+
+
+def size_of_smallest(automaton: Automaton) -> int:
+    """Moore's refinement; the start counts only where nothing can stand in for it."""
+    reached = {automaton.start}
+    while True:
+        more = {there for state in reached for there in automaton.transitions[state]}
+        if more <= reached:
+            break
+        reached |= more
+    entered = {there for state in reached for there in automaton.transitions[state]}
+    block = {state: (automaton.answers[state],) for state in entered}
+    while True:
+        finer = {
+            state: (block[state], *(block[there] for there in automaton.transitions[state]))
+            for state in entered
+        }
+        numbers = {each: i for i, each in enumerate(dict.fromkeys(finer.values()))}
+        numbered = {state: (numbers[finer[state]],) for state in entered}
+        if len(numbers) == len(set(block.values())):
+            break
+        block = numbered
+    rows = {tuple(block[there] for there in automaton.transitions[state]) for state in entered}
+    first = tuple(block[there] for there in automaton.transitions[automaton.start])
+    return len(set(block.values())) + (first not in rows)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_runs(backend: str, data: st.DataObject) -> None:
+    automaton = data.draw(automata())
+    sequence = data.draw(st.lists(st.integers(0, len(automaton.vocab) - 1), max_size=30))
+    expected = plain(automaton, sequence)
+    with use_backend(backend):
+        for tokens in (sequence, np.array(sequence, np.uint8), np.array(sequence, np.int64)):
+            answers = automaton.run(tokens)
+            assert answers.dtype == np.uint16
+            assert answers.tolist() == expected
+            if sequence:
+                assert automaton.final(tokens) == expected[-1]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", [np.uint8, np.int8, np.uint16, np.int32, np.int64, np.uint64])
+def test_other_types_and_strides(backend: str, kind: Any) -> None:
+    tokens = np.random.default_rng(0).integers(0, 2, 20_001).astype(kind)[::2]
+    with use_backend(backend):
+        assert parity().run(tokens).tolist() == (np.cumsum(tokens) % 2).tolist()
+        assert parity().final(tokens) == int(tokens.sum()) % 2
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", [np.uint8, np.int64])
+@pytest.mark.parametrize("position", [0, 1, 4095, 4096, 9999])
+def test_a_token_out_of_range_is_named(backend: str, kind: Any, position: int) -> None:
+    tokens = np.zeros(10_000, kind)
+    wrong = [2, 255] if kind is np.uint8 else [2, 256, -1, 2**40, -(2**63)]
+    for token in wrong:
+        tokens[position] = token
+        tokens[-1] = 2
+        with use_backend(backend):
+            for method in (parity().run, parity().final):
+                with pytest.raises(InputError, match=rf"token -?\d+ at position {position + 1} "):
+                    method(tokens)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_is_no_sequence(backend: str) -> None:
+    bad = [
+        0.5,
+        [0.0, 1.0],
+        [[0, 1]],
+        ["0"],
+        "01",
+        None,
+        [True],
+        [[0], [0, 1]],
+        [2**70],
+        np.uint64(2**63),
+    ]
+    with use_backend(backend):
+        for tokens in bad:
+            with pytest.raises(InputError):
+                parity().run(tokens)  # pyright: ignore
+        with pytest.raises(InputError, match="empty"):
+            parity().final([])
+        assert parity().run([]).shape == (0,)
+        with pytest.raises(InputError):
+            parity().run(np.array([2**63], np.uint64))
+
+
+def test_a_large_machine_runs_alike() -> None:
+    generator = np.random.default_rng(1)
+    table = generator.integers(0, 1200, (1200, 60))
+    said = generator.integers(0, 70, 1200)
+    rows = tuple(map(tuple, table.tolist()))
+    names = tuple(map(str, range(70)))
+    automaton = Automaton(names[:60], names, True, 7, rows, tuple(said.tolist()))
+    tokens = generator.integers(0, 60, 10_000)
+    results = []
+    for backend in BACKENDS:
+        with use_backend(backend):
+            results.append(automaton.run(tokens).tolist())
+            assert automaton.final(tokens) == results[-1][-1]
+    assert results[0] == results[-1] == plain(automaton, tokens)
+    small = automaton.minimal()
+    assert small.run(tokens).tolist() == results[0]
+    assert small == small.minimal()
+
+
+@settings(max_examples=150, deadline=None)
+@given(automata())
+def test_minimal_is_smallest_and_equivalent(automaton: Automaton) -> None:
+    small = automaton.minimal()
+    assert len(small) == size_of_smallest(automaton)
+    assert small.start == 0
+    assert small.minimal() == small
+    depth = {1: 12, 2: 7, 3: 5}[len(automaton.vocab)]
+    for sequence in itertools.product(range(len(automaton.vocab)), repeat=depth):
+        assert plain(small, sequence) == plain(automaton, sequence)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_other_presentations_have_the_same_minimum(data: st.DataObject) -> None:
+    one = data.draw(automata())
+    # Every state twice, each transition to either copy, all shuffled, and a start of its own or not.
+    count = len(one)
+    order = data.draw(st.permutations(range(2 * count)))
+    rows: list[Any] = [None] * (2 * count)
+    said: list[Any] = [None] * (2 * count)
+    for copied in range(2 * count):
+        state = copied % count
+        rows[order[copied]] = tuple(
+            order[there + count * data.draw(st.integers(0, 1))] for there in one.transitions[state]
+        )
+        said[order[copied]] = one.answers[state]
+    start = order[one.start]
+    if data.draw(st.booleans()):  # what the start answers, if nothing leads there, is nobody's business
+        rows.append(rows[start])
+        said.append(data.draw(st.sampled_from([None, 0])))
+        start = 2 * count
+    two = Automaton(one.vocab, one.classes, one.words, start, tuple(rows), tuple(said))
+    assert one.minimal() == two.minimal()
+    assert hash(one.minimal()) == hash(two.minimal())
+    assert one.distinguishing(two) is None
+
+
+def test_the_start_that_answers_nothing_is_united() -> None:
+    loose = Automaton(("0", "1"), ("even", "odd"), False, 0, ((1, 2), (1, 2), (2, 1)), (None, 0, 1))
+    assert loose.minimal() == parity()
+    # Either of two states that go on alike could be the start: whichever it was, it becomes the first.
+    last = [parity(transitions=((0, 1), (0, 1)), start=start) for start in (0, 1)]
+    assert last[0].minimal() == last[1].minimal() == last[0]
+    # Nothing else can be the start of what remembers its first token.
+    first = Automaton(("0", "1"), ("a", "b"), False, 0, ((1, 2), (1, 1), (2, 2)), (None, 0, 1))
+    assert first.minimal() == first
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_distinguishing_is_the_shortest(data: st.DataObject) -> None:
+    one = data.draw(automata(most=4, tokens=2, classes=2))
+    two = data.draw(automata(most=4, tokens=2, classes=2))
+    if (one.vocab, one.classes) != (two.vocab, two.classes):
+        with pytest.raises(InputError, match="same tokens"):
+            one.distinguishing(two)
+        return
+    found = one.distinguishing(two)
+    for length in range(1, 9):  # 4 + 4 states differ within 7 tokens after the first, or never
+        for sequence in itertools.product(range(len(one.vocab)), repeat=length):
+            if plain(one, sequence)[-1] != plain(two, sequence)[-1]:
+                assert found is not None
+                assert len(found) == length
+                assert plain(one, found)[-1] != plain(two, found)[-1]
+                return
+    assert found is None
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_from_mealy(data: st.DataObject) -> None:
+    states, size, names = (data.draw(st.integers(1, most)) for most in (5, 3, 3))
+    square: dict[str, Any] = {"min_size": size, "max_size": size}
+    there = [data.draw(st.lists(st.integers(0, states - 1), **square)) for _ in range(states)]
+    said = [data.draw(st.lists(st.integers(0, names - 1), **square)) for _ in range(states)]
+    start = data.draw(st.integers(0, states - 1))
+    vocab, classes = [str(i) for i in range(size)], [str(i) for i in range(names)]
+    moore = Automaton.from_mealy(np.array(there), said, start, vocab, classes, True)
+    assert moore.answers[moore.start] is None
+    sequence, state, expected = data.draw(st.lists(st.integers(0, size - 1), max_size=20)), start, []
+    for token in sequence:
+        expected.append(said[state][token])
+        state = there[state][token]
+    assert moore.run(sequence).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("there", "said", "start"),
+    [
+        ([[0, 1]], [[0, 0]], 0),
+        ([[0, -1]], [[0, 0]], 0),
+        ([[0, 0]], [[0, 2]], 0),
+        ([[0, 0]], [[0, -1]], 0),
+        ([[0, 0]], [[0]], 0),
+        ([[0]], [[0]], 0),
+        ([[0, 0], [0]], [[0, 0], [0]], 0),
+        ([[0.0, 0.0]], [[0, 0]], 0),
+        ([[0, 0]], [["a", "b"]], 0),
+        ([[0, 0]], [[0, 0]], 1),
+        ([[0, 0]], [[0, 0]], -1),
+        ([], [], 0),
+    ],
+)
+def test_from_mealy_refuses(there: Any, said: Any, start: int) -> None:
+    with pytest.raises(InputError):
+        Automaton.from_mealy(there, said, start, ("0", "1"), ("a", "b"), False)
+
+
+@settings(max_examples=50, deadline=None)
+@given(automata())
+def test_json_round_trip(automaton: Automaton) -> None:
+    document = json.loads(json.dumps(automaton.to_json()))
+    assert Automaton.from_json(document) == automaton
+
+
+MALFORMED: dict[Any, list[Any]] = {
+    "format": ["csprop automaton 2", None],
+    "vocab": [
+        *([], "01", ["0", "0"], ["0", ""], ["0", 1], ["0", "\ud800"], ["0"], ["0", "1", "2"], None),
+        {"0": 0, "1": 1},
+    ],
+    "classes": [[], ["even"], ["even", "even"], [["even"], "odd"]],
+    "words": [0, "no", None],
+    "start": [2, -1, 0.0, True, None, "0", []],
+    "transitions": [
+        [],
+        None,
+        5,
+        [[0, 1]],
+        [[0, 1], [1, 2]],
+        [[0, 1], [1, -1]],
+        [[0, 1], [1]],
+        [[0, 1], [1, 0, 0]],
+        [[0, 1], [1, 0.0]],
+        [[0, 1], [1, False]],
+        [[0, 1], [1, None]],
+        [[0, 1], [1, [0]]],
+        [[0, 1], 3],
+        ["01", "10"],
+        {"0": [0, 1]},
+        [[0, 1], [1, 1180591620717411303424]],
+    ],
+    "answers": [
+        [0],
+        [0, 1, 0],
+        [0, 2],
+        [0, -1],
+        [],
+        [None, 1],
+        [0, "1"],
+        [0, True],
+        [0, 1.0],
+        [0, [1]],
+        None,
+        "01",
+    ],
+    "extra": [1],
+    7: [1],
+}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [(field, value) for field, values in MALFORMED.items() for value in values],
+    ids=lambda value: ascii(value)[:40],
+)
+def test_malformed_documents(field: Any, value: Any) -> None:
+    document = copy.deepcopy(parity().to_json())
+    document[field] = value
+    with pytest.raises(InputError, match=r"^automaton: ") as caught:
+        Automaton.from_json(document)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("document", [None, [], "x", 3, {}, True])
+def test_what_is_no_document(document: Any) -> None:
+    with pytest.raises(InputError):
+        Automaton.from_json(document)
+
+
+@pytest.mark.parametrize("field", sorted(parity().to_json()))
+def test_missing_fields(field: str) -> None:
+    document = parity().to_json()
+    del document[field]
+    with pytest.raises(InputError):
+        Automaton.from_json(document)
+
+
+def test_lists_are_no_tuples() -> None:
+    for field in ("vocab", "classes", "transitions", "answers"):
+        with pytest.raises(InputError):
+            parity(**{field: list(getattr(parity(), field))})
+    with pytest.raises(InputError):
+        parity(transitions=([0, 1], [1, 0]))

@@ -1,0 +1,129 @@
+"""The word problems: the groups are groups, and their words are read in the documented order."""
+
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from csprop import tasks
+from csprop.tasks.base import every_sequence
+from csprop.tasks.group import GROUPS, Group, cycles
+
+SIZES = {"S3": 6, "A4": 12, "S4": 24, "A5": 60, "S5": 120}
+
+
+def matrix(name: str) -> np.ndarray:
+    """The permutation matrix of a name in one-line notation: it takes basis vector i to image(i)."""
+    found = np.zeros((len(name), len(name)), dtype=int)
+    for place, image in enumerate(name):
+        found[int(image), place] = 1
+    return found
+
+
+def name_of(found: np.ndarray) -> str:
+    return "".join(map(str, found.argmax(axis=0)))
+
+
+def test_there_are_the_five_groups() -> None:
+    assert list(GROUPS) == list(SIZES)
+
+
+@pytest.mark.parametrize(("group", "size"), SIZES.items())
+def test_the_classes_are_the_group(group: str, size: int) -> None:
+    classes = Group(group).classes
+    degree = int(group[1])
+    assert len(set(classes)) == size
+    assert classes[0] == "".join(map(str, range(degree)))
+    wanted = ["".join(map(str, each)) for each in permutations(range(degree))]
+    if group[0] == "A":  # by determinants, where the code counts inversions
+        wanted = [name for name in wanted if np.linalg.det(matrix(name)) > 0]
+    assert set(classes) == set(wanted)
+
+
+@pytest.mark.parametrize("group", SIZES)
+def test_the_generators_generate_the_group(group: str) -> None:
+    """By multiplying matrices until nothing new comes."""
+    task = Group(group)
+    generators = [matrix(task.classes[task.truth([token])]) for token in range(2)]
+    found = edge = {task.classes[0]}
+    while edge:
+        edge = {name_of(each @ matrix(name)) for each in generators for name in edge} - found
+        found = found | edge
+    assert found == set(task.classes)
+
+
+@pytest.mark.parametrize(
+    ("group", "a", "b"),
+    [
+        ("S3", "102", "120"),
+        ("A4", "1032", "1203"),
+        ("S4", "1023", "0231"),
+        ("A5", "12034", "12340"),
+        ("S5", "10234", "12340"),
+    ],
+)
+def test_the_generators_are_the_described_ones(group: str, a: str, b: str) -> None:
+    task = Group(group)
+    assert [task.classes[task.truth([token])] for token in range(2)] == [a, b]
+    for token, cycle in zip("ab", GROUPS[group].generators, strict=True):
+        assert f"{token}={cycle}" in task.description
+
+
+@pytest.mark.parametrize("group", SIZES)
+def test_words_of_one_length_reach_every_class(group: str) -> None:
+    """Two odd generators would give only even products, or only odd ones, at a length."""
+    task = Group(group)
+    labels = task.labels(task.sample(4000, 24, torch.Generator().manual_seed(0)))[:, -1]
+    assert len(labels.unique()) == SIZES[group]
+
+
+def test_cycles() -> None:
+    assert cycles("(012)", 4) == (1, 2, 0, 3)
+    assert cycles("(01)(23)", 4) == (1, 0, 3, 2)
+
+
+@pytest.mark.parametrize("group", SIZES)
+def test_a_token_of_all_is_the_class_of_its_name(group: str) -> None:
+    task = tasks.get(f"group-{group}-all")
+    assert task.words
+    assert task.vocab == task.classes
+    assert [task.truth([token]) for token in range(len(task.vocab))] == list(range(SIZES[group]))
+
+
+@pytest.mark.parametrize("group", SIZES)
+def test_all_pairs_obey_the_laws_of_a_group_and_the_order_of_reading(group: str) -> None:
+    """A word of two tokens, p and then g, is the matrix product g·p: the later one on the left."""
+    task = tasks.get(f"group-{group}-all")
+    size = len(task.vocab)
+    table = task.labels(every_sequence(size, 2))[:, 1].reshape(size, size).numpy()  # [p, g]: p, then g
+    by_matrices = {name: number for number, name in enumerate(task.classes)}
+    elements = np.stack([matrix(name) for name in task.classes])  # (S, n, n)
+    products = np.einsum("gij,pjk->pgik", elements, elements).argmax(axis=2)  # (S, S, n) one-line
+    for p, g in product(range(0, size, 1 + size // 25), range(size)):
+        assert table[p, g] == by_matrices["".join(map(str, products[p, g]))]
+    assert np.array_equal(table[0], np.arange(size))  # the identity, on either side
+    assert np.array_equal(table[:, 0], np.arange(size))
+    everything = np.arange(size)
+    assert all(np.array_equal(np.sort(row), everything) for row in table)  # a Latin square: inverses
+    assert all(np.array_equal(np.sort(row), everything) for row in table.T)
+    for p in range(0, size, 1 + size // 12):  # (p g) h = p (g h) for every g and h
+        assert np.array_equal(table[table[p]], table[p][table])
+    assert not np.array_equal(table, table.T)  # or the order of reading would not matter
+
+
+@given(st.sampled_from(list(SIZES)), st.booleans(), st.data())
+def test_a_word_is_the_product_of_its_matrices_the_last_one_on_the_left(
+    group: str, every: bool, data: st.DataObject
+) -> None:
+    task = TASKS[group, every]
+    word = data.draw(st.lists(st.integers(0, len(task.vocab) - 1), max_size=30))
+    total = np.eye(int(group[1]), dtype=int)
+    for token in word:
+        total = matrix(task.classes[task.truth([token])]) @ total
+    assert task.classes[task.truth(word)] == name_of(total)
+
+
+TASKS = {(group, every): Group(group, every) for group in SIZES for every in (False, True)}
