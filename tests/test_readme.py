@@ -10,7 +10,8 @@ import pytest
 from csprop.errors import InputError
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
-COMMANDS = re.findall(r"^    (?:echo \S+ \| )?(csprop .*?)(?:  #.*)?$", README, flags=re.MULTILINE)
+LINES = re.findall(r"^    (?:echo \S+ \| )?(csprop .*?)(?:  #.*)?$", README, flags=re.MULTILINE)
+COMMANDS = [command for line in LINES for command in line.split(" && ")]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -262,7 +262,10 @@ def test_seeds() -> None:
 def test_tasks_and_info(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tasks", "--json"]) == 0
     names = [task["name"] for task in document(capsys)["tasks"]]
-    assert names == ["parity", "mod3", "mod3-residue", "parenthesis"]
+    counting = ["parity", "mod3", "mod3-residue", "mod3-reset", "cycle-nav"]
+    others = ["flip-flop", "even-pairs", "parenthesis"]
+    groups = ["group-S3", "group-A4", "group-S4", "group-A5", "group-S5"]
+    assert names == counting + others + groups
     assert main(["info", "--json"]) == 0
     assert document(capsys).keys() >= {"csprop", "torch", "backend", "threads", "cpu"}
     assert main(["tasks"]) == 0

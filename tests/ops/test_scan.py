@@ -93,7 +93,7 @@ def test_backends_equal_reference_in_float32(planes: int, order: int, backend: s
     expected = everything("reference", a.double(), u.double(), h0.double(), reset)
     for got, want in zip(everything(backend, a, u, h0, reset), expected, strict=True):
         assert got.dtype == torch.float32
-        torch.testing.assert_close(got.double(), want, rtol=1e-4, atol=1e-3)
+        torch.testing.assert_close(got.double(), want, rtol=1e-4, atol=1e-4)
 
 
 @FAST

@@ -1,6 +1,5 @@
 """`csprop certify`: lock a run's model, prove it, and write down what was proven."""
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -80,7 +79,8 @@ def _certify(args: Args, path: Path) -> dict[str, Any]:
             seed=run.config.seed,
             on_round=lambda line: common.say(f"{path}: {line}"),
         )
-    store.save(found, path)
+    if not store.save(found, path):
+        common.say(f"{path}: the proof that is there stays; this result is not written")
     if not args.json and len(args.runs) == 1:
         _show(path, found.document)
     return found.document
@@ -100,10 +100,10 @@ def _show(path: Path, document: dict[str, Any]) -> None:
         for each in layers:
             print(
                 f"codes      {each['codes']}, {each['gap']:.2f} apart or more; "
-                f"states snap by {each['snap']:.3f} at most"
+                f"states snap by {each['snap']:.2g} at most"
             )
         if "margin" in document:
-            print(f"scores     the right one leads by {document['margin']:.2g} of the largest or more")
+            print(f"scores     the right one leads by {document['margin']:.0%} of the largest or more")
         print(
             f"\n{path}/certificate.json has it all. Next:\n"
             f"  csprop certify {path} --check\n"
@@ -138,8 +138,6 @@ def _check(args: Args, path: Path) -> dict[str, Any]:
         statement = check(path, asdict(config.model), stored_task(config))
     except Rejected as reason:
         complaint = str(reason)
-    except (json.JSONDecodeError, LookupError, TypeError, ValueError, AttributeError) as error:
-        complaint = f"it is malformed ({type(error).__name__}: {error})"
     else:
         if not args.json:
             print(f"{path}: the certificate holds\n")

@@ -7,7 +7,7 @@ and tried again, for a number of rounds.
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Generator, nn
@@ -26,11 +26,12 @@ from csprop.exact.lock import (
     follow,
     lock,
     prune,
+    thinned,
 )
 from csprop.exact.locked import Locked, NotFinite
 from csprop.exact.models import Stepwise
 from csprop.exact.prove import Counterexample, Proof, prove, within
-from csprop.exact.tune import can_be_tuned, draw_in, harden, straighten, tune
+from csprop.exact.tune import draw_in, harden, held, is_rotor, round_angles, straighten, tune
 from csprop.tasks.base import UNLABELLED, Task, written
 from csprop.tasks.file import FileTask
 from csprop.training.config import described
@@ -40,6 +41,8 @@ FORMAT = 1
 ROUNDS = 8
 HARDENINGS = 4
 """Gates are doubled in so many rounds: 2^4 times δ = 0.5 is a gate of 0.9997."""
+SLACK = 0.002
+"""Part of the training labels that may be missed on the way; in the end none more than at first."""
 LENGTH = 16
 
 ALL_LENGTHS = "proven for all lengths"
@@ -52,7 +55,7 @@ NOT_FINITE = "not finite"
 TRUSTED = (
     "that the task's automaton is the task: it is a few lines of Python, tested against its definition",
     "that IEEE arithmetic and the libraries compute a step with an error far below the margins stated",
-    "that the file with the SHA-256 above is the one in use, run through csprop's locked model or "
+    "that the file with the SHA-256 stated is the one in use, run through csprop's locked model or "
     "through the automaton made from it",
 )
 
@@ -90,6 +93,7 @@ def certify(
         examples = drawn(task, seed)
     if isinstance(task, Task) and not task.finite:
         depth = examples.tokens.shape[1] // 2 if depth is None else depth
+        examples = _within(task, depth, examples)
     elif depth is not None:
         raise InputError(f"{task.name}: has finitely many states: leave the depth out")
     return _Attempts(copy.deepcopy(model), task, examples, depth, seed, on_round).run(rounds)
@@ -101,6 +105,37 @@ def drawn(task: Task | FileTask, seed: int, length: int = LENGTH) -> Labelled:
         return Labelled(task.data.tokens, task.data.labels)
     tokens = task.sample(task.samples, length, Generator().manual_seed(seed))
     return Labelled(tokens, task.labels(tokens))
+
+
+def _within(task: Task, depth: int, examples: Labelled) -> Labelled:
+    """Without the labels of sequences once they have gone too deep."""
+    labels, inputs = examples.labels.clone(), within(task, depth)
+    for row, tokens in enumerate(examples.tokens.tolist()):
+        state: Any = task.start()
+        for place, token in enumerate(tokens):
+            state = inputs(state, token)
+            if state is None:
+                labels[row, place:] = UNLABELLED
+                break
+    return Labelled(examples.tokens, labels)
+
+
+class _Simple(NamedTuple):
+    """A model, the channels in use, and those of a rotor that turn."""
+
+    model: Any
+    kept: torch.Tensor
+    turning: torch.Tensor
+
+    def scores(self, kept: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        """After every token, with these channels alone."""
+        if is_rotor(self.model):
+            return held(self.model, kept, self.turning, tokens)
+        return follow(self.model, kept, tokens)
+
+    def __str__(self) -> str:
+        kept, turning = int(self.kept.sum()), int((self.kept & self.turning).sum())
+        return f"{kept} channels" + (f", {turning} turning" if is_rotor(self.model) else "")
 
 
 class _Attempts:
@@ -119,7 +154,8 @@ class _Attempts:
             model.eval().requires_grad_(False)
         first = self.model.initial_state()[0]
         self.everything = torch.ones(first.shape[0], first.shape[2], dtype=torch.bool)
-        self.misses = self._misses(model, self.everything)
+        self.misses = self._misses(_Simple(model, self.everything, self.everything))
+        self.slack = int(SLACK * (examples.labels != UNLABELLED).sum())
         self.failure: NotFinite | Counterexample | None = None
         self.loose: Sequence[torch.Tensor] | None = None
         """Codes that were found but lie too near to each other."""
@@ -129,42 +165,67 @@ class _Attempts:
             assert isinstance(task, Task)
             self.inputs, self.begin = within(task, depth), task.start()
 
-    def _misses(self, model: Any, kept: torch.Tensor) -> int:
-        return self.examples.judge(follow(model, kept, self.examples.tokens)).misses
+    def _misses(self, simple: "_Simple") -> int:
+        return self.examples.judge(simple.scores(simple.kept, self.examples.tokens)).misses
 
     def run(self, rounds: int) -> Certificate:
-        if (found := self._attempt(self.model, self.everything, 0)) is not None:
+        if (found := self._attempt(self.model, self.everything, 0, RADII[:1])) is not None:
             return found
-        model: Any = self.model
-        kept = turning = self.everything
+        model, kept, turning = self.model, self.everything, self.everything
         for number in range(rounds + 1):
-            if number and can_be_tuned(model):
-                if number <= HARDENINGS:
-                    harden(model)
-                tune(model, kept, turning, self.examples, self.generator)
-            elif number:
-                if self.loose is None or not isinstance(model, nn.Module):
-                    break
-                draw_in(model, kept, self.loose, self.examples, self.generator)
-            simpler, fewer, turned = copy.deepcopy(model), kept, turning
-            if self._misses(model, kept) <= self.misses:  # or it would be pruned to what it gets wrong
-                fewer = prune(model, self.examples, kept)
-                if can_be_tuned(model):
-                    turned = straighten(simpler, fewer, turning, self.examples)
-            if (found := self._attempt(simpler, fewer, number)) is not None:
+            simple = _Simple(model, kept, turning)
+            if self._misses(simple) <= self.misses + self.slack:  # or it would keep what it gets wrong
+                simple = self._simpler(simple)
+            if (found := self._attempt(simple.model, simple.kept, number)) is not None:
                 return found
-            self.on_round(
-                f"round {number}: {fewer.sum()} channels, {(fewer & turned).sum()} of them turning: "
-                f"{self._words(self.failure)}"
-            )
-            if number:  # the first look must not bind what tuning changes
-                model, kept, turning = simpler, fewer, turned
+            self.on_round(f"round {number}: {simple}: {self._words(self.failure)}")
+            if number == rounds or not self._can_go_on(model):
+                break
+            model, kept, turning = self._tuned(simple, number < HARDENINGS)
         return self._refused(self.failure)
 
-    def _attempt(self, model: Any, kept: torch.Tensor, number: int) -> Certificate | None:
+    def _simpler(self, of: "_Simple") -> "_Simple":
+        """Without what the answers do not need."""
+        model, kept, turning = of
+        kept = prune(of.scores, self.examples, kept)
+        if is_rotor(model):
+            model = copy.deepcopy(model)
+            turning = straighten(model, kept, turning, self.examples)
+            round_angles(model, kept, turning, self.examples)
+        return _Simple(model, kept, turning)
+
+    def _can_go_on(self, model: Any) -> bool:
+        trainable = isinstance(model, nn.Module) and any(True for _ in model.parameters())
+        return is_rotor(model) or (trainable and self.loose is not None)
+
+    def _tuned(self, simple: "_Simple", hardens: bool) -> "_Simple":
+        """Trained a little further; with a third fewer channels, or fewer that turn, if it can be."""
+        model, kept, turning = simple
+        if not is_rotor(model):
+            assert self.loose is not None
+            draw_in(model, kept, self.loose, self.examples, self.generator)
+            return simple
+        if hardens:
+            harden(model)
+
+        def still(turning: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+            return held(model, kept, turning, tokens)
+
+        fewer = thinned(simple.scores, self.examples, kept)
+        for mine, turns in ((fewer, turning), (kept, thinned(still, self.examples, kept & turning))):
+            thinner = _Simple(copy.deepcopy(model), mine, turns)
+            tune(*thinner, self.examples, self.generator)
+            if self._misses(thinner) <= self.misses + self.slack:
+                return thinner
+        tune(*simple, self.examples, self.generator)
+        return simple
+
+    def _attempt(
+        self, model: Any, kept: torch.Tensor, number: int, radii: Sequence[float] = RADII
+    ) -> Certificate | None:
         """Lock and prove with these channels; where that fails, the reason is kept."""
         self.loose = None
-        for radius in RADII:
+        for radius in radii:
             try:
                 locked, measured = self._lock(model, kept, radius)
                 outcome = self._judge(locked)

@@ -7,6 +7,8 @@ a set of pairs (state of the machine, state of the task). To check it nothing ha
     the first states are a pair;
     from each pair, every token leads to a pair, and the machine answers there as the task does;
     and every one of these steps is what the weights compute, with nothing near a tie.
+
+The certificate's own words are not read, but for the verdict: what was proven is said anew.
 """
 
 import hashlib
@@ -16,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError
 from safetensors.numpy import load
 
+from csprop.errors import InputError
 from csprop.tasks import FileTask, Task
 
 Array = np.ndarray
@@ -29,24 +33,58 @@ class Rejected(Exception):
 
 def check(folder: Path, config: dict[str, Any], task: Task | FileTask) -> str:
     """Verify certificate.json in a run directory; what it proves, or Rejected."""
-    certificate = json.loads((folder / "certificate.json").read_text())
+    try:
+        with np.errstate(all="ignore"):  # what is not finite is refused where it matters
+            return _checked(folder, config, task)
+    except InputError:  # of the data file, not of the certificate
+        raise
+    except _MALFORMED as error:
+        reason = " ".join(str(error).split())
+        raise Rejected(f"it is malformed ({type(error).__name__}: {reason})") from None
+
+
+def _checked(folder: Path, config: dict[str, Any], task: Task | FileTask) -> str:
+    certificate = json.loads((folder / "certificate.json").read_bytes())
     _demand(certificate.get("proven") is True, "it claims no proof")
-    weights = certificate["weights"]
-    content = (folder / weights["file"]).read_bytes()
-    _demand(
-        hashlib.sha256(content).hexdigest() == weights["sha256"],
-        f"{weights['file']} is not the file with the SHA-256 that was certified",
-    )
     _demand(certificate["task"]["name"] == task.name, "it is about another task")
+    weights = certificate["weights"]
     if weights["file"] != "locked.safetensors":
         raise Rejected("it covers one length by trial: run `csprop certify` with that length again")
+    content = (folder / "locked.safetensors").read_bytes()
+    _demand(
+        hashlib.sha256(content).hexdigest() == weights["sha256"],
+        "locked.safetensors is not the file with the SHA-256 that was certified",
+    )
     tensors = {name: value.astype(np.float64) for name, value in load(content).items()}
+    _check_form(certificate["machine"], len(task.vocab))
     if isinstance(task, FileTask):
+        verdict = "agrees with every row"
         moves = _moves_of_rows(certificate["machine"], task)
+        said = f"The locked model is a finite machine that agrees with every row of {task.path.name}."
     else:
+        depth = certificate["depth"]
+        bound = "" if depth is None else f" of any input that goes no deeper than {depth}"
+        verdict = "proven for all lengths" if depth is None else f"proven up to depth {depth}"
         moves = _check_pairs(certificate, task)
+        said = (
+            f"At every length, the locked model's answer after each token{bound} is that of the task "
+            f"{task.name!r} ({task.description})."
+        )
+    _demand(certificate["verdict"] == verdict, f"its verdict is not {verdict!r}")
     _check_moves(certificate, Network(tensors, config), sorted(moves))
-    return str(certificate["statement"])
+    return said
+
+
+_MALFORMED = (
+    OSError,
+    SafetensorError,
+    ArithmeticError,
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    RecursionError,
+)
 
 
 def _demand(condition: bool, complaint: str) -> None:
@@ -54,10 +92,26 @@ def _demand(condition: bool, complaint: str) -> None:
         raise Rejected(complaint)
 
 
+def _check_form(machine: dict[str, Any], symbols: int) -> None:
+    """That the tables fit together: Python would read a negative number as one from the end."""
+    places, following, answers = (machine[name] for name in ("places", "following", "answers"))
+    count = len(places)
+    fits = len(following) == len(answers) == count > 0
+    fits = fits and all(len(row) == symbols for row in (*following, *answers))
+    fits = fits and all(_is_number(state, count) for row in following for state in row)
+    fits = fits and all(_is_number(code) for place in places for code in place)
+    _demand(fits, "its tables do not fit together")
+
+
+def _is_number(value: Any, below: float = float("inf")) -> bool:
+    return type(value) is int and 0 <= value < below
+
+
 def _check_pairs(certificate: dict[str, Any], task: Task) -> set[tuple[int, int]]:
     """That the pairs are an invariant; the moves of the machine that they rest on."""
     machine, depth = certificate["machine"], certificate["depth"]
-    _demand((depth is None) == task.finite, "it does not say up to which depth, or needs not")
+    bounded = depth is None if task.finite else _is_number(depth)
+    _demand(bounded, "it does not say up to which depth, or needs not")
     pairs = {(state, name) for state, name in certificate["pairs"]}
     names = certificate["task_states"]
     states: dict[int, Any] = {0: task.start()}
@@ -104,11 +158,16 @@ def _check_moves(certificate: dict[str, Any], network: "Network", moves: list[tu
     """That the weights compute every move, and nothing is near a tie."""
     machine, doubt, ratio = certificate["machine"], 1e-3, 5.0
     places = machine["places"]
-    nearest_codes = [
-        _nearest(h, codes)[0] for h, codes in zip(network.start, network.codes, strict=True)
-    ]
-    _demand(nearest_codes == places[0], "the machine does not begin where the network does")
     gaps = [_gap(codes) for codes in network.codes]
+    starts = [_nearest(h, codes) for h, codes in zip(network.start, network.codes, strict=True)]
+    _demand(
+        [number for number, _ in starts] == places[0]
+        and all(
+            gap >= (ratio - 0.01) * max(distance, doubt)
+            for (_, distance), gap in zip(starts, gaps, strict=True)
+        ),
+        "the machine does not begin where the network does",
+    )
     for state, token in moves:
         where, near, scores = network.move(places[state], token)
         _demand(

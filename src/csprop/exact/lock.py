@@ -33,7 +33,7 @@ DOUBT = 1e-3
 """Far more than rounding can do: differences of distances or scores below it are not trusted."""
 LEAD = 0.25
 """What pruning must leave of the lead of the right scores."""
-MOST_CODES = 1024
+MOST_CODES = 512
 PRUNING_ROWS = 1024
 GLANCE_ROWS = 256
 
@@ -99,7 +99,11 @@ def follow(
     return torch.stack(scores, dim=1)
 
 
-def prune(model: Stepwise, examples: Labelled, kept: Bool[Tensor, "L D"]) -> Bool[Tensor, "L D"]:
+Scores = Callable[[Bool[Tensor, "L D"], Int64[Tensor, "N T"]], Float[Tensor, "N T C"]]
+"""(kept, tokens) to what `follow` gives for a model."""
+
+
+def prune(scores: Scores, examples: Labelled, kept: Bool[Tensor, "L D"]) -> Bool[Tensor, "L D"]:
     """Drop what can be dropped: whole layers, then single channels, the least needed first.
 
     Nothing more may be missed, and the right scores must keep a part of their lead.
@@ -108,22 +112,37 @@ def prune(model: Stepwise, examples: Labelled, kept: Bool[Tensor, "L D"]) -> Boo
     glance = examples.first(GLANCE_ROWS)
 
     def judged(kept: Bool[Tensor, "L D"], over: Labelled) -> Judgement:
-        return over.judge(follow(model, kept, over.tokens))
+        return over.judge(scores(kept, over.tokens))
 
     def needed(fewer: Bool[Tensor, "L D"]) -> bool:
         both = zip((glance, examples), bases, strict=True)
         return any(judged(fewer, over).worse_than(before) for over, before in both)
 
     bases = [judged(kept, over) for over in (glance, examples)]
-    channels = [_channel(kept, *each) for each in kept.nonzero().tolist()]
-    losses = [judged(kept & ~each, glance).loss for each in channels]
-    order = sorted(range(len(channels)), key=losses.__getitem__)
     layers = [_channel(kept, layer, slice(None)) for layer in range(len(kept))]
-    for each in layers + [channels[i] for i in order]:
+    for each in layers + _by_need(scores, examples, kept):
         fewer = kept & ~each
         if not torch.equal(fewer, kept) and not needed(fewer):
             kept = fewer
     return kept
+
+
+def _by_need(
+    scores: Scores, examples: Labelled, used: Bool[Tensor, "L D"]
+) -> list[Bool[Tensor, "L D"]]:
+    """Each of what is in use, that which is missed least first: by the loss without it."""
+    glance = examples.first(GLANCE_ROWS)
+    each = [_channel(used, *place) for place in used.nonzero().tolist()]
+    losses = [glance.judge(scores(used & ~one, glance.tokens)).loss for one in each]
+    return [each[i] for i in sorted(range(len(each)), key=losses.__getitem__)]
+
+
+def thinned(scores: Scores, examples: Labelled, used: Bool[Tensor, "L D"]) -> Bool[Tensor, "L D"]:
+    """Without the third that is needed least, whether or not the answers suffer."""
+    order = _by_need(scores, examples, used)
+    for one in order[: -(-len(order) // 3)]:
+        used = used & ~one
+    return used
 
 
 def _channel(like: Bool[Tensor, "L D"], layer: int, channel: int | slice) -> Bool[Tensor, "L D"]:

@@ -155,9 +155,16 @@ class Locked(nn.Module):
             self.check_token(int(bound))
         state = self.initial_state(len(tokens)) if state is None else state
         if state.shape != tokens.shape[:1] or state.dtype != torch.int64:
-            raise InputError(f"state must be int64 of shape ({len(tokens)},); got {tuple(state.shape)}")
-        if state.numel() and not 0 <= int(state.min()) <= int(state.max()) < len(self.following):
-            raise InputError(f"state must hold numbers from 0 to {len(self.following) - 1}")
+            raise InputError(
+                f"state must be int64 of shape ({len(tokens)},); got {state.dtype} of shape "
+                f"{tuple(state.shape)}"
+            )
+        self._check_numbers(state)
+        if reset is not None and (reset.dtype != torch.bool or reset.shape != tokens.shape):
+            raise InputError(
+                f"reset must be bool of shape {tuple(tokens.shape)}; got {reset.dtype} of shape "
+                f"{tuple(reset.shape)}"
+            )
         before, last = self._follow(tokens, state, reset)
         scores = self.scores[before, tokens]
         return (scores, last) if return_state else scores
@@ -191,11 +198,16 @@ class Locked(nn.Module):
         if not 0 <= token < self.symbols:
             raise InputError(f"token {token} is outside the vocabulary: write 0 to {self.symbols - 1}")
 
+    def _check_numbers(self, state: Int64[Tensor, " B"]) -> None:
+        if state.numel() and not 0 <= int(state.min()) <= int(state.max()) < len(self.following):
+            raise InputError(f"state must hold numbers from 0 to {len(self.following) - 1}")
+
     def stream(self) -> Stream:
         """A tracker that reads one token at a time."""
         return Stream(self)
 
     def stepper(self, state: Int64[Tensor, "1"]) -> "_Lookups":
+        self._check_numbers(state)
         return _Lookups(self, state)
 
     def automaton(self, vocab: Sequence[str], classes: Sequence[str], words: bool) -> Automaton:

@@ -16,10 +16,12 @@ from csprop.training.checkpoint import RunFolder
 from csprop.training.run import Run
 
 
-def save(certificate: Certificate, path: str | Path) -> None:
-    """Into a run's directory, in place of an earlier one."""
+def save(certificate: Certificate, path: str | Path) -> bool:
+    """Into a run's directory. An earlier proof gives way to another one alone: False if it stays."""
     folder = RunFolder(path)
     with folder.locked():
+        if certificate.locked is None and folder.has(checkpoint.LOCKED):
+            return False
         folder.remove(checkpoint.CERTIFICATE, checkpoint.LOCKED)
         weights = checkpoint.WEIGHTS
         if certificate.locked is not None:
@@ -28,14 +30,19 @@ def save(certificate: Certificate, path: str | Path) -> None:
         digest = hashlib.sha256(folder.read(weights)).hexdigest()
         document = {"weights": {"file": weights, "sha256": digest}}
         folder.write_json(checkpoint.CERTIFICATE, certificate.document | document)
+        return True
 
 
 def load_locked(run: Run) -> Locked | None:
     """The locked model of a run, if it has been certified."""
-    if run.path is None or not (folder := RunFolder(run.path)).has(checkpoint.LOCKED):
+    if run.path is None:
         return None
+    folder = RunFolder(run.path)
+    if not (folder.has(checkpoint.LOCKED) and folder.has(checkpoint.CERTIFICATE)):
+        return None  # the certificate is written last
+    content = folder.read(checkpoint.LOCKED)
     try:
-        tensors = load(folder.read(checkpoint.LOCKED))
+        tensors = load(content)
         network = CSP(run.config.model)
         prefix = "network."
         network.load_state_dict(
@@ -46,7 +53,7 @@ def load_locked(run: Run) -> Locked | None:
         return Locked(
             network.eval().requires_grad_(False), codes, kept, run.config.model.vocab_size
         ).eval()
-    except (SafetensorError, RuntimeError, KeyError, IndexError, NotFinite):
+    except (SafetensorError, RuntimeError, LookupError, ValueError, NotFinite):
         raise InputError(
             f"{folder.path / checkpoint.LOCKED}: does not fit config.json; run `csprop certify "
             f"{folder.path}` again"

@@ -12,12 +12,13 @@ loose, and a penalty on the distance.
 """
 
 import copy
+import math
 from collections.abc import Sequence
 from typing import Any, TypeGuard
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int64
 from torch import Generator, Tensor, nn
 
 from csprop.exact.lock import PRUNING_ROWS, Judgement, Labelled
@@ -28,12 +29,13 @@ from csprop.tasks.base import UNLABELLED
 
 STEPS, BATCH, RATE = 150, 64, 3e-3
 DRAWING_STEPS = 60
+MOST_PARTS = 8
 OPEN = 40.0
 """σ(40) is 1 in float32 and in float64."""
 
 
-def can_be_tuned(model: object) -> TypeGuard[CSP]:
-    """Whether it is a rotor: gates that keep or replace, one a channel, and angles one a channel."""
+def is_rotor(model: object) -> TypeGuard[CSP]:
+    """Whether it has gates that keep or replace, one a channel, and angles one a channel."""
     if not isinstance(model, CSP):
         return False
     config = model.config
@@ -63,6 +65,19 @@ def hold(model: CSP, kept: Bool[Tensor, "L D"], turning: Bool[Tensor, "L D"]) ->
         block.gate.bias[~mine] = OPEN
 
 
+@torch.no_grad()
+def held(
+    model: CSP,
+    kept: Bool[Tensor, "L D"],
+    turning: Bool[Tensor, "L D"],
+    tokens: Int64[Tensor, "N T"],
+) -> Float[Tensor, "N T C"]:
+    """Scores with some channels held, all steps at once."""
+    model = copy.deepcopy(model)
+    hold(model, kept, turning)
+    return model(tokens)
+
+
 def straighten(
     model: CSP, kept: Bool[Tensor, "L D"], turning: Bool[Tensor, "L D"], examples: Labelled
 ) -> Bool[Tensor, "L D"]:
@@ -71,10 +86,7 @@ def straighten(
     examples = examples.first(PRUNING_ROWS)
 
     def judged(turning: Bool[Tensor, "L D"]) -> Judgement:
-        still = copy.deepcopy(model)
-        hold(still, kept, turning)
-        with torch.no_grad():
-            return examples.judge(still(examples.tokens))
+        return examples.judge(held(model, kept, turning, examples.tokens))
 
     before = judged(turning)
     everything = [(slice(None), slice(None))]
@@ -86,6 +98,32 @@ def straighten(
             turning = fewer
     hold(model, kept, turning)
     return turning
+
+
+def round_angles(
+    model: CSP, kept: Bool[Tensor, "L D"], turning: Bool[Tensor, "L D"], examples: Labelled
+) -> None:
+    """Round the angles by which tokens turn a channel of the first layer to parts of a whole turn.
+
+    Of halves, thirds, … the coarsest that do no harm are taken. Only the plane has such angles.
+    """
+    if model.config.order != 2:
+        return
+    examples = examples.first(PRUNING_ROWS)
+    before = examples.judge(held(model, kept, turning, examples.tokens))
+    embedding, angle = model.embedding.flatten(1), model.get_submodule("blocks.0.angle")
+    assert isinstance(angle, nn.Linear)
+    inverse = torch.linalg.pinv(embedding)  # (2 D, V)
+    for channel in (kept & turning)[0].nonzero()[:, 0].tolist():
+        weights = angle.weight[channel].clone()
+        angles = embedding @ weights + angle.bias[channel]
+        for part in range(1, MOST_PARTS + 1):
+            whole = 2 * math.pi / part
+            angle.weight[channel] = weights + inverse @ ((angles / whole).round() * whole - angles)
+            if not examples.judge(held(model, kept, turning, examples.tokens)).worse_than(before):
+                break
+        else:
+            angle.weight[channel] = weights
 
 
 def tune(

@@ -95,13 +95,12 @@ PRESETS = {
             rotate="state",
             rotation="per_channel",
             angle="free",
-            decay="switch",
+            decay="reset",
             gate="per_channel",
             activation="none",
             norm="none",
             h0="learned",
-            decoder="linear",
-            recall=True,
+            decoder="complex",
         ),
         recipe=Recipe(split="disjoint", supervise="every", lr=1e-2, epochs=100, hold=10),
     ),
@@ -120,8 +119,9 @@ class Asking(Protocol):
 def preset(name: str, task: Asking | None = None) -> Preset:
     """A preset as it stands for a task.
 
-    The exact family takes the order and the depth that the task asks for; the paper keeps focal loss
-    for parenthesis alone.
+    Where a task asks for a depth, a finite machine solves it: the exact family takes that depth, the
+    order that the task asks for, and gates that are 0 or 1. The paper keeps focal loss for parenthesis
+    alone.
     """
     if name not in PRESETS:
         raise InputError(f"there is no preset {name!r}: write {' or '.join(PRESETS)}")
@@ -130,11 +130,16 @@ def preset(name: str, task: Asking | None = None) -> Preset:
         return chosen
     if (name, task.name) == ("paper", "parenthesis"):
         return replace(chosen, recipe=replace(chosen.recipe, loss="focal"))
-    if name == "rotor":
-        model = chosen.model
-        depth = task.depth or model.depth
-        # As many real numbers, whatever the order; a lone layer has none above it to recall for.
-        width = 2 * model.width // task.order
-        model = replace(model, order=task.order, width=width, depth=depth, recall=depth > 1)
+    if name == "rotor" and task.depth is not None:
+        model, depth = chosen.model, task.depth
+        model = replace(
+            model,
+            order=task.order,
+            width=2 * model.width // task.order,  # as many real numbers, whatever the order
+            depth=depth,
+            decay="switch",
+            recall=depth > 1,  # a lone layer has none above it to recall for
+            decoder="linear",
+        )
         return replace(chosen, model=model)
     return chosen

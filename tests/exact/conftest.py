@@ -1,0 +1,133 @@
+"""Machines compiled into rotor weights by construction, for several files: `machines.compiled`.
+
+A compiled rotor counts modulo n on a circle: a token turns the state by a multiple of 2π/n, or resets
+it to one of the n points. A channel for each harmonic j, its angles j times as large, makes every
+function of the n states a linear one.
+"""
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from csprop.exact.automaton import Automaton
+from csprop.exact.lock import Labelled, lock
+from csprop.exact.locked import Locked
+from csprop.nn.config import CSPConfig
+from csprop.nn.model import CSP
+from csprop.tasks.base import Task
+
+OPTIONS: dict[str, Any] = {
+    "rotate": "state", "rotation": "per_channel", "angle": "free", "decay": "reset",
+    "gate": "per_channel", "activation": "none", "norm": "none", "h0": "learned", "decoder": "linear",
+    "depth": 1,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def machines() -> ModuleType:
+    """What follows, for tests cannot import each other."""
+    return sys.modules[__name__]
+
+
+@dataclass(frozen=True)
+class Counter:
+    """A machine that counts modulo `modulus`: a token adds a number, or sets the count to one."""
+
+    modulus: int
+    moves: tuple[tuple[bool, int], ...]  # for each token: whether it sets, and the number
+    labels: tuple[int, ...]  # for each count
+
+    def after(self, count: int, token: int) -> int:
+        sets, number = self.moves[token]
+        return number if sets else (count + number) % self.modulus
+
+    def automaton(self) -> Automaton:
+        states, tokens = range(self.modulus), range(len(self.moves))
+        rows = tuple(tuple(self.after(state, token) for token in tokens) for state in states)
+        vocab, classes = names(len(self.moves)), names(max(self.labels) + 1)
+        return Automaton(vocab, classes, False, 0, rows, self.labels)
+
+
+class Counting(Task):
+    """The task that a counter solves."""
+
+    name, description = "counting", "a count"
+
+    def __init__(self, counter: Counter) -> None:
+        self.counter = counter
+        self.vocab, self.classes = names(len(counter.moves)), names(max(counter.labels) + 1)
+
+    def truth(self, sequence: Sequence[int]) -> int:
+        count = 0
+        for token in sequence:
+            count = self.counter.after(count, token)
+        return self.counter.labels[count]
+
+    def start(self) -> int:
+        return 0
+
+    def step(self, state: int, token: int) -> int:
+        return self.counter.after(state, token)
+
+    def answer(self, state: int) -> int:
+        return self.counter.labels[state]
+
+
+def names(count: int) -> tuple[str, ...]:
+    return tuple("abcdefghijklmnopqrstuvwxyz"[:count])
+
+
+def compiled(counter: Counter, noise: float = 0.0, seed: int = 0) -> CSP:
+    """A rotor with a channel for each harmonic, and one to tell each token by."""
+    n, tokens, classes = counter.modulus, len(counter.moves), max(counter.labels) + 1
+    harmonics = max(1, n // 2)
+    width = harmonics + tokens
+    config = CSPConfig(vocab_size=tokens, num_classes=max(2, classes), width=width, **OPTIONS)
+    model = CSP(config, torch.Generator().manual_seed(seed)).requires_grad_(False)
+    (block,) = model.blocks
+    for parameter in model.parameters():
+        parameter.zero_()
+    block.skip.fill_(-40.0)
+    block.gate.bias.fill_(20.0)
+    block.h0[0] = 1.0
+    for token, (sets, number) in enumerate(counter.moves):
+        told = harmonics + token  # this channel's real part is 1 for this token alone
+        model.embedding[token, 0, told] = 1.0
+        for j in range(1, harmonics + 1):
+            angle = 2 * math.pi * j * number / n
+            if sets:
+                model.embedding[token, :, j - 1] = torch.tensor([math.cos(angle), math.sin(angle)])
+                block.gate.weight[j - 1, told] = -40.0
+            else:
+                block.angle.weight[j - 1, told] = angle
+    for count, label in enumerate(counter.labels):  # the discrete Fourier transform of [count = …]
+        for j in range(1, harmonics + 1):
+            angle = 2 * math.pi * j * count / n
+            share = (1 if 2 * j == n else 2) / n
+            weight = model.decoder.linear.weight.unflatten(1, (2, -1))[label]
+            weight[0, j - 1] += share * math.cos(angle)
+            weight[1, j - 1] += share * math.sin(angle)
+        model.decoder.linear.bias[label] += 1 / n
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        parameter.add_(noise * torch.randn(parameter.shape, generator=generator))
+    return model
+
+
+def everything(model: CSP) -> torch.Tensor:
+    return torch.ones(model.config.depth, model.config.width, dtype=torch.bool)
+
+
+def locked(model: CSP, radius: float = 0.3) -> Locked:
+    return lock(model, everything(model), model.config.vocab_size, radius)[0]
+
+
+def few(task: Task) -> Labelled:
+    tokens = task.sample(64, 12, torch.Generator().manual_seed(0))
+    return Labelled(tokens, task.labels(tokens))

@@ -1,0 +1,387 @@
+"""The second pair of eyes accepts what is right and rejects whatever was tampered with."""
+
+import ast
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict, fields
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load, save
+
+import csprop
+from csprop import CSP, CSPConfig, tasks
+from csprop.exact import check as checker
+from csprop.exact import store
+from csprop.exact.certify import certify
+from csprop.exact.check import Network, Rejected, check
+from csprop.exact.lock import Labelled
+from csprop.nn.config import ModelOptions
+from csprop.training.run import examples
+
+Tamper = Callable[[dict[str, Any]], Any]
+COUNT = (4, ((False, 1), (True, 0)), (0, 1, 2, 3))
+
+
+class Folder:
+    """A certificate on disk, to be read, changed and checked."""
+
+    def __init__(self, path: Path, config: Any, task: Any) -> None:
+        self.path, self.config, self.task = path, asdict(config), task
+
+    def check(self) -> str:
+        return check(self.path, self.config, self.task)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return json.loads((self.path / "certificate.json").read_text())
+
+    def write(self, document: dict[str, Any]) -> None:
+        (self.path / "certificate.json").write_text(json.dumps(document))
+
+    def reweigh(self, change: Callable[[dict[str, Any]], None]) -> None:
+        """Other weights, and the SHA-256 that fits them."""
+        tensors = {name: value.copy() for name, value in load(self.weights.read_bytes()).items()}
+        change(tensors)
+        self.weights.write_bytes(save(tensors))
+        digest = hashlib.sha256(self.weights.read_bytes()).hexdigest()
+        self.write(self.document | {"weights": {"file": self.weights.name, "sha256": digest}})
+
+    @property
+    def weights(self) -> Path:
+        return self.path / "locked.safetensors"
+
+
+@pytest.fixture
+def counted(machines: ModuleType, tmp_path: Path) -> Folder:
+    """A counter modulo 4 with a reset, certified."""
+    counter = machines.Counter(*COUNT)
+    task, model = machines.Counting(counter), machines.compiled(counter, noise=0.001)
+    certificate = certify(model, task, machines.few(task), rounds=0)
+    assert certificate.proven, certificate.statement
+    store.save(certificate, tmp_path)
+    return Folder(tmp_path, model.config, task)
+
+
+@pytest.fixture
+def climbing(machines: ModuleType, tmp_path: Path) -> Folder:
+    """A task of infinitely many states, certified up to depth 3: how many `a` since the last `b`."""
+
+    class Climbing(machines.Counting):
+        name, finite = "climbing", False
+
+        def step(self, state: int, token: int) -> int:
+            return state + 1 if token == 0 else 0
+
+        def answer(self, state: int) -> int:
+            return int(state == 0)
+
+        def size(self, state: int) -> int:
+            return state
+
+        def labels(self, tokens: torch.Tensor) -> torch.Tensor:
+            return (tokens == 1).long()
+
+    counter = machines.Counter(5, ((False, 1), (True, 0)), (1, 0, 0, 0, 0))
+    task, model = Climbing(counter), machines.compiled(counter)
+    certificate = certify(model, task, depth=3, rounds=0)
+    assert certificate.verdict == "proven up to depth 3", certificate.statement
+    store.save(certificate, tmp_path)
+    return Folder(tmp_path, model.config, task)
+
+
+def test_a_good_certificate_holds(counted: Folder) -> None:
+    assert counted.check() == (
+        "At every length, the locked model's answer after each token is that of the task 'counting' "
+        "(a count)."
+    )
+
+
+def test_one_up_to_a_depth_holds(climbing: Folder) -> None:
+    assert "that goes no deeper than 3 is that of the task 'climbing'" in climbing.check()
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("parity", {"epochs": 3, "width": 64}), ("group-S3", {"epochs": 20, "width": 8})],
+)
+def test_trained_runs_are_certified_and_hold(tmp_path: Path, name: str, options: Any) -> None:
+    run = csprop.train(name, out=tmp_path, samples=1000, **options)
+    training, _ = examples(run.task, run.config)
+    certificate = certify(run.model, run.task, Labelled(training.tokens, training.labels))
+    assert certificate.verdict == "proven for all lengths", certificate.statement
+    store.save(certificate, tmp_path)
+    folder = Folder(tmp_path, run.config.model, run.task)
+    assert f"the task {name!r}" in folder.check()
+    document = folder.document
+    document["machine"]["answers"][0][0] ^= 1
+    folder.write(document)
+    with pytest.raises(Rejected, match="answers token 0 wrongly"):
+        folder.check()
+
+
+def test_a_file_s_certificate_holds_until_a_row_is_answered_otherwise(
+    machines: ModuleType, tmp_path: Path
+) -> None:
+    (tmp_path / "own.csv").write_text("0,even\n1,odd\n0110,even\n")
+    model = machines.compiled(machines.Counter(2, ((False, 0), (False, 1)), (0, 1)))
+    task = tasks.from_file(tmp_path / "own.csv")
+    store.save(certify(model, task), tmp_path / "run")
+    folder = Folder(tmp_path / "run", model.config, task)
+    assert "agrees with every row of own.csv" in folder.check()
+    document = folder.document
+    document["machine"]["answers"][0][0] ^= 1
+    folder.write(document)
+    with pytest.raises(Rejected, match="a row is answered 1, not 0"):
+        folder.check()
+
+
+def put(*keys: Any, value: Any) -> Tamper:
+    """Another value at the end of a path of keys."""
+
+    def change(document: dict[str, Any]) -> None:
+        for key in keys[:-1]:
+            document = document[key]
+        document[keys[-1]] = value
+
+    return change
+
+
+def turned(document: dict[str, Any], table: str) -> None:
+    """The first entry of a table, and one that is not it."""
+    row = document["machine"][table][0]
+    row[0] = (row[0] + 1) % 4
+
+
+def swap(document: dict[str, Any]) -> None:
+    places = document["machine"]["places"]
+    places[1], places[2] = places[2], places[1]
+
+
+TAMPERINGS: dict[str, tuple[Tamper, str]] = {
+    "a transition": (lambda d: turned(d, "following"), "is not in the invariant"),
+    "an answer": (lambda d: turned(d, "answers"), "answers token 0 wrongly"),
+    "a pair removed": (lambda d: d["pairs"].pop(), "is not in the invariant"),
+    "no pairs": (put("pairs", value=[]), "does not begin at the start"),
+    "another start": (put("task_states", 0, value="3"), "does not begin at the start"),
+    "another first place": (put("machine", "places", 0, value=[1]), "does not begin where"),
+    "no proof": (put("proven", value=False), "it claims no proof"),
+    "nearly a proof": (put("proven", value="yes"), "it claims no proof"),
+    "another verdict": (put("verdict", value="proven up to depth 9"), "its verdict is not"),
+    "a depth": (put("depth", value=3), "does not say up to which depth, or needs not"),
+    "another task": (put("task", "name", value="parity"), "it is about another task"),
+    "a task state": (put("task_states", 2, value="7"), "leaves out a state of the task"),
+    "a task state twice": (put("task_states", 2, value="1"), "a state of the task twice"),
+    "places swapped": (swap, "leads elsewhere"),
+    "a huge state": (put("machine", "following", 0, 0, value=10**30), "do not fit together"),
+    "a negative state": (put("machine", "following", 0, 0, value=-3), "do not fit together"),
+    "no whole number": (put("machine", "following", 0, 0, value=1.0), "do not fit together"),
+    "a huge code": (put("machine", "places", 1, 0, value=10**30), "leads elsewhere|malformed"),
+    "a negative code": (put("machine", "places", 1, 0, value=-1), "do not fit together"),
+    "no states": (put("machine", value={"places": [], "following": [], "answers": []}), "do not fit"),
+    "a table cut": (lambda d: d["machine"]["answers"].pop(), "do not fit together"),
+    "a row cut": (lambda d: d["machine"]["following"][1].pop(), "do not fit together"),
+    "pairs of three": (put("pairs", 0, value=[0, 0, 0]), "malformed"),
+    "pairs of lists": (put("pairs", 0, value=[[], 0]), "malformed"),
+    "no machine": (lambda d: d.pop("machine"), "malformed .*machine"),
+    "no weights": (lambda d: d.pop("weights"), "malformed .*weights"),
+    "no depth": (lambda d: d.pop("depth"), "malformed .*depth"),
+    "no states of the task": (put("task_states", value=[]), "malformed"),
+    "a machine that is none": (put("machine", value=None), "malformed"),
+    "another file": (put("weights", "file", value="../elsewhere"), "one length by trial"),
+    "another digest": (put("weights", "sha256", value="0" * 64), "SHA-256"),
+}
+
+
+@pytest.mark.parametrize("kind", TAMPERINGS)
+def test_a_changed_certificate_is_rejected(counted: Folder, kind: str) -> None:
+    change, complaint = TAMPERINGS[kind]
+    document = counted.document
+    change(document)
+    counted.write(document)
+    with pytest.raises(Rejected, match=complaint) as rejected:
+        counted.check()
+    assert "\n" not in str(rejected.value)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"proven": true}']
+)
+def test_what_is_no_certificate_is_rejected(counted: Folder, content: bytes) -> None:
+    (counted.path / "certificate.json").write_bytes(content)
+    with pytest.raises(Rejected, match="malformed"):
+        counted.check()
+
+
+@pytest.mark.parametrize("depth", [None, -1, 2.5, "3", True, float("nan"), 4, 2])
+def test_another_depth_is_rejected(climbing: Folder, depth: Any) -> None:
+    climbing.write(climbing.document | {"depth": depth})
+    with pytest.raises(Rejected, match=r"depth|leaves out a state"):
+        climbing.check()
+
+
+def test_the_words_of_a_certificate_are_not_repeated(counted: Folder) -> None:
+    counted.write(counted.document | {"statement": "It tells the future."})
+    assert "future" not in counted.check()
+
+
+def test_one_byte_of_the_weights(counted: Folder) -> None:
+    content = counted.weights.read_bytes()
+    counted.weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(Rejected, match="SHA-256"):
+        counted.check()
+    counted.weights.unlink()
+    with pytest.raises(Rejected, match=r"malformed .FileNotFoundError"):
+        counted.check()
+
+
+def test_a_file_that_holds_no_weights(counted: Folder) -> None:
+    counted.weights.write_bytes(b"nothing")
+    digest = hashlib.sha256(b"nothing").hexdigest()
+    counted.write(counted.document | {"weights": {"file": counted.weights.name, "sha256": digest}})
+    with pytest.raises(Rejected, match="malformed"):
+        counted.check()
+
+
+def scaled(name: str, place: Any, factor: float) -> Callable[[dict[str, Any]], None]:
+    def change(tensors: dict[str, Any]) -> None:
+        tensors[name][place] *= factor
+
+    return change
+
+
+REWEIGHED: dict[str, Callable[[dict[str, Any]], None]] = {
+    "an angle": scaled("network.blocks.0.angle.weight", (0, 2), 2.0),
+    "a gate": scaled("network.blocks.0.gate.weight", (0, 3), -1.0),
+    "the decoder": scaled("network.decoder.linear.weight", 0, -1.0),
+    "the embedding": scaled("network.embedding", 1, -1.0),
+    "the start": scaled("network.blocks.0.h0", slice(None), -1.0),
+    "a code": scaled("codes_0", 1, -1.0),
+    "a code that is NaN": scaled("codes_0", 1, float("nan")),
+    "a weight that is infinite": scaled("network.embedding", 0, float("inf")),
+    "a channel that is dropped": scaled("kept", (0, 0), 0),
+    "codes that are missing": lambda tensors: tensors.pop("codes_0"),
+    "codes of another width": lambda tensors: tensors.update(codes_0=tensors["codes_0"][:, :, :1]),
+}
+
+
+def test_weights_put_back_hold(counted: Folder) -> None:
+    counted.reweigh(lambda tensors: None)
+    assert "counting" in counted.check()
+
+
+@pytest.mark.parametrize("kind", REWEIGHED)
+def test_a_weight_that_matters_is_noticed_under_a_right_digest(counted: Folder, kind: str) -> None:
+    counted.reweigh(REWEIGHED[kind])
+    with pytest.raises(Rejected) as rejected:
+        counted.check()
+    assert "SHA" not in str(rejected.value)
+
+
+def test_it_shares_nothing_with_the_prover() -> None:
+    tree = ast.parse(Path(checker.__file__).read_text())
+    imported = {
+        name
+        for node in ast.walk(tree)
+        for name in (
+            [alias.name for alias in node.names] if isinstance(node, ast.Import)
+            else [f"{node.module}"] if isinstance(node, ast.ImportFrom) else []
+        )
+    }  # fmt: skip
+    ours = {name for name in imported if name.startswith("csprop")}
+    assert ours == {"csprop.errors", "csprop.tasks"}
+    assert "torch" not in imported
+    assert not any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(tree))
+
+
+def option_values() -> dict[str, st.SearchStrategy[Any]]:
+    hints = get_type_hints(ModelOptions)
+    chosen: dict[str, st.SearchStrategy[Any]] = {}
+    for field in fields(ModelOptions):
+        if get_origin(hints[field.name]) is Literal:
+            chosen[field.name] = st.sampled_from(get_args(hints[field.name]))
+        elif hints[field.name] is bool:
+            chosen[field.name] = st.booleans()
+    return chosen
+
+
+@st.composite
+def configurations(draw: st.DrawFn) -> CSPConfig:
+    options: dict[str, Any] = draw(st.fixed_dictionaries(option_values()))
+    order = draw(st.sampled_from([2, 2, 3, 4, 5, 6]))
+    rank = draw(st.integers(0, 2))
+    options |= {"order": order, "depth": 3 if rank else draw(st.integers(1, 2)), "coupling_rank": rank}
+    if not rank:
+        options["coupling"] = "shared"
+    if order > 2:
+        options |= {"rotate": "state", "angle": "free"}
+        if options["decoder"] in ("phase", "complex"):
+            options["decoder"] = "linear"
+    return CSPConfig(vocab_size=3, num_classes=4, width=3, **options)
+
+
+ROTORS = [
+    CSPConfig(
+        vocab_size=3, num_classes=4, width=3, depth=2, order=order, rotate="state", angle="free",
+        decay=decay, rotation="per_channel", gate="per_channel", decoder="linear", norm="none",
+    )
+    for order in (3, 4, 5, 6) for decay in ("reset", "switch")
+]  # fmt: skip
+
+
+def assert_transcribed(config: CSPConfig, seed: int) -> None:
+    draws = torch.Generator().manual_seed(seed)
+    model = CSP(config, draws).double().requires_grad_(False)
+    for parameter in model.parameters():
+        parameter.add_(0.5 * torch.randn(parameter.shape, generator=draws, dtype=torch.float64))
+    shape = (config.depth, config.order, config.width)
+    state = torch.randn(shape, generator=draws, dtype=torch.float64)
+    after, scores = model.step(state[None].repeat(3, 1, 1, 1), torch.arange(3))
+    for token in range(3):
+        # Codes: where the state is, and where a step leads, so that snapping changes nothing.
+        codes = torch.stack([state, after[token]], dim=1)  # (L, 2, M, D)
+        tensors = {f"network.{name}": value.numpy() for name, value in model.state_dict().items()}
+        tensors |= {f"codes_{layer}": each.numpy() for layer, each in enumerate(codes)}
+        tensors["kept"] = np.ones((config.depth, config.width))
+        network = Network(tensors, asdict(config))
+        where, near, said = network.move([0] * config.depth, token)
+        for each, number, want in zip(codes, where, after[token], strict=True):
+            np.testing.assert_allclose(each[number].numpy(), want.numpy(), rtol=1e-9, atol=1e-9)
+        scale = max(1.0, float(after[token].abs().max()))
+        assert max(near) <= 1e-9 * scale
+        np.testing.assert_allclose(said, scores[token].numpy(), rtol=1e-9, atol=1e-9 * scale)
+    starts = np.stack(network.start)
+    np.testing.assert_allclose(starts, model.initial_state()[0].numpy(), rtol=1e-12, atol=1e-12)
+
+
+@settings(deadline=None, max_examples=150)
+@given(config=configurations(), seed=st.integers(0, 2**31))
+def test_its_network_is_the_model(config: CSPConfig, seed: int) -> None:
+    assert_transcribed(config, seed)
+
+
+@pytest.mark.parametrize("config", ROTORS, ids=lambda config: f"{config.order}-{config.decay}")
+def test_its_rotations_are_the_model_s(config: CSPConfig) -> None:
+    for seed in range(5):
+        assert_transcribed(config, seed)
+
+
+def test_a_certificate_of_one_length_is_no_proof_of_all(counted: Folder) -> None:
+    document = counted.document
+    document["weights"]["file"] = "model.safetensors"
+    counted.write(document)
+    with pytest.raises(Rejected, match="it covers one length by trial"):
+        counted.check()
+
+
+def test_a_certificate_of_another_task_s_run(counted: Folder) -> None:
+    counted.task = tasks.get("parity")
+    with pytest.raises(Rejected, match="it is about another task"):
+        counted.check()
