@@ -14,7 +14,7 @@ loose, and a penalty on the distance.
 import copy
 import math
 from collections.abc import Sequence
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
 import torch
 import torch.nn.functional as F
@@ -30,6 +30,7 @@ from csprop.tasks.base import UNLABELLED
 STEPS, BATCH, RATE = 150, 64, 3e-3
 DRAWING_STEPS = 60
 MOST_PARTS = 8
+MOST_INPUTS, ALIKE = 64, 0.2
 OPEN = 40.0
 """σ(40) is 1 in float32 and in float64."""
 
@@ -103,27 +104,53 @@ def straighten(
 def round_angles(
     model: CSP, kept: Bool[Tensor, "L D"], turning: Bool[Tensor, "L D"], examples: Labelled
 ) -> None:
-    """Round the angles by which tokens turn a channel of the first layer to parts of a whole turn.
+    """Round the angles by which inputs turn a channel to parts of a whole turn, layer by layer.
 
-    Of halves, thirds, … the coarsest that do no harm are taken. Only the plane has such angles.
+    Of halves, thirds, … the coarsest that do no harm are taken. Only the plane has such angles, and
+    only a layer whose inputs are few different ones has few of them.
     """
     if model.config.order != 2:
         return
     examples = examples.first(PRUNING_ROWS)
     before = examples.judge(held(model, kept, turning, examples.tokens))
-    embedding, angle = model.embedding.flatten(1), model.get_submodule("blocks.0.angle")
-    assert isinstance(angle, nn.Linear)
-    inverse = torch.linalg.pinv(embedding)  # (2 D, V)
-    for channel in (kept & turning)[0].nonzero()[:, 0].tolist():
-        weights = angle.weight[channel].clone()
-        angles = embedding @ weights + angle.bias[channel]
-        for part in range(1, MOST_PARTS + 1):
-            whole = 2 * math.pi / part
-            angle.weight[channel] = weights + inverse @ ((angles / whole).round() * whole - angles)
-            if not examples.judge(held(model, kept, turning, examples.tokens)).worse_than(before):
-                break
-        else:
-            angle.weight[channel] = weights
+    for layer, turns in enumerate(kept & turning):
+        inputs = _different(_inputs_of(model, layer, examples.tokens))  # (N, 2 D)
+        if inputs is None:
+            return
+        inverse = torch.linalg.pinv(inputs)  # (2 D, N)
+        angle = cast(Block, model.blocks[layer]).angle
+        for channel in turns.nonzero()[:, 0].tolist():
+            weights = angle.weight[channel].clone()
+            angles = inputs @ weights + angle.bias[channel]
+            for part in range(1, MOST_PARTS + 1):
+                whole = 2 * math.pi / part
+                angle.weight[channel] = weights + inverse @ ((angles / whole).round() * whole - angles)
+                if not examples.judge(held(model, kept, turning, examples.tokens)).worse_than(before):
+                    break
+            else:
+                angle.weight[channel] = weights
+
+
+@torch.no_grad()
+def _inputs_of(model: CSP, layer: int, tokens: Int64[Tensor, "N T"]) -> Float[Tensor, "R F"]:
+    """Everything that enters a layer."""
+    if not layer:
+        return model.embedding.flatten(1)
+    z, state = model.embedding[tokens], model.initial_state(len(tokens))
+    for number, block in enumerate(model.blocks[:layer]):
+        z, _ = block(z, state[:, number])
+    return z.flatten(2).flatten(0, 1)
+
+
+def _different(inputs: Float[Tensor, "N F"]) -> Float[Tensor, "M F"] | None:
+    """One of each group of like inputs, if there are few."""
+    found = inputs[:1]
+    while len(found) <= MOST_INPUTS:
+        far = torch.cdist(inputs, found, p=torch.inf).amin(dim=1)
+        if far.max() < ALIKE:
+            return found
+        found = torch.cat([found, inputs[far.argmax()][None]])
+    return None
 
 
 def tune(

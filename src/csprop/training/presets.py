@@ -117,29 +117,27 @@ class Asking(Protocol):
 
 
 def preset(name: str, task: Asking | None = None) -> Preset:
-    """A preset as it stands for a task.
+    """A preset as it stands for a task, or for a file of one's own (None).
 
-    Where a task asks for a depth, a finite machine solves it: the exact family takes that depth, the
-    order that the task asks for, and gates that are 0 or 1. The paper keeps focal loss for parenthesis
-    alone.
+    Where a finite machine is wanted, the exact family has gates that are 0 or 1, and the depth and the
+    order that the task asks for: for a file, one layer of order 2. A task without a depth, parenthesis,
+    has no such machine. The paper keeps focal loss for parenthesis alone.
     """
     if name not in PRESETS:
         raise InputError(f"there is no preset {name!r}: write {' or '.join(PRESETS)}")
     chosen = PRESETS[name]
-    if task is None:
-        return chosen
-    if (name, task.name) == ("paper", "parenthesis"):
-        return replace(chosen, recipe=replace(chosen.recipe, loss="focal"))
-    if name == "rotor" and task.depth is not None:
-        model, depth = chosen.model, task.depth
+    if name == "rotor" and (task is None or task.depth is not None):
+        order, depth = (2, 1) if task is None else (task.order, task.depth or 1)
         model = replace(
-            model,
-            order=task.order,
-            width=2 * model.width // task.order,  # as many real numbers, whatever the order
+            chosen.model,
+            order=order,
+            width=2 * chosen.model.width // order,  # as many real numbers, whatever the order
             depth=depth,
             decay="switch",
             recall=depth > 1,  # a lone layer has none above it to recall for
             decoder="linear",
         )
         return replace(chosen, model=model)
+    if task is not None and (name, task.name) == ("paper", "parenthesis"):
+        return replace(chosen, recipe=replace(chosen.recipe, loss="focal"))
     return chosen
