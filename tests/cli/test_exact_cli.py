@@ -166,7 +166,7 @@ def test_what_training_did_not_teach_is_exit_1(
     assert "Nothing is proven" in said
     assert not (tmp_path / "run" / "locked.safetensors").exists()
     assert "it claims no proof" in refused(["certify", run, "--check"], capsys, code=1)
-    assert "is not certified" in refused(["automaton", run], capsys)
+    assert "is not proven" in refused(["automaton", run], capsys)
 
 
 def test_what_cannot_be_certified_is_one_sentence(
@@ -202,7 +202,7 @@ def test_a_data_file_that_is_gone(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_before_a_certificate_there_is_nothing_to_hand_over(
     plain: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    todo = f"run `csprop certify {plain}` first"
+    todo = f"`csprop certify {plain}`"
     assert todo in refused(["automaton", plain], capsys)
     assert todo in refused(["certify", plain, "--check"], capsys)
 
@@ -256,7 +256,7 @@ def test_pictures(certified: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 def test_eval_and_predict_use_the_locked_model(
     certified: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    notice = f"{certified}: certified; the locked model answers"
+    notice = f"{certified}: proven for all lengths; the locked model answers"
     for verb in (["eval", str(certified), "--lengths", "8"], ["predict", str(certified)]):
         for options in ([], ["--as-trained"]):
             monkeypatch.setattr(sys, "stdin", io.StringIO("01.\n"))

@@ -83,12 +83,14 @@ def names(count: int) -> tuple[str, ...]:
     return tuple("abcdefghijklmnopqrstuvwxyz"[:count])
 
 
-def compiled(counter: Counter, noise: float = 0.0, seed: int = 0) -> CSP:
+def compiled(counter: Counter, noise: float = 0.0, seed: int = 0, decay: str = "reset") -> CSP:
     """A rotor with a channel for each harmonic, and one to tell each token by."""
     n, tokens, classes = counter.modulus, len(counter.moves), max(counter.labels) + 1
     harmonics = max(1, n // 2)
     width = harmonics + tokens
-    config = CSPConfig(vocab_size=tokens, num_classes=max(2, classes), width=width, **OPTIONS)
+    config = CSPConfig(
+        vocab_size=tokens, num_classes=max(2, classes), width=width, **OPTIONS | {"decay": decay}
+    )
     model = CSP(config, torch.Generator().manual_seed(seed)).requires_grad_(False)
     (block,) = model.blocks
     for parameter in model.parameters():

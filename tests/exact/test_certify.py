@@ -114,7 +114,7 @@ def test_every_input_of_a_length(machines: ModuleType) -> None:
     assert (found.document["inputs"], found.document["wrong"]) == (64, 0)
     assert "All 64 inputs of length 6 were tried" in found.statement
     found = certify_length(wrong, tasks.get("parity"), 6)
-    assert (found.verdict, found.proven) == ("counterexample", False)
+    assert (found.verdict, found.proven) == ("wrong on some inputs of length 6", False)
     assert found.document["wrong"] == 32
     assert "answered all but 32 as" in found.statement
 

@@ -8,13 +8,14 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 
 from csprop.exact.certify import certify
 from csprop.exact.check import Network
 from csprop.exact.lock import accept, every_input, lock, moves_of, tightness
 from csprop.exact.locked import Locked, NotFinite
-from csprop.exact.prove import Counterexample, Proof, prove
+from csprop.exact.models import FromStep
+from csprop.exact.prove import Counterexample, prove
 
 Move = tuple[bool, int]
 Drawn = tuple[int, tuple[Move, ...], tuple[int, ...]]
@@ -69,15 +70,10 @@ def test_a_thousand_planted_faults_and_none_certified(
     right, wrong = (machines.Counter(*each) for each in pair)
     task, model = machines.Counting(right), machines.compiled(wrong, noise)
     differs = difference(right, wrong)
-    try:
-        outcome = prove(machines.locked(model), task)
-    except NotFinite:
-        return  # refused is not certified
-    if differs is None:  # the fault changed nothing that an input could show
-        assert isinstance(outcome, Proof)
-    else:
-        assert isinstance(outcome, Counterexample)
-        assert len(outcome.tokens) == differs, "not the shortest"
+    assume(differs is not None)  # or the fault changed nothing that an input could show
+    outcome = prove(machines.locked(model), task)
+    assert isinstance(outcome, Counterexample)
+    assert len(outcome.tokens) == differs, "not the shortest"
 
 
 def difference(right: Any, wrong: Any) -> int | None:
@@ -113,11 +109,43 @@ def test_a_tie_between_two_scores_is_refused(machines: ModuleType) -> None:
     decoder = model.decoder.linear
     decoder.weight[1] = decoder.weight[0] * (1 - 1e-6)  # classes 0 and 1 are alike but for rounding
     decoder.bias[1] = decoder.bias[0]
-    machine = machines.locked(model)
-    first, second, third = machine(torch.zeros(1, 3, dtype=torch.int64)).argmax(dim=2)[0].tolist()
-    task = machines.Counting(replace(counter, labels=(third, first, second)))  # so that none is wrong
     with pytest.raises(NotFinite, match="apart: rounding could decide"):
-        prove(machine, task)
+        machines.locked(model)
+
+
+def test_a_gate_that_rounding_could_turn_over_is_refused(machines: ModuleType) -> None:
+    model = machines.compiled(machines.Counter(2, ((False, 0), (False, 1)), (0, 1)), decay="switch")
+    assert len(machines.locked(model).following) == 2
+    gate = model.blocks[0].gate
+    gate.bias.fill_(2e-6)
+    with pytest.raises(NotFinite, match="rounding could turn a gate over"):
+        machines.locked(model)
+
+
+def test_large_states_are_measured_by_their_size() -> None:
+    """Two states a last digit apart, far from 0."""
+
+    def counting(state: torch.Tensor, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        other = torch.where(state > 2**24, 2.0**24, 2.0**24 + 2)
+        new = torch.where(tokens[:, None] == 1, other, state)
+        odd = (new > 2**24).float()
+        return new, torch.cat([1 - odd, odd], dim=1)
+
+    found = certify(FromStep(torch.tensor([2.0**24]), counting), "parity")
+    assert not found.proven
+    assert "the gap must be" in found.statement
+
+
+def test_a_step_that_is_not_the_same_twice_is_refused() -> None:
+    def whimsical(state: torch.Tensor, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The answer depends on which row of the batch it is."""
+        new = torch.where(tokens[:, None] == 1, -state, state)
+        bias = torch.arange(len(tokens))[:, None] * torch.tensor([0.0, 0.01])
+        return new, torch.cat([new, -new], dim=1) + bias
+
+    found = certify(FromStep(torch.ones(1), whimsical), "parity")
+    assert not found.proven
+    assert "comes out differently" in found.statement
 
 
 def test_a_code_that_could_fall_to_either_neighbour_is_refused(machines: ModuleType) -> None:

@@ -40,11 +40,11 @@ def run(args: Args) -> int:
     loaded = load(args.run)
     locked = load_locked(loaded)
     if locked is None:
-        raise InputError(f"{args.run}: is not certified: run `csprop certify {args.run}` first")
+        raise InputError(f"{args.run}: is not proven: `csprop certify {args.run}` must succeed first")
     task = loaded.task
     machine = locked.automaton(task.vocab, task.classes, task.words).minimal()
     source = _source(machine, args.format)
-    drawn = _draw(machine, args.picture or args.run / "automaton.png")
+    drawn = _draw(machine, args.picture or args.run / "automaton.png", common.verdict_of(loaded))
     if args.json:
         facts = {"run": str(args.run), "states": len(machine), "format": args.format}
         common.show_json(facts | {"source": source, "picture": drawn})
@@ -62,12 +62,12 @@ def _source(machine: Any, format: str) -> str:
     return write(machine)
 
 
-def _draw(machine: Any, path: Path) -> str | None:
+def _draw(machine: Any, path: Path, verdict: str) -> str | None:
     from csprop.exact.drawing import MOST, draw
 
     if len(machine) > MOST:
         common.say(f"csprop automaton: {len(machine)} states are too many to draw")
         return None
     draw(machine, path)
-    common.say(f"{len(machine)} states, drawn in {path}")
+    common.say(f"{verdict}: {len(machine)} states, drawn in {path}")
     return str(path)

@@ -119,5 +119,12 @@ def model_of(run: Any, as_trained: bool) -> Any:
 
     locked = load_locked(run)
     if locked is not None:
-        say(f"{run.path}: certified; the locked model answers (--as-trained: the network before)")
+        say(f"{run.path}: {verdict_of(run)}; the locked model answers")
     return locked or run.model
+
+
+def verdict_of(run: Any) -> str:
+    """What was proven of a run, in a few words."""
+    from csprop.training.checkpoint import CERTIFICATE, RunFolder
+
+    return RunFolder(run.path).read_json(CERTIFICATE)["verdict"]

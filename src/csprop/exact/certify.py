@@ -7,6 +7,7 @@ and tried again, for a number of rounds.
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -25,6 +26,8 @@ from csprop.exact.lock import (
     every_input,
     follow,
     lock,
+    margin,
+    moves_of,
     prune,
     thinned,
 )
@@ -34,7 +37,7 @@ from csprop.exact.prove import Counterexample, Proof, prove, within
 from csprop.exact.tune import draw_in, harden, held, is_rotor, round_angles, straighten, tune
 from csprop.tasks.base import UNLABELLED, Task, written
 from csprop.tasks.file import FileTask
-from csprop.training.config import described
+from csprop.training.config import described, found
 from csprop.training.metrics import exhaustive
 
 FORMAT = 1
@@ -49,11 +52,12 @@ ALL_LENGTHS = "proven for all lengths"
 UP_TO_DEPTH = "proven up to depth {}"
 EVERY_ROW = "agrees with every row"
 ONE_LENGTH = "right on every input of length {}"
+ONE_LENGTH_WRONG = "wrong on some inputs of length {}"
 COUNTEREXAMPLE = "counterexample"
 NOT_FINITE = "not finite"
 
 TRUSTED = (
-    "that the task's automaton is the task: it is a few lines of Python, tested against its definition",
+    "that the task's automaton, its start, step and answer, is what is meant by the task",
     "that IEEE arithmetic and the libraries compute a step with an error far below the margins stated",
     "that the file with the SHA-256 stated is the one in use, run through csprop's locked model or "
     "through the automaton made from it",
@@ -75,7 +79,7 @@ class Certificate:
 
 def certify(
     model: Stepwise,
-    task: Task | FileTask,
+    task: str | Path | Task | FileTask,
     examples: Labelled | None = None,
     *,
     rounds: int = ROUNDS,
@@ -89,8 +93,16 @@ def certify(
     sequences of length 16 are drawn. Of a task that has infinitely many states, such as parenthesis,
     inputs no deeper than `depth` are considered. The model itself is left as it is.
     """
+    task = found(task)
+    if not (hasattr(model, "initial_state") and hasattr(model, "step")):
+        raise InputError(
+            f"a {type(model).__name__} has no single step: wrap it in csprop.exact.models.FromRNN or "
+            "FromStep"
+        )
     if examples is None:
         examples = drawn(task, seed)
+    if depth is not None and depth < 1:
+        raise InputError(f"depth={depth}: write 1 or more")
     if isinstance(task, Task) and not task.finite:
         depth = examples.tokens.shape[1] // 2 if depth is None else depth
         examples = _within(task, depth, examples)
@@ -153,6 +165,14 @@ class _Attempts:
         if isinstance(model, nn.Module):
             model.eval().requires_grad_(False)
         first = self.model.initial_state()[0]
+        scores = follow(
+            self.model, torch.ones(first.shape[0], first.shape[2]) > 0, examples.tokens[:1, :1]
+        )
+        if scores.shape[2] != len(task.classes):
+            raise InputError(
+                f"the model has {scores.shape[2]} scores and {task.name} {len(task.classes)} classes: "
+                "they must be as many"
+            )
         self.everything = torch.ones(first.shape[0], first.shape[2], dtype=torch.bool)
         self.misses = self._misses(_Simple(model, self.everything, self.everything))
         self.slack = int(SLACK * (examples.labels != UNLABELLED).sum())
@@ -301,6 +321,7 @@ class _Attempts:
             "layers": [asdict(each) for each in measured],
             "gap_over_snap": RATIO,
             "doubt": DOUBT,
+            "margin": margin(locked, moves_of(locked, self.inputs, self.begin)),
             "depth": self.depth,
             "search": search,
             "minimal_states": len(automaton),
@@ -308,7 +329,6 @@ class _Attempts:
         }
         if proof is not None:
             document |= {
-                "margin": proof.margin,
                 "pairs": proof.pairs,
                 "task_states": [repr(state) for state in proof.states],
             }
@@ -341,6 +361,8 @@ class _Attempts:
         if len(sequence) > 60:
             sequence = f"{sequence[:57]}… ({len(failure.tokens)} tokens)"
         said, right = self.task.classes[failure.said], self.task.classes[failure.right]
+        if isinstance(self.task, FileTask):
+            return f"after {sequence} it says {said!r}, and {self.task.path.name} says {right!r}"
         return f"after {sequence} it says {said!r}, and {right!r} is right"
 
 
@@ -350,7 +372,7 @@ def certify_length(model: Any, task: Task | FileTask, length: int) -> Certificat
         raise InputError(f"{task.name}: the truth of every input is not known: leave the length out")
     score = exhaustive(model, task, length)
     proven = not score.wrong
-    verdict = ONE_LENGTH.format(length) if proven else COUNTEREXAMPLE
+    verdict = (ONE_LENGTH if proven else ONE_LENGTH_WRONG).format(length)
     statement = (
         f"All {score.count:,} inputs of length {length} were tried, and the model as trained answered "
         f"{'all' if proven else f'all but {score.wrong:,}'} as the task {task.name!r} does "

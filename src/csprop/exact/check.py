@@ -2,7 +2,7 @@
 
 Nothing here is shared with the prover, the locked model or the network: a step is written out again
 in NumPy and float64, from the weights in locked.safetensors. What a certificate claims is an invariant,
-a set of pairs (state of the machine, state of the task). To check it nothing has to be searched:
+a set of pairs (state of the machine, state of the task). It is walked once, and must hold:
 
     the first states are a pair;
     from each pair, every token leads to a pair, and the machine answers there as the task does;
@@ -55,7 +55,11 @@ def _checked(folder: Path, config: dict[str, Any], task: Task | FileTask) -> str
         hashlib.sha256(content).hexdigest() == weights["sha256"],
         "locked.safetensors is not the file with the SHA-256 that was certified",
     )
-    tensors = {name: value.astype(np.float64) for name, value in load(content).items()}
+    stored = load(content)
+    single = all(value.dtype in (np.float32, np.bool_) for value in stored.values())
+    _demand(single, "its weights are not in float32")
+    tensors = {name: value.astype(np.float64) for name, value in stored.items()}
+    _demand(certificate["model"] == config, "the run's config.json is not that of the model certified")
     _check_form(certificate["machine"], len(task.vocab))
     if isinstance(task, FileTask):
         verdict = "agrees with every row"
@@ -159,12 +163,13 @@ def _check_moves(certificate: dict[str, Any], network: "Network", moves: list[tu
     machine, doubt, ratio = certificate["machine"], 1e-3, 5.0
     places = machine["places"]
     gaps = [_gap(codes) for codes in network.codes]
+    least = [doubt * max(1.0, np.abs(codes).max()) for codes in network.codes]
     starts = [_nearest(h, codes) for h, codes in zip(network.start, network.codes, strict=True)]
     _demand(
         [number for number, _ in starts] == places[0]
         and all(
-            gap >= (ratio - 0.01) * max(distance, doubt)
-            for (_, distance), gap in zip(starts, gaps, strict=True)
+            gap >= (ratio - 0.01) * max(distance, low)
+            for (_, distance), gap, low in zip(starts, gaps, least, strict=True)
         ),
         "the machine does not begin where the network does",
     )
@@ -174,15 +179,16 @@ def _check_moves(certificate: dict[str, Any], network: "Network", moves: list[tu
             where == places[machine["following"][state][token]],
             f"from state {state}, token {token} leads elsewhere",
         )
-        for distance, gap in zip(near, gaps, strict=True):
+        for distance, gap, low in zip(near, gaps, least, strict=True):
             _demand(
-                gap >= (ratio - 0.01) * max(distance, doubt),
+                gap >= (ratio - 0.01) * max(distance, low),
                 f"from state {state}, token {token} leads {distance:.3g} away from a code; others "
                 f"are {gap:.3g} apart",
             )
         best, second = np.sort(scores)[::-1][:2]
         _demand(
-            int(scores.argmax()) == machine["answers"][state][token]
+            bool(np.isfinite(scores).all())
+            and int(scores.argmax()) == machine["answers"][state][token]
             and best - second >= 0.99 * doubt * max(1.0, np.abs(scores).max()),
             f"in state {state}, token {token}, the scores are in doubt or say something else",
         )
@@ -198,6 +204,13 @@ def _gap(codes: Array) -> float:
     if len(codes) == 1:
         return float("inf")
     return min(_nearest(code, np.delete(codes, i, axis=0))[1] for i, code in enumerate(codes))
+
+
+def _linear(weight: Array, x: Array, bias: Array | float = 0.0) -> Array:
+    """Computed here in float64, in use in float32: large terms that cancel would not agree."""
+    largest = np.max(np.abs(weight) @ np.abs(x) + np.abs(bias))
+    _demand(bool(largest * 2.0**-23 < 1e-4), "weights are so large that float32 cannot be relied on")
+    return weight @ x + bias
 
 
 def _sigmoid(x: Array) -> Array:
@@ -244,8 +257,10 @@ class Network:
 
     def _recur(self, layer: int, z: Array, h: Array) -> Array:
         options, own = self.options, self._own(layer)
-        delta = own("gate.weight") @ z.ravel() + own("gate.bias")
+        delta = _linear(own("gate.weight"), z.ravel(), own("gate.bias"))
         if options["decay"] == "switch":
+            used = np.broadcast_to(np.abs(delta), self.kept[layer].shape)[self.kept[layer]]
+            _demand(bool((used >= 0.99e-3).all()), f"rounding could turn a gate of layer {layer + 1}")
             alpha, gamma, entering = delta > 0, delta <= 0, _unit(z, 1e-8)
         elif options["decay"] == "reset":
             alpha, gamma, entering = _sigmoid(delta), _sigmoid(-delta), _unit(z, 1e-8)
@@ -270,9 +285,9 @@ class Network:
         if options["rotate"] == "none":
             return lambda h: h
         if options["angle"] == "tanh":
-            angles = np.pi * np.tanh(own("angle.weight") @ z[0])[None]
+            angles = np.pi * np.tanh(_linear(own("angle.weight"), z[0]))[None]
         else:
-            angles = own("angle.weight") @ z.ravel() + own("angle.bias")
+            angles = _linear(own("angle.weight"), z.ravel(), own("angle.bias"))
             angles = angles.reshape(self.order * (self.order - 1) // 2, -1)
         skew = np.zeros((angles.shape[1], self.order, self.order))
         rows, columns = np.triu_indices(self.order, 1)
@@ -312,7 +327,7 @@ class Network:
             features = _unit(h, 0.0).ravel()
         else:
             features = h.ravel()
-        return own("linear.weight") @ features + own("linear.bias")
+        return _linear(own("linear.weight"), features, own("linear.bias"))
 
     def _own(self, part: int | str) -> Callable[[str], Array]:
         prefix = f"network.blocks.{part}" if isinstance(part, int) else f"network.{part}"

@@ -10,10 +10,12 @@
 A place is the number of a code for each layer; a move, a place and the token read there.
 """
 
+import copy
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -23,6 +25,8 @@ from torch import Tensor
 from csprop.errors import InputError
 from csprop.exact.locked import MOST_STATES, Locked, NotFinite, at, nearest
 from csprop.exact.models import Stepwise
+from csprop.nn.block import Block
+from csprop.nn.model import CSP
 from csprop.tasks.base import UNLABELLED
 
 RADII = (0.3, 0.15, 0.5)
@@ -33,6 +37,8 @@ DOUBT = 1e-3
 """Far more than rounding can do: differences of distances or scores below it are not trusted."""
 LEAD = 0.25
 """What pruning must leave of the lead of the right scores."""
+BLUR = 1e-5
+"""How much weights and codes are changed to see whether a machine hangs on their last digits."""
 MOST_CODES = 512
 PRUNING_ROWS = 1024
 GLANCE_ROWS = 256
@@ -267,29 +273,101 @@ class Tightness:
     """The smallest distance between two of them; None where there is one alone."""
     snap: float
     """The largest distance from a state to its code."""
-    contest: float | None
-    """The least by which another code is farther away than the nearest."""
+    size: float
+    """The largest number in a code."""
+    gate: float | None
+    """Of gates that are rounded to 0 or 1, the least that one is away from where it turns over."""
 
 
 def tightness(locked: Locked, moves: Sequence[tuple[int, int]]) -> list[Tightness]:
-    """Of each layer, over some moves: a state of the machine and a token."""
-    states, tokens = torch.tensor(moves).unbind(1)
-    _, _, near = locked.leave(locked.places[states], tokens)
+    """Of each layer, over some moves: a state of the machine and a token.
+
+    They are made again, one after the other backwards, and must come out as in the machine.
+    """
+    states, tokens = torch.tensor(moves).flip(0).unbind(1)
+    with _gates_of(locked) as gates:
+        places, scores, near = locked.leave(locked.places[states], tokens)
+    same = torch.equal(places, locked.places[locked.following[states, tokens]])
+    before = locked.scores[states, tokens]
+    if not same or not torch.allclose(scores, before, rtol=DOUBT / 10, atol=DOUBT / 10):
+        raise NotFinite("the same step comes out differently at another time, or beside other rows")
     start = locked.network.initial_state()[0]
     measured = []
-    for h, codes, (distances, _) in zip(start, locked.codes, near, strict=True):
+    for layer, (h, codes, (distances, _)) in enumerate(zip(start, locked.codes, near, strict=True)):
         first, _ = nearest(h[None], codes)
-        distances = torch.cat([distances, first])
-        alone = len(codes) == 1
         measured.append(
             Tightness(
                 codes=len(codes),
-                gap=None if alone else float(nearest(codes, codes)[0][:, 1].min()),
-                snap=float(distances[:, 0].max()),
-                contest=None if alone else float((distances[:, 1] - distances[:, 0]).min()),
+                gap=None if len(codes) == 1 else float(nearest(codes, codes)[0][:, 1].min()),
+                snap=float(torch.cat([distances, first])[:, 0].max()),
+                size=float(codes.abs().max()),
+                gate=gates[layer] if gates else None,
             )
         )
     return measured
+
+
+@contextmanager
+def _gates_of(locked: Locked) -> Iterator[list[float | None]]:
+    """Inside, a step of a network with switches puts each layer's smallest |δ| in use on the list."""
+    network, found = locked.network, list[float | None]()
+    if not (isinstance(network, CSP) and network.config.decay == "switch"):
+        yield found
+        return
+
+    def watch(mine: Tensor) -> Callable[..., None]:
+        def see(_module: Any, _inputs: Any, delta: Tensor) -> None:
+            used = delta.expand(*delta.shape[:-1], len(mine))[..., mine]
+            found.append(float(used.abs().amin()) if used.numel() else None)
+
+        return see
+
+    gates = [cast(Block, block).gate for block in network.blocks]
+    hooks = [
+        gate.register_forward_hook(watch(mine)) for gate, mine in zip(gates, locked.kept, strict=True)
+    ]
+    try:
+        yield found
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def margin(locked: Locked, moves: Sequence[tuple[int, int]]) -> float:
+    """The least by which the best score leads, as a part of the largest where that is above 1."""
+    states, tokens = torch.tensor(moves).unbind(1)
+    scores = locked.scores[states, tokens]
+    best = scores.topk(2, dim=1).values
+    leads = (best[:, 0] - best[:, 1]) / scores.abs().amax(dim=1).clamp(min=1)
+    return float(torch.where(leads.isfinite(), leads, 0.0).min())
+
+
+@torch.no_grad()
+def steady(locked: Locked, moves: Sequence[tuple[int, int]], draws: int = 4) -> bool:
+    """Whether moves and answers stay the same where learned weights, and codes, are a little different.
+
+    By far more than rounding makes of them: what hangs on less than that is not to be trusted. A
+    machine that somebody wrote by hand, without weights, may well compare numbers exactly.
+    """
+    if not any(True for _ in locked.parameters()):
+        return True
+    states, tokens = torch.tensor(moves).unbind(1)
+    generator = torch.Generator().manual_seed(0)
+
+    def blurred(exact: Tensor) -> Tensor:
+        noise = torch.randn(exact.shape, generator=generator).to(exact)
+        return exact + BLUR * exact.abs().clamp(min=1) * noise
+
+    for _ in range(draws):
+        other = copy.deepcopy(locked)
+        for values in (*other.parameters(), *other.codes):
+            if values.is_floating_point():
+                values.copy_(blurred(values))
+        places, scores, _ = other.leave(locked.places[states], tokens)
+        right = torch.equal(places, locked.places[locked.following[states, tokens]])
+        if not right or not torch.equal(scores.argmax(1), locked.scores[states, tokens].argmax(1)):
+            return False
+    return True
 
 
 def accept(measured: list[Tightness]) -> None:
@@ -297,7 +375,9 @@ def accept(measured: list[Tightness]) -> None:
     for layer, each in enumerate(measured, start=1):
         if not math.isfinite(each.snap):
             raise NotFinite(f"layer {layer}: a state is not a finite number")
-        if each.gap is not None and not each.gap >= RATIO * max(each.snap, DOUBT):
+        if each.gate is not None and not each.gate >= DOUBT:
+            raise NotFinite(f"layer {layer}: rounding could turn a gate over ({each.gate:.1g} from 0)")
+        if each.gap is not None and not each.gap >= RATIO * max(each.snap, DOUBT * max(1, each.size)):
             raise NotFinite(
                 f"layer {layer}: {each.codes} codes lie {each.gap:.3g} apart, and states up to "
                 f"{each.snap:.3g} from them; the gap must be {RATIO:.0f} times that"
@@ -315,11 +395,16 @@ def lock(
     """The model locked onto the states that lie a radius apart, or NotFinite with the reason."""
     found = refine(model, kept, search(model, kept, symbols, radius, inputs, begin))
     locked = Locked(model, found.codes, kept, symbols)
-    measured = tightness(locked, moves_of(locked, inputs, begin))
+    moves = moves_of(locked, inputs, begin)
+    measured = tightness(locked, moves)
     try:
         accept(measured)
     except NotFinite as reason:
         raise NotFinite(str(reason), found.codes) from None
+    if not (lead := margin(locked, moves)) >= DOUBT:
+        raise NotFinite(f"two scores lie {lead:.1g} apart: rounding could decide the answer")
+    if not steady(locked, moves):
+        raise NotFinite("what it does hangs on the last digits of its weights")
     return locked, measured
 
 

@@ -9,9 +9,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
-from csprop.exact.lock import DOUBT, Inputs
+from csprop.exact.lock import Inputs
 from csprop.exact.locked import Locked, NotFinite
 from csprop.tasks.base import Task
 
@@ -33,8 +31,6 @@ class Proof:
 
     pairs: list[tuple[int, int]]
     states: list[Hashable]  # the task's, by their number in the pairs
-    margin: float
-    """The least by which the best score leads, over all pairs and tokens."""
 
 
 def within(task: Task, depth: int | None) -> Inputs:
@@ -51,10 +47,9 @@ def prove(locked: Locked, task: Task, depth: int | None = None) -> Proof | Count
     """That the machine answers as the task does, or an input where it does not."""
     inputs, following = within(task, depth), locked.following.tolist()
     answers = locked.scores.argmax(dim=2).tolist()
-    leads = _leads(locked)
     numbers: dict[Hashable, int] = {task.start(): 0}
     states = [task.start()]
-    pairs, margin = [(0, 0)], float("inf")
+    pairs = [(0, 0)]
     before: dict[tuple[int, int], tuple[tuple[int, int], int] | None] = {(0, 0): None}
     for pair in pairs:  # grows as new ones are found
         state, number = pair
@@ -64,7 +59,6 @@ def prove(locked: Locked, task: Task, depth: int | None = None) -> Proof | Count
                 continue
             if answers[state][token] != (right := task.answer(after)):
                 return Counterexample((*_way(before, pair), token), answers[state][token], right)
-            margin = min(margin, leads[state][token])
             if after not in numbers:
                 numbers[after] = len(states)
                 states.append(after)
@@ -74,17 +68,7 @@ def prove(locked: Locked, task: Task, depth: int | None = None) -> Proof | Count
                 pairs.append(new)
         if len(pairs) > MOST_PAIRS:
             raise NotFinite(f"more than {MOST_PAIRS:,} pairs of states to compare")
-    if not margin >= DOUBT:
-        raise NotFinite(f"two scores lie {margin:.1g} apart: rounding could decide the answer")
-    return Proof(pairs, states, margin)
-
-
-def _leads(locked: Locked) -> list[list[float]]:
-    """By how much the best score leads, as a part of the largest where that is above 1."""
-    best = locked.scores.topk(2, dim=2).values
-    scale = locked.scores.abs().amax(dim=2).clamp(min=1)
-    lead = (best[:, :, 0] - best[:, :, 1]) / scale
-    return torch.where(lead.isfinite(), lead, 0.0).tolist()
+    return Proof(pairs, states)
 
 
 def _way(before: dict[Any, Any], pair: tuple[int, int]) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """A certificate in its run directory: locked.safetensors beside certificate.json."""
 
 import hashlib
+from dataclasses import asdict
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -20,17 +21,25 @@ def save(certificate: Certificate, path: str | Path) -> bool:
     """Into a run's directory. An earlier proof gives way to another one alone: False if it stays."""
     folder = RunFolder(path)
     with folder.locked():
-        if certificate.locked is None and folder.has(checkpoint.LOCKED):
-            return False
-        folder.remove(checkpoint.CERTIFICATE, checkpoint.LOCKED)
-        weights = checkpoint.WEIGHTS
+        if certificate.locked is None:
+            if folder.has(checkpoint.LOCKED) and folder.has(checkpoint.CERTIFICATE):
+                return False
+            folder.remove(checkpoint.LOCKED)
+        document = dict(certificate.document)
         if certificate.locked is not None:
-            weights = checkpoint.LOCKED
-            folder.write(weights, packed(certificate.locked.state_dict()))
-        digest = hashlib.sha256(folder.read(weights)).hexdigest()
-        document = {"weights": {"file": weights, "sha256": digest}}
-        folder.write_json(checkpoint.CERTIFICATE, certificate.document | document)
+            folder.write(checkpoint.LOCKED, packed(certificate.locked.state_dict()))
+            network = certificate.locked.network
+            assert isinstance(network, CSP)
+            document["model"] = asdict(network.config)
+            document["weights"] = _named(folder, checkpoint.LOCKED)
+        elif "length" in document:
+            document["weights"] = _named(folder, checkpoint.WEIGHTS)
+        folder.write_json(checkpoint.CERTIFICATE, document)
         return True
+
+
+def _named(folder: RunFolder, file: str) -> dict[str, str]:
+    return {"file": file, "sha256": hashlib.sha256(folder.read(file)).hexdigest()}
 
 
 def load_locked(run: Run) -> Locked | None:
@@ -46,11 +55,15 @@ def load_locked(run: Run) -> Locked | None:
         network = CSP(run.config.model)
         prefix = "network."
         network.load_state_dict(
-            {name.removeprefix(prefix): value for name, value in tensors.items() if prefix in name}
+            {
+                name.removeprefix(prefix): value
+                for name, value in tensors.items()
+                if name.startswith(prefix)
+            }
         )
         kept = tensors["kept"]
         codes = [tensors[f"codes_{layer}"] for layer in range(len(kept))]
-        return Locked(
+        locked = Locked(
             network.eval().requires_grad_(False), codes, kept, run.config.model.vocab_size
         ).eval()
     except (SafetensorError, RuntimeError, LookupError, ValueError, NotFinite):
@@ -58,3 +71,21 @@ def load_locked(run: Run) -> Locked | None:
             f"{folder.path / checkpoint.LOCKED}: does not fit config.json; run `csprop certify "
             f"{folder.path}` again"
         ) from None
+    _check_proven(locked, folder)
+    return locked
+
+
+def _check_proven(locked: Locked, folder: RunFolder) -> None:
+    """Refuse a machine that comes out on this computer as another than was proven on its own."""
+    certificate = folder.read_json(checkpoint.CERTIFICATE)
+    machine = certificate.get("machine", {}) if isinstance(certificate, dict) else {}
+    computed = {
+        "places": locked.places.tolist(),
+        "following": locked.following.tolist(),
+        "answers": locked.scores.argmax(dim=2).tolist(),
+    }
+    if machine != computed or certificate.get("weights") != _named(folder, checkpoint.LOCKED):
+        raise InputError(
+            f"{folder.path / checkpoint.CERTIFICATE}: is not about this locked model: run `csprop "
+            f"certify {folder.path}` again"
+        )
