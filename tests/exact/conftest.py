@@ -42,6 +42,7 @@ class Counter:
     modulus: int
     moves: tuple[tuple[bool, int], ...]  # for each token: whether it sets, and the number
     labels: tuple[int, ...]  # for each count
+    classes: int = 4
 
     def after(self, count: int, token: int) -> int:
         sets, number = self.moves[token]
@@ -50,8 +51,7 @@ class Counter:
     def automaton(self) -> Automaton:
         states, tokens = range(self.modulus), range(len(self.moves))
         rows = tuple(tuple(self.after(state, token) for token in tokens) for state in states)
-        vocab, classes = names(len(self.moves)), names(max(self.labels) + 1)
-        return Automaton(vocab, classes, False, 0, rows, self.labels)
+        return Automaton(names(len(self.moves)), names(self.classes), False, 0, rows, self.labels)
 
 
 class Counting(Task):
@@ -61,7 +61,7 @@ class Counting(Task):
 
     def __init__(self, counter: Counter) -> None:
         self.counter = counter
-        self.vocab, self.classes = names(len(counter.moves)), names(max(counter.labels) + 1)
+        self.vocab, self.classes = names(len(counter.moves)), names(counter.classes)
 
     def truth(self, sequence: Sequence[int]) -> int:
         count = 0
@@ -85,11 +85,11 @@ def names(count: int) -> tuple[str, ...]:
 
 def compiled(counter: Counter, noise: float = 0.0, seed: int = 0, decay: str = "reset") -> CSP:
     """A rotor with a channel for each harmonic, and one to tell each token by."""
-    n, tokens, classes = counter.modulus, len(counter.moves), max(counter.labels) + 1
+    n, tokens = counter.modulus, len(counter.moves)
     harmonics = max(1, n // 2)
     width = harmonics + tokens
     config = CSPConfig(
-        vocab_size=tokens, num_classes=max(2, classes), width=width, **OPTIONS | {"decay": decay}
+        vocab_size=tokens, num_classes=counter.classes, width=width, **OPTIONS | {"decay": decay}
     )
     model = CSP(config, torch.Generator().manual_seed(seed)).requires_grad_(False)
     (block,) = model.blocks

@@ -16,8 +16,8 @@ from csprop.exact.lock import Labelled
 from csprop.exact.models import FromStep
 from csprop.tasks.base import UNLABELLED
 
-PARITY = (2, ((False, 0), (False, 1)), (0, 1))
-CONSTANT = (2, ((False, 0), (False, 0)), (0, 1))
+PARITY = (2, ((False, 0), (False, 1)), (0, 1), 2)
+CONSTANT = (2, ((False, 0), (False, 0)), (0, 1), 2)
 
 
 def counting_depth(limit: int) -> FromStep:

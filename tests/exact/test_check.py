@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load, save
 
@@ -89,7 +89,7 @@ def climbing(machines: ModuleType, tmp_path: Path) -> Folder:
         def labels(self, tokens: torch.Tensor) -> torch.Tensor:
             return (tokens == 1).long()
 
-    counter = machines.Counter(5, ((False, 1), (True, 0)), (1, 0, 0, 0, 0))
+    counter = machines.Counter(5, ((False, 1), (True, 0)), (1, 0, 0, 0, 0), 2)
     task, model = Climbing(counter), machines.compiled(counter)
     certificate = certify(model, task, depth=3, rounds=0)
     assert certificate.verdict == "proven up to depth 3", certificate.statement
@@ -131,7 +131,7 @@ def test_a_file_s_certificate_holds_until_a_row_is_answered_otherwise(
     machines: ModuleType, tmp_path: Path
 ) -> None:
     (tmp_path / "own.csv").write_text("0,even\n1,odd\n0110,even\n")
-    model = machines.compiled(machines.Counter(2, ((False, 0), (False, 1)), (0, 1)))
+    model = machines.compiled(machines.Counter(2, ((False, 0), (False, 1)), (0, 1), 2))
     task = tasks.from_file(tmp_path / "own.csv")
     store.save(certify(model, task), tmp_path / "run")
     folder = Folder(tmp_path / "run", model.config, task)
@@ -364,7 +364,11 @@ def assert_transcribed(config: CSPConfig, seed: int) -> None:
 @settings(deadline=None, max_examples=150)
 @given(config=configurations(), seed=st.integers(0, 2**31))
 def test_its_network_is_the_model(config: CSPConfig, seed: int) -> None:
-    assert_transcribed(config, seed)
+    try:
+        assert_transcribed(config, seed)
+    except Rejected as reason:  # a random gate may lie next to 0
+        assume("rounding could turn a gate" not in str(reason))
+        raise
 
 
 @pytest.mark.parametrize("config", ROTORS, ids=lambda config: f"{config.order}-{config.decay}")
