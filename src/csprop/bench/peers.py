@@ -9,45 +9,16 @@ from torch import Generator, Tensor, nn
 
 from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
+from csprop.nn.peers import Kind, Peer, PeerConfig
 from csprop.ops import scan, use_backend
 from csprop.training.presets import PRESETS
 
 WIDTH, DEPTH, VOCAB, CLASSES = 64, 3, 2, 2
 
 
-class Recurrent(nn.Module):
-    """An LSTM or GRU between an embedding and a decoder."""
-
-    def __init__(self, kind: type[nn.LSTM] | type[nn.GRU]) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(VOCAB, WIDTH)
-        self.layers = kind(WIDTH, WIDTH, DEPTH, batch_first=True)
-        self.decoder = nn.Linear(WIDTH, CLASSES)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        return self.decoder(self.layers(self.embedding(tokens))[0])
-
-    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """On from a state: scores and the state after."""
-        h, state = self.layers(self.embedding(tokens), state)
-        return self.decoder(h), state
-
-
-class CausalTransformer(nn.Module):
-    """An encoder of the same depth and width that sees the past alone."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(VOCAB, WIDTH)
-        layer = nn.TransformerEncoderLayer(WIDTH, 4, 4 * WIDTH, dropout=0.0, batch_first=True)
-        self.layers = nn.TransformerEncoder(layer, DEPTH, enable_nested_tensor=False)
-        self.decoder = nn.Linear(WIDTH, CLASSES)
-        self.mask = torch.empty(0, 0)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        if len(self.mask) != tokens.shape[1]:
-            self.mask = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1])
-        return self.decoder(self.layers(self.embedding(tokens), mask=self.mask, is_causal=True))
+def peer(kind: Kind) -> Peer:
+    config = PeerConfig(kind=kind, vocab_size=VOCAB, num_classes=CLASSES, width=WIDTH, depth=DEPTH)
+    return Peer(config, Generator().manual_seed(0))
 
 
 def parameters(name: str) -> int:
@@ -63,9 +34,9 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "csprop": csp,
     "torch backend": csp,
     "reference loop": csp,
-    "nn.LSTM": lambda: Recurrent(nn.LSTM),
-    "nn.GRU": lambda: Recurrent(nn.GRU),
-    "Transformer": CausalTransformer,
+    "nn.LSTM": lambda: peer("LSTM"),
+    "nn.GRU": lambda: peer("GRU"),
+    "Transformer": lambda: peer("Transformer"),
 }
 BACKENDS = {"torch backend": "torch", "reference loop": "reference"}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Generator, nn
+from torch import Generator
 
 from csprop.bench.measure import interleaved, peak_bytes
 from csprop.bench.peers import (
@@ -14,9 +14,9 @@ from csprop.bench.peers import (
     DEPTH,
     MODELS,
     WIDTH,
-    Recurrent,
     csp,
     parameters,
+    peer,
     scans,
     training_step,
     with_backend,
@@ -101,13 +101,14 @@ def _block(batch: int, steps: int, seconds: float) -> Result:
 
 
 def _streaming(seconds: float) -> Result:
-    tracker, lstm = csp().stream(), Recurrent(nn.LSTM)
+    tracker, lstm = csp().stream(), peer("LSTM")
     token, state = torch.ones(1, 1, dtype=torch.int64), (torch.zeros(DEPTH, 1, WIDTH),) * 2
 
     def lstm_step() -> None:
         nonlocal state
         with torch.no_grad():
-            _, state = lstm.step(token, state)
+            h, state = lstm.layers.cells(lstm.embedding(token), state)
+            lstm.decoder(h)
 
     works = {"csprop": lambda: tracker.step(1), "nn.LSTM": lstm_step}
     medians = interleaved(works, seconds, most=2000)

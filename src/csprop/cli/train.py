@@ -1,16 +1,9 @@
 """`csprop train`: a model from a task or a file."""
 
-import ctypes
-import os
 import re
-import signal
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from itertools import islice
-from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -222,9 +215,10 @@ def _ranges(seeds: list[int]) -> str:
 
 def _share_out(args: Args, task: Any, outs: dict[int, Path]) -> list[dict[str, Any]]:
     """Train the seeds in as many processes as there are cores."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    from csprop.training.workers import cores, pool
+
     # A process needs some seconds to start: give it two seeds at least.
-    workers = args.workers or min(cores, max(1, len(outs) // 2))
+    workers = args.workers or min(cores(), max(1, len(outs) // 2))
     seeds = list(outs)
     parts = [seeds[len(seeds) * i // workers : len(seeds) * (i + 1) // workers] for i in range(workers)]
     parts = [{seed: outs[seed] for seed in part} for part in parts if part]
@@ -234,28 +228,9 @@ def _share_out(args: Args, task: Any, outs: dict[int, Path]) -> list[dict[str, A
 
     if not args.resume:
         refuse_existing(outs.values())
-    spawn = get_context("spawn")
-    with ProcessPoolExecutor(len(parts), spawn, _become_worker) as pool:
-        jobs = [pool.submit(_train_part, args, part) for part in parts]
-        try:
-            return [result for job in jobs for result in job.result()]
-        except BrokenProcessPool:
-            hint = "the same command with --resume goes on"
-            raise InputError(
-                f"a worker process was killed, for want of memory perhaps: {hint}"
-            ) from None
-        except BaseException:
-            for process in active_children():
-                process.kill()
-            raise
-
-
-def _become_worker() -> None:
-    """Leave Ctrl-C to the first process, and die with it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with suppress(OSError, AttributeError):  # Linux alone
-        set_parent_death_signal = 1
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+    with pool(len(parts), "the same command with --resume goes on") as executor:
+        jobs = [executor.submit(_train_part, args, part) for part in parts]
+        return [result for job in jobs for result in job.result()]
 
 
 def _train_part(args: Args, outs: dict[int, Path]) -> list[dict[str, Any]]:

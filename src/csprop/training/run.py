@@ -95,8 +95,12 @@ def execute(
     outs: Sequence[str | Path | None],
     resume: bool = False,
     on_epoch: Callable[[dict[int, Row]], None] = lambda rows: None,
+    every_input: bool = True,
 ) -> list["Run | Diverged"]:
-    """Train as whole configurations say, which may differ in their seed; rows come by seed."""
+    """Train as whole configurations say, which may differ in their seed; rows come by seed.
+
+    In the end every input of the trained length is tried, where that can be done, if it is asked for.
+    """
     if not resume:
         refuse_existing(out for out in outs if out is not None)
     _keep_freed_memory()
@@ -109,7 +113,7 @@ def execute(
             with _as_before(group[0].environment):
                 _train(group, on_epoch)
                 for session in group:
-                    session.end()
+                    session.end(every_input)
     return [session.outcome for session in sessions if session.outcome is not None]
 
 
@@ -181,11 +185,11 @@ class _Session:
         else:
             self.metrics.append(row)
 
-    def end(self) -> None:
+    def end(self, every_input: bool) -> None:
         if self.outcome is not None:
             return
         metrics = self.folder.read_metrics() if self.folder else self.metrics
-        self.outcome = run = _ended(self.trainer, self.task, self.config, metrics)
+        self.outcome = run = ended(self.trainer, self.task, self.config, metrics, every_input)
         if self.folder:
             self.folder.write_json(checkpoint.RESULT, run.result)
             run.path = self.folder.path
@@ -317,7 +321,14 @@ def examples(task: Task | FileTask, config: RunConfig) -> tuple[Examples, Exampl
         raise InputError(f"{described(task).get('data', task.name)}: {error}") from None
 
 
-def _ended(trainer: Trainer, task: Task | FileTask, config: RunConfig, metrics: list[Row]) -> Run:
+def ended(
+    trainer: Trainer,
+    task: Task | FileTask,
+    config: RunConfig,
+    metrics: list[Row],
+    every_input: bool,
+) -> Run:
+    """A finished training as a run: the best weights, and how they do."""
     trainer.model.load_state_dict(trainer.best_weights)
     recipe, best = config.recipe, trainer.best
     early = trainer.epoch < recipe.epochs
@@ -332,7 +343,7 @@ def _ended(trainer: Trainer, task: Task | FileTask, config: RunConfig, metrics: 
         "parameters": sum(p.numel() for p in trainer.model.parameters()),
         "exhaustive": None,
     }
-    if isinstance(task, Task) and len(task.vocab) ** recipe.length <= MOST_INPUTS:
+    if every_input and isinstance(task, Task) and len(task.vocab) ** recipe.length <= MOST_INPUTS:
         every = exhaustive(trainer.model, task, recipe.length)
         result["exhaustive"] = asdict(every) | {"length": recipe.length}
     return Run(trainer.model.eval(), task, config, metrics, result)

@@ -1,0 +1,101 @@
+"""`csprop reproduce`: every table and figure of the paper, beside what the paper says."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from tyro.conf import arg
+
+from csprop.cli import common
+from csprop.errors import InputError
+
+
+@dataclass(frozen=True)
+class Args:
+    """Run every table and figure of the paper, and more; write the rows and a report.
+
+    Rows that are there are not run again: interrupted, the same command goes on.
+    """
+
+    quick: common.Flag = False
+    """Three seeds and a few epochs: a look at everything in minutes, marked as such."""
+
+    out: Annotated[Path | None, arg(metavar="DIR")] = None
+    """Where the rows and the report go. Default: results, or runs/quick with --quick."""
+
+    only: Annotated[str | None, arg(metavar="TABLES")] = None
+    """Some of the tables, such as main,length."""
+
+    workers: Annotated[int | None, arg(metavar="N")] = None
+    """Processes that share the work. Default: one for each core."""
+
+    engine: Literal["local", "ray"] = "local"
+    """Processes of this machine, or a Ray cluster."""
+
+    address: str | None = None
+    """A Ray cluster that is running, such as 10.0.0.1:6379. Default: one is started here."""
+
+    json: common.Flag = False
+    """One JSON document on stdout."""
+
+
+def parse(argv: list[str]) -> Args:
+    return common.parse(Args, "reproduce", argv)
+
+
+def run(args: Args) -> int:
+    from csprop.study import engine, reproduce
+    from csprop.study.report import publish
+    from csprop.study.results import Results
+    from csprop.study.table import FULL, QUICK
+    from csprop.training.workers import cores
+
+    if args.workers is not None and not 1 <= args.workers <= 1024:
+        raise InputError(f"--workers {args.workers}: write 1 to 1024")
+    if args.address is not None and args.engine != "ray":
+        raise InputError("--address is that of a Ray cluster: add --engine ray")
+    if args.workers is not None and args.engine == "ray":
+        raise InputError("--workers are processes of this machine: leave it out with --engine ray")
+    budget = QUICK if args.quick else FULL
+    tables = _chosen(args.only, reproduce.TABLES)
+    out = args.out or Path("runs/quick" if args.quick else "results")
+    results = Results(out)
+    if stale := results.forget(reproduce.wanted(budget)):
+        common.say(f"{out}: {stale} rows of other configurations are dropped")
+    work = reproduce.missing(results, budget, tables)
+    total = sum(len(jobs) for _, jobs in work)
+    common.say(f"{out}: {len(results.rows)} rows are there, {total} are to be run")
+    started, finished = time.perf_counter(), 0
+
+    def done(table: str, rows: list[Any]) -> None:
+        nonlocal finished
+        finished += len(rows)
+        minutes = (time.perf_counter() - started) / 60
+        job = rows[0]["job"]
+        common.say(
+            f"{finished:>4}/{total}  {minutes:5.1f} min  {table}: {job['task']}, {len(rows)} seeds"
+        )
+
+    on = (
+        (lambda work: engine.ray(work, args.address))
+        if args.engine == "ray"
+        else (lambda work: engine.local(work, args.workers or cores()))
+    )
+    reproduce.run(results, work, on, done)
+    path = publish(results, budget, reproduce.TABLES)
+    if args.json:
+        common.show_json({"report": str(path), "rows": len(results.rows), "ran": finished})
+    else:
+        print(f"{path} has {len(results.rows)} rows in tables and figures, beside what the paper says")
+    return 0
+
+
+def _chosen(names: str | None, tables: Any) -> Any:
+    if names is None:
+        return tables
+    known = {table.name: table for table in tables}
+    for name in names.split(","):
+        if name not in known:
+            raise InputError(f"--only {names!r}: there is no table {name!r}: write {', '.join(known)}")
+    return [known[name] for name in names.split(",")]

@@ -1,0 +1,51 @@
+"""Locked and proven right at every length: the tasks with a finite automaton, the rotor as it comes."""
+
+import statistics
+
+from csprop.study.job import Job, csp
+from csprop.study.main import Main
+from csprop.study.table import QUICK, Budget, Label, Rows, Table, markdown
+
+IN_MAIN = ("parity", "mod3", "mod3-residue")
+QUICKLY = ("flip-flop", "group-A5")
+OTHERS = (
+    "mod5-residue", "mod7-residue", "cycle-nav", "flip-flop", "mod3-reset", "group-S3", "group-A4",
+    "group-S4", "group-A5", "group-S5", "even-pairs", "group-A5-all",
+)  # fmt: skip
+
+
+class Exact(Table):
+    name, title = "exact", "Exact at every length"
+
+    def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
+        main = Main()
+        seeds, others = range(budget.seeds), QUICKLY if budget is QUICK else OTHERS
+        found: dict[Label, list[Job]] = {
+            (task,): [main.job(budget, task, "rotor", "disjoint", seed) for seed in seeds]
+            for task in IN_MAIN
+        }
+        return found | {
+            (task,): [csp(task, "rotor", seed, lock=True) for seed in seeds] for task in OTHERS
+        }
+
+    def text(self, rows: Rows, budget: Budget) -> str:
+        headings = ["task", "proven for all lengths", "states", "seconds a seed: median (most)"]
+        lines = []
+        for (task,), found in rows.items():
+            locked = [row["locked"] for row in found if "locked" in row]
+            proven = [each for each in locked if each["proven"]]
+            states = sorted({str(each["states"]) for each in proven})
+            seconds = [row["seconds"] for row in found]
+            lines.append(
+                [
+                    task,
+                    f"{len(proven)} of {len(found)}",
+                    " or ".join(states),
+                    f"{statistics.median(seconds):.0f} ({max(seconds):.0f})",
+                ]
+            )
+        return (
+            f"Preset `rotor`, trained at length 16, then locked and proven, {budget.seeds} seeds; the seconds "
+            "are those of one core for training (several seeds together), locking, proof, and where the row "
+            "is also one of the main table, its accuracy by length.\n\n" + markdown(headings, lines)
+        )

@@ -1,0 +1,76 @@
+"""A table of variants down and tasks across, trained with a smaller budget than the main one."""
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from csprop.study.job import Job, csp
+from csprop.study.measure import Row
+from csprop.study.table import (
+    HOLD,
+    PAPER_TASKS,
+    Budget,
+    Label,
+    Rows,
+    Table,
+    markdown,
+    median_and_worst,
+    reached,
+    values,
+)  # fmt: skip
+
+
+class Grid(Table):
+    """Variants of preset `paper`, each by the options that it changes."""
+
+    variants: dict[str, dict[str, Any]]
+    tasks: tuple[str, ...] = PAPER_TASKS
+
+    def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
+        return {
+            (variant, task): [
+                csp(task, "paper", seed, **self.options(budget, changes))
+                for seed in range(budget.few_seeds)
+            ]
+            for variant, changes in self.variants.items()
+            for task in self.tasks
+        }
+
+    def options(self, budget: Budget, changes: dict[str, Any]) -> dict[str, Any]:
+        return {"split": "disjoint", "epochs": budget.few_epochs, "hold": HOLD} | changes
+
+    def said(self, variant: str, task: str) -> str:
+        """What the paper has in this place."""
+        return ""
+
+    def grid(self, rows: Rows) -> str:
+        names = {"parity": "parity", "mod3": "mod3", "parenthesis": "parenthesis, F1"}
+        headings = ["variant", "parameters"]
+        for task in self.tasks:
+            headings += [names.get(task, task), "the paper"]
+        lines = []
+        for variant in self.variants:
+            parameters = values(rows[variant, self.tasks[0]], "parameters")
+            line = [variant, f"{max(parameters):,.0f}"]
+            for task in self.tasks:
+                line += [cell(rows[variant, task]), self.said(variant, task)]
+            lines.append(line)
+        return markdown(headings, lines)
+
+    def budget_text(self, budget: Budget) -> str:
+        return (
+            f"{budget.few_seeds} seeds, up to {budget.few_epochs} epochs, ended once the held-out accuracy had "
+            f"been 100% for {HOLD} epochs; disjoint split. A cell has the held-out accuracy (of parenthesis "
+            "F1) of the median seed, in brackets the worst where it differs, then the seeds that reached "
+            "100% and the median epoch at which they did."
+        )
+
+
+def cell(rows: Sequence[Row]) -> str:
+    task, firsts = rows[0]["job"]["task"], reached(rows)
+    if task == "parenthesis":
+        score = median_and_worst(values(rows, "f1"), lambda value: f"{value:.3f}")
+    else:
+        score = median_and_worst(values(rows, "accuracy"))
+    at = f", epoch {statistics.median(firsts):g}" if firsts else ""
+    return f"{score}; {len(firsts)} of {len(rows)}{at}"

@@ -1,0 +1,101 @@
+"""The paper's Figures 3 and 4: how accuracy, loss and gradient norm go, seed by seed."""
+
+import statistics
+from typing import Any
+
+from csprop.study.job import Job
+from csprop.study.main import Main
+from csprop.study.measure import Row
+from csprop.study.table import PAPER_TASKS, Budget, Label, Rows, Table, markdown
+
+SAID = {"parity": "3.2 ± 1.2", "mod3": "8.4 ± 2.1", "mod3-residue": "", "parenthesis": "12.7 ± 3.4"}
+ALMOST = 0.9
+
+
+class Grokking(Table):
+    """The rows of the main table with the paper's own split; nothing is trained for it."""
+
+    name, title = "grokking", "Grokking"
+
+    def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
+        every = Main().jobs(budget)
+        tasks = (*PAPER_TASKS[:2], "mod3-residue", PAPER_TASKS[2])
+        return {(task,): every[task, "paper", "paper"] for task in tasks}
+
+    def text(self, rows: Rows, budget: Budget) -> str:
+        headings = [
+            "task", "epochs from 90% to 100%: mean ± std", "seeds that reached 100%", "the paper, 10 seeds",
+            "first epoch at 90%: range", "largest gradient norm within 2 epochs of the 90% epoch",
+        ]  # fmt: skip
+        lines = []
+        for (task,), found in rows.items():
+            gaps = [gap for row in found if (gap := gap_of(row)) is not None]
+            starts = [start for row in found if (start := first(row, ALMOST)) is not None]
+            near = [row for row in found if (at := first(row, ALMOST)) and abs(spike(row) - at) <= 2]
+            lines.append(
+                [
+                    task,
+                    mean_and_std(gaps),
+                    f"{len(gaps)} of {len(found)}",
+                    SAID[task],
+                    f"{min(starts)} to {max(starts)}" if starts else "–",
+                    f"{len(near)} of {len(starts)}",
+                ]
+            )
+        return (
+            f"Preset `paper`, the paper's split, the rows of the main table: {budget.seeds} seeds, up to "
+            f"{budget.epochs} epochs. Figure: accuracy (of parenthesis F1), training loss and largest "
+            "gradient norm of each epoch; one line a seed, a dot where 100% was first reached.\n\n"
+            + markdown(headings, lines)
+        )
+
+    has_figure = True
+
+    def figure(self, rows: Rows) -> Any:
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(3.2 * len(rows), 6.6), layout="constrained")
+        axes = figure.subplots(3, len(rows), sharex="col", squeeze=False)
+        for column, ((task,), found) in enumerate(rows.items()):
+            measured = "f1" if task == "parenthesis" else "accuracy"
+            for row in found:
+                if "curve" not in row:
+                    continue
+                epochs = range(1, len(row["curve"]["loss"]) + 1)
+                for place, name in enumerate((measured, "loss", "grad_norm")):
+                    axes[place, column].plot(epochs, row["curve"][name], lw=0.8, alpha=0.8)
+                if at := first(row, 1.0):
+                    axes[0, column].plot(at, row["curve"][measured][at - 1], "ko", ms=3)
+            axes[0, column].set_title(task)
+            axes[1, column].set_yscale("log")
+            axes[2, column].set_yscale("log")
+            axes[2, column].set_xlabel("epoch")
+            axes[0, column].set_ylim(-0.03, 1.03)
+            axes[0, column].set_ylabel("F1" if task == "parenthesis" else "accuracy")
+        axes[1, 0].set_ylabel("training loss")
+        axes[2, 0].set_ylabel("gradient norm")
+        return figure
+
+
+def first(row: Row, level: float) -> int | None:
+    """The first epoch with at least so high an accuracy."""
+    accuracy = row.get("curve", {}).get("accuracy", [])
+    return next((epoch for epoch, value in enumerate(accuracy, start=1) if value >= level), None)
+
+
+def gap_of(row: Row) -> int | None:
+    end, start = first(row, 1.0), first(row, ALMOST)
+    return None if end is None or start is None else end - start
+
+
+def spike(row: Row) -> int:
+    """The epoch with the largest gradient norm."""
+    norms = row["curve"]["grad_norm"]
+    return norms.index(max(norms)) + 1
+
+
+def mean_and_std(numbers: list[int]) -> str:
+    if not numbers:
+        return "–"
+    spread = f" ± {statistics.stdev(numbers):.1f}" if len(numbers) > 1 else ""
+    return f"{statistics.mean(numbers):.1f}{spread}"

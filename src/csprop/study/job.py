@@ -1,0 +1,84 @@
+"""A job: one run of the study, and everything that its numbers depend on."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from csprop.nn.peers import PeerConfig
+from csprop.tasks import get
+from csprop.training.config import configure
+from csprop.training.presets import Recipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A model, how it is trained, and what is measured of it beside the held-out accuracy."""
+
+    task: str
+    family: str
+    """"csp", or "peer" for a model of nn/peers.py."""
+    model: dict[str, Any]
+    """All of its options."""
+    recipe: Recipe
+    seed: int
+    test_lengths: tuple[int, ...] = ()
+    """Where to measure the accuracy beyond the trained length."""
+    every_input: bool = False
+    """Whether to try all inputs of the trained length."""
+    lock: bool = False
+    """Whether to lock it and prove it."""
+
+    @cached_property
+    def key(self) -> str:
+        """The hash of all of the above: a row of another key is a row of something else."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @cached_property
+    def group(self) -> str:
+        """The same for jobs that differ in their seed alone and can be trained together."""
+        return replace(self, seed=0).key
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "Job":
+        recipe, tested = Recipe(**values["recipe"]), tuple(values["test_lengths"])
+        return cls(**values | {"recipe": recipe, "test_lengths": tested})
+
+
+def csp(
+    task: str,
+    preset: str,
+    seed: int,
+    *,
+    test_lengths: tuple[int, ...] = (),
+    every_input: bool = False,
+    lock: bool = False,
+    **changes: Any,
+) -> Job:
+    """A preset with some options changed."""
+    config = configure(task, preset, seed, **changes)
+    return Job(
+        task=task,
+        family="csp",
+        model=asdict(config.model),
+        recipe=config.recipe,
+        seed=seed,
+        test_lengths=test_lengths,
+        every_input=every_input,
+        lock=lock,
+    )
+
+
+def peer(task: str, kind: Any, seed: int, recipe: Recipe, test_lengths: tuple[int, ...] = ()) -> Job:
+    known = get(task)
+    config = PeerConfig(kind=kind, vocab_size=len(known.vocab), num_classes=len(known.classes))
+    return Job(
+        task=task,
+        family="peer",
+        model=asdict(config),
+        recipe=recipe,
+        seed=seed,
+        test_lengths=test_lengths,
+    )

@@ -1,0 +1,83 @@
+"""Beyond the trained length: as printed, with the state rotated, as a rotor, and as a locked rotor."""
+
+import statistics
+from typing import Any
+
+from csprop.study.job import Job, csp
+from csprop.study.main import Main, lengths
+from csprop.study.measure import Row
+from csprop.study.table import HOLD, TASKS, Budget, Label, Rows, Table, markdown, percent
+
+STATE = {"rotate": "state", "rotation": "per_channel", "decay": "unit", "h0": "learned"}
+MODELS = ("paper", "state", "rotor", "locked rotor")
+
+
+class Length(Table):
+    name, title = "length", "Length"
+
+    def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
+        every, found = Main().jobs(budget), {}
+        for task in TASKS:
+            found[task, "paper"] = every[task, "paper", "disjoint"][: budget.few_seeds]
+            found[task, "state"] = [
+                csp(
+                    task, "paper", seed, test_lengths=lengths(task, budget), split="disjoint", hold=HOLD,
+                    epochs=4 * budget.few_epochs, **STATE,
+                )
+                for seed in range(budget.few_seeds)
+            ]  # fmt: skip
+            found[task, "rotor"] = every[task, "rotor", "disjoint"][: budget.few_seeds]
+            if task != "parenthesis":
+                found[task, "locked rotor"] = found[task, "rotor"]
+        return found
+
+    def text(self, rows: Rows, budget: Budget) -> str:
+        headings = ["task", "model", *(f"{length:,}" for length in lengths("parity", budget)), "worst of all"]
+        lines = []
+        for (task, model), found in rows.items():
+            by_length = accuracies(found, model)
+            line = [
+                percent(statistics.median(values)) if values else "–" for values in by_length.values()
+            ]
+            worst = [value for values in by_length.values() for value in values]
+            lines.append([task, model, *line, percent(min(worst)) if worst else "–"])
+        return (
+            f"Trained at 16, the median accuracy of {budget.few_seeds} seeds at other lengths (of "
+            "parenthesis 18 in place of 17), over 256 sequences, fewer from 8,192 tokens on, 4 at the "
+            "longest. `state` is the printed model with the state rotated in place of the input, an angle "
+            f"for each channel, α = 1 and a learned start, trained for up to {4 * budget.few_epochs} epochs; "
+            "the others are rows of the main table.\n\n" + markdown(headings, lines)
+        )
+
+    has_figure = True
+
+    def figure(self, rows: Rows) -> Any:
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(11, 3), layout="constrained")
+        axes = figure.subplots(1, len(TASKS), sharey=True)
+        for axis, task in zip(axes, TASKS, strict=True):
+            for model, style in zip(MODELS, ("C3:", "C1--", "C0-", "k-"), strict=True):
+                if (task, model) not in rows:
+                    continue
+                by_length = accuracies(rows[task, model], model)
+                middle = [statistics.median(values) for values in by_length.values() if values]
+                width = 2.5 if model == "locked rotor" else 1.2
+                axis.plot(list(by_length)[: len(middle)], middle, style, lw=width, label=model)
+            axis.set_xscale("log", base=2)
+            axis.set_title(task)
+            axis.set_xlabel("length")
+            axis.axvline(16, color="0.8", lw=0.8)
+        axes[0].set_ylabel("accuracy, median seed")
+        axes[0].legend(fontsize=8)
+        return figure
+
+
+def accuracies(rows: Any, model: str) -> dict[int, list[float]]:
+    """Of all seeds, by length; a seed that was not locked counts as nothing right."""
+
+    def of(row: Row, length: int) -> float:
+        where = row.get("locked", {}) if model == "locked rotor" else row
+        return where.get("lengths", {}).get(str(length), 0.0)
+
+    return {length: [of(row, length) for row in rows] for length in rows[0]["job"]["test_lengths"]}

@@ -1,0 +1,81 @@
+"""REPORT.md and the figures, made from the rows alone."""
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+from csprop.study import differences
+from csprop.study.measure import Row
+from csprop.study.results import Results, write
+from csprop.study.table import FULL, Budget, Rows, Table
+
+REPORT = "REPORT.md"
+DATES = {"Software": None}
+"""A figure's file says nothing of when and by what it was made: the same rows, the same bytes."""
+
+
+def rows_of(table: Table, results: Results, budget: Budget) -> Rows | None:
+    """A table's rows by label, or nothing where one is missing."""
+    jobs = table.jobs(budget)
+    if any(job.key not in results.rows for asked in jobs.values() for job in asked):
+        return None
+    return {label: [results.rows[job.key] for job in asked] for label, asked in jobs.items()}
+
+
+def report(results: Results, budget: Budget, tables: Sequence[Table]) -> str:
+    """The whole of it, as Markdown."""
+    found = {table.name: rows_of(table, results, budget) for table in tables}
+    parts = ["# csprop beside the paper", _head(results, budget), "## Where we differ, and why"]
+    parts.append(differences.text({name: rows for name, rows in found.items() if rows is not None}))
+    for table in tables:
+        rows = found[table.name]
+        parts.append(f"## {table.title}")
+        if rows is None:
+            parts.append("Not all of its rows have been run; the same command goes on.")
+            continue
+        parts.append(table.text(rows, budget))
+        if table.has_figure:
+            parts.append(f"![{table.title}]({table.name}.png)")
+        parts.append(_cost([row for asked in rows.values() for row in asked]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _head(results: Results, budget: Budget) -> str:
+    where = sorted(
+        {
+            "csprop {csprop}, torch {torch}, Python {python}, {cpu}, {backend} backend".format(
+                **row["environment"]
+            )
+            for row in results.rows.values()
+        }
+    )
+    mark = "" if budget is FULL else "**A quick look: few seeds, few epochs. Nothing here is a result.** "
+    command = "csprop reproduce" + ("" if budget is FULL else " --quick")
+    return (
+        f'{mark}Made by `{command}` from the JSON files beside this one, a row a run. "The paper" is '
+        '"State Propagation Also Satisfies" (Li and Yang). Preset `paper` is its printed '
+        "model: width 64, 3 layers, Adam at 0.001, batches of 64, gradients clipped at norm 1, the learning "
+        "rate halved after 10 epochs without a better held-out accuracy, 5,000 sequences of length 16 (10,000 for "
+        "parenthesis), a fifth held out; where the paper can be read in two ways, docs/paper.md says which "
+        "reading this is. Split `paper` deals out rows; `disjoint` keeps a sequence from standing on both "
+        "sides. The held-out part also decides which epoch is kept.\n\n"
+        f"{_cost(list(results.rows.values()))} {'; '.join(where)}; one thread a process."
+    )
+
+
+def _cost(rows: Sequence[Row]) -> str:
+    hours = sum(row["seconds"] for row in rows) / 3600
+    return f"{len(rows)} rows, {hours:.2f} core hours."
+
+
+def publish(results: Results, budget: Budget, tables: Sequence[Table]) -> Path:
+    """Write the report and its figures beside the rows."""
+    for table in tables:
+        rows = rows_of(table, results, budget)
+        if rows is not None and table.has_figure:
+            picture = io.BytesIO()
+            table.figure(rows).savefig(picture, dpi=110, metadata=DATES)
+            write(results.folder / f"{table.name}.png", picture.getvalue())
+    path = results.folder / REPORT
+    write(path, report(results, budget, tables))
+    return path

@@ -1,0 +1,48 @@
+"""All tables: run what is missing, then write the report from the rows alone."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from csprop.study import engine
+from csprop.study.baselines import Baselines
+from csprop.study.decoders import Decoders
+from csprop.study.exact import Exact
+from csprop.study.focal import Focal
+from csprop.study.grokking import Grokking
+from csprop.study.length import Length
+from csprop.study.main import Main
+from csprop.study.measure import Row
+from csprop.study.results import Results
+from csprop.study.structure import Structure
+from csprop.study.table import Budget, Table
+
+TABLES: tuple[Table, ...] = (
+    Main(), Grokking(), Length(), Exact(), Structure(), Focal(), Decoders(), Baselines(),
+)  # fmt: skip
+
+Engine = Callable[[Sequence[engine.Group]], Iterator[tuple[str, list[Row]]]]
+
+
+def missing(results: Results, budget: Budget, tables: Sequence[Table]) -> list[engine.Group]:
+    """Jobs without a row, each asked for once: by the first table that needs it."""
+    asked: set[str] = set()
+    work: list[engine.Group] = []
+    for table in tables:
+        jobs = [job for jobs in table.jobs(budget).values() for job in jobs]
+        left = [job for job in jobs if job.key not in results.rows and job.key not in asked]
+        asked |= {job.key for job in left}
+        work += engine.groups(table.name, left)
+    return work
+
+
+def wanted(budget: Budget) -> set[str]:
+    """The keys of all rows that a study has."""
+    return {job.key for table in TABLES for jobs in table.jobs(budget).values() for job in jobs}
+
+
+def run(
+    results: Results, work: Sequence[engine.Group], on: Engine, done: Callable[[str, list[Row]], None]
+) -> None:
+    """Each group of rows is kept as soon as it is finished."""
+    for table, rows in on(work):
+        results.add(table, rows)
+        done(table, rows)

@@ -1,0 +1,51 @@
+"""The paper's Table 4, the ablations that its text names, and the choices that the paper leaves open."""
+
+from csprop.study.grid import Grid
+from csprop.study.table import PAPER_TASKS, Budget, Rows
+
+BARE = {"activation": "none", "skip": False, "norm": "none"}
+PARTS = {
+    "Base": BARE,
+    "+SiLU": BARE | {"activation": "boundary"},
+    "+Skip": BARE | {"activation": "boundary", "skip": True},
+    "+Norm": {},
+}
+SAID = {
+    "without rotation, Base": ("50%", "33%", "0.0"),
+    "without rotation, +SiLU": ("55%", "33%", "0.0"),
+    "without rotation, +Skip": ("52%", "34%", "0.0"),
+    "without rotation, +Norm": ("50%", "33%", "0.0"),
+    "with rotation, Base": ("100%", "67%", "0.0"),
+    "with rotation, +SiLU": ("85%", "67%", "0.2"),
+    "with rotation, +Skip": ("94%", "78%", "0.5"),
+    "with rotation, +Norm": ("100%", "100%", "1.0"),
+    "LayerNorm": ("", "", "0.0"),
+}
+
+
+class Structure(Grid):
+    name, title = "structure", "Structure"
+    variants = {
+        **{f"without rotation, {part}": {"rotate": "none"} | off for part, off in PARTS.items()},
+        **{f"with rotation, {part}": off for part, off in PARTS.items()},
+        "SiLU at every step, no norm": {"activation": "step", "norm": "none"},
+        "LayerNorm": {"norm": "layer"},
+        "no skip": {"skip": False},
+        "an angle for each channel": {"rotation": "per_channel"},
+        "decay exp": {"decay": "exp"},
+        "decay unit": {"decay": "unit"},
+        "rotation of the state": {"rotate": "state"},
+        "rotation of the state, an angle for each channel, decay unit, learned start": {
+            "rotate": "state", "rotation": "per_channel", "decay": "unit", "h0": "learned",
+        },
+    }  # fmt: skip
+
+    def said(self, variant: str, task: str) -> str:
+        return SAID[variant][PAPER_TASKS.index(task)] if variant in SAID else ""
+
+    def text(self, rows: Rows, budget: Budget) -> str:
+        return (
+            "The first eight lines are Table 4, each part added to those before it; the next three are what "
+            'its text describes ("consistently underperforms", F1 0.0, "a noticeable drop"); the others change one '
+            f"choice that the paper leaves open. {self.budget_text(budget)}\n\n{self.grid(rows)}"
+        )

@@ -1,0 +1,250 @@
+"""Jobs, rows, and what is made of them: nothing lost, nothing twice, nothing that is not in the rows."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import csprop
+from csprop.errors import InputError
+from csprop.study import engine, reproduce
+from csprop.study.grokking import first, gap_of, mean_and_std, spike
+from csprop.study.job import Job, csp, peer
+from csprop.study.measure import measure
+from csprop.study.report import publish, report
+from csprop.study.results import Results
+from csprop.study.table import FULL, QUICK, Budget, Label, Rows, Table, median_and_worst, percent
+from csprop.training.presets import Recipe
+
+TINY = {"samples": 50, "epochs": 2, "width": 4}
+
+
+def tiny(seed: int = 0, **changes: Any) -> Job:
+    return csp("parity", "rotor", seed, **TINY | changes)
+
+
+class Tiny(Table):
+    name, title = "tiny", "Tiny"
+    has_figure = True
+
+    def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
+        return {("one",): [tiny(seed) for seed in range(3)], ("two",): [tiny(0, lr=0.02)]}
+
+    def text(self, rows: Rows, budget: Budget) -> str:
+        return " ".join(f"{name}: {len(found)}" for (name,), found in rows.items())
+
+    def figure(self, rows: Rows) -> Any:
+        from matplotlib.figure import Figure
+
+        return Figure()
+
+
+def test_a_key_is_that_of_the_whole_configuration() -> None:
+    job = tiny()
+    assert Job.from_json(json.loads(json.dumps(asdict(job)))).key == job.key
+    others = [
+        tiny(1), tiny(lr=0.1), tiny(width=5), tiny(test_lengths=(32,)), tiny(lock=True),
+        tiny(every_input=True), replace(job, task="mod3"),
+    ]  # fmt: skip
+    assert len({job.key, *(other.key for other in others)}) == len(others) + 1
+    assert tiny(1).group == job.group != tiny(lr=0.1).group
+
+
+def test_a_row_is_what_training_gives() -> None:
+    rows = measure([tiny(seed, every_input=True, test_lengths=(32,), lock=True) for seed in (3, 4)])
+    for row, seed in zip(rows, (3, 4), strict=True):
+        run = csprop.train("parity", seed=seed, **TINY)
+        assert row["result"] == run.result
+        assert row["curve"]["accuracy"] == pytest.approx([e["accuracy"] for e in run.metrics], rel=1e-3)
+        assert row["curve"]["grad_norm"] == pytest.approx([e["grad_norm"] for e in run.metrics], rel=1e-3)
+        assert 0 <= row["lengths"]["32"] <= 1
+        assert row["locked"]["verdict"] in ("proven for all lengths", "counterexample", "not finite")
+        json.dumps(row)
+
+
+def test_jobs_of_two_kinds_are_not_trained_together() -> None:
+    with pytest.raises(InputError, match="differ in their seed alone"):
+        measure([tiny(0), tiny(1, lr=0.1)])
+
+
+def test_a_run_that_diverges_is_a_row() -> None:
+    (row,) = measure([csp("parity", "paper", 0, lr=1e38, samples=100, epochs=1)])
+    assert "the step was not taken" in row["diverged"] or "held-out loss" in row["diverged"]
+    assert "result" not in row
+
+
+@pytest.fixture
+def study(monkeypatch: pytest.MonkeyPatch) -> Tiny:
+    monkeypatch.setattr(reproduce, "TABLES", (Tiny(),))
+    return Tiny()
+
+
+def one_by_one(work: Sequence[engine.Group]) -> Iterator[tuple[str, list[Any]]]:
+    return engine.local(work, 1)
+
+
+def test_nothing_that_is_finished_is_run_again(tmp_path: Path, study: Tiny) -> None:
+    ran: list[int] = []
+
+    def stop(table: str, rows: list[Any]) -> None:
+        ran.append(len(rows))
+        raise KeyboardInterrupt
+
+    results = Results(tmp_path)
+    work = reproduce.missing(results, FULL, [study])
+    assert [len(jobs) for _, jobs in work] == [3, 1]
+    with pytest.raises(KeyboardInterrupt):
+        reproduce.run(results, work, one_by_one, stop)
+    again = Results(tmp_path)
+    assert len(again.rows) == 3
+    left = reproduce.missing(again, FULL, [study])
+    assert [job.recipe.lr for _, jobs in left for job in jobs] == [0.02]
+    reproduce.run(again, left, one_by_one, lambda table, rows: None)
+    assert reproduce.missing(Results(tmp_path), FULL, [study]) == []
+
+
+def test_a_row_asked_for_by_two_tables_is_run_once(study: Tiny, tmp_path: Path) -> None:
+    work = reproduce.missing(Results(tmp_path), FULL, [study, study])
+    assert sum(len(jobs) for _, jobs in work) == 4
+
+
+def test_processes_give_the_rows_of_one(tmp_path: Path, study: Tiny) -> None:
+    work = reproduce.missing(Results(tmp_path), FULL, [study])
+    here = [row for _, rows in engine.local(work, 1) for row in rows]
+    there = [row for _, rows in engine.local(work, 2) for row in rows]
+
+    def shown(rows: list[Any]) -> list[Any]:
+        return sorted((row["key"], row["result"]["accuracy"]) for row in rows)
+
+    assert shown(here) == shown(there)
+
+
+def test_a_row_counts_once(tmp_path: Path) -> None:
+    results, rows = Results(tmp_path), measure([tiny()])
+    results.add("tiny", rows)
+    results.add("tiny", [rows[0] | {"seconds": 0}])
+    results.add("other", rows)
+    assert [row["seconds"] for row in Results(tmp_path).rows.values()] == [rows[0]["seconds"]]
+    assert len(json.loads((tmp_path / "tiny.json").read_text())["rows"]) == 1
+
+
+def test_stale_rows_are_seen(tmp_path: Path) -> None:
+    results = Results(tmp_path)
+    results.add("tiny", measure([tiny()]))
+    assert results.forget({tiny().key}) == 0
+    assert results.forget(set()) == 1
+    assert Results(tmp_path).rows == {}
+
+
+def test_a_changed_row_is_refused(tmp_path: Path) -> None:
+    results = Results(tmp_path)
+    results.add("tiny", measure([tiny()]))
+    text = (tmp_path / "tiny.json").read_text()
+    (tmp_path / "tiny.json").write_text(text.replace('"epochs": 2', '"epochs": 200', 1))
+    with pytest.raises(InputError, match="was changed"):
+        Results(tmp_path)
+    for damage in (text[:100], "[]", "", '{"rows": [{}]}'):
+        (tmp_path / "tiny.json").write_text(damage)
+        with pytest.raises(InputError, match="is not a table of results"):
+            Results(tmp_path)
+
+
+def test_the_report_has_what_is_there_and_says_what_is_not(tmp_path: Path, study: Tiny) -> None:
+    results = Results(tmp_path)
+    assert "Not all of its rows have been run" in report(results, FULL, [study])
+    work = reproduce.missing(results, FULL, [study])
+    reproduce.run(results, work, one_by_one, lambda table, rows: None)
+    path = publish(results, QUICK, [study])
+    assert "one: 3 two: 1" in path.read_text()
+    assert "Nothing here is a result" in path.read_text()
+    assert (tmp_path / "tiny.png").read_bytes().startswith(b"\x89PNG")
+    before = (tmp_path / "tiny.png").read_bytes()
+    assert publish(Results(tmp_path), QUICK, [study]).read_text() == path.read_text()
+    assert (tmp_path / "tiny.png").read_bytes() == before
+
+
+def test_killed_at_any_moment_the_same_command_goes_on(tmp_path: Path) -> None:
+    command = [
+        sys.executable, "-m", "csprop.cli.main", "reproduce", "--quick", "--only", "focal", "--workers", "1",
+        "--out", str(tmp_path), "--json",
+    ]  # fmt: skip
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as first_run:
+        assert first_run.stderr is not None
+        for line in first_run.stderr:
+            if "2 seeds" in line or "3 seeds" in line:
+                first_run.kill()
+                break
+    kept = Results(tmp_path).rows
+    assert kept
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert f"{len(kept)} rows are there" in done.stderr
+    final = Results(tmp_path).rows
+    assert {key: final[key] for key in kept} == kept
+    assert json.loads(done.stdout)["ran"] == len(final) - len(kept) > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--only", "mani"], "there is no table 'mani'"),
+        (["--workers", "0"], "write 1 to 1024"),
+        (["--address", "x:1"], "add --engine ray"),
+        (["--engine", "ray", "--workers", "2"], "leave it out"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from csprop.cli.main import main
+
+    assert main(["reproduce", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_study_asks_for_what_the_issue_lists() -> None:
+    """Ten seeds and 300 epochs in the main table; five at least elsewhere; every task and preset."""
+    tables = {table.name: table.jobs(FULL) for table in reproduce.TABLES}
+    assert len(tables["main"]) == 4 * 2 * 2
+    for jobs in tables["main"].values():
+        assert [job.seed for job in jobs] == list(range(10))
+        assert jobs[0].recipe.epochs == (300 if jobs[0].model["rotate"] == "input" else 100)
+    assert all(len(jobs) >= 5 for table in tables.values() for jobs in table.values())
+    assert len(tables["structure"]) >= 3 * (8 + 3 + 4)
+    assert {label for label in tables["length"] if label[0] == "parity"} == {
+        ("parity", model) for model in ("paper", "state", "rotor", "locked rotor")
+    }
+    assert len({model for model, _ in tables["baselines"]}) == 8
+
+
+def row_with(accuracy: list[float], grad_norm: list[float] | None = None) -> dict[str, Any]:
+    return {"curve": {"accuracy": accuracy, "grad_norm": grad_norm or accuracy}}
+
+
+def test_the_gap_and_the_spike() -> None:
+    row = row_with([0.5, 0.92, 0.91, 1.0, 0.9, 1.0], [1, 2, 9, 3, 4, 5])
+    assert first(row, 0.9) == 2
+    assert gap_of(row) == 2
+    assert spike(row) == 3
+    assert gap_of(row_with([0.5, 0.95])) is None
+    assert gap_of(row_with([1.0])) == 0
+    assert mean_and_std([2, 4]) == "3.0 ± 1.4"
+    assert mean_and_std([]) == "–"
+
+
+def test_numbers_are_not_flattered() -> None:
+    assert percent(0.99999) == "99.9%"
+    assert percent(1.0) == "100%"
+    assert median_and_worst([1.0, 1.0, 0.5]) == "100% (50.0%)"
+    assert median_and_worst([0.5, 0.5]) == "50.0%"
+
+
+def test_a_peer_has_the_size_that_is_said() -> None:
+    recipe = Recipe(samples=50, epochs=1)
+    (row,) = measure([peer("mod3-residue", "GRU", 0, recipe, (32,))])
+    assert row["result"]["parameters"] == 2 * 64 + 3 * (2 * 3 * 64 * 64 + 2 * 3 * 64) + 64 * 3 + 3
+    assert 0 <= row["lengths"]["32"] <= 1
