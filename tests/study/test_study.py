@@ -1,4 +1,4 @@
-"""Jobs, rows, and what is made of them: nothing lost, nothing twice, nothing that is not in the rows."""
+"""Jobs, rows, and what is made of them: nothing lost, nothing twice, nothing not in the rows."""
 
 import json
 import subprocess
@@ -61,7 +61,9 @@ def test_a_row_is_what_training_gives() -> None:
         run = csprop.train("parity", seed=seed, **TINY)
         assert row["result"] == run.result
         assert row["curve"]["accuracy"] == pytest.approx([e["accuracy"] for e in run.metrics], rel=1e-3)
-        assert row["curve"]["grad_norm"] == pytest.approx([e["grad_norm"] for e in run.metrics], rel=1e-3)
+        assert row["curve"]["grad_norm"] == pytest.approx(
+            [e["grad_norm"] for e in run.metrics], rel=1e-3
+        )
         assert 0 <= row["lengths"]["32"] <= 1
         assert row["locked"]["verdict"] in ("proven for all lengths", "counterexample", "not finite")
         json.dumps(row)
@@ -170,10 +172,12 @@ def test_the_report_has_what_is_there_and_says_what_is_not(tmp_path: Path, study
 
 def test_killed_at_any_moment_the_same_command_goes_on(tmp_path: Path) -> None:
     command = [
-        sys.executable, "-m", "csprop.cli.main", "reproduce", "--quick", "--only", "focal", "--workers", "1",
-        "--out", str(tmp_path), "--json",
+        sys.executable, "-m", "csprop.cli.main", "reproduce", "--quick", "--only", "focal",
+        "--workers", "1", "--out", str(tmp_path), "--json",
     ]  # fmt: skip
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as first_run:
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    ) as first_run:
         assert first_run.stderr is not None
         for line in first_run.stderr:
             if "2 seeds" in line or "3 seeds" in line:
@@ -246,5 +250,5 @@ def test_numbers_are_not_flattered() -> None:
 def test_a_peer_has_the_size_that_is_said() -> None:
     recipe = Recipe(samples=50, epochs=1)
     (row,) = measure([peer("mod3-residue", "GRU", 0, recipe, (32,))])
-    assert row["result"]["parameters"] == 2 * 64 + 3 * (2 * 3 * 64 * 64 + 2 * 3 * 64) + 64 * 3 + 3
+    assert row["result"]["parameters"] == 2 * 32 + 2 * (2 * 3 * 32 * 32 + 2 * 3 * 32) + 32 * 3 + 3
     assert 0 <= row["lengths"]["32"] <= 1

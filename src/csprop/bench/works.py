@@ -55,16 +55,16 @@ def all_works(quick: bool) -> Iterator[Result]:
 def _result(work: str, medians: dict[str, float], aims: list[Aim]) -> Result:
     own = medians["csprop"]
     kept = []
-    for peer, direction, factor in aims:
+    for beside, direction, factor in aims:
         aim: Result = {
-            "peer": peer,
+            "peer": beside,
             "is": direction,
             "aim": factor,
             "times": None,
             "met": None,
         }
-        if peer in medians:
-            ratio = medians[peer] / own if direction == "faster" else own / medians[peer]
+        if beside in medians:
+            ratio = medians[beside] / own if direction == "faster" else own / medians[beside]
             aim["times"] = ratio
             aim["met"] = ratio >= factor if direction == "faster" else ratio <= factor
         kept.append(aim)
@@ -102,12 +102,13 @@ def _block(batch: int, steps: int, seconds: float) -> Result:
 
 def _streaming(seconds: float) -> Result:
     tracker, lstm = csp().stream(), peer("LSTM")
+    cells: Any = lstm.layers.cells
     token, state = torch.ones(1, 1, dtype=torch.int64), (torch.zeros(DEPTH, 1, WIDTH),) * 2
 
     def lstm_step() -> None:
         nonlocal state
         with torch.no_grad():
-            h, state = lstm.layers.cells(lstm.embedding(token), state)
+            h, state = cells(lstm.embedding(token), state)
             lstm.decoder(h)
 
     works = {"csprop": lambda: tracker.step(1), "nn.LSTM": lstm_step}

@@ -21,8 +21,8 @@ class PeerConfig:
     kind: Kind
     vocab_size: int
     num_classes: int
-    width: int = 64
-    depth: int = 3
+    width: int
+    depth: int
 
 
 class Peer(nn.Module):

@@ -1,12 +1,14 @@
 """The paper's future work: a complex decoder, and low-rank coupling between the layers."""
 
-from csprop.study.grid import Grid
+from typing import ClassVar
+
+from csprop.study.grid import Grid, Variants
 from csprop.study.table import Budget, Rows
 
 
 class Decoders(Grid):
     name, title = "decoders", "Decoders and coupling"
-    variants = {
+    variants: ClassVar[Variants] = {
         "decoder cos_sin (printed)": {},
         "decoder phase": {"decoder": "phase"},
         "decoder complex": {"decoder": "complex"},
@@ -17,6 +19,6 @@ class Decoders(Grid):
 
     def text(self, rows: Rows, budget: Budget) -> str:
         return (
-            "The paper proposes both and measures neither; it expects a complex decoder to need half of the "
-            f"parameters. {self.budget_text(budget)}\n\n{self.grid(rows)}"
+            "The paper proposes both and measures neither; it expects a complex decoder to need half "
+            f"of the parameters. {self.budget_text(budget)}\n\n{self.grid(rows)}"
         )

@@ -24,11 +24,11 @@ class Exact(Table):
             (task,): [main.job(budget, task, "rotor", "disjoint", seed) for seed in seeds]
             for task in IN_MAIN
         }
-        return found | {
-            (task,): [csp(task, "rotor", seed, lock=True) for seed in seeds] for task in OTHERS
-        }
+        for task in others:
+            found[task,] = [csp(task, "rotor", seed, lock=True) for seed in seeds]
+        return found
 
-    def text(self, rows: Rows, budget: Budget) -> str:
+    def table(self, rows: Rows) -> str:
         headings = ["task", "proven for all lengths", "states", "seconds a seed: median (most)"]
         lines = []
         for (task,), found in rows.items():
@@ -44,8 +44,12 @@ class Exact(Table):
                     f"{statistics.median(seconds):.0f} ({max(seconds):.0f})",
                 ]
             )
+        return markdown(headings, lines)
+
+    def text(self, rows: Rows, budget: Budget) -> str:
         return (
-            f"Preset `rotor`, trained at length 16, then locked and proven, {budget.seeds} seeds; the seconds "
-            "are those of one core for training (several seeds together), locking, proof, and where the row "
-            "is also one of the main table, its accuracy by length.\n\n" + markdown(headings, lines)
+            f"Preset `rotor`, trained at length 16, then locked and proven, {budget.seeds} seeds; the "
+            "seconds are those of one core for training (several seeds together), locking, proof, "
+            "and where the row is also one of the main table, its accuracy by length.\n\n"
+            + self.table(rows)
         )

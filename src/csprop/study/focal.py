@@ -1,6 +1,8 @@
 """The paper's Table 3: focal loss and cross-entropy, with each of its two decoders."""
 
-from csprop.study.grid import Grid
+from typing import ClassVar
+
+from csprop.study.grid import Grid, Variants
 from csprop.study.table import Budget, Rows
 
 SAID = {
@@ -15,7 +17,7 @@ SAID = {
 
 class Focal(Grid):
     name, title = "focal", "Focal loss"
-    variants = {
+    variants: ClassVar[Variants] = {
         f"{decoder}, {loss}": {"decoder": decoder, "loss": loss}
         for decoder in ("phase", "cos_sin")
         for loss in ("cross_entropy", "focal")
@@ -27,6 +29,6 @@ class Focal(Grid):
 
     def text(self, rows: Rows, budget: Budget) -> str:
         return (
-            "Table 3 compares the losses with the `phase` decoder, its text with other numbers than the "
-            f"table. {self.budget_text(budget)}\n\n{self.grid(rows)}"
+            "Table 3 compares the losses with the `phase` decoder, its text with other numbers than "
+            f"the table. {self.budget_text(budget)}\n\n{self.grid(rows)}"
         )

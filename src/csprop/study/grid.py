@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from csprop.study.job import Job, csp
 from csprop.study.measure import Row
@@ -19,11 +19,14 @@ from csprop.study.table import (
     values,
 )  # fmt: skip
 
+Variants = dict[str, dict[str, Any]]
+"""By name, the options that each changes."""
+
 
 class Grid(Table):
     """Variants of preset `paper`, each by the options that it changes."""
 
-    variants: dict[str, dict[str, Any]]
+    variants: ClassVar[Variants]
     tasks: tuple[str, ...] = PAPER_TASKS
 
     def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
@@ -59,10 +62,10 @@ class Grid(Table):
 
     def budget_text(self, budget: Budget) -> str:
         return (
-            f"{budget.few_seeds} seeds, up to {budget.few_epochs} epochs, ended once the held-out accuracy had "
-            f"been 100% for {HOLD} epochs; disjoint split. A cell has the held-out accuracy (of parenthesis "
-            "F1) of the median seed, in brackets the worst where it differs, then the seeds that reached "
-            "100% and the median epoch at which they did."
+            f"{budget.few_seeds} seeds, up to {budget.few_epochs} epochs, ended once the held-out "
+            f"accuracy had been 100% for {HOLD} epochs; disjoint split. A cell has the held-out "
+            "accuracy (of parenthesis F1) of the median seed, in brackets the worst where it "
+            "differs, then the seeds that reached 100% and the median epoch at which they did."
         )
 
 

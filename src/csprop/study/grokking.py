@@ -24,9 +24,13 @@ class Grokking(Table):
 
     def text(self, rows: Rows, budget: Budget) -> str:
         headings = [
-            "task", "epochs from 90% to 100%: mean ± std", "seeds that reached 100%", "the paper, 10 seeds",
-            "first epoch at 90%: range", "largest gradient norm within 2 epochs of the 90% epoch",
-        ]  # fmt: skip
+            "task",
+            "epochs from 90% to 100%: mean ± std",
+            "seeds that reached 100%",
+            "the paper, 10 seeds",
+            "first epoch at 90%: range",
+            "largest gradient norm within 2 epochs of it",
+        ]
         lines = []
         for (task,), found in rows.items():
             gaps = [gap for row in found if (gap := gap_of(row)) is not None]
@@ -43,10 +47,10 @@ class Grokking(Table):
                 ]
             )
         return (
-            f"Preset `paper`, the paper's split, the rows of the main table: {budget.seeds} seeds, up to "
-            f"{budget.epochs} epochs. Figure: accuracy (of parenthesis F1), training loss and largest "
-            "gradient norm of each epoch; one line a seed, a dot where 100% was first reached.\n\n"
-            + markdown(headings, lines)
+            f"Preset `paper`, the paper's split, the rows of the main table: {budget.seeds} seeds, up "
+            f"to {budget.epochs} epochs. Figure: accuracy (of parenthesis F1), training loss and "
+            "largest gradient norm of each epoch; one line a seed, a dot where 100% was first "
+            "reached.\n\n" + markdown(headings, lines)
         )
 
     has_figure = True

@@ -73,7 +73,9 @@ def csp(
 
 def peer(task: str, kind: Any, seed: int, recipe: Recipe, test_lengths: tuple[int, ...] = ()) -> Job:
     known = get(task)
-    config = PeerConfig(kind=kind, vocab_size=len(known.vocab), num_classes=len(known.classes))
+    config = PeerConfig(
+        kind=kind, vocab_size=len(known.vocab), num_classes=len(known.classes), width=32, depth=2
+    )
     return Job(
         task=task,
         family="peer",

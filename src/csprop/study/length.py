@@ -8,7 +8,7 @@ from csprop.study.main import Main, lengths
 from csprop.study.measure import Row
 from csprop.study.table import HOLD, TASKS, Budget, Label, Rows, Table, markdown, percent
 
-STATE = {"rotate": "state", "rotation": "per_channel", "decay": "unit", "h0": "learned"}
+STATE: dict[str, Any] = {"rotate": "state", "rotation": "per_channel", "decay": "unit", "h0": "learned"}
 MODELS = ("paper", "state", "rotor", "locked rotor")
 
 
@@ -17,22 +17,25 @@ class Length(Table):
 
     def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
         every, found = Main().jobs(budget), {}
+        options = STATE | {"split": "disjoint", "hold": HOLD, "epochs": 4 * budget.few_epochs}
         for task in TASKS:
             found[task, "paper"] = every[task, "paper", "disjoint"][: budget.few_seeds]
             found[task, "state"] = [
-                csp(
-                    task, "paper", seed, test_lengths=lengths(task, budget), split="disjoint", hold=HOLD,
-                    epochs=4 * budget.few_epochs, **STATE,
-                )
+                csp(task, "paper", seed, test_lengths=lengths(task, budget), **options)
                 for seed in range(budget.few_seeds)
-            ]  # fmt: skip
+            ]
             found[task, "rotor"] = every[task, "rotor", "disjoint"][: budget.few_seeds]
             if task != "parenthesis":
                 found[task, "locked rotor"] = found[task, "rotor"]
         return found
 
     def text(self, rows: Rows, budget: Budget) -> str:
-        headings = ["task", "model", *(f"{length:,}" for length in lengths("parity", budget)), "worst of all"]
+        headings = [
+            "task",
+            "model",
+            *(f"{length:,}" for length in lengths("parity", budget)),
+            "worst of all",
+        ]
         lines = []
         for (task, model), found in rows.items():
             by_length = accuracies(found, model)
@@ -43,10 +46,11 @@ class Length(Table):
             lines.append([task, model, *line, percent(min(worst)) if worst else "–"])
         return (
             f"Trained at 16, the median accuracy of {budget.few_seeds} seeds at other lengths (of "
-            "parenthesis 18 in place of 17), over 256 sequences, fewer from 8,192 tokens on, 4 at the "
-            "longest. `state` is the printed model with the state rotated in place of the input, an angle "
-            f"for each channel, α = 1 and a learned start, trained for up to {4 * budget.few_epochs} epochs; "
-            "the others are rows of the main table.\n\n" + markdown(headings, lines)
+            "parenthesis 18 in place of 17), over 256 sequences, fewer from 8,192 tokens on, 4 at "
+            "the longest. `state` is the printed model with the state rotated in place of the input, "
+            "an angle for each channel, α = 1 and a learned start, trained for up to "
+            f"{4 * budget.few_epochs} epochs; the others are rows of the main table.\n\n"
+            + markdown(headings, lines)
         )
 
     has_figure = True

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from csprop.study import differences
+from csprop.study.exact import Exact
 from csprop.study.measure import Row
 from csprop.study.results import Results, write
+from csprop.study.summary import summary
 from csprop.study.table import FULL, Budget, Rows, Table
 
 REPORT = "REPORT.md"
@@ -49,23 +51,36 @@ def _head(results: Results, budget: Budget) -> str:
             for row in results.rows.values()
         }
     )
-    mark = "" if budget is FULL else "**A quick look: few seeds, few epochs. Nothing here is a result.** "
+    mark = (
+        "" if budget is FULL else "**A quick look: few seeds, few epochs. Nothing here is a result.** "
+    )
     command = "csprop reproduce" + ("" if budget is FULL else " --quick")
     return (
         f'{mark}Made by `{command}` from the JSON files beside this one, a row a run. "The paper" is '
-        '"State Propagation Also Satisfies" (Li and Yang). Preset `paper` is its printed '
-        "model: width 64, 3 layers, Adam at 0.001, batches of 64, gradients clipped at norm 1, the learning "
-        "rate halved after 10 epochs without a better held-out accuracy, 5,000 sequences of length 16 (10,000 for "
-        "parenthesis), a fifth held out; where the paper can be read in two ways, docs/paper.md says which "
-        "reading this is. Split `paper` deals out rows; `disjoint` keeps a sequence from standing on both "
-        "sides. The held-out part also decides which epoch is kept.\n\n"
-        f"{_cost(list(results.rows.values()))} {'; '.join(where)}; one thread a process."
+        '"State Propagation Also Satisfies" (Li and Yang). Preset `paper` is its printed model: '
+        "width 64, 3 layers, Adam at 0.001, batches of 64, gradients clipped at norm 1, the learning "
+        "rate halved after 10 epochs without a better held-out accuracy, 5,000 sequences of length "
+        "16 (10,000 for parenthesis), a fifth held out; where the paper can be read in two ways, "
+        "docs/paper.md says which reading this is. Split `paper` deals out rows; `disjoint` keeps a "
+        "sequence from standing on both sides. The held-out part also decides which epoch is "
+        f"kept.\n\n{_cost(list(results.rows.values()))} {'; '.join(where)}; one thread a process."
     )
 
 
 def _cost(rows: Sequence[Row]) -> str:
     hours = sum(row["seconds"] for row in rows) / 3600
     return f"{len(rows)} rows, {hours:.2f} core hours."
+
+
+def blocks(results: Results, budget: Budget, tables: Sequence[Table]) -> dict[str, str]:
+    """The tables that stand in the README too."""
+    found = {table.name: rows_of(table, results, budget) for table in tables}
+    made = {}
+    if (main := found["main"]) is not None:
+        made["main"] = summary(main)
+    if (exact := found["exact"]) is not None:
+        made["exact"] = Exact().table(exact)
+    return made
 
 
 def publish(results: Results, budget: Budget, tables: Sequence[Table]) -> Path:

@@ -1,6 +1,8 @@
-"""The paper's Table 4, the ablations that its text names, and the choices that the paper leaves open."""
+"""The paper's Table 4, the ablations that its text names, and the choices that it leaves open."""
 
-from csprop.study.grid import Grid
+from typing import ClassVar
+
+from csprop.study.grid import Grid, Variants
 from csprop.study.table import PAPER_TASKS, Budget, Rows
 
 BARE = {"activation": "none", "skip": False, "norm": "none"}
@@ -25,7 +27,7 @@ SAID = {
 
 class Structure(Grid):
     name, title = "structure", "Structure"
-    variants = {
+    variants: ClassVar[Variants] = {
         **{f"without rotation, {part}": {"rotate": "none"} | off for part, off in PARTS.items()},
         **{f"with rotation, {part}": off for part, off in PARTS.items()},
         "SiLU at every step, no norm": {"activation": "step", "norm": "none"},
@@ -45,7 +47,8 @@ class Structure(Grid):
 
     def text(self, rows: Rows, budget: Budget) -> str:
         return (
-            "The first eight lines are Table 4, each part added to those before it; the next three are what "
-            'its text describes ("consistently underperforms", F1 0.0, "a noticeable drop"); the others change one '
-            f"choice that the paper leaves open. {self.budget_text(budget)}\n\n{self.grid(rows)}"
+            "The first eight lines are Table 4, each part added to those before it; the next three "
+            'are what its text describes ("consistently underperforms", F1 0.0, "a noticeable '
+            'drop"); the others change one choice that the paper leaves open. '
+            f"{self.budget_text(budget)}\n\n{self.grid(rows)}"
         )
