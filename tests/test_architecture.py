@@ -8,7 +8,8 @@ import csprop
 SOURCE = Path(csprop.__file__).parent
 # From the ground up; a room may import those below it, and itself.
 STOREYS = [
-    ["errors"], ["ops", "stream"], ["nn", "tasks"], ["training"], ["bench", "exact"], ["study"], ["cli"],
+    ["errors"], ["ops", "stream"], ["nn", "tasks"], ["training"], ["bench", "exact"], ["study"],
+    ["cli"],
 ]  # fmt: skip
 LEVEL = {room: level for level, rooms in enumerate(STOREYS) for room in rooms}
 

@@ -1,5 +1,6 @@
 """A model that reads one token at a time and keeps only its state."""
 
+import operator
 from typing import Protocol
 
 import torch
@@ -58,7 +59,7 @@ class Stream:
     @torch.no_grad()
     def step(self, token: int) -> Tensor:
         """Read one token; the scores of all classes, given everything read so far."""
-        token = int(token)
+        token = operator.index(token)
         self.model.check_token(token)
         if self._stepper is not None:
             return self._stepper.step(token)

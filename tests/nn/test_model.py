@@ -53,6 +53,12 @@ def test_streaming_equals_batch(variant: str) -> None:
         tracker.state = torch.zeros(1, 3, 2, 4)
 
 
+@pytest.mark.parametrize("token", ["1", 1.0, None])
+def test_a_token_is_a_whole_number(token: object) -> None:
+    with pytest.raises(TypeError):
+        model().stream().step(token)  # pyright: ignore
+
+
 @needs_kernel
 def test_streams_of_the_presets_go_past_torch() -> None:
     for variant in ("paper", "rotor"):

@@ -82,11 +82,11 @@ def _certify(args: Args, path: Path) -> dict[str, Any]:
     if not store.save(found, path):
         common.say(f"{path}: the proof that is there stays; this result is not written")
     if not args.json and len(args.runs) == 1:
-        _show(path, found.document)
+        _show(args, path, found.document)
     return found.document
 
 
-def _show(path: Path, document: dict[str, Any]) -> None:
+def _show(args: Args, path: Path, document: dict[str, Any]) -> None:
     print(f"{path}: {document['verdict'] if document['proven'] else 'not proven'}\n")
     common.show_text(document["statement"])
     if "machine" in document:
@@ -108,6 +108,12 @@ def _show(path: Path, document: dict[str, Any]) -> None:
             f"\n{path}/certificate.json has it all. Next:\n"
             f"  csprop certify {path} --check\n"
             f"  csprop automaton {path} --format c"
+        )
+    elif not document["proven"] and args.length is None:
+        print(
+            "\nNext, one of:\n"
+            f"  csprop certify {path} --rounds {2 * args.rounds}   trains on towards a finite set\n"
+            "  csprop train … --seed 1   most of what fails, fails by its seed"
         )
 
 

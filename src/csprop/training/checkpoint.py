@@ -64,9 +64,12 @@ class RunFolder:
             if self._digests().get(name) == _sha256(content):
                 return content
             time.sleep(0.02)
+        again = f"train --resume --out {self.path}"
+        if name in (LOCKED, CERTIFICATE):
+            again = f"certify {self.path}"
         raise InputError(
-            f"{self.path / name}: is not what manifest.json says: it was changed, or training was cut "
-            f"off while writing; `csprop train --resume --out {self.path}` mends the latter"
+            f"{self.path / name}: is not what manifest.json says: it was changed, or cut off while it "
+            f"was written; `csprop {again}` mends the latter"
         )
 
     def _digests(self) -> dict[str, str]:
