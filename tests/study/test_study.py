@@ -252,3 +252,26 @@ def test_a_peer_has_the_size_that_is_said() -> None:
     (row,) = measure([peer("mod3-residue", "GRU", 0, recipe, (32,))])
     assert row["result"]["parameters"] == 2 * 32 + 2 * (2 * 3 * 32 * 32 + 2 * 3 * 32) + 32 * 3 + 3
     assert 0 <= row["lengths"]["32"] <= 1
+
+
+def test_a_quick_look_does_not_drop_the_rows_of_a_full_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from csprop.cli.main import main
+
+    class Sized(Tiny):
+        def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
+            return {("one",): [tiny(seed) for seed in range(2 if budget is FULL else 1)]}
+
+    monkeypatch.setattr(reproduce, "TABLES", (Sized(),))
+    out = ["--out", str(tmp_path), "--workers", "1"]
+    assert main(["reproduce", *out]) == 0
+    assert main(["reproduce", "--quick", *out]) == 0
+    assert len(Results(tmp_path).rows) == 2
+    assert "0 are to be run" in capsys.readouterr().err
+    monkeypatch.setattr(reproduce, "TABLES", (Tiny(),))
+    results = Results(tmp_path)
+    results.add("old", measure([tiny(0, lr=0.5)]))
+    assert main(["reproduce", "--only", "tiny", *out]) == 0
+    assert "1 rows of other configurations" in capsys.readouterr().err
+    assert len(Results(tmp_path).rows) == 4

@@ -314,8 +314,8 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
 
 
 def test_two_processes_cannot_train_into_one_folder(tmp_path: Path) -> None:
-    busy = pytest.raises(InputError, match="another process is training here")
-    with checkpoint.RunFolder(tmp_path / "r").locked(), busy:
+    busy = pytest.raises(InputError, match="another process is writing here")
+    with checkpoint.locked(tmp_path / "r"), busy:
         tiny(tmp_path / "r")
     tiny(tmp_path / "r")
 

@@ -1,6 +1,7 @@
 """`csprop reproduce`: every table and figure of the paper, beside what the paper says."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -45,11 +46,11 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
-    from csprop.study import engine, reproduce
+    from csprop.study import reproduce
     from csprop.study.report import publish
     from csprop.study.results import Results
     from csprop.study.table import FULL, QUICK
-    from csprop.training.workers import cores
+    from csprop.training.checkpoint import locked
 
     if args.workers is not None and not 1 <= args.workers <= 1024:
         raise InputError(f"--workers {args.workers}: write 1 to 1024")
@@ -60,35 +61,44 @@ def run(args: Args) -> int:
     budget = QUICK if args.quick else FULL
     tables = _chosen(args.only, reproduce.TABLES)
     out = args.out or Path("runs/quick" if args.quick else "results")
-    results = Results(out)
-    if stale := results.forget(reproduce.wanted(budget)):
-        common.say(f"{out}: {stale} rows of other configurations are dropped")
-    work = reproduce.missing(results, budget, tables)
-    total = sum(len(jobs) for _, jobs in work)
-    common.say(f"{out}: {len(results.rows)} rows are there, {total} are to be run")
+    with locked(out):
+        results = Results(out)
+        if stale := results.forget(reproduce.wanted(FULL, QUICK)):
+            common.say(f"{out}: {stale} rows of other configurations than this csprop's are dropped")
+        work = reproduce.missing(results, budget, tables)
+        total = sum(len(jobs) for _, jobs in work)
+        common.say(f"{out}: {len(results.rows)} rows are there, {total} are to be run")
+        reproduce.run(results, work, _engine(args), _progress(total))
+        path = publish(results, budget, reproduce.TABLES)
+    if args.json:
+        common.show_json({"report": str(path), "rows": len(results.rows), "ran": total})
+    else:
+        print(f"{path} has {len(results.rows)} rows in tables and figures, beside what the paper says")
+    return 0
+
+
+def _engine(args: Args) -> Any:
+    from csprop.study import engine
+    from csprop.training.workers import cores
+
+    if args.engine == "ray":
+        return lambda work: engine.ray(work, args.address)
+    return lambda work: engine.local(work, args.workers or cores())
+
+
+def _progress(total: int) -> Callable[[str, list[Any]], None]:
+    """A line for each group of rows, with the minutes gone by and those that are left at this pace."""
     started, finished = time.perf_counter(), 0
 
     def done(table: str, rows: list[Any]) -> None:
         nonlocal finished
         finished += len(rows)
         minutes = (time.perf_counter() - started) / 60
-        job = rows[0]["job"]
-        common.say(
-            f"{finished:>4}/{total}  {minutes:5.1f} min  {table}: {job['task']}, {len(rows)} seeds"
-        )
+        left = minutes * (total - finished) / finished
+        what = f"{table}: {rows[0]['job']['task']}, {len(rows)} seeds"
+        common.say(f"{finished:>4}/{total}  {minutes:.1f} min, about {left:.0f} left  {what}")
 
-    on = (
-        (lambda work: engine.ray(work, args.address))
-        if args.engine == "ray"
-        else (lambda work: engine.local(work, args.workers or cores()))
-    )
-    reproduce.run(results, work, on, done)
-    path = publish(results, budget, reproduce.TABLES)
-    if args.json:
-        common.show_json({"report": str(path), "rows": len(results.rows), "ran": finished})
-    else:
-        print(f"{path} has {len(results.rows)} rows in tables and figures, beside what the paper says")
-    return 0
+    return done
 
 
 def _chosen(names: str | None, tables: Any) -> Any:

@@ -20,7 +20,7 @@ from csprop.training.run import Run
 def save(certificate: Certificate, path: str | Path) -> bool:
     """Into a run's directory. An earlier proof gives way to another one alone: False if it stays."""
     folder = RunFolder(path)
-    with folder.locked():
+    with checkpoint.locked(folder.path):
         if certificate.locked is None:
             if folder.has(checkpoint.LOCKED) and folder.has(checkpoint.CERTIFICATE):
                 return False

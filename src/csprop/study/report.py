@@ -7,9 +7,10 @@ from pathlib import Path
 from csprop.study import differences
 from csprop.study.exact import Exact
 from csprop.study.measure import Row
-from csprop.study.results import Results, write
+from csprop.study.results import Results
 from csprop.study.summary import summary
 from csprop.study.table import FULL, Budget, Rows, Table
+from csprop.training.checkpoint import write
 
 REPORT = "REPORT.md"
 DATES = {"Software": None}
@@ -92,5 +93,5 @@ def publish(results: Results, budget: Budget, tables: Sequence[Table]) -> Path:
             table.figure(rows).savefig(picture, dpi=110, metadata=DATES)
             write(results.folder / f"{table.name}.png", picture.getvalue())
     path = results.folder / REPORT
-    write(path, report(results, budget, tables))
+    write(path, report(results, budget, tables).encode())
     return path

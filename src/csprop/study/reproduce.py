@@ -34,9 +34,15 @@ def missing(results: Results, budget: Budget, tables: Sequence[Table]) -> list[e
     return work
 
 
-def wanted(budget: Budget) -> set[str]:
+def wanted(*budgets: Budget) -> set[str]:
     """The keys of all rows that a study has."""
-    return {job.key for table in TABLES for jobs in table.jobs(budget).values() for job in jobs}
+    return {
+        job.key
+        for budget in budgets
+        for table in TABLES
+        for jobs in table.jobs(budget).values()
+        for job in jobs
+    }
 
 
 def run(

@@ -1,13 +1,13 @@
 """The rows on disk: one JSON file a table, a line a row, found again by their keys."""
 
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from csprop.errors import InputError
 from csprop.study.job import Job
 from csprop.study.measure import Row
+from csprop.training.checkpoint import write
 
 
 class Results:
@@ -56,15 +56,5 @@ class Results:
     def _write(self, table: str) -> None:
         rows = (self.rows[key] for key in self.tables[table])
         lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
-        write(self.folder / f"{table}.json", f'{{"table": "{table}", "rows": [\n{lines}\n]}}\n')
-
-
-def write(path: Path, content: str | bytes) -> None:
-    """The whole file or nothing of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    with open(temporary, "wb") as file:
-        file.write(content.encode() if isinstance(content, str) else content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+        text = f'{{"table": "{table}", "rows": [\n{lines}\n]}}\n'
+        write(self.folder / f"{table}.json", text.encode())

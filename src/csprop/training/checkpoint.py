@@ -113,23 +113,6 @@ class RunFolder:
 
     # Writing.
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep every other process from training into this folder."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        lock = os.open(self.path, os.O_RDONLY)
-        try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(
-                    f"{self.path}: another process is training here: wait for it, or choose another "
-                    "--out"
-                ) from None
-            yield
-        finally:
-            os.close(lock)
-
     def create(self, config: dict[str, Any]) -> None:
         """Start a run in a folder that holds none, nor the remains of one."""
         for name in (*FILES[1:], MANIFEST):
@@ -216,6 +199,23 @@ def _sha256(content: bytes) -> str:
 
 def _json(value: Any) -> bytes:
     return json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep every other process from writing into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"{folder}: another process is writing here: wait for it, or choose another --out"
+            ) from None
+        yield
+    finally:
+        os.close(lock)
 
 
 def write(path: Path, content: bytes) -> None:

@@ -201,7 +201,7 @@ def _session(
 ) -> Iterator[_Session]:
     folder = None if out is None else RunFolder(out)
     session = _Session(task, config, folder)
-    with folder.locked() if folder else nullcontext():
+    with checkpoint.locked(folder.path) if folder else nullcontext():
         session.begin(resume)
         yield session
 
