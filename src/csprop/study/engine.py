@@ -16,6 +16,9 @@ Group = tuple[str, list[Job]]
 TOGETHER = 5
 """Seeds trained in one computation: few enough that workers end at about the same time."""
 
+RETRIES = 5
+"""How often what a lost Ray worker had is given to another one."""
+
 
 def groups(table: str, jobs: Sequence[Job]) -> list[Group]:
     alike: dict[str, list[Job]] = {}
@@ -44,6 +47,7 @@ def ray(work: Sequence[Group], address: str | None) -> Iterator[tuple[str, list[
     """On a Ray cluster: what a lost worker had is run again by another one."""
     try:
         import ray as cluster  # pyright: ignore[reportMissingImports]
+        from ray.exceptions import NodeDiedError, WorkerCrashedError  # pyright: ignore
     except ImportError:
         raise InputError("--engine ray needs ray: pip install 'csprop[ray]'") from None
     here = not cluster.is_initialized()
@@ -52,12 +56,17 @@ def ray(work: Sequence[Group], address: str | None) -> Iterator[tuple[str, list[
             cluster.init(address=address, log_to_driver=False, configure_logging=False)
         except ConnectionError:
             raise InputError(f"--address {address}: no Ray cluster answers there") from None
-    remote: Any = cluster.remote(num_cpus=1, max_retries=-1)(_one_thread)
+    remote: Any = cluster.remote(num_cpus=1, max_retries=RETRIES)(_one_thread)
     waiting = {remote.remote(jobs): table for table, jobs in work}
     try:
         while waiting:
             (done, *_), _ = cluster.wait(list(waiting), num_returns=1)
             yield waiting.pop(done), cluster.get(done)
+    except (WorkerCrashedError, NodeDiedError):
+        raise InputError(
+            f"{RETRIES + 1} workers died of the same rows, for want of memory perhaps: the same "
+            "command goes on with what is left"
+        ) from None
     finally:
         if here:
             cluster.shutdown()

@@ -67,7 +67,9 @@ class Grokking(Table):
                     continue
                 epochs = range(1, len(row["curve"]["loss"]) + 1)
                 for place, name in enumerate((measured, "loss", "grad_norm")):
-                    axes[place, column].plot(epochs, row["curve"][name], lw=0.8, alpha=0.8)
+                    axes[place, column].plot(
+                        epochs, row["curve"][name], color="#0072B2", lw=0.8, alpha=0.5
+                    )
                 if at := first(row, 1.0):
                     axes[0, column].plot(at, row["curve"][measured][at - 1], "ko", ms=3)
             axes[0, column].set_title(task)

@@ -9,7 +9,13 @@ from csprop.study.measure import Row
 from csprop.study.table import HOLD, TASKS, Budget, Label, Rows, Table, markdown, percent
 
 STATE: dict[str, Any] = {"rotate": "state", "rotation": "per_channel", "decay": "unit", "h0": "learned"}
-MODELS = ("paper", "state", "rotor", "locked rotor")
+# Okabe and Ito's colours, which people see apart whatever their eyes.
+STYLES = {
+    "paper": ("#E69F00", ":"),
+    "state": ("#CC79A7", "--"),
+    "rotor": ("#D55E00", "-"),
+    "locked rotor": ("#0072B2", "-"),
+}
 
 
 class Length(Table):
@@ -61,13 +67,20 @@ class Length(Table):
         figure = Figure(figsize=(11, 3), layout="constrained")
         axes = figure.subplots(1, len(TASKS), sharey=True)
         for axis, task in zip(axes, TASKS, strict=True):
-            for model, style in zip(MODELS, ("C3:", "C1--", "C0-", "k-"), strict=True):
+            for model, (colour, line) in STYLES.items():
                 if (task, model) not in rows:
                     continue
                 by_length = accuracies(rows[task, model], model)
                 middle = [statistics.median(values) for values in by_length.values() if values]
                 width = 2.5 if model == "locked rotor" else 1.2
-                axis.plot(list(by_length)[: len(middle)], middle, style, lw=width, label=model)
+                axis.plot(
+                    list(by_length)[: len(middle)],
+                    middle,
+                    line,
+                    color=colour,
+                    lw=width,
+                    label=model,
+                )
             axis.set_xscale("log", base=2)
             axis.set_title(task)
             axis.set_xlabel("length")
