@@ -6,6 +6,7 @@ import pytest
 
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'csprop[ray]'")
 
+from csprop.cli.main import main  # noqa: E402
 from csprop.study import engine  # noqa: E402
 from csprop.study.job import csp  # noqa: E402
 from csprop.study.results import Results  # noqa: E402
@@ -30,3 +31,12 @@ def test_what_a_lost_node_had_is_run_again_and_counted_once(tmp_path: Path) -> N
         cluster.shutdown()
     assert sorted(results.rows) == sorted(job.key for job in jobs)
     assert len(Results(tmp_path).tables["tiny"]) == len(jobs)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere", "ray://127.0.0.1:1"])
+def test_an_address_where_nobody_answers(
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["--quick", "--engine", "ray", "--address", address, "--out", str(tmp_path)]
+    assert main(["reproduce", *argv]) == 2
+    assert f"--address {address}: no Ray cluster answers there" in capsys.readouterr().err

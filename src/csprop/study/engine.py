@@ -1,6 +1,7 @@
 """Where jobs run: worker processes here, or a Ray cluster."""
 
 import os
+import socket
 from collections.abc import Iterator, Sequence
 from concurrent.futures import as_completed
 from typing import Any
@@ -52,10 +53,9 @@ def ray(work: Sequence[Group], address: str | None) -> Iterator[tuple[str, list[
         raise InputError("--engine ray needs ray: pip install 'csprop[ray]'") from None
     here = not cluster.is_initialized()
     if here:
-        try:
-            cluster.init(address=address, log_to_driver=False, configure_logging=False)
-        except ConnectionError:
-            raise InputError(f"--address {address}: no Ray cluster answers there") from None
+        if address is not None:
+            _knock(address)
+        cluster.init(address=address, log_to_driver=False, configure_logging=False)
     remote: Any = cluster.remote(num_cpus=1, max_retries=RETRIES)(_one_thread)
     waiting = {remote.remote(jobs): table for table, jobs in work}
     try:
@@ -70,6 +70,17 @@ def ray(work: Sequence[Group], address: str | None) -> Iterator[tuple[str, list[
     finally:
         if here:
             cluster.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Ray itself would wait for minutes where nobody answers."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except (OSError, ValueError):
+        raise InputError(
+            f"--address {address}: no Ray cluster answers there: write it as in 10.0.0.1:6379"
+        ) from None
 
 
 def _one_thread(jobs: list[Job]) -> list[Row]:
