@@ -121,12 +121,25 @@ def preset(name: str, task: Asking | None = None) -> Preset:
 
     Where a finite machine is wanted, the exact family has gates that are 0 or 1, and the depth and the
     order that the task asks for: for a file, one layer of order 2. A task without a depth, parenthesis,
-    has no such machine. The paper keeps focal loss for parenthesis alone.
+    has no such machine: it counts by adding, which has no end, and not by turning, which comes round.
+    The paper keeps focal loss for parenthesis alone.
     """
     if name not in PRESETS:
         raise InputError(f"there is no preset {name!r}: write {' or '.join(PRESETS)}")
     chosen = PRESETS[name]
-    if name == "rotor" and (task is None or task.depth is not None):
+    if name == "rotor" and task is not None and task.depth is None:
+        return replace(
+            chosen,
+            model=replace(
+                chosen.model,
+                rotate="none",
+                decay="unit",
+                activation="boundary",
+                norm="complex",
+                decoder="cos_sin",
+            ),
+        )
+    if name == "rotor":
         order, depth = (2, 1) if task is None else (task.order, task.depth or 1)
         model = replace(
             chosen.model,
