@@ -30,7 +30,7 @@ def test_the_report_is_made_of_the_rows() -> None:
 @pytest.mark.parametrize("name", ["README.md"])
 def test_a_block_of_numbers_is_made_of_the_rows(name: str) -> None:
     text = (ROOT / name).read_text()
-    found = re.findall(r"<!-- results: (\S+) -->\n(.*?)\n<!-- end -->", text, flags=re.DOTALL)
+    found = re.findall(r"<!-- results: (\S+) -->\n(.*?)\n?<!-- end -->", text, flags=re.DOTALL)
     assert found
     made = blocks(RESULTS, FULL, reproduce.TABLES)
     for block, content in found:
@@ -40,6 +40,7 @@ def test_a_block_of_numbers_is_made_of_the_rows(name: str) -> None:
 @pytest.mark.parametrize("table", TABLES)
 def test_the_cheapest_row_of_a_table_comes_out_again(table: str) -> None:
     rows: list[Row] = [RESULTS.rows[key] for key in RESULTS.tables[table]]
+    rows = [row for row in rows if "result" in row]
     cheapest = min(rows, key=lambda row: row["seconds"])
     (again,) = measure([Job.from_json(cheapest["job"])])
     assert again["key"] == cheapest["key"]

@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[2]
 def filled(text: str, made: dict[str, str]) -> str:
     """The text with each block as the rows have it."""
     return re.sub(
-        r"(<!-- results: (\S+) -->\n).*?(\n<!-- end -->)",
-        lambda found: found[1] + made[found[2]] + found[3],
+        r"(<!-- results: (\S+) -->\n).*?(<!-- end -->)",
+        lambda found: f"{found[1]}{made[found[2]]}\n{found[3]}",
         text,
         flags=re.DOTALL,
     )

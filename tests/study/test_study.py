@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import csprop
+from csprop import tasks
 from csprop.errors import InputError
 from csprop.study import engine, reproduce
 from csprop.study.grokking import first, gap_of, mean_and_std, spike
@@ -19,7 +20,9 @@ from csprop.study.measure import measure
 from csprop.study.report import publish, report
 from csprop.study.results import Results
 from csprop.study.table import FULL, QUICK, Budget, Label, Rows, Table, median_and_worst, percent
+from csprop.training.config import configure
 from csprop.training.presets import Recipe
+from csprop.training.run import execute
 
 TINY = {"samples": 50, "epochs": 2, "width": 4}
 
@@ -86,8 +89,9 @@ def study(monkeypatch: pytest.MonkeyPatch) -> Tiny:
     return Tiny()
 
 
-def one_by_one(work: Sequence[engine.Group]) -> Iterator[tuple[str, list[Any]]]:
-    return engine.local(work, 1)
+def one_by_one(work: Sequence[engine.Group]) -> Generator[tuple[str, list[Any]]]:
+    for table, jobs in work:
+        yield table, measure(jobs)
 
 
 def test_nothing_that_is_finished_is_run_again(tmp_path: Path, study: Tiny) -> None:
@@ -117,8 +121,8 @@ def test_a_row_asked_for_by_two_tables_is_run_once(study: Tiny, tmp_path: Path) 
 
 def test_processes_give_the_rows_of_one(tmp_path: Path, study: Tiny) -> None:
     work = reproduce.missing(Results(tmp_path), FULL, [study])
-    here = [row for _, rows in engine.local(work, 1) for row in rows]
-    there = [row for _, rows in engine.local(work, 2) for row in rows]
+    here = [row for _, rows in one_by_one(work) for row in rows]
+    there = [row for _, rows in engine.local(work, 2, tmp_path / "unfinished") for row in rows]
 
     def shown(rows: list[Any]) -> list[Any]:
         return sorted((row["key"], row["result"]["accuracy"]) for row in rows)
@@ -138,9 +142,11 @@ def test_a_row_counts_once(tmp_path: Path) -> None:
 def test_stale_rows_are_seen(tmp_path: Path) -> None:
     results = Results(tmp_path)
     results.add("tiny", measure([tiny()]))
-    assert results.forget({tiny().key}) == 0
-    assert results.forget(set()) == 1
+    assert results.set_aside({tiny().key}) == 0
+    assert results.set_aside(set()) == 1
     assert Results(tmp_path).rows == {}
+    (line,) = (tmp_path / "stale.jsonl").read_text().splitlines()
+    assert json.loads(line)["key"] == tiny().key
 
 
 def test_a_changed_row_is_refused(tmp_path: Path) -> None:
@@ -150,7 +156,7 @@ def test_a_changed_row_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tiny.json").write_text(text.replace('"epochs": 2', '"epochs": 200', 1))
     with pytest.raises(InputError, match="was changed"):
         Results(tmp_path)
-    for damage in (text[:100], "[]", "", '{"rows": [{}]}'):
+    for damage in (text[:100], "3", "", '{"table": "tiny", "rows": [{}]}'):
         (tmp_path / "tiny.json").write_text(damage)
         with pytest.raises(InputError, match="is not a table of results"):
             Results(tmp_path)
@@ -254,7 +260,7 @@ def test_a_peer_has_the_size_that_is_said() -> None:
     assert 0 <= row["lengths"]["32"] <= 1
 
 
-def test_a_quick_look_does_not_drop_the_rows_of_a_full_study(
+def test_a_quick_look_stays_out_of_a_full_study(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from csprop.cli.main import main
@@ -266,12 +272,39 @@ def test_a_quick_look_does_not_drop_the_rows_of_a_full_study(
     monkeypatch.setattr(reproduce, "TABLES", (Sized(),))
     out = ["--out", str(tmp_path), "--workers", "1"]
     assert main(["reproduce", *out]) == 0
-    assert main(["reproduce", "--quick", *out]) == 0
+    assert main(["reproduce", "--quick", *out]) == 2
+    assert "holds 1 rows of a full study: choose another --out" in capsys.readouterr().err
     assert len(Results(tmp_path).rows) == 2
-    assert "0 are to be run" in capsys.readouterr().err
     monkeypatch.setattr(reproduce, "TABLES", (Tiny(),))
-    results = Results(tmp_path)
-    results.add("old", measure([tiny(0, lr=0.5)]))
+    Results(tmp_path).add("old", measure([tiny(0, lr=0.5)]))
     assert main(["reproduce", "--only", "tiny", *out]) == 0
-    assert "1 rows of other configurations" in capsys.readouterr().err
+    assert (
+        "1 rows of other configurations than this csprop's go to stale.jsonl" in capsys.readouterr().err
+    )
     assert len(Results(tmp_path).rows) == 4
+
+
+def test_a_run_that_was_stopped_goes_on(tmp_path: Path) -> None:
+    """From the epoch where it was, and to the same numbers."""
+    jobs = [tiny(seed, epochs=4) for seed in range(2)]
+    config = configure("parity", "rotor", 0, **TINY | {"epochs": 4})
+    whole = measure(jobs)
+    stopped = replace(config, preset="study", recipe=replace(config.recipe, epochs=2))
+    execute(tasks.get("parity"), [stopped], [tmp_path / jobs[0].key])
+    before = (tmp_path / jobs[0].key / "metrics.jsonl").read_text()
+    again = measure(jobs, tmp_path)
+    assert [row["curve"] for row in again] == [row["curve"] for row in whole]
+    assert (tmp_path / jobs[0].key / "metrics.jsonl").read_text().startswith(before)
+
+
+def test_a_group_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
+    work = [("tiny", [tiny(0), tiny(1, lr=0.1)]), ("tiny", [tiny(2)])]
+    found = []
+
+    def collect() -> None:
+        for table, rows in engine.local(work, 1, tmp_path):
+            found.extend((table, row["key"]) for row in rows)
+
+    with pytest.raises(InputError, match="differ in their seed alone"):
+        collect()
+    assert found == [("tiny", tiny(2).key)]

@@ -48,7 +48,7 @@ def parse(argv: list[str]) -> Args:
 def run(args: Args) -> int:
     from csprop.study import reproduce
     from csprop.study.report import publish
-    from csprop.study.results import Results
+    from csprop.study.results import STALE, Results
     from csprop.study.table import FULL, QUICK
     from csprop.training.checkpoint import locked
 
@@ -63,12 +63,16 @@ def run(args: Args) -> int:
     out = args.out or Path("runs/quick" if args.quick else "results")
     with locked(out):
         results = Results(out)
-        if stale := results.forget(reproduce.wanted(FULL, QUICK)):
-            common.say(f"{out}: {stale} rows of other configurations than this csprop's are dropped")
+        if stale := results.set_aside(reproduce.wanted(FULL, QUICK)):
+            common.say(f"{out}: {stale} rows of other configurations than this csprop's go to {STALE}")
+        if others := results.rows.keys() - reproduce.wanted(budget):
+            kind = "full study" if args.quick else "quick look"
+            raise InputError(f"{out}: holds {len(others)} rows of a {kind}: choose another --out")
         work = reproduce.missing(results, budget, tables)
         total = sum(len(jobs) for _, jobs in work)
         common.say(f"{out}: {len(results.rows)} rows are there, {total} are to be run")
-        reproduce.run(results, work, _engine(args), _progress(total))
+        on = _engine(args, reproduce.unfinished(results))
+        reproduce.run(results, work, on, _progress(total))
         path = publish(results, budget, reproduce.TABLES)
     if args.json:
         common.show_json({"report": str(path), "rows": len(results.rows), "ran": total})
@@ -77,13 +81,13 @@ def run(args: Args) -> int:
     return 0
 
 
-def _engine(args: Args) -> Any:
+def _engine(args: Args, unfinished: Path) -> Any:
     from csprop.study import engine
     from csprop.training.workers import cores
 
     if args.engine == "ray":
         return lambda work: engine.ray(work, args.address)
-    return lambda work: engine.local(work, args.workers or cores())
+    return lambda work: engine.local(work, args.workers or cores(), unfinished)
 
 
 def _progress(total: int) -> Callable[[str, list[Any]], None]:

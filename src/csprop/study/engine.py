@@ -1,10 +1,13 @@
 """Where jobs run: worker processes here, or a Ray cluster."""
 
-import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import as_completed
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 from typing import Any
+
+import torch
 
 from csprop.errors import InputError
 from csprop.study.job import Job
@@ -32,39 +35,51 @@ def groups(table: str, jobs: Sequence[Job]) -> list[Group]:
     ]
 
 
-def local(work: Sequence[Group], workers: int) -> Iterator[tuple[str, list[Row]]]:
-    """In processes of this machine, or in this one if one is enough."""
-    if min(workers, len(work)) <= 1:
-        for table, jobs in work:
-            yield table, measure(jobs)
+def local(work: Sequence[Group], workers: int, unfinished: Path) -> Generator[tuple[str, list[Row]]]:
+    """In processes of this machine, each training into a folder from which it can go on."""
+    if not work:
         return
+    failures: list[Exception] = []
     with pool(min(workers, len(work)), "the same command goes on with what is left") as executor:
-        waiting = {executor.submit(_one_thread, jobs): table for table, jobs in work}
+        waiting = {executor.submit(_one_thread, jobs, unfinished): table for table, jobs in work}
         for done in as_completed(waiting):
-            yield waiting[done], done.result()
+            try:
+                rows = done.result()
+            except BrokenProcessPool:
+                raise
+            except Exception as error:  # the others go on; what failed is said in the end
+                failures.append(error)
+            else:
+                yield waiting[done], rows
+    if failures:
+        raise failures[0]
 
 
-def ray(work: Sequence[Group], address: str | None) -> Iterator[tuple[str, list[Row]]]:
+def ray(work: Sequence[Group], address: str | None) -> Generator[tuple[str, list[Row]]]:
     """On a Ray cluster: what a lost worker had is run again by another one."""
     try:
         import ray as cluster  # pyright: ignore[reportMissingImports]
-        from ray.exceptions import NodeDiedError, WorkerCrashedError  # pyright: ignore
+        from ray.exceptions import RayError  # pyright: ignore
     except ImportError:
         raise InputError("--engine ray needs ray: pip install 'csprop[ray]'") from None
     here = not cluster.is_initialized()
     if here:
         if address is not None:
             _knock(address)
-        cluster.init(address=address, log_to_driver=False, configure_logging=False)
+        try:
+            cluster.init(address=address or "local", log_to_driver=False, configure_logging=False)
+        except ConnectionError:
+            raise InputError(f"--address {address}: what answers there is no Ray cluster") from None
     remote: Any = cluster.remote(num_cpus=1, max_retries=RETRIES)(_one_thread)
     waiting = {remote.remote(jobs): table for table, jobs in work}
     try:
         while waiting:
             (done, *_), _ = cluster.wait(list(waiting), num_returns=1)
             yield waiting.pop(done), cluster.get(done)
-    except (WorkerCrashedError, NodeDiedError):
+    except RayError as error:
+        reason = str(error).strip().splitlines()[-1]
         raise InputError(
-            f"{RETRIES + 1} workers died of the same rows, for want of memory perhaps: the same "
+            f"a group of rows failed on {RETRIES + 1} workers, the last time by: {reason}; the same "
             "command goes on with what is left"
         ) from None
     finally:
@@ -83,10 +98,7 @@ def _knock(address: str) -> None:
         ) from None
 
 
-def _one_thread(jobs: list[Job]) -> list[Row]:
+def _one_thread(jobs: list[Job], unfinished: Path | None = None) -> list[Row]:
     """Models this small gain little from a second thread, and cores are shared."""
-    import torch
-
-    os.environ["OMP_NUM_THREADS"] = "1"
     torch.set_num_threads(1)
-    return measure(jobs)
+    return measure(jobs, unfinished)

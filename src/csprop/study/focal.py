@@ -7,7 +7,7 @@ from csprop.study.table import Budget, Rows
 
 SAID = {
     ("cross_entropy", "parity"): "100%",
-    ("cross_entropy", "mod3"): "100%; text 67%",
+    ("cross_entropy", "mod3"): "100%; text 67%, then 100%",
     ("cross_entropy", "parenthesis"): "1.0; text 0.0",
     ("focal", "parity"): "~50%",
     ("focal", "mod3"): "100%",

@@ -13,6 +13,7 @@ from csprop.study.table import (
     Label,
     Rows,
     Table,
+    decimal,
     markdown,
     median_and_worst,
     reached,
@@ -28,6 +29,8 @@ class Grid(Table):
 
     variants: ClassVar[Variants]
     tasks: tuple[str, ...] = PAPER_TASKS
+    quotes = True
+    """Whether the paper has figures for it."""
 
     def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
         return {
@@ -50,29 +53,34 @@ class Grid(Table):
         names = {"parity": "parity", "mod3": "mod3", "parenthesis": "parenthesis, F1"}
         headings = ["variant", "parameters"]
         for task in self.tasks:
-            headings += [names.get(task, task), "the paper"]
+            headings += [names.get(task, task), *(["the paper"] if self.quotes else [])]
         lines = []
         for variant in self.variants:
             parameters = values(rows[variant, self.tasks[0]], "parameters")
             line = [variant, f"{max(parameters):,.0f}"]
             for task in self.tasks:
-                line += [cell(rows[variant, task]), self.said(variant, task)]
+                said = [self.said(variant, task)] if self.quotes else []
+                line += [cell(rows[variant, task]), *said]
             lines.append(line)
         return markdown(headings, lines)
 
     def budget_text(self, budget: Budget) -> str:
         return (
-            f"{budget.few_seeds} seeds, up to {budget.few_epochs} epochs, ended once the held-out "
-            f"accuracy had been 100% for {HOLD} epochs; disjoint split. A cell has the held-out "
-            "accuracy (of parenthesis F1) of the median seed, in brackets the worst where it "
-            "differs, then the seeds that reached 100% and the median epoch at which they did."
+            f"{budget.few_seeds} seeds, up to {budget.few_epochs} epochs (the paper: 300), ended once "
+            f"the held-out accuracy had been 100% for {HOLD} epochs; disjoint split. {CELL}"
         )
+
+
+CELL = (
+    "A cell has the held-out accuracy (of parenthesis F1), the median of the seeds and in brackets the "
+    "worst where it differs, then how many seeds reached 100% and the median epoch at which they did."
+)
 
 
 def cell(rows: Sequence[Row]) -> str:
     task, firsts = rows[0]["job"]["task"], reached(rows)
     if task == "parenthesis":
-        score = median_and_worst(values(rows, "f1"), lambda value: f"{value:.3f}")
+        score = median_and_worst(values(rows, "f1"), decimal)
     else:
         score = median_and_worst(values(rows, "accuracy"))
     at = f", epoch {statistics.median(firsts):g}" if firsts else ""

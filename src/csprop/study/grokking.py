@@ -1,15 +1,16 @@
 """The paper's Figures 3 and 4: how accuracy, loss and gradient norm go, seed by seed."""
 
 import statistics
+from collections.abc import Sequence
 from typing import Any
 
 from csprop.study.job import Job
 from csprop.study.main import Main
 from csprop.study.measure import Row
-from csprop.study.table import PAPER_TASKS, Budget, Label, Rows, Table, markdown
+from csprop.study.table import TASKS, Budget, Label, Rows, Table, markdown
 
 SAID = {"parity": "3.2 ± 1.2", "mod3": "8.4 ± 2.1", "mod3-residue": "", "parenthesis": "12.7 ± 3.4"}
-ALMOST = 0.9
+ALMOST, NEAR = 0.9, 2
 
 
 class Grokking(Table):
@@ -19,8 +20,7 @@ class Grokking(Table):
 
     def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
         every = Main().jobs(budget)
-        tasks = (*PAPER_TASKS[:2], "mod3-residue", PAPER_TASKS[2])
-        return {(task,): every[task, "paper", "paper"] for task in tasks}
+        return {(task,): every[task, "paper", "paper"] for task in TASKS}
 
     def text(self, rows: Rows, budget: Budget) -> str:
         headings = [
@@ -35,7 +35,7 @@ class Grokking(Table):
         for (task,), found in rows.items():
             gaps = [gap for row in found if (gap := gap_of(row)) is not None]
             starts = [start for row in found if (start := first(row, ALMOST)) is not None]
-            near = [row for row in found if (at := first(row, ALMOST)) and abs(spike(row) - at) <= 2]
+            beside, expected = spikes(found)
             lines.append(
                 [
                     task,
@@ -43,7 +43,7 @@ class Grokking(Table):
                     f"{len(gaps)} of {len(found)}",
                     SAID[task],
                     f"{min(starts)} to {max(starts)}" if starts else "–",
-                    f"{len(near)} of {len(starts)}",
+                    f"{beside} of {len(starts)} (by chance {expected:.1f})",
                 ]
             )
         return (
@@ -73,6 +73,7 @@ class Grokking(Table):
                 if at := first(row, 1.0):
                     axes[0, column].plot(at, row["curve"][measured][at - 1], "ko", ms=3)
             axes[0, column].set_title(task)
+            axes[0, column].set_xscale("log")
             axes[1, column].set_yscale("log")
             axes[2, column].set_yscale("log")
             axes[2, column].set_xlabel("epoch")
@@ -98,6 +99,18 @@ def spike(row: Row) -> int:
     """The epoch with the largest gradient norm."""
     norms = row["curve"]["grad_norm"]
     return norms.index(max(norms)) + 1
+
+
+def spikes(rows: Sequence[Row]) -> tuple[int, float]:
+    """How often the largest gradient norm stands near the first 90%, and how often by chance."""
+    beside, expected = 0, 0.0
+    for row in rows:
+        if (at := first(row, ALMOST)) is not None:
+            epochs = len(row["curve"]["accuracy"])
+            near = range(max(1, at - NEAR), min(epochs, at + NEAR) + 1)
+            beside += spike(row) in near
+            expected += len(near) / epochs
+    return beside, expected
 
 
 def mean_and_std(numbers: list[int]) -> str:

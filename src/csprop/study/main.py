@@ -11,6 +11,7 @@ from csprop.study.table import (
     Label,
     Rows,
     Table,
+    decimal,
     exact,
     markdown,
     median_and_worst,
@@ -86,10 +87,10 @@ class Main(Table):
                 [
                     task, preset, split,
                     median_and_worst(values(found, "accuracy")),
-                    median_and_worst(values(found, "f1"), lambda value: f"{value:.3f}"),
+                    median_and_worst(values(found, "f1"), decimal),
                     f"{len(firsts)} of {len(found)}",
                     f"{wrong.count(0)} of {len(found)}",
-                    f"{max(wrong, default=0):,}",
+                    f"{max(wrong):,}",
                     epochs,
                     SAID[task] if preset == "paper" else "",
                 ]

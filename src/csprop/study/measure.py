@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -29,19 +30,29 @@ MOST_TOKENS, FEWEST, MOST = 1 << 20, 4, 256
 CURVES = ("accuracy", "f1", "loss", "grad_norm")
 
 
-def measure(jobs: Sequence[Job]) -> list[Row]:
-    """The rows of jobs that differ in their seed alone, trained together."""
+def measure(jobs: Sequence[Job], unfinished: Path | None = None) -> list[Row]:
+    """The rows of jobs that differ in their seed alone, trained together.
+
+    Given a folder, models of csprop train into it and go on from where they were stopped.
+    """
     if len({job.group for job in jobs}) != 1:
         raise InputError("jobs that are measured together may differ in their seed alone")
-    started = time.perf_counter()
-    trained = _csp(jobs) if jobs[0].family == "csp" else [_peer(job) for job in jobs]
-    each = (time.perf_counter() - started) / len(jobs)
-    return [_row(job, run, each) for job, run in zip(jobs, trained, strict=True)]
+    if jobs[0].family == "peer":
+        return [_row(job, run, [run]) for job in jobs for run in [_peer(job)]]
+    trained = _csp(jobs, unfinished)
+    return [_row(job, run, trained) for job, run in zip(jobs, trained, strict=True)]
 
 
-def _csp(jobs: Sequence[Job]) -> list[Run | Diverged]:
+def _csp(jobs: Sequence[Job], unfinished: Path | None) -> list[Run | Diverged]:
     configs = [_config(job, CSPConfig(**job.model)) for job in jobs]
-    return execute(get(jobs[0].task), configs, [None] * len(jobs), every_input=jobs[0].every_input)
+    outs = [None if unfinished is None else unfinished / job.key for job in jobs]
+    return execute(
+        get(jobs[0].task),
+        configs,
+        outs,
+        resume=unfinished is not None,
+        every_input=jobs[0].every_input,
+    )
 
 
 def _config(job: Job, model: Any) -> RunConfig:
@@ -63,13 +74,17 @@ def _peer(job: Job) -> Run | Diverged:
     return ended(trainer, task, config, metrics, job.every_input)
 
 
-def _row(job: Job, run: Run | Diverged, seconds: float) -> Row:
+def _row(job: Job, run: Run | Diverged, together: Sequence[Run | Diverged]) -> Row:
     row: Row = {"key": job.key, "job": asdict(job), "environment": environment()}
-    started = time.perf_counter()
+    started, seconds = time.perf_counter(), 0.0
     if isinstance(run, Diverged):
         row["diverged"] = str(run)
     else:
         assert isinstance(run.task, Task)
+        # An epoch's seconds are those of all models that were still trained together.
+        epochs = [len(other.metrics) for other in together if isinstance(other, Run)]
+        for number, epoch in enumerate(run.metrics):
+            seconds += epoch["seconds"] / sum(count > number for count in epochs)
         row["result"] = run.result
         row["curve"] = {name: [_short(epoch[name]) for epoch in run.metrics] for name in CURVES}
         row["lengths"] = {

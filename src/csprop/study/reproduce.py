@@ -1,6 +1,9 @@
 """All tables: run what is missing, then write the report from the rows alone."""
 
-from collections.abc import Callable, Iterator, Sequence
+import shutil
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from pathlib import Path
 
 from csprop.study import engine
 from csprop.study.baselines import Baselines
@@ -19,7 +22,7 @@ TABLES: tuple[Table, ...] = (
     Main(), Grokking(), Length(), Exact(), Structure(), Focal(), Decoders(), Baselines(),
 )  # fmt: skip
 
-Engine = Callable[[Sequence[engine.Group]], Iterator[tuple[str, list[Row]]]]
+Engine = Callable[[Sequence[engine.Group]], Generator[tuple[str, list[Row]]]]
 
 
 def missing(results: Results, budget: Budget, tables: Sequence[Table]) -> list[engine.Group]:
@@ -48,7 +51,15 @@ def wanted(*budgets: Budget) -> set[str]:
 def run(
     results: Results, work: Sequence[engine.Group], on: Engine, done: Callable[[str, list[Row]], None]
 ) -> None:
-    """Each group of rows is kept as soon as it is finished."""
-    for table, rows in on(work):
-        results.add(table, rows)
-        done(table, rows)
+    """Each group of rows is kept as soon as it is finished, and its unfinished runs are removed."""
+    with closing(on(work)) as finished:
+        for table, rows in finished:
+            results.add(table, rows)
+            for row in rows:
+                shutil.rmtree(unfinished(results) / row["key"], ignore_errors=True)
+            done(table, rows)
+
+
+def unfinished(results: Results) -> Path:
+    """Where runs are that have no row yet."""
+    return results.folder / "unfinished"

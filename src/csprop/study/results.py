@@ -1,13 +1,16 @@
-"""The rows on disk: one JSON file a table, a line a row, found again by their keys."""
+"""The rows on disk: one JSON file a table, one line a row, found again by their keys."""
 
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from csprop.errors import InputError
-from csprop.study.job import Job
+from csprop.study.job import key_of
 from csprop.study.measure import Row
 from csprop.training.checkpoint import write
+
+STALE = "stale.jsonl"
 
 
 class Results:
@@ -22,15 +25,17 @@ class Results:
 
     def _read(self, path: Path) -> None:
         try:
-            rows = json.loads(path.read_bytes())["rows"]
-            keys = [(row["key"], Job.from_json(row["job"]).key) for row in rows]
+            document: Any = json.loads(path.read_bytes())
+            if "table" not in document:  # something else that a folder of results may hold
+                return
+            keys = [(row["key"], key_of(row["job"])) for row in document["rows"]]
         except (ValueError, KeyError, TypeError):
             raise InputError(f"{path}: is not a table of results: remove it, to run it again") from None
         for stored, key in keys:
             if stored != key:
                 raise InputError(f"{path}: row {stored} was changed: remove it, to run it again")
-        self.rows |= {row["key"]: row for row in rows}
-        self.tables[path.stem] = [row["key"] for row in rows]
+        self.rows |= {row["key"]: row for row in document["rows"]}
+        self.tables[path.stem] = [stored for stored, _ in keys]
 
     def add(self, table: str, rows: Iterable[Row]) -> None:
         """Keep new rows; one that is there already is not counted twice."""
@@ -41,11 +46,13 @@ class Results:
                 keys.append(row["key"])
         self._write(table)
 
-    def forget(self, wanted: set[str]) -> int:
-        """Drop rows that no table asks for any more, and say how many."""
-        stale = self.rows.keys() - wanted
-        for key in stale:
-            del self.rows[key]
+    def set_aside(self, wanted: set[str]) -> int:
+        """Move rows that no table asks for any more to a file of their own, and say how many."""
+        stale = [row for key, row in self.rows.items() if key not in wanted]
+        if stale:
+            with open(self.folder / STALE, "a") as file:
+                file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in stale)
+        self.rows = {key: row for key, row in self.rows.items() if key in wanted}
         for table, keys in self.tables.items():
             kept = [key for key in keys if key in self.rows]
             if kept != keys:

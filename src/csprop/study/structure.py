@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from csprop.study.grid import Grid, Variants
+from csprop.study.length import STATE
 from csprop.study.table import PAPER_TASKS, Budget, Rows
 
 BARE = {"activation": "none", "skip": False, "norm": "none"}
@@ -37,10 +38,8 @@ class Structure(Grid):
         "decay exp": {"decay": "exp"},
         "decay unit": {"decay": "unit"},
         "rotation of the state": {"rotate": "state"},
-        "rotation of the state, an angle for each channel, decay unit, learned start": {
-            "rotate": "state", "rotation": "per_channel", "decay": "unit", "h0": "learned",
-        },
-    }  # fmt: skip
+        "rotation of the state, an angle for each channel, decay unit, learned start": STATE,
+    }
 
     def said(self, variant: str, task: str) -> str:
         return SAID[variant][PAPER_TASKS.index(task)] if variant in SAID else ""

@@ -68,13 +68,18 @@ def reached(rows: Sequence[Row]) -> list[int]:
 
 
 def values(rows: Sequence[Row], name: str) -> list[float]:
-    """A number of each seed's result; one that diverged counts as nothing learned."""
+    """A number of each seed's result; of one that diverged 0, as if nothing were right."""
     return [row["result"][name] if "result" in row else 0.0 for row in rows]
 
 
 def exact(rows: Sequence[Row]) -> list[int]:
-    """Wrong answers over all inputs of length 16, of each seed that did not diverge."""
-    return [row["result"]["exhaustive"]["wrong"] for row in rows if "result" in row]
+    """Wrong answers over all inputs of length 16; all of them of a seed that diverged."""
+    return [row["result"]["exhaustive"]["wrong"] if "result" in row else 1 << 16 for row in rows]
+
+
+def decimal(value: float) -> str:
+    """An F1."""
+    return f"{value:.3f}"
 
 
 def percent(value: float) -> str:
