@@ -34,7 +34,7 @@ class Args:
     engine: Literal["local", "ray"] = "local"
     """Processes of this machine, or a Ray cluster."""
 
-    address: str | None = None
+    address: Annotated[str | None, arg(metavar="HOST:PORT")] = None
     """A Ray cluster that is running, such as 10.0.0.1:6379. Default: one is started here."""
 
     json: common.Flag = False

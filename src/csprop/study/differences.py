@@ -90,8 +90,10 @@ def _length(rows: Rows) -> str:
         "real transition cannot track parity at every length; a fall within one token is more than "
         "their theorem asks for. §4.1 argues from turning the state, which the printed recurrence "
         f"does not do. With the state turned (`state`) it is {at('state', 17)} at 17 and "
-        f"{at('state', 64)} at 64; as a rotor {at('rotor', 64)} at 64 and {at('rotor', longest)} at "
-        f"{longest:,}: learned angles come near those of a finite group, and what is missing adds up. "
+        f"{at('state', 64)} at 64. Both learn from the label of the whole alone, so that nothing asks "
+        "them to be right at another length than 16. The rotor learns from every prefix, and has "
+        f"{at('rotor', 64)} at 64 and {at('rotor', longest)} at {longest:,}: learned angles come near "
+        "those of a finite group, and what is missing adds up. "
         f"Locked onto the group, the rotor has {percent(min(locked))} of all answers right at the "
         "worst of all tasks and lengths."
     )

@@ -58,7 +58,7 @@ class Length(Table):
     def figure(self, rows: Rows) -> Any:
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(11, 3), layout="constrained")
+        figure = Figure(figsize=(11, 3.3), layout="constrained")
         axes = figure.subplots(1, len(TASKS), sharey=True)
         for axis, task in zip(axes, TASKS, strict=True):
             for model, (colour, line) in STYLES.items():
@@ -74,7 +74,7 @@ class Length(Table):
             axis.set_xlabel("length")
             axis.axvline(16, color="0.8", lw=0.8)
         axes[0].set_ylabel("accuracy")
-        axes[0].legend(fontsize=8)
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
         return figure
 
 
