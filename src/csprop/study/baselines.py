@@ -17,7 +17,12 @@ class Baselines(Table):
 
     def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
         recipe = Recipe(
-            split="disjoint", supervise="every", lr=3e-3, epochs=budget.few_epochs, hold=HOLD
+            split="disjoint",
+            samples=budget.few_samples,
+            supervise="every",
+            lr=3e-3,
+            epochs=budget.few_epochs,
+            hold=HOLD,
         )
         seeds, options = range(budget.few_seeds), vars(recipe)
         found: dict[Label, list[Job]] = {}

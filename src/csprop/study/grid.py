@@ -43,7 +43,8 @@ class Grid(Table):
         }
 
     def options(self, budget: Budget, changes: dict[str, Any]) -> dict[str, Any]:
-        return {"split": "disjoint", "epochs": budget.few_epochs, "hold": HOLD} | changes
+        common = {"split": "disjoint", "epochs": budget.few_epochs, "hold": HOLD}
+        return common | {"samples": budget.few_samples} | changes
 
     def said(self, variant: str, task: str) -> str:
         """What the paper has in this place."""

@@ -25,6 +25,7 @@ class Length(Table):
     def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
         every, found = Main().jobs(budget), {}
         options = STATE | {"split": "disjoint", "hold": HOLD, "epochs": 4 * budget.few_epochs}
+        options |= {"samples": budget.few_samples}
         for task in TASKS:
             found[task, "paper"] = every[task, "paper", "disjoint"]
             found[task, "state"] = [

@@ -53,7 +53,9 @@ def _head(results: Results, budget: Budget) -> str:
         }
     )
     mark = (
-        "" if budget is FULL else "**A quick look: few seeds, few epochs. Nothing here is a result.** "
+        ""
+        if budget is FULL
+        else "**A quick look: few seeds, epochs and sequences. Nothing here is a result.** "
     )
     command = "csprop reproduce" + ("" if budget is FULL else " --quick")
     return (
