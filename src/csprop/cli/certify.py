@@ -82,11 +82,13 @@ def _certify(args: Args, path: Path) -> dict[str, Any]:
     if not store.save(found, path):
         common.say(f"{path}: the proof that is there stays; this result is not written")
     if not args.json and len(args.runs) == 1:
-        _show(args, path, found.document)
+        _show(path, found.document)
+        if not found.proven and args.length is None:
+            _hint(args, path, getattr(run.task, "finite", True))
     return found.document
 
 
-def _show(args: Args, path: Path, document: dict[str, Any]) -> None:
+def _show(path: Path, document: dict[str, Any]) -> None:
     print(f"{path}: {document['verdict'] if document['proven'] else 'not proven'}\n")
     common.show_text(document["statement"])
     if "machine" in document:
@@ -109,11 +111,20 @@ def _show(args: Args, path: Path, document: dict[str, Any]) -> None:
             f"  csprop certify {path} --check\n"
             f"  csprop automaton {path} --format c"
         )
-    elif not document["proven"] and args.length is None:
+
+
+def _hint(args: Args, path: Path, regular: bool) -> None:
+    """What to try where nothing was proven."""
+    if regular:
         print(
             "\nNext, one of:\n"
             f"  csprop certify {path} --rounds {2 * args.rounds}   trains on towards a finite set\n"
             "  csprop train … --seed 1   most of what fails, fails by its seed"
+        )
+    else:
+        print(
+            "\nThe task is not regular, and what counts by adding has no finite set of states. Next:\n"
+            f"  csprop certify {path} --length 16   every input of one length, tried"
         )
 
 

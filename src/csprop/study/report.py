@@ -28,8 +28,10 @@ def rows_of(table: Table, results: Results, budget: Budget) -> Rows | None:
 def report(results: Results, budget: Budget, tables: Sequence[Table]) -> str:
     """The whole of it, as Markdown."""
     found = {table.name: rows_of(table, results, budget) for table in tables}
-    parts = ["# csprop beside the paper", _head(results, budget), "## Where we differ, and why"]
-    parts.append(differences.text({name: rows for name, rows in found.items() if rows is not None}))
+    parts = ["# csprop beside the paper", _head(results, budget)]
+    if budget is FULL:
+        there = {name: rows for name, rows in found.items() if rows is not None}
+        parts += ["## Where we differ, and why", differences.text(there)]
     for table in tables:
         rows = found[table.name]
         parts.append(f"## {table.title}")
