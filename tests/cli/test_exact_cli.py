@@ -153,17 +153,21 @@ def test_one_length(certified: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "it covers one length by trial" in err
 
 
+@pytest.mark.parametrize(
+    ("task", "next_step"), [("parity", "--rounds 16"), ("parenthesis", "--length 16")]
+)
 def test_what_training_did_not_teach_is_exit_1(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    task: str, next_step: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = str(tmp_path / "run")
     options = ["--samples", "60", "--width", "4", "--length", "6", "--epochs", "1", "--rotate", "none"]
-    assert main(["train", "parity", *options, "--out", run]) == 0
+    assert main(["train", task, *options, "--out", run]) == 0
     capsys.readouterr()
     assert main(["certify", run, "--rounds", "0"]) == 1
     said = capsys.readouterr().out
     assert said.startswith(f"{run}: not proven\n")
     assert "Nothing is proven" in said
+    assert f"csprop certify {run} {next_step}" in said
     assert not (tmp_path / "run" / "locked.safetensors").exists()
     assert "it claims no proof" in refused(["certify", run, "--check"], capsys, code=1)
     assert "is not proven" in refused(["automaton", run], capsys)

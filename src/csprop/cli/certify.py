@@ -118,7 +118,7 @@ def _hint(args: Args, path: Path, regular: bool) -> None:
     if regular:
         print(
             "\nNext, one of:\n"
-            f"  csprop certify {path} --rounds {2 * args.rounds}   trains on towards a finite set\n"
+            f"  csprop certify {path} --rounds {max(16, 2 * args.rounds)}   trains on towards a finite set\n"
             "  csprop train … --seed 1   most of what fails, fails by its seed"
         )
     else:
