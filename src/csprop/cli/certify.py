@@ -116,9 +116,10 @@ def _show(path: Path, document: dict[str, Any]) -> None:
 def _hint(args: Args, path: Path, regular: bool) -> None:
     """What to try where nothing was proven."""
     if regular:
+        rounds = max(16, 2 * args.rounds)
         print(
             "\nNext, one of:\n"
-            f"  csprop certify {path} --rounds {max(16, 2 * args.rounds)}   trains on towards a finite set\n"
+            f"  csprop certify {path} --rounds {rounds}   trains on towards a finite set\n"
             "  csprop train … --seed 1   most of what fails, fails by its seed"
         )
     else:
