@@ -19,7 +19,7 @@ from csprop.study.job import Job, csp, peer
 from csprop.study.measure import measure
 from csprop.study.report import publish, report
 from csprop.study.results import Results
-from csprop.study.table import FULL, QUICK, Budget, Label, Rows, Table, median_and_worst, percent
+from csprop.study.table import FULL, QUICK, Budget, Figured, Label, Rows, median_and_worst, percent
 from csprop.training.config import configure
 from csprop.training.presets import Recipe
 from csprop.training.run import execute
@@ -31,9 +31,8 @@ def tiny(seed: int = 0, **changes: Any) -> Job:
     return csp("parity", "rotor", seed, **TINY | changes)
 
 
-class Tiny(Table):
+class Tiny(Figured):
     name, title = "tiny", "Tiny"
-    has_figure = True
 
     def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
         return {("one",): [tiny(seed) for seed in range(3)], ("two",): [tiny(0, lr=0.02)]}

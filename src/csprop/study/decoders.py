@@ -8,7 +8,6 @@ from csprop.study.table import Budget, Rows
 
 class Decoders(Grid):
     name, title = "decoders", "Decoders and coupling"
-    quotes = False
     variants: ClassVar[Variants] = {
         "decoder cos_sin (printed)": {},
         "decoder phase": {"decoder": "phase"},

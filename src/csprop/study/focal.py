@@ -22,10 +22,7 @@ class Focal(Grid):
         for decoder in ("phase", "cos_sin")
         for loss in ("cross_entropy", "focal")
     }
-
-    def said(self, variant: str, task: str) -> str:
-        decoder, loss = variant.split(", ")
-        return SAID[loss, task] if decoder == "phase" else ""
+    said: ClassVar = {(f"phase, {loss}", task): words for (loss, task), words in SAID.items()}
 
     def text(self, rows: Rows, budget: Budget) -> str:
         return (

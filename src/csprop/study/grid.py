@@ -18,7 +18,7 @@ from csprop.study.table import (
     median_and_worst,
     reached,
     values,
-)  # fmt: skip
+)
 
 Variants = dict[str, dict[str, Any]]
 """By name, the options that each changes."""
@@ -28,9 +28,8 @@ class Grid(Table):
     """Variants of preset `paper`, each by the options that it changes."""
 
     variants: ClassVar[Variants]
-    tasks: tuple[str, ...] = PAPER_TASKS
-    quotes = True
-    """Whether the paper has figures for it."""
+    said: ClassVar[dict[Label, str]] = {}
+    """What the paper has in a place."""
 
     def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
         return {
@@ -39,28 +38,28 @@ class Grid(Table):
                 for seed in range(budget.few_seeds)
             ]
             for variant, changes in self.variants.items()
-            for task in self.tasks
+            for task in PAPER_TASKS
         }
 
     def options(self, budget: Budget, changes: dict[str, Any]) -> dict[str, Any]:
-        common = {"split": "disjoint", "epochs": budget.few_epochs, "hold": HOLD}
-        return common | {"samples": budget.few_samples} | changes
-
-    def said(self, variant: str, task: str) -> str:
-        """What the paper has in this place."""
-        return ""
+        return {
+            "split": "disjoint",
+            "samples": budget.few_samples,
+            "epochs": budget.few_epochs,
+            "hold": HOLD,
+            **changes,
+        }
 
     def grid(self, rows: Rows) -> str:
-        names = {"parity": "parity", "mod3": "mod3", "parenthesis": "parenthesis, F1"}
         headings = ["variant", "parameters"]
-        for task in self.tasks:
-            headings += [names.get(task, task), *(["the paper"] if self.quotes else [])]
+        for task in ("parity", "mod3", "parenthesis, F1"):
+            headings += [task, "the paper"] if self.said else [task]
         lines = []
         for variant in self.variants:
-            parameters = values(rows[variant, self.tasks[0]], "parameters")
+            parameters = values(rows[variant, "parity"], "parameters")
             line = [variant, f"{max(parameters):,.0f}"]
-            for task in self.tasks:
-                said = [self.said(variant, task)] if self.quotes else []
+            for task in PAPER_TASKS:
+                said = [self.said.get((variant, task), "")] if self.said else []
                 line += [cell(rows[variant, task]), *said]
             lines.append(line)
         return markdown(headings, lines)

@@ -7,13 +7,13 @@ from typing import Any
 from csprop.study.job import Job
 from csprop.study.main import Main
 from csprop.study.measure import Row
-from csprop.study.table import TASKS, Budget, Label, Rows, Table, markdown
+from csprop.study.table import TASKS, Budget, Figured, Label, Rows, markdown
 
 SAID = {"parity": "3.2 ± 1.2", "mod3": "8.4 ± 2.1", "mod3-residue": "", "parenthesis": "12.7 ± 3.4"}
 ALMOST, NEAR = 0.9, 2
 
 
-class Grokking(Table):
+class Grokking(Figured):
     """The rows of the main table with the paper's own split; nothing is trained for it."""
 
     name, title = "grokking", "Grokking"
@@ -52,8 +52,6 @@ class Grokking(Table):
             "largest gradient norm of each epoch; one line a seed, a dot where 100% was first "
             "reached.\n\n" + markdown(headings, lines)
         )
-
-    has_figure = True
 
     def figure(self, rows: Rows) -> Any:
         from matplotlib.figure import Figure

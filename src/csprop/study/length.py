@@ -7,7 +7,7 @@ from typing import Any
 from csprop.study.job import Job, csp
 from csprop.study.main import Main, lengths
 from csprop.study.measure import FEWEST, MOST, MOST_TOKENS, Row
-from csprop.study.table import HOLD, TASKS, Budget, Label, Rows, Table, markdown, percent
+from csprop.study.table import HOLD, TASKS, Budget, Figured, Label, Rows, markdown, percent
 
 STATE: dict[str, Any] = {"rotate": "state", "rotation": "per_channel", "decay": "unit", "h0": "learned"}
 # Okabe and Ito's colours, which people see apart whatever their eyes.
@@ -19,7 +19,7 @@ STYLES = {
 }
 
 
-class Length(Table):
+class Length(Figured):
     name, title = "length", "Length"
 
     def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
@@ -53,8 +53,6 @@ class Length(Table):
             f"{4 * budget.few_epochs} epochs. An accuracy near 0 is a drift that turned all answers "
             "into wrong ones.\n\n" + markdown(headings, lines)
         )
-
-    has_figure = True
 
     def figure(self, rows: Rows) -> Any:
         from matplotlib.figure import Figure

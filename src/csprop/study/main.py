@@ -17,7 +17,7 @@ from csprop.study.table import (
     median_and_worst,
     reached,
     values,
-)  # fmt: skip
+)
 
 LENGTHS = (16, 17, 32, 64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576)
 SPLITS, PRESETS = ("disjoint", "paper"), ("paper", "rotor")

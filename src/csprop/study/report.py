@@ -9,7 +9,7 @@ from csprop.study.exact import Exact
 from csprop.study.measure import Row
 from csprop.study.results import Results
 from csprop.study.summary import summary
-from csprop.study.table import FULL, Budget, Rows, Table
+from csprop.study.table import FULL, Budget, Figured, Rows, Table
 from csprop.training.checkpoint import write
 
 REPORT = "REPORT.md"
@@ -39,7 +39,7 @@ def report(results: Results, budget: Budget, tables: Sequence[Table]) -> str:
             parts.append("Not all of its rows have been run; the same command goes on.")
             continue
         parts.append(table.text(rows, budget))
-        if table.has_figure:
+        if isinstance(table, Figured):
             parts.append(f"![{table.title}]({table.name}.png)")
         parts.append(_cost({row["key"]: row for asked in rows.values() for row in asked}))
     return "\n\n".join(parts) + "\n"
@@ -95,7 +95,7 @@ def publish(results: Results, budget: Budget, tables: Sequence[Table]) -> Path:
     """Write the report and its figures beside the rows."""
     for table in tables:
         rows = rows_of(table, results, budget)
-        if rows is not None and table.has_figure:
+        if rows is not None and isinstance(table, Figured):
             picture = io.BytesIO()
             table.figure(rows).savefig(picture, dpi=110, metadata=METADATA)
             write(results.folder / f"{table.name}.png", picture.getvalue())

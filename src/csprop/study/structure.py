@@ -40,9 +40,11 @@ class Structure(Grid):
         "rotation of the state": {"rotate": "state"},
         "rotation of the state, an angle for each channel, decay unit, learned start": STATE,
     }
-
-    def said(self, variant: str, task: str) -> str:
-        return SAID[variant][PAPER_TASKS.index(task)] if variant in SAID else ""
+    said: ClassVar = {
+        (variant, task): words
+        for variant, three in SAID.items()
+        for task, words in zip(PAPER_TASKS, three, strict=True)
+    }
 
     def text(self, rows: Rows, budget: Budget) -> str:
         return (

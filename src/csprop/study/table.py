@@ -54,11 +54,13 @@ class Table(ABC):
     def text(self, rows: Rows, budget: Budget) -> str:
         """Markdown, with what the paper says beside it."""
 
-    has_figure = False
 
+class Figured(Table):
+    """A table with a figure beside it."""
+
+    @abstractmethod
     def figure(self, rows: Rows) -> Any:
-        """A matplotlib figure, where it has one."""
-        raise NotImplementedError
+        """Of matplotlib."""
 
 
 def reached(rows: Sequence[Row]) -> list[int]:
