@@ -15,6 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from csprop.cli import train
 from csprop.cli.main import VERBS, main
 from csprop.cli.train import parse_seeds
 
@@ -145,6 +146,11 @@ def test_one_option_changes_one_part(here: Path) -> None:
     assert (config["model"]["rotate"], config["model"]["skip"]) == ("none", False)
     assert (config["model"]["decay"], config["model"]["decoder"]) == ("exp", "cos_sin")
     assert (config["recipe"]["lr"], config["recipe"]["split"]) == (0.02, "paper")
+
+
+def test_a_flag_before_the_task_does_not_hide_it() -> None:
+    for flags in (["--recall"], ["--no-recall"], ["--no-skip"]):
+        assert train.parse([*flags, "parenthesis"]).model.decay == "unit", flags
 
 
 def test_resume_needs_only_the_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -148,12 +148,12 @@ def test_what_the_tokens_mean() -> None:
     [
         (["parity", "mod3", "mod3-residue", "cycle-nav", "flip-flop", "mod3-reset"], 2, 1),
         (["even-pairs"], 2, 2),
-        (["parenthesis"], 2, None),
+        (["parenthesis"], 2, 2),
         (["group-S3", "group-A4", "group-S4", "group-A5", "group-S4-all", "group-A5-all"], 3, 1),
         (["group-S5", "group-S5-all"], 5, 1),
     ],
 )
-def test_what_a_task_asks_of_a_model(names: list[str], order: int, depth: int | None) -> None:
+def test_what_a_task_asks_of_a_model(names: list[str], order: int, depth: int) -> None:
     for name in names:
         assert (tasks.get(name).order, tasks.get(name).depth) == (order, depth), name
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import tyro
 from tyro.conf import arg
@@ -97,7 +97,9 @@ def _stored(out: Path) -> dict[str, Any]:
 
 def _glance(argv: Sequence[str]) -> dict[str, str]:
     """What decides the defaults, before the options themselves can be read."""
-    flags, seen, rest = {"resume", "json", "skip", "no-skip", "help", "h"}, {}, iter(argv)
+    switches = [name for name, hint in get_type_hints(ModelOptions).items() if hint is bool]
+    flags = {"resume", "json", "help", "h", *switches, *(f"no-{name}" for name in switches)}
+    seen, rest = {}, iter(argv)
     for word in rest:
         if not word.startswith("-"):
             seen["task"] = word

@@ -59,8 +59,8 @@ class Task(ABC):
     """How many sequences the paper draws."""
     order: int = 2
     """Size of the rotations that hold the task's group: what it asks of a model."""
-    depth: int | None = None
-    """Layers that the task asks of the exact family; None leaves it to the preset."""
+    depth: int = 1
+    """Layers that the task asks of the exact family."""
     finite: bool = True
     """Whether finitely many states of the machine can be reached."""
 

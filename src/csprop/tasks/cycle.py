@@ -17,7 +17,6 @@ class CycleNav(Task):
     description = "the place on a ring of 5, from 0 on"
     vocab = ("-", ".", "+")
     classes = ("0", "1", "2", "3", "4")
-    depth = 1
 
     def truth(self, sequence: Sequence[int]) -> int:
         tokens = list(sequence)

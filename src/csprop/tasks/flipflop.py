@@ -17,7 +17,6 @@ class FlipFlop(Task):
     description = "the bit last written; 0 before any"
     vocab = ("0", "1", ".")
     classes = ("0", "1")
-    depth = 1
 
     def truth(self, sequence: Sequence[int]) -> int:
         written = [token for token in sequence if token != 2]

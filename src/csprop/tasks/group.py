@@ -49,8 +49,6 @@ class Group(Task):
     '210'
     """
 
-    depth = 1
-
     def __init__(self, group: str, every: bool = False) -> None:
         if group not in GROUPS:
             known = ", ".join(GROUPS)

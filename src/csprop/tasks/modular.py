@@ -21,7 +21,6 @@ class Modular(Task):
     """
 
     vocab = ("0", "1")
-    depth = 1
 
     def __init__(self, modulus: int, residue: bool = False) -> None:
         suffix = "-residue" if residue else ""

@@ -22,6 +22,7 @@ class Parenthesis(Task):
     vocab = ("(", ")")
     classes = ("no", "yes")
     samples = 10000
+    depth = 2
     finite = False
 
     def truth(self, sequence: Sequence[int]) -> int:

@@ -18,7 +18,6 @@ class Parity(Task):
     description = "is the number of 1s odd?"
     vocab = ("0", "1")
     classes = ("even", "odd")
-    depth = 1
 
     def truth(self, sequence: Sequence[int]) -> int:
         return sum(sequence) % 2

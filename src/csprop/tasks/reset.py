@@ -15,7 +15,6 @@ class ModularReset(Task):
     """
 
     vocab = ("0", "1", "r")
-    depth = 1
 
     def __init__(self, modulus: int) -> None:
         check_modulus(modulus, "-reset")

@@ -113,21 +113,22 @@ class Asking(Protocol):
 
     name: str
     order: int
-    depth: int | None
+    depth: int
+    finite: bool
 
 
 def preset(name: str, task: Asking | None = None) -> Preset:
     """A preset as it stands for a task, or for a file of one's own (None).
 
     Where a finite machine is wanted, the exact family has gates that are 0 or 1, and the depth and the
-    order that the task asks for: for a file, one layer of order 2. A task without a depth, parenthesis,
-    has no such machine: it counts by adding, which has no end, and not by turning, which comes round.
+    order that the task asks for: for a file, one layer of order 2. Parenthesis has no such machine: it
+    counts by adding, which has no end, and not by turning, which comes round.
     The paper keeps focal loss for parenthesis alone.
     """
     if name not in PRESETS:
         raise InputError(f"there is no preset {name!r}: write {' or '.join(PRESETS)}")
     chosen = PRESETS[name]
-    if name == "rotor" and task is not None and task.depth is None:
+    if name == "rotor" and task is not None and not task.finite:
         return replace(
             chosen,
             model=replace(
@@ -140,7 +141,7 @@ def preset(name: str, task: Asking | None = None) -> Preset:
             ),
         )
     if name == "rotor":
-        order, depth = (2, 1) if task is None else (task.order, task.depth or 1)
+        order, depth = (2, 1) if task is None else (task.order, task.depth)
         model = replace(
             chosen.model,
             order=order,
