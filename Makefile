@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test lint bench
+.PHONY: setup demo test lint bench docs screenshots
 
 setup: .venv/installed
 
@@ -18,13 +18,22 @@ demo: setup
 	@rm -rf runs/demo
 	$(BIN)/csprop demo --out runs/demo
 
-test: setup .venv/ray
+test: setup .venv/ray .venv/browser
 	$(BIN)/python -m pytest -n 2
 
 # The study also runs on a Ray cluster; where ray cannot be installed, its test is skipped.
 .venv/ray: .venv/installed
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt ray || \
 		echo 'ray could not be installed: its test will be skipped' >&2
+	@touch $@
+
+# The page is tried in a real browser; where there is none and none can be installed, it is not.
+.venv/browser: .venv/installed
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt playwright || \
+		echo 'playwright could not be installed: tests in a browser will be skipped' >&2
+	@command -v chromium >/dev/null || { echo 'Installing chromium for the tests of the page.'; \
+		{ apt-get -qq update; apt-get -qq install -y chromium; } >/dev/null 2>&1; } || \
+		echo 'chromium could not be installed: tests in a browser will be skipped' >&2
 	@touch $@
 
 lint: setup
@@ -35,3 +44,10 @@ lint: setup
 bench: setup
 	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/csprop bench
+
+docs: setup
+	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(BIN)/mkdocs build --strict
+
+screenshots: setup .venv/browser
+	$(BIN)/python docs/figures/screenshots.py

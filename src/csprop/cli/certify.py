@@ -89,27 +89,19 @@ def _certify(args: Args, path: Path) -> dict[str, Any]:
 
 
 def _show(path: Path, document: dict[str, Any]) -> None:
+    from csprop.report.words import certified
+
     print(f"{path}: {document['verdict'] if document['proven'] else 'not proven'}\n")
     common.show_text(document["statement"])
     if "machine" in document:
-        layers = [each for each in document["layers"] if each["codes"] > 1]
-        kept = " + ".join(map(str, document["search"]["channels"]))
-        print(
-            f"\nstates     {len(document['machine']['places'])}, "
-            f"and {document['minimal_states']} in the smallest automaton"
-            f"\nchannels   {kept} kept, the others are not needed"
-        )
-        for each in layers:
-            print(
-                f"codes      {each['codes']}, {each['gap']:.2f} apart or more; "
-                f"states snap by {each['snap']:.2g} at most"
-            )
-        if "margin" in document:
-            print(f"scores     the right one leads by {document['margin']:.0%} of the largest or more")
+        print()
+        for name, value in certified(document):
+            print(f"{name:<10} {value}")
         print(
             f"\n{path}/certificate.json has it all. Next:\n"
             f"  csprop certify {path} --check\n"
-            f"  csprop automaton {path} --format c"
+            f"  csprop automaton {path} --format c\n"
+            f"  csprop explore {path}"
         )
 
 

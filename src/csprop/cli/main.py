@@ -18,6 +18,8 @@ VERBS = {
     "predict": "one sequence a line in, one prediction a line out",
     "certify": "lock a run's model and prove it right at every length",
     "automaton": "the machine that a certified run has become: JSON, dot, Python, C",
+    "report": "a page of some runs: curves, tables, certificates, explorer",
+    "explore": "watch a model think, in the browser",
     "reproduce": "every table and figure of the paper, beside what the paper says",
     "tasks": "the tasks that come with csprop",
     "bench": "what things cost here, beside nn.LSTM and other peers",

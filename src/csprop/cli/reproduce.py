@@ -46,11 +46,12 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
+    from csprop.report.study import PAGE, page
     from csprop.study import reproduce
     from csprop.study.report import publish
     from csprop.study.results import STALE, Results
     from csprop.study.table import FULL, QUICK
-    from csprop.training.checkpoint import locked
+    from csprop.training.checkpoint import locked, write
 
     if args.workers is not None and not 1 <= args.workers <= 1024:
         raise InputError(f"--workers {args.workers}: write 1 to 1024")
@@ -74,10 +75,13 @@ def run(args: Args) -> int:
         on = _engine(args, reproduce.unfinished(results))
         reproduce.run(results, work, on, _progress(total))
         path = publish(results, budget, reproduce.TABLES)
+        write(out / PAGE, page(results, budget, reproduce.TABLES).encode())
     if args.json:
-        common.show_json({"report": str(path), "rows": len(results.rows), "ran": total})
+        found = {"report": str(path), "page": str(out / PAGE)}
+        common.show_json(found | {"rows": len(results.rows), "ran": total})
     else:
         print(f"{path} has {len(results.rows)} rows in tables and figures, beside what the paper says")
+        print(f"{out / PAGE} is the same as a page for the browser")
     return 0
 
 

@@ -60,7 +60,7 @@ class _Canvas:
         self.radius = 0.42 if self.readable else 0.2
         self.scale = 1.0 if self.readable else 0.8
         self.margin = 1.28 if self.readable else 0.75
-        self.places = _circle(states, self.gap()) if self.readable else _by_distance(automaton)
+        self.places = layout(automaton, self.gap())
         self.names = [visible(name) for name in automaton.classes]
         used = sorted({answer for answer in automaton.answers if answer is not None})
         self.colours = dict(zip(used, _colours(len(used)), strict=True))
@@ -292,6 +292,12 @@ def _colours(count: int) -> list[str]:
 def _dark(colour: str) -> bool:
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return 0.299 * red + 0.587 * green + 0.114 * blue < 125
+
+
+def layout(automaton: Automaton, gap: float = 1.9) -> Points:
+    """A place for every state, (S, 2): on a circle, or many states by their distance."""
+    few = len(automaton) <= READABLE
+    return _circle(len(automaton), gap) if few else _by_distance(automaton)
 
 
 def _circle(states: int, gap: float = 1.9) -> Points:

@@ -1,0 +1,53 @@
+"""`csprop explore`: watch a run's model think, in the browser."""
+
+import tempfile
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from tyro.conf import arg
+
+from csprop.cli import common
+from csprop.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Args:
+    """Write the page of a run to a temporary file and open it in the browser. With two runs, their
+    models stand beside each other."""
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, arg(metavar="RUN")]
+    """One or more run directories."""
+
+    no_open: common.Flag = False
+    """Say where the page is, and open nothing."""
+
+    json: common.Flag = False
+    """One JSON document on stdout."""
+
+
+def parse(argv: list[str]) -> Args:
+    return common.parse(Args, "explore", argv)
+
+
+def run(args: Args) -> int:
+    from csprop.report import runs
+    from csprop.training.checkpoint import write
+
+    if not args.runs:
+        raise InputError("say which run: csprop explore RUN")
+    content = runs.page(args.runs, measured=False)
+    path = Path(tempfile.mkdtemp(prefix="csprop-")) / "explorer.html"
+    write(path, content.encode())
+    opened = not args.no_open and webbrowser.open(path.as_uri())
+    if args.json:
+        common.show_json(
+            {"runs": [str(each) for each in args.runs], "page": str(path), "opened": opened}
+        )
+    else:
+        print(path)
+        if not opened and not args.no_open:
+            common.say("no browser could be started here: open the file in one")
+    return 0

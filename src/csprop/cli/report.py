@@ -1,0 +1,53 @@
+"""`csprop report`: a page of some runs, with the models in it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from tyro.conf import arg
+
+from csprop.cli import common
+from csprop.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Args:
+    """Write one HTML file about some runs, which needs no server and no network: training curves,
+    accuracy by length, tables, certificates, and the explorer, in which the models run."""
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, arg(metavar="RUN")]
+    """One or more run directories."""
+
+    out: Annotated[Path | None, arg(metavar="FILE.html")] = None
+    """Where to write it; must be given."""
+
+    json: common.Flag = False
+    """One JSON document on stdout."""
+
+
+def parse(argv: list[str]) -> Args:
+    return common.parse(Args, "report", argv)
+
+
+def run(args: Args) -> int:
+    from csprop.report import runs
+    from csprop.training.checkpoint import write
+
+    if not args.runs:
+        raise InputError("say which run: csprop report RUN --out FILE.html")
+    if args.out is None:
+        raise InputError("say where: csprop report RUN --out FILE.html")
+    if args.out.is_dir():
+        raise InputError(f"{args.out}: is a folder: write the name of a file, such as report.html")
+    if not args.out.parent.is_dir():
+        raise InputError(f"{args.out.parent}: is not a folder: make it first")
+    content = runs.page(args.runs, say=common.say).encode()
+    write(args.out, content)
+    if args.json:
+        common.show_json(
+            {"runs": [str(path) for path in args.runs], "page": str(args.out), "bytes": len(content)}
+        )
+    else:
+        print(f"{args.out}: {len(content) / 1000:,.0f} kB; open it in a browser")
+    return 0

@@ -1,0 +1,257 @@
+"use strict";
+
+// A trained model, one token at a time: csprop.nn.block and csprop.nn.model in plain JavaScript. A
+// layer's state is a list of M planes, each an array with a number for every channel.
+const CSP = (() => {
+  const STATE_LIMIT = 2 ** 60, OUTPUT_LIMIT = 2 ** 20, EPSILON = 1e-8, TINY = 1e-30;
+  const sigmoid = (x) => 1 / (1 + Math.exp(-x));
+  const silu = (x) => x * sigmoid(x);
+  const softplus = (x) => (x > 20 ? x : Math.log1p(Math.exp(x)));
+  const mapped = (planes, f) => planes.map((plane, m) => plane.map((x, d) => f(x, d, m)));
+  const squared = (planes, d) => planes.reduce((sum, plane) => sum + plane[d] ** 2, 0);
+  const scaled = (planes, factors) => mapped(planes, (x, d) => x * factors[d]);
+  const flat = (planes) => planes.flatMap((plane) => Array.from(plane));
+
+  const unit = (planes, epsilon = EPSILON) =>
+    scaled(planes, planes[0].map((_, d) => 1 / (Math.sqrt(squared(planes, d) + TINY) + epsilon)));
+
+  const saturate = (planes, limit) => {
+    const overshoot = (d) => Math.max(1, planes.reduce((sum, plane) => sum + (plane[d] / limit) ** 2, 0));
+    return scaled(planes, planes[0].map((_, d) => 1 / Math.sqrt(overshoot(d))));
+  };
+
+  // A tensor as it is embedded: its shape, and float32 numbers in base64.
+  function tensor({ shape, data }) {
+    const bytes = Uint8Array.from(atob(data), (character) => character.charCodeAt(0));
+    return { shape, values: new Float32Array(bytes.buffer) };
+  }
+
+  // The planes (M, D) that begin at a place of a tensor.
+  function planesAt({ values }, order, width, place = 0) {
+    return Array.from({ length: order }, (_, m) => {
+      const from = place + m * width;
+      return Float64Array.from(values.subarray(from, from + width));
+    });
+  }
+
+  function linear(weight, bias, input) {
+    const [outputs, inputs] = weight.shape;
+    return Float64Array.from({ length: outputs }, (_, row) => {
+      let sum = bias ? bias.values[row] : 0;
+      for (let i = 0; i < inputs; i++) sum += weight.values[row * inputs + i] * input[i];
+      return sum;
+    });
+  }
+
+  const product = (a, b) =>
+    a.map((row) => b[0].map((_, j) => row.reduce((sum, x, k) => sum + x * b[k][j], 0)));
+
+  // exp of the skew-symmetric matrix of some angles, one for each pair of planes: a rotation.
+  function rotation(angles, order) {
+    const generator = Array.from({ length: order }, () => new Array(order).fill(0));
+    let k = 0, size = 0;
+    for (let i = 0; i < order; i++) {
+      for (let j = i + 1; j < order; j++, k++) {
+        generator[j][i] = angles[k];
+        generator[i][j] = -angles[k];
+        size += Math.abs(angles[k]);
+      }
+    }
+    const halvings = Math.max(0, Math.ceil(Math.log2(size + TINY)) + 4);
+    const small = generator.map((row) => row.map((x) => x / 2 ** halvings));
+    let term = small.map((row, i) => row.map((_, j) => Number(i === j)));
+    let sum = term;
+    for (let n = 1; n <= 10; n++) {
+      term = product(term, small).map((row) => row.map((x) => x / n));
+      sum = sum.map((row, i) => row.map((x, j) => x + term[i][j]));
+    }
+    for (let n = 0; n < halvings; n++) sum = product(sum, sum);
+    return sum;
+  }
+
+  class Model {
+    // What csprop.report.embed writes: config, weights by name, and codes and kept of a locked model.
+    constructor({ config, weights, codes, kept }) {
+      this.config = config;
+      this.weights = new Map(Object.entries(weights).map(([name, value]) => [name, tensor(value)]));
+      this.start = Array.from({ length: config.depth }, (_, layer) => this.beginning(layer));
+      this.kept = kept ?? null;
+      this.codes = codes ? codes.map((each) => this.points(tensor(each))) : null;
+      if (this.codes) this.start = this.start.map((h, layer) => this.nearest(layer, h));
+    }
+
+    weight(name) { return this.weights.get(name) ?? null; }
+
+    planes(name) { return planesAt(this.weight(name), this.config.order, this.config.width); }
+
+    points(stacked) {
+      const { order, width } = this.config;
+      const place = (each) => planesAt(stacked, order, width, each * order * width);
+      return Array.from({ length: stacked.shape[0] }, (_, each) => place(each));
+    }
+
+    get replaces() { return ["reset", "switch"].includes(this.config.decay); }
+
+    beginning(layer) {
+      const { h0, order, width } = this.config;
+      if (h0 === "zero") return Array.from({ length: order }, () => new Float64Array(width));
+      const planes = this.planes(`blocks.${layer}.h0`);
+      return this.replaces ? unit(planes, 0) : planes;
+    }
+
+    // The code nearest to a state, by the channel that is farthest off.
+    nearest(layer, h) {
+      const distance = (code) => {
+        let most = 0;
+        for (let d = 0; d < this.config.width; d++) {
+          most = Math.max(most, code.reduce((sum, plane, m) => sum + (plane[d] - h[m][d]) ** 2, 0));
+        }
+        return most;
+      };
+      const distances = this.codes[layer].map(distance);
+      return this.codes[layer][distances.indexOf(Math.min(...distances))];
+    }
+
+    settle(layer, h) {
+      if (!this.codes) return h;
+      const start = this.start[layer];
+      return this.nearest(layer, mapped(h, (x, d, m) => (this.kept[layer][d] ? x : start[m][d])));
+    }
+
+    linear(name, input) {
+      return linear(this.weight(`${name}.weight`), this.weight(`${name}.bias`), input);
+    }
+
+    // α and γ, one for each channel or one for all.
+    decay(layer, z) {
+      const delta = this.linear(`blocks.${layer}.gate`, flat(z));
+      const both = (alpha, gamma) => [delta.map(alpha), delta.map(gamma)];
+      switch (this.config.decay) {
+        case "reset": return both(sigmoid, (x) => sigmoid(-x));
+        case "switch": return both((x) => Number(x > 0), (x) => Number(x <= 0));
+        case "exp": return both((x) => Math.exp(-softplus(x)), softplus);
+        case "unit": return both(() => 1, softplus);
+        default: return both(softplus, softplus);
+      }
+    }
+
+    angles(layer, z) {
+      const angles = this.linear(`blocks.${layer}.angle`, this.config.angle === "free" ? flat(z) : z[0]);
+      return this.config.angle === "free" ? angles : angles.map((x) => Math.PI * Math.tanh(x));
+    }
+
+    // Turn every channel by its angles; `sets` of them, one for each channel or one for all.
+    turned(planes, angles) {
+      const { order } = this.config;
+      const count = (order * (order - 1)) / 2, sets = angles.length / count;
+      const matrices = Array.from({ length: sets }, (_, e) => {
+        if (order > 2) {
+          return rotation(Array.from({ length: count }, (_, k) => angles[k * sets + e]), order);
+        }
+        const [cos, sin] = [Math.cos(angles[e]), Math.sin(angles[e])];
+        return [[cos, -sin], [sin, cos]];
+      });
+      return mapped(planes, (_, d, m) =>
+        planes.reduce((sum, plane, k) => sum + matrices[d % sets][m][k] * plane[d], 0));
+    }
+
+    coupled(layer, z) {
+      const links = this.config.coupling === "shared" ? 1 : this.config.depth - 1;
+      const name = `couplings.${(layer - 1) % links}`;
+      const u = this.weight(`${name}.u`), v = this.weight(`${name}.v`);
+      if (!layer || !u) return null;
+      const [width, rank] = u.shape;
+      return z.map((plane) => {
+        const inner = Array.from({ length: rank }, (_, r) =>
+          plane.reduce((sum, x, d) => sum + x * v.values[d * rank + r], 0));
+        return Float64Array.from({ length: width }, (_, d) =>
+          inner.reduce((sum, x, r) => sum + x * u.values[d * rank + r], 0));
+      });
+    }
+
+    finish(layer, h, z, before) {
+      const { activation, skip, recall, norm } = this.config;
+      if (activation === "boundary") h = mapped(h, silu);
+      if (skip) {
+        const g = this.weight(`blocks.${layer}.skip`).values;
+        h = mapped(h, (x, d, m) => x + sigmoid(g[d]) * z[m][d]);
+      }
+      if (recall) {
+        const r = this.weight(`blocks.${layer}.recall`).values;
+        h = mapped(h, (x, d, m) => x + r[d] * before[m][d]);
+      }
+      if (norm === "complex") return unit(h);
+      h = saturate(h, OUTPUT_LIMIT);
+      return norm === "layer" ? this.normalised(layer, h) : h;
+    }
+
+    normalised(layer, h) {
+      const values = flat(h), width = h[0].length;
+      const mean = values.reduce((sum, x) => sum + x, 0) / values.length;
+      const variance = values.reduce((sum, x) => sum + (x - mean) ** 2, 0) / values.length;
+      const scale = this.weight(`blocks.${layer}.norm.weight`).values;
+      const shift = this.weight(`blocks.${layer}.norm.bias`).values;
+      const at = (d, m) => m * width + d;
+      return mapped(h, (x, d, m) =>
+        ((x - mean) / Math.sqrt(variance + 1e-5)) * scale[at(d, m)] + shift[at(d, m)]);
+    }
+
+    decoded(h) {
+      const { decoder, norm } = this.config;
+      if (decoder === "phase") {
+        const phase = h[0].map((re, d) => Math.atan2(h[1][d], squared(h, d) < TINY ? 1 : re));
+        return this.linear("decoder.linear", phase);
+      }
+      if (decoder === "complex") {
+        const parts = h.map((plane) => this.linear("decoder.linear", plane));
+        const { values } = this.weight("decoder.projection"), bias = this.weight("decoder.bias").values;
+        const classes = bias.length;
+        return parts[0].map((re, v) => re * values[v] + parts[1][v] * values[classes + v] + bias[v]);
+      }
+      return this.linear("decoder.linear", flat(decoder === "cos_sin" && norm !== "complex" ? unit(h, 0) : h));
+    }
+
+    // What one more token makes of the layers' states: states, gates and scores.
+    step(state, token) {
+      const { order, width, depth, rotate, activation } = this.config;
+      let z = planesAt(this.weight("embedding"), order, width, token * order * width);
+      const states = [], gates = [];
+      for (let layer = 0; layer < depth; layer++) {
+        const [alpha, gamma] = this.decay(layer, z);
+        const of = (gate, d) => gate[d % gate.length];
+        let entering = mapped(this.replaces ? unit(z) : z, (x, d) => x * of(gamma, d));
+        let kept = state[layer];
+        if (rotate === "state") kept = this.turned(kept, this.angles(layer, z));
+        if (rotate === "input") entering = this.turned(entering, this.angles(layer, z));
+        const below = this.coupled(layer, z);
+        let h = mapped(kept, (x, d, m) =>
+          of(alpha, d) * x + entering[m][d] + (below ? below[m][d] : 0));
+        h = saturate(h, STATE_LIMIT);
+        if (activation === "step") h = mapped(h, silu);
+        h = this.settle(layer, h);
+        z = this.finish(layer, h, z, state[layer]);
+        states.push(h);
+        gates.push(alpha);
+      }
+      return { states, gates, scores: this.decoded(z) };
+    }
+
+    // Every step of a sequence; the first entry is the state before it, which has no scores.
+    run(tokens) {
+      const steps = [{ states: this.start, gates: null, scores: null }];
+      for (const token of tokens) steps.push(this.step(steps.at(-1).states, token));
+      return steps;
+    }
+  }
+
+  const softmax = (scores) => {
+    const largest = Math.max(...scores);
+    const powers = Array.from(scores, (x) => Math.exp(x - largest));
+    const sum = powers.reduce((a, b) => a + b, 0);
+    return powers.map((x) => x / sum);
+  };
+
+  return { Model, softmax };
+})();
+
+if (typeof module !== "undefined") module.exports = CSP;

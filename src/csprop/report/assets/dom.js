@@ -1,0 +1,27 @@
+"use strict";
+
+// Elements, and numbers as people write them. Text goes in as text, never as markup.
+function make(tag, attributes = {}, ...children) {
+  const drawn = ["svg", "g", "path", "circle", "line", "rect", "text", "title", "marker", "defs"];
+  const element = drawn.includes(tag)
+    ? document.createElementNS("http://www.w3.org/2000/svg", tag)
+    : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.map((child) => (child instanceof Node ? child : String(child))));
+  return element;
+}
+
+const count = (number) => number.toLocaleString("en");
+
+// An accuracy; 100% only if nothing was wrong, 0% only if nothing was right.
+function percent(value) {
+  if (value === 0 || value === 1) return `${100 * value}%`;
+  return `${Math.min(99.9, Math.max(0.1, 100 * value)).toFixed(1)}%`;
+}
+
+const short = (value) => String(Number(value.toPrecision(3)));
+
+const clamp = (value, low, high) => Math.min(high, Math.max(low, value));

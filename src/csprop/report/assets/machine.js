@@ -1,0 +1,97 @@
+"use strict";
+
+// An automaton as a drawing in which the present state is lit.
+const Machine = (() => {
+  const READABLE = 12;  // states at most for which arrows are labelled
+  let heads = 0;
+
+  function draw(automaton, task) {
+    const { start, transitions, answers, places } = automaton;
+    const states = transitions.length;
+    const figure = (...children) => make("figure", { class: "machine" }, ...children,
+      make("figcaption", {}, `the smallest automaton: ${count(states)} states`));
+    if (!places) return { element: figure(), light() {} };
+    const readable = states <= READABLE, radius = readable ? 0.42 : 0.22;
+    const at = (s) => [places[s][0], -places[s][1]];
+    const centre = [0, 1].map((axis) => places.reduce((sum, _, s) => sum + at(s)[axis], 0) / states);
+    const outward = (s) => {
+      const [x, y] = [at(s)[0] - centre[0], at(s)[1] - centre[1]], far = Math.hypot(x, y);
+      return far > 1e-6 ? [x / far, y / far] : [0, -1];
+    };
+    const seen = transitions.map((_, s) => at(s));  // what must be within the picture
+    const extent = (axis) => {
+      const values = seen.map((point) => point[axis]), margin = radius + 0.1;
+      return [Math.min(...values) - margin, Math.max(...values) + margin];
+    };
+    const head = `head-${heads++}`;
+    const edges = new Map();  // "from>to" to its path
+    const arrows = make("g"), labels = make("g"), bodies = make("g");
+    transitions.forEach((row, s) => row.forEach((to, token) => {
+      const key = `${s}>${to}`;
+      if (!edges.has(key)) edges.set(key, { s, to, tokens: [] });
+      edges.get(key).tokens.push(task.vocab[token]);
+    }));
+    for (const [key, { s, to, tokens }] of edges) {
+      const { path, label } = s === to ? loop(at(s), outward(s), radius) : curve(at(s), at(to), radius, edges.has(`${to}>${s}`));
+      seen.push(label);
+      const element = make("path", { class: "arrow", d: path, "marker-end": `url(#${head})` });
+      edges.set(key, element);
+      arrows.append(element);
+      const text = tokens.length > 4 ? `${tokens.slice(0, 3).join(", ")}, …` : tokens.join(", ");
+      if (readable) labels.append(make("text", { x: label[0], y: label[1], dy: "0.09", class: "on" }, text));
+    }
+    const [sx, sy] = at(start), [ox, oy] = edges.has(`${start}>${start}`) ? turned(outward(start), 1.1) : outward(start);
+    seen.push([sx + (radius + 0.2) * ox, sy + (radius + 0.2) * oy]);
+    const entry = (far) => `${sx + far * ox},${sy + far * oy}`;
+    arrows.append(make("path", { class: "arrow", d: `M${entry(radius + 0.5)}L${entry(radius + 0.06)}`, "marker-end": `url(#${head})` }));
+    const nodes = transitions.map((_, s) => {
+      const [x, y] = at(s), name = answers[s] === null ? "–" : task.classes[answers[s]];
+      const longest = readable ? 7 : 3;
+      const shown = name.length > longest ? `${name.slice(0, longest - 1)}…` : name;
+      const node = make("g", { class: "state" }, make("title", {}, `state ${s}: ${name}`), make("circle", { cx: x, cy: y, r: radius }));
+      if (readable || states <= 130) node.append(make("text", { x, y, dy: readable ? "0.09" : "0.06", class: readable ? "" : "small" }, shown));
+      bodies.append(node);
+      return node;
+    });
+    const [left, right] = extent(0), [top, bottom] = extent(1);
+    const wide = right - left;
+    const svg = make("svg", { viewBox: `${left} ${top} ${wide} ${bottom - top}`, role: "img", style: `max-width: ${Math.round(Math.min(34, (readable ? 5 : 3) * wide))}rem` },
+      make("defs", {}, make("marker", { id: head, viewBox: "0 0 6 6", refX: 5.4, refY: 3, markerUnits: "userSpaceOnUse", markerWidth: 0.17, markerHeight: 0.17, orient: "auto-start-reverse" }, make("path", { d: "M0,0L6,3L0,6z", class: "head" }))),
+      arrows, labels, bodies);
+    let lit = [];
+    function light(state, before) {
+      for (const element of lit) element.classList.remove("lit");
+      lit = [nodes[state], edges.get(`${before}>${state}`)].filter(Boolean);
+      for (const element of lit) element.classList.add("lit");
+      const said = answers[state] === null ? "no answer yet" : task.classes[answers[state]];
+      svg.setAttribute("aria-label", `The smallest automaton, ${states} states; now in state ${state}: ${said}`);
+    }
+    return { element: figure(svg), light };
+  }
+
+  const turned = ([x, y], angle) => [x * Math.cos(angle) - y * Math.sin(angle), x * Math.sin(angle) + y * Math.cos(angle)];
+
+  function curve([x0, y0], [x1, y1], radius, bothWays) {
+    const length = Math.hypot(x1 - x0, y1 - y0) || 1;
+    const [dx, dy] = [(x1 - x0) / length, (y1 - y0) / length];
+    const bend = bothWays ? 0.18 * length : 0;
+    const middle = [(x0 + x1) / 2 + dy * bend, (y0 + y1) / 2 - dx * bend];
+    const rim = ([x, y]) => {
+      const far = Math.hypot(middle[0] - x, middle[1] - y) || 1;
+      return `${x + ((middle[0] - x) / far) * (radius + 0.05)},${y + ((middle[1] - y) / far) * (radius + 0.05)}`;
+    };
+    return {
+      path: `M${rim([x0, y0])}Q${middle}, ${rim([x1, y1])}`,
+      label: [middle[0] + dy * (bothWays ? 0.02 * length : 0.2), middle[1] - dx * (bothWays ? 0.02 * length : 0.2)],
+    };
+  }
+
+  function loop([x, y], out, radius) {
+    const [a, b] = [turned(out, -0.5), turned(out, 0.5)];
+    const point = ([dx, dy], far) => `${x + dx * far},${y + dy * far}`;
+    const far = radius * 2.6;
+    return { path: `M${point(a, radius + 0.03)}C${point(a, far)} ${point(b, far)} ${point(b, radius + 0.05)}`, label: [x + out[0] * (far * 0.92 + 0.08), y + out[1] * (far * 0.92 + 0.08)] };
+  }
+
+  return { draw };
+})();

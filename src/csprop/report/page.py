@@ -1,0 +1,85 @@
+"""One HTML file with everything in it: style, script, data."""
+
+import json
+from dataclasses import dataclass, field
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from csprop import __version__
+from csprop.report.charts import Chart
+
+ASSETS = files("csprop.report") / "assets"
+SCRIPTS = ("dom.js", "csp.js", "charts.js", "machine.js", "explorer.js", "page.js")
+
+
+def asset(name: str) -> str:
+    return (ASSETS / name).read_text(encoding="utf-8")
+
+
+@dataclass
+class Page:
+    """A page in the making: sections of HTML, and what the script needs for them."""
+
+    title: str
+    lead: str
+    sections: list[str] = field(default_factory=list)
+    charts: dict[str, Chart] = field(default_factory=dict)
+    models: list[dict[str, Any]] = field(default_factory=list)
+    tasks: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, heading: str, *content: str) -> None:
+        """A section of HTML; its heading is text."""
+        self.sections.append(f"<h2>{escape(heading)}</h2>\n" + "\n".join(content))
+
+    def figures(self, *charts: Chart) -> str:
+        """Places where the script draws charts."""
+        made = []
+        for chart in charts:
+            name = f"chart-{len(self.charts)}"
+            self.charts[name] = chart
+            title = escape(chart["title"])
+            made.append(f'<figure data-chart="{name}"><h3>{title}</h3></figure>')
+        return f'<div class="charts">{"".join(made)}</div>'
+
+    def html(self) -> str:
+        data = {"charts": self.charts, "models": self.models, "tasks": self.tasks}
+        # Within a script element "<" could end it; as an escape it is the same JSON.
+        packed = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+        return Template(asset("page.html")).substitute(
+            title=escape(self.title),
+            lead=escape(self.lead),
+            style=asset("page.css"),
+            body="\n".join(self.sections),
+            version=__version__,
+            data=packed,
+            script="\n".join(map(asset, SCRIPTS)),
+        )
+
+
+def table(headings: list[str], rows: list[list[str]]) -> str:
+    """Cells are text; the first of a row is its heading."""
+    head = "".join(f'<th scope="col">{escape(each)}</th>' for each in headings)
+    body = "".join(
+        f'<tr><th scope="row">{escape(row[0])}</th>'
+        + "".join(f"<td>{escape(each)}</td>" for each in row[1:])
+        + "</tr>"
+        for row in rows
+    )
+    return _scrolling(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+
+
+def _scrolling(content: str) -> str:
+    return f'<div class="wide" tabindex="0" role="region" aria-label="Table">{content}</div>'
+
+
+def folded(summary: str, content: str) -> str:
+    """HTML that is seen when it is asked for."""
+    return f"<details><summary>{escape(summary)}</summary>{content}</details>"
+
+
+def facts(pairs: list[tuple[str, str]]) -> str:
+    """Names and what they are."""
+    items = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in pairs)
+    return f"<dl>{items}</dl>"

@@ -1,0 +1,28 @@
+"""What a certificate says, in words for people."""
+
+from typing import Any
+
+
+def certified(document: dict[str, Any]) -> list[tuple[str, str]]:
+    """A certificate's numbers, each with its name."""
+    if "machine" not in document:
+        return []
+    kept = " + ".join(map(str, document["search"]["channels"]))
+    lines = [
+        (
+            "states",
+            f"{len(document['machine']['places'])}, "
+            f"and {document['minimal_states']} in the smallest automaton",
+        ),
+        ("channels", f"{kept} kept, the others are not needed"),
+    ]
+    for layer in document["layers"]:
+        if layer["codes"] > 1:
+            gap, snap = f"{layer['gap']:.2f}", f"{layer['snap']:.2g}"
+            lines.append(
+                ("codes", f"{layer['codes']}, {gap} apart or more; states snap by {snap} at most")
+            )
+    if "margin" in document:
+        leads = f"the right one leads by {document['margin']:.0%} of the largest or more"
+        lines.append(("scores", leads))
+    return lines

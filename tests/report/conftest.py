@@ -1,0 +1,100 @@
+"""A page of real runs, and a real browser to look at it."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import csprop
+from csprop.exact import store
+from csprop.exact.lock import Labelled
+from csprop.report import runs
+from csprop.training.run import examples
+
+FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync"]  # fmt: skip
+
+
+def certified(path: Path, **options: Any) -> Path:
+    """A run that was trained and proven."""
+    run = csprop.train(out=path, **options)
+    training, _ = examples(run.task, run.config)
+    found = csprop.certify(run.model, run.task, Labelled(training.tokens, training.labels))
+    assert found.proven
+    assert store.save(found, path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def parity(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return certified(tmp_path_factory.mktemp("runs") / "parity", task="parity", samples=1000, hold=2)
+
+
+@pytest.fixture(scope="session")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("runs") / "printed"
+    csprop.train("parity", preset="paper", epochs=3, samples=500, out=path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def page(parity: Path, printed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a locked rotor and a printed model."""
+    path = tmp_path_factory.mktemp("pages") / "page.html"
+    path.write_text(runs.page([parity, printed]))
+    return path
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    executable = shutil.which("chromium")
+    if executable is None:
+        pytest.skip("chromium is not installed")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=executable, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@dataclass
+class Tab:
+    """A page in the browser, and everything that it complained of or asked for."""
+
+    page: Any
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def text(self, selector: str) -> str:
+        return self.page.locator(selector).inner_text()
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Callable[..., Tab]]:
+    """Open a file with the network off; nothing may be fetched, and the console stays empty."""
+    tabs: list[Tab] = []
+    contexts: list[Any] = []
+
+    def opened(path: Path, width: int = 1440, **options: Any) -> Tab:
+        viewport = {"width": width, "height": 900}
+        context = browser.new_context(
+            viewport=viewport, offline=True, reduced_motion="reduce", **options
+        )
+        contexts.append(context)
+        tab = Tab(context.new_page())
+        tab.page.on("console", lambda message: tab.complaints.append(message.text))
+        tab.page.on("pageerror", lambda error: tab.complaints.append(str(error)))
+        tab.page.on("request", lambda request: tab.requests.append(request.url))
+        tab.page.goto(path.as_uri())
+        tabs.append(tab)
+        return tab
+
+    yield opened
+    for tab in tabs:
+        assert tab.complaints == []
+        assert len(tab.requests) == 1, "the page is one file"
+    for context in contexts:
+        context.close()

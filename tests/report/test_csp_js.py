@@ -1,0 +1,86 @@
+"""The model in the page's JavaScript computes what it computes in Python."""
+
+import json
+import random
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+import torch
+
+import csprop
+from csprop.errors import InputError
+from csprop.nn.config import CSPConfig
+from csprop.report import embed
+
+ASSETS = Path(csprop.__file__).parent / "report" / "assets"
+SCRIPT = """
+const CSP = require(process.argv[1]);
+const cases = JSON.parse(require("fs").readFileSync(0, "utf8"));
+const run = ({ model, rows }) => rows.map((row) =>
+  new CSP.Model(model).run(row).slice(1).map(({ scores, states }) =>
+    [Array.from(scores), states.map((planes) => planes.map((plane) => Array.from(plane)))]));
+console.log(JSON.stringify(cases.map(run)));
+"""
+
+needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+
+
+def in_javascript(cases: list[dict[str, Any]]) -> list[Any]:
+    done = subprocess.run(
+        ["node", "-e", SCRIPT, str(ASSETS / "csp.js")],
+        input=json.dumps(cases),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def any_config(draw: random.Random) -> CSPConfig:
+    """A model with every option drawn, until they go together."""
+    hints = get_type_hints(CSPConfig)
+    while True:
+        options = {name: draw.choice(get_args(hint)) for name, hint in hints.items() if get_args(hint)}
+        options |= {name: draw.random() < 0.5 for name, hint in hints.items() if hint is bool}
+        options |= {
+            "width": draw.randint(1, 6),
+            "depth": draw.randint(1, 3),
+            "order": draw.choice([2, 2, 3, 4, 5]),
+            "coupling_rank": draw.choice([0, 1, 2]),
+            "vocab_size": draw.randint(1, 4),
+            "num_classes": draw.randint(2, 4),
+        }
+        try:
+            return CSPConfig(**options)
+        except InputError:
+            continue
+
+
+@needs_node
+def test_every_option_gives_the_same_scores_and_states() -> None:
+    draw, cases, models = random.Random(0), [], []
+    for number in range(60):
+        config = any_config(draw)
+        model = csprop.CSP(config, torch.Generator().manual_seed(number))
+        for name, value in model.named_parameters():  # couplings start at 0, norms at the identity
+            if "couplings" in name or "norm" in name:
+                torch.nn.init.normal_(value, generator=torch.Generator().manual_seed(number))
+        rows = [[draw.randrange(config.vocab_size) for _ in range(24)] for _ in range(2)]
+        cases.append({"model": embed.trained(model), "rows": rows})
+        models.append(model.double())
+    with csprop.use_backend("reference"):
+        for case, model, found in zip(cases, models, in_javascript(cases), strict=True):
+            state = model.initial_state(2)
+            for t, tokens in enumerate(torch.tensor(case["rows"]).unbind(1)):
+                state, scores = model.step(state, tokens)
+                for row in range(2):
+                    said, there = found[row][t]
+                    expected = [scores[row], state[row]]
+                    for one, two in zip((said, there), expected, strict=True):
+                        torch.testing.assert_close(
+                            torch.tensor(one, dtype=torch.float64), two.detach(), rtol=1e-5, atol=1e-5,
+                            msg=lambda words, config=model.config: f"{config}: {words}",
+                        )  # fmt: skip

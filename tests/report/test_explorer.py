@@ -1,0 +1,196 @@
+"""The explorer in a real browser says what Python says, and can be used by mouse and keyboard."""
+
+import json
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import csprop
+from csprop.exact.store import load_locked
+from csprop.report import runs
+
+from .conftest import Tab
+
+Visit = Callable[..., Tab]
+
+
+def said(model: Any, tokens: list[int]) -> tuple[list[int], list[float]]:
+    """Class and confidence after every token, by Python."""
+    with torch.no_grad():
+        chances = model(torch.tensor([tokens])).double().softmax(dim=2)[0]
+    confidence, best = chances.max(dim=1)
+    return best.tolist(), confidence.tolist()
+
+
+def write(tab: Tab, text: str) -> None:
+    tab.page.locator("#sequence").fill(text)
+
+
+@pytest.mark.parametrize("width", [360, 1440])
+def test_every_prefix_is_predicted_as_by_python(
+    width: int, page: Path, parity: Path, printed: Path, visit: Visit
+) -> None:
+    tab, draw = visit(page, width), random.Random(0)
+    locked = load_locked(csprop.load(parity))
+    for length in (1, 40):
+        tokens = [draw.randrange(2) for _ in range(length)]
+        write(tab, "".join(map(str, tokens)))
+        for number, model in enumerate([locked, csprop.load(printed).model]):
+            best, confidence = said(model, tokens)
+            found = tab.page.evaluate(f"explorer.panels[{number}].said.slice(1)")
+            assert [each["best"] for each in found] == best
+            assert [each["confidence"] for each in found] == pytest.approx(confidence, abs=1e-5)
+        verdict = tab.page.locator(".panel .verdict").first.inner_text()
+        assert verdict.startswith(["even", "odd"][sum(tokens) % 2])
+        assert (f"Right after each of {length} tokens." in verdict) == (length > 1)
+
+
+def test_stepping_and_scrubbing_move_all_of_it(page: Path, parity: Path, visit: Visit) -> None:
+    tab = visit(page)
+    tokens = [1, 0, 1, 1, 0]
+    write(tab, "10110")
+    assert tab.text("#now") == "5 of 5"
+    assert tab.page.locator("#forward").is_disabled()
+    truth = ["even", "odd", "odd", "even", "odd", "odd"]
+    for expected in (4, 3):
+        tab.page.click("#back")
+        assert tab.text("#now") == f"{expected} of 5"
+        assert tab.page.locator("#strip td.now").first.inner_text() == str(expected)
+    slider = tab.page.locator("#time")
+    slider.focus()
+    slider.press("Home")
+    assert tab.text("#now") == "0 of 5"
+    assert "Nothing read yet" in tab.page.locator(".verdict").first.inner_text()
+    locked = load_locked(csprop.load(parity))
+    machine = locked.automaton(["0", "1"], ["even", "odd"], False).minimal()
+    state = machine.start
+    for t, token in enumerate(tokens, start=1):
+        slider.press("ArrowRight")
+        state = machine.transitions[state][token]
+        lit = tab.page.locator(".state.lit title").text_content()
+        assert lit == f"state {state}: {truth[t]}"
+        assert tab.page.locator(".verdict").first.inner_text().startswith(truth[t])
+
+
+def test_the_dots_are_the_states(page: Path, printed: Path, visit: Visit) -> None:
+    tab = visit(page)
+    write(tab, "110")
+    model = csprop.load(printed).model
+    with torch.no_grad():
+        state = model(torch.tensor([[1, 1, 0]]), return_state=True)[1][0]  # (L, 2, D)
+    state = state / state.norm(dim=1, keepdim=True).clamp(min=1)
+    dots = tab.page.evaluate(
+        """explorer.panels[1].dots.map((layer) => layer.map(
+            (dot) => [+dot.getAttribute("cx"), -dot.getAttribute("cy")]))"""
+    )
+    torch.testing.assert_close(torch.tensor(dots), state.transpose(1, 2), atol=2e-4, rtol=0)
+
+
+def test_playing_reaches_the_end_and_stops(page: Path, visit: Visit) -> None:
+    tab = visit(page)
+    write(tab, "101")
+    tab.page.click("#play")
+    assert tab.text("#play") == "Pause"
+    tab.page.locator("#now", has_text="3 of 3").wait_for()
+    tab.page.locator("#play", has_text="Play").wait_for()
+
+
+def test_a_second_model_can_be_chosen_or_left_out(page: Path, visit: Visit) -> None:
+    tab = visit(page)
+    assert "parity, paper, seed 0" in tab.page.locator(".panel h3").all_inner_texts()
+    tab.page.select_option("#beside", label="none")
+    assert tab.page.locator(".panel").count() == 1
+    tab.page.select_option("#model", label="parity, paper, seed 0")
+    assert tab.page.locator(".panel h3").first.inner_text() == "parity, paper, seed 0"
+    assert tab.page.locator("#sequence").input_value(), "the sequence stays"
+
+
+def test_a_token_that_is_none_is_named(page: Path, visit: Visit) -> None:
+    tab = visit(page)
+    write(tab, "01x1")
+    assert tab.text("#complaint") == "“x” at position 3 is no token here: write 0, 1."
+    write(tab, "0" * 20001)
+    assert "20,001 tokens are too many" in tab.text("#complaint")
+    write(tab, "0 1\n1")
+    assert tab.text("#complaint") == ""
+    assert tab.text("#now") == "3 of 3"
+    tab.page.click("#clear")
+    assert tab.text("#now") == "0 of 0"
+    assert tab.page.locator("#play").is_disabled()
+
+
+def test_a_long_sequence_is_shown(page: Path, visit: Visit) -> None:
+    tab = visit(page)
+    write(tab, "01" * 10000)
+    assert tab.text("#now") == "20,000 of 20,000"
+    assert tab.page.locator("#strip td").count() < 200
+    assert "Right after each of 20,000 tokens." in tab.text(".panel >> nth=0")
+
+
+@pytest.mark.parametrize("width", [360, 1440])
+def test_everything_is_reached_by_tab_and_has_a_name(width: int, page: Path, visit: Visit) -> None:
+    tab = visit(page, width)
+    name = """() => {
+        const it = document.activeElement;
+        if (it === document.body) return null;
+        const named = it.getAttribute("aria-label") || it.labels?.[0]?.textContent || it.textContent;
+        return [it.id || it.tagName, named.trim(), it.getBoundingClientRect().width > 0];
+    }"""
+    seen: dict[str, str] = {}
+    for _ in range(150):
+        tab.page.keyboard.press("Tab")
+        focused = tab.page.evaluate(name)
+        if focused is None:
+            break
+        who, named, visible = focused
+        assert named, f"{who} has no name"
+        assert visible, f"{who} cannot be seen"
+        seen[who] = named
+    else:
+        pytest.fail("Tab never comes to the end of the page")
+    wanted = {
+        "model",
+        "beside",
+        "sequence",
+        "another",
+        "clear",
+        "play",
+        "back",
+        "time",
+        "SUMMARY",
+        "DIV",
+    }
+    assert wanted <= seen.keys()
+
+
+@pytest.mark.parametrize("width", [360, 1440])
+def test_nothing_is_wider_than_the_window(width: int, page: Path, visit: Visit) -> None:
+    tab = visit(page, width)
+    assert tab.page.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_a_label_with_markup_is_text(tmp_path: Path, visit: Visit) -> None:
+    evil = '<img src=x onerror="window.caught=1"></script><script>window.caught=1</script>'
+    token = "<b>$x</b>"
+    rows = [
+        {"sequence": [token] * length + ["b"] * ones, "label": [evil, "no & no"][ones % 2]}
+        for length in range(1, 8)
+        for ones in range(8)
+    ]
+    data = tmp_path / "evil <i>.jsonl"
+    data.write_text("\n".join(map(json.dumps, rows)))
+    run = tmp_path / "run <u>"
+    csprop.train(data, out=run, epochs=2, width=4)
+    path = tmp_path / "page.html"
+    path.write_text(runs.page([run]))
+    tab = visit(path)
+    tab.page.locator("#sequence").fill(f"{token} b")
+    assert tab.page.evaluate("window.caught") is None
+    assert tab.page.locator("main img, main b, main u, main i").count() == 0
+    assert tab.page.locator("#strip td.token").first.inner_text() == token
+    assert re.match(r"<img|no & no", tab.text(".verdict"))

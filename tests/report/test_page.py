@@ -1,0 +1,196 @@
+"""Pages of runs and of the study: what is in them, and what bad input makes of them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import csprop
+from csprop.cli.main import main
+from csprop.report import runs, study
+from csprop.report.charts import MOST_POINTS, curve
+from csprop.study import reproduce
+from csprop.study.results import Results
+from csprop.study.table import FULL
+from csprop.training.checkpoint import METRICS, RunFolder
+
+from .conftest import Tab
+
+Visit = Callable[..., Tab]
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_page_tells_of_its_runs(page: Path) -> None:
+    html = page.read_text()
+    assert "For every sequence of one or more tokens 0, 1, of any length" in html
+    assert "~70, ~50, 30" in html, "the paper's epochs stand beside ours"
+    assert "<h4>config.json</h4>" in html
+    assert "reaches 90% at epoch 1 and 100% at epoch" in html
+    assert len(html) < 3_000_000
+
+
+def test_charts_are_hovered_zoomed_and_read(page: Path, visit: Visit) -> None:
+    tab = visit(page)
+    figure = tab.page.locator("figure[data-chart]").first
+    plot = figure.locator(".plot")
+    plot.focus()
+    plot.press("ArrowRight")
+    plot.press("ArrowRight")
+    readout = figure.locator(".readout").inner_text()
+    assert readout.startswith("epoch 2: parity, rotor, seed 0 ")
+    assert plot.locator(".mark").count() >= 2, "the jump is marked"
+    wide = plot.locator(".line").first.get_attribute("d")
+    figure.get_by_role("button", name="zoom in").click()
+    assert plot.locator(".line").first.get_attribute("d") != wide
+    plot.press("0")
+    assert plot.locator(".line").first.get_attribute("d") == wide
+    box = plot.bounding_box()
+    tab.page.mouse.move(box["x"] + 150, box["y"] + 100)
+    assert figure.locator(".readout").inner_text().startswith("epoch ")
+    tab.page.mouse.down()
+    tab.page.mouse.move(box["x"] + 220, box["y"] + 100)
+    tab.page.mouse.up()
+    assert plot.locator(".line").first.get_attribute("d") != wide
+    plot.dblclick()
+    assert plot.locator(".line").first.get_attribute("d") == wide
+    figure.locator("summary").click()
+    epochs = figure.evaluate(
+        "(it) => data.charts[it.dataset.chart].series.map((series) => series.points.length)"
+    )
+    assert figure.locator("tbody tr").count() == max(epochs)
+
+
+def test_tables_sort(page: Path, visit: Visit) -> None:
+    tab = visit(page)
+    heading = tab.page.locator("#content > .wide").first.get_by_role("button", name="parameters")
+    column = "#content > .wide td:nth-child(5)"
+    heading.click()
+    counts = [int(each.replace(",", "")) for each in tab.page.locator(column).all_inner_texts()]
+    assert counts == sorted(counts)
+    heading.click()
+    again = [int(each.replace(",", "")) for each in tab.page.locator(column).all_inner_texts()]
+    assert again == sorted(counts, reverse=True)
+    assert tab.page.locator("th[aria-sort=descending]").count() == 1
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_stand_out_from_their_ground(scheme: str, page: Path, visit: Visit) -> None:
+    tab = visit(page, color_scheme=scheme)
+    colours = tab.page.evaluate(
+        """() => {
+            const style = getComputedStyle(document.documentElement);
+            const names = ["ink", "soft", "paper", "card", "accent", "wrong", "lit", "on-lit"];
+            return Object.fromEntries(names.map(
+                (name) => [name, style.getPropertyValue("--" + name).trim()]));
+        }"""
+    )
+    grounds = {"ink": ("paper", "card"), "soft": ("paper", "card"), "accent": ("paper",),
+               "wrong": ("paper", "card"), "on-lit": ("lit",)}  # fmt: skip
+    for ink, papers in grounds.items():
+        for paper in papers:
+            assert contrast(colours[ink], colours[paper]) >= 4.5, (scheme, ink, paper)
+
+
+def contrast(one: str, two: str) -> float:
+    """By WCAG 2."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+        linear = [
+            part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+        ]
+        return sum(part * weight for part, weight in zip(linear, (0.2126, 0.7152, 0.0722), strict=True))
+
+    light, dark = sorted((luminance(one), luminance(two)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_a_long_curve_is_thinned_and_keeps_its_peaks() -> None:
+    values = [0.5 + (epoch % 7) / 100 for epoch in range(100_000)]
+    values[12_344] = 9.0
+    values[70_000] = None
+    points = curve(values, keep=[54_321])
+    assert len(points) <= MOST_POINTS + 1
+    assert (12_345, 9.0) in points
+    assert 54_321 in dict(points)
+    assert (points[0][0], points[-1][0]) == (1, 100_000)
+
+
+def test_100_000_epochs_make_a_light_page(tmp_path: Path) -> None:
+    run = csprop.train("parity", epochs=1, samples=100, width=4, out=tmp_path / "run")
+    row = run.metrics[0]
+    folder = RunFolder(tmp_path / "run")
+    lines = [json.dumps(row | {"epoch": epoch}) for epoch in range(1, 100_001)]
+    folder.write(METRICS, "\n".join(lines).encode())
+    assert len(runs.page([tmp_path / "run"], measured=False)) < 500_000
+
+
+def test_a_model_too_large_is_left_out_and_named(tmp_path: Path) -> None:
+    csprop.train("parity", epochs=1, samples=40, width=800, depth=1, gate="per_channel",
+                 rotation="per_channel", out=tmp_path / "big")  # fmt: skip
+    html = runs.page([tmp_path / "big"], measured=False)
+    assert "the explorer leaves this model out, as its weights have" in html
+    assert 'id="explorer"' not in html
+    assert len(html) < 500_000
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["report", "--out", "page.html"], "say which run: csprop report RUN --out FILE.html"),
+        (["explore"], "say which run: csprop explore RUN"),
+        (["report", "nothing", "--out", "page.html"], "nothing: is not a run"),
+        (["report", "half", "--out", "page.html"], "half: lacks a finished epoch"),
+        (["report", "whole", "--out", "there/page.html"], "there: is not a folder: make it first"),
+        (["report", "whole", "--out", "whole"], "whole: is a folder"),
+        (["report", "whole"], "say where: csprop report RUN --out FILE.html"),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    argv: list[str],
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    csprop.train("parity", epochs=1, samples=40, width=4, out="whole")
+    csprop.train("parity", epochs=1, samples=40, width=4, out="half")
+    (tmp_path / "half" / "last" / "state.safetensors").unlink()
+    folder = RunFolder("half")
+    folder.remove("model.safetensors")
+    folder.write(METRICS, b"")
+    assert main(argv) == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_report_and_explore_write_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda address: not opened.append(address))
+    csprop.train("parity", epochs=1, samples=40, width=4, out="run")
+    assert main(["report", "run", "--out", "page.html", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert Path(found["page"]).stat().st_size == found["bytes"]
+    assert main(["explore", "run", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert opened == [Path(found["page"]).as_uri()]
+    assert found["opened"] is True
+    assert 'id="explorer"' in Path(found["page"]).read_text()
+
+
+def test_the_study_has_a_page(tmp_path: Path, visit: Visit) -> None:
+    path = tmp_path / "study.html"
+    path.write_text(study.page(Results(ROOT / "results"), FULL, reproduce.TABLES))
+    assert path.stat().st_size < 3_000_000
+    tab = visit(path, 360)
+    assert tab.page.locator("figure[data-chart] .line").count() > 100
+    assert tab.page.locator("main img").count() == 0, "pictures are charts here"
+    assert tab.page.locator("main table").count() >= 4
+    assert tab.page.evaluate("document.documentElement.scrollWidth") == 360
