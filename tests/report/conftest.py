@@ -80,9 +80,8 @@ def visit(browser: Any) -> Iterator[Callable[..., Tab]]:
 
     def opened(path: Path, width: int = 1440, **options: Any) -> Tab:
         viewport = {"width": width, "height": 900}
-        context = browser.new_context(
-            viewport=viewport, offline=True, reduced_motion="reduce", **options
-        )
+        settings = {"offline": True, "reduced_motion": "reduce"} | options
+        context = browser.new_context(viewport=viewport, **settings)
         contexts.append(context)
         tab = Tab(context.new_page())
         tab.page.on("console", lambda message: tab.complaints.append(message.text))

@@ -1,6 +1,7 @@
 """Pages of runs and of the study: what is in them, and what bad input makes of them."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import csprop
 from csprop.cli.main import main
 from csprop.report import runs, study
 from csprop.report.charts import MOST_POINTS, curve
+from csprop.report.page import Page, table
 from csprop.study import reproduce
 from csprop.study.results import Results
 from csprop.study.table import FULL
@@ -25,7 +27,7 @@ def test_a_page_tells_of_its_runs(page: Path) -> None:
     html = page.read_text()
     assert "For every sequence of one or more tokens 0, 1, of any length" in html
     assert "~70, ~50, 30" in html, "the paper's epochs stand beside ours"
-    assert "<h4>config.json</h4>" in html
+    assert "<h3>config.json</h3>" in html
     assert "reaches 90% at epoch 1 and 100% at epoch" in html
     assert len(html) < 3_000_000
 
@@ -59,6 +61,28 @@ def test_charts_are_hovered_zoomed_and_read(page: Path, visit: Visit) -> None:
         "(it) => data.charts[it.dataset.chart].series.map((series) => series.points.length)"
     )
     assert figure.locator("tbody tr").count() == max(epochs)
+    plot.press("End")
+    plot.press("Control+-")
+    assert plot.locator(".line").first.get_attribute("d") == wide, "the browser's own keys stay its own"
+    plot.press("+")
+    plot.press("-")
+    assert plot.locator(".line").first.get_attribute("d") == wide, "out undoes in"
+
+
+def test_numbers_sort_by_size_and_blanks_come_last(tmp_path: Path, visit: Visit) -> None:
+    page = Page("Sorting", "")
+    cells = ["84.9% (51.5%)", "", "~70, ~50, 30", "1,000", "–", "9"]
+    rows = [[str(10 - number), cell] for number, cell in enumerate(cells)]
+    page.add("Sorting", table("Sorting", ["name", "number"], rows))
+    path = tmp_path / "page.html"
+    path.write_text(page.html())
+    tab = visit(path)
+    heading = tab.page.get_by_role("button", name="number")
+    ways = [["9", "~70, ~50, 30", "84.9% (51.5%)", "1,000", "–", ""],
+            ["1,000", "84.9% (51.5%)", "~70, ~50, 30", "9", "–", ""], cells]  # fmt: skip
+    for expected in ways:
+        heading.click()
+        assert tab.page.locator("tbody td").all_inner_texts() == expected
 
 
 def test_tables_sort(page: Path, visit: Visit) -> None:
@@ -80,11 +104,14 @@ def test_words_stand_out_from_their_ground(scheme: str, page: Path, visit: Visit
     colours = tab.page.evaluate(
         """() => {
             const style = getComputedStyle(document.documentElement);
-            const names = ["ink", "soft", "paper", "card", "accent", "wrong", "lit", "on-lit"];
+            const names = ["ink", "soft", "paper", "card", "accent", "wrong", "lit", "on-lit",
+                "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7"];
             return Object.fromEntries(names.map(
                 (name) => [name, style.getPropertyValue("--" + name).trim()]));
         }"""
     )
+    for line in range(8):
+        assert contrast(colours[f"c{line}"], colours["paper"]) >= 3, (scheme, line)
     grounds = {"ink": ("paper", "card"), "soft": ("paper", "card"), "accent": ("paper",),
                "wrong": ("paper", "card"), "on-lit": ("lit",)}  # fmt: skip
     for ink, papers in grounds.items():
@@ -111,26 +138,40 @@ def test_a_long_curve_is_thinned_and_keeps_its_peaks() -> None:
     values[12_344] = 9.0
     values[70_000] = None
     points = curve(values, keep=[54_321])
-    assert len(points) <= MOST_POINTS + 1
+    assert 200 < len(points) <= MOST_POINTS + 2
+    common = dict(points).keys() & dict(curve([1.0] * 100_000)).keys()
+    assert len(common) >= 200, "lines can be compared"
     assert (12_345, 9.0) in points
     assert 54_321 in dict(points)
     assert (points[0][0], points[-1][0]) == (1, 100_000)
 
 
-def test_100_000_epochs_make_a_light_page(tmp_path: Path) -> None:
+def test_100_000_epochs_make_a_light_page(tmp_path: Path, visit: Visit) -> None:
     run = csprop.train("parity", epochs=1, samples=100, width=4, out=tmp_path / "run")
     row = run.metrics[0]
     folder = RunFolder(tmp_path / "run")
-    lines = [json.dumps(row | {"epoch": epoch}) for epoch in range(1, 100_001)]
+    lines = [
+        json.dumps(row | {"epoch": epoch, "loss": 1 + epoch % 91, "accuracy": epoch % 53 / 53})
+        for epoch in range(1, 100_001)
+    ]
     folder.write(METRICS, "\n".join(lines).encode())
-    assert len(runs.page([tmp_path / "run"], measured=False)) < 500_000
+    path = tmp_path / "page.html"
+    path.write_text(runs.page([tmp_path / "run"], measured=False))
+    assert path.stat().st_size < 500_000
+    tab = visit(path)
+    plot = tab.page.locator(".plot").first
+    plot.hover(position={"x": 200, "y": 100})
+    readouts = tab.page.locator(".readout").all_inner_texts()
+    assert all(re.match(r"epoch [\d,]+: parity, rotor, seed 0 \S", each) for each in readouts), readouts
 
 
 def test_a_model_too_large_is_left_out_and_named(tmp_path: Path) -> None:
-    csprop.train("parity", epochs=1, samples=40, width=800, depth=1, gate="per_channel",
-                 rotation="per_channel", out=tmp_path / "big")  # fmt: skip
+    per_channel = {"gate": "per_channel", "rotation": "per_channel"}
+    csprop.train(
+        "parity", epochs=1, samples=8, length=3, width=800, depth=1, **per_channel, out=tmp_path / "big"
+    )
     html = runs.page([tmp_path / "big"], measured=False)
-    assert "the explorer leaves this model out, as its weights have" in html
+    assert "the explorer leaves this model out, as it would add" in html
     assert 'id="explorer"' not in html
     assert len(html) < 500_000
 

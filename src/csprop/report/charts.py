@@ -1,11 +1,13 @@
 """What the page's script draws: lines of points, thinned so that a long run stays a light page."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
+from csprop.study.grokking import ALMOST, first, spike
+
 MOST_POINTS = 400
-"""Of one line; more than a screen can show."""
+"""Of one line, and a few that are marked; more than a screen can show."""
 COLOURS = 8
 
 Point = tuple[float, float | None]
@@ -45,27 +47,43 @@ class Chart(TypedDict):
 
 
 def curve(values: Sequence[float | None], keep: Sequence[int] = ()) -> list[Point]:
-    """Values by epoch, from 1 on, as points; those of the given epochs are never left out."""
+    """Values by epoch, from 1 on, as points: thinned, but for the epochs to keep.
+
+    Of a long run half of the points are at epochs that every run of its length keeps, so that lines can
+    be compared; the others are the highest and the lowest of every stretch.
+    """
     points: list[Point] = [(epoch, _short(value)) for epoch, value in enumerate(values, start=1)]
-    chosen = {epoch for epoch in keep if epoch <= len(points)}
-    chosen.update(int(epoch) for epoch, _ in thinned(points))
-    return [point for point in points if point[0] in chosen]
-
-
-def thinned(points: Sequence[Point]) -> list[Point]:
-    """At most `MOST_POINTS`: the ends, and of every stretch between the highest and the lowest."""
     if len(points) <= MOST_POINTS:
-        return list(points)
-    stretches = (MOST_POINTS - 2) // 2
-    inner, kept = points[1:-1], {0, len(points) - 1}
+        return points
+    stretches = MOST_POINTS // 4
+    kept = {round(place * (len(points) - 1) / (2 * stretches)) for place in range(2 * stretches + 1)}
+    kept |= {epoch - 1 for epoch in keep}
     for stretch in range(stretches):
-        low, high = (len(inner) * each // stretches for each in (stretch, stretch + 1))
-        heights = [
-            (y, 1 + low + place) for place, (_, y) in enumerate(inner[low:high]) if y is not None
-        ]
+        low, high = (len(points) * each // stretches for each in (stretch, stretch + 1))
+        here = enumerate(points[low:high], start=low)
+        heights = [(height, place) for place, (_, height) in here if height is not None]
         if heights:
             kept |= {min(heights)[1], max(heights)[1]}
     return [points[place] for place in sorted(kept)]
+
+
+def jump(curves: Mapping[str, Sequence[float]], measured: str, colour: int) -> dict[str, list[Mark]]:
+    """Where the accuracy first has 90% and 100%, and where the gradient norm is largest, by curve."""
+    row = {"curve": curves}
+    marks: dict[str, list[Mark]] = {name: [] for name in (measured, "loss", "grad_norm")}
+
+    def add(name: str, label: str, shape: str, epoch: int) -> None:
+        height = _short(curves[name][epoch - 1])
+        if height:  # a logarithm has no 0
+            mark = Mark(label=label, shape=shape, colour=colour, x=epoch, y=height)
+            marks[name].append(mark)
+
+    for level, label, shape in ((ALMOST, "first 90%", "ring"), (1.0, "first 100%", "dot")):
+        if epoch := first(row, level):
+            add(measured, label, shape, epoch)
+    if curves["grad_norm"]:
+        add("grad_norm", "largest gradient norm", "spike", spike(row))
+    return marks
 
 
 def _short(value: float | None) -> float | None:

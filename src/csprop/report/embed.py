@@ -29,7 +29,7 @@ def task(run: Run) -> dict[str, Any]:
     found = run.task
     return {
         "name": found.name,
-        "description": getattr(found, "description", ""),
+        "description": found.description,
         "vocab": list(found.vocab),
         "classes": list(found.classes),
         "words": found.words,
@@ -91,11 +91,6 @@ def locked(model: Locked, automaton: Automaton) -> dict[str, Any]:
             "places": layout(automaton).round(3).tolist() if len(automaton) <= MOST else None,
         },
     }
-
-
-def size(model: CSP) -> int:
-    """Bytes of its weights."""
-    return sum(value.numel() * 4 for value in model.state_dict().values())
 
 
 def _tensors(tensors: dict[str, Tensor]) -> dict[str, Any]:

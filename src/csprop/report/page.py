@@ -58,7 +58,7 @@ class Page:
         )
 
 
-def table(headings: list[str], rows: list[list[str]]) -> str:
+def table(name: str, headings: list[str], rows: list[list[str]]) -> str:
     """Cells are text; the first of a row is its heading."""
     head = "".join(f'<th scope="col">{escape(each)}</th>' for each in headings)
     body = "".join(
@@ -67,11 +67,12 @@ def table(headings: list[str], rows: list[list[str]]) -> str:
         + "</tr>"
         for row in rows
     )
-    return _scrolling(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+    return scrolling(name, f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
 
 
-def _scrolling(content: str) -> str:
-    return f'<div class="wide" tabindex="0" role="region" aria-label="Table">{content}</div>'
+def scrolling(name: str, content: str) -> str:
+    """HTML that may be wider than the window, with a name for those who do not see it."""
+    return f'<div class="wide" tabindex="0" role="region" aria-label="{escape(name)}">{content}</div>'
 
 
 def folded(summary: str, content: str) -> str:

@@ -11,7 +11,7 @@ from csprop.errors import InputError
 from csprop.exact.locked import Locked
 from csprop.exact.store import load_locked
 from csprop.report import embed
-from csprop.report.charts import COLOURS, EPOCH, LOG, PERCENT, Chart, Mark, Series, curve
+from csprop.report.charts import COLOURS, EPOCH, LOG, PERCENT, Chart, Mark, Series, curve, jump
 from csprop.report.page import Page, asset, facts, folded, table
 from csprop.report.words import certified
 from csprop.study.grokking import ALMOST, first, spike
@@ -23,7 +23,7 @@ from csprop.training.checkpoint import RunFolder
 from csprop.training.run import Run, load
 
 MOST_EMBEDDED = 5 * 2**20
-"""Bytes of weights; a page with more would be slow to open."""
+"""Bytes of models as they are embedded; a page with more would be slow to open."""
 TIMES = (1, 2, 4, 16, 64, 256)
 """Lengths to test, as multiples of the trained one."""
 CURVES = {"accuracy": "Held-out accuracy", "loss": "Training loss", "grad_norm": "Gradient norm"}
@@ -57,8 +57,8 @@ def page(
     made = Page(_title(shown), _lead(shown))
     _explorer(made, shown)
     made.add("Runs", _runs(shown))
-    if any(each.run.metrics for each in shown):
-        made.add("Training", _note(shown), made.figures(*_training(shown)))
+    if begun := [each for each in shown if each.run.metrics]:
+        made.add("Training", _note(begun), made.figures(*_training(begun)))
     if measured:
         for each in shown:
             _measure(each, say)
@@ -100,39 +100,50 @@ def _lead(shown: Sequence[Shown]) -> str:
     document = shown[0].certificate
     if document is None:
         return f"{shown[0].path}: not certified"
-    return f"{shown[0].path}: {document['verdict']}"
+    return f"{shown[0].path}: {_verdict(document)}"
+
+
+def _verdict(document: dict[str, Any]) -> str:
+    return document["verdict"] if document["proven"] else f"not proven ({document['verdict']})"
 
 
 def _explorer(page: Page, shown: Sequence[Shown]) -> None:
-    """As many models as fit; a model too large to embed is named instead."""
-    room, left_out = MOST_EMBEDDED, []
+    """As many models as fit; one that does not is named instead."""
+    room, sentences = MOST_EMBEDDED, []
+    tasks: dict[str, int] = {}  # a task's JSON to its number
     for number, each in enumerate(shown):
-        size = embed.size(each.run.model) * (2 if each.locked else 1)
-        if size > room:
-            left_out.append(each)
-            continue
-        room -= size
-        page.tasks.append(embed.task(each.run))
-        recipe = each.run.config.recipe
+        recipe, task = each.run.config.recipe, json.dumps(embed.task(each.run))
         only_last = recipe.supervise == "last" and recipe.lengths == "fixed"
         asked = recipe.length if only_last else 1  # the first token on whose answer it was trained
-        entry = {"run": number, "task": len(page.tasks) - 1, "asked": asked}
-        if each.locked is not None:
-            task = each.run.task
-            machine = each.locked.automaton(task.vocab, task.classes, task.words).minimal()
-            name = f"{each.name}, locked"
-            page.models.append({**entry, "name": name, **embed.locked(each.locked, machine)})
-        name = each.name if each.locked is None else f"{each.name}, as trained"
-        page.models.append({**entry, "name": name, **embed.trained(each.run.model)})
+        entry = {"run": number, "task": tasks.get(task, len(tasks)), "asked": asked}
+        models = [entry | model for model in _models(each)]
+        size = len(json.dumps(models)) + (0 if task in tasks else len(task))
+        if size > room:
+            sentences.append(
+                f"{each.name}: the explorer leaves this model out, as it would add {size / 2**20:.1f} "
+                f"MB to the page, which takes {MOST_EMBEDDED / 2**20:.0f} MB of models in all."
+            )
+            continue
+        room -= size
+        if task not in tasks:
+            tasks[task] = len(tasks)
+            page.tasks.append(json.loads(task))
+        page.models += models
     if page.models:
         page.sections.append(asset("explorer.html"))
-    for each in left_out:
-        megabytes = embed.size(each.run.model) / 2**20
-        sentence = (
-            f"{each.name}: the explorer leaves this model out, as its weights have {megabytes:.1f} MB "
-            f"and a page takes {MOST_EMBEDDED / 2**20:.0f} MB in all."
-        )
-        page.sections.append(f"<p>{escape(sentence)}</p>")
+    page.sections += [f"<p>{escape(sentence)}</p>" for sentence in sentences]
+
+
+def _models(each: Shown) -> list[dict[str, Any]]:
+    """A run's model, and where it is certified the locked one before it."""
+    if each.locked is None:
+        return [{"name": each.name, **embed.trained(each.run.model)}]
+    task = each.run.task
+    machine = each.locked.automaton(task.vocab, task.classes, task.words).minimal()
+    return [
+        {"name": f"{each.name}, locked", **embed.locked(each.locked, machine)},
+        {"name": f"{each.name}, as trained", **embed.trained(each.run.model)},
+    ]
 
 
 def _runs(shown: Sequence[Shown]) -> str:
@@ -150,7 +161,7 @@ def _runs(shown: Sequence[Shown]) -> str:
         "wrong, of every input",
         "certificate",
     ]
-    return table(headings, [_line(each) for each in shown])
+    return table("Runs", headings, [_line(each) for each in shown])
 
 
 def _line(each: Shown) -> list[str]:
@@ -171,7 +182,7 @@ def _line(each: Shown) -> list[str]:
         f"{best['accuracy']:.2%}" if best else "",
         f"{best['f1']:.4f}" if best else "",
         f"{every['wrong']:,} of {every['count']:,}" if every else "",
-        each.certificate["verdict"] if each.certificate else "",
+        _verdict(each.certificate) if each.certificate else "",
     ]
 
 
@@ -183,53 +194,20 @@ def _training(shown: Sequence[Shown]) -> list[Chart]:
         series: list[Series] = []
         marks: list[Mark] = []
         for each in shown:
-            if each.run.metrics:
-                values = each.curves["curve"][measured]
-                here = _marks(each)[measured]
-                marks += here
-                points = curve(values, [int(mark["x"]) for mark in here])
-                series.append(
-                    {"name": each.name, "group": each.group, "colour": each.colour, "points": points}
-                )
-        charts.append(
-            Chart(title=title, link="training", x=EPOCH, y=axes[measured], series=series, marks=marks)
-        )
+            curves = each.curves["curve"]
+            here = jump(curves, "accuracy", each.colour)[measured]
+            points = curve(curves[measured], [int(mark["x"]) for mark in here])
+            marks += here
+            series.append(Series(name=each.name, group=each.group, colour=each.colour, points=points))
+        y = axes[measured]
+        charts.append(Chart(title=title, link="training", x=EPOCH, y=y, series=series, marks=marks))
     return charts
-
-
-def _marks(each: Shown) -> dict[str, list[Mark]]:
-    """Where accuracy jumps from 90% to 100%, and where the gradient norm is largest."""
-    row, marks = each.curves, {name: [] for name in CURVES}
-    for level, label, shape in (
-        (ALMOST, "first 90%", "ring"),
-        (1.0, "first 100%", "dot"),
-    ):
-        if epoch := first(row, level):
-            height = row["curve"]["accuracy"][epoch - 1]
-            marks["accuracy"].append(
-                Mark(label=label, shape=shape, colour=each.colour, x=epoch, y=height)
-            )
-    norms = row["curve"]["grad_norm"]
-    if norms and max(norms) > 0:
-        epoch = spike(row)
-        marks["grad_norm"].append(
-            Mark(
-                label="largest gradient norm",
-                shape="spike",
-                colour=each.colour,
-                x=epoch,
-                y=norms[epoch - 1],
-            )
-        )
-    return marks
 
 
 def _note(shown: Sequence[Shown]) -> str:
     """The jump and the spike, in words."""
     sentences = []
     for each in shown[:12]:
-        if not each.run.metrics:
-            continue
         row = each.curves
         start, end = first(row, ALMOST), first(row, 1.0)
         if end is not None:
@@ -301,21 +279,18 @@ def _length_note(shown: Sequence[Shown]) -> str:
 def _certificate(each: Shown) -> str:
     assert each.certificate is not None
     document = each.certificate
-    verdict = document["verdict"] if document["proven"] else "not proven"
-    return (
-        f"<h3>{escape(each.name)}: {escape(verdict)}</h3><p>{escape(document['statement'])}</p>"
-        + facts(certified(document))
-    )
+    heading = escape(f"{each.name}: {_verdict(document)}")
+    return f"<h3>{heading}</h3><p>{escape(document['statement'])}</p>" + facts(certified(document))
 
 
 def _provenance(each: Shown) -> str:
     folder = RunFolder(each.path)
-    documents = {name: folder.read_json(name) for name in (checkpoint.CONFIG,)}
+    documents = {checkpoint.CONFIG: folder.read_json(checkpoint.CONFIG)}
     if folder.has(checkpoint.RESULT):
         documents[checkpoint.RESULT] = folder.read_json(checkpoint.RESULT)
     documents[checkpoint.MANIFEST] = json.loads((each.path / checkpoint.MANIFEST).read_text())
     text = ""
     for name, document in documents.items():
         content = json.dumps(document, indent=2, ensure_ascii=False)
-        text += f"<h4>{escape(name)}</h4><pre>{escape(content)}</pre>"
+        text += f"<h3>{escape(name)}</h3><pre>{escape(content)}</pre>"
     return folded(str(each.path), text)

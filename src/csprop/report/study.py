@@ -1,12 +1,14 @@
 """The page of the study: its report, with figures that can be hovered and zoomed."""
 
+import re
 from collections.abc import Sequence
+from typing import Any
 
 from markdown_it import MarkdownIt
 
-from csprop.report.charts import EPOCH, LOG, PERCENT, Chart, Mark, Series, curve
-from csprop.report.page import Page
-from csprop.study.grokking import Grokking, first, spike
+from csprop.report.charts import EPOCH, LOG, PERCENT, Chart, Series, curve, jump
+from csprop.report.page import Page, scrolling
+from csprop.study.grokking import Grokking
 from csprop.study.length import STYLES, Length, accuracies
 from csprop.study.report import report, rows_of
 from csprop.study.results import Results
@@ -18,10 +20,9 @@ PAGE = "report.html"
 def page(results: Results, budget: Budget, tables: Sequence[Table]) -> str:
     """The report as HTML; where it has a picture, the page has charts."""
     title, text = report(results, budget, tables).split("\n\n", maxsplit=1)
-    made = Page(
-        title.removeprefix("# "), "Every table and figure of the paper, beside what this code got."
-    )
-    html = MarkdownIt("commonmark").enable("table").render(text)
+    lead = "Every table and figure of the paper, beside what this code got."
+    made = Page(title.removeprefix("# "), lead)
+    html = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
     for table in tables:
         rows = rows_of(table, results, budget)
         if rows is None:
@@ -31,10 +32,15 @@ def page(results: Results, budget: Budget, tables: Sequence[Table]) -> str:
             html = html.replace(picture, made.figures(*_grokking(rows)))
         elif isinstance(table, Length):
             html = html.replace(picture, made.figures(*_length(rows)))
-    wide = '<div class="wide" tabindex="0" role="region" aria-label="Table"><table>'
-    html = html.replace("<table>", wide).replace("</table>", "</table></div>")
-    made.sections.append(html)
+    made.sections += map(_with_tables, re.split(r"(?=<h2>)", html))
     return made.html()
+
+
+def _with_tables(part: str) -> str:
+    """A part of the report whose tables are called by its heading."""
+    heading = re.match(r"<h2>(.*?)</h2>", part)
+    name = heading[1] if heading else "Table"
+    return re.sub(r"<table>.*?</table>", lambda found: scrolling(name, found[0]), part, flags=re.DOTALL)
 
 
 def _grokking(rows: Rows) -> list[Chart]:
@@ -43,29 +49,22 @@ def _grokking(rows: Rows) -> list[Chart]:
     for (task,), found in rows.items():
         runs = [row for row in found if "curve" in row]
         measured = "f1" if task == "parenthesis" else "accuracy"
-        names = {measured: "F1" if measured == "f1" else "held-out accuracy"}
-        names |= {"loss": "training loss", "grad_norm": "gradient norm"}
-        for name, words in names.items():
+        names: dict[str, tuple[str, dict[str, Any]]] = {
+            measured: ("F1", {}) if measured == "f1" else ("held-out accuracy", PERCENT),
+            "loss": ("training loss", LOG),
+            "grad_norm": ("gradient norm", LOG),
+        }
+        for name, (words, axis) in names.items():
             series, marks = [], []
             for row in runs:
-                values, seed = row["curve"][name], row["job"]["seed"]
-                at = {measured: first(row, 1.0), "grad_norm": spike(row)}.get(name)
-                if at:
-                    label = "largest gradient norm" if name == "grad_norm" else "first 100%"
-                    shape = "spike" if name == "grad_norm" else "dot"
-                    marks.append(Mark(label=label, shape=shape, colour=1, x=at, y=values[at - 1]))
-                points = curve(values, [at] if at else [])
-                series.append(Series(name=f"seed {seed}", group="a seed", colour=0, points=points))
-            axis = {} if name == "f1" else PERCENT if name == "accuracy" else LOG
+                here = jump(row["curve"], measured, colour=1)[name]
+                points = curve(row["curve"][name], [int(mark["x"]) for mark in here])
+                marks += here
+                called = f"seed {row['job']['seed']}"
+                series.append(Series(name=called, group="a seed", colour=0, points=points))
+            x, link = EPOCH | LOG, f"grokking {task}"
             charts.append(
-                Chart(
-                    title=f"{task}: {words}",
-                    link=f"grokking {task}",
-                    x=EPOCH | LOG,
-                    y=axis,
-                    series=series,
-                    marks=marks,
-                )
+                Chart(title=f"{task}: {words}", link=link, x=x, y=axis, series=series, marks=marks)
             )
     return charts
 

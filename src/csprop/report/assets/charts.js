@@ -8,7 +8,12 @@ const Charts = (() => {
 
   const forward = (axis, value) => (axis.log ? Math.log10(value) : value);
   const backward = (axis, value) => (axis.log ? 10 ** value : value);
-  const shown = (axis, value) => (axis.percent ? percent(value) : axis.log ? short(value) : count(value));
+  const shown = (axis, value) => (axis.percent ? percent(value) : short(value));
+  // A line's point nearest to an x that it reaches.
+  function nearest(points, x) {
+    if (!points.length || x < points[0][0] || x > points.at(-1)[0]) return null;
+    return points.reduce((best, point) => (Math.abs(point[0] - x) < Math.abs(best[0] - x) ? point : best));
+  }
 
   function ticks(axis, low, high, most) {
     if (axis.log) {
@@ -16,13 +21,14 @@ const Charts = (() => {
       const first = Math.floor(low / decades) * decades, found = [];
       const between = decades > 1 || high - low > most / 2 ? [1] : [1, 2, 5];
       for (let power = first; power <= high; power += decades) found.push(...between.map((digit) => digit * 10 ** power));
-      return found.filter((value) => Math.log10(value) >= low && Math.log10(value) <= high);
+      const inside = found.filter((value) => Math.log10(value) >= low && Math.log10(value) <= high);
+      return inside.length > 1 ? inside : ticks({ whole: axis.whole }, 10 ** low, 10 ** high, most);
     }
     const rough = (high - low) / most || 1, power = 10 ** Math.floor(Math.log10(rough));
     let step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough);
     if (axis.whole) step = Math.max(1, step);
     const found = [];
-    for (let k = Math.ceil(low / step); k * step <= high + step * 1e-6; k++) found.push(k * step);
+    for (let k = Math.ceil(low / step); k * step <= high + step * 1e-6; k++) found.push(k * step || 0);  // never −0
     return found;
   }
 
@@ -40,6 +46,7 @@ const Charts = (() => {
     constructor(figure, spec) {
       Object.assign(this, { figure, spec });
       this.points = spec.series.flatMap((series) => series.points);
+      this.xs = [...new Set(this.points.map(([x]) => x))].sort((a, b) => a - b);
       this.whole = range(spec.x, this.points.map(([x]) => x), 0.02);
       this.view = this.whole;
       this.cursor = this.from = null;
@@ -53,11 +60,11 @@ const Charts = (() => {
     build() {
       const { spec } = this;
       this.holder = make("div", {
-        class: spec.series.length > 4 ? "plot many" : "plot", tabindex: 0, role: "img",
+        class: spec.series.length > 4 ? "plot many" : "plot", tabindex: 0, role: "application", "aria-roledescription": "chart",
         "aria-label": `${spec.title}: ${spec.series.length} lines. Arrow keys move along them, plus and `
           + "minus zoom, 0 shows all. The numbers are in the table below.",
       });
-      this.readout = make("p", { class: "readout", "aria-live": "polite" });
+      this.readout = make("p", { class: "readout" });
       const button = (text, name, act) => make("button", { type: "button", "aria-label": `${spec.title}: ${name}`, onclick: act }, text);
       const tools = make("div", { class: "tools" },
         button("+", "zoom in", () => this.zoom(0.5)), button("−", "zoom out", () => this.zoom(2)),
@@ -67,29 +74,29 @@ const Charts = (() => {
       this.holder.addEventListener("pointerdown", (event) => this.grab(event));
       this.holder.addEventListener("pointermove", (event) => this.hover(event));
       this.holder.addEventListener("pointerup", (event) => this.release(event));
+      this.holder.addEventListener("pointercancel", () => { this.drop(); this.point(null); });
       this.holder.addEventListener("pointerleave", () => { if (this.from === null) this.point(null); });
       this.holder.addEventListener("dblclick", () => this.look(this.whole));
     }
 
     legend() {
       const groups = new Map(this.spec.series.map((series) => [series.group, series]));
-      const marks = this.spec.marks ?? [];
       return make("ul", { class: "legend" },
         ...[...groups].map(([name, series]) => make("li", {},
-          make("svg", { width: 26, height: 10, "aria-hidden": true },
+          make("svg", { width: 26, height: 10, "aria-hidden": "true" },
             make("line", { x1: 0, x2: 26, y1: 5, y2: 5, class: `line c${series.colour}` })), name)),
-        ...[...new Map(marks.map((mark) => [mark.label, mark])).values()].map((mark) => make("li", {},
-          make("svg", { width: 12, height: 12, "aria-hidden": true }, this.shape(mark, 6, 6)), mark.label)));
+        ...[...new Map(this.spec.marks.map((mark) => [mark.label, mark])).values()].map((mark) => make("li", {},
+          make("svg", { width: 12, height: 12, "aria-hidden": "true" }, this.shape(mark, 6, 6)), mark.label)));
     }
 
-    // The numbers; made when they are first asked for.
+    // The numbers, made when they are first asked for; of a thinned chart where no line was thinned.
     table() {
       const { spec } = this;
       const details = make("details", {}, make("summary", {}, "The numbers"));
       details.addEventListener("toggle", () => {
         if (details.querySelector("table")) return;
-        const xs = [...new Set(this.points.map(([x]) => x))].sort((a, b) => a - b);
         const columns = spec.series.map((series) => new Map(series.points));
+        const xs = this.xs.filter((x) => spec.series.every(({ points }, i) => columns[i].has(x) || !nearest(points, x)));
         const value = (column, x) => (column.has(x) && column.get(x) !== null ? shown(spec.y, column.get(x)) : "");
         details.append(make("div", { class: "wide", tabindex: 0, role: "region", "aria-label": `${spec.title}: the numbers` },
           make("table", {},
@@ -116,7 +123,7 @@ const Charts = (() => {
         from + ((forward(axis, value) - low) / (high - low)) * (to - from);
       this.across = place(spec.x, this.view, LEFT, width - RIGHT);
       this.up = place(spec.y, tall, HEIGHT - BOTTOM, TOP);
-      const svg = make("svg", { width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, "aria-hidden": true });
+      const svg = make("svg", { width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, "aria-hidden": "true" });
       for (const value of ticks(spec.y, tall[0], tall[1], 5)) {
         const y = this.up(value);
         if (y < TOP - 1 || y > HEIGHT - BOTTOM + 1) continue;
@@ -126,7 +133,7 @@ const Charts = (() => {
       for (const value of ticks(spec.x, this.view[0], this.view[1], width / 80)) {
         const x = this.across(value);
         svg.append(make("line", { class: "grid", x1: x, x2: x, y1: TOP, y2: HEIGHT - BOTTOM }),
-          make("text", { x, y: HEIGHT - BOTTOM + 16, "text-anchor": "middle" }, count(Math.round(value * 100) / 100)));
+          make("text", { x, y: HEIGHT - BOTTOM + 16, "text-anchor": "middle" }, count(Math.round(value * 100) / 100 || 0)));
       }
       svg.append(make("text", { x: (LEFT + width - RIGHT) / 2, y: HEIGHT - 4, "text-anchor": "middle" }, spec.x.label));
       const lines = make("svg", { x: LEFT, y: 0, width: width - LEFT - RIGHT, height: HEIGHT, viewBox: `${LEFT} 0 ${width - LEFT - RIGHT} ${HEIGHT}` });
@@ -136,7 +143,7 @@ const Charts = (() => {
         lines.append(make("path", { class: `line c${series.colour}`, d: path }));
         if (drawn.length === 1) lines.append(make("circle", { class: `mark c${series.colour}`, cx: this.across(drawn[0][0]), cy: this.up(drawn[0][1]), r: 3 }));
       }
-      for (const mark of spec.marks ?? []) lines.append(this.shape(mark, this.across(mark.x), this.up(mark.y)));
+      for (const mark of spec.marks) lines.append(this.shape(mark, this.across(mark.x), this.up(mark.y)));
       this.pointer = make("line", { class: "pointer", y1: TOP, y2: HEIGHT - BOTTOM, visibility: "hidden" });
       this.band = make("rect", { class: "band", y: TOP, height: HEIGHT - TOP - BOTTOM, visibility: "hidden" });
       lines.append(this.band, this.pointer);
@@ -156,15 +163,16 @@ const Charts = (() => {
     }
 
     zoom(factor) {
-      const centre = this.cursor === null ? (this.view[0] + this.view[1]) / 2 : forward(this.spec.x, this.cursor);
-      const half = ((this.view[1] - this.view[0]) / 2) * factor;
-      this.look([centre - half, centre + half]);
+      const [low, high] = this.view, at = this.cursor === null ? NaN : forward(this.spec.x, this.cursor);
+      const still = at >= low && at <= high ? at : (low + high) / 2;
+      this.look([still - (still - low) * factor, still + (high - still) * factor]);
     }
 
-    // The nearest x that any line has.
+    // The number of the x nearest to this one, of those that any line has.
     near(x) {
-      const distance = (each) => Math.abs(forward(this.spec.x, each) - forward(this.spec.x, x));
-      return this.points.reduce((best, [each]) => (best === null || distance(each) < distance(best) ? each : best), null);
+      const after = this.xs.findIndex((each) => each >= x), last = this.xs.length - 1;
+      if (after <= 0) return after < 0 ? last : 0;
+      return x - this.xs[after - 1] < this.xs[after] - x ? after - 1 : after;
     }
 
     at(event) {
@@ -184,11 +192,11 @@ const Charts = (() => {
       const { spec, cursor } = this;
       if (!this.pointer) return;
       this.pointer.setAttribute("visibility", cursor === null ? "hidden" : "visible");
-      if (cursor === null) { this.readout.textContent = spec.note ?? ""; return; }
+      if (cursor === null) { this.readout.textContent = ""; return; }
       this.pointer.setAttribute("x1", this.across(cursor));
       this.pointer.setAttribute("x2", this.across(cursor));
-      const values = spec.series.map((series) => [series.name, new Map(series.points).get(cursor)])
-        .filter(([, value]) => value !== undefined && value !== null);
+      const values = spec.series.map((series) => [series.name, nearest(series.points, cursor)?.[1] ?? null])
+        .filter(([, value]) => value !== null);
       const listed = values.slice(0, 6).map(([name, value]) => `${name} ${shown(spec.y, value)}`).join("; ");
       const more = values.length > 6 ? `; and ${values.length - 6} more` : "";
       this.readout.textContent = `${spec.x.label} ${count(cursor)}: ${listed}${more}`;
@@ -196,13 +204,14 @@ const Charts = (() => {
 
     hover(event) {
       const x = this.at(event);
+      this.readout.removeAttribute("aria-live");
       if (this.from !== null) {
         const [left, right] = [this.from, x].map((each) => this.across(each)).sort((a, b) => a - b);
         this.band.setAttribute("x", left);
         this.band.setAttribute("width", right - left);
         this.band.setAttribute("visibility", "visible");
       }
-      this.point(this.near(x));
+      this.point(this.xs[this.near(x)]);
     }
 
     grab(event) {
@@ -214,16 +223,31 @@ const Charts = (() => {
     release(event) {
       if (this.from === null) return;
       const ends = [forward(this.spec.x, this.from), forward(this.spec.x, this.at(event))].sort((a, b) => a - b);
-      this.from = null;
-      this.band.setAttribute("visibility", "hidden");
+      this.drop();
       if (ends[1] - ends[0] > 0.02 * (this.view[1] - this.view[0])) this.look(ends);
     }
 
+    drop() {
+      this.from = null;
+      this.band.setAttribute("visibility", "hidden");
+    }
+
+    // To an x, and the view with it if it is outside.
+    move(x) {
+      const [low, high] = this.view, at = forward(this.spec.x, x), half = (high - low) / 2;
+      if (at < low || at > high) {
+        const centre = clamp(at, this.whole[0] + half, this.whole[1] - half);
+        this.look([centre - half, centre + half]);
+      }
+      this.readout.setAttribute("aria-live", "polite");  // spoken where keys ask for it, not under a mouse
+      this.point(x);
+    }
+
     key(event) {
-      const xs = [...new Set(this.points.map(([x]) => x))].sort((a, b) => a - b);
-      const here = this.cursor === null ? -1 : xs.indexOf(this.cursor);
-      const moves = { ArrowRight: here + 1, ArrowLeft: here - 1, Home: 0, End: xs.length - 1 };
-      if (event.key in moves) this.point(xs[clamp(moves[event.key], 0, xs.length - 1)]);
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      const here = this.cursor === null ? -1 : this.near(this.cursor), last = this.xs.length - 1;
+      const moves = { ArrowRight: here + 1, ArrowLeft: here - 1, Home: 0, End: last };
+      if (event.key in moves) this.move(this.xs[clamp(moves[event.key], 0, last)]);
       else if (["+", "="].includes(event.key)) this.zoom(0.5);
       else if (event.key === "-") this.zoom(2);
       else if (["0", "Escape"].includes(event.key)) this.look(this.whole);

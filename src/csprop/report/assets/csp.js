@@ -10,7 +10,12 @@ const CSP = (() => {
   const mapped = (planes, f) => planes.map((plane, m) => plane.map((x, d) => f(x, d, m)));
   const squared = (planes, d) => planes.reduce((sum, plane) => sum + plane[d] ** 2, 0);
   const scaled = (planes, factors) => mapped(planes, (x, d) => x * factors[d]);
-  const flat = (planes) => planes.flatMap((plane) => Array.from(plane));
+
+  function flat(planes) {
+    const width = planes[0].length, all = new Float64Array(planes.length * width);
+    planes.forEach((plane, m) => all.set(plane, m * width));
+    return all;
+  }
 
   const unit = (planes, epsilon = EPSILON) =>
     scaled(planes, planes[0].map((_, d) => 1 / (Math.sqrt(squared(planes, d) + TINY) + epsilon)));
@@ -30,17 +35,19 @@ const CSP = (() => {
   function planesAt({ values }, order, width, place = 0) {
     return Array.from({ length: order }, (_, m) => {
       const from = place + m * width;
-      return Float64Array.from(values.subarray(from, from + width));
+      return new Float64Array(values.subarray(from, from + width));
     });
   }
 
   function linear(weight, bias, input) {
-    const [outputs, inputs] = weight.shape;
-    return Float64Array.from({ length: outputs }, (_, row) => {
+    const [outputs, inputs] = weight.shape, { values } = weight;
+    const output = new Float64Array(outputs);
+    for (let row = 0, at = 0; row < outputs; row++) {
       let sum = bias ? bias.values[row] : 0;
-      for (let i = 0; i < inputs; i++) sum += weight.values[row * inputs + i] * input[i];
-      return sum;
-    });
+      for (let i = 0; i < inputs; i++) sum += values[at++] * input[i];
+      output[row] = sum;
+    }
+    return output;
   }
 
   const product = (a, b) =>
@@ -74,10 +81,10 @@ const CSP = (() => {
     constructor({ config, weights, codes, kept }) {
       this.config = config;
       this.weights = new Map(Object.entries(weights).map(([name, value]) => [name, tensor(value)]));
-      this.start = Array.from({ length: config.depth }, (_, layer) => this.beginning(layer));
+      this.origin = Array.from({ length: config.depth }, (_, layer) => this.beginning(layer));
       this.kept = kept ?? null;
       this.codes = codes ? codes.map((each) => this.points(tensor(each))) : null;
-      if (this.codes) this.start = this.start.map((h, layer) => this.nearest(layer, h));
+      this.start = this.codes ? this.origin.map((h, layer) => this.nearest(layer, h)) : this.origin;
     }
 
     weight(name) { return this.weights.get(name) ?? null; }
@@ -101,21 +108,23 @@ const CSP = (() => {
 
     // The code nearest to a state, by the channel that is farthest off.
     nearest(layer, h) {
-      const distance = (code) => {
+      let found = null, least = Infinity;
+      for (const code of this.codes[layer]) {
         let most = 0;
-        for (let d = 0; d < this.config.width; d++) {
-          most = Math.max(most, code.reduce((sum, plane, m) => sum + (plane[d] - h[m][d]) ** 2, 0));
+        for (let d = 0; d < this.config.width && most < least; d++) {
+          let apart = 0;
+          for (let m = 0; m < h.length; m++) apart += (code[m][d] - h[m][d]) ** 2;
+          most = Math.max(most, apart);
         }
-        return most;
-      };
-      const distances = this.codes[layer].map(distance);
-      return this.codes[layer][distances.indexOf(Math.min(...distances))];
+        if (most < least) [found, least] = [code, most];
+      }
+      return found;
     }
 
     settle(layer, h) {
       if (!this.codes) return h;
-      const start = this.start[layer];
-      return this.nearest(layer, mapped(h, (x, d, m) => (this.kept[layer][d] ? x : start[m][d])));
+      const origin = this.origin[layer];
+      return this.nearest(layer, mapped(h, (x, d, m) => (this.kept[layer][d] ? x : origin[m][d])));
     }
 
     linear(name, input) {
@@ -236,10 +245,11 @@ const CSP = (() => {
       return { states, gates, scores: this.decoded(z) };
     }
 
-    // Every step of a sequence; the first entry is the state before it, which has no scores.
-    run(tokens) {
-      const steps = [{ states: this.start, gates: null, scores: null }];
-      for (const token of tokens) steps.push(this.step(steps.at(-1).states, token));
+    // Every step of a sequence, going on from those of its beginning, if they are known; the first entry
+    // is the state before it, which has no scores.
+    run(tokens, known = []) {
+      const steps = known.length ? known : [{ states: this.start, gates: null, scores: null }];
+      for (const token of tokens.slice(steps.length - 1)) steps.push(this.step(steps.at(-1).states, token));
       return steps;
     }
   }

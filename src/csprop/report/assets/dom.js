@@ -22,6 +22,7 @@ function percent(value) {
   return `${Math.min(99.9, Math.max(0.1, 100 * value)).toFixed(1)}%`;
 }
 
-const short = (value) => String(Number(value.toPrecision(3)));
+// Four digits at least, so that what is not quite 1 does not read as 1.
+const short = (value) => Number(value.toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 12 });
 
 const clamp = (value, low, high) => Math.min(high, Math.max(low, value));

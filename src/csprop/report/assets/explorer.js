@@ -27,7 +27,10 @@ const Explorer = (() => {
       this.numbers = make("tbody");
       this.element = make("article", { class: "panel", "aria-label": entry.name },
         make("h3", {}, entry.name), this.summary, this.circles);
-      if (entry.automaton) this.element.append(this.machine());
+      if (entry.automaton) {
+        this.drawing = Machine.draw(entry.automaton, task);
+        this.element.append(this.drawing.element);
+      }
       this.details = make("details", {}, make("summary", {}, "The numbers of this step"),
         make("div", { class: "wide", tabindex: 0, role: "region", "aria-label": `${entry.name}: the numbers of this step` },
           make("table", {}, make("thead", {}, make("tr", {}, ...["layer", "channel", "phase", "modulus", "gate"]
@@ -46,24 +49,20 @@ const Explorer = (() => {
         make("svg", { viewBox: "-1.15 -1.15 2.3 2.3", role: "img", "aria-label": `Layer ${layer + 1}: the states of ${width} channels${flattened}; the numbers are in the table below` },
           make("circle", { class: "rim", r: 1 }), make("line", { class: "grid", x1: -1, x2: 1 }),
           make("line", { class: "grid", y1: -1, y2: 1 }), ...dots),
-        make("figcaption", {}, depth > 1 ? `layer ${layer + 1}` : "", order > 2 ? ` (2 of ${order} coordinates)` : "")));
+        make("figcaption", {}, `layer ${layer + 1}`, order > 2 ? ` (2 of ${order} coordinates)` : "")));
       return dots;
     }
 
-    machine() {
-      this.drawing = Machine.draw(this.entry.automaton, this.task);
-      return this.drawing.element;
-    }
-
     run(tokens, truth) {
+      const differs = tokens.findIndex((token, t) => token !== this.tokens?.[t]);
+      const same = differs < 0 ? tokens.length : differs;  // as before: not computed again
       this.tokens = tokens;
       this.truth = truth;
-      this.steps = this.model.run(tokens);
+      this.steps = this.model.run(tokens, this.steps?.slice(0, same + 1));
       this.said = this.steps.map(({ scores }) => {
         if (!scores) return null;
-        const chances = CSP.softmax(scores);
-        const best = Array.from(scores).indexOf(Math.max(...scores));
-        return { best, confidence: chances[best] };
+        const chances = CSP.softmax(scores), confidence = Math.max(...chances);
+        return { best: chances.indexOf(confidence), confidence };
       });
       if (this.entry.automaton) {
         const { start, transitions } = this.entry.automaton;
@@ -166,15 +165,16 @@ const Explorer = (() => {
       const task = this.tasks[this.first.task];
       const same = !fresh && JSON.stringify(task.vocab) === JSON.stringify(this.task.vocab);
       this.task = task;
-      const alike = this.models.filter((model) => model !== this.first
-        && JSON.stringify(this.tasks[model.task].vocab) === JSON.stringify(task.vocab));
+      const kind = ({ name, vocab, classes }) => JSON.stringify([name, vocab, classes]);
+      const alike = this.models.filter((model) => model !== this.first && kind(this.tasks[model.task]) === kind(task));
       const twin = alike.find((model) => model.run === this.first.run);
-      const printed = alike.find((model) => this.tasks[model.task].name === task.name && !model.automaton && model !== twin);
+      const printed = alike.find((model) => !model.automaton && model !== twin);
       this.choose(byId("beside"), alike, printed ?? twin);
       byId("beside").prepend(make("option", { value: "", selected: !(printed ?? twin) }, "none"));
       byId("beside").closest("label").hidden = !alike.length;
       byId("tokens").replaceChildren(...(task.vocab.length > 12 ? [] : task.vocab.map((token, number) =>
         make("button", { type: "button", "aria-label": `Add ${token}`, onclick: () => this.write([...this.tokens, number]) }, token))));
+      byId("sequence").readOnly = task.vocab.some((token) => /\s/.test(token));  // words could not be told apart
       byId("question").textContent = task.description ? `${task.name}: ${task.description}` : task.name;
       this.sample = 0;
       this.compare(same);
@@ -234,12 +234,17 @@ const Explorer = (() => {
       this.time = clamp(time, 0, this.tokens.length);
       byId("time").value = this.time;
       byId("now").textContent = `${count(this.time)} of ${count(this.tokens.length)}`;
-      byId("back").disabled = this.time === 0;
-      byId("forward").disabled = this.time === this.tokens.length;
-      byId("play").disabled = !this.tokens.length;
+      for (const [id, off] of [["back", this.time === 0], ["forward", this.time === this.tokens.length], ["play", !this.tokens.length]]) {
+        byId(id).setAttribute("aria-disabled", String(off));  // and not disabled, which would lose the focus
+      }
       this.turn(Math.abs(this.time - before) === 1 && before >= 0 ? before : this.time);
       this.strip();
-      byId("said").textContent = this.playing ? "" : this.panels.map((panel) => `${panel.entry.name}: ${panel.sentence(this.time)}`).join(" ");
+      if (!this.playing) this.say();
+    }
+
+    // For those who listen: once, and not at every step of a play.
+    say() {
+      byId("said").textContent = this.panels.map((panel) => `${panel.entry.name}: ${panel.sentence(this.time)}`).join(" ");
     }
 
     // One token on or back is seen as a movement, anything farther as a jump.
@@ -257,6 +262,7 @@ const Explorer = (() => {
     }
 
     toggle() {
+      if (!this.tokens.length) return undefined;
       if (this.playing) return this.pause();
       if (this.time === this.tokens.length) this.go(0);
       this.playing = setInterval(() => {
@@ -268,6 +274,7 @@ const Explorer = (() => {
     }
 
     pause() {
+      if (this.playing) this.say();
       clearInterval(this.playing);
       this.playing = null;
       byId("play").textContent = "Play";
@@ -278,7 +285,8 @@ const Explorer = (() => {
       const table = byId("strip"), room = Math.max(3, Math.floor((table.clientWidth - 72) / 46));
       const first = clamp(this.time - Math.floor(room / 2), 1, Math.max(1, this.tokens.length - room + 1));
       const times = Array.from({ length: Math.min(room, this.tokens.length) }, (_, i) => first + i);
-      const { vocab, classes, trained } = this.task, truth = this.panels[0].truth;
+      const { vocab, classes, trained } = this.task, { truth } = this.panels[0];
+      const focused = table.contains(document.activeElement);
       const cell = (t, attributes, ...children) => make("td", { ...attributes,
         class: [attributes.class, t === this.time && "now", t === trained && "trained"].filter(Boolean).join(" ") }, ...children);
       const row = (name, make_cell) => make("tr", {}, make("th", { scope: "row" }, name), ...times.map(make_cell));
@@ -288,14 +296,15 @@ const Explorer = (() => {
           make("span", {}, classes[best]), make("small", {}, (wrong ? "✗ " : "") + percent(confidence)));
       };
       const rows = [
-        row("after", (t) => cell(t, {}, make("button", { type: "button", "aria-label": `Go to token ${t}`, "aria-current": t === this.time ? "step" : null, onclick: () => { this.pause(); this.go(t); byId("strip").querySelector("[aria-current]")?.focus(); } }, count(t)))),
+        row("after", (t) => cell(t, {}, make("button", { type: "button", "aria-label": `Go to token ${t}`, "aria-current": t === this.time ? "step" : null, onclick: () => { this.pause(); this.go(t); } }, count(t)))),
         row("token", (t) => cell(t, { class: "token" }, vocab[this.tokens[t - 1]])),
         ...this.panels.map((panel, number) => row(this.panels.length > 1 ? `model ${number + 1}` : "model", said(panel))),
       ];
       if (truth.some((right) => right !== null)) {
         rows.push(row("truth", (t) => cell(t, { title: truth[t] === null ? "not known" : classes[truth[t]] }, truth[t] === null ? "?" : classes[truth[t]])));
       }
-      table.replaceChildren(make("table", {}, make("caption", {}, trained ? `Predictions after each token; trained on length ${count(trained)}` : "Predictions after each token"), make("tbody", {}, ...rows)));
+      table.replaceChildren(make("table", { style: `width: ${72 + 46 * times.length}px` }, make("caption", {}, trained ? `Predictions after each token; trained on length ${count(trained)}` : "Predictions after each token"), make("tbody", {}, ...rows)));
+      if (focused) table.querySelector("[aria-current]")?.focus();
     }
   }
 

@@ -8,9 +8,12 @@ const Machine = (() => {
   function draw(automaton, task) {
     const { start, transitions, answers, places } = automaton;
     const states = transitions.length;
-    const figure = (...children) => make("figure", { class: "machine" }, ...children,
-      make("figcaption", {}, `the smallest automaton: ${count(states)} states`));
-    if (!places) return { element: figure(), light() {} };
+    const caption = make("figcaption");
+    const said = (state) => (answers[state] === null ? "no answer yet" : task.classes[answers[state]]);
+    const tell = (state) => {
+      caption.textContent = `the smallest automaton, ${count(states)} states: now in state ${state}, ${said(state)}`;
+    };
+    if (!places) return { element: make("figure", { class: "machine" }, caption, table(automaton, task, said)), light: tell };
     const readable = states <= READABLE, radius = readable ? 0.42 : 0.22;
     const at = (s) => [places[s][0], -places[s][1]];
     const centre = [0, 1].map((axis) => places.reduce((sum, _, s) => sum + at(s)[axis], 0) / states);
@@ -46,10 +49,9 @@ const Machine = (() => {
     arrows.append(make("path", { class: "arrow", d: `M${entry(radius + 0.5)}L${entry(radius + 0.06)}`, "marker-end": `url(#${head})` }));
     const nodes = transitions.map((_, s) => {
       const [x, y] = at(s), name = answers[s] === null ? "–" : task.classes[answers[s]];
-      const longest = readable ? 7 : 3;
-      const shown = name.length > longest ? `${name.slice(0, longest - 1)}…` : name;
-      const node = make("g", { class: "state" }, make("title", {}, `state ${s}: ${name}`), make("circle", { cx: x, cy: y, r: radius }));
-      if (readable || states <= 130) node.append(make("text", { x, y, dy: readable ? "0.09" : "0.06", class: readable ? "" : "small" }, shown));
+      const shown = name.length > 7 ? `${name.slice(0, 6)}…` : name;
+      const node = make("g", { class: "state" }, make("title", {}, `state ${s}: ${said(s)}`), make("circle", { cx: x, cy: y, r: radius }));
+      if (readable || name.length <= 3) node.append(make("text", { x, y, dy: readable ? "0.09" : "0.06", class: readable ? "" : "small" }, shown));
       bodies.append(node);
       return node;
     });
@@ -63,10 +65,24 @@ const Machine = (() => {
       for (const element of lit) element.classList.remove("lit");
       lit = [nodes[state], edges.get(`${before}>${state}`)].filter(Boolean);
       for (const element of lit) element.classList.add("lit");
-      const said = answers[state] === null ? "no answer yet" : task.classes[answers[state]];
-      svg.setAttribute("aria-label", `The smallest automaton, ${states} states; now in state ${state}: ${said}`);
+      tell(state);
+      svg.setAttribute("aria-label", caption.textContent);
     }
-    return { element: figure(svg), light };
+    return { element: make("figure", { class: "machine" }, svg, caption, table(automaton, task, said)), light };
+  }
+
+  // Which state follows which, made when it is first asked for.
+  function table({ start, transitions }, task, said) {
+    const details = make("details", {}, make("summary", {}, "The automaton as a table"));
+    const cells = (tag, scope, texts) => texts.map((text) => make(tag, scope ? { scope } : {}, text));
+    details.addEventListener("toggle", () => {
+      if (details.querySelector("table")) return;
+      const head = make("tr", {}, ...cells("th", "col", ["state", "answer", ...task.vocab.map((token) => `after ${token}`)]));
+      const rows = transitions.map((row, s) => make("tr", {}, ...cells("th", "row", [s === start ? `${s} (start)` : s]), ...cells("td", null, [said(s), ...row])));
+      details.append(make("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "The automaton as a table" },
+        make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows))));
+    });
+    return details;
   }
 
   const turned = ([x, y], angle) => [x * Math.cos(angle) - y * Math.sin(angle), x * Math.sin(angle) + y * Math.cos(angle)];
@@ -80,9 +96,11 @@ const Machine = (() => {
       const far = Math.hypot(middle[0] - x, middle[1] - y) || 1;
       return `${x + ((middle[0] - x) / far) * (radius + 0.05)},${y + ((middle[1] - y) / far) * (radius + 0.05)}`;
     };
+    // The label stands beside the curve, nearer to where it begins: there fewer cross.
+    const part = 0.4, along = (a, b, c) => (1 - part) ** 2 * a + 2 * part * (1 - part) * b + part ** 2 * c;
     return {
       path: `M${rim([x0, y0])}Q${middle}, ${rim([x1, y1])}`,
-      label: [middle[0] + dy * (bothWays ? 0.02 * length : 0.2), middle[1] - dx * (bothWays ? 0.02 * length : 0.2)],
+      label: [along(x0, middle[0], x1) + dy * 0.17, along(y0, middle[1], y1) - dx * 0.17],
     };
   }
 

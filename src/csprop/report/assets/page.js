@@ -5,6 +5,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 
 function sortable(table) {
   const body = table.tBodies[0], original = [...body.rows];
+  const number = (text) => parseFloat(text.replace(/[,~]/g, ""));
   [...table.tHead.rows[0].cells].forEach((cell, column) => {
     const button = make("button", { type: "button", class: "sort" }, ...cell.childNodes);
     cell.replaceChildren(button);
@@ -13,13 +14,14 @@ function sortable(table) {
       for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
       if (next !== "none") cell.setAttribute("aria-sort", next);
       const key = (row) => row.cells[column].textContent.trim();
-      const number = (text) => parseFloat(text.replace(/[,~]/g, ""));
-      const compare = (a, b) => {
-        const [x, y] = [key(a), key(b)], [m, n] = [number(x), number(y)];
-        return Number.isNaN(m) || Number.isNaN(n) ? Number.isNaN(m) - Number.isNaN(n) || x.localeCompare(y) : m - n;
-      };
       const sign = next === "descending" ? -1 : 1;
-      const ordered = next === "none" ? original : [...original].sort((a, b) => sign * compare(a, b));
+      const compare = (a, b) => {  // numbers by size, then words; what is empty comes last either way
+        const [x, y] = [key(a), key(b)], [m, n] = column ? [number(x), number(y)] : [NaN, NaN];
+        if (!x || !y) return !x - !y;
+        if (Number.isNaN(m) !== Number.isNaN(n)) return Number.isNaN(m) - Number.isNaN(n);
+        return sign * (Number.isNaN(m) ? x.localeCompare(y, "en", { numeric: true }) : m - n);
+      };
+      const ordered = next === "none" ? original : [...original].sort(compare);
       body.append(...ordered);
     });
   });
