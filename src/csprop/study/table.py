@@ -80,8 +80,8 @@ def exact(rows: Sequence[Row]) -> list[int]:
 
 
 def decimal(value: float) -> str:
-    """An F1."""
-    return f"{value:.3f}"
+    """An F1; 1 only if it is."""
+    return "1.000" if value == 1 else f"{min(value, 0.999):.3f}"
 
 
 def percent(value: float) -> str:
