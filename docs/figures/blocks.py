@@ -1,27 +1,25 @@
-"""Write the study's tables into README.md, between their marks: python docs/figures/blocks.py"""
+"""Write what was measured into README.md and the guides, between its marks:
 
-import re
+    .venv/bin/python docs/figures/blocks.py
+
+`<!-- results: NAME -->` and `<!-- end -->` stand on lines of their own around a table, or within a line
+around a few words; such a line begins with another word, or Markdown takes all of it for HTML.
+"""
+
 from pathlib import Path
 
 from csprop.study import reproduce
 from csprop.study.report import blocks
 from csprop.study.results import Results
+from csprop.study.summary import filled
 from csprop.study.table import FULL
 
 ROOT = Path(__file__).parents[2]
 
-
-def filled(text: str, made: dict[str, str]) -> str:
-    """The text with each block as the rows have it."""
-    return re.sub(
-        r"(<!-- results: (\S+) -->\n).*?(<!-- end -->)",
-        lambda found: f"{found[1]}{made[found[2]]}\n{found[3]}",
-        text,
-        flags=re.DOTALL,
-    )
-
-
 if __name__ == "__main__":
-    readme = ROOT / "README.md"
     made = blocks(Results(ROOT / "results"), FULL, reproduce.TABLES)
-    readme.write_text(filled(readme.read_text(), made))
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        text = page.read_text()
+        if (new := filled(text, made)) != text:
+            page.write_text(new)
+            print(f"{page.relative_to(ROOT)}: written")

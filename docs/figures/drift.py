@@ -1,4 +1,5 @@
-"""Draws docs/exact.png: why a trained model drifts, and a locked one cannot.
+"""Draws docs/exact.png: why a trained model drifts, and a locked one cannot. results/drift.json has its
+numbers, which blocks.py writes into the caption.
 
     .venv/bin/python docs/figures/drift.py
 
@@ -7,6 +8,8 @@ left it, and the same rotor locked. Left, how often each is right after t tokens
 sequences. Right, the phase of one channel after every token of one of them, from the centre outwards.
 """
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +18,15 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 
 import csprop
+from csprop.study.report import METADATA
+from csprop.training.config import environment
+from csprop.training.metrics import exhaustive
 
-TASK, SEED = "mod3-residue", 0
+TASK, SEED, EPOCHS, TRAINED_ON = "mod3-residue", 0, 40, 16
 SEQUENCES, LONGEST, WINDOW, VISITS = 200, 65_536, 256, 2000
-PICTURE = Path(__file__).parents[1] / "exact.png"
+LENGTHS = sorted({round(2 ** (exponent / 3)) for exponent in range(12, 49)})
+ROOT = Path(__file__).parents[2]
+PICTURE, NUMBERS = ROOT / "docs" / "exact.png", ROOT / "results" / "drift.json"
 # Okabe and Ito's colours, which people see apart whatever their eyes.
 PRINTED, TRAINED, LOCKED = "#E69F00", "#D55E00", "#0072B2"
 RESIDUES = ("#0072B2", "#E69F00", "#CC79A7")
@@ -26,21 +34,37 @@ RESIDUES = ("#0072B2", "#E69F00", "#CC79A7")
 
 def main() -> None:
     torch.set_num_threads(1)
-    printed = csprop.train(TASK, preset="paper", seed=SEED, epochs=40)
+    printed = csprop.train(TASK, preset="paper", seed=SEED, epochs=EPOCHS)
     rotor = csprop.train(TASK, seed=SEED)
     locked = csprop.certify(rotor.model, rotor.task, seed=SEED).locked
     assert locked is not None
     tokens = rotor.task.sample(SEQUENCES, LONGEST, Generator().manual_seed(1))
     labels = rotor.task.labels(tokens)
-    figure = Figure(figsize=(9.2, 3.5), facecolor="white", layout="constrained")
-    left, *others = figure.subplots(1, 3, width_ratios=(1.6, 1, 1))
-    models = (printed.model, rotor.model, locked)
-    draw_accuracy(left, [right(model, tokens, labels) for model in models])
+    models = {"as printed": printed.model, "rotor, as trained": rotor.model, "rotor, locked": locked}
+    curves = {name: shares(right(model, tokens, labels)) for name, model in models.items()}
     row, residues = tokens[0, :VISITS], labels[0, :VISITS].tolist()
     channel = most_places(locked)
-    draw_phase(others[0], "As trained", visited(rotor.model, row, channel), residues)
-    draw_phase(others[1], "Locked", snapped(locked, row, channel), residues)
-    figure.savefig(PICTURE, dpi=110)
+    phases = {
+        "As trained": visited(rotor.model, row, channel),
+        "Locked": snapped(locked, row, channel),
+    }
+    figure = Figure(figsize=(9.2, 3.5), facecolor="white", layout="constrained")
+    left, *others = figure.subplots(1, 3, width_ratios=(1.6, 1, 1))
+    draw_accuracy(left, curves)
+    for axes, (title, points) in zip(others, phases.items(), strict=True):
+        draw_phase(axes, title, points, residues)
+    figure.savefig(PICTURE, dpi=110, metadata=METADATA)
+    numbers = {
+        "environment": environment(),
+        "task": TASK,
+        "seed": SEED,
+        "printed": {"epochs": EPOCHS, **asdict(exhaustive(printed.model, printed.task, TRAINED_ON))},
+        "sequences": SEQUENCES,
+        "right": curves,
+        "tokens": VISITS,
+        "states": {title: different(points) for title, points in phases.items()},
+    }
+    NUMBERS.write_text(json.dumps(numbers, indent=1) + "\n")
 
 
 @torch.no_grad()
@@ -51,6 +75,12 @@ def right(model: Any, tokens: Tensor, labels: Tensor) -> Tensor:
         scores, state = model(part, state, return_state=True)
         said.append(scores.argmax(dim=2))
     return torch.cat(said, dim=1) == labels
+
+
+def shares(found: Tensor) -> dict[int, float]:
+    """Of the sequences that are right, by length."""
+    at = found[:, torch.tensor(LENGTHS) - 1].double().mean(dim=0)
+    return dict(zip(LENGTHS, at.tolist(), strict=True))
 
 
 @torch.no_grad()
@@ -79,17 +109,17 @@ def most_places(locked: Any) -> int:
     return places.index(max(places))
 
 
-def draw_accuracy(axes: Any, found: list[Tensor]) -> None:
-    lengths = sorted({round(2 ** (exponent / 3)) for exponent in range(12, 49)})
-    kinds = (
-        ("as printed (40 epochs)", PRINTED, "s--"),
-        ("rotor, as trained", TRAINED, "o-"),
-        ("rotor, locked", LOCKED, "-"),
-    )
-    for (name, colour, style), each in zip(kinds, found, strict=True):
-        shares = each[:, torch.tensor(lengths) - 1].double().mean(dim=0)
-        axes.plot(lengths, 100 * shares, style, color=colour, label=name, ms=3, lw=1.5)
-        print(name, {at: round(float(share), 3) for at, share in zip(lengths, shares, strict=True)})
+def different(points: Tensor) -> int:
+    """States, told apart to four decimals."""
+    return len(points.round(decimals=4).unique(dim=0))
+
+
+def draw_accuracy(axes: Any, curves: dict[str, dict[int, float]]) -> None:
+    styles = ((PRINTED, "s--"), (TRAINED, "o-"), (LOCKED, "-"))
+    for (name, curve), (colour, style) in zip(curves.items(), styles, strict=True):
+        label = f"{name} ({EPOCHS} epochs)" if colour == PRINTED else name
+        right = [100 * share for share in curve.values()]
+        axes.plot(list(curve), right, style, color=colour, label=label, ms=3, lw=1.5)
     axes.axhline(100 / 3, color="#999999", lw=0.8, zorder=0)
     axes.annotate(
         "chance", (1.01, 100 / 3), xycoords=("axes fraction", "data"), fontsize=8, va="center"
@@ -110,10 +140,8 @@ def draw_phase(axes: Any, title: str, points: Tensor, residues: list[int]) -> No
     axes.scatter(*(points * outwards).T, c=[RESIDUES[each] for each in residues], s=5, linewidths=0)
     axes.set_title(title, fontsize=11)
     axes.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), aspect="equal", xticks=[], yticks=[])
-    different = len(points.round(decimals=4).unique(dim=0))
-    axes.set_xlabel(f"{len(points):,} tokens, {different:,} states", fontsize=9)
+    axes.set_xlabel(f"{len(points):,} tokens, {different(points):,} states", fontsize=9)
     axes.spines[:].set_visible(False)
-    print(title, different)
 
 
 if __name__ == "__main__":

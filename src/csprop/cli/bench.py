@@ -41,12 +41,14 @@ def run(args: Args) -> int:
 
 
 def _show(result: dict[str, Any]) -> None:
+    from csprop.bench.summary import duration
+
     print(f"\n{result['work']}")
     if "seconds" in result:
         own = result["seconds"]["csprop"]
         sizes = result.get("parameters", {})
         rows = [
-            [name, f"{value / own:.2f} x", _time(value), *([f"{sizes[name]:,}"] if sizes else [])]
+            [name, f"{value / own:.2f} x", duration(value), *([f"{sizes[name]:,}"] if sizes else [])]
             for name, value in result["seconds"].items()
         ]
         headings = ["", "times csprop", "median", *(["parameters"] if sizes else [])]
@@ -79,10 +81,3 @@ def _show_aim(aim: dict[str, Any]) -> None:
 
 def _cell(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
-
-
-def _time(seconds: float) -> str:
-    for unit, factor in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= factor:
-            return f"{seconds / factor:.2f} {unit}"
-    return f"{seconds * 1e6:.1f} µs"

@@ -1,20 +1,31 @@
 """REPORT.md and the figures, made from the rows alone."""
 
 import io
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from csprop.bench import summary as bench
 from csprop.study import differences
 from csprop.study.exact import Exact
 from csprop.study.measure import Row
 from csprop.study.results import Results
-from csprop.study.summary import summary
+from csprop.study.summary import caption, drift, summary, transcript
 from csprop.study.table import FULL, Budget, Figured, Rows, Table
 from csprop.training.checkpoint import write
 
 REPORT = "REPORT.md"
 METADATA = {"Software": None}
 """A figure's file says nothing of when and by what it was made: the same rows, the same bytes."""
+DOCUMENTS: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "bench": ("bench", bench.summary),
+    "drift": ("drift", caption),
+    "certify-parity": ("certify", lambda found: transcript(found["certified"]["parity"])),
+    "certify-A5": ("certify", lambda found: transcript(found["certified"]["group-A5"], EXCERPT)),
+}
+"""Blocks that are made of a file without rows: its name, and how."""
+EXCERPT = ("states", "channels", "codes")
 
 
 def rows_of(table: Table, results: Results, budget: Budget) -> Rows | None:
@@ -81,13 +92,15 @@ def _cost(rows: Mapping[str, Row]) -> str:
 
 
 def blocks(results: Results, budget: Budget, tables: Sequence[Table]) -> dict[str, str]:
-    """The tables that stand in the README too."""
+    """What stands in the README and the guides too: of the rows, and of the documents beside them."""
     found = {table.name: rows_of(table, results, budget) for table in tables}
-    made = {}
-    if (main := found["main"]) is not None:
-        made["main"] = summary(main)
-    if (exact := found["exact"]) is not None:
-        made["exact"] = Exact().table(exact)
+    makers = {"main": summary, "length": drift, "exact": Exact().table}
+    made = {name: make(rows) for name, make in makers.items() if (rows := found[name]) is not None}
+    made["cost"] = _cost(results.rows).rstrip(".")
+    for name, (file, make) in DOCUMENTS.items():
+        path = results.folder / f"{file}.json"
+        if path.exists():
+            made[name] = make(json.loads(path.read_text()))
     return made
 
 
