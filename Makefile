@@ -11,7 +11,7 @@ setup: .venv/installed
 		{ echo 'csprop needs Python 3.11 or newer: make PYTHON=python3.11' >&2; exit 1; }
 	@echo 'Installing csprop into .venv; this takes a minute or two.'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
 	@touch $@
 
 demo: setup
@@ -46,7 +46,6 @@ bench: setup
 	$(BIN)/csprop bench
 
 docs: setup
-	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	$(BIN)/mkdocs build --strict
 
 screenshots: setup .venv/browser

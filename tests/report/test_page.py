@@ -182,6 +182,7 @@ def test_a_model_too_large_is_left_out_and_named(tmp_path: Path) -> None:
         (["report", "--out", "page.html"], "say which run: csprop report RUN --out FILE.html"),
         (["explore"], "say which run: csprop explore RUN"),
         (["report", "nothing", "--out", "page.html"], "nothing: is not a run"),
+        (["report", ".", "--out", "page.html"], "no config.json in it; the runs in it are ./*"),
         (["report", "half", "--out", "page.html"], "half: lacks a finished epoch"),
         (["report", "whole", "--out", "there/page.html"], "there: is not a folder: make it first"),
         (["report", "whole", "--out", "whole"], "whole: is a folder"),

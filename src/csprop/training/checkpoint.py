@@ -85,7 +85,9 @@ class RunFolder:
     def read_config(self, verify: bool = True) -> dict[str, Any]:
         """The configuration; a run to be resumed may have died before its manifest was written."""
         if not self.exists():
-            raise InputError(f"{self.path}: is not a run: there is no {CONFIG} in it")
+            inside = any(self.path.glob(f"*/{CONFIG}"))
+            hint = f"; the runs in it are {self.path}/*" if inside else ""
+            raise InputError(f"{self.path}: is not a run: there is no {CONFIG} in it{hint}")
         # Before the manifest is asked: a newer format may keep another one.
         content = _read(self.path / CONFIG)
         try:
