@@ -6,6 +6,7 @@ The residue of the number of ones modulo 3, trained on length 16 with seed 0: a 
 printed model. The runs are kept in runs/screenshots, and trained where they are not there.
 """
 
+import os
 import shutil
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from playwright.sync_api import sync_playwright
 from csprop.cli.main import main
 
 ROOT = Path(__file__).parents[2]
-RUNS = ROOT / "runs" / "screenshots"
+RUNS = Path("runs/screenshots")  # as a page shows it
 TASK = "mod3-residue"
 TOKENS = "1011001110101101101001011"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
@@ -35,7 +36,7 @@ def shoot(page: Path) -> None:
                 viewport={"width": 1120, "height": height}, offline=True, color_scheme="light"
             )
             tab = context.new_page()
-            tab.goto(page.as_uri())
+            tab.goto(page.absolute().as_uri())
             tab.locator("#sequence").fill(TOKENS)
             tab.locator("#time").fill("17")
             tab.locator("h1").click()
@@ -49,6 +50,7 @@ def shoot(page: Path) -> None:
 
 
 if __name__ == "__main__":
+    os.chdir(ROOT)
     rotor = made("rotor")
     if not Path(rotor, "certificate.json").exists():
         assert main(["certify", rotor]) == 0

@@ -4,6 +4,7 @@
 // cursor and their part of the x axis.
 const Charts = (() => {
   const HEIGHT = 240, LEFT = 52, RIGHT = 14, TOP = 12, BOTTOM = 40;
+  const FEW = 16;  // points of a line at most to be drawn one by one
   const links = new Map();
 
   const forward = (axis, value) => (axis.log ? Math.log10(value) : value);
@@ -141,7 +142,8 @@ const Charts = (() => {
         const drawn = series.points.filter(([x, y]) => y !== null && (!spec.y.log || y > 0) && (!spec.x.log || x > 0));
         const path = drawn.map(([x, y], i) => `${i ? "L" : "M"}${this.across(x).toFixed(1)},${this.up(y).toFixed(1)}`).join("");
         lines.append(make("path", { class: `line c${series.colour}`, d: path }));
-        if (drawn.length === 1) lines.append(make("circle", { class: `mark c${series.colour}`, cx: this.across(drawn[0][0]), cy: this.up(drawn[0][1]), r: 3 }));
+        if (drawn.length > FEW) continue;
+        for (const [x, y] of drawn) lines.append(make("circle", { class: `mark c${series.colour}`, cx: this.across(x), cy: this.up(y), r: 2.5 }));
       }
       for (const mark of spec.marks) lines.append(this.shape(mark, this.across(mark.x), this.up(mark.y)));
       this.pointer = make("line", { class: "pointer", y1: TOP, y2: HEIGHT - BOTTOM, visibility: "hidden" });

@@ -293,7 +293,7 @@ const Explorer = (() => {
       const said = (panel) => (t) => {
         const { best, confidence } = panel.said[t], wrong = panel.wrong[t];
         return cell(t, { class: wrong ? (t < panel.entry.asked ? "early" : "wrong") : "", style: `--sure: ${confidence.toFixed(3)}`, title: `${classes[best]}, ${percent(confidence)}` },
-          make("span", {}, classes[best]), make("small", {}, (wrong ? "✗ " : "") + percent(confidence)));
+          make("span", {}, classes[best]), make("small", {}, `${wrong ? "✗ " : ""}${Math.floor(100 * confidence)}%`));
       };
       const rows = [
         row("after", (t) => cell(t, {}, make("button", { type: "button", "aria-label": `Go to token ${t}`, "aria-current": t === this.time ? "step" : null, onclick: () => { this.pause(); this.go(t); } }, count(t)))),

@@ -9,9 +9,9 @@ const Machine = (() => {
     const { start, transitions, answers, places } = automaton;
     const states = transitions.length;
     const caption = make("figcaption");
-    const said = (state) => (answers[state] === null ? "no answer yet" : task.classes[answers[state]]);
+    const said = (state) => (answers[state] === null ? "nothing yet" : task.classes[answers[state]]);
     const tell = (state) => {
-      caption.textContent = `the smallest automaton, ${count(states)} states: now in state ${state}, ${said(state)}`;
+      caption.textContent = `the smallest automaton, ${count(states)} states: now in state ${state}, which answers ${said(state)}`;
     };
     if (!places) return { element: make("figure", { class: "machine" }, caption, table(automaton, task, said)), light: tell };
     const readable = states <= READABLE, radius = readable ? 0.42 : 0.22;
