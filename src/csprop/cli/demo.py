@@ -43,7 +43,8 @@ def run(args: Args) -> int:
         f"The three runs are in {args.out}/. They are right at the length they were\n"
         "trained on; at longer ones they may drift, unless locked. Next, try:\n"
         f"  csprop eval {args.out}/parity --lengths 16,64,1024,16384\n"
-        f"  csprop certify {args.out}/parity           right at every length, proven\n"
+        f"  csprop certify {args.out}/parity          right at every length, proven\n"
+        f"  csprop explore {args.out}/parity          watch it think, in the browser\n"
         f"  echo '(()())' | csprop predict {args.out}/parenthesis\n"
         "  csprop train parity --preset paper       the model as the paper prints it"
     )

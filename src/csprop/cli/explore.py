@@ -15,11 +15,11 @@ from csprop.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
-    """Write the page of a run to a temporary file and open it in the browser. With two runs, their
-    models stand beside each other."""
+    """Write the page of a run to a temporary file and open it in the browser. Models of two runs of one
+    task stand beside each other."""
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, arg(metavar="RUN")]
-    """One or more run directories."""
+    """One or more run directories, or folders of them."""
 
     no_open: common.Flag = False
     """Say where the page is, and open nothing."""

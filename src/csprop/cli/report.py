@@ -17,7 +17,7 @@ class Args:
     accuracy by length, tables, certificates, and the explorer, in which the models run."""
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, arg(metavar="RUN")]
-    """One or more run directories."""
+    """One or more run directories, or folders of them."""
 
     out: Annotated[Path | None, arg(metavar="FILE.html")] = None
     """Where to write it; must be given."""

@@ -73,7 +73,7 @@ def run(args: Args) -> int:
         total = sum(len(jobs) for _, jobs in work)
         common.say(f"{out}: {len(results.rows)} rows are there, {total} are to be run")
         on = _engine(args, reproduce.unfinished(results))
-        reproduce.run(results, work, on, _progress(total))
+        reproduce.run(results, work, on, _progress(total, _labels(tables, budget)))
         path = publish(results, budget, reproduce.TABLES)
         write(out / PAGE, page(results, budget, reproduce.TABLES).encode())
     if args.json:
@@ -94,7 +94,7 @@ def _engine(args: Args, unfinished: Path) -> Any:
     return lambda work: engine.local(work, args.workers or cores(), unfinished)
 
 
-def _progress(total: int) -> Callable[[str, list[Any]], None]:
+def _progress(total: int, labels: dict[str, str]) -> Callable[[str, list[Any]], None]:
     """A line for each group of rows, with the minutes gone by and those that are left at this pace."""
     started, finished = time.perf_counter(), 0
 
@@ -103,10 +103,21 @@ def _progress(total: int) -> Callable[[str, list[Any]], None]:
         finished += len(rows)
         minutes = (time.perf_counter() - started) / 60
         left = minutes * (total - finished) / finished
-        what = f"{table}: {rows[0]['job']['task']}, {len(rows)} seeds"
-        common.say(f"{finished:>4}/{total}  {minutes:.1f} min, about {left:.0f} left  {what}")
+        pace = f", about {left:.0f} to go" if 0.1 * total < finished < total else ""
+        what = f"{table}: {labels[rows[0]['key']]}, {len(rows)} seeds"
+        common.say(f"{finished:>4}/{total}  {minutes:.1f} min{pace}  {what}")
 
     return done
+
+
+def _labels(tables: Any, budget: Any) -> dict[str, str]:
+    """What the first table that asks for a row calls it."""
+    found: dict[str, str] = {}
+    for table in tables:
+        for label, jobs in table.jobs(budget).items():
+            for job in jobs:
+                found.setdefault(job.key, ", ".join(label))
+    return found
 
 
 def _chosen(names: str | None, tables: Any) -> Any:

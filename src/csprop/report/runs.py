@@ -52,23 +52,31 @@ def page(
     paths: Sequence[Path], measured: bool = True, say: Callable[[str], None] = lambda line: None
 ) -> str:
     """The whole page; where it is asked for, with accuracies measured at lengths beyond the trained."""
-    shown = [_read(path) for path in paths]
+    shown = [_read(path) for folder in paths for path in _runs_in(folder)]
     _name(shown)
     made = Page(_title(shown), _lead(shown))
     _explorer(made, shown)
     made.add("Runs", _runs(shown))
     if begun := [each for each in shown if each.run.metrics]:
-        made.add("Training", _note(begun), made.figures(*_training(begun)))
+        made.add("Training", made.figures(*_training(begun)))
     if measured:
         for each in shown:
             _measure(each, say)
     if any(each.lengths for each in shown):
-        made.add("Accuracy by length", made.figures(*_by_length(shown)), _length_note(shown))
+        made.add("Accuracy by length", _length_note(shown), made.figures(*_by_length(shown)))
     certificates = [_certificate(each) for each in shown if each.certificate]
     if certificates:
         made.add("Certificates", *certificates)
     made.add("Configuration and provenance", *(_provenance(each) for each in shown))
     return made.html()
+
+
+def _runs_in(folder: Path) -> list[Path]:
+    """A run, or the runs in a folder of them, as `csprop train --seeds` leaves it."""
+    if (folder / checkpoint.CONFIG).exists():
+        return [folder]
+    inside = [path.parent for path in folder.glob(f"*/{checkpoint.CONFIG}")]
+    return sorted(inside, key=lambda path: (len(path.name), path.name)) or [folder]
 
 
 def _read(path: Path) -> Shown:
@@ -86,7 +94,9 @@ def _name(shown: Sequence[Shown]) -> None:
     names = [f"{group}, seed {each.run.config.seed}" for group, each in zip(groups, shown, strict=True)]
     order = list(dict.fromkeys(groups))
     for each, group, name in zip(shown, groups, names, strict=True):
-        each.group, each.colour = group, order.index(group) % COLOURS
+        seeds = groups.count(group)
+        each.group = group if seeds == 1 else f"{group}, {seeds} runs"
+        each.colour = order.index(group) % COLOURS
         each.name = name if names.count(name) == 1 else f"{name} ({each.path})"
 
 
@@ -147,43 +157,38 @@ def _models(each: Shown) -> list[dict[str, Any]]:
 
 
 def _runs(shown: Sequence[Shown]) -> str:
-    headings = [
-        "run",
-        "task",
-        "preset",
-        "seed",
-        "parameters",
-        "epochs",
-        "first epoch at 100%",
-        "the paper: epochs (Table 2, text, Figure 3)",
-        "held-out accuracy",
-        "F1",
-        "wrong, of every input",
-        "certificate",
-    ]
-    return table("Runs", headings, [_line(each) for each in shown])
+    """A line a run; columns in which nobody has anything are left out."""
+    lines = [_line(each) for each in shown]
+    headings = [name for name in lines[0] if any(line[name] for line in lines)]
+    return table("Runs", headings, [[line[name] for name in headings] for line in lines])
 
 
-def _line(each: Shown) -> list[str]:
-    run = each.run
+def _line(each: Shown) -> dict[str, str]:
+    run, row = each.run, each.curves
     result: dict[str, Any] = run.result or {}
     every = result.get("exhaustive")
-    first = result.get("first_epoch_at_target")
     best = result or max(run.metrics, key=lambda row: row["accuracy"], default={})
-    return [
-        str(each.path),
-        run.task.name,
-        run.config.preset,
-        str(run.config.seed),
-        f"{sum(value.numel() for value in run.model.parameters()):,}",
-        str(len(run.metrics)) + ("" if result else ", unfinished"),
-        "" if first is None else str(first),
-        SAID.get(run.task.name, ""),
-        f"{best['accuracy']:.2%}" if best else "",
-        f"{best['f1']:.4f}" if best else "",
-        f"{every['wrong']:,} of {every['count']:,}" if every else "",
-        _verdict(each.certificate) if each.certificate else "",
-    ]
+    jump = {level: first(row, level) for level in (ALMOST, 1.0)}
+    return {
+        "run": str(each.path),
+        "task": run.task.name,
+        "preset": run.config.preset,
+        "seed": str(run.config.seed),
+        "parameters": f"{sum(value.numel() for value in run.model.parameters()):,}",
+        "epochs": str(len(run.metrics)) + ("" if result else ", unfinished"),
+        "first at 90%": str(jump[ALMOST] or ""),
+        "first at 100%": str(jump[1.0] or ""),
+        "the paper (Table 2, text, Figure 3)": SAID.get(run.task.name, ""),
+        "largest gradient norm at": str(spike(row)) if run.metrics else "",
+        "held-out accuracy": _percent(best["accuracy"]) if best else "",
+        "F1": f"{best['f1']:.4f}" if best else "",
+        "wrong, of every input": f"{every['wrong']:,} of {every['count']:,}" if every else "",
+        "certificate": _verdict(each.certificate) if each.certificate else "",
+    }
+
+
+def _percent(value: float) -> str:
+    return "100%" if value == 1 else f"{value:.2%}"
 
 
 def _training(shown: Sequence[Shown]) -> list[Chart]:
@@ -202,22 +207,6 @@ def _training(shown: Sequence[Shown]) -> list[Chart]:
         y = axes[measured]
         charts.append(Chart(title=title, link="training", x=EPOCH, y=y, series=series, marks=marks))
     return charts
-
-
-def _note(shown: Sequence[Shown]) -> str:
-    """The jump and the spike, in words."""
-    sentences = []
-    for each in shown[:12]:
-        row = each.curves
-        start, end = first(row, ALMOST), first(row, 1.0)
-        if end is not None:
-            jump = f"reaches 90% at epoch {start} and 100% at epoch {end}"
-        elif start is not None:
-            jump = f"reaches 90% at epoch {start}, and never 100%"
-        else:
-            jump = "does not reach 90%"
-        sentences.append(f"{each.name}: {jump}; the gradient norm is largest at epoch {spike(row)}.")
-    return "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
 
 
 def _measure(each: Shown, say: Callable[[str], None]) -> None:
@@ -272,7 +261,8 @@ def _length_note(shown: Sequence[Shown]) -> str:
     lengths = ", ".join(map(str, trained))
     return (
         f"<p>Trained on length {lengths}. Random sequences, 256 at a length or as many as have a "
-        "million tokens; what is proven needs no sample.</p>"
+        "million tokens; what is proven needs no sample. An accuracy near 0 is a drift that turned all "
+        "answers into wrong ones.</p>"
     )
 
 

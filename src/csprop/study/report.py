@@ -68,7 +68,8 @@ def _head(results: Results, budget: Budget) -> str:
     mark = (
         ""
         if budget is FULL
-        else "**A quick look: few seeds, epochs and sequences. Nothing here is a result.** "
+        else "**A quick look: fewer seeds, epochs and sequences than this text says. Nothing here is a "
+        "result.** "
     )
     command = "csprop reproduce" + ("" if budget is FULL else " --quick")
     return (
@@ -87,8 +88,9 @@ def _head(results: Results, budget: Budget) -> str:
 
 
 def _cost(rows: Mapping[str, Row]) -> str:
-    hours = sum(row["seconds"] for row in rows.values()) / 3600
-    return f"{len(rows)} rows, {hours:.2f} hours of one process."
+    minutes = sum(row["seconds"] for row in rows.values()) / 60
+    took = f"{minutes / 60:.2f} hours" if minutes > 30 else f"{minutes:.0f} minutes"
+    return f"{len(rows)} rows, {took} of one process."
 
 
 def blocks(results: Results, budget: Budget, tables: Sequence[Table]) -> dict[str, str]:

@@ -86,7 +86,7 @@ class RunFolder:
         """The configuration; a run to be resumed may have died before its manifest was written."""
         if not self.exists():
             inside = any(self.path.glob(f"*/{CONFIG}"))
-            hint = f"; the runs in it are {self.path}/*" if inside else ""
+            hint = f"; write one of the runs in it, {self.path}/*" if inside else ""
             raise InputError(f"{self.path}: is not a run: there is no {CONFIG} in it{hint}")
         # Before the manifest is asked: a newer format may keep another one.
         content = _read(self.path / CONFIG)

@@ -70,7 +70,8 @@ const Charts = (() => {
       const tools = make("div", { class: "tools" },
         button("+", "zoom in", () => this.zoom(0.5)), button("−", "zoom out", () => this.zoom(2)),
         button("All", "show all", () => this.look(this.whole)));
-      this.figure.append(make("div", { class: "over" }, this.legend(), tools), this.holder, this.readout, this.table());
+      this.figure.prepend(make("div", { class: "over" }, ...this.figure.children, tools));
+      this.figure.append(this.holder, this.readout, this.legend(), this.table());
       this.holder.addEventListener("keydown", (event) => this.key(event));
       this.holder.addEventListener("pointerdown", (event) => this.grab(event));
       this.holder.addEventListener("pointermove", (event) => this.hover(event));
@@ -199,9 +200,9 @@ const Charts = (() => {
       this.pointer.setAttribute("x2", this.across(cursor));
       const values = spec.series.map((series) => [series.name, nearest(series.points, cursor)?.[1] ?? null])
         .filter(([, value]) => value !== null);
-      const listed = values.slice(0, 6).map(([name, value]) => `${name} ${shown(spec.y, value)}`).join("; ");
+      const listed = values.slice(0, 6).map(([name, value]) => `${name}: ${shown(spec.y, value)}`).join("; ");
       const more = values.length > 6 ? `; and ${values.length - 6} more` : "";
-      this.readout.textContent = `${spec.x.label} ${count(cursor)}: ${listed}${more}`;
+      this.readout.textContent = `${spec.x.label} ${count(cursor)}; ${listed}${more}`;
     }
 
     hover(event) {

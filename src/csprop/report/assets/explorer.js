@@ -219,6 +219,7 @@ const Explorer = (() => {
     complain(sentence) {
       byId("complaint").textContent = sentence;
       byId("sequence").setAttribute("aria-invalid", String(Boolean(sentence)));
+      byId("explorer").classList.toggle("stale", Boolean(sentence));  // what is shown is of what was typed before
     }
 
     run(time = this.time) {
@@ -282,10 +283,12 @@ const Explorer = (() => {
 
     // What is said after each token, as many as there is room for, around the present one.
     strip() {
-      const table = byId("strip"), room = Math.max(3, Math.floor((table.clientWidth - 72) / 46));
+      const table = byId("strip"), { vocab, classes, trained } = this.task, { truth } = this.panels[0];
+      const longest = Math.max(...[...vocab, ...classes].map((name) => name.length));
+      const column = clamp(8 * longest + 12, 46, 110);
+      const room = Math.max(2, Math.floor((table.clientWidth - 72) / column));
       const first = clamp(this.time - Math.floor(room / 2), 1, Math.max(1, this.tokens.length - room + 1));
       const times = Array.from({ length: Math.min(room, this.tokens.length) }, (_, i) => first + i);
-      const { vocab, classes, trained } = this.task, { truth } = this.panels[0];
       const focused = table.contains(document.activeElement);
       const cell = (t, attributes, ...children) => make("td", { ...attributes,
         class: [attributes.class, t === this.time && "now", t === trained && "trained"].filter(Boolean).join(" ") }, ...children);
@@ -303,7 +306,8 @@ const Explorer = (() => {
       if (truth.some((right) => right !== null)) {
         rows.push(row("truth", (t) => cell(t, { title: truth[t] === null ? "not known" : classes[truth[t]] }, truth[t] === null ? "?" : classes[truth[t]])));
       }
-      table.replaceChildren(make("table", { style: `width: ${72 + 46 * times.length}px` }, make("caption", {}, trained ? `Predictions after each token; trained on length ${count(trained)}` : "Predictions after each token"), make("tbody", {}, ...rows)));
+      table.replaceChildren(make("table", { style: `width: ${72 + column * times.length}px` }, make("caption", {}, trained ? `Predictions after each token; trained on length ${count(trained)}` : "Predictions after each token"), make("tbody", {}, ...rows)));
+      table.hidden = !times.length;
       if (focused) table.querySelector("[aria-current]")?.focus();
     }
   }

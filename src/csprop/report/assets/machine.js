@@ -3,6 +3,7 @@
 // An automaton as a drawing in which the present state is lit.
 const Machine = (() => {
   const READABLE = 12;  // states at most for which arrows are labelled
+  const LETTER = 0.15;  // the width of one, about
   let heads = 0;
 
   function draw(automaton, task) {
@@ -21,10 +22,10 @@ const Machine = (() => {
       const [x, y] = [at(s)[0] - centre[0], at(s)[1] - centre[1]], far = Math.hypot(x, y);
       return far > 1e-6 ? [x / far, y / far] : [0, -1];
     };
-    const seen = transitions.map((_, s) => at(s));  // what must be within the picture
+    const seen = transitions.flatMap((_, s) => [-radius, radius].map((r) => at(s).map((x) => x + r)));  // what must be within the picture
     const extent = (axis) => {
-      const values = seen.map((point) => point[axis]), margin = radius + 0.1;
-      return [Math.min(...values) - margin, Math.max(...values) + margin];
+      const values = seen.map((point) => point[axis]);
+      return [Math.min(...values) - 0.2, Math.max(...values) + 0.2];
     };
     const head = `head-${heads++}`;
     const edges = new Map();  // "from>to" to its path
@@ -35,13 +36,14 @@ const Machine = (() => {
       edges.get(key).tokens.push(task.vocab[token]);
     }));
     for (const [key, { s, to, tokens }] of edges) {
-      const { path, label } = s === to ? loop(at(s), outward(s), radius) : curve(at(s), at(to), radius, edges.has(`${to}>${s}`));
-      seen.push(label);
+      const { path, label, anchor } = s === to ? loop(at(s), outward(s), radius) : curve(at(s), at(to), radius, edges.has(`${to}>${s}`));
+      const text = tokens.length > 4 ? `${tokens.slice(0, 3).join(", ")}, …` : tokens.join(", ");
+      const wide = LETTER * text.length;
+      for (const end of { start: [0, 1], middle: [-0.5, 0.5], end: [-1, 0] }[anchor]) seen.push([label[0] + end * wide, label[1]]);
       const element = make("path", { class: "arrow", d: path, "marker-end": `url(#${head})` });
       edges.set(key, element);
       arrows.append(element);
-      const text = tokens.length > 4 ? `${tokens.slice(0, 3).join(", ")}, …` : tokens.join(", ");
-      if (readable) labels.append(make("text", { x: label[0], y: label[1], dy: "0.09", class: "on" }, text));
+      if (readable) labels.append(make("text", { x: label[0], y: label[1], dy: "0.09", class: "on", style: `text-anchor: ${anchor}` }, text));
     }
     const [sx, sy] = at(start), [ox, oy] = edges.has(`${start}>${start}`) ? turned(outward(start), 1.1) : outward(start);
     seen.push([sx + (radius + 0.2) * ox, sy + (radius + 0.2) * oy]);
@@ -51,7 +53,8 @@ const Machine = (() => {
       const [x, y] = at(s), name = answers[s] === null ? "–" : task.classes[answers[s]];
       const shown = name.length > 7 ? `${name.slice(0, 6)}…` : name;
       const node = make("g", { class: "state" }, make("title", {}, `state ${s}: ${said(s)}`), make("circle", { cx: x, cy: y, r: radius }));
-      if (readable || name.length <= 3) node.append(make("text", { x, y, dy: readable ? "0.09" : "0.06", class: readable ? "" : "small" }, shown));
+      const size = !readable ? "small" : shown.length > 5 ? "tight" : "";
+      if (readable || name.length <= 3) node.append(make("text", { x, y, dy: readable ? "0.09" : "0.06", class: size }, shown));
       bodies.append(node);
       return node;
     });
@@ -101,6 +104,7 @@ const Machine = (() => {
     return {
       path: `M${rim([x0, y0])}Q${middle}, ${rim([x1, y1])}`,
       label: [along(x0, middle[0], x1) + dy * 0.17, along(y0, middle[1], y1) - dx * 0.17],
+      anchor: Math.abs(dy) < 0.4 ? "middle" : dy > 0 ? "start" : "end",
     };
   }
 
@@ -108,7 +112,9 @@ const Machine = (() => {
     const [a, b] = [turned(out, -0.5), turned(out, 0.5)];
     const point = ([dx, dy], far) => `${x + dx * far},${y + dy * far}`;
     const far = radius * 2.6;
-    return { path: `M${point(a, radius + 0.03)}C${point(a, far)} ${point(b, far)} ${point(b, radius + 0.05)}`, label: [x + out[0] * (far * 0.92 + 0.08), y + out[1] * (far * 0.92 + 0.08)] };
+    const label = [x + out[0] * (far * 0.86 + 0.06), y + out[1] * (far * 0.86 + 0.12)];
+    const anchor = Math.abs(out[0]) < 0.4 ? "middle" : out[0] > 0 ? "start" : "end";
+    return { path: `M${point(a, radius + 0.03)}C${point(a, far)} ${point(b, far)} ${point(b, radius + 0.05)}`, label, anchor };
   }
 
   return { draw };
