@@ -1,7 +1,9 @@
 """Pages of runs and of the study: what is in them, and what bad input makes of them."""
 
 import json
+import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,13 +11,14 @@ import pytest
 
 import csprop
 from csprop.cli.main import main
+from csprop.errors import InputError
 from csprop.report import runs, study
 from csprop.report.charts import MOST_POINTS, curve
 from csprop.report.page import Page, table
 from csprop.study import reproduce
 from csprop.study.results import Results
 from csprop.study.table import FULL
-from csprop.training.checkpoint import METRICS, RunFolder
+from csprop.training.checkpoint import CERTIFICATE, LOCKED, METRICS, RunFolder
 
 from .conftest import Tab
 
@@ -187,7 +190,9 @@ def test_a_model_too_large_is_left_out_and_named(tmp_path: Path) -> None:
         (["eval", "."], "no config.json in it; write one of the runs in it, ./*"),
         (["report", "half", "--out", "page.html"], "half: lacks a finished epoch"),
         (["report", "whole", "--out", "there/page.html"], "there: is not a folder: make it first"),
-        (["report", "whole", "--out", "whole"], "whole: is a folder"),
+        (["report", "whole", "--out", "whole"], "whole: write the name of a file that ends in .html"),
+        (["report", "whole", "--out", "whole/config.json"], "write the name of a file that ends in"),
+        (["report", "whole", "--out", "pipe.html"], "pipe.html: write the name of a file"),
         (["report", "whole"], "say where: csprop report RUN --out FILE.html"),
     ],
 )
@@ -202,6 +207,7 @@ def test_a_mistake_is_one_sentence(
     csprop.train("parity", epochs=1, samples=40, width=4, out="whole")
     csprop.train("parity", epochs=1, samples=40, width=4, out="half")
     (tmp_path / "half" / "last" / "state.safetensors").unlink()
+    os.mkfifo("pipe.html")
     folder = RunFolder("half")
     folder.remove("model.safetensors")
     folder.write(METRICS, b"")
@@ -210,6 +216,45 @@ def test_a_mistake_is_one_sentence(
     assert sentence in said
     assert said.count("\n") == 1
     assert not (tmp_path / "page.html").exists()
+
+
+def test_a_proof_is_shown_with_its_own_model_alone(parity: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(parity, run)
+    folder = RunFolder(run)
+    document = folder.read_json(CERTIFICATE)
+    folder.write_json(CERTIFICATE, document | {"task": {"name": "mod3"}})
+    with pytest.raises(InputError, match="is not about this locked model"):
+        runs.page([run], measured=False)
+    folder.write_json(CERTIFICATE, ["nonsense"])
+    with pytest.raises(InputError, match="is no certificate"):
+        runs.page([run], measured=False)
+    folder.write_json(CERTIFICATE, document)
+    folder.remove(LOCKED)
+    with pytest.raises(InputError, match=r"locked.safetensors: is missing: run `csprop certify"):
+        runs.page([run], measured=False)
+
+
+@pytest.mark.parametrize("line", ["{}", "1", "null", '{"epoch": 1, "loss": NaN}', '{"loss": "x"}'])
+def test_damaged_metrics_are_one_sentence(line: str, printed: Path, tmp_path: Path) -> None:
+    shutil.copytree(printed, tmp_path / "run")
+    folder = RunFolder(tmp_path / "run")
+    folder.write(METRICS, folder.read(METRICS) + line.encode() + b"\n")
+    with pytest.raises(InputError, match="is not what training writes; the run is damaged"):
+        runs.page([tmp_path / "run"], measured=False)
+
+
+def test_a_folder_of_runs_is_read_as_far_as_it_goes(printed: Path, tmp_path: Path) -> None:
+    for seed in (2, 10):
+        shutil.copytree(printed, tmp_path / "runs" / f"seed-{seed}")
+    (tmp_path / "runs" / "seed-3").mkdir()
+    (tmp_path / "runs" / "seed-3" / "config.json").write_text("{}")
+    said: list[str] = []
+    html = runs.page([tmp_path / "runs", tmp_path / "runs" / "seed-2" / "."], False, said.append)
+    assert html.index("runs/seed-2</th>") < html.index("runs/seed-10</th>")
+    assert html.count("seed-2</th>") == 1, "the same run twice is one"
+    assert "seed-3</th>" not in html
+    assert [line.endswith("; left out") for line in said] == [True]
 
 
 def test_report_and_explore_write_a_page(

@@ -40,7 +40,11 @@ def run(args: Args) -> int:
         raise InputError("say which run: csprop explore RUN")
     content = runs.page(args.runs, measured=False)
     path = Path(tempfile.mkdtemp(prefix="csprop-")) / "explorer.html"
-    write(path, content.encode())
+    try:
+        write(path, content.encode())
+    except OSError:
+        path.parent.rmdir()
+        raise
     opened = not args.no_open and webbrowser.open(path.as_uri())
     if args.json:
         common.show_json(

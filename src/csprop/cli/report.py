@@ -38,12 +38,12 @@ def run(args: Args) -> int:
         raise InputError("say which run: csprop report RUN --out FILE.html")
     if args.out is None:
         raise InputError("say where: csprop report RUN --out FILE.html")
-    if args.out.is_dir():
-        raise InputError(f"{args.out}: is a folder: write the name of a file, such as report.html")
+    if args.out.suffix != ".html" or (args.out.exists() and not args.out.is_file()):
+        raise InputError(f"{args.out}: write the name of a file that ends in .html")
     if not args.out.parent.is_dir():
         raise InputError(f"{args.out.parent}: is not a folder: make it first")
     content = runs.page(args.runs, say=common.say).encode()
-    write(args.out, content)
+    write(args.out.resolve(), content)
     if args.json:
         common.show_json(
             {"runs": [str(path) for path in args.runs], "page": str(args.out), "bytes": len(content)}

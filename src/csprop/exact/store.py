@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load
@@ -12,6 +13,7 @@ from csprop.errors import InputError
 from csprop.exact.certify import Certificate
 from csprop.exact.locked import Locked, NotFinite
 from csprop.nn.model import CSP
+from csprop.tasks import FileTask, Task
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder
 from csprop.training.run import Run
@@ -71,20 +73,32 @@ def load_locked(run: Run) -> Locked | None:
             f"{folder.path / checkpoint.LOCKED}: does not fit config.json; run `csprop certify "
             f"{folder.path}` again"
         ) from None
-    _check_proven(locked, folder)
+    _check_proven(locked, folder, run.task)
     return locked
 
 
-def _check_proven(locked: Locked, folder: RunFolder) -> None:
+def read_certificate(folder: RunFolder) -> dict[str, Any]:
+    """What a run's certificate says."""
+    document = folder.read_json(checkpoint.CERTIFICATE)
+    if not (isinstance(document, dict) and {"verdict", "proven", "statement"} <= document.keys()):
+        raise InputError(
+            f"{folder.path / checkpoint.CERTIFICATE}: is no certificate: run `csprop certify "
+            f"{folder.path}` again"
+        )
+    return document
+
+
+def _check_proven(locked: Locked, folder: RunFolder, task: Task | FileTask) -> None:
     """Refuse a machine that comes out on this computer as another than was proven on its own."""
-    certificate = folder.read_json(checkpoint.CERTIFICATE)
-    machine = certificate.get("machine", {}) if isinstance(certificate, dict) else {}
+    certificate = read_certificate(folder)
+    machine = certificate.get("machine", {})
     computed = {
         "places": locked.places.tolist(),
         "following": locked.following.tolist(),
         "answers": locked.scores.argmax(dim=2).tolist(),
     }
-    if machine != computed or certificate.get("weights") != _named(folder, checkpoint.LOCKED):
+    named = (certificate.get("task", {}).get("name"), certificate.get("weights"))
+    if machine != computed or named != (task.name, _named(folder, checkpoint.LOCKED)):
         raise InputError(
             f"{folder.path / checkpoint.CERTIFICATE}: is not about this locked model: run `csprop "
             f"certify {folder.path}` again"

@@ -9,7 +9,7 @@ from typing import Any
 
 from csprop.errors import InputError
 from csprop.exact.locked import Locked
-from csprop.exact.store import load_locked
+from csprop.exact.store import load_locked, read_certificate
 from csprop.report import embed
 from csprop.report.charts import COLOURS, EPOCH, LOG, PERCENT, Chart, Mark, Series, curve, jump
 from csprop.report.page import Page, asset, facts, folded, table
@@ -52,7 +52,7 @@ def page(
     paths: Sequence[Path], measured: bool = True, say: Callable[[str], None] = lambda line: None
 ) -> str:
     """The whole page; where it is asked for, with accuracies measured at lengths beyond the trained."""
-    shown = [_read(path) for folder in paths for path in _runs_in(folder)]
+    shown = _read_all(paths, say)
     _name(shown)
     made = Page(_title(shown), _lead(shown))
     _explorer(made, shown)
@@ -79,12 +79,33 @@ def _runs_in(folder: Path) -> list[Path]:
     return sorted(inside, key=lambda path: (len(path.name), path.name)) or [folder]
 
 
+def _read_all(paths: Sequence[Path], say: Callable[[str], None]) -> list[Shown]:
+    """The runs, each once; of a folder of runs those that can be read, and the others are named."""
+    shown: dict[Path, Shown] = {}
+    for folder in paths:
+        inside = _runs_in(folder)
+        for path in inside:
+            try:
+                shown.setdefault(path.resolve(), _read(path))
+            except InputError as error:
+                if inside == [folder]:
+                    raise
+                say(f"{error}; left out")
+    if not shown:
+        raise InputError(f"{paths[0]}: no run in it can be read")
+    return list(shown.values())
+
+
 def _read(path: Path) -> Shown:
     run = load(path)
     shown, folder = Shown(run, path), RunFolder(path)
-    if folder.has(checkpoint.CERTIFICATE):
-        shown.certificate = folder.read_json(checkpoint.CERTIFICATE)
     shown.locked = load_locked(run)
+    if folder.has(checkpoint.CERTIFICATE):
+        shown.certificate = read_certificate(folder)
+        if "machine" in shown.certificate and shown.locked is None:
+            raise InputError(
+                f"{path / checkpoint.LOCKED}: is missing: run `csprop certify {path}` again"
+            )
     return shown
 
 

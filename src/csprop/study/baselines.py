@@ -56,7 +56,7 @@ class Baselines(Table):
             f"held-out accuracy had been 100% for {HOLD}. Width 32 and 2 layers; `paper` is 64 wide "
             "and has 3, `rotor` 32 channels and one layer, or two for parenthesis: these are their "
             "architectures, not their recipes. An SSM is a diagonal selective state-space model, as "
-            "Mamba's is, with its eigenvalues in the range named. One learning rate for all, not tuned: "
+            "Mamba's is, with eigenvalues in the range named. One learning rate for all, not tuned: "
             f"what failed here may learn elsewhere. {CELL} The last columns are the accuracy of all "
             "seeds beyond the trained length of 16.\n\n" + markdown(headings, lines)
         )

@@ -1,5 +1,6 @@
 """The rows on disk: one JSON file a table, one line a row, found again by their keys."""
 
+import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -29,11 +30,13 @@ class Results:
             if "table" not in document:  # something else that a folder of results may hold
                 return
             keys = [(row["key"], key_of(row["job"])) for row in document["rows"]]
+            changed = document["sha256"] != _digest(document["rows"])
         except (ValueError, KeyError, TypeError):
             raise InputError(f"{path}: is not a table of results: remove it, to run it again") from None
-        for stored, key in keys:
-            if stored != key:
-                raise InputError(f"{path}: row {stored} was changed: remove it, to run it again")
+        if changed or any(stored != key for stored, key in keys):
+            raise InputError(
+                f"{path}: was changed by another hand: put it back, or remove it to run it again"
+            )
         self.rows |= {row["key"]: row for row in document["rows"]}
         self.tables[path.stem] = [stored for stored, _ in keys]
 
@@ -61,7 +64,12 @@ class Results:
         return len(stale)
 
     def _write(self, table: str) -> None:
-        rows = (self.rows[key] for key in self.tables[table])
+        rows = [self.rows[key] for key in self.tables[table]]
         lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
-        text = f'{{"table": "{table}", "rows": [\n{lines}\n]}}\n'
-        write(self.folder / f"{table}.json", text.encode())
+        head = f'"table": "{table}", "sha256": "{_digest(rows)}"'
+        write(self.folder / f"{table}.json", f'{{{head}, "rows": [\n{lines}\n]}}\n'.encode())
+
+
+def _digest(rows: list[Row]) -> str:
+    """Of everything in them: a number that was edited is noticed."""
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()

@@ -19,10 +19,11 @@ whatever was changed before it is noticed.
 import fcntl
 import hashlib
 import json
+import math
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,8 @@ CONFIG, METRICS, WEIGHTS = "config.json", "metrics.jsonl", "model.safetensors"
 LAST, RESULT, DIAGNOSIS = "last/state.safetensors", "result.json", "diagnosis.json"
 LOCKED, CERTIFICATE = "locked.safetensors", "certificate.json"
 MANIFEST = "manifest.json"
+MEASURED = ("epoch", "loss", "accuracy", "f1", "grad_norm")
+"""What every row of the metrics has, as a finite number."""
 FILES = (CONFIG, METRICS, WEIGHTS, LAST, RESULT, DIAGNOSIS, LOCKED, CERTIFICATE)
 
 
@@ -106,9 +109,13 @@ class RunFolder:
     def read_metrics(self) -> list[Row]:
         content = self.read(METRICS)
         try:
-            return [json.loads(line) for line in content.splitlines()]
-        except (ValueError, RecursionError):
-            raise InputError(f"{self.path / METRICS}: is not JSON; the run is damaged") from None
+            rows = [json.loads(line) for line in content.splitlines()]
+            whole = all(math.isfinite(row[name]) for row in rows for name in MEASURED)
+        except (ValueError, RecursionError, LookupError, TypeError):
+            whole, rows = False, []
+        if not whole:
+            raise InputError(f"{self.path / METRICS}: is not what training writes; the run is damaged")
+        return rows
 
     def has(self, name: str) -> bool:
         return (self.path / name).exists()
@@ -206,6 +213,8 @@ def _json(value: Any) -> bytes:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Keep every other process from writing into a folder."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file: choose another --out")
     folder.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder, os.O_RDONLY)
     try:
@@ -230,7 +239,8 @@ def write(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:  # a full disk does not say which file
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
         raise OSError(error.errno, error.strerror, str(path)) from None
     folder = os.open(path.parent, os.O_RDONLY)
     try:

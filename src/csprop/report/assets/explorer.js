@@ -172,9 +172,10 @@ const Explorer = (() => {
       this.choose(byId("beside"), alike, printed ?? twin);
       byId("beside").prepend(make("option", { value: "", selected: !(printed ?? twin) }, "none"));
       byId("beside").closest("label").hidden = !alike.length;
-      byId("tokens").replaceChildren(...(task.vocab.length > 12 ? [] : task.vocab.map((token, number) =>
+      const typed = !task.vocab.some((token) => /\s/.test(token));  // else words could not be told apart
+      byId("sequence").readOnly = !typed;
+      byId("tokens").replaceChildren(...(typed && task.vocab.length > 12 ? [] : task.vocab.map((token, number) =>
         make("button", { type: "button", "aria-label": `Add ${token}`, onclick: () => this.write([...this.tokens, number]) }, token))));
-      byId("sequence").readOnly = task.vocab.some((token) => /\s/.test(token));  // words could not be told apart
       byId("question").textContent = task.description ? `${task.name}: ${task.description}` : task.name;
       this.sample = 0;
       this.compare(same);
@@ -209,7 +210,7 @@ const Explorer = (() => {
       const symbols = words ? text.split(/\s+/).filter(Boolean) : [...text].filter((each) => each.trim());
       const unknown = symbols.findIndex((symbol) => !vocab.includes(symbol));
       const listed = vocab.length > 12 ? `${vocab.slice(0, 12).join(", ")}, …` : vocab.join(", ");
-      if (unknown >= 0) return this.complain(`“${symbols[unknown]}” at position ${unknown + 1} is no token here: write ${listed}.`);
+      if (unknown >= 0) return this.complain(`“${symbols[unknown].slice(0, 40)}” at position ${unknown + 1} is no token here: write ${listed}.`);
       if (symbols.length > LONGEST) return this.complain(`${count(symbols.length)} tokens are too many for this page: at most ${count(LONGEST)}. csprop eval and csprop predict take any number.`);
       this.complain("");
       this.tokens = symbols.map((symbol) => vocab.indexOf(symbol));
