@@ -18,7 +18,7 @@ from csprop.report.page import Page, table
 from csprop.study import reproduce
 from csprop.study.results import Results
 from csprop.study.table import FULL
-from csprop.training.checkpoint import CERTIFICATE, LOCKED, METRICS, RunFolder
+from csprop.training.checkpoint import CERTIFICATE, LOCKED, METRICS, RESULT, RunFolder
 
 from .conftest import Tab
 
@@ -242,6 +242,14 @@ def test_damaged_metrics_are_one_sentence(line: str, printed: Path, tmp_path: Pa
     folder.write(METRICS, folder.read(METRICS) + line.encode() + b"\n")
     with pytest.raises(InputError, match="is not what training writes; the run is damaged"):
         runs.page([tmp_path / "run"], measured=False)
+
+
+def test_a_damaged_result_is_one_sentence(printed: Path, tmp_path: Path) -> None:
+    shutil.copytree(printed, tmp_path / "run")
+    for damage in (1, [], {"accuracy": 1}):
+        RunFolder(tmp_path / "run").write_json(RESULT, damage)
+        with pytest.raises(InputError, match=r"result.json: is no result; the run is damaged"):
+            runs.page([tmp_path / "run"], measured=False)
 
 
 def test_a_folder_of_runs_is_read_as_far_as_it_goes(printed: Path, tmp_path: Path) -> None:

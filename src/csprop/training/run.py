@@ -33,6 +33,8 @@ from csprop.training.config import (
 from csprop.training.loop import Diverged, Row, Trainer, generator, run_epochs
 from csprop.training.metrics import MOST_INPUTS, exhaustive
 
+RESULTS = {"epochs", "first_epoch_at_target", "accuracy", "f1", "exhaustive"}
+"""What a result has at least."""
 MOST_TOKENS = 1 << 16
 """In one step of models trained together: bounds the memory."""
 
@@ -282,14 +284,10 @@ def load(path: str | Path, task: Task | FileTask | None = None) -> Run:
         ) from None
     if not all(bool(value.isfinite().all()) for value in weights.values()):
         raise InputError(f"{folder.path / checkpoint.WEIGHTS}: has weights that are not finite")
-    return Run(
-        model=model.eval(),
-        task=task,
-        config=config,
-        metrics=folder.read_metrics(),
-        result=folder.read_json(checkpoint.RESULT) if folder.has(checkpoint.RESULT) else None,
-        path=folder.path,
-    )
+    result = folder.read_json(checkpoint.RESULT) if folder.has(checkpoint.RESULT) else None
+    if result is not None and not (isinstance(result, dict) and result.keys() >= RESULTS):
+        raise InputError(f"{folder.path / checkpoint.RESULT}: is no result; the run is damaged")
+    return Run(model.eval(), task, config, folder.read_metrics(), result, folder.path)
 
 
 def stored_config(path: str | Path) -> RunConfig:

@@ -3,7 +3,10 @@
 // A trained model, one token at a time: csprop.nn.block and csprop.nn.model in plain JavaScript. A
 // layer's state is a list of M planes, each an array with a number for every channel.
 const CSP = (() => {
-  const STATE_LIMIT = 2 ** 60, OUTPUT_LIMIT = 2 ** 20, EPSILON = 1e-8, TINY = 1e-30;
+  const STATE_LIMIT = 2 ** 60,
+    OUTPUT_LIMIT = 2 ** 20,
+    EPSILON = 1e-8,
+    TINY = 1e-30;
   const sigmoid = (x) => 1 / (1 + Math.exp(-x));
   const silu = (x) => x * sigmoid(x);
   const softplus = (x) => (x > 20 ? x : Math.log1p(Math.exp(x)));
@@ -12,17 +15,28 @@ const CSP = (() => {
   const scaled = (planes, factors) => mapped(planes, (x, d) => x * factors[d]);
 
   function flat(planes) {
-    const width = planes[0].length, all = new Float64Array(planes.length * width);
+    const width = planes[0].length,
+      all = new Float64Array(planes.length * width);
     planes.forEach((plane, m) => all.set(plane, m * width));
     return all;
   }
 
   const unit = (planes, epsilon = EPSILON) =>
-    scaled(planes, planes[0].map((_, d) => 1 / (Math.sqrt(squared(planes, d) + TINY) + epsilon)));
+    scaled(
+      planes,
+      planes[0].map((_, d) => 1 / (Math.sqrt(squared(planes, d) + TINY) + epsilon)),
+    );
 
   const saturate = (planes, limit) => {
-    const overshoot = (d) => Math.max(1, planes.reduce((sum, plane) => sum + (plane[d] / limit) ** 2, 0));
-    return scaled(planes, planes[0].map((_, d) => 1 / Math.sqrt(overshoot(d))));
+    const overshoot = (d) =>
+      Math.max(
+        1,
+        planes.reduce((sum, plane) => sum + (plane[d] / limit) ** 2, 0),
+      );
+    return scaled(
+      planes,
+      planes[0].map((_, d) => 1 / Math.sqrt(overshoot(d))),
+    );
   };
 
   // A tensor as it is embedded: its shape, and float32 numbers in base64.
@@ -40,7 +54,8 @@ const CSP = (() => {
   }
 
   function linear(weight, bias, input) {
-    const [outputs, inputs] = weight.shape, { values } = weight;
+    const [outputs, inputs] = weight.shape,
+      { values } = weight;
     const output = new Float64Array(outputs);
     for (let row = 0, at = 0; row < outputs; row++) {
       let sum = bias ? bias.values[row] : 0;
@@ -56,7 +71,8 @@ const CSP = (() => {
   // exp of the skew-symmetric matrix of some angles, one for each pair of planes: a rotation.
   function rotation(angles, order) {
     const generator = Array.from({ length: order }, () => new Array(order).fill(0));
-    let k = 0, size = 0;
+    let k = 0,
+      size = 0;
     for (let i = 0; i < order; i++) {
       for (let j = i + 1; j < order; j++, k++) {
         generator[j][i] = angles[k];
@@ -87,9 +103,13 @@ const CSP = (() => {
       this.start = this.codes ? this.origin.map((h, layer) => this.nearest(layer, h)) : this.origin;
     }
 
-    weight(name) { return this.weights.get(name) ?? null; }
+    weight(name) {
+      return this.weights.get(name) ?? null;
+    }
 
-    planes(name) { return planesAt(this.weight(name), this.config.order, this.config.width); }
+    planes(name) {
+      return planesAt(this.weight(name), this.config.order, this.config.width);
+    }
 
     points(stacked) {
       const { order, width } = this.config;
@@ -97,7 +117,9 @@ const CSP = (() => {
       return Array.from({ length: stacked.shape[0] }, (_, each) => place(each));
     }
 
-    get replaces() { return ["reset", "switch"].includes(this.config.decay); }
+    get replaces() {
+      return ["reset", "switch"].includes(this.config.decay);
+    }
 
     beginning(layer) {
       const { h0, order, width } = this.config;
@@ -108,7 +130,8 @@ const CSP = (() => {
 
     // The code nearest to a state, by the channel that is farthest off.
     nearest(layer, h) {
-      let found = null, least = Infinity;
+      let found = null,
+        least = Infinity;
       for (const code of this.codes[layer]) {
         let most = 0;
         for (let d = 0; d < this.config.width && most < least; d++) {
@@ -124,7 +147,10 @@ const CSP = (() => {
     settle(layer, h) {
       if (!this.codes) return h;
       const origin = this.origin[layer];
-      return this.nearest(layer, mapped(h, (x, d, m) => (this.kept[layer][d] ? x : origin[m][d])));
+      return this.nearest(
+        layer,
+        mapped(h, (x, d, m) => (this.kept[layer][d] ? x : origin[m][d])),
+      );
     }
 
     linear(name, input) {
@@ -136,45 +162,67 @@ const CSP = (() => {
       const delta = this.linear(`blocks.${layer}.gate`, flat(z));
       const both = (alpha, gamma) => [delta.map(alpha), delta.map(gamma)];
       switch (this.config.decay) {
-        case "reset": return both(sigmoid, (x) => sigmoid(-x));
-        case "switch": return both((x) => Number(x > 0), (x) => Number(x <= 0));
-        case "exp": return both((x) => Math.exp(-softplus(x)), softplus);
-        case "unit": return both(() => 1, softplus);
-        default: return both(softplus, softplus);
+        case "reset":
+          return both(sigmoid, (x) => sigmoid(-x));
+        case "switch":
+          return both(
+            (x) => Number(x > 0),
+            (x) => Number(x <= 0),
+          );
+        case "exp":
+          return both((x) => Math.exp(-softplus(x)), softplus);
+        case "unit":
+          return both(() => 1, softplus);
+        default:
+          return both(softplus, softplus);
       }
     }
 
     angles(layer, z) {
-      const angles = this.linear(`blocks.${layer}.angle`, this.config.angle === "free" ? flat(z) : z[0]);
+      const angles = this.linear(
+        `blocks.${layer}.angle`,
+        this.config.angle === "free" ? flat(z) : z[0],
+      );
       return this.config.angle === "free" ? angles : angles.map((x) => Math.PI * Math.tanh(x));
     }
 
     // Turn every channel by its angles; `sets` of them, one for each channel or one for all.
     turned(planes, angles) {
       const { order } = this.config;
-      const count = (order * (order - 1)) / 2, sets = angles.length / count;
+      const count = (order * (order - 1)) / 2,
+        sets = angles.length / count;
       const matrices = Array.from({ length: sets }, (_, e) => {
         if (order > 2) {
-          return rotation(Array.from({ length: count }, (_, k) => angles[k * sets + e]), order);
+          return rotation(
+            Array.from({ length: count }, (_, k) => angles[k * sets + e]),
+            order,
+          );
         }
         const [cos, sin] = [Math.cos(angles[e]), Math.sin(angles[e])];
-        return [[cos, -sin], [sin, cos]];
+        return [
+          [cos, -sin],
+          [sin, cos],
+        ];
       });
       return mapped(planes, (_, d, m) =>
-        planes.reduce((sum, plane, k) => sum + matrices[d % sets][m][k] * plane[d], 0));
+        planes.reduce((sum, plane, k) => sum + matrices[d % sets][m][k] * plane[d], 0),
+      );
     }
 
     coupled(layer, z) {
       const links = this.config.coupling === "shared" ? 1 : this.config.depth - 1;
       const name = `couplings.${(layer - 1) % links}`;
-      const u = this.weight(`${name}.u`), v = this.weight(`${name}.v`);
+      const u = this.weight(`${name}.u`),
+        v = this.weight(`${name}.v`);
       if (!layer || !u) return null;
       const [width, rank] = u.shape;
       return z.map((plane) => {
         const inner = Array.from({ length: rank }, (_, r) =>
-          plane.reduce((sum, x, d) => sum + x * v.values[d * rank + r], 0));
+          plane.reduce((sum, x, d) => sum + x * v.values[d * rank + r], 0),
+        );
         return Float64Array.from({ length: width }, (_, d) =>
-          inner.reduce((sum, x, r) => sum + x * u.values[d * rank + r], 0));
+          inner.reduce((sum, x, r) => sum + x * u.values[d * rank + r], 0),
+        );
       });
     }
 
@@ -195,14 +243,17 @@ const CSP = (() => {
     }
 
     normalised(layer, h) {
-      const values = flat(h), width = h[0].length;
+      const values = flat(h),
+        width = h[0].length;
       const mean = values.reduce((sum, x) => sum + x, 0) / values.length;
       const variance = values.reduce((sum, x) => sum + (x - mean) ** 2, 0) / values.length;
       const scale = this.weight(`blocks.${layer}.norm.weight`).values;
       const shift = this.weight(`blocks.${layer}.norm.bias`).values;
       const at = (d, m) => m * width + d;
-      return mapped(h, (x, d, m) =>
-        ((x - mean) / Math.sqrt(variance + 1e-5)) * scale[at(d, m)] + shift[at(d, m)]);
+      return mapped(
+        h,
+        (x, d, m) => ((x - mean) / Math.sqrt(variance + 1e-5)) * scale[at(d, m)] + shift[at(d, m)],
+      );
     }
 
     decoded(h) {
@@ -213,18 +264,23 @@ const CSP = (() => {
       }
       if (decoder === "complex") {
         const parts = h.map((plane) => this.linear("decoder.linear", plane));
-        const { values } = this.weight("decoder.projection"), bias = this.weight("decoder.bias").values;
+        const { values } = this.weight("decoder.projection"),
+          bias = this.weight("decoder.bias").values;
         const classes = bias.length;
         return parts[0].map((re, v) => re * values[v] + parts[1][v] * values[classes + v] + bias[v]);
       }
-      return this.linear("decoder.linear", flat(decoder === "cos_sin" && norm !== "complex" ? unit(h, 0) : h));
+      return this.linear(
+        "decoder.linear",
+        flat(decoder === "cos_sin" && norm !== "complex" ? unit(h, 0) : h),
+      );
     }
 
     // What one more token makes of the layers' states: states, gates and scores.
     step(state, token) {
       const { order, width, depth, rotate, activation } = this.config;
       let z = planesAt(this.weight("embedding"), order, width, token * order * width);
-      const states = [], gates = [];
+      const states = [],
+        gates = [];
       for (let layer = 0; layer < depth; layer++) {
         const [alpha, gamma] = this.decay(layer, z);
         const of = (gate, d) => gate[d % gate.length];
@@ -233,8 +289,10 @@ const CSP = (() => {
         if (rotate === "state") kept = this.turned(kept, this.angles(layer, z));
         if (rotate === "input") entering = this.turned(entering, this.angles(layer, z));
         const below = this.coupled(layer, z);
-        let h = mapped(kept, (x, d, m) =>
-          of(alpha, d) * x + entering[m][d] + (below ? below[m][d] : 0));
+        let h = mapped(
+          kept,
+          (x, d, m) => of(alpha, d) * x + entering[m][d] + (below ? below[m][d] : 0),
+        );
         h = saturate(h, STATE_LIMIT);
         if (activation === "step") h = mapped(h, silu);
         h = this.settle(layer, h);
@@ -249,7 +307,8 @@ const CSP = (() => {
     // is the state before it, which has no scores.
     run(tokens, known = []) {
       const steps = known.length ? known : [{ states: this.start, gates: null, scores: null }];
-      for (const token of tokens.slice(steps.length - 1)) steps.push(this.step(steps.at(-1).states, token));
+      for (const token of tokens.slice(steps.length - 1))
+        steps.push(this.step(steps.at(-1).states, token));
       return steps;
     }
   }

@@ -23,6 +23,7 @@ function percent(value) {
 }
 
 // Four digits at least, so that what is not quite 1 does not read as 1.
-const short = (value) => Number(value.toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 12 });
+const short = (value) =>
+  Number(value.toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 12 });
 
 const clamp = (value, low, high) => Math.min(high, Math.max(low, value));

@@ -2,7 +2,8 @@
 
 // The explorer: a sequence is run through one model or two, and looked at after any of its tokens.
 const Explorer = (() => {
-  const LONGEST = 20000, MILLISECONDS = 450;
+  const LONGEST = 20000,
+    MILLISECONDS = 450;
   const byId = (id) => document.getElementById(id);
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -25,16 +26,47 @@ const Explorer = (() => {
       this.circles = make("div", { class: "circles" });
       this.dots = Array.from({ length: entry.config.depth }, (_, layer) => this.circle(layer));
       this.numbers = make("tbody");
-      this.element = make("article", { class: "panel", "aria-label": entry.name },
-        make("h3", {}, entry.name), this.summary, this.circles);
+      this.element = make(
+        "article",
+        { class: "panel", "aria-label": entry.name },
+        make("h3", {}, entry.name),
+        this.summary,
+        this.circles,
+      );
       if (entry.automaton) {
         this.drawing = Machine.draw(entry.automaton, task);
         this.element.append(this.drawing.element);
       }
-      this.details = make("details", {}, make("summary", {}, "The numbers of this step"),
-        make("div", { class: "wide", tabindex: 0, role: "region", "aria-label": `${entry.name}: the numbers of this step` },
-          make("table", {}, make("thead", {}, make("tr", {}, ...["layer", "channel", "phase", "modulus", "gate"]
-            .map((name) => make("th", { scope: "col" }, name)))), this.numbers)));
+      this.details = make(
+        "details",
+        {},
+        make("summary", {}, "The numbers of this step"),
+        make(
+          "div",
+          {
+            class: "wide",
+            tabindex: 0,
+            role: "region",
+            "aria-label": `${entry.name}: the numbers of this step`,
+          },
+          make(
+            "table",
+            {},
+            make(
+              "thead",
+              {},
+              make(
+                "tr",
+                {},
+                ...["layer", "channel", "phase", "modulus", "gate"].map((name) =>
+                  make("th", { scope: "col" }, name),
+                ),
+              ),
+            ),
+            this.numbers,
+          ),
+        ),
+      );
       this.details.addEventListener("toggle", () => this.list());
       this.element.append(this.details);
     }
@@ -43,25 +75,45 @@ const Explorer = (() => {
       const { depth, width, order } = this.entry.config;
       const kept = this.entry.kept?.[layer];
       const dots = Array.from({ length: width }, (_, d) =>
-        make("circle", { class: kept && !kept[d] ? "dot unused" : "dot", r: 0.055 }, make("title", {}, `channel ${d + 1}`)));
+        make(
+          "circle",
+          { class: kept && !kept[d] ? "dot unused" : "dot", r: 0.055 },
+          make("title", {}, `channel ${d + 1}`),
+        ),
+      );
       const flattened = order > 2 ? `, the first two of ${order} coordinates` : "";
-      this.circles.append(make("figure", {},
-        make("svg", { viewBox: "-1.15 -1.15 2.3 2.3", role: "img", "aria-label": `Layer ${layer + 1}: the states of ${width} channels${flattened}; the numbers are in the table below` },
-          make("circle", { class: "rim", r: 1 }), make("line", { class: "grid", x1: -1, x2: 1 }),
-          make("line", { class: "grid", y1: -1, y2: 1 }), ...dots),
-        make("figcaption", {}, `layer ${layer + 1}`, order > 2 ? ` (2 of ${order} coordinates)` : "")));
+      this.circles.append(
+        make(
+          "figure",
+          {},
+          make(
+            "svg",
+            {
+              viewBox: "-1.15 -1.15 2.3 2.3",
+              role: "img",
+              "aria-label": `Layer ${layer + 1}: the states of ${width} channels${flattened}; the numbers are in the table below`,
+            },
+            make("circle", { class: "rim", r: 1 }),
+            make("line", { class: "grid", x1: -1, x2: 1 }),
+            make("line", { class: "grid", y1: -1, y2: 1 }),
+            ...dots,
+          ),
+          make("figcaption", {}, `layer ${layer + 1}`, order > 2 ? ` (2 of ${order} coordinates)` : ""),
+        ),
+      );
       return dots;
     }
 
     run(tokens, truth) {
       const differs = tokens.findIndex((token, t) => token !== this.tokens?.[t]);
-      const same = differs < 0 ? tokens.length : differs;  // as before: not computed again
+      const same = differs < 0 ? tokens.length : differs; // as before: not computed again
       this.tokens = tokens;
       this.truth = truth;
       this.steps = this.model.run(tokens, this.steps?.slice(0, same + 1));
       this.said = this.steps.map(({ scores }) => {
         if (!scores) return null;
-        const chances = CSP.softmax(scores), confidence = Math.max(...chances);
+        const chances = CSP.softmax(scores),
+          confidence = Math.max(...chances);
         return { best: chances.indexOf(confidence), confidence };
       });
       if (this.entry.automaton) {
@@ -83,17 +135,21 @@ const Explorer = (() => {
     // Between two steps dots turn about the centre; `part` of the way.
     show(t, from = t, part = 1) {
       const gates = this.steps[t].gates;
-      this.dots.forEach((dots, layer) => dots.forEach((dot, d) => {
-        const [x0, y0] = this.place(layer, d, from), [x1, y1] = this.place(layer, d, t);
-        const [r0, r1] = [Math.hypot(x0, y0), Math.hypot(x1, y1)];
-        let turn = Math.atan2(y1, x1) - (r0 ? Math.atan2(y0, x0) : Math.atan2(y1, x1));
-        turn -= 2 * Math.PI * Math.round(turn / (2 * Math.PI));
-        const angle = Math.atan2(y1, x1) - (1 - part) * turn, radius = r0 + part * (r1 - r0);
-        dot.setAttribute("cx", (radius * Math.cos(angle)).toFixed(4));
-        dot.setAttribute("cy", (-radius * Math.sin(angle)).toFixed(4));
-        const gate = gates ? Math.min(1, gates[layer][d % gates[layer].length]) : 1;
-        dot.style.opacity = (0.25 + 0.75 * gate).toFixed(2);
-      }));
+      this.dots.forEach((dots, layer) =>
+        dots.forEach((dot, d) => {
+          const [x0, y0] = this.place(layer, d, from),
+            [x1, y1] = this.place(layer, d, t);
+          const [r0, r1] = [Math.hypot(x0, y0), Math.hypot(x1, y1)];
+          let turn = Math.atan2(y1, x1) - (r0 ? Math.atan2(y0, x0) : Math.atan2(y1, x1));
+          turn -= 2 * Math.PI * Math.round(turn / (2 * Math.PI));
+          const angle = Math.atan2(y1, x1) - (1 - part) * turn,
+            radius = r0 + part * (r1 - r0);
+          dot.setAttribute("cx", (radius * Math.cos(angle)).toFixed(4));
+          dot.setAttribute("cy", (-radius * Math.sin(angle)).toFixed(4));
+          const gate = gates ? Math.min(1, gates[layer][d % gates[layer].length]) : 1;
+          dot.style.opacity = (0.25 + 0.75 * gate).toFixed(2);
+        }),
+      );
       if (part < 1) return;
       this.now = t;
       this.drawing?.light(this.states[t], t ? this.states[t - 1] : null);
@@ -103,15 +159,18 @@ const Explorer = (() => {
 
     sentence(t) {
       if (!t) return "Nothing read yet.";
-      const { best, confidence } = this.said[t], { classes } = this.task;
+      const { best, confidence } = this.said[t],
+        { classes } = this.task;
       const right = this.truth[t];
-      const verdict = right === null ? "" : best === right ? ", which is right" : `, but ${classes[right]} is right`;
+      const verdict =
+        right === null ? "" : best === right ? ", which is right" : `, but ${classes[right]} is right`;
       return `${classes[best]} (${percent(confidence)} sure)${verdict}.${this.overall()}`;
     }
 
     // How far it is right, from the first token on whose answer the model was trained.
     overall() {
-      const { asked } = this.entry, unknown = this.truth.indexOf(null, 1);
+      const { asked } = this.entry,
+        unknown = this.truth.indexOf(null, 1);
       const known = unknown < 0 ? this.tokens.length : unknown - 1;
       if (known < asked) return "";
       const alone = asked > 1 ? ` Trained on answers after ${count(asked)} tokens alone;` : "";
@@ -120,18 +179,32 @@ const Explorer = (() => {
         return known > 1 ? ` Right after each of ${count(known)} tokens.` : "";
       }
       const where = `${count(this.firstWrong)} ${this.firstWrong > 1 ? "tokens" : "token"}`;
-      return alone ? `${alone} from there on first wrong after ${where}.` : ` First wrong after ${where}.`;
+      return alone
+        ? `${alone} from there on first wrong after ${where}.`
+        : ` First wrong after ${where}.`;
     }
 
     list() {
       if (!this.details.open || this.now === undefined) return;
       const { states, gates } = this.steps[this.now];
-      this.numbers.replaceChildren(...states.flatMap((planes, layer) => Array.from(planes[0], (re, d) => {
-        const numbers = [Math.atan2(planes[1][d], re), Math.hypot(...planes.map((plane) => plane[d])),
-          gates ? gates[layer][d % gates[layer].length] : null];
-        return make("tr", {}, make("th", { scope: "row" }, layer + 1), make("td", {}, d + 1),
-          ...numbers.map((value) => make("td", {}, value === null ? "" : value.toFixed(3))));
-      })));
+      this.numbers.replaceChildren(
+        ...states.flatMap((planes, layer) =>
+          Array.from(planes[0], (re, d) => {
+            const numbers = [
+              Math.atan2(planes[1][d], re),
+              Math.hypot(...planes.map((plane) => plane[d])),
+              gates ? gates[layer][d % gates[layer].length] : null,
+            ];
+            return make(
+              "tr",
+              {},
+              make("th", { scope: "row" }, layer + 1),
+              make("td", {}, d + 1),
+              ...numbers.map((value) => make("td", {}, value === null ? "" : value.toFixed(3))),
+            );
+          }),
+        ),
+      );
     }
   }
 
@@ -142,9 +215,18 @@ const Explorer = (() => {
       byId("model").addEventListener("change", () => this.swap());
       byId("beside").addEventListener("change", () => this.compare());
       byId("sequence").addEventListener("input", () => this.read());
-      byId("time").addEventListener("input", (event) => { this.pause(); this.go(Number(event.target.value)); });
-      byId("back").addEventListener("click", () => { this.pause(); this.go(this.time - 1); });
-      byId("forward").addEventListener("click", () => { this.pause(); this.go(this.time + 1); });
+      byId("time").addEventListener("input", (event) => {
+        this.pause();
+        this.go(Number(event.target.value));
+      });
+      byId("back").addEventListener("click", () => {
+        this.pause();
+        this.go(this.time - 1);
+      });
+      byId("forward").addEventListener("click", () => {
+        this.pause();
+        this.go(this.time + 1);
+      });
       byId("play").addEventListener("click", () => this.toggle());
       byId("another").addEventListener("click", () => this.another());
       byId("clear").addEventListener("click", () => this.write([]));
@@ -154,11 +236,16 @@ const Explorer = (() => {
     }
 
     choose(select, models, chosen) {
-      select.replaceChildren(...models.map((model) =>
-        make("option", { value: this.models.indexOf(model), selected: model === chosen }, model.name)));
+      select.replaceChildren(
+        ...models.map((model) =>
+          make("option", { value: this.models.indexOf(model), selected: model === chosen }, model.name),
+        ),
+      );
     }
 
-    get first() { return this.models[Number(byId("model").value)]; }
+    get first() {
+      return this.models[Number(byId("model").value)];
+    }
 
     // Another model: keep the sequence if it has the same tokens.
     swap(fresh = false) {
@@ -166,16 +253,31 @@ const Explorer = (() => {
       const same = !fresh && JSON.stringify(task.vocab) === JSON.stringify(this.task.vocab);
       this.task = task;
       const kind = ({ name, vocab, classes }) => JSON.stringify([name, vocab, classes]);
-      const alike = this.models.filter((model) => model !== this.first && kind(this.tasks[model.task]) === kind(task));
+      const alike = this.models.filter(
+        (model) => model !== this.first && kind(this.tasks[model.task]) === kind(task),
+      );
       const twin = alike.find((model) => model.run === this.first.run);
       const printed = alike.find((model) => !model.automaton && model !== twin);
       this.choose(byId("beside"), alike, printed ?? twin);
       byId("beside").prepend(make("option", { value: "", selected: !(printed ?? twin) }, "none"));
       byId("beside").closest("label").hidden = !alike.length;
-      const typed = !task.vocab.some((token) => /\s/.test(token));  // else words could not be told apart
+      const typed = !task.vocab.some((token) => /\s/.test(token)); // else words could not be told apart
       byId("sequence").readOnly = !typed;
-      byId("tokens").replaceChildren(...(typed && task.vocab.length > 12 ? [] : task.vocab.map((token, number) =>
-        make("button", { type: "button", "aria-label": `Add ${token}`, onclick: () => this.write([...this.tokens, number]) }, token))));
+      byId("tokens").replaceChildren(
+        ...(typed && task.vocab.length > 12
+          ? []
+          : task.vocab.map((token, number) =>
+              make(
+                "button",
+                {
+                  type: "button",
+                  "aria-label": `Add ${token}`,
+                  onclick: () => this.write([...this.tokens, number]),
+                },
+                token,
+              ),
+            )),
+      );
       byId("question").textContent = task.description ? `${task.name}: ${task.description}` : task.name;
       this.sample = 0;
       this.compare(same);
@@ -206,12 +308,21 @@ const Explorer = (() => {
     }
 
     read() {
-      const { vocab, words } = this.task, text = byId("sequence").value;
-      const symbols = words ? text.split(/\s+/).filter(Boolean) : [...text].filter((each) => each.trim());
+      const { vocab, words } = this.task,
+        text = byId("sequence").value;
+      const symbols = words
+        ? text.split(/\s+/).filter(Boolean)
+        : [...text].filter((each) => each.trim());
       const unknown = symbols.findIndex((symbol) => !vocab.includes(symbol));
       const listed = vocab.length > 12 ? `${vocab.slice(0, 12).join(", ")}, …` : vocab.join(", ");
-      if (unknown >= 0) return this.complain(`“${symbols[unknown].slice(0, 40)}” at position ${unknown + 1} is no token here: write ${listed}.`);
-      if (symbols.length > LONGEST) return this.complain(`${count(symbols.length)} tokens are too many for this page: at most ${count(LONGEST)}. csprop eval and csprop predict take any number.`);
+      if (unknown >= 0)
+        return this.complain(
+          `“${symbols[unknown].slice(0, 40)}” at position ${unknown + 1} is no token here: write ${listed}.`,
+        );
+      if (symbols.length > LONGEST)
+        return this.complain(
+          `${count(symbols.length)} tokens are too many for this page: at most ${count(LONGEST)}. csprop eval and csprop predict take any number.`,
+        );
       this.complain("");
       this.tokens = symbols.map((symbol) => vocab.indexOf(symbol));
       return this.run(this.tokens.length);
@@ -220,7 +331,7 @@ const Explorer = (() => {
     complain(sentence) {
       byId("complaint").textContent = sentence;
       byId("sequence").setAttribute("aria-invalid", String(Boolean(sentence)));
-      byId("explorer").classList.toggle("stale", Boolean(sentence));  // what is shown is of what was typed before
+      byId("explorer").classList.toggle("stale", Boolean(sentence)); // what is shown is of what was typed before
     }
 
     run(time = this.time) {
@@ -236,8 +347,12 @@ const Explorer = (() => {
       this.time = clamp(time, 0, this.tokens.length);
       byId("time").value = this.time;
       byId("now").textContent = `${count(this.time)} of ${count(this.tokens.length)}`;
-      for (const [id, off] of [["back", this.time === 0], ["forward", this.time === this.tokens.length], ["play", !this.tokens.length]]) {
-        byId(id).setAttribute("aria-disabled", String(off));  // and not disabled, which would lose the focus
+      for (const [id, off] of [
+        ["back", this.time === 0],
+        ["forward", this.time === this.tokens.length],
+        ["play", !this.tokens.length],
+      ]) {
+        byId(id).setAttribute("aria-disabled", String(off)); // and not disabled, which would lose the focus
       }
       this.turn(Math.abs(this.time - before) === 1 && before >= 0 ? before : this.time);
       this.strip();
@@ -246,17 +361,21 @@ const Explorer = (() => {
 
     // For those who listen: once, and not at every step of a play.
     say() {
-      byId("said").textContent = this.panels.map((panel) => `${panel.entry.name}: ${panel.sentence(this.time)}`).join(" ");
+      byId("said").textContent = this.panels
+        .map((panel) => `${panel.entry.name}: ${panel.sentence(this.time)}`)
+        .join(" ");
     }
 
     // One token on or back is seen as a movement, anything farther as a jump.
     turn(from) {
       cancelAnimationFrame(this.frame);
-      const began = performance.now(), to = this.time;
+      const began = performance.now(),
+        to = this.time;
       for (const panel of this.panels) panel.show(to);
       if (from === to || calm.matches) return;
       const frame = (now) => {
-        const part = clamp((now - began) / (MILLISECONDS * 0.6), 0, 1), eased = part * part * (3 - 2 * part);
+        const part = clamp((now - began) / (MILLISECONDS * 0.6), 0, 1),
+          eased = part * part * (3 - 2 * part);
         for (const panel of this.panels) panel.show(to, from, eased);
         if (part < 1) this.frame = requestAnimationFrame(frame);
       };
@@ -284,30 +403,96 @@ const Explorer = (() => {
 
     // What is said after each token, as many as there is room for, around the present one.
     strip() {
-      const table = byId("strip"), { vocab, classes, trained } = this.task, { truth } = this.panels[0];
+      const table = byId("strip"),
+        { vocab, classes, trained } = this.task,
+        { truth } = this.panels[0];
       const longest = Math.max(...[...vocab, ...classes].map((name) => name.length));
       const column = clamp(8 * longest + 12, 46, 110);
       const room = Math.max(2, Math.floor((table.clientWidth - 72) / column));
-      const first = clamp(this.time - Math.floor(room / 2), 1, Math.max(1, this.tokens.length - room + 1));
+      const first = clamp(
+        this.time - Math.floor(room / 2),
+        1,
+        Math.max(1, this.tokens.length - room + 1),
+      );
       const times = Array.from({ length: Math.min(room, this.tokens.length) }, (_, i) => first + i);
       const focused = table.contains(document.activeElement);
-      const cell = (t, attributes, ...children) => make("td", { ...attributes,
-        class: [attributes.class, t === this.time && "now", t === trained && "trained"].filter(Boolean).join(" ") }, ...children);
-      const row = (name, make_cell) => make("tr", {}, make("th", { scope: "row" }, name), ...times.map(make_cell));
+      const cell = (t, attributes, ...children) =>
+        make(
+          "td",
+          {
+            ...attributes,
+            class: [attributes.class, t === this.time && "now", t === trained && "trained"]
+              .filter(Boolean)
+              .join(" "),
+          },
+          ...children,
+        );
+      const row = (name, make_cell) =>
+        make("tr", {}, make("th", { scope: "row" }, name), ...times.map(make_cell));
       const said = (panel) => (t) => {
-        const { best, confidence } = panel.said[t], wrong = panel.wrong[t];
-        return cell(t, { class: wrong ? (t < panel.entry.asked ? "early" : "wrong") : "", style: `--sure: ${confidence.toFixed(3)}`, title: `${classes[best]}, ${percent(confidence)}` },
-          make("span", {}, classes[best]), make("small", {}, `${wrong ? "✗ " : ""}${Math.floor(100 * confidence)}%`));
+        const { best, confidence } = panel.said[t],
+          wrong = panel.wrong[t];
+        return cell(
+          t,
+          {
+            class: wrong ? (t < panel.entry.asked ? "early" : "wrong") : "",
+            style: `--sure: ${confidence.toFixed(3)}`,
+            title: `${classes[best]}, ${percent(confidence)}`,
+          },
+          make("span", {}, classes[best]),
+          make("small", {}, `${wrong ? "✗ " : ""}${Math.floor(100 * confidence)}%`),
+        );
       };
       const rows = [
-        row("after", (t) => cell(t, {}, make("button", { type: "button", "aria-label": `Go to token ${t}`, "aria-current": t === this.time ? "step" : null, onclick: () => { this.pause(); this.go(t); } }, count(t)))),
+        row("after", (t) =>
+          cell(
+            t,
+            {},
+            make(
+              "button",
+              {
+                type: "button",
+                "aria-label": `Go to token ${t}`,
+                "aria-current": t === this.time ? "step" : null,
+                onclick: () => {
+                  this.pause();
+                  this.go(t);
+                },
+              },
+              count(t),
+            ),
+          ),
+        ),
         row("token", (t) => cell(t, { class: "token" }, vocab[this.tokens[t - 1]])),
-        ...this.panels.map((panel, number) => row(this.panels.length > 1 ? `model ${number + 1}` : "model", said(panel))),
+        ...this.panels.map((panel, number) =>
+          row(this.panels.length > 1 ? `model ${number + 1}` : "model", said(panel)),
+        ),
       ];
       if (truth.some((right) => right !== null)) {
-        rows.push(row("truth", (t) => cell(t, { title: truth[t] === null ? "not known" : classes[truth[t]] }, truth[t] === null ? "?" : classes[truth[t]])));
+        rows.push(
+          row("truth", (t) =>
+            cell(
+              t,
+              { title: truth[t] === null ? "not known" : classes[truth[t]] },
+              truth[t] === null ? "?" : classes[truth[t]],
+            ),
+          ),
+        );
       }
-      table.replaceChildren(make("table", { style: `width: ${72 + column * times.length}px` }, make("caption", {}, trained ? `Predictions after each token; trained on length ${count(trained)}` : "Predictions after each token"), make("tbody", {}, ...rows)));
+      table.replaceChildren(
+        make(
+          "table",
+          { style: `width: ${72 + column * times.length}px` },
+          make(
+            "caption",
+            {},
+            trained
+              ? `Predictions after each token; trained on length ${count(trained)}`
+              : "Predictions after each token",
+          ),
+          make("tbody", {}, ...rows),
+        ),
+      );
       table.hidden = !times.length;
       if (focused) table.querySelector("[aria-current]")?.focus();
     }

@@ -2,8 +2,8 @@
 
 // An automaton as a drawing in which the present state is lit.
 const Machine = (() => {
-  const READABLE = 12;  // states at most for which arrows are labelled
-  const LETTER = 0.15;  // the width of one, about
+  const READABLE = 12; // states at most for which arrows are labelled
+  const LETTER = 0.15; // the width of one, about
   let heads = 0;
 
   function draw(automaton, task) {
@@ -14,55 +14,117 @@ const Machine = (() => {
     const tell = (state) => {
       caption.textContent = `the smallest automaton, ${count(states)} states: now in state ${state}, which answers ${said(state)}`;
     };
-    if (!places) return { element: make("figure", { class: "machine" }, caption, table(automaton, task, said)), light: tell };
-    const readable = states <= READABLE, radius = readable ? 0.42 : 0.22;
+    if (!places)
+      return {
+        element: make("figure", { class: "machine" }, caption, table(automaton, task, said)),
+        light: tell,
+      };
+    const readable = states <= READABLE,
+      radius = readable ? 0.42 : 0.22;
     const at = (s) => [places[s][0], -places[s][1]];
     const centre = [0, 1].map((axis) => places.reduce((sum, _, s) => sum + at(s)[axis], 0) / states);
     const outward = (s) => {
-      const [x, y] = [at(s)[0] - centre[0], at(s)[1] - centre[1]], far = Math.hypot(x, y);
+      const [x, y] = [at(s)[0] - centre[0], at(s)[1] - centre[1]],
+        far = Math.hypot(x, y);
       return far > 1e-6 ? [x / far, y / far] : [0, -1];
     };
-    const seen = transitions.flatMap((_, s) => [-radius, radius].map((r) => at(s).map((x) => x + r)));  // what must be within the picture
+    const seen = transitions.flatMap((_, s) => [-radius, radius].map((r) => at(s).map((x) => x + r))); // what must be within the picture
     const extent = (axis) => {
       const values = seen.map((point) => point[axis]);
       return [Math.min(...values) - 0.2, Math.max(...values) + 0.2];
     };
     const head = `head-${heads++}`;
-    const edges = new Map();  // "from>to" to its path
-    const arrows = make("g"), labels = make("g"), bodies = make("g");
-    transitions.forEach((row, s) => row.forEach((to, token) => {
-      const key = `${s}>${to}`;
-      if (!edges.has(key)) edges.set(key, { s, to, tokens: [] });
-      edges.get(key).tokens.push(task.vocab[token]);
-    }));
+    const edges = new Map(); // "from>to" to its path
+    const arrows = make("g"),
+      labels = make("g"),
+      bodies = make("g");
+    transitions.forEach((row, s) =>
+      row.forEach((to, token) => {
+        const key = `${s}>${to}`;
+        if (!edges.has(key)) edges.set(key, { s, to, tokens: [] });
+        edges.get(key).tokens.push(task.vocab[token]);
+      }),
+    );
     for (const [key, { s, to, tokens }] of edges) {
-      const { path, label, anchor } = s === to ? loop(at(s), outward(s), radius) : curve(at(s), at(to), radius, edges.has(`${to}>${s}`));
+      const { path, label, anchor } =
+        s === to
+          ? loop(at(s), outward(s), radius)
+          : curve(at(s), at(to), radius, edges.has(`${to}>${s}`));
       const text = tokens.length > 4 ? `${tokens.slice(0, 3).join(", ")}, …` : tokens.join(", ");
       const wide = LETTER * text.length;
-      for (const end of { start: [0, 1], middle: [-0.5, 0.5], end: [-1, 0] }[anchor]) seen.push([label[0] + end * wide, label[1]]);
+      for (const end of { start: [0, 1], middle: [-0.5, 0.5], end: [-1, 0] }[anchor])
+        seen.push([label[0] + end * wide, label[1]]);
       const element = make("path", { class: "arrow", d: path, "marker-end": `url(#${head})` });
       edges.set(key, element);
       arrows.append(element);
-      if (readable) labels.append(make("text", { x: label[0], y: label[1], dy: "0.09", class: "on", style: `text-anchor: ${anchor}` }, text));
+      if (readable)
+        labels.append(
+          make(
+            "text",
+            { x: label[0], y: label[1], dy: "0.09", class: "on", style: `text-anchor: ${anchor}` },
+            text,
+          ),
+        );
     }
-    const [sx, sy] = at(start), [ox, oy] = edges.has(`${start}>${start}`) ? turned(outward(start), 1.1) : outward(start);
+    const [sx, sy] = at(start),
+      [ox, oy] = edges.has(`${start}>${start}`) ? turned(outward(start), 1.1) : outward(start);
     seen.push([sx + (radius + 0.2) * ox, sy + (radius + 0.2) * oy]);
     const entry = (far) => `${sx + far * ox},${sy + far * oy}`;
-    arrows.append(make("path", { class: "arrow", d: `M${entry(radius + 0.5)}L${entry(radius + 0.06)}`, "marker-end": `url(#${head})` }));
+    arrows.append(
+      make("path", {
+        class: "arrow",
+        d: `M${entry(radius + 0.5)}L${entry(radius + 0.06)}`,
+        "marker-end": `url(#${head})`,
+      }),
+    );
     const nodes = transitions.map((_, s) => {
-      const [x, y] = at(s), name = answers[s] === null ? "–" : task.classes[answers[s]];
+      const [x, y] = at(s),
+        name = answers[s] === null ? "–" : task.classes[answers[s]];
       const shown = name.length > 7 ? `${name.slice(0, 6)}…` : name;
-      const node = make("g", { class: "state" }, make("title", {}, `state ${s}: ${said(s)}`), make("circle", { cx: x, cy: y, r: radius }));
+      const node = make(
+        "g",
+        { class: "state" },
+        make("title", {}, `state ${s}: ${said(s)}`),
+        make("circle", { cx: x, cy: y, r: radius }),
+      );
       const size = !readable ? "small" : shown.length > 5 ? "tight" : "";
-      if (readable || name.length <= 3) node.append(make("text", { x, y, dy: readable ? "0.09" : "0.06", class: size }, shown));
+      if (readable || name.length <= 3)
+        node.append(make("text", { x, y, dy: readable ? "0.09" : "0.06", class: size }, shown));
       bodies.append(node);
       return node;
     });
-    const [left, right] = extent(0), [top, bottom] = extent(1);
+    const [left, right] = extent(0),
+      [top, bottom] = extent(1);
     const wide = right - left;
-    const svg = make("svg", { viewBox: `${left} ${top} ${wide} ${bottom - top}`, role: "img", style: `max-width: ${Math.round(Math.min(34, (readable ? 5 : 3) * wide))}rem` },
-      make("defs", {}, make("marker", { id: head, viewBox: "0 0 6 6", refX: 5.4, refY: 3, markerUnits: "userSpaceOnUse", markerWidth: 0.17, markerHeight: 0.17, orient: "auto-start-reverse" }, make("path", { d: "M0,0L6,3L0,6z", class: "head" }))),
-      arrows, labels, bodies);
+    const svg = make(
+      "svg",
+      {
+        viewBox: `${left} ${top} ${wide} ${bottom - top}`,
+        role: "img",
+        style: `max-width: ${Math.round(Math.min(34, (readable ? 5 : 3) * wide))}rem`,
+      },
+      make(
+        "defs",
+        {},
+        make(
+          "marker",
+          {
+            id: head,
+            viewBox: "0 0 6 6",
+            refX: 5.4,
+            refY: 3,
+            markerUnits: "userSpaceOnUse",
+            markerWidth: 0.17,
+            markerHeight: 0.17,
+            orient: "auto-start-reverse",
+          },
+          make("path", { d: "M0,0L6,3L0,6z", class: "head" }),
+        ),
+      ),
+      arrows,
+      labels,
+      bodies,
+    );
     let lit = [];
     function light(state, before) {
       for (const element of lit) element.classList.remove("lit");
@@ -71,7 +133,10 @@ const Machine = (() => {
       tell(state);
       svg.setAttribute("aria-label", caption.textContent);
     }
-    return { element: make("figure", { class: "machine" }, svg, caption, table(automaton, task, said)), light };
+    return {
+      element: make("figure", { class: "machine" }, svg, caption, table(automaton, task, said)),
+      light,
+    };
   }
 
   // Which state follows which, made when it is first asked for.
@@ -80,15 +145,34 @@ const Machine = (() => {
     const cells = (tag, scope, texts) => texts.map((text) => make(tag, scope ? { scope } : {}, text));
     details.addEventListener("toggle", () => {
       if (details.querySelector("table")) return;
-      const head = make("tr", {}, ...cells("th", "col", ["state", "answer", ...task.vocab.map((token) => `after ${token}`)]));
-      const rows = transitions.map((row, s) => make("tr", {}, ...cells("th", "row", [s === start ? `${s} (start)` : s]), ...cells("td", null, [said(s), ...row])));
-      details.append(make("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "The automaton as a table" },
-        make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows))));
+      const head = make(
+        "tr",
+        {},
+        ...cells("th", "col", ["state", "answer", ...task.vocab.map((token) => `after ${token}`)]),
+      );
+      const rows = transitions.map((row, s) =>
+        make(
+          "tr",
+          {},
+          ...cells("th", "row", [s === start ? `${s} (start)` : s]),
+          ...cells("td", null, [said(s), ...row]),
+        ),
+      );
+      details.append(
+        make(
+          "div",
+          { class: "wide", tabindex: 0, role: "region", "aria-label": "The automaton as a table" },
+          make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)),
+        ),
+      );
     });
     return details;
   }
 
-  const turned = ([x, y], angle) => [x * Math.cos(angle) - y * Math.sin(angle), x * Math.sin(angle) + y * Math.cos(angle)];
+  const turned = ([x, y], angle) => [
+    x * Math.cos(angle) - y * Math.sin(angle),
+    x * Math.sin(angle) + y * Math.cos(angle),
+  ];
 
   function curve([x0, y0], [x1, y1], radius, bothWays) {
     const length = Math.hypot(x1 - x0, y1 - y0) || 1;
@@ -100,7 +184,8 @@ const Machine = (() => {
       return `${x + ((middle[0] - x) / far) * (radius + 0.05)},${y + ((middle[1] - y) / far) * (radius + 0.05)}`;
     };
     // The label stands beside the curve, nearer to where it begins: there fewer cross.
-    const part = 0.4, along = (a, b, c) => (1 - part) ** 2 * a + 2 * part * (1 - part) * b + part ** 2 * c;
+    const part = 0.4,
+      along = (a, b, c) => (1 - part) ** 2 * a + 2 * part * (1 - part) * b + part ** 2 * c;
     return {
       path: `M${rim([x0, y0])}Q${middle}, ${rim([x1, y1])}`,
       label: [along(x0, middle[0], x1) + dy * 0.17, along(y0, middle[1], y1) - dx * 0.17],
@@ -114,7 +199,11 @@ const Machine = (() => {
     const far = radius * 2.6;
     const label = [x + out[0] * (far * 0.86 + 0.06), y + out[1] * (far * 0.86 + 0.12)];
     const anchor = Math.abs(out[0]) < 0.4 ? "middle" : out[0] > 0 ? "start" : "end";
-    return { path: `M${point(a, radius + 0.03)}C${point(a, far)} ${point(b, far)} ${point(b, radius + 0.05)}`, label, anchor };
+    return {
+      path: `M${point(a, radius + 0.03)}C${point(a, far)} ${point(b, far)} ${point(b, radius + 0.05)}`,
+      label,
+      anchor,
+    };
   }
 
   return { draw };

@@ -4,19 +4,23 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 
 function sortable(table) {
-  const body = table.tBodies[0], original = [...body.rows];
+  const body = table.tBodies[0],
+    original = [...body.rows];
   const number = (text) => parseFloat(text.replace(/[,~]/g, ""));
   [...table.tHead.rows[0].cells].forEach((cell, column) => {
     const button = make("button", { type: "button", class: "sort" }, ...cell.childNodes);
     cell.replaceChildren(button);
     button.addEventListener("click", () => {
-      const next = { ascending: "descending", descending: "none" }[cell.getAttribute("aria-sort")] ?? "ascending";
+      const next =
+        { ascending: "descending", descending: "none" }[cell.getAttribute("aria-sort")] ?? "ascending";
       for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
       if (next !== "none") cell.setAttribute("aria-sort", next);
       const key = (row) => row.cells[column].textContent.trim();
       const sign = next === "descending" ? -1 : 1;
-      const compare = (a, b) => {  // numbers by size, then words; what is empty comes last either way
-        const [x, y] = [key(a), key(b)], [m, n] = column ? [number(x), number(y)] : [NaN, NaN];
+      const compare = (a, b) => {
+        // numbers by size, then words; what is empty comes last either way
+        const [x, y] = [key(a), key(b)],
+          [m, n] = column ? [number(x), number(y)] : [NaN, NaN];
         if (!x || !y) return !x - !y;
         if (Number.isNaN(m) !== Number.isNaN(n)) return Number.isNaN(m) - Number.isNaN(n);
         return sign * (Number.isNaN(m) ? x.localeCompare(y, "en", { numeric: true }) : m - n);
@@ -28,5 +32,6 @@ function sortable(table) {
 }
 
 for (const table of document.querySelectorAll("main table")) sortable(table);
-for (const figure of document.querySelectorAll("figure[data-chart]")) new Charts.Chart(figure, data.charts[figure.dataset.chart]);
+for (const figure of document.querySelectorAll("figure[data-chart]"))
+  new Charts.Chart(figure, data.charts[figure.dataset.chart]);
 if (data.models.length) window.explorer = new Explorer.View(data.models, data.tasks);
