@@ -81,6 +81,16 @@ def test_stepping_and_scrubbing_move_all_of_it(page: Path, parity: Path, visit: 
         assert tab.page.locator(".verdict").first.inner_text().startswith(truth[t])
 
 
+def test_the_drawings_have_their_tables(page: Path, visit: Visit) -> None:
+    tab = visit(page)
+    write(tab, "1")
+    tab.page.locator("summary", has_text="The automaton as a table").click()
+    rows = tab.page.locator(".machine tbody tr").all_inner_texts()
+    assert [row.split() for row in rows] == [["0", "(start)", "even", "0", "1"], ["1", "odd", "1", "0"]]
+    tab.page.locator(".panel >> nth=1").locator("summary").click()
+    assert tab.page.locator(".panel >> nth=1 >> tbody tr").count() == 3 * 64
+
+
 def test_the_dots_are_the_states(page: Path, printed: Path, visit: Visit) -> None:
     tab = visit(page)
     write(tab, "110")

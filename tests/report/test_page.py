@@ -140,7 +140,6 @@ def contrast(one: str, two: str) -> float:
 def test_a_long_curve_is_thinned_and_keeps_its_peaks() -> None:
     values = [0.5 + (epoch % 7) / 100 for epoch in range(100_000)]
     values[12_344] = 9.0
-    values[70_000] = None
     points = curve(values, keep=[54_321])
     assert 200 < len(points) <= MOST_POINTS + 2
     common = dict(points).keys() & dict(curve([1.0] * 100_000)).keys()

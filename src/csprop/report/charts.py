@@ -1,16 +1,16 @@
 """What the page's script draws: lines of points, thinned so that a long run stays a light page."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from csprop.study.grokking import ALMOST, first, spike
+from csprop.study.measure import short
 
 MOST_POINTS = 400
 """Of one line, and a few that are marked; more than a screen can show."""
 COLOURS = 8
 
-Point = tuple[float, float | None]
+Point = tuple[float, float]
 EPOCH = {"label": "epoch", "whole": True}
 PERCENT = {"percent": True}
 LOG = {"log": True}
@@ -46,13 +46,13 @@ class Chart(TypedDict):
     marks: list[Mark]
 
 
-def curve(values: Sequence[float | None], keep: Sequence[int] = ()) -> list[Point]:
+def curve(values: Sequence[float], keep: Sequence[int] = ()) -> list[Point]:
     """Values by epoch, from 1 on, as points: thinned, but for the epochs to keep.
 
     Of a long run half of the points are at epochs that every run of its length keeps, so that lines can
     be compared; the others are the highest and the lowest of every stretch.
     """
-    points: list[Point] = [(epoch, _short(value)) for epoch, value in enumerate(values, start=1)]
+    points: list[Point] = [(epoch, short(value)) for epoch, value in enumerate(values, start=1)]
     if len(points) <= MOST_POINTS:
         return points
     stretches = MOST_POINTS // 4
@@ -60,10 +60,8 @@ def curve(values: Sequence[float | None], keep: Sequence[int] = ()) -> list[Poin
     kept |= {epoch - 1 for epoch in keep}
     for stretch in range(stretches):
         low, high = (len(points) * each // stretches for each in (stretch, stretch + 1))
-        here = enumerate(points[low:high], start=low)
-        heights = [(height, place) for place, (_, height) in here if height is not None]
-        if heights:
-            kept |= {min(heights)[1], max(heights)[1]}
+        heights = [(points[place][1], place) for place in range(low, high)]
+        kept |= {min(heights)[1], max(heights)[1]}
     return [points[place] for place in sorted(kept)]
 
 
@@ -73,7 +71,7 @@ def jump(curves: Mapping[str, Sequence[float]], measured: str, colour: int) -> d
     marks: dict[str, list[Mark]] = {name: [] for name in (measured, "loss", "grad_norm")}
 
     def add(name: str, label: str, shape: str, epoch: int) -> None:
-        height = _short(curves[name][epoch - 1])
+        height = short(curves[name][epoch - 1])
         if height:  # a logarithm has no 0
             mark = Mark(label=label, shape=shape, colour=colour, x=epoch, y=height)
             marks[name].append(mark)
@@ -84,7 +82,3 @@ def jump(curves: Mapping[str, Sequence[float]], measured: str, colour: int) -> d
     if curves["grad_norm"]:
         add("grad_norm", "largest gradient norm", "spike", spike(row))
     return marks
-
-
-def _short(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else float(f"{value:.4g}")

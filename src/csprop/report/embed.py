@@ -9,16 +9,17 @@ from torch import Tensor
 
 from csprop.errors import InputError
 from csprop.exact.automaton import Automaton
-from csprop.exact.drawing import MOST, layout
+from csprop.exact.drawing import MOST, READABLE, layout
 from csprop.exact.locked import Locked
 from csprop.nn.model import CSP
 from csprop.tasks import FileTask, Task
 from csprop.tasks.base import Examples
+from csprop.tasks.machine import explore
 from csprop.training.loop import generator
 from csprop.training.run import Run, examples
 
 TRUTH_STATES = 4096
-"""Of a task's machine, where it has infinitely many; the truth is not known beyond them."""
+"""Of a task's machine at most; the truth is not known beyond them."""
 EXAMPLES = 8
 LONGEST = 64
 """Tokens of an example."""
@@ -41,17 +42,8 @@ def task(run: Run) -> dict[str, Any]:
 
 def _truth(task: Task) -> dict[str, Any]:
     """The task's machine; −1 leads out of what is known of it."""
-    numbers, states, moves = {task.start(): 0}, [task.start()], []
-    for state in states:  # grows as new ones are found
-        row = []
-        for token in range(len(task.vocab)):
-            after = task.step(state, token)
-            if after not in numbers and len(states) < TRUTH_STATES:
-                numbers[after] = len(states)
-                states.append(after)
-            row.append(numbers.get(after, -1))
-        moves.append(row)
-    return {"moves": moves, "answers": [task.answer(state) for state in states]}
+    machine = explore(task.start(), task.step, task.answer, len(task.vocab), TRUTH_STATES)
+    return {"moves": machine.moves.tolist(), "answers": machine.answers.tolist()}
 
 
 def _examples(run: Run) -> list[list[int]]:
@@ -74,7 +66,10 @@ def _rows(data: Examples) -> list[list[int]]:
 
 def trained(model: CSP) -> dict[str, Any]:
     """A network as it is."""
-    return {"config": asdict(model.config), "weights": _tensors(model.state_dict())}
+    return {
+        "config": asdict(model.config),
+        "weights": {name: _tensor(value) for name, value in model.state_dict().items()},
+    }
 
 
 def locked(model: Locked, automaton: Automaton) -> dict[str, Any]:
@@ -88,13 +83,10 @@ def locked(model: Locked, automaton: Automaton) -> dict[str, Any]:
             "start": automaton.start,
             "transitions": automaton.transitions,
             "answers": automaton.answers,
+            "readable": len(automaton) <= READABLE,
             "places": layout(automaton).round(3).tolist() if len(automaton) <= MOST else None,
         },
     }
-
-
-def _tensors(tensors: dict[str, Tensor]) -> dict[str, Any]:
-    return {name: _tensor(value) for name, value in tensors.items()}
 
 
 def _tensor(value: Tensor) -> dict[str, Any]:

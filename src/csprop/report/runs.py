@@ -16,7 +16,8 @@ from csprop.report.page import Page, asset, facts, folded, table
 from csprop.report.words import certified
 from csprop.study.grokking import ALMOST, first, spike
 from csprop.study.main import SAID
-from csprop.study.measure import at_length
+from csprop.study.measure import MOST, MOST_TOKENS, at_length
+from csprop.study.table import percent
 from csprop.tasks import Task
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder
@@ -189,7 +190,6 @@ def _line(each: Shown) -> dict[str, str]:
     result: dict[str, Any] = run.result or {}
     every = result.get("exhaustive")
     best = result or max(run.metrics, key=lambda row: row["accuracy"], default={})
-    jump = {level: first(row, level) for level in (ALMOST, 1.0)}
     return {
         "run": str(each.path),
         "task": run.task.name,
@@ -197,19 +197,15 @@ def _line(each: Shown) -> dict[str, str]:
         "seed": str(run.config.seed),
         "parameters": f"{sum(value.numel() for value in run.model.parameters()):,}",
         "epochs": str(len(run.metrics)) + ("" if result else ", unfinished"),
-        "first at 90%": str(jump[ALMOST] or ""),
-        "first at 100%": str(jump[1.0] or ""),
+        "first at 90%": str(first(row, ALMOST) or ""),
+        "first at 100%": str(first(row, 1.0) or ""),
         "the paper (Table 2, text, Figure 3)": SAID.get(run.task.name, ""),
         "largest gradient norm at": str(spike(row)) if run.metrics else "",
-        "held-out accuracy": _percent(best["accuracy"]) if best else "",
+        "held-out accuracy": percent(best["accuracy"]) if best else "",
         "F1": f"{best['f1']:.4f}" if best else "",
         "wrong, of every input": f"{every['wrong']:,} of {every['count']:,}" if every else "",
         "certificate": _verdict(each.certificate) if each.certificate else "",
     }
-
-
-def _percent(value: float) -> str:
-    return "100%" if value == 1 else f"{value:.2%}"
 
 
 def _training(shown: Sequence[Shown]) -> list[Chart]:
@@ -281,9 +277,9 @@ def _length_note(shown: Sequence[Shown]) -> str:
     trained = sorted({each.run.config.recipe.length for each in shown if each.lengths})
     lengths = ", ".join(map(str, trained))
     return (
-        f"<p>Trained on length {lengths}. Random sequences, 256 at a length or as many as have a "
-        "million tokens; what is proven needs no sample. An accuracy near 0 is a drift that turned all "
-        "answers into wrong ones.</p>"
+        f"<p>Trained on length {lengths}. Random sequences, {MOST} at a length or as many as have "
+        f"{MOST_TOKENS:,} tokens; what is proven needs no sample. An accuracy near 0 is a drift that "
+        "turned all answers into wrong ones.</p>"
     )
 
 

@@ -86,7 +86,7 @@ def _row(job: Job, run: Run | Diverged, together: Sequence[Run | Diverged]) -> R
         for number, epoch in enumerate(run.metrics):
             seconds += epoch["seconds"] / sum(count > number for count in epochs)
         row["result"] = run.result
-        row["curve"] = {name: [_short(epoch[name]) for epoch in run.metrics] for name in CURVES}
+        row["curve"] = {name: [short(epoch[name]) for epoch in run.metrics] for name in CURVES}
         row["lengths"] = {
             str(length): at_length(run.model, run.task, length, job.seed) for length in job.test_lengths
         }
@@ -96,7 +96,8 @@ def _row(job: Job, run: Run | Diverged, together: Sequence[Run | Diverged]) -> R
     return row
 
 
-def _short(value: float) -> float:
+def short(value: float) -> float:
+    """Four digits, as rows and pages keep a curve."""
     return float(f"{value:.4g}")
 
 

@@ -42,8 +42,12 @@ def explore(
     step: Callable[[Any, int], Hashable],
     answer: Callable[[Any], int],
     symbols: int,
+    most: int | None = None,
 ) -> Machine:
-    """All states that can be reached from the start, breadth first; there must be finitely many."""
+    """All states that can be reached from the start, breadth first; there must be finitely many.
+
+    Given a number, at most so many, and −1 leads out of them.
+    """
     numbers: dict[Hashable, int] = {start: 0}
     found = [start]
     moves: list[list[int]] = []
@@ -51,9 +55,9 @@ def explore(
         row = []
         for token in range(symbols):
             following = step(state, token)
-            if following not in numbers:
+            if following not in numbers and (most is None or len(found) < most):
                 numbers[following] = len(found)
                 found.append(following)
-            row.append(numbers[following])
+            row.append(numbers.get(following, -1))
         moves.append(row)
     return Machine(tuple(found), np.array(moves), np.array([answer(state) for state in found]))

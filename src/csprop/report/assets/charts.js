@@ -149,41 +149,18 @@ const Charts = (() => {
         const xs = this.xs.filter((x) =>
           spec.series.every(({ points }, i) => columns[i].has(x) || !nearest(points, x)),
         );
-        const value = (column, x) =>
-          column.has(x) && column.get(x) !== null ? shown(spec.y, column.get(x)) : "";
-        details.append(
+        const rows = xs.map((x) =>
           make(
-            "div",
-            { class: "wide", tabindex: 0, role: "region", "aria-label": `${spec.title}: the numbers` },
-            make(
-              "table",
-              {},
-              make(
-                "thead",
-                {},
-                make(
-                  "tr",
-                  {},
-                  ...[spec.x.label, ...spec.series.map((series) => series.name)].map((name) =>
-                    make("th", { scope: "col" }, name),
-                  ),
-                ),
-              ),
-              make(
-                "tbody",
-                {},
-                ...xs.map((x) =>
-                  make(
-                    "tr",
-                    {},
-                    make("th", { scope: "row" }, count(x)),
-                    ...columns.map((column) => make("td", {}, value(column, x))),
-                  ),
-                ),
-              ),
+            "tr",
+            {},
+            make("th", { scope: "row" }, count(x)),
+            ...columns.map((column) =>
+              make("td", {}, column.has(x) ? shown(spec.y, column.get(x)) : ""),
             ),
           ),
         );
+        const headings = [spec.x.label, ...spec.series.map((series) => series.name)];
+        details.append(tabulated(`${spec.title}: the numbers`, headings, make("tbody", {}, ...rows)));
       });
       return details;
     }
@@ -255,7 +232,7 @@ const Charts = (() => {
       });
       for (const series of spec.series) {
         const drawn = series.points.filter(
-          ([x, y]) => y !== null && (!spec.y.log || y > 0) && (!spec.x.log || x > 0),
+          ([x, y]) => (!spec.y.log || y > 0) && (!spec.x.log || x > 0),
         );
         const path = drawn
           .map(([x, y], i) => `${i ? "L" : "M"}${this.across(x).toFixed(1)},${this.up(y).toFixed(1)}`)

@@ -14,6 +14,13 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+// A table that may be wider than its place, with a name for those who do not see it.
+function tabulated(name, headings, body) {
+  const cells = headings.map((heading) => make("th", { scope: "col" }, heading));
+  const table = make("table", {}, make("thead", {}, make("tr", {}, ...cells)), body);
+  return make("div", { class: "wide", tabindex: 0, role: "region", "aria-label": name }, table);
+}
+
 const count = (number) => number.toLocaleString("en");
 
 // An accuracy; 100% only if nothing was wrong, 0% only if nothing was right.

@@ -41,30 +41,10 @@ const Explorer = (() => {
         "details",
         {},
         make("summary", {}, "The numbers of this step"),
-        make(
-          "div",
-          {
-            class: "wide",
-            tabindex: 0,
-            role: "region",
-            "aria-label": `${entry.name}: the numbers of this step`,
-          },
-          make(
-            "table",
-            {},
-            make(
-              "thead",
-              {},
-              make(
-                "tr",
-                {},
-                ...["layer", "channel", "phase", "modulus", "gate"].map((name) =>
-                  make("th", { scope: "col" }, name),
-                ),
-              ),
-            ),
-            this.numbers,
-          ),
+        tabulated(
+          `${entry.name}: the numbers of this step`,
+          ["layer", "channel", "phase", "modulus", "gate"],
+          this.numbers,
         ),
       );
       this.details.addEventListener("toggle", () => this.list());
@@ -72,7 +52,7 @@ const Explorer = (() => {
     }
 
     circle(layer) {
-      const { depth, width, order } = this.entry.config;
+      const { width, order } = this.entry.config;
       const kept = this.entry.kept?.[layer];
       const dots = Array.from({ length: width }, (_, d) =>
         make(

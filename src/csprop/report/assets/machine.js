@@ -2,12 +2,11 @@
 
 // An automaton as a drawing in which the present state is lit.
 const Machine = (() => {
-  const READABLE = 12; // states at most for which arrows are labelled
   const LETTER = 0.15; // the width of one, about
   let heads = 0;
 
   function draw(automaton, task) {
-    const { start, transitions, answers, places } = automaton;
+    const { start, transitions, answers, readable, places } = automaton; // readable: arrows are labelled
     const states = transitions.length;
     const caption = make("figcaption");
     const said = (state) => (answers[state] === null ? "nothing yet" : task.classes[answers[state]]);
@@ -19,8 +18,7 @@ const Machine = (() => {
         element: make("figure", { class: "machine" }, caption, table(automaton, task, said)),
         light: tell,
       };
-    const readable = states <= READABLE,
-      radius = readable ? 0.42 : 0.22;
+    const radius = readable ? 0.42 : 0.22;
     const at = (s) => [places[s][0], -places[s][1]];
     const centre = [0, 1].map((axis) => places.reduce((sum, _, s) => sum + at(s)[axis], 0) / states);
     const outward = (s) => {
@@ -142,29 +140,18 @@ const Machine = (() => {
   // Which state follows which, made when it is first asked for.
   function table({ start, transitions }, task, said) {
     const details = make("details", {}, make("summary", {}, "The automaton as a table"));
-    const cells = (tag, scope, texts) => texts.map((text) => make(tag, scope ? { scope } : {}, text));
     details.addEventListener("toggle", () => {
       if (details.querySelector("table")) return;
-      const head = make(
-        "tr",
-        {},
-        ...cells("th", "col", ["state", "answer", ...task.vocab.map((token) => `after ${token}`)]),
-      );
       const rows = transitions.map((row, s) =>
         make(
           "tr",
           {},
-          ...cells("th", "row", [s === start ? `${s} (start)` : s]),
-          ...cells("td", null, [said(s), ...row]),
+          make("th", { scope: "row" }, s === start ? `${s} (start)` : s),
+          ...[said(s), ...row].map((text) => make("td", {}, text)),
         ),
       );
-      details.append(
-        make(
-          "div",
-          { class: "wide", tabindex: 0, role: "region", "aria-label": "The automaton as a table" },
-          make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)),
-        ),
-      );
+      const headings = ["state", "answer", ...task.vocab.map((token) => `after ${token}`)];
+      details.append(tabulated("The automaton as a table", headings, make("tbody", {}, ...rows)));
     });
     return details;
   }
