@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from csprop import tasks
-    from csprop.exact.automaton import Automaton
-    from csprop.exact.certify import Certificate, certify
+    from csprop.automata.automaton import Automaton
+    from csprop.exact.certify import certify
+    from csprop.exact.document import Certificate
     from csprop.nn.config import CSPConfig
     from csprop.nn.model import CSP
     from csprop.ops.backends import use_backend
     from csprop.ops.scan import scan
-    from csprop.training.run import Run, load, train, train_seeds
+    from csprop.runs import Run, load, train, train_seeds
 
 __version__ = "0.1.0"
 __all__ = [
@@ -31,16 +32,16 @@ __all__ = [
 
 # Names are imported when first used: `csprop --help` must not wait for torch.
 _HOMES = {
-    "Automaton": "csprop.exact.automaton",
-    "Certificate": "csprop.exact.certify",
+    "Automaton": "csprop.automata.automaton",
+    "Certificate": "csprop.exact.document",
     "CSP": "csprop.nn.model",
     "CSPConfig": "csprop.nn.config",
-    "Run": "csprop.training.run",
+    "Run": "csprop.runs",
     "certify": "csprop.exact.certify",
-    "load": "csprop.training.run",
+    "load": "csprop.runs",
     "scan": "csprop.ops.scan",
-    "train": "csprop.training.run",
-    "train_seeds": "csprop.training.run",
+    "train": "csprop.runs",
+    "train_seeds": "csprop.runs",
     "use_backend": "csprop.ops.backends",
 }
 

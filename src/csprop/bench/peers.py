@@ -11,7 +11,8 @@ from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
 from csprop.nn.peers import Kind, Peer, PeerConfig
 from csprop.ops import scan, use_backend
-from csprop.training.presets import PRESETS
+from csprop.tasks import get
+from csprop.training.presets import preset as preset_of
 
 WIDTH, DEPTH, VOCAB, CLASSES = 64, 3, 2, 2
 
@@ -26,7 +27,7 @@ def parameters(name: str) -> int:
 
 
 def csp(preset: str = "paper", **changes: Any) -> CSP:
-    options = {**vars(PRESETS[preset].model), **changes}
+    options = {**vars(preset_of(preset, get("parity")).model), **changes}
     return CSP(CSPConfig(vocab_size=VOCAB, num_classes=CLASSES, **options))
 
 

@@ -26,7 +26,7 @@ from csprop.tasks import get
 from csprop.tasks.base import Task
 from csprop.training.config import configure
 from csprop.training.loop import Trainer, generator, run_epochs
-from csprop.training.run import examples
+from csprop.training.session import training_data
 
 Result = dict[str, Any]
 Aim = tuple[str, str, float]
@@ -127,7 +127,7 @@ def _seeds(quick: bool) -> Result:
             assert isinstance(task, Task)
             config = configure(task, "rotor", seed, samples=1000 if quick else 5000)
             model = CSP(config.model, generator(seed, "weights"))
-            made.append(Trainer(model, *examples(task, config), config.recipe, seed))
+            made.append(Trainer(model, *training_data(task, config), config.recipe, seed))
         return made
 
     together, alone = trainers(range(count)), trainers(range(1))

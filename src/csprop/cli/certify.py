@@ -61,30 +61,21 @@ def run(args: Args) -> int:
 
 
 def _certify(args: Args, path: Path) -> dict[str, Any]:
-    from csprop.exact import certify, store
-    from csprop.exact.lock import Labelled
-    from csprop.training.run import examples, load
+    from csprop.runs import load
 
     run = load(path)
-    if args.length is not None:
-        found = certify.certify_length(run.model, run.task, args.length)
-    else:
-        training, _ = examples(run.task, run.config)
-        found = certify.certify(
-            run.model,
-            run.task,
-            Labelled(training.tokens, training.labels),
-            rounds=args.rounds,
-            depth=args.depth,
-            seed=run.config.seed,
-            on_round=lambda line: common.say(f"{path}: {line}"),
-        )
-    if not store.save(found, path):
+    found = run.certify(
+        length=args.length,
+        depth=args.depth,
+        rounds=args.rounds,
+        on_round=lambda line: common.say(f"{path}: {line}"),
+    )
+    if run.certificate is not found:
         common.say(f"{path}: the proof that is there stays; this result is not written")
     if not args.json and len(args.runs) == 1:
         _show(path, found.document)
         if not found.proven and args.length is None:
-            _hint(args, path, getattr(run.task, "finite", True))
+            _hint(args, path, run.task.finite)
     return found.document
 
 
@@ -122,13 +113,15 @@ def _hint(args: Args, path: Path, regular: bool) -> None:
 
 
 def _show_table(paths: tuple[Path, ...], documents: list[dict[str, Any]]) -> None:
+    from csprop.exact.document import network_states
+
     common.show_table(
         ["run", "verdict", "states", "minimal", "rounds"],
         [
             [
                 str(path),
                 document["verdict"],
-                str(len(document["machine"]["places"])) if "machine" in document else "",
+                str(network_states(document["machine"]["places"])) if "machine" in document else "",
                 str(document.get("minimal_states", "")),
                 str(document["search"]["rounds"]) if "search" in document else "",
             ]
@@ -139,13 +132,14 @@ def _show_table(paths: tuple[Path, ...], documents: list[dict[str, Any]]) -> Non
 
 def _check(args: Args, path: Path) -> dict[str, Any]:
     from csprop.exact.check import Rejected, check
-    from csprop.training.run import stored_config, stored_task
+    from csprop.tasks import from_description
+    from csprop.training.load import stored_config
 
     config = stored_config(path)
     if not (path / "certificate.json").exists():
         raise InputError(f"{path}: has no certificate: run `csprop certify {path}` first")
     try:
-        statement = check(path, asdict(config.model), stored_task(config))
+        statement = check(path, asdict(config.model), from_description(config.task))
     except Rejected as reason:
         complaint = str(reason)
     else:

@@ -19,7 +19,8 @@ from csprop.errors import InputError
 A = TypeVar("A")
 Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 """An option that is given or not, with no opposite."""
-Row = dict[str, Any]
+Epoch = dict[str, Any]
+"""A row of the metrics."""
 
 
 def parse(arguments: type[A], verb: str, argv: Sequence[str], default: A | None = None) -> A:
@@ -86,7 +87,7 @@ def percent(value: float, wrong: int) -> str:
 
 
 @contextmanager
-def progress(label: str, epochs: int, plain: bool = False) -> Iterator[Callable[[Row], None]]:
+def progress(label: str, epochs: int, plain: bool = False) -> Iterator[Callable[[Epoch], None]]:
     """A callback for every epoch: a bar on a terminal, plain lines elsewhere."""
     if plain or not sys.stderr.isatty():
         yield lambda row: say(
@@ -107,24 +108,17 @@ def progress(label: str, epochs: int, plain: bool = False) -> Iterator[Callable[
         yield (lambda row: bar.update(job, completed=row["epoch"], summary=_summary(row)))
 
 
-def _summary(row: Row) -> str:
+def _summary(row: Epoch) -> str:
     return f"loss {row['loss']:.4f}  acc {row['accuracy']:.2%}"
 
 
-def model_of(run: Any, as_trained: bool) -> Any:
-    """The locked model where a run has been certified, unless the trained one is asked for."""
-    if as_trained:
-        return run.model
-    from csprop.exact.store import load_locked
-
-    locked = load_locked(run)
-    if locked is not None:
-        say(f"{run.path}: {verdict_of(run)}; the locked model answers")
-    return locked or run.model
-
-
-def verdict_of(run: Any) -> str:
-    """What was proven of a run, in a few words."""
-    from csprop.training.checkpoint import CERTIFICATE, RunFolder
-
-    return RunFolder(run.path).read_json(CERTIFICATE)["verdict"]
+def answering(run: Any, as_trained: bool) -> Any:
+    """The model that a run answers with; where it is the locked one, that is said."""
+    model = run.answering(as_trained)
+    if model is not run.model:
+        certificate = run.certificate
+        proof = certificate.verdict
+        if certificate.unchecked:
+            proof = f"its certificate cannot be checked ({certificate.unchecked})"
+        say(f"{run.path}: {proof}; the locked model answers")
+    return model

@@ -27,13 +27,13 @@ def parse(argv: list[str]) -> Args:
 def run(args: Args) -> int:
     if args.out.exists():
         raise InputError(f"{args.out}: is there already: remove it, or choose another --out")
-    from csprop.tasks import get
+    from csprop.training import seeds
 
-    results = [
-        result
-        for name in TASKS
-        for result in train.train_all(train.parse([name]), get(name), {0: args.out / name})
-    ]
+    results = []
+    for name in TASKS:
+        work = train.work(train.parse([name]), name, {0: args.out / name})
+        results += seeds.train(work, common.progress)
+    train.say_how_they_ended(results)
     learned = all(result.get("exhaustive", {}).get("wrong") == 0 for result in results)
     if args.json:
         common.show_json(results)

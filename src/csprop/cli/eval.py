@@ -11,9 +11,6 @@ from tyro.conf import arg
 from csprop.cli import common
 from csprop.errors import InputError
 
-# Tokens drawn for one length, and the fewest and most sequences they make.
-BUDGET, FEWEST, MOST = 1 << 22, 8, 2000
-
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
@@ -46,12 +43,11 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
-    from csprop.tasks import FileTask
-    from csprop.training.run import load
+    from csprop.runs import load
 
     loaded = load(args.run)
-    model = common.model_of(loaded, args.as_trained)
-    if args.data or isinstance(loaded.task, FileTask):
+    model = common.answering(loaded, args.as_trained)
+    if args.data or loaded.task.oracle is None:
         if args.lengths or args.exhaustive:
             raise InputError(
                 "the truth of a file is known for its rows alone: leave out --lengths and --exhaustive"
@@ -70,18 +66,17 @@ def run(args: Args) -> int:
 def _on_file(run: Any, model: Any, data: Path | None) -> dict[str, Any]:
     from csprop.tasks import from_file
     from csprop.training.metrics import score
-    from csprop.training.run import examples
+    from csprop.training.session import training_data
 
     if data is None:
-        over = f"held-out rows of {run.task.path.name}"
-        return {"over": over, **asdict(score(model, examples(run.task, run.config)[1]))}
+        over = f"held-out rows of {run.task.source}"
+        return {"over": over, **asdict(score(model, training_data(run.task, run.config)[1]))}
     rows = from_file(data, like=run.task).data
     return {"over": data.name, **asdict(score(model, rows))}
 
 
 def _by_length(args: Args, run: Any, model: Any) -> list[dict[str, Any]]:
-    from csprop.training.loop import generator
-    from csprop.training.metrics import check_exhaustive, exhaustive, sampled
+    from csprop.training.metrics import at_length, check_exhaustive, exhaustive
 
     trained = run.config.recipe.length
     if args.lengths is not None:
@@ -97,9 +92,7 @@ def _by_length(args: Args, run: Any, model: Any) -> list[dict[str, Any]]:
         if args.exhaustive:
             result, over = exhaustive(model, run.task, length), "every input"
         else:
-            count = min(MOST, max(FEWEST, BUDGET // length))
-            draws = generator(args.seed, "eval", length)
-            result, over = sampled(model, run.task, length, count, draws), "a sample"
+            result, over = at_length(model, run.task, length, args.seed), "a sample"
         rows.append({"over": over, "length": length, **asdict(result)})
     return rows
 

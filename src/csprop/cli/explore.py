@@ -33,15 +33,15 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
+    from csprop.files import replace
     from csprop.report import runs
-    from csprop.training.checkpoint import write
 
     if not args.runs:
         raise InputError("say which run: csprop explore RUN")
     content = runs.page(args.runs, measured=False)
     path = Path(tempfile.mkdtemp(prefix="csprop-")) / "explorer.html"
     try:
-        write(path, content.encode())
+        replace(path, content.encode())
     except OSError:
         path.parent.rmdir()
         raise

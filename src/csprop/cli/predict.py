@@ -42,12 +42,12 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
-    from csprop.training.run import load
+    from csprop.runs import load
 
     if sys.stdin is None:
         raise InputError("stdin is closed: give one sequence a line")
     loaded = load(args.run)
-    model = common.model_of(loaded, args.as_trained)
+    model = common.answering(loaded, args.as_trained)
     lines = ((number, line.rstrip("\r\n")) for number, line in enumerate(sys.stdin, start=1))
     answers = []
     live = not _is_file(sys.stdin)

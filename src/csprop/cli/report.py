@@ -31,8 +31,8 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
+    from csprop.files import replace
     from csprop.report import runs
-    from csprop.training.checkpoint import write
 
     if not args.runs:
         raise InputError("say which run: csprop report RUN --out FILE.html")
@@ -43,7 +43,7 @@ def run(args: Args) -> int:
     if not args.out.parent.is_dir():
         raise InputError(f"{args.out.parent}: is not a folder: make it first")
     content = runs.page(args.runs, say=common.say).encode()
-    write(args.out.resolve(), content)
+    replace(args.out.resolve(), content)
     if args.json:
         common.show_json(
             {"runs": [str(path) for path in args.runs], "page": str(args.out), "bytes": len(content)}

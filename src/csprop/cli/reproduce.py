@@ -46,12 +46,12 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
+    from csprop.files import one_writer, replace
     from csprop.report.study import PAGE, page
     from csprop.study import reproduce
     from csprop.study.report import publish
     from csprop.study.results import STALE, Results
     from csprop.study.table import FULL, QUICK
-    from csprop.training.checkpoint import locked, write
 
     if args.workers is not None and not 1 <= args.workers <= 1024:
         raise InputError(f"--workers {args.workers}: write 1 to 1024")
@@ -62,7 +62,7 @@ def run(args: Args) -> int:
     budget = QUICK if args.quick else FULL
     tables = _chosen(args.only, reproduce.TABLES)
     out = args.out or Path("runs/quick" if args.quick else "results")
-    with locked(out):
+    with one_writer(out):
         results = Results(out)
         if stale := results.set_aside(reproduce.wanted(FULL, QUICK)):
             common.say(f"{out}: {stale} rows of other configurations than this csprop's go to {STALE}")
@@ -75,7 +75,7 @@ def run(args: Args) -> int:
         on = _engine(args, reproduce.unfinished(results))
         reproduce.run(results, work, on, _progress(total, _labels(tables, budget)))
         path = publish(results, budget, reproduce.TABLES)
-        write(out / PAGE, page(results, budget, reproduce.TABLES).encode())
+        replace(out / PAGE, page(results, budget, reproduce.TABLES).encode())
     if args.json:
         found = {"report": str(path), "page": str(out / PAGE)}
         common.show_json(found | {"rows": len(results.rows), "ran": total})

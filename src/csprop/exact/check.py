@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from csprop.errors import InputError
-from csprop.tasks import FileTask, Task
+from csprop.tasks.base import Task
 
 Array = np.ndarray
 
@@ -31,7 +31,7 @@ class Rejected(Exception):
     """What is wrong with a certificate."""
 
 
-def check(folder: Path, config: dict[str, Any], task: Task | FileTask) -> str:
+def check(folder: Path, config: dict[str, Any], task: Task) -> str:
     """Verify certificate.json in a run directory; what it proves, or Rejected."""
     try:
         with np.errstate(all="ignore"):  # what is not finite is refused where it matters
@@ -43,10 +43,11 @@ def check(folder: Path, config: dict[str, Any], task: Task | FileTask) -> str:
         raise Rejected(f"it is malformed ({type(error).__name__}: {reason})") from None
 
 
-def _checked(folder: Path, config: dict[str, Any], task: Task | FileTask) -> str:
+def _checked(folder: Path, config: dict[str, Any], task: Task) -> str:
     certificate = json.loads((folder / "certificate.json").read_bytes())
     _demand(certificate.get("proven") is True, "it claims no proof")
-    _demand(certificate["task"]["name"] == task.name, "it is about another task")
+    _demand(certificate["format"] == 2, "it has another format than this csprop writes")
+    _demand(certificate["task"] == task.describe(), "it is about another task")
     weights = certificate["weights"]
     if weights["file"] != "locked.safetensors":
         raise Rejected("it covers one length by trial: run `csprop certify` with that length again")
@@ -61,10 +62,11 @@ def _checked(folder: Path, config: dict[str, Any], task: Task | FileTask) -> str
     tensors = {name: value.astype(np.float64) for name, value in stored.items()}
     _demand(certificate["model"] == config, "the run's config.json is not that of the model certified")
     _check_form(certificate["machine"], len(task.vocab))
-    if isinstance(task, FileTask):
+    _check_automaton(certificate["automaton"], certificate["machine"], task)
+    if task.oracle is None:
         verdict = "agrees with every row"
         moves = _moves_of_rows(certificate["machine"], task)
-        said = f"The locked model is a finite machine that agrees with every row of {task.path.name}."
+        said = f"The locked model is a finite machine that agrees with every row of {task.source}."
     else:
         depth = certificate["depth"]
         bound = "" if depth is None else f" of any input that goes no deeper than {depth}"
@@ -98,13 +100,34 @@ def _demand(condition: bool, complaint: str) -> None:
 
 def _check_form(machine: dict[str, Any], symbols: int) -> None:
     """That the tables fit together: Python would read a negative number as one from the end."""
-    places, following, answers = (machine[name] for name in ("places", "following", "answers"))
+    places, following, outputs = (machine[name] for name in ("places", "transitions", "outputs"))
     count = len(places)
-    fits = len(following) == len(answers) == count > 0
-    fits = fits and all(len(row) == symbols for row in (*following, *answers))
+    fits = len(following) == len(outputs) == count > 0
+    fits = fits and all(len(row) == symbols for row in following)
     fits = fits and all(_is_number(state, count) for row in following for state in row)
     fits = fits and all(_is_number(code) for place in places for code in place)
+    entered = {state for row in following for state in row}
+    fits = fits and all(_is_number(outputs[state]) for state in entered)
     _demand(fits, "its tables do not fit together")
+
+
+def _check_automaton(automaton: dict[str, Any], machine: dict[str, Any], task: Task) -> None:
+    """That the automaton has the task's names, and answers as the machine does after every input."""
+    names = [list(task.vocab), list(task.classes), task.words]
+    _demand([automaton[name] for name in ("vocab", "classes", "words")] == names, "its names differ")
+    rows, answers = automaton["transitions"], automaton["answers"]
+    sound = all(len(row) == len(task.vocab) for row in rows) and len(answers) == len(rows)
+    sound = sound and all(_is_number(state, len(rows)) for row in rows for state in row)
+    _demand(sound and _is_number(automaton["start"], len(rows)), "its automaton is no table")
+    todo = [(0, automaton["start"])]
+    seen = set(todo)
+    while todo:
+        mine, theirs = todo.pop()
+        for pair in zip(machine["transitions"][mine], rows[theirs], strict=True):
+            _demand(machine["outputs"][pair[0]] == answers[pair[1]], "its automaton answers otherwise")
+            if pair not in seen:
+                seen.add(pair)
+                todo.append(pair)
 
 
 def _is_number(value: Any, below: float = float("inf")) -> bool:
@@ -130,12 +153,13 @@ def _check_pairs(certificate: dict[str, Any], task: Task) -> set[tuple[int, int]
             if depth is not None and task.size(after) > depth:
                 continue
             moves.add((state, token))
+            there = machine["transitions"][state][token]
             _demand(
-                machine["answers"][state][token] == task.answer(after),
+                machine["outputs"][there] == task.answer(after),
                 f"state {state} answers token {token} wrongly",
             )
             _demand(repr(after) in numbers, "it leaves out a state of the task")
-            pair = (machine["following"][state][token], numbers[repr(after)])
+            pair = (there, numbers[repr(after)])
             _demand(pair in pairs, f"the pair {pair} is not in the invariant")
             states[pair[1]] = after
             if pair not in seen:
@@ -144,17 +168,17 @@ def _check_pairs(certificate: dict[str, Any], task: Task) -> set[tuple[int, int]
     return moves
 
 
-def _moves_of_rows(machine: dict[str, Any], task: FileTask) -> set[tuple[int, int]]:
+def _moves_of_rows(machine: dict[str, Any], task: Task) -> set[tuple[int, int]]:
     """That every row is answered as the file says; all moves of the machine, for all are claimed."""
     data = task.data
     for tokens, labels in zip(data.tokens.tolist(), data.labels.tolist(), strict=True):
         state = 0
         for token, label in zip(tokens, labels, strict=True):
+            state = machine["transitions"][state][token]
             if label >= 0:
-                said = machine["answers"][state][token]
+                said = machine["outputs"][state]
                 _demand(said == label, f"a row is answered {said}, not {label}")
-            state = machine["following"][state][token]
-    count, size = len(machine["following"]), len(task.vocab)
+    count, size = len(machine["transitions"]), len(task.vocab)
     return {(state, token) for state in range(count) for token in range(size)}
 
 
@@ -175,8 +199,9 @@ def _check_moves(certificate: dict[str, Any], network: "Network", moves: list[tu
     )
     for state, token in moves:
         where, near, scores = network.move(places[state], token)
+        there = machine["transitions"][state][token]
         _demand(
-            where == places[machine["following"][state][token]],
+            where == places[there],
             f"from state {state}, token {token} leads elsewhere",
         )
         for distance, gap, low in zip(near, gaps, least, strict=True):
@@ -188,7 +213,7 @@ def _check_moves(certificate: dict[str, Any], network: "Network", moves: list[tu
         best, second = np.sort(scores)[::-1][:2]
         _demand(
             bool(np.isfinite(scores).all())
-            and int(scores.argmax()) == machine["answers"][state][token]
+            and int(scores.argmax()) == machine["outputs"][there]
             and best - second >= 0.99 * doubt * max(1.0, np.abs(scores).max()),
             f"in state {state}, token {token}, the scores are in doubt or say something else",
         )

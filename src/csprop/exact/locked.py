@@ -6,27 +6,32 @@ network, and then looked up.
 
 codes[l]      the states that layer l can be in                     (S_l, M, D)
 kept          the channels that carry anything; the others stay where they start    (L, D)
+machine       its states are where each layer is, and the class that was answered on the way there
 places        the codes of all layers in each state of the machine  (S, L)
-following     the state after each token                            (S, V)
+following     the machine's transitions, as a tensor                (S, V)
 scores        what the network says then                            (S, V, classes)
 """
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
+from csprop.automata.automaton import Automaton
+from csprop.automata.machine import Machine, tabulated
+from csprop.automata.walk import Endless
 from csprop.errors import InputError
-from csprop.exact.automaton import Automaton
 from csprop.exact.models import Settle, Stepwise
-from csprop.ops import backend, native
 from csprop.stream import Stream
 
 MOST_STATES = 4096
 AT_ONCE = 1 << 24
 """Differences held in memory at one time while looking for the nearest code."""
+
+
+_Node = tuple[tuple[int, ...], int | None]
+"""Where each layer is, and what was answered on the way there."""
 
 
 class NotFinite(Exception):
@@ -78,7 +83,9 @@ class Locked(nn.Module):
         for layer, each in enumerate(codes):
             self.register_buffer(f"codes_{layer}", each)
         self.register_buffer("kept", kept)
-        for name, value in zip(("places", "following", "scores"), self._machine(), strict=True):
+        self.machine, places, scores = self._explored()
+        following = torch.tensor(self.machine.transitions)
+        for name, value in (("places", places), ("following", following), ("scores", scores)):
             self.register_buffer(name, value, persistent=False)
 
     @property
@@ -106,32 +113,29 @@ class Locked(nn.Module):
         _, scores = self.network.step(at(self.codes, places), tokens, self.snapping(found))
         return torch.stack([numbers[:, 0] for _, numbers in found], dim=1), scores, found
 
-    def _machine(self) -> tuple[Tensor, Tensor, Tensor]:
+    def _explored(self) -> tuple[Machine, Int64[Tensor, "S L"], Float[Tensor, "S V C"]]:
         """All states that the first one leads to."""
         first = self.network.initial_state()[0]
-        begin = [nearest(h[None], codes)[1][0, 0] for h, codes in zip(first, self.codes, strict=True)]
-        order = [tuple(int(number) for number in begin)]
-        numbers, following, scores = {order[0]: 0}, [], []
-        done = 0
-        while done < len(order):
-            batch = order[done : done + 1024]
-            done += len(batch)
-            places = torch.tensor(batch).repeat_interleave(self.symbols, dim=0)
-            reached, said, _ = self.leave(places, torch.arange(self.symbols).repeat(len(batch)))
-            scores.append(said)
-            for place in map(tuple, reached.tolist()):
-                if place not in numbers:
-                    numbers[place] = len(order)
-                    order.append(place)
-                following.append(numbers[place])
-            if len(order) > MOST_STATES:
-                raise NotFinite(f"the codes combine to more than {MOST_STATES:,} states")
-        shape = (len(order), self.symbols)
-        return (
-            torch.tensor(order),
-            torch.tensor(following).view(shape),
-            torch.cat(scores).unflatten(0, shape),
+        begin = tuple(
+            int(nearest(h[None], codes)[1][0, 0]) for h, codes in zip(first, self.codes, strict=True)
         )
+        scores: list[Tensor] = []
+
+        def following(nodes: Sequence[_Node]) -> list[list[tuple[int, _Node]]]:
+            places = torch.tensor([place for place, _ in nodes]).repeat_interleave(self.symbols, dim=0)
+            reached, said, _ = self.leave(places, torch.arange(self.symbols).repeat(len(nodes)))
+            scores.append(said)
+            arrived = zip(map(tuple, reached.tolist()), said.argmax(dim=1).tolist(), strict=True)
+            return [list(enumerate(next(arrived) for _ in range(self.symbols))) for _ in nodes]
+
+        try:
+            machine, nodes = tabulated(
+                (begin, None), following, lambda node: node[1], MOST_STATES, batch=1024
+            )
+        except Endless:
+            raise NotFinite(f"the codes combine to more than {MOST_STATES:,} states") from None
+        places = torch.tensor([place for place, _ in nodes])
+        return machine, places, torch.cat(scores).unflatten(0, (len(nodes), self.symbols))
 
     def initial_state(self, batch: int = 1) -> Int64[Tensor, " B"]:
         return torch.zeros(batch, dtype=torch.int64)
@@ -165,33 +169,13 @@ class Locked(nn.Module):
                 f"reset must be bool of shape {tuple(tokens.shape)}; got {reset.dtype} of shape "
                 f"{tuple(reset.shape)}"
             )
-        before, last = self._follow(tokens, state, reset)
+        after = self.machine.visit(
+            tokens.numpy(), state.numpy(), None if reset is None else reset.numpy()
+        )
+        visited = torch.cat([state[:, None], torch.from_numpy(after)], dim=1)  # (B, T + 1)
+        before = visited[:, :-1] if reset is None else visited[:, :-1].masked_fill(reset, 0)
         scores = self.scores[before, tokens]
-        return (scores, last) if return_state else scores
-
-    def _follow(
-        self, tokens: Tensor, state: Tensor, reset: Tensor | None
-    ) -> tuple[Int64[Tensor, "B T"], Int64[Tensor, " B"]]:
-        """The state before each token, and the one after the last."""
-        if reset is None and backend() == "native" and tokens.shape[1] > len(tokens):
-            return self._follow_rows(tokens, state)
-        before = torch.empty_like(tokens)
-        for t in range(tokens.shape[1]):
-            if reset is not None:
-                state = state.masked_fill(reset[:, t], 0)
-            before[:, t] = state
-            state = self.following[state, tokens[:, t]]
-        return before, state
-
-    def _follow_rows(self, tokens: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """The same, a row at a time by the compiled kernel."""
-        following = self.following.numpy()
-        rows = (following * self.symbols).astype(np.uint32)
-        numbers, after = following.astype(np.uint16), np.empty(tokens.shape, np.uint16)
-        for row, first, out in zip(tokens.contiguous().numpy(), state.tolist(), after, strict=True):
-            native.run_table(rows, numbers, self.symbols, first * self.symbols, row, out)
-        reached = torch.from_numpy(after.astype(np.int64))
-        return torch.cat([state[:, None], reached[:, :-1]], dim=1), reached[:, -1]
+        return (scores, visited[:, -1]) if return_state else scores
 
     def check_token(self, token: int) -> None:
         """Refuse one that is outside of the vocabulary."""
@@ -212,8 +196,7 @@ class Locked(nn.Module):
 
     def automaton(self, vocab: Sequence[str], classes: Sequence[str], words: bool) -> Automaton:
         """The machine, with names."""
-        answers = self.scores.argmax(dim=2)
-        return Automaton.from_mealy(self.following.numpy(), answers.numpy(), 0, vocab, classes, words)
+        return Automaton.named(self.machine, vocab, classes, words)
 
 
 class _Lookups:

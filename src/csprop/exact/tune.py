@@ -13,21 +13,23 @@ loose, and a penalty on the distance.
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeGuard, cast
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int64
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
-from csprop.exact.lock import PRUNING_ROWS, Judgement, Labelled
+from csprop.exact.examples import Judgement, Labelled
 from csprop.exact.locked import nearest
+from csprop.exact.prune import PRUNING_ROWS
 from csprop.nn.block import Block
 from csprop.nn.model import CSP
 from csprop.tasks.base import UNLABELLED
+from csprop.training.loop import descend
 
-STEPS, BATCH, RATE = 150, 64, 3e-3
+STEPS, BATCH, RATE, CLIP_NORM = 150, 64, 3e-3, 1.0
 DRAWING_STEPS = 60
 MOST_PARTS = 8
 MOST_INPUTS, ALIKE = 64, 0.2
@@ -56,7 +58,7 @@ def harden(model: CSP) -> None:
 
 
 @torch.no_grad()
-def hold(model: CSP, kept: Bool[Tensor, "L D"], turning: Bool[Tensor, "L D"]) -> None:
+def freeze(model: CSP, kept: Bool[Tensor, "L D"], turning: Bool[Tensor, "L D"]) -> None:
     """Make every dropped channel stay where it starts, and keep the others from turning."""
     for block, mine, turns in zip(model.blocks, kept, kept & turning, strict=True):
         assert isinstance(block, Block)
@@ -67,15 +69,15 @@ def hold(model: CSP, kept: Bool[Tensor, "L D"], turning: Bool[Tensor, "L D"]) ->
 
 
 @torch.no_grad()
-def held(
+def frozen_scores(
     model: CSP,
     kept: Bool[Tensor, "L D"],
     turning: Bool[Tensor, "L D"],
     tokens: Int64[Tensor, "N T"],
 ) -> Float[Tensor, "N T C"]:
-    """Scores with some channels held, all steps at once."""
+    """Scores with some channels frozen, all steps at once."""
     model = copy.deepcopy(model)
-    hold(model, kept, turning)
+    freeze(model, kept, turning)
     return model(tokens)
 
 
@@ -87,7 +89,7 @@ def straighten(
     examples = examples.first(PRUNING_ROWS)
 
     def judged(turning: Bool[Tensor, "L D"]) -> Judgement:
-        return examples.judge(held(model, kept, turning, examples.tokens))
+        return examples.judge(frozen_scores(model, kept, turning, examples.tokens))
 
     before = judged(turning)
     everything = [(slice(None), slice(None))]
@@ -97,7 +99,7 @@ def straighten(
         fewer[layer, channel] = False
         if not torch.equal(kept & fewer, kept & turning) and not judged(fewer).worse_than(before):
             turning = fewer
-    hold(model, kept, turning)
+    freeze(model, kept, turning)
     return turning
 
 
@@ -112,7 +114,7 @@ def round_angles(
     if model.config.order != 2:
         return
     examples = examples.first(PRUNING_ROWS)
-    before = examples.judge(held(model, kept, turning, examples.tokens))
+    before = examples.judge(frozen_scores(model, kept, turning, examples.tokens))
     for layer, turns in enumerate(kept & turning):
         inputs = _different(_inputs_of(model, layer, examples.tokens))  # (N, 2 D)
         if inputs is None:
@@ -125,7 +127,9 @@ def round_angles(
             for part in range(1, MOST_PARTS + 1):
                 whole = 2 * math.pi / part
                 angle.weight[channel] = weights + inverse @ ((angles / whole).round() * whole - angles)
-                if not examples.judge(held(model, kept, turning, examples.tokens)).worse_than(before):
+                if not examples.judge(frozen_scores(model, kept, turning, examples.tokens)).worse_than(
+                    before
+                ):
                     break
             else:
                 angle.weight[channel] = weights
@@ -161,23 +165,12 @@ def tune(
     generator: Generator,
 ) -> None:
     """Some steps of training, the learning rate falling to 0."""
-    parameters = [each.requires_grad_() for each in model.parameters()]
-    optimizer = torch.optim.Adam(parameters, lr=RATE)
-    hold(model, kept, turning)
-    for step in range(STEPS):
-        for group in optimizer.param_groups:
-            group["lr"] = RATE * (1 - step / STEPS)
-        rows = torch.randint(len(examples.tokens), (BATCH,), generator=generator)
-        scores = model(examples.tokens[rows])
-        loss = F.cross_entropy(
-            scores.flatten(0, 1), examples.labels[rows].flatten(), ignore_index=UNLABELLED
-        )
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(parameters, 1.0)
-        optimizer.step()
-        hold(model, kept, turning)
-    model.requires_grad_(False)
+
+    def loss(rows: Tensor) -> Tensor:
+        return _surprise(model(examples.tokens[rows]), examples.labels[rows])
+
+    freeze(model, kept, turning)
+    _descend(model, STEPS, loss, examples, generator, lambda: freeze(model, kept, turning))
 
 
 def draw_in(
@@ -188,16 +181,12 @@ def draw_in(
     generator: Generator,
 ) -> None:
     """Some steps of training with snapped states; gradients pass as if they were not."""
-    parameters = [each.requires_grad_() for each in model.parameters()]
-    optimizer = torch.optim.Adam(parameters, lr=RATE)
-    for step in range(DRAWING_STEPS):
-        for group in optimizer.param_groups:
-            group["lr"] = RATE * (1 - step / DRAWING_STEPS)
-        rows = torch.randint(len(examples.tokens), (BATCH,), generator=generator)
+
+    def loss(rows: Tensor) -> Tensor:
         start = model.initial_state()[0]
         state, scores, apart = start.expand(BATCH, *start.shape), [], []
 
-        def settle(layer: int, h: Tensor, start: Tensor = start, apart: list[Tensor] = apart) -> Tensor:
+        def settle(layer: int, h: Tensor) -> Tensor:
             h = torch.where(kept[layer], h, start[layer])
             code = codes[layer][nearest(h.detach(), codes[layer])[1][:, 0]]
             apart.append((h - code).square().sum(dim=(1, 2)).mean())
@@ -206,13 +195,34 @@ def draw_in(
         for column in examples.tokens[rows].unbind(1):
             state, said = model.step(state, column, settle)
             scores.append(said)
-        loss = F.cross_entropy(
-            torch.stack(scores, dim=1).flatten(0, 1),
-            examples.labels[rows].flatten(),
-            ignore_index=UNLABELLED,
-        )
+        return _surprise(torch.stack(scores, dim=1), examples.labels[rows]) + torch.stack(apart).mean()
+
+    _descend(model, DRAWING_STEPS, loss, examples, generator)
+
+
+def _surprise(scores: Float[Tensor, "B T C"], labels: Int64[Tensor, "B T"]) -> Tensor:
+    return F.cross_entropy(scores.flatten(0, 1), labels.flatten(), ignore_index=UNLABELLED)
+
+
+def _descend(
+    model: Any,
+    steps: int,
+    loss: Callable[[Tensor], Tensor],
+    examples: Labelled,
+    generator: Generator,
+    after: Callable[[], None] = lambda: None,
+) -> None:
+    """Follow the gradient of a loss of some rows, the learning rate falling to 0."""
+    parameters = [each.requires_grad_() for each in model.parameters()]
+    optimizer = torch.optim.Adam(parameters, lr=RATE)
+    for step in range(steps):
+        optimizer.param_groups[0]["lr"] = RATE * (1 - step / steps)
+        rows = torch.randint(len(examples.tokens), (BATCH,), generator=generator)
         optimizer.zero_grad()
-        (loss + torch.stack(apart).mean()).backward()
-        nn.utils.clip_grad_norm_(parameters, 1.0)
-        optimizer.step()
+        loss(rows).backward()
+        try:
+            descend(optimizer, parameters, CLIP_NORM)
+        except FloatingPointError:
+            break
+        after()
     model.requires_grad_(False)

@@ -1,6 +1,7 @@
 """Every choice that the model offers, and which of them go together."""
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -117,19 +118,58 @@ class CSPConfig(ModelOptions):
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "CSPConfig":
-        """The inverse of `dataclasses.asdict`, with a sentence for a field that does not exist."""
-        check_fields(cls, values)
+        """The inverse of `dataclasses.asdict`; an option that was added later may be missing."""
+        check_fields(cls, values, FIRST_OPTIONS)
         return cls(**values)
 
 
-def check_fields(cls: type, values: dict[str, Any]) -> None:
-    """Reject a saved configuration with a field too many or too few."""
+FIRST_OPTIONS = frozenset(
+    [
+        "width",
+        "depth",
+        "order",
+        "rotate",
+        "rotation",
+        "angle",
+        "decay",
+        "gate",
+        "activation",
+        "skip",
+        "recall",
+        "norm",
+        "h0",
+        "decoder",
+        "coupling_rank",
+        "coupling",
+        "vocab_size",
+        "num_classes",
+    ]
+)
+"""Those that every saved configuration has. An option that is added later stays out of this set."""
+
+
+def essential(values: Mapping[str, Any], cls: type, first: frozenset[str]) -> dict[str, Any]:
+    """The options that tell one configuration from another, for a digest.
+
+    An option that was added later counts only where it is not at its default, so that adding one
+    changes no digest of what was there before.
+    """
+    defaults = {field.name: field.default for field in dataclasses.fields(cls)}
+    return {
+        name: value
+        for name, value in values.items()
+        if name in first or name not in defaults or value != defaults[name]
+    }
+
+
+def check_fields(cls: type, values: Mapping[str, Any], first: frozenset[str]) -> None:
+    """Reject a saved configuration with an unknown field, or without one of the first ones."""
     known = [field.name for field in dataclasses.fields(cls)]
     for name in values:
         if name not in known:
             raise InputError(f"{name!r} is no option of {cls.__name__}: write {', '.join(known)}")
     for name in known:
-        if name not in values:
+        if name in first and name not in values:
             raise InputError(f"{cls.__name__} lacks {name!r}")
 
 

@@ -27,6 +27,9 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
     Parameters start from the given generator; without one, from a fixed seed.
     """
 
+    trained_as: Any = None
+    """The configuration of the run that trained it: `certify` goes by the same data."""
+
     def __init__(self, config: CSPConfig | dict[str, Any], generator: Generator | None = None) -> None:
         super().__init__()
         if isinstance(config, dict):  # as it comes from a hub's config.json

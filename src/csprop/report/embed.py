@@ -1,22 +1,24 @@
 """A model and its task as JSON, for the page's JavaScript."""
 
 import base64
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from csprop.automata.automaton import Automaton
+from csprop.automata.drawing import MOST_DRAWN
+from csprop.automata.layout import READABLE, layout
+from csprop.automata.walk import Oracle, Walk, moves
 from csprop.errors import InputError
-from csprop.exact.automaton import Automaton
-from csprop.exact.drawing import MOST, READABLE, layout
 from csprop.exact.locked import Locked
 from csprop.nn.model import CSP
-from csprop.tasks import FileTask, Task
+from csprop.runs import Run
 from csprop.tasks.base import Examples
-from csprop.tasks.machine import explore
-from csprop.training.loop import generator
-from csprop.training.run import Run, examples
+from csprop.training.seeding import generator
+from csprop.training.session import training_data
 
 TRUTH_STATES = 4096
 """Of a task's machine at most; the truth is not known beyond them."""
@@ -34,23 +36,33 @@ def task(run: Run) -> dict[str, Any]:
         "vocab": list(found.vocab),
         "classes": list(found.classes),
         "words": found.words,
-        "trained": run.config.recipe.length if isinstance(found, Task) else None,
-        "truth": _truth(found) if isinstance(found, Task) else None,
+        "trained": None if found.oracle is None else run.config.recipe.length,
+        "truth": None if found.oracle is None else _truth(found.oracle),
         "examples": _examples(run),
     }
 
 
-def _truth(task: Task) -> dict[str, Any]:
+def _truth(oracle: Oracle) -> dict[str, Any]:
     """The task's machine; −1 leads out of what is known of it."""
-    machine = explore(task.start(), task.step, task.answer, len(task.vocab), TRUTH_STATES)
-    return {"moves": machine.moves.tolist(), "answers": machine.answers.tolist()}
+    walk: Walk[Any] = Walk(oracle.start)
+
+    def following(states: Sequence[Any]) -> list[list[tuple[int, Any]]]:
+        full = len(walk.order) >= TRUTH_STATES
+        return [
+            [(t, s) for t, s in moves(oracle, each) if not full or s in walk.numbers] for each in states
+        ]
+
+    walk.run(following, None)
+    numbers = walk.numbers
+    rows = [[numbers.get(oracle.step(s, t), -1) for t in range(oracle.symbols)] for s in walk.order]
+    return {"moves": rows, "answers": [oracle.answer(state) for state in walk.order]}
 
 
 def _examples(run: Run) -> list[list[int]]:
     """Sequences twice as long as the trained ones, or held-out rows of a file."""
-    if isinstance(run.task, FileTask):
+    if run.task.oracle is None:
         try:
-            held_out = examples(run.task, run.config)[1]
+            held_out = training_data(run.task, run.config)[1]
         except InputError:  # the file has gone or changed; the model can still be tried
             return []
         return _rows(held_out)
@@ -82,9 +94,9 @@ def locked(model: Locked, automaton: Automaton) -> dict[str, Any]:
         "automaton": {
             "start": automaton.start,
             "transitions": automaton.transitions,
-            "answers": automaton.answers,
+            "answers": automaton.outputs,
             "readable": len(automaton) <= READABLE,
-            "places": layout(automaton).round(3).tolist() if len(automaton) <= MOST else None,
+            "places": layout(automaton).round(3).tolist() if len(automaton) <= MOST_DRAWN else None,
         },
     }
 

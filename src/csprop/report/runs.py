@@ -8,20 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from csprop.errors import InputError
+from csprop.exact.document import Certificate
 from csprop.exact.locked import Locked
-from csprop.exact.store import load_locked, read_certificate
 from csprop.report import embed
 from csprop.report.charts import COLOURS, EPOCH, LOG, PERCENT, Chart, Mark, Series, curve, jump
 from csprop.report.page import Page, asset, facts, folded, table
 from csprop.report.words import certified
+from csprop.runs import Run, load
 from csprop.study.grokking import ALMOST, first, spike
-from csprop.study.main import SAID
-from csprop.study.measure import MOST, MOST_TOKENS, at_length
 from csprop.study.table import percent
-from csprop.tasks import Task
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder
-from csprop.training.run import Run, load
+from csprop.training.metrics import EVALUATION, at_length
 
 MOST_EMBEDDED = 5 * 2**20
 """Bytes of models as they are embedded; a page with more would be slow to open."""
@@ -40,7 +38,7 @@ class Shown:
     colour: int = 0
     group: str = ""
     locked: Locked | None = None
-    certificate: dict[str, Any] | None = None
+    certificate: Certificate | None = None
     lengths: dict[str, dict[int, float]] = field(default_factory=dict)
 
     @property
@@ -99,15 +97,7 @@ def _read_all(paths: Sequence[Path], say: Callable[[str], None]) -> list[Shown]:
 
 def _read(path: Path) -> Shown:
     run = load(path)
-    shown, folder = Shown(run, path), RunFolder(path)
-    shown.locked = load_locked(run)
-    if folder.has(checkpoint.CERTIFICATE):
-        shown.certificate = read_certificate(folder)
-        if "machine" in shown.certificate and shown.locked is None:
-            raise InputError(
-                f"{path / checkpoint.LOCKED}: is missing: run `csprop certify {path}` again"
-            )
-    return shown
+    return Shown(run, path, locked=run.locked, certificate=run.certificate)
 
 
 def _name(shown: Sequence[Shown]) -> None:
@@ -129,14 +119,16 @@ def _title(shown: Sequence[Shown]) -> str:
 def _lead(shown: Sequence[Shown]) -> str:
     if len(shown) > 1:
         return "; ".join(dict.fromkeys(each.group for each in shown))
-    document = shown[0].certificate
-    if document is None:
+    certificate = shown[0].certificate
+    if certificate is None:
         return f"{shown[0].path}: not certified"
-    return f"{shown[0].path}: {_verdict(document)}"
+    return f"{shown[0].path}: {_verdict(certificate)}"
 
 
-def _verdict(document: dict[str, Any]) -> str:
-    return document["verdict"] if document["proven"] else f"not proven ({document['verdict']})"
+def _verdict(certificate: Certificate) -> str:
+    if certificate.unchecked:
+        return f"the certificate cannot be checked ({certificate.unchecked})"
+    return certificate.verdict if certificate.proven else f"not proven ({certificate.verdict})"
 
 
 def _explorer(page: Page, shown: Sequence[Shown]) -> None:
@@ -170,8 +162,8 @@ def _models(each: Shown) -> list[dict[str, Any]]:
     """A run's model, and where it is certified the locked one before it."""
     if each.locked is None:
         return [{"name": each.name, **embed.trained(each.run.model)}]
-    task = each.run.task
-    machine = each.locked.automaton(task.vocab, task.classes, task.words).minimal()
+    machine = each.run.automaton
+    assert machine is not None
     return [
         {"name": f"{each.name}, locked", **embed.locked(each.locked, machine)},
         {"name": f"{each.name}, as trained", **embed.trained(each.run.model)},
@@ -199,7 +191,7 @@ def _line(each: Shown) -> dict[str, str]:
         "epochs": str(len(run.metrics)) + ("" if result else ", unfinished"),
         "first at 90%": str(first(row, ALMOST) or ""),
         "first at 100%": str(first(row, 1.0) or ""),
-        "the paper (Table 2, text, Figure 3)": SAID.get(run.task.name, ""),
+        "the paper (Table 2, text, Figure 3)": run.task.paper_epochs,
         "largest gradient norm at": str(spike(row)) if run.metrics else "",
         "held-out accuracy": percent(best["accuracy"]) if best else "",
         "F1": f"{best['f1']:.4f}" if best else "",
@@ -229,19 +221,17 @@ def _training(shown: Sequence[Shown]) -> list[Chart]:
 def _measure(each: Shown, say: Callable[[str], None]) -> None:
     """Accuracy at lengths beyond the trained one, as trained and locked."""
     task = each.run.task
-    if not isinstance(task, Task):
+    if task.oracle is None:
         return
     say(f"{each.path}: measuring accuracy by length")
     length = each.run.config.recipe.length
     for tested in sorted({length * times for times in TIMES} | {length + 1, length + 2}):
-        try:
-            task.check_length(tested)
-        except InputError:
+        if not task.has_length(tested):
             continue
         models = {"locked": each.locked, "as trained": each.run.model}
         for kind, model in models.items():
             if model is not None:
-                accuracy = at_length(model, task, tested, each.run.config.seed)
+                accuracy = at_length(model, task, tested).accuracy
                 each.lengths.setdefault(kind, {})[tested] = accuracy
 
 
@@ -277,17 +267,17 @@ def _length_note(shown: Sequence[Shown]) -> str:
     trained = sorted({each.run.config.recipe.length for each in shown if each.lengths})
     lengths = ", ".join(map(str, trained))
     return (
-        f"<p>Trained on length {lengths}. Random sequences, {MOST} at a length or as many as have "
-        f"{MOST_TOKENS:,} tokens; what is proven needs no sample. An accuracy near 0 is a drift that "
-        "turned all answers into wrong ones.</p>"
+        f"<p>Trained on length {lengths}. Random sequences, {EVALUATION.most:,} at a length or as "
+        f"many as have {EVALUATION.tokens:,} tokens; what is proven needs no sample. An accuracy near 0 "
+        "is a drift that turned all answers into wrong ones.</p>"
     )
 
 
 def _certificate(each: Shown) -> str:
     assert each.certificate is not None
-    document = each.certificate
-    heading = escape(f"{each.name}: {_verdict(document)}")
-    return f"<h3>{heading}</h3><p>{escape(document['statement'])}</p>" + facts(certified(document))
+    heading = escape(f"{each.name}: {_verdict(each.certificate)}")
+    statement = "" if each.certificate.unchecked else escape(each.certificate.statement)
+    return f"<h3>{heading}</h3><p>{statement}</p>" + facts(certified(each.certificate.document))
 
 
 def _provenance(each: Shown) -> str:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from csprop.exact.document import network_states
+
 
 def certified(document: dict[str, Any]) -> list[tuple[str, str]]:
     """A certificate's numbers, each with its name."""
@@ -11,7 +13,7 @@ def certified(document: dict[str, Any]) -> list[tuple[str, str]]:
     lines = [
         (
             "states",
-            f"{len(document['machine']['places'])}, "
+            f"{network_states(document['machine']['places'])}, "
             f"and {document['minimal_states']} in the smallest automaton",
         ),
         ("channels", f"{kept} kept, the others are not needed"),

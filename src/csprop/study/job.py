@@ -1,15 +1,24 @@
 """A job: one run of the study, and everything that its numbers depend on."""
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from csprop.files import digest
+from csprop.nn.config import FIRST_OPTIONS, CSPConfig, essential
 from csprop.nn.peers import PeerConfig
 from csprop.tasks import get
 from csprop.training.config import configure
-from csprop.training.presets import Recipe
+from csprop.training.presets import FIRST_RECIPE, Recipe
+
+FIRST_FIELDS = frozenset(
+    ("task", "family", "model", "recipe", "seed", "test_lengths", "every_input", "lock")
+)
+"""As `FIRST_OPTIONS` of the model, of a job itself."""
+FIRST_PEER_OPTIONS = frozenset(("kind", "vocab_size", "num_classes", "width", "depth"))
+MODELS = {"csp": (CSPConfig, FIRST_OPTIONS), "peer": (PeerConfig, FIRST_PEER_OPTIONS)}
+"""What a family's options are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +56,17 @@ class Job:
 
 
 def key_of(job: dict[str, Any]) -> str:
-    """Of a job as JSON has it, also one that this code no longer asks for."""
-    return hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()[:16]
+    """Of a job as JSON has it, also one that this code no longer asks for.
+
+    A field or an option that was added after the first rows counts only where it is not at its default:
+    a row stays that of its job, whatever is added that it leaves alone.
+    """
+    options, first = MODELS[job["family"]]
+    essence = essential(job, Job, FIRST_FIELDS) | {
+        "model": essential(job["model"], options, first),
+        "recipe": essential(job["recipe"], Recipe, FIRST_RECIPE),
+    }
+    return digest(json.dumps(essence, sort_keys=True).encode())[:16]
 
 
 def csp(

@@ -6,7 +6,7 @@ from typing import Any
 
 from csprop.study.job import Job, csp
 from csprop.study.main import Main, lengths
-from csprop.study.measure import FEWEST, MOST, MOST_TOKENS, Row
+from csprop.study.measure import SAMPLING, Row
 from csprop.study.table import HOLD, TASKS, Budget, Figured, Label, Rows, markdown, percent
 
 STATE: dict[str, Any] = {"rotate": "state", "rotation": "per_channel", "decay": "unit", "h0": "learned"}
@@ -45,9 +45,9 @@ class Length(Figured):
         ]
         return (
             "Trained at 16: the accuracy at other lengths (of parenthesis 18 in place of 17), over "
-            f"the sequences of all seeds, {MOST} a seed up to length {MOST_TOKENS // MOST:,} and "
-            f"fewer beyond, {FEWEST} at the longest; at 16 some of them are also in the training "
-            f"data. `paper` and `rotor` are rows of the main table, {budget.seeds} seeds; `state` is "
+            f"the sequences of all seeds, {SAMPLING.most} a seed up to length "
+            f"{SAMPLING.tokens // SAMPLING.most:,} and fewer beyond, {SAMPLING.fewest} at the longest; "
+            f"at 16 some of them are also in the training data. `paper` and `rotor` are rows of the main table, {budget.seeds} seeds; `state` is "
             "the printed model with the state rotated in place of the input, an angle for each "
             f"channel, α = 1 and a learned start, {budget.few_seeds} seeds, up to "
             f"{4 * budget.few_epochs} epochs. An accuracy near 0 is a drift that turned all answers "

@@ -6,27 +6,23 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
 from csprop.errors import InputError
 from csprop.exact.certify import certify
-from csprop.exact.lock import Labelled
 from csprop.nn.config import CSPConfig
 from csprop.nn.peers import Peer, PeerConfig
 from csprop.study.job import Job
 from csprop.tasks import get
-from csprop.tasks.base import Task
-from csprop.training import loop
 from csprop.training.config import RunConfig, environment
-from csprop.training.loop import Diverged, Trainer, generator
-from csprop.training.metrics import sampled, score
-from csprop.training.run import Run, ended, examples, execute
+from csprop.training.loop import Diverged, Epoch, Trainer
+from csprop.training.metrics import Sampling, at_length
+from csprop.training.seeding import generator
+from csprop.training.session import Trained, ended, execute, training_data
 
 Row = dict[str, Any]
 """key, job, environment, seconds, and either `diverged` or result, curve, lengths, locked, …"""
 
-MOST_TOKENS, FEWEST, MOST = 1 << 20, 4, 256
-"""Sequences to try at a length: as many as have so many tokens, within bounds."""
+SAMPLING = Sampling(tokens=1 << 20, fewest=4, most=256)
+"""Sequences to try at a length."""
 CURVES = ("accuracy", "f1", "loss", "grad_norm")
 
 
@@ -43,7 +39,7 @@ def measure(jobs: Sequence[Job], unfinished: Path | None = None) -> list[Row]:
     return [_row(job, run, trained) for job, run in zip(jobs, trained, strict=True)]
 
 
-def _csp(jobs: Sequence[Job], unfinished: Path | None) -> list[Run | Diverged]:
+def _csp(jobs: Sequence[Job], unfinished: Path | None) -> list[Trained | Diverged]:
     configs = [_config(job, CSPConfig(**job.model)) for job in jobs]
     outs = [None if unfinished is None else unfinished / job.key for job in jobs]
     return execute(
@@ -61,11 +57,11 @@ def _config(job: Job, model: Any) -> RunConfig:
     )
 
 
-def _peer(job: Job) -> Run | Diverged:
+def _peer(job: Job) -> Trained | Diverged:
     task, config = get(job.task), _config(job, PeerConfig(**job.model))
     model: Any = Peer(PeerConfig(**job.model), generator(job.seed, "weights"))
-    trainer = Trainer(model, *examples(task, config), job.recipe, job.seed)
-    metrics: list[loop.Row] = []
+    trainer = Trainer(model, *training_data(task, config), job.recipe, job.seed)
+    metrics: list[Epoch] = []
     while not trainer.finished:
         try:
             metrics.append(trainer.run_epoch())
@@ -74,21 +70,21 @@ def _peer(job: Job) -> Run | Diverged:
     return ended(trainer, task, config, metrics, job.every_input)
 
 
-def _row(job: Job, run: Run | Diverged, together: Sequence[Run | Diverged]) -> Row:
+def _row(job: Job, run: Trained | Diverged, together: Sequence[Trained | Diverged]) -> Row:
     row: Row = {"key": job.key, "job": asdict(job), "environment": environment()}
     started, seconds = time.perf_counter(), 0.0
     if isinstance(run, Diverged):
         row["diverged"] = str(run)
     else:
-        assert isinstance(run.task, Task)
         # An epoch's seconds are those of all models that were still trained together.
-        epochs = [len(other.metrics) for other in together if isinstance(other, Run)]
+        epochs = [len(other.metrics) for other in together if isinstance(other, Trained)]
         for number, epoch in enumerate(run.metrics):
             seconds += epoch["seconds"] / sum(count > number for count in epochs)
         row["result"] = run.result
         row["curve"] = {name: [short(epoch[name]) for epoch in run.metrics] for name in CURVES}
         row["lengths"] = {
-            str(length): at_length(run.model, run.task, length, job.seed) for length in job.test_lengths
+            str(length): at_length(run.model, run.task, length, job.seed, SAMPLING).accuracy
+            for length in job.test_lengths
         }
         if job.lock:
             row["locked"] = _locked(job, run)
@@ -101,21 +97,10 @@ def short(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def at_length(model: nn.Module, task: Task, length: int, seed: int) -> float:
-    """The part of random sequences that a model gets right."""
-    count = min(MOST, max(FEWEST, MOST_TOKENS // length))
-    draws = generator(seed, "eval", length)
-    if hasattr(model, "initial_state"):  # however long: the state is carried from window to window
-        return sampled(model, task, length, count, draws).accuracy  # pyright: ignore[reportArgumentType]
-    return score(model, task.examples(task.sample(count, length, draws))).accuracy  # pyright: ignore[reportArgumentType]
-
-
-def _locked(job: Job, run: Run) -> dict[str, Any]:
+def _locked(job: Job, run: Trained) -> dict[str, Any]:
     """What was proven, and the locked model's accuracy by length."""
-    assert isinstance(run.task, Task)
     started = time.perf_counter()
-    training, _ = examples(run.task, run.config)
-    found = certify(run.model, run.task, Labelled(training.tokens, training.labels), seed=job.seed)
+    found = certify(run.model, run.task)
     seconds = round(time.perf_counter() - started, 2)
     return {
         "verdict": found.verdict,
@@ -124,7 +109,7 @@ def _locked(job: Job, run: Run) -> dict[str, Any]:
         "search": found.document.get("search"),
         "seconds": seconds,
         "lengths": {
-            str(length): at_length(found.locked, run.task, length, job.seed)
+            str(length): at_length(found.locked, run.task, length, job.seed, SAMPLING).accuracy
             for length in job.test_lengths
             if found.locked is not None
         },

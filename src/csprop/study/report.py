@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from csprop.bench import summary as bench
+from csprop.files import replace
 from csprop.study import differences
 from csprop.study.exact import Exact
 from csprop.study.measure import Row
 from csprop.study.results import Results
 from csprop.study.summary import caption, drift, summary, transcript
 from csprop.study.table import FULL, Budget, Figured, Rows, Table
-from csprop.training.checkpoint import write
 
 REPORT = "REPORT.md"
 METADATA = {"Software": None}
@@ -113,7 +113,7 @@ def publish(results: Results, budget: Budget, tables: Sequence[Table]) -> Path:
         if rows is not None and isinstance(table, Figured):
             picture = io.BytesIO()
             table.figure(rows).savefig(picture, dpi=110, metadata=METADATA)
-            write(results.folder / f"{table.name}.png", picture.getvalue())
+            replace(results.folder / f"{table.name}.png", picture.getvalue())
     path = results.folder / REPORT
-    write(path, report(results, budget, tables).encode())
+    replace(path, report(results, budget, tables).encode())
     return path

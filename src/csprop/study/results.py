@@ -1,15 +1,14 @@
 """The rows on disk: one JSON file a table, one line a row, found again by their keys."""
 
-import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from csprop.errors import InputError
+from csprop.files import append, digest, replace
 from csprop.study.job import key_of
 from csprop.study.measure import Row
-from csprop.training.checkpoint import write
 
 STALE = "stale.jsonl"
 
@@ -53,8 +52,8 @@ class Results:
         """Move rows that no table asks for any more to a file of their own, and say how many."""
         stale = [row for key, row in self.rows.items() if key not in wanted]
         if stale:
-            with open(self.folder / STALE, "a") as file:
-                file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in stale)
+            lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in stale)
+            append(self.folder / STALE, lines.encode())
         self.rows = {key: row for key, row in self.rows.items() if key in wanted}
         for table, keys in self.tables.items():
             kept = [key for key in keys if key in self.rows]
@@ -67,9 +66,9 @@ class Results:
         rows = [self.rows[key] for key in self.tables[table]]
         lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
         head = f'"table": "{table}", "sha256": "{_digest(rows)}"'
-        write(self.folder / f"{table}.json", f'{{{head}, "rows": [\n{lines}\n]}}\n'.encode())
+        replace(self.folder / f"{table}.json", f'{{{head}, "rows": [\n{lines}\n]}}\n'.encode())
 
 
 def _digest(rows: list[Row]) -> str:
     """Of everything in them: a number that was edited is noticed."""
-    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+    return digest(json.dumps(rows).encode())

@@ -1,16 +1,20 @@
-"""What a task is: a language with an exact answer for every prefix."""
+"""What a task is: sequences of tokens, and the class of each."""
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from csprop.automata.machine import Machine
+from csprop.automata.walk import Endless, Oracle
 from csprop.errors import InputError
-from csprop.tasks.machine import Machine, explore
 
 UNLABELLED = -1
 """In place of a label: padding, or a step that nobody labelled. No loss or metric counts it."""
@@ -43,10 +47,12 @@ class Examples:
 
 
 class Task(ABC):
-    """A task with a known truth, whose sequences can be drawn at any length.
+    """What a model learns: sequences of tokens, and the class of each.
 
-    It is told twice: `truth` says what is meant, and `start`, `step` and `answer` are an exact machine
-    for it, which reads one token at a time. A machine's states are any values that can be hashed.
+    A task of one's own is a subclass that tells the truth twice: `truth` says what is meant, and
+    `start`, `step` and `answer` are an exact machine for it, which reads one token at a time. A
+    machine's states are any values that can be hashed. Such a task has an `oracle`, and sequences of
+    any length can be drawn and labelled. A file of labelled rows is a task without one.
     """
 
     name: str
@@ -55,14 +61,26 @@ class Task(ABC):
     classes: tuple[str, ...]
     words: bool = False
     """Whether a sequence is written as words, rather than as characters."""
+
+    # What it asks of a model and of training.
     samples: int = 5000
     """How many sequences the paper draws."""
     order: int = 2
-    """Size of the rotations that hold the task's group: what it asks of a model."""
+    """Size of the rotations that hold the task's group."""
     depth: int = 1
-    """Layers that the task asks of the exact family."""
+    """Layers of the exact family."""
     finite: bool = True
     """Whether finitely many states of the machine can be reached."""
+    loss: Literal["cross_entropy", "focal"] = "cross_entropy"
+    """What the paper trains it with."""
+
+    # What is told of it.
+    metric: Literal["accuracy", "f1"] = "accuracy"
+    """What the paper reports."""
+    paper_epochs: str = ""
+    """Epochs to 100% by the paper's Table 2, by the text beside it, and by its Figure 3."""
+    paper_gap: str = ""
+    """Epochs from 90% to 100% by the paper, mean and standard deviation."""
 
     @abstractmethod
     def truth(self, sequence: Sequence[int]) -> int:
@@ -84,21 +102,68 @@ class Task(ABC):
         """How much a state holds, where there are infinitely many: so many are a finite task again."""
         return 0
 
+    @property
+    def oracle(self) -> Oracle | None:
+        """The exact machine, which a proof walks; None where the truth is known for some rows alone."""
+        return Oracle(len(self.vocab), self.start(), self.step, self._answer)
+
+    def _answer(self, state: Any) -> int:
+        answer = self.answer(state)
+        with suppress(TypeError):
+            if 0 <= operator.index(answer) < len(self.classes):
+                return operator.index(answer)
+        raise InputError(
+            f"{self.name}: the answer {answer!r} in the state {state!r} is no class: return a number "
+            f"from 0 to {len(self.classes) - 1}"
+        )
+
+    @property
+    def data(self) -> Examples:
+        """All labelled rows, where the task is a file of them."""
+        raise InputError(f"{self.name}: has no rows of its own: draw some with `examples`")
+
+    @property
+    def source(self) -> str:
+        """Who says what is right: the task, or its file."""
+        return self.name
+
     @cached_property
     def machine(self) -> Machine:
-        """All reachable states as a table."""
+        """The oracle as a table.
+
+        Raises:
+            InputError: it has infinitely many states, or more than any table holds.
+        """
+        oracle = self._known()
         if not self.finite:
             raise InputError(
                 f"{self.name}: its machine has infinitely many states: no table holds them"
             )
-        return explore(self.start(), self.step, self.answer, len(self.vocab))
+        try:
+            return Machine.explored(oracle)
+        except Endless as error:
+            raise InputError(
+                f"{self.name}: {error}: if there are infinitely many, write finite = False and a size"
+            ) from None
+        except InputError as error:
+            raise InputError(f"{self.name}: {error}") from None
+
+    def _known(self) -> Oracle:
+        if self.oracle is None:
+            raise InputError(f"{self.name}: the truth is known for the rows of the file alone")
+        return self.oracle
 
     def labels(self, tokens: Tensor) -> Tensor:
         """The class of every prefix of every row, (N, T) -> (N, T)."""
-        return self.machine.run(tokens)
+        if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < len(self.vocab):
+            raise InputError(f"tokens must be numbers from 0 to {len(self.vocab) - 1}")
+        return torch.from_numpy(self.machine.run(tokens.cpu().numpy()).astype(np.int64)).to(
+            tokens.device
+        )
 
     def sample(self, count: int, length: int, generator: Generator) -> Tensor:
         """`count` sequences of one length, (count, length)."""
+        self._known()
         self.check_length(length)
         return torch.randint(len(self.vocab), (count, length), generator=generator)
 
@@ -107,11 +172,27 @@ class Task(ABC):
         if length < 1:
             raise InputError(f"{self.name}: length {length} is empty: write 1 or more")
 
-    def examples(self, tokens: Tensor) -> Examples:
+    def has_length(self, length: int) -> bool:
+        """Whether the task has a question to ask at a length."""
+        try:
+            self.check_length(length)
+        except InputError:
+            return False
+        return True
+
+    def labelled(self, tokens: Tensor) -> Examples:
         """Rows of one length with the label of every prefix; the answer is the last one."""
         answers = torch.zeros_like(tokens, dtype=torch.bool)
         answers[:, -1] = True
         return Examples(tokens, self.labels(tokens), answers)
+
+    def examples(self, count: int, length: int, generator: Generator) -> Examples:
+        """What there is to learn from: `count` sequences of one length, drawn; of a file all rows."""
+        return self.labelled(self.sample(count, length, generator))
+
+    def describe(self) -> dict[str, Any]:
+        """What config.json says of the task, from which it can be found again."""
+        return {"name": self.name}
 
 
 def every_sequence(symbols: int, length: int) -> Tensor:

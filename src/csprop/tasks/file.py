@@ -12,18 +12,18 @@ its words.
 """
 
 import csv
-import hashlib
 import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
+from torch import Generator
 
 from csprop.errors import InputError
+from csprop.files import digest
 from csprop.tasks.base import UNLABELLED, Examples, Task, encode, shown, symbols
 
 SUFFIXES = (".jsonl", ".csv", ".tsv")
@@ -36,7 +36,7 @@ class Row:
     labels: str | tuple[str, ...]
 
 
-class FileTask:
+class FileTask(Task):
     """Labelled sequences whose truth is known only where the file states it.
 
     The file is read when `data` is first asked for, and must then be the one with this SHA-256.
@@ -49,18 +49,70 @@ class FileTask:
     ) -> None:
         self.name, self.path, self.sha256 = path.stem, path, sha256
         self.vocab, self.classes, self.words = tuple(vocab), tuple(classes), words
+        self._data: Examples | None = None
 
-    @cached_property
+    @property
     def data(self) -> Examples:
+        """All rows, in the order of the file."""
+        if self._data is None:
+            self._data = self._read()
+        return self._data
+
+    def _read(self) -> Examples:
         content = _content(self.path)
-        if _sha256(content) != self.sha256:
+        if digest(content.encode()) != self.sha256:
             raise InputError(f"{self.path}: has changed since the run began: put it back as it was")
         rows = _rows(_cells(self.path, content), self.words)
         return _examples(rows, self.vocab, self.classes)
 
+    @property
+    def source(self) -> str:
+        return self.path.name
 
-def from_file(path: str | Path, like: Task | FileTask | None = None) -> FileTask:
-    """Read a data file. Vocabulary and classes are those that occur, or those of another task."""
+    @property
+    def oracle(self) -> None:
+        return None
+
+    def examples(self, count: int, length: int, generator: Generator) -> Examples:
+        return self.data
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "data": str(self.path),
+            "sha256": self.sha256,
+            "vocab": list(self.vocab),
+            "classes": list(self.classes),
+            "words": self.words,
+        }
+
+    def truth(self, sequence: Sequence[int]) -> NoReturn:
+        self._unknown()
+
+    def start(self) -> NoReturn:
+        self._unknown()
+
+    def step(self, state: Any, token: int) -> NoReturn:
+        self._unknown()
+
+    def answer(self, state: Any) -> NoReturn:
+        self._unknown()
+
+    def _unknown(self) -> NoReturn:
+        raise InputError(f"{self.path}: the truth is known for the rows of the file alone")
+
+
+def from_file(path: str | Path, like: Task | None = None) -> FileTask:
+    """Read a data file.
+
+    Args:
+        path: a .jsonl, .csv or .tsv file.
+        like: a task whose vocabulary and classes the rows must keep to; without it they are those that
+            occur.
+
+    Raises:
+        InputError: the file cannot be read, or a row is malformed; it names the row.
+    """
     path = Path(path)
     content = _content(path)
     cells = _cells(path, content)
@@ -77,13 +129,9 @@ def from_file(path: str | Path, like: Task | FileTask | None = None) -> FileTask
                 f"{path}: every label is {classes[0]!r}, which leaves nothing to learn: "
                 "label the rows with at least two classes"
             )
-    task = FileTask(path.absolute(), _sha256(content), vocab, classes, words)
-    task.data = _examples(rows, vocab, classes)
+    task = FileTask(path.absolute(), digest(content.encode()), vocab, classes, words)
+    task._data = _examples(rows, vocab, classes)
     return task
-
-
-def _sha256(content: str) -> str:
-    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def _content(path: Path) -> str:

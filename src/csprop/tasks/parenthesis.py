@@ -24,6 +24,8 @@ class Parenthesis(Task):
     samples = 10000
     depth = 2
     finite = False
+    loss, metric = "focal", "f1"
+    paper_epochs, paper_gap = "~40, ~150, 100", "12.7 ± 3.4"
 
     def truth(self, sequence: Sequence[int]) -> int:
         depth = 0

@@ -18,6 +18,7 @@ class Parity(Task):
     description = "is the number of 1s odd?"
     vocab = ("0", "1")
     classes = ("even", "odd")
+    paper_epochs, paper_gap = "~70, ~50, 30", "3.2 ± 1.2"
 
     def truth(self, sequence: Sequence[int]) -> int:
         return sum(sequence) % 2

@@ -10,20 +10,15 @@
     certificate.json       what was proven of it, or why nothing was
     manifest.json          the SHA-256 of each of them
 
-A file is written under a temporary name, synced and renamed; metrics.jsonl alone is appended to. An
+A file is replaced whole; metrics.jsonl alone is appended to. An
 epoch is committed by the rename of last/state.safetensors, which also carries the digests of itself, of
 the configuration and of the metrics so far: whatever was written after it is put back on resume, and
 whatever was changed before it is noticed.
 """
 
-import fcntl
-import hashlib
 import json
 import math
-import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +27,8 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from csprop.errors import InputError
-from csprop.training.loop import Row, Trainer
+from csprop.files import append, as_json, digest, replace
+from csprop.training.loop import Epoch, Trainer
 
 FORMAT = 1
 CONFIG, METRICS, WEIGHTS = "config.json", "metrics.jsonl", "model.safetensors"
@@ -64,7 +60,7 @@ class RunFolder:
     def read(self, name: str) -> bytes:
         for _ in range(10):  # a run that is being trained changes its files one after the other
             content = _read(self.path / name)
-            if self._digests().get(name) == _sha256(content):
+            if self._digests().get(name) == digest(content):
                 return content
             time.sleep(0.02)
         again = f"train --resume --out {self.path}"
@@ -106,7 +102,7 @@ class RunFolder:
             )
         return self.read_json(CONFIG) if verify else config
 
-    def read_metrics(self) -> list[Row]:
+    def read_metrics(self) -> list[Epoch]:
         content = self.read(METRICS)
         try:
             rows = [json.loads(line) for line in content.splitlines()]
@@ -130,15 +126,15 @@ class RunFolder:
                     f"{self.path}: has {name} but no {CONFIG}: choose another --out, or move it away"
                 )
         (self.path / "last").mkdir(exist_ok=True)
-        write(self.path / CONFIG, _json(config))
-        write(self.path / METRICS, b"")
+        replace(self.path / CONFIG, as_json(config))
+        replace(self.path / METRICS, b"")
         self._write_manifest()
 
     def write_json(self, name: str, value: Any) -> None:
-        self.write(name, _json(value))
+        self.write(name, as_json(value))
 
     def write(self, name: str, content: bytes) -> None:
-        write(self.path / name, content)
+        replace(self.path / name, content)
         self._write_manifest()
 
     def remove(self, *names: str) -> None:
@@ -146,21 +142,18 @@ class RunFolder:
             (self.path / name).unlink()
             self._write_manifest()
 
-    def commit(self, row: Row, trainer: Trainer, identity: str) -> None:
+    def commit(self, row: Epoch, trainer: Trainer, identity: str) -> None:
         """Make a finished epoch last, as one of the run with this identity."""
-        with (self.path / METRICS).open("ab") as file:
-            file.write(json.dumps(row).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        append(self.path / METRICS, json.dumps(row).encode() + b"\n")
         if trainer.best is row:
-            write(self.path / WEIGHTS, save(trainer.best_weights))
+            replace(self.path / WEIGHTS, save(trainer.best_weights))
         tensors, values = trainer.state()
         values["sha256"] = {
-            "state": _sha256(save(tensors) + json.dumps(values).encode()),
-            "metrics": _sha256((self.path / METRICS).read_bytes()),
+            "state": digest(save(tensors) + json.dumps(values).encode()),
+            "metrics": digest((self.path / METRICS).read_bytes()),
             "identity": identity,
         }
-        write(self.path / LAST, save(tensors, {"csprop": json.dumps(values)}))
+        replace(self.path / LAST, save(tensors, {"csprop": json.dumps(values)}))
         self._write_manifest()
 
     def resume(self, trainer: Trainer, identity: str) -> None:
@@ -170,19 +163,19 @@ class RunFolder:
             tensors, values = self._read_last()
             content = _read(self.path / METRICS) if self.has(METRICS) else b""
             lines = content.splitlines(keepends=True)[: values["epoch"]]
-            for name, digest in (("metrics", _sha256(b"".join(lines))), ("identity", identity)):
-                if values["sha256"][name] != digest:
+            for name, current in (("metrics", digest(b"".join(lines))), ("identity", identity)):
+                if values["sha256"][name] != current:
                     changed = METRICS if name == "metrics" else CONFIG
                     raise InputError(
                         f"{self.path / changed}: was changed since {LAST} was written: "
                         "train again into another --out"
                     )
             trainer.restore(tensors, values)
-            write(self.path / WEIGHTS, save(trainer.best_weights))
+            replace(self.path / WEIGHTS, save(trainer.best_weights))
         elif LAST in self._digests() if self.has(MANIFEST) else self.has(WEIGHTS):
             raise InputError(f"{self.path / LAST}: is missing: train again into another --out")
         (self.path / "last").mkdir(exist_ok=True)
-        write(self.path / METRICS, b"".join(lines))
+        replace(self.path / METRICS, b"".join(lines))
         self._write_manifest()
 
     def _read_last(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -191,62 +184,15 @@ class RunFolder:
             with safe_open(path, framework="pt") as file:
                 values = json.loads(file.metadata()["csprop"])
             tensors, digests = load_file(path), values.pop("sha256")
-            if _sha256(save(tensors) + json.dumps(values).encode()) == digests["state"]:
+            if digest(save(tensors) + json.dumps(values).encode()) == digests["state"]:
                 return tensors, values | {"sha256": digests}
         except (SafetensorError, OSError, ValueError, RecursionError, LookupError, TypeError):
             pass
         raise InputError(f"{path}: is damaged: train again into another --out")
 
     def _write_manifest(self) -> None:
-        digests = {name: _sha256((self.path / name).read_bytes()) for name in FILES if self.has(name)}
-        write(self.path / MANIFEST, json.dumps(digests, indent=2).encode() + b"\n")
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep every other process from writing into a folder."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file: choose another --out")
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(
-                f"{folder}: another process is writing here: wait for it, or choose another --out"
-            ) from None
-        yield
-    finally:
-        os.close(lock)
-
-
-def write(path: Path, content: bytes) -> None:
-    """All of it or nothing, also after a power cut."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:  # a full disk does not say which file
-        with suppress(OSError):
-            temporary.unlink()
-        raise OSError(error.errno, error.strerror, str(path)) from None
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        digests = {name: digest((self.path / name).read_bytes()) for name in FILES if self.has(name)}
+        replace(self.path / MANIFEST, as_json(digests))
 
 
 def _read(path: Path) -> bytes:

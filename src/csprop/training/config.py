@@ -1,6 +1,5 @@
 """Everything that determines a run: put together, written to config.json, read back and compared."""
 
-import hashlib
 import json
 import platform
 from dataclasses import asdict, dataclass, fields, replace
@@ -12,13 +11,13 @@ import torch
 
 import csprop
 from csprop.errors import InputError
-from csprop.nn.config import CSPConfig, ModelOptions, check_fields
-from csprop.ops import backend
-from csprop.tasks import get
+from csprop.files import digest
+from csprop.nn.config import FIRST_OPTIONS, CSPConfig, ModelOptions, check_fields, essential
+from csprop.ops.backends import backend
+from csprop.tasks import resolve
 from csprop.tasks.base import Task
-from csprop.tasks.file import SUFFIXES, FileTask, from_file
 from csprop.training import checkpoint
-from csprop.training.presets import Recipe, preset
+from csprop.training.presets import FIRST_RECIPE, Recipe, preset
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,11 +32,11 @@ class RunConfig:
 
 
 def configure(
-    task: str | Path | Task | FileTask, preset_name: str = "rotor", seed: int = 0, **changes: Any
+    task: str | Path | Task, preset_name: str = "rotor", seed: int = 0, **changes: Any
 ) -> RunConfig:
     """A preset for a task, with some options changed."""
-    task = found(task)
-    chosen = preset(preset_name, task if isinstance(task, Task) else None)
+    task = resolve(task)
+    chosen = preset(preset_name, task)
     of_model = {field.name for field in fields(ModelOptions)}
     of_recipe = {field.name for field in fields(Recipe)}
     for name in changes:
@@ -47,7 +46,7 @@ def configure(
         raise InputError(f"seed={seed}: write a whole number from 0 on")
     model = asdict(chosen.model) | {k: v for k, v in changes.items() if k in of_model}
     return RunConfig(
-        task=described(task),
+        task=task.describe(),
         preset=preset_name,
         seed=seed,
         model=CSPConfig(vocab_size=len(task.vocab), num_classes=len(task.classes), **model),
@@ -55,21 +54,13 @@ def configure(
     )
 
 
-def found(task: str | Path | Task | FileTask) -> Task | FileTask:
-    if isinstance(task, Path) or (isinstance(task, str) and Path(task).suffix in SUFFIXES):
-        return from_file(task)
-    if isinstance(task, str):
-        return get(task)
-    if isinstance(task, Task | FileTask):
-        return task
-    raise InputError(f"{task!r} is no task: give a name such as 'parity', a data file, or a Task")
-
-
 def identity(config: RunConfig) -> str:
     """The digest of everything but the limit of epochs, which alone may change on resume."""
     values = asdict(config)
+    values["model"] = essential(values["model"], CSPConfig, FIRST_OPTIONS)
+    values["recipe"] = essential(values["recipe"], Recipe, FIRST_RECIPE)
     del values["recipe"]["epochs"]
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    return digest(json.dumps(values, sort_keys=True).encode())
 
 
 def environment() -> dict[str, Any]:
@@ -96,19 +87,6 @@ def _cpu() -> str:
     return platform.processor() or platform.machine()
 
 
-def described(task: Task | FileTask) -> dict[str, Any]:
-    if isinstance(task, Task):
-        return {"name": task.name}
-    return {
-        "name": task.name,
-        "data": str(task.path),
-        "sha256": task.sha256,
-        "vocab": list(task.vocab),
-        "classes": list(task.classes),
-        "words": task.words,
-    }
-
-
 def to_json(config: RunConfig) -> dict[str, Any]:
     return {"format": checkpoint.FORMAT, **asdict(config), "environment": environment()}
 
@@ -120,7 +98,7 @@ def from_json(path: Path, values: dict[str, Any]) -> RunConfig:
         raise InputError(f"{where}: there is no field {name!r}: expected {', '.join(sorted(known))}")
     try:
         _check_types(values)
-        check_fields(Recipe, values["recipe"])
+        check_fields(Recipe, values["recipe"], FIRST_RECIPE)
         return RunConfig(
             task=values["task"],
             preset=values["preset"],
@@ -164,11 +142,16 @@ def check_same(path: Path, stored: RunConfig, asked: RunConfig) -> None:
         before |= before.pop(part)
         now |= now.pop(part)
     name = next(name for name in before if before[name] != now[name])
-    if name == "task" and before[name]["name"] == now[name]["name"]:
-        raise InputError(
-            f"{before[name]['data']}: has changed since the run began: put it back as it was"
-        )
+    if name == "task":
+        raise InputError(_other_task(path, before[name], now[name]))
     raise InputError(
         f"{path}: was trained with {name}={before[name]!r}, not {now[name]!r}: leave the option as it "
         "was, or choose another --out"
     )
+
+
+def _other_task(path: Path, before: dict[str, Any], now: dict[str, Any]) -> str:
+    if before.get("data") and before.get("data") == now.get("data"):
+        return f"{before['data']}: has changed since the run began: put it back as it was"
+    was, asked = (each.get("data", each["name"]) for each in (before, now))
+    return f"{path}: was trained on {was}, not on {asked}: leave that out, or choose another --out"

@@ -4,7 +4,6 @@ Everything random in epoch e comes from a generator seeded by (seed, purpose, e)
 stopped goes on exactly as if it had not been.
 """
 
-import hashlib
 import math
 import time
 from collections.abc import Iterator, Sequence
@@ -14,15 +13,18 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
+from torch.optim import Optimizer
 
 from csprop.nn.model import CSP
-from csprop.ops import backend
+from csprop.ops.backends import backend
 from csprop.tasks.base import UNLABELLED, Examples
 from csprop.training.losses import loss
 from csprop.training.metrics import score
 from csprop.training.presets import Recipe
+from csprop.training.seeding import generator
 
-Row = dict[str, float | int]
+Epoch = dict[str, float | int]
+"""What metrics.jsonl has of one."""
 
 
 class Diverged(RuntimeError):
@@ -33,10 +35,27 @@ class Diverged(RuntimeError):
         self.diagnosis = diagnosis
 
 
-def generator(seed: int, purpose: str, epoch: int = 0) -> Generator:
-    """A random generator of its own for every use."""
-    digest = hashlib.sha256(f"{seed}/{purpose}/{epoch}".encode()).digest()
-    return Generator().manual_seed(int.from_bytes(digest[:8], "big"))
+def descend(
+    optimizer: Optimizer, parameters: Sequence[Tensor], clip_norm: float | None, value: float = 0.0
+) -> float:
+    """Take one step along the gradients that the parameters have; their norm, before clipping.
+
+    Args:
+        clip_norm: gradients with a larger norm are scaled down to it.
+        value: that of the loss.
+
+    Raises:
+        FloatingPointError: the loss or the norm is not finite; then no step is taken.
+    """
+    norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+    if not (math.isfinite(value) and math.isfinite(norm.item())):
+        raise FloatingPointError(
+            f"the loss is {value} and the gradient norm {norm.item()}; the step was not taken"
+        )
+    if clip_norm is not None:
+        nn.utils.clip_grads_with_norm_(parameters, clip_norm, norm)
+    optimizer.step()
+    return norm.item()
 
 
 class Trainer:
@@ -52,8 +71,8 @@ class Trainer:
             self.optimizer, mode="max", factor=0.5, patience=recipe.patience
         )
         self.epoch = 0
-        self.held = 0  # epochs in a row at the target
-        self.best: Row = {}
+        self.streak = 0  # epochs in a row at the target
+        self.best: Epoch = {}
         self.best_weights: dict[str, Tensor] = {}
 
     @property
@@ -62,10 +81,10 @@ class Trainer:
 
     @property
     def finished(self) -> bool:
-        enough = self.recipe.hold and self.held >= self.recipe.hold
+        enough = self.recipe.hold and self.streak >= self.recipe.hold
         return bool(enough) or self.epoch >= self.recipe.epochs
 
-    def run_epoch(self) -> Row:
+    def run_epoch(self) -> Epoch:
         """Train on every example once, then score the held-out part."""
         (row,) = run_epochs([self])
         if isinstance(row, Diverged):
@@ -83,17 +102,18 @@ class Trainer:
 
     def step(self, step: int, value: float) -> float:
         """Follow the gradients that the parameters have, if they are finite; their norm."""
-        parameters = list(self.model.parameters())
-        norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-        if not (math.isfinite(value) and math.isfinite(norm.item())):
-            found = f"the loss is {value} and the gradient norm {norm.item()}"
-            raise self._diverged(step, f"{found}; the step was not taken")
-        if self.epoch + 1 >= self.recipe.clip_from_epoch:
-            nn.utils.clip_grads_with_norm_(parameters, self.recipe.clip_norm, norm)
-        self.optimizer.step()
-        return norm.item()
+        clips = self.epoch + 1 >= self.recipe.clip_from_epoch
+        try:
+            return descend(
+                self.optimizer,
+                list(self.model.parameters()),
+                self.recipe.clip_norm if clips else None,
+                value,
+            )
+        except FloatingPointError as error:
+            raise self._diverged(step, str(error)) from None
 
-    def end_epoch(self, loss: float, grad_norm: float, started: float) -> Row:
+    def end_epoch(self, loss: float, grad_norm: float, started: float) -> Epoch:
         """Score the held-out part."""
         lr = self.optimizer.param_groups[0]["lr"]
         held_out = score(self.model, self.held_out)
@@ -102,8 +122,8 @@ class Trainer:
             raise self._diverged(steps, f"the held-out loss is {held_out.loss}")
         self.scheduler.step(held_out.accuracy)
         self.epoch += 1
-        self.held = self.held + 1 if held_out.accuracy >= self.target else 0
-        row: Row = {
+        self.streak = self.streak + 1 if held_out.accuracy >= self.target else 0
+        row: Epoch = {
             "epoch": self.epoch,
             "loss": loss,
             "accuracy": held_out.accuracy,
@@ -137,8 +157,8 @@ class Trainer:
             },
         )
 
-    def _keep_best(self, row: Row) -> None:
-        def rank(row: Row) -> tuple[float, float]:
+    def _keep_best(self, row: Epoch) -> None:
+        def rank(row: Epoch) -> tuple[float, float]:
             return row["accuracy"], -row["held_out_loss"]
 
         if not self.best or rank(row) > rank(self.best):
@@ -156,7 +176,7 @@ class Trainer:
                 tensors[f"adam.{key}.{name}"] = value
         values = {
             "epoch": self.epoch,
-            "held": self.held,
+            "held": self.streak,
             "best": self.best,
             "lr": self.optimizer.param_groups[0]["lr"],
             "scheduler": self.scheduler.state_dict(),
@@ -170,12 +190,12 @@ class Trainer:
         for name, parameter in self.model.named_parameters():
             for key in ("step", "exp_avg", "exp_avg_sq"):
                 self.optimizer.state[parameter][key] = adam[f"{key}.{name}"]
-        self.epoch, self.held, self.best = values["epoch"], values["held"], values["best"]
+        self.epoch, self.streak, self.best = values["epoch"], values["held"], values["best"]
         self.optimizer.param_groups[0]["lr"] = values["lr"]
         self.scheduler.load_state_dict(values["scheduler"])
 
 
-def run_epochs(trainers: Sequence[Trainer]) -> list[Row | Diverged]:
+def run_epochs(trainers: Sequence[Trainer]) -> list[Epoch | Diverged]:
     """The next epoch of several models that differ in their seed alone, a step of all at a time."""
     started = time.perf_counter()
     totals, largest = [0.0] * len(trainers), [0.0] * len(trainers)
@@ -190,7 +210,7 @@ def run_epochs(trainers: Sequence[Trainer]) -> list[Row | Diverged]:
                 totals[i] += value * len(batches[i][0])
             except Diverged as error:
                 failed[i] = error
-    rows: list[Row | Diverged] = []
+    rows: list[Epoch | Diverged] = []
     for i, trainer in enumerate(trainers):
         try:
             if i in failed:

@@ -1,14 +1,15 @@
 """How well a model does, and over what."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
 from csprop.errors import InputError
-from csprop.nn.model import CSP
 from csprop.tasks.base import Examples, Task, every_sequence
+from csprop.training.seeding import generator
 
 # Tokens in one forward pass: bounds the memory at any length.
 WINDOW = 1 << 15
@@ -26,7 +27,7 @@ class Score:
     loss: float
 
 
-def score(model: CSP, examples: Examples) -> Score:
+def score(model: nn.Module, examples: Examples) -> Score:
     """Over the answers of the given examples."""
     logits, labels = [], []
     for rows in torch.arange(len(examples)).split(_rows(examples.tokens.shape[1])):
@@ -38,10 +39,10 @@ def score(model: CSP, examples: Examples) -> Score:
     return _score(torch.cat(logits), torch.cat(labels))
 
 
-def exhaustive(model: CSP, task: Task, length: int) -> Score:
+def exhaustive(model: nn.Module, task: Task, length: int) -> Score:
     """Over every input of a length."""
     check_exhaustive(task, length)
-    return score(model, task.examples(every_sequence(len(task.vocab), length)))
+    return score(model, task.labelled(every_sequence(len(task.vocab), length)))
 
 
 def check_exhaustive(task: Task, length: int) -> None:
@@ -54,7 +55,7 @@ def check_exhaustive(task: Task, length: int) -> None:
         )
 
 
-def sampled(model: CSP, task: Task, length: int, count: int, generator: Generator) -> Score:
+def sampled(model: Any, task: Task, length: int, count: int, generator: Generator) -> Score:
     """Over sequences drawn at a length, however long: the state is carried from window to window."""
     tokens = task.sample(count, length, generator)
     state, last = model.initial_state(count), torch.empty(0)
@@ -63,7 +64,33 @@ def sampled(model: CSP, task: Task, length: int, count: int, generator: Generato
     return _score(last, task.labels(tokens)[:, -1])
 
 
-def last_logits(model: CSP, rows: list[list[int]]) -> list[Tensor]:
+@dataclass(frozen=True)
+class Sampling:
+    """How many sequences are tried at a length: as many as have so many tokens, within bounds."""
+
+    tokens: int
+    fewest: int
+    most: int
+
+    def count(self, length: int) -> int:
+        return min(self.most, max(self.fewest, self.tokens // length))
+
+
+EVALUATION = Sampling(tokens=1 << 22, fewest=8, most=2000)
+"""What `csprop eval` and the page of a run draw."""
+
+
+def at_length(
+    model: Any, task: Task, length: int, seed: int = 0, sampling: Sampling = EVALUATION
+) -> Score:
+    """Over random sequences of a length. The same seed draws the same ones, whoever asks."""
+    count, draws = sampling.count(length), generator(seed, "eval", length)
+    if hasattr(model, "initial_state"):  # however long: the state is carried from window to window
+        return sampled(model, task, length, count, draws)
+    return score(model, task.labelled(task.sample(count, length, draws)))
+
+
+def last_logits(model: nn.Module, rows: list[list[int]]) -> list[Tensor]:
     """The scores after the last token of each row, rows of like length together."""
     order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
     answers: dict[int, Tensor] = {}
@@ -83,12 +110,12 @@ def _rows(length: int) -> int:
 
 
 @torch.no_grad()
-def _logits(model: CSP, tokens: Tensor) -> Tensor:
+def _logits(model: nn.Module, tokens: Tensor) -> Tensor:
     return model(tokens)
 
 
 @torch.no_grad()
-def _advance(model: CSP, tokens: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+def _advance(model: Any, tokens: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
     logits, state = model(tokens, state, return_state=True)
     return logits[:, -1], state
 

@@ -1,6 +1,7 @@
-"""The two named recipes: `paper`, as printed, and `rotor`, the exact family."""
+"""The presets, each a function of the task: `paper`, as printed, and `rotor`, the exact family."""
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from csprop.errors import InputError
@@ -79,6 +80,29 @@ class Recipe:
         )
 
 
+FIRST_RECIPE = frozenset(
+    [
+        "length",
+        "samples",
+        "split",
+        "supervise",
+        "lengths",
+        "loss",
+        "focal_gamma",
+        "focal_alpha",
+        "lr",
+        "batch_size",
+        "epochs",
+        "patience",
+        "clip_norm",
+        "clip_from_epoch",
+        "target",
+        "hold",
+    ]
+)
+"""As `FIRST_OPTIONS` of the model."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Preset:
     """A model and how to train it."""
@@ -87,71 +111,74 @@ class Preset:
     recipe: Recipe = field(default_factory=Recipe)
 
 
-PRESETS = {
-    "rotor": Preset(
-        model=ModelOptions(
-            width=32,
-            depth=2,
-            rotate="state",
-            rotation="per_channel",
-            angle="free",
-            decay="reset",
-            gate="per_channel",
-            activation="none",
-            norm="none",
-            h0="learned",
-            decoder="complex",
-        ),
-        recipe=Recipe(split="disjoint", supervise="every", lr=1e-2, epochs=100, hold=10),
-    ),
-    "paper": Preset(),
-}
-
-
 class Asking(Protocol):
-    """A built-in task, as far as a preset looks at it."""
+    """What a preset looks at in a task."""
 
-    name: str
-    order: int
-    depth: int
-    finite: bool
+    @property
+    def order(self) -> int: ...
+    @property
+    def depth(self) -> int: ...
+    @property
+    def finite(self) -> bool: ...
+    @property
+    def loss(self) -> Literal["cross_entropy", "focal"]: ...
 
 
-def preset(name: str, task: Asking | None = None) -> Preset:
-    """A preset as it stands for a task, or for a file of one's own (None).
+@dataclass(frozen=True)
+class Plain:
+    """A task that asks for nothing special, as a file does."""
 
-    Where a finite machine is wanted, the exact family has gates that are 0 or 1, and the depth and the
-    order that the task asks for: for a file, one layer of order 2. Parenthesis has no such machine: it
-    counts by adding, which has no end, and not by turning, which comes round.
-    The paper keeps focal loss for parenthesis alone.
+    order: int = 2
+    depth: int = 1
+    finite: bool = True
+    loss: Literal["cross_entropy", "focal"] = "cross_entropy"
+
+
+def paper(task: Asking) -> Preset:
+    """As printed, with the loss that the paper trains the task with."""
+    return Preset(recipe=Recipe(loss=task.loss))
+
+
+def rotor(task: Asking) -> Preset:
+    """The exact family: 64 real numbers a layer that turn, with the order and depth the task asks for.
+
+    A gate keeps a channel's state or replaces it, 0 or 1. Where no finite machine solves the task, the
+    model counts by adding, which has no end, and not by turning, which comes round.
+    """
+    recipe = Recipe(split="disjoint", supervise="every", lr=1e-2, epochs=100, hold=10)
+    if not task.finite:
+        adding = ModelOptions(
+            width=32, depth=2, rotate="none", rotation="per_channel", angle="free", decay="unit",
+            gate="per_channel", activation="boundary", norm="complex", h0="learned", decoder="cos_sin",
+        )  # fmt: skip
+        return Preset(model=adding, recipe=recipe)
+    turning = ModelOptions(
+        order=task.order,
+        width=64 // task.order,  # as many real numbers, whatever the order
+        depth=task.depth,
+        rotate="state",
+        rotation="per_channel",
+        angle="free",
+        decay="switch",
+        gate="per_channel",
+        activation="none",
+        recall=task.depth > 1,  # a lone layer has none above it to recall for
+        norm="none",
+        h0="learned",
+        decoder="linear",
+    )
+    return Preset(model=turning, recipe=recipe)
+
+
+PRESETS: dict[str, Callable[[Asking], Preset]] = {"rotor": rotor, "paper": paper}
+
+
+def preset(name: str, task: Asking) -> Preset:
+    """A preset as a task gets it.
+
+    Raises:
+        InputError: there is no preset of this name.
     """
     if name not in PRESETS:
         raise InputError(f"there is no preset {name!r}: write {' or '.join(PRESETS)}")
-    chosen = PRESETS[name]
-    if name == "rotor" and task is not None and not task.finite:
-        return replace(
-            chosen,
-            model=replace(
-                chosen.model,
-                rotate="none",
-                decay="unit",
-                activation="boundary",
-                norm="complex",
-                decoder="cos_sin",
-            ),
-        )
-    if name == "rotor":
-        order, depth = (2, 1) if task is None else (task.order, task.depth)
-        model = replace(
-            chosen.model,
-            order=order,
-            width=2 * chosen.model.width // order,  # as many real numbers, whatever the order
-            depth=depth,
-            decay="switch",
-            recall=depth > 1,  # a lone layer has none above it to recall for
-            decoder="linear",
-        )
-        return replace(chosen, model=model)
-    if task is not None and (name, task.name) == ("paper", "parenthesis"):
-        return replace(chosen, recipe=replace(chosen.recipe, loss="focal"))
-    return chosen
+    return PRESETS[name](task)

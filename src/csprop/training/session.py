@@ -1,4 +1,4 @@
-"""Training from start to end, and reading a run back."""
+"""Training from start to end, in memory or in run directories."""
 
 import ctypes
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -7,98 +7,49 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 
 from csprop.errors import InputError
+from csprop.files import one_writer
 from csprop.nn.model import CSP
-from csprop.ops import use_backend
-from csprop.tasks import get
+from csprop.ops.backends import use_backend
 from csprop.tasks.base import Examples, Task
-from csprop.tasks.file import FileTask
 from csprop.tasks.split import split
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder
-from csprop.training.config import (
-    RunConfig,
-    check_same,
-    configure,
-    described,
-    environment,
-    found,
-    from_json,
-    identity,
-    to_json,
-)
-from csprop.training.loop import Diverged, Row, Trainer, generator, run_epochs
+from csprop.training.config import RunConfig, check_same, environment, from_json, identity, to_json
+from csprop.training.loop import Diverged, Epoch, Trainer, run_epochs
 from csprop.training.metrics import MOST_INPUTS, exhaustive
+from csprop.training.seeding import generator
 
-RESULTS = {"epochs", "first_epoch_at_target", "accuracy", "f1", "exhaustive"}
-"""What a result has at least."""
 MOST_TOKENS = 1 << 16
 """In one step of models trained together: bounds the memory."""
 
 
 @dataclass
-class Run:
+class Trained:
     """A trained model and where it came from."""
 
     model: CSP
-    task: Task | FileTask
+    """As training left it: the best weights."""
+    task: Task
     config: RunConfig
-    metrics: list[Row]
+    metrics: list[Epoch]
+    """One row an epoch, as metrics.jsonl has them."""
     result: dict[str, Any] | None
+    """How it ended; None of a run that is unfinished."""
     path: Path | None = None
-
-
-def train(
-    task: str | Path | Task | FileTask,
-    preset: str = "rotor",
-    seed: int = 0,
-    out: str | Path | None = None,
-    resume: bool = False,
-    on_epoch: Callable[[Row], None] = lambda row: None,
-    **changes: Any,
-) -> Run:
-    """Train a model on a task, its name, or a data file; with `out`, into a run directory.
-
-    Any option of `CSPConfig` or `Recipe` can be changed by its name: `train("parity", rotate="input")`.
-    """
-    task = found(task)
-    configs = [configure(task, preset, seed, **changes)]
-    (run,) = execute(task, configs, [out], resume, lambda rows: on_epoch(rows[seed]))
-    if isinstance(run, Diverged):
-        raise run
-    return run
-
-
-def train_seeds(
-    task: str | Path | Task | FileTask,
-    seeds: Iterable[int],
-    preset: str = "rotor",
-    out: str | Path | None = None,
-    resume: bool = False,
-    on_epoch: Callable[[dict[int, Row]], None] = lambda rows: None,
-    **changes: Any,
-) -> list["Run | Diverged"]:
-    """Train one model for each seed, all as one computation; with `out`, into folders seed-0, seed-1, …
-
-    Each result is what `train` gives for that seed, up to the rounding of sums.
-    """
-    task, seeds = found(task), list(seeds)
-    configs = [configure(task, preset, seed, **changes) for seed in seeds]
-    outs = [None if out is None else Path(out) / f"seed-{seed}" for seed in seeds]
-    return execute(task, configs, outs, resume, on_epoch)
+    """Its directory, if it has one."""
 
 
 def execute(
-    task: Task | FileTask,
+    task: Task,
     configs: Sequence[RunConfig],
     outs: Sequence[str | Path | None],
     resume: bool = False,
-    on_epoch: Callable[[dict[int, Row]], None] = lambda rows: None,
+    on_epoch: Callable[[dict[int, Epoch]], None] = lambda rows: None,
     every_input: bool = True,
-) -> list["Run | Diverged"]:
+) -> list[Trained | Diverged]:
     """Train as whole configurations say, which may differ in their seed; rows come by seed.
 
     In the end every input of the trained length is tried, where that can be done, if it is asked for.
@@ -133,8 +84,8 @@ def refuse_existing(outs: Iterable[str | Path]) -> None:
 class _Session:
     """One run in the making, in memory or in its folder."""
 
-    def __init__(self, task: Task | FileTask, config: RunConfig, folder: RunFolder | None) -> None:
-        training, held_out = examples(task, config)
+    def __init__(self, task: Task, config: RunConfig, folder: RunFolder | None) -> None:
+        training, held_out = training_data(task, config)
         # A small file still gets twenty steps an epoch; resolved here, so that config.json says it.
         batch_size = min(config.recipe.batch_size, max(1, len(training) // 20))
         self.config = replace(config, recipe=replace(config.recipe, batch_size=batch_size))
@@ -142,8 +93,8 @@ class _Session:
         model = CSP(self.config.model, generator(config.seed, "weights"))
         self.trainer = Trainer(model, training, held_out, self.config.recipe, config.seed)
         self.environment = environment()
-        self.metrics: list[Row] = []
-        self.outcome: Run | Diverged | None = None
+        self.metrics: list[Epoch] = []
+        self.outcome: Trained | Diverged | None = None
 
     @property
     def going(self) -> bool:
@@ -176,7 +127,7 @@ class _Session:
             folder.remove(checkpoint.CERTIFICATE, checkpoint.LOCKED)
             folder.remove(checkpoint.RESULT, checkpoint.DIAGNOSIS)
 
-    def commit(self, row: Row | Diverged) -> None:
+    def commit(self, row: Epoch | Diverged) -> None:
         """Make a finished epoch last, or say why it could not be finished."""
         if isinstance(row, Diverged):
             self.outcome = row
@@ -198,12 +149,10 @@ class _Session:
 
 
 @contextmanager
-def _session(
-    task: Task | FileTask, config: RunConfig, out: str | Path | None, resume: bool
-) -> Iterator[_Session]:
+def _session(task: Task, config: RunConfig, out: str | Path | None, resume: bool) -> Iterator[_Session]:
     folder = None if out is None else RunFolder(out)
     session = _Session(task, config, folder)
-    with checkpoint.locked(folder.path) if folder else nullcontext():
+    with one_writer(folder.path) if folder else nullcontext():
         session.begin(resume)
         yield session
 
@@ -221,10 +170,10 @@ def _groups(sessions: Sequence[_Session]) -> Iterator[list[_Session]]:
             yield group[start : start + together]
 
 
-def _train(group: Sequence[_Session], on_epoch: Callable[[dict[int, Row]], None]) -> None:
+def _train(group: Sequence[_Session], on_epoch: Callable[[dict[int, Epoch]], None]) -> None:
     while going := [session for session in group if session.going]:
         rows = run_epochs([session.trainer for session in going])
-        finished: dict[int, Row] = {}
+        finished: dict[int, Epoch] = {}
         for session, row in zip(going, rows, strict=True):
             session.commit(row)
             if not isinstance(row, Diverged):
@@ -256,78 +205,26 @@ def _as_before(where: dict[str, Any]) -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def load(path: str | Path, task: Task | FileTask | None = None) -> Run:
-    """A run from its directory. A task of your own that csprop has no name for must be given."""
-    folder = RunFolder(path)
-    config = from_json(folder.path, folder.read_config())
-    try:
-        task = task or stored_task(config)
-    except InputError as error:
-        own = "; a task of your own must be given, as in load(path, task=…)"
-        raise InputError(f"{folder.path / checkpoint.CONFIG}: {error}{own}") from None
-    if (len(task.vocab), len(task.classes)) != (config.model.vocab_size, config.model.num_classes):
-        raise InputError(
-            f"{folder.path / checkpoint.CONFIG}: the model does not fit the task {task.name!r}"
-        )
-    model = CSP(config.model)
-    if not folder.has(checkpoint.WEIGHTS):
-        lacks = checkpoint.WEIGHTS if folder.has(checkpoint.LAST) else "a finished epoch"
-        raise InputError(
-            f"{folder.path}: lacks {lacks}; `csprop train --resume --out {folder.path}` goes on with it"
-        )
-    try:
-        weights = safetensors.torch.load(folder.read(checkpoint.WEIGHTS))
-        model.load_state_dict(weights)
-    except (safetensors.SafetensorError, RuntimeError):
-        raise InputError(
-            f"{folder.path / checkpoint.WEIGHTS}: does not fit config.json; the run is damaged"
-        ) from None
-    if not all(bool(value.isfinite().all()) for value in weights.values()):
-        raise InputError(f"{folder.path / checkpoint.WEIGHTS}: has weights that are not finite")
-    result = folder.read_json(checkpoint.RESULT) if folder.has(checkpoint.RESULT) else None
-    if result is not None and not (isinstance(result, dict) and result.keys() >= RESULTS):
-        raise InputError(f"{folder.path / checkpoint.RESULT}: is no result; the run is damaged")
-    return Run(model.eval(), task, config, folder.read_metrics(), result, folder.path)
-
-
-def stored_config(path: str | Path) -> RunConfig:
-    """What a run directory says of itself."""
-    folder = RunFolder(path)
-    return from_json(folder.path, folder.read_config(verify=False))
-
-
-def stored_task(config: RunConfig) -> Task | FileTask:
-    """The task that a configuration names."""
-    named = config.task
-    if "data" not in named:
-        return get(named["name"])
-    path = Path(named["data"])
-    return FileTask(path, named["sha256"], named["vocab"], named["classes"], named["words"])
-
-
-def examples(task: Task | FileTask, config: RunConfig) -> tuple[Examples, Examples]:
+def training_data(task: Task, config: RunConfig) -> tuple[Examples, Examples]:
     """The training and the held-out part of a run."""
     recipe, seed = config.recipe, config.seed
-    if isinstance(task, FileTask):
-        whole = task.data
-    else:
-        count = recipe.samples or task.samples
-        whole = task.examples(task.sample(count, recipe.length, generator(seed, "data")))
+    whole = task.examples(recipe.samples or task.samples, recipe.length, generator(seed, "data"))
     try:
         return split(whole, recipe.split, generator(seed, "split"))
     except InputError as error:
-        raise InputError(f"{described(task).get('data', task.name)}: {error}") from None
+        raise InputError(f"{task.describe().get('data', task.name)}: {error}") from None
 
 
 def ended(
     trainer: Trainer,
-    task: Task | FileTask,
+    task: Task,
     config: RunConfig,
-    metrics: list[Row],
+    metrics: list[Epoch],
     every_input: bool,
-) -> Run:
+) -> Trained:
     """A finished training as a run: the best weights, and how they do."""
     trainer.model.load_state_dict(trainer.best_weights)
+    trainer.model.trained_as = config
     recipe, best = config.recipe, trainer.best
     early = trainer.epoch < recipe.epochs
     at_target = [row["epoch"] for row in metrics if row["accuracy"] >= trainer.target]
@@ -341,7 +238,7 @@ def ended(
         "parameters": sum(p.numel() for p in trainer.model.parameters()),
         "exhaustive": None,
     }
-    if every_input and isinstance(task, Task) and len(task.vocab) ** recipe.length <= MOST_INPUTS:
+    if every_input and task.oracle is not None and len(task.vocab) ** recipe.length <= MOST_INPUTS:
         every = exhaustive(trainer.model, task, recipe.length)
         result["exhaustive"] = asdict(every) | {"length": recipe.length}
-    return Run(trainer.model.eval(), task, config, metrics, result)
+    return Trained(trainer.model.eval(), task, config, metrics, result)

@@ -1,20 +1,20 @@
 """An automaton as a picture. Up to a dozen states it can be read arrow by arrow; above, as a shape."""
 
+import io
 import math
 import warnings
 from pathlib import Path as FilePath
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from csprop.automata.automaton import Automaton
+from csprop.automata.layout import READABLE, Points, layout
+from csprop.automata.names import edges, visible
 from csprop.errors import InputError
-from csprop.exact.automaton import Automaton
-from csprop.exact.export import edges, visible
+from csprop.files import replace
 
-READABLE = 12
-"""States at most for which arrows are labelled."""
-MOST = 400
+MOST_DRAWN = 400
 """States at most for which a picture means anything."""
 INCHES = 0.75
 """Of one unit of the layout."""
@@ -23,16 +23,14 @@ PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#0
 # The darker ones first, for thin lines on white.
 LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555", "#B8A800")
 
-Points = NDArray[np.float64]
-
 
 def draw(automaton: Automaton, path: FilePath | str) -> None:
     """A picture in the format of the path's suffix: .png, .svg, .pdf."""
     from matplotlib.figure import Figure
 
     states = len(automaton)
-    if states > MOST:
-        raise InputError(f"{path}: {states} states are too many to draw: at most {MOST}")
+    if states > MOST_DRAWN:
+        raise InputError(f"{path}: {states} states are too many to draw: at most {MOST_DRAWN}")
     canvas = _Canvas(automaton)
     low, high = canvas.places.min(axis=0) - canvas.margin, canvas.places.max(axis=0) + canvas.margin
     low[1] -= 0.3 * canvas.legend_rows
@@ -41,10 +39,13 @@ def draw(automaton: Automaton, path: FilePath | str) -> None:
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
     axes.axis("off")
     canvas.paint(axes)
+    picture = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a character that the font lacks is drawn as a box
         try:
-            figure.savefig(path, dpi=150, bbox_inches="tight", pad_inches=0.12)
+            suffix = FilePath(path).suffix.removeprefix(".")
+            figure.savefig(picture, format=suffix, dpi=150, bbox_inches="tight", pad_inches=0.12)
+            replace(FilePath(path), picture.getvalue())
         except ValueError as error:
             raise InputError(f"{path}: write a name that ends in .png, .svg or .pdf") from error
         except OSError as error:
@@ -62,7 +63,7 @@ class _Canvas:
         self.margin = 1.28 if self.readable else 0.75
         self.places = layout(automaton, self.gap())
         self.names = [visible(name) for name in automaton.classes]
-        used = sorted({answer for answer in automaton.answers if answer is not None})
+        used = sorted({answer for answer in automaton.outputs if answer is not None})
         self.colours = dict(zip(used, _colours(len(used)), strict=True))
         longest = max(len(self.names[each]) for each in used) if used else 0
         self.inside = longest <= (9 if self.readable else 3)
@@ -224,7 +225,7 @@ class _Canvas:
     def circles(self) -> None:
         from matplotlib.patches import Circle
 
-        for state, answer in enumerate(self.automaton.answers):
+        for state, answer in enumerate(self.automaton.outputs):
             colour = "#FFFFFF" if answer is None else self.colours[answer]
             thick = 1.2 if self.readable else 2.0 if state == self.automaton.start else 0.6
             circle = Circle(
@@ -292,43 +293,3 @@ def _colours(count: int) -> list[str]:
 def _dark(colour: str) -> bool:
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return 0.299 * red + 0.587 * green + 0.114 * blue < 125
-
-
-def layout(automaton: Automaton, gap: float = 1.9) -> Points:
-    """A place for every state, (S, 2): on a circle, or many states by their distance."""
-    few = len(automaton) <= READABLE
-    return _circle(len(automaton), gap) if few else _by_distance(automaton)
-
-
-def _circle(states: int, gap: float = 1.9) -> Points:
-    """In their order, clockwise from the left, where the start arrow comes in."""
-    if states == 1:
-        return np.zeros((1, 2))
-    radius = max(1.2, gap / 2 / math.sin(math.pi / states))
-    angles = math.pi - 2 * math.pi * np.arange(states) / states
-    return radius * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-
-
-def _by_distance(automaton: Automaton) -> Points:
-    """Places as far apart as the states are, in steps: stress majorization from a circle."""
-    states = len(automaton)
-    steps = np.full((states, states), np.inf)
-    for state, row in enumerate(automaton.transitions):
-        steps[state, list(row)] = steps[list(row), state] = 1
-    np.fill_diagonal(steps, 0)
-    for middle in range(states):  # Floyd and Warshall
-        steps = np.minimum(steps, steps[:, middle : middle + 1] + steps[middle])
-    far = steps[np.isfinite(steps)].max()
-    steps[np.isinf(steps)] = far + 1  # parts that do not meet
-    np.fill_diagonal(steps, 1)
-    weights = steps**-2.0
-    np.fill_diagonal(weights, 0)
-    pull = np.linalg.pinv(np.diag(weights.sum(axis=1)) - weights)
-    places = _circle(states)
-    places *= far / 2 / np.abs(places).max()
-    for _ in range(300):
-        apart = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1))
-        ratio = weights * steps / apart.clip(1e-9)
-        places = pull @ (np.diag(ratio.sum(axis=1)) - ratio) @ places
-    gaps = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1)) + 1e9 * np.eye(states)
-    return places * 0.75 / max(0.25, float(np.quantile(gaps.min(axis=1), 0.1)))

@@ -1,0 +1,1 @@
+"""Finite machines: explored, run, minimised, compared, drawn and exported. Nothing here needs torch."""

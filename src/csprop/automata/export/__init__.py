@@ -1,0 +1,22 @@
+"""An automaton as a file for others, each complete in itself: one format a file."""
+
+import json
+from collections.abc import Callable
+
+from csprop.automata.automaton import Automaton
+from csprop.automata.export.c import to_c
+from csprop.automata.export.dot import to_dot
+from csprop.automata.export.python import to_python
+
+
+def to_json(automaton: Automaton) -> str:
+    """The document that `Automaton.from_json` reads."""
+    return json.dumps(automaton.to_json(), indent=2, ensure_ascii=False) + "\n"
+
+
+FORMATS: dict[str, Callable[[Automaton], str]] = {
+    "json": to_json,
+    "dot": to_dot,
+    "python": to_python,
+    "c": to_c,
+}

@@ -1,0 +1,177 @@
+"""Attempts to lock a model and prove it: simplified, locked, compared; else tuned, and again.
+
+Where a model does not lock as it is, or locks and is wrong, it is tuned towards a finite set of states
+and tried again, for a number of rounds.
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Generator, nn
+
+from csprop.automata.walk import Difference
+from csprop.errors import InputError
+from csprop.exact.document import Certificate, proven, reason, refused
+from csprop.exact.examples import Labelled
+from csprop.exact.lock import lock
+from csprop.exact.locked import Locked, NotFinite
+from csprop.exact.margins import Tightness, margin, moves_of
+from csprop.exact.prove import domain, prove
+from csprop.exact.prune import follow, prune, thinned
+from csprop.exact.search import RADII
+from csprop.exact.tune import (
+    draw_in,
+    frozen_scores,
+    harden,
+    is_rotor,
+    round_angles,
+    straighten,
+    tune,
+)
+from csprop.tasks.base import UNLABELLED, Task
+
+ROUNDS = 8
+HARDENINGS = 4
+"""Gates are doubled in so many rounds: 2^4 times δ = 0.5 is a gate of 0.9997."""
+SLACK = 0.002
+"""Part of the training labels that may be missed on the way; in the end none more than at first."""
+
+
+class _Simple(NamedTuple):
+    """A model, the channels in use, and those of a rotor that turn."""
+
+    model: Any
+    kept: torch.Tensor
+    turning: torch.Tensor
+
+    def scores(self, kept: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        """After every token, with these channels alone."""
+        if is_rotor(self.model):
+            return frozen_scores(self.model, kept, self.turning, tokens)
+        return follow(self.model, kept, tokens)
+
+    def __str__(self) -> str:
+        kept, turning = int(self.kept.sum()), int((self.kept & self.turning).sum())
+        return f"{kept} channels" + (f", {turning} turning" if is_rotor(self.model) else "")
+
+
+class Attempts:
+    """All attempts at one model; `run` ends with a certificate."""
+
+    def __init__(
+        self,
+        model: Any,
+        task: Task,
+        examples: Labelled,
+        depth: int | None,
+        seed: int,
+        on_round: Callable[[str], None],
+    ) -> None:
+        self.model, self.task, self.examples, self.depth = model, task, examples, depth
+        self.generator, self.on_round = Generator().manual_seed(seed), on_round
+        if isinstance(model, nn.Module):
+            model.eval().requires_grad_(False)
+        first = self.model.initial_state()[0]
+        scores = follow(
+            self.model, torch.ones(first.shape[0], first.shape[2]) > 0, examples.tokens[:1, :1]
+        )
+        if scores.shape[2] != len(task.classes):
+            raise InputError(
+                f"the model has {scores.shape[2]} scores and {task.name} {len(task.classes)} classes: "
+                "they must be as many"
+            )
+        self.everything = torch.ones(first.shape[0], first.shape[2], dtype=torch.bool)
+        self.misses = self._misses(_Simple(model, self.everything, self.everything))
+        self.slack = int(SLACK * (examples.labels != UNLABELLED).sum())
+        self.failure: NotFinite | Difference | None = None
+        self.loose: Sequence[torch.Tensor] | None = None
+        """Codes that were found but lie too near to each other."""
+        self.domain = domain(task, depth)
+
+    def _misses(self, simple: "_Simple") -> int:
+        return self.examples.judge(simple.scores(simple.kept, self.examples.tokens)).misses
+
+    def run(self, rounds: int) -> Certificate:
+        if (found := self._attempt(self.model, self.everything, 0, RADII[:1])) is not None:
+            return found
+        model, kept, turning = self.model, self.everything, self.everything
+        for number in range(rounds + 1):
+            simple = _Simple(model, kept, turning)
+            if self._misses(simple) <= self.misses + self.slack:  # or it would keep what it gets wrong
+                simple = self._simpler(simple)
+            if (found := self._attempt(simple.model, simple.kept, number)) is not None:
+                return found
+            self.on_round(f"round {number}: {simple}: {reason(self.task, self.failure)}")
+            if number == rounds or not self._can_go_on(model):
+                break
+            model, kept, turning = self._tuned(simple, number < HARDENINGS)
+        return refused(self.task, self.failure)
+
+    def _simpler(self, of: "_Simple") -> "_Simple":
+        """Without what the answers do not need."""
+        model, kept, turning = of
+        kept = prune(of.scores, self.examples, kept)
+        if is_rotor(model):
+            model = copy.deepcopy(model)
+            turning = straighten(model, kept, turning, self.examples)
+            round_angles(model, kept, turning, self.examples)
+        return _Simple(model, kept, turning)
+
+    def _can_go_on(self, model: Any) -> bool:
+        trainable = isinstance(model, nn.Module) and any(True for _ in model.parameters())
+        return is_rotor(model) or (trainable and self.loose is not None)
+
+    def _tuned(self, simple: "_Simple", hardens: bool) -> "_Simple":
+        """Trained a little further; with a third fewer channels, or fewer that turn, if it can be."""
+        model, kept, turning = simple
+        if not is_rotor(model):
+            assert self.loose is not None
+            draw_in(model, kept, self.loose, self.examples, self.generator)
+            return simple
+        if hardens:
+            harden(model)
+
+        def still(turning: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+            return frozen_scores(model, kept, turning, tokens)
+
+        fewer = thinned(simple.scores, self.examples, kept)
+        for mine, turns in ((fewer, turning), (kept, thinned(still, self.examples, kept & turning))):
+            thinner = _Simple(copy.deepcopy(model), mine, turns)
+            tune(*thinner, self.examples, self.generator)
+            if self._misses(thinner) <= self.misses + self.slack:
+                return thinner
+        tune(*simple, self.examples, self.generator)
+        return simple
+
+    def _attempt(
+        self, model: Any, kept: torch.Tensor, number: int, radii: Sequence[float] = RADII
+    ) -> Certificate | None:
+        """Lock and prove with these channels; where that fails, the reason is kept."""
+        self.loose = None
+        for radius in radii:
+            try:
+                locked, measured = self._lock(model, kept, radius)
+                outcome = prove(locked.machine, self.task, self.depth)
+            except NotFinite as failure:
+                self.loose = failure.codes or self.loose
+                if not isinstance(self.failure, Difference):
+                    self.failure = failure
+                continue
+            if isinstance(outcome, Difference):
+                self.failure = outcome
+                continue
+            search = {"rounds": number, "radius": radius, "channels": kept.sum(dim=1).tolist()}
+            lead = margin(locked, moves_of(locked, self.domain))
+            return proven(self.task, self.depth, locked, measured, lead, outcome, search)
+        return None
+
+    def _lock(self, model: Any, kept: torch.Tensor, radius: float) -> tuple[Locked, list[Tightness]]:
+        locked, measured = lock(model, kept, radius, self.domain)
+        misses = self.examples.judge(locked(self.examples.tokens)).misses
+        if misses > self.misses:
+            raise NotFinite(
+                f"locked, it misses {misses:,} of the training labels, {self.misses:,} before"
+            )
+        return locked, measured

@@ -1,0 +1,101 @@
+"""Several seeds of one configuration: written as ranges, trained together, shared out to processes."""
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from csprop.errors import InputError
+from csprop.tasks import resolve
+from csprop.training.config import configure
+from csprop.training.loop import Diverged, Epoch
+from csprop.training.session import execute, refuse_existing
+from csprop.training.workers import cores, pool
+
+MOST_SEEDS = 10_000
+
+Progress = Callable[[str, int, bool], AbstractContextManager[Callable[[Epoch], None]]]
+"""(label, epochs, whether others share the terminal) to a callback for every epoch."""
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """A configuration, and the run directory of each seed to train it with."""
+
+    task: str | Path
+    preset: str
+    options: dict[str, Any]
+    outs: dict[int, Path]
+    resume: bool = False
+
+    def part(self, seeds: Sequence[int]) -> "Seeds":
+        """Some of the seeds alone."""
+        return replace(self, outs={seed: self.outs[seed] for seed in seeds})
+
+
+def parse_seeds(text: str) -> list[int]:
+    """0-9 or 0,3,5-7 to a list."""
+    seeds: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part.strip())
+        if not match or int(match[2] or match[1]) < int(match[1]):
+            raise InputError(f"--seeds {text!r}: write a range such as 0-9, or a list such as 0,3,5")
+        seeds.extend(islice(range(int(match[1]), int(match[2] or match[1]) + 1), MOST_SEEDS + 1))
+    if len(seeds) > MOST_SEEDS:
+        raise InputError(f"--seeds {text!r}: write at most {MOST_SEEDS:,} of them")
+    return list(dict.fromkeys(seeds))
+
+
+def written(seeds: Sequence[int]) -> str:
+    """The inverse of `parse_seeds`."""
+    parts: list[list[int]] = []
+    for seed in seeds:
+        if parts and seed == parts[-1][-1] + 1:
+            parts[-1].append(seed)
+        else:
+            parts.append([seed])
+    return ",".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
+
+
+def train(seeds: Seeds, progress: Progress, shared: bool = False) -> list[dict[str, Any]]:
+    """Train all seeds together in this process; the result of each, or how it diverged."""
+    task = resolve(seeds.task)
+    configs = [configure(task, seeds.preset, seed, **seeds.options) for seed in seeds.outs]
+    label = f"{task.name} {'worst of' if len(configs) > 1 else 'seed'} {written(list(seeds.outs))}"
+    with progress(label, configs[0].recipe.epochs, shared) as on_epoch:
+        outs = list(seeds.outs.values())
+        outcomes = execute(task, configs, outs, seeds.resume, lambda epochs: on_epoch(_worst(epochs)))
+    results = []
+    for (seed, out), outcome in zip(seeds.outs.items(), outcomes, strict=True):
+        result = {"task": task.name, "preset": seeds.preset, "seed": seed, "run": str(out)}
+        if isinstance(outcome, Diverged):
+            results.append(result | {"diverged": str(outcome)})
+        else:
+            results.append(result | (outcome.result or {}))
+    return results
+
+
+def _worst(epochs: dict[int, Epoch]) -> Epoch:
+    """The epoch of several seeds in one row: that of the lowest accuracy."""
+    return min(epochs.values(), key=lambda row: row["accuracy"])
+
+
+def share_out(seeds: Seeds, progress: Progress, workers: int | None = None) -> list[dict[str, Any]]:
+    """Train the seeds in several processes: as many as are asked for, or as there are cores."""
+    # A process needs some seconds to start: give it two seeds at least.
+    workers = workers or min(cores(), max(1, len(seeds.outs) // 2))
+    every = list(seeds.outs)
+    shares = [
+        every[len(every) * i // workers : len(every) * (i + 1) // workers] for i in range(workers)
+    ]
+    shares = [share for share in shares if share]
+    if len(shares) == 1:
+        return train(seeds, progress)
+    if not seeds.resume:
+        refuse_existing(seeds.outs.values())
+    with pool(len(shares), "the same command with --resume goes on") as executor:
+        jobs = [executor.submit(train, seeds.part(share), progress, True) for share in shares]
+        return [result for job in jobs for result in job.result()]
