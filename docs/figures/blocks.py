@@ -9,7 +9,7 @@ around a few words; such a line begins with another word, or Markdown takes all 
 from pathlib import Path
 
 from csprop.study import reproduce
-from csprop.study.report import blocks
+from csprop.study.publish import blocks
 from csprop.study.results import Results
 from csprop.study.summary import filled
 from csprop.study.table import FULL

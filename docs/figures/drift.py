@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 
 import csprop
-from csprop.study.report import METADATA
+from csprop.study.publish import METADATA
 from csprop.training.config import environment
 from csprop.training.metrics import exhaustive
 

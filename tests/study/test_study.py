@@ -17,7 +17,7 @@ from csprop.study import engine, reproduce
 from csprop.study.grokking import first, gap_of, mean_and_std, spike
 from csprop.study.job import Job, csp, peer
 from csprop.study.measure import measure
-from csprop.study.report import publish, report
+from csprop.study.publish import publish, report
 from csprop.study.results import Results
 from csprop.study.table import FULL, QUICK, Budget, Figured, Label, Rows, median_and_worst, percent
 from csprop.training.config import configure

@@ -81,11 +81,6 @@ def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def percent(value: float, wrong: int) -> str:
-    """An accuracy; 100% only if nothing was wrong."""
-    return "100%" if not wrong else f"{min(value, 0.99999):.3%}"
-
-
 @contextmanager
 def progress(label: str, epochs: int, plain: bool = False) -> Iterator[Callable[[Epoch], None]]:
     """A callback for every epoch: a bar on a terminal, plain lines elsewhere."""

@@ -108,6 +108,8 @@ def parse_lengths(text: str) -> list[int]:
 
 
 def _show(rows: list[dict[str, Any]]) -> None:
+    from csprop.training.metrics import percent
+
     common.show_table(
         ["over", "length", "answers", "wrong", "accuracy", "F1"],
         [
@@ -116,7 +118,7 @@ def _show(rows: list[dict[str, Any]]) -> None:
                 f"{row['length']:,}" if "length" in row else "as given",
                 f"{row['count']:,}",
                 f"{row['wrong']:,}",
-                common.percent(row["accuracy"], row["wrong"]),
+                percent(row["accuracy"]),
                 f"{row['f1']:.4f}",
             ]
             for row in rows

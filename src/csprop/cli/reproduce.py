@@ -49,7 +49,7 @@ def run(args: Args) -> int:
     from csprop.files import one_writer, replace
     from csprop.report.study import PAGE, page
     from csprop.study import reproduce
-    from csprop.study.report import publish
+    from csprop.study.publish import publish
     from csprop.study.results import STALE, Results
     from csprop.study.table import FULL, QUICK
 

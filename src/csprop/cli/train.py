@@ -193,6 +193,8 @@ def _missed(args: Args, result: dict[str, Any]) -> bool:
 
 def show(results: list[dict[str, Any]]) -> None:
     """A row a run."""
+    from csprop.training.metrics import percent
+
     trained = [result for result in results if "accuracy" in result]
     if not trained:
         return
@@ -201,7 +203,7 @@ def show(results: list[dict[str, Any]]) -> None:
             result["run"],
             str(result["first_epoch_at_target"] or "never"),
             str(result["epochs"]),
-            common.percent(result["accuracy"], int(result["accuracy"] < 1)),
+            percent(result["accuracy"]),
             f"{result['f1']:.4f}",
             _every(result["exhaustive"]),
         ]
@@ -213,8 +215,4 @@ def show(results: list[dict[str, Any]]) -> None:
 def _every(score: dict[str, Any] | None) -> str:
     if score is None:
         return "unknown"
-    return (
-        common.percent(score["accuracy"], score["wrong"])
-        if score["wrong"]
-        else f"all {score['count']:,}"
-    )
+    return f"{score['wrong']:,} wrong" if score["wrong"] else f"all {score['count']:,}"

@@ -10,7 +10,7 @@ from csprop.report.charts import EPOCH, LOG, PERCENT, Chart, Series, curve, jump
 from csprop.report.page import Page, scrolling
 from csprop.study.grokking import Grokking
 from csprop.study.length import STYLES, Length, accuracies
-from csprop.study.report import report, rows_of
+from csprop.study.publish import report, rows_of
 from csprop.study.results import Results
 from csprop.study.table import Budget, Rows, Table
 

@@ -6,7 +6,11 @@ from csprop.exact.document import network_states
 
 
 def certified(document: dict[str, Any]) -> list[tuple[str, str]]:
-    """A certificate's numbers, each with its name."""
+    """The numbers of a certificate, each with its name; none, unless it has a machine.
+
+    Args:
+        document: as certificate.json has it.
+    """
     if "machine" not in document:
         return []
     kept = " + ".join(map(str, document["search"]["channels"]))
@@ -24,7 +28,6 @@ def certified(document: dict[str, Any]) -> list[tuple[str, str]]:
             lines.append(
                 ("codes", f"{layer['codes']}, {gap} apart or more; states snap by {snap} at most")
             )
-    if "margin" in document:
-        leads = f"the right one leads by {document['margin']:.0%} of the largest or more"
-        lines.append(("scores", leads))
+    lead = f"{document['margin']:.2f} times the largest score"
+    lines.append(("scores", f"the best score leads the next by at least {lead}"))
     return lines

@@ -20,6 +20,6 @@ class Decoders(Grid):
     def text(self, rows: Rows, budget: Budget) -> str:
         return (
             "The paper proposes both and measures neither; it expects a complex decoder to need half "
-            "of the parameters. Of the unit states that the norm leaves, `linear` reads what `cos_sin` "
-            f"does. {self.budget_text(budget)}\n\n{self.grid(rows)}"
+            "of the parameters. The norm leaves states of modulus 1, from which `linear` reads the "
+            f"same as `cos_sin`. {self.budget_text(budget)}\n\n{self.grid(rows)}"
         )

@@ -15,16 +15,17 @@ from csprop.study.measure import Row, measure
 from csprop.training.workers import pool
 
 Group = tuple[str, list[Job]]
-"""The table that asks, and jobs that differ in their seed alone."""
+"""The name of the table that asks for them, and jobs that differ only in their seed."""
 
 TOGETHER = 5
-"""Seeds trained in one computation: few enough that workers end at about the same time."""
+"""Seeds trained in one computation: few enough that the workers finish at about the same time."""
 
 RETRIES = 5
-"""How often what a lost Ray worker had is given to another one."""
+"""How often the work of a lost Ray worker is given to another one."""
 
 
 def groups(table: str, jobs: Sequence[Job]) -> list[Group]:
+    """Jobs in groups that can be trained together."""
     alike: dict[str, list[Job]] = {}
     for job in jobs:
         alike.setdefault(job.group, []).append(job)
@@ -36,18 +37,28 @@ def groups(table: str, jobs: Sequence[Job]) -> list[Group]:
 
 
 def local(work: Sequence[Group], workers: int, unfinished: Path) -> Generator[tuple[str, list[Row]]]:
-    """In processes of this machine, each training into a folder from which it can go on."""
+    """Run groups in processes of this machine.
+
+    Args:
+        unfinished: a folder for runs in progress, from which an interrupted one is resumed.
+
+    Yields:
+        the table and the rows of each group, as they finish.
+
+    Raises:
+        Exception: the first failure of a group, once all others have finished.
+    """
     if not work:
         return
     failures: list[Exception] = []
-    with pool(min(workers, len(work)), "the same command goes on with what is left") as executor:
+    with pool(min(workers, len(work)), "run the same command again to finish the rest") as executor:
         waiting = {executor.submit(_one_thread, jobs, unfinished): table for table, jobs in work}
         for done in as_completed(waiting):
             try:
                 rows = done.result()
             except BrokenProcessPool:
                 raise
-            except Exception as error:  # the others go on; what failed is said in the end
+            except Exception as error:  # the others go on, and the first failure is raised at the end
                 failures.append(error)
             else:
                 yield waiting[done], rows
@@ -56,7 +67,17 @@ def local(work: Sequence[Group], workers: int, unfinished: Path) -> Generator[tu
 
 
 def ray(work: Sequence[Group], address: str | None) -> Generator[tuple[str, list[Row]]]:
-    """On a Ray cluster: what a lost worker had is run again by another one."""
+    """Run groups on a Ray cluster, where the work of a lost worker is given to another one.
+
+    Args:
+        address: HOST:PORT of a running cluster; None starts one here.
+
+    Yields:
+        the table and the rows of each group, as they finish.
+
+    Raises:
+        InputError: Ray is not installed, no cluster answers, or a group failed too often.
+    """
     try:
         import ray as cluster  # pyright: ignore[reportMissingImports]
         from ray.exceptions import RayError  # pyright: ignore
@@ -79,8 +100,8 @@ def ray(work: Sequence[Group], address: str | None) -> Generator[tuple[str, list
     except RayError as error:
         reason = str(error).strip().splitlines()[-1]
         raise InputError(
-            f"a group of rows failed on {RETRIES + 1} workers, the last time by: {reason}; the same "
-            "command goes on with what is left"
+            f"a group of rows failed on {RETRIES + 1} workers, the last time with: {reason}; run the "
+            "same command again to finish the rest"
         ) from None
     finally:
         if here:
@@ -88,17 +109,17 @@ def ray(work: Sequence[Group], address: str | None) -> Generator[tuple[str, list
 
 
 def _knock(address: str) -> None:
-    """Ray itself would wait for minutes where nobody answers."""
+    """Refuse an address at which nothing answers; Ray itself would wait for minutes."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=5).close()
     except (OSError, ValueError):
         raise InputError(
-            f"--address {address}: no Ray cluster answers there: write it as in 10.0.0.1:6379"
+            f"--address {address}: no Ray cluster answers there: write it like 10.0.0.1:6379"
         ) from None
 
 
 def _one_thread(jobs: list[Job], unfinished: Path | None = None) -> list[Row]:
-    """Models this small gain little from a second thread, and cores are shared."""
+    """Measure on one thread: models this small gain little from a second, and the cores are shared."""
     torch.set_num_threads(1)
     return measure(jobs, unfinished)

@@ -1,4 +1,4 @@
-"""Locked and proven right at every length: the tasks with a finite automaton, the rotor as it comes."""
+"""Rotors locked and proven right at every length, on the tasks that have a finite automaton."""
 
 import statistics
 
@@ -6,6 +6,7 @@ from csprop.study.job import Job, csp
 from csprop.study.main import Main
 from csprop.study.table import QUICK, Budget, Label, Rows, Table, markdown
 
+# The tasks of the main table whose rows are shown here too, then the others.
 IN_MAIN = ("parity", "mod3", "mod3-residue")
 QUICKLY = ("flip-flop", "group-A5")
 OTHERS = (
@@ -20,26 +21,27 @@ class Exact(Table):
     def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
         main = Main()
         seeds, others = range(budget.seeds), QUICKLY if budget is QUICK else OTHERS
-        found: dict[Label, list[Job]] = {
+        jobs: dict[Label, list[Job]] = {
             (task,): [main.job(budget, task, "rotor", "disjoint", seed) for seed in seeds]
             for task in IN_MAIN
         }
         for task in others:
-            found[task,] = [csp(task, "rotor", seed, lock=True) for seed in seeds]
-        return found
+            jobs[task,] = [csp(task, "rotor", seed, lock=True) for seed in seeds]
+        return jobs
 
     def table(self, rows: Rows) -> str:
+        """The table itself, in Markdown."""
         headings = ["task", "proven for all lengths", "states", "seconds a seed: median (most)"]
         lines = []
-        for (task,), found in rows.items():
-            locked = [row["locked"] for row in found if "locked" in row]
+        for (task,), seeds in rows.items():
+            locked = [row["locked"] for row in seeds if "locked" in row]
             proven = [each for each in locked if each["proven"]]
             states = sorted({str(each["states"]) for each in proven})
-            seconds = [row["seconds"] for row in found]
+            seconds = [row["seconds"] for row in seeds]
             lines.append(
                 [
                     task,
-                    f"{len(proven)} of {len(found)}",
+                    f"{len(proven)} of {len(seeds)}",
                     " or ".join(states),
                     f"{statistics.median(seconds):.0f} ({max(seconds):.0f})",
                 ]
@@ -48,8 +50,8 @@ class Exact(Table):
 
     def text(self, rows: Rows, budget: Budget) -> str:
         return (
-            f"Preset `rotor`, trained at length 16, then locked and proven, {budget.seeds} seeds; the "
-            "seconds are those of one core for training (several seeds together), locking, proof, "
-            "and where the row is also one of the main table, its accuracy by length.\n\n"
+            f"Preset `rotor`, trained at length 16, then locked and proven, {budget.seeds} seeds. The "
+            "seconds are those of one core for training (several seeds together), locking and proof, "
+            "and for the tasks of the main table also for measuring the accuracy by length.\n\n"
             + self.table(rows)
         )

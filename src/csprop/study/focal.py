@@ -2,17 +2,8 @@
 
 from typing import ClassVar
 
-from csprop.study.grid import Grid, Variants
+from csprop.study.grid import Grid, Quotes, Variants
 from csprop.study.table import Budget, Rows
-
-SAID = {
-    ("cross_entropy", "parity"): "100%",
-    ("cross_entropy", "mod3"): "100%; text 67%, then 100%",
-    ("cross_entropy", "parenthesis"): "1.0; text 0.0",
-    ("focal", "parity"): "~50%",
-    ("focal", "mod3"): "100%",
-    ("focal", "parenthesis"): "1.0",
-}
 
 
 class Focal(Grid):
@@ -22,10 +13,13 @@ class Focal(Grid):
         for decoder in ("phase", "cos_sin")
         for loss in ("cross_entropy", "focal")
     }
-    said: ClassVar = {(f"phase, {loss}", task): words for (loss, task), words in SAID.items()}
+    quotes: ClassVar[Quotes] = {
+        "phase, cross_entropy": ("100%", "100%; text 67%, then 100%", "1.0; text 0.0"),
+        "phase, focal": ("~50%", "100%", "1.0"),
+    }
 
     def text(self, rows: Rows, budget: Budget) -> str:
         return (
-            "Table 3 compares the losses with the `phase` decoder, its text with other numbers than "
-            f"the table. {self.budget_text(budget)}\n\n{self.grid(rows)}"
+            "Table 3 compares the losses with the `phase` decoder; the text beside it gives other "
+            f"numbers than the table. {self.budget_text(budget)}\n\n{self.grid(rows)}"
         )

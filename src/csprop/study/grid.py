@@ -13,23 +13,24 @@ from csprop.study.table import (
     Label,
     Rows,
     Table,
-    decimal,
+    column,
     markdown,
-    median_and_worst,
     reached,
+    score,
     values,
 )
 
 Variants = dict[str, dict[str, Any]]
 """By name, the options that each changes."""
+Quotes = dict[str, tuple[str, ...]]
+"""By variant, what the paper reports of each of its tasks, in the order of PAPER_TASKS."""
 
 
 class Grid(Table):
-    """Variants of preset `paper`, each by the options that it changes."""
+    """Variants of preset `paper`, each given by the options that it changes."""
 
     variants: ClassVar[Variants]
-    said: ClassVar[dict[Label, str]] = {}
-    """What the paper has in a place."""
+    quotes: ClassVar[Quotes] = {}
 
     def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
         return {
@@ -42,6 +43,7 @@ class Grid(Table):
         }
 
     def options(self, budget: Budget, changes: dict[str, Any]) -> dict[str, Any]:
+        """A variant's options on top of those that all variants share."""
         return {
             "split": "disjoint",
             "samples": budget.few_samples,
@@ -51,37 +53,39 @@ class Grid(Table):
         }
 
     def grid(self, rows: Rows) -> str:
+        """The table itself, in Markdown; with quotes, each task has a column for the paper's."""
         headings = ["variant", "parameters"]
-        for task in ("parity", "mod3", "parenthesis, F1"):
-            headings += [task, "the paper"] if self.said else [task]
+        for task in PAPER_TASKS:
+            headings += [column(task), "the paper"] if self.quotes else [column(task)]
         lines = []
         for variant in self.variants:
-            parameters = values(rows[variant, "parity"], "parameters")
+            parameters = values(rows[variant, PAPER_TASKS[0]], "parameters")
             line = [variant, f"{max(parameters):,.0f}"]
-            for task in PAPER_TASKS:
-                said = [self.said.get((variant, task), "")] if self.said else []
-                line += [cell(rows[variant, task]), *said]
+            quotes = self.quotes.get(variant, ("",) * len(PAPER_TASKS))
+            for task, quote in zip(PAPER_TASKS, quotes, strict=True):
+                line += (
+                    [cell(rows[variant, task]), quote] if self.quotes else [cell(rows[variant, task])]
+                )
             lines.append(line)
         return markdown(headings, lines)
 
     def budget_text(self, budget: Budget) -> str:
+        """How the variants were trained, and how to read a cell."""
         return (
-            f"{budget.few_seeds} seeds, up to {budget.few_epochs} epochs (the paper: 300), ended once "
-            f"the held-out accuracy had been 100% for {HOLD} epochs; disjoint split. {CELL}"
+            f"{budget.few_seeds} seeds, up to {budget.few_epochs} epochs (the paper: 300), stopped "
+            f"once the held-out accuracy had been 100% for {HOLD} epochs; disjoint split. {CELL}"
         )
 
 
 CELL = (
-    "A cell has the held-out accuracy (of parenthesis F1), the median of the seeds and in brackets the "
-    "worst where it differs, then how many seeds reached 100% and the median epoch at which they did."
+    "Each cell gives the held-out accuracy (F1 for parenthesis): the median over the seeds, and in "
+    "brackets the worst seed where it differs; then how many seeds reached 100%, and their median "
+    "epoch."
 )
 
 
 def cell(rows: Sequence[Row]) -> str:
-    task, firsts = rows[0]["job"]["task"], reached(rows)
-    if task == "parenthesis":
-        score = median_and_worst(values(rows, "f1"), decimal)
-    else:
-        score = median_and_worst(values(rows, "accuracy"))
+    """How the seeds did on a task, as `CELL` explains it."""
+    firsts = reached(rows)
     at = f", epoch {statistics.median(firsts):g}" if firsts else ""
-    return f"{score}; {len(firsts)} of {len(rows)}{at}"
+    return f"{score(rows)}; {len(firsts)} of {len(rows)}{at}"

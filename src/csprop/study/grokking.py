@@ -7,14 +7,17 @@ from typing import Any
 from csprop.study.job import Job
 from csprop.study.main import Main
 from csprop.study.measure import Row
-from csprop.study.table import TASKS, Budget, Figured, Label, Rows, markdown
+from csprop.study.table import TASKS, Budget, Figured, Label, Rows, markdown, metric
+from csprop.tasks import get
 
-SAID = {"parity": "3.2 ± 1.2", "mod3": "8.4 ± 2.1", "mod3-residue": "", "parenthesis": "12.7 ± 3.4"}
-ALMOST, NEAR = 0.9, 2
+ALMOST = 0.9
+"""The accuracy at which the jump begins."""
+NEAR = 2
+"""Epochs within which a spike of the gradient counts as beside the jump."""
 
 
 class Grokking(Figured):
-    """The rows of the main table with the paper's own split; nothing is trained for it."""
+    """Made of the main table's rows with the paper's own split; nothing more is trained for it."""
 
     name, title = "grokking", "Grokking"
 
@@ -32,25 +35,25 @@ class Grokking(Figured):
             "largest gradient norm within 2 epochs of it",
         ]
         lines = []
-        for (task,), found in rows.items():
-            gaps = [gap for row in found if (gap := gap_of(row)) is not None]
-            starts = [start for row in found if (start := first(row, ALMOST)) is not None]
-            beside, expected = spikes(found)
+        for (task,), seeds in rows.items():
+            gaps = [gap for row in seeds if (gap := gap_of(row)) is not None]
+            starts = [start for row in seeds if (start := first(row, ALMOST)) is not None]
+            beside, expected = spikes(seeds)
             lines.append(
                 [
                     task,
                     mean_and_std(gaps),
-                    f"{len(gaps)} of {len(found)}",
-                    SAID[task],
+                    f"{len(gaps)} of {len(seeds)}",
+                    get(task).paper_gap,
                     f"{min(starts)} to {max(starts)}" if starts else "–",
                     f"{beside} of {len(starts)} (by chance {expected:.1f})",
                 ]
             )
         return (
-            f"Preset `paper`, the paper's split, the rows of the main table: {budget.seeds} seeds, up "
-            f"to {budget.epochs} epochs. Figure: accuracy (of parenthesis F1), training loss and "
-            "largest gradient norm of each epoch; one line a seed, a dot where 100% was first "
-            "reached.\n\n" + markdown(headings, lines)
+            f"Preset `paper` with the paper's split, from the rows of the main table: {budget.seeds} "
+            f"seeds, up to {budget.epochs} epochs. The figure shows accuracy (F1 for parenthesis), "
+            "training loss and the largest gradient norm of each epoch; one line per seed, with a dot "
+            "where it first reached 100%.\n\n" + markdown(headings, lines)
         )
 
     def figure(self, rows: Rows) -> Any:
@@ -58,9 +61,9 @@ class Grokking(Figured):
 
         figure = Figure(figsize=(3.2 * len(rows), 6.6), layout="constrained")
         axes = figure.subplots(3, len(rows), sharex="col", squeeze=False)
-        for column, ((task,), found) in enumerate(rows.items()):
-            measured = "f1" if task == "parenthesis" else "accuracy"
-            for row in found:
+        for column, ((task,), seeds) in enumerate(rows.items()):
+            measured = metric(task)
+            for row in seeds:
                 if "curve" not in row:
                     continue
                 epochs = range(1, len(row["curve"]["loss"]) + 1)
@@ -76,19 +79,20 @@ class Grokking(Figured):
             axes[2, column].set_yscale("log")
             axes[2, column].set_xlabel("epoch")
             axes[0, column].set_ylim(-0.03, 1.03)
-            axes[0, column].set_ylabel("F1" if task == "parenthesis" else "accuracy")
+            axes[0, column].set_ylabel("F1" if measured == "f1" else measured)
         axes[1, 0].set_ylabel("training loss")
         axes[2, 0].set_ylabel("gradient norm")
         return figure
 
 
 def first(row: Row, level: float) -> int | None:
-    """The first epoch with at least so high an accuracy."""
+    """The first epoch whose accuracy is at least this high."""
     accuracy = row.get("curve", {}).get("accuracy", [])
     return next((epoch for epoch, value in enumerate(accuracy, start=1) if value >= level), None)
 
 
 def gap_of(row: Row) -> int | None:
+    """Epochs from 90% to 100%; None where 100% was never reached."""
     end, start = first(row, 1.0), first(row, ALMOST)
     return None if end is None or start is None else end - start
 
@@ -100,7 +104,7 @@ def spike(row: Row) -> int:
 
 
 def spikes(rows: Sequence[Row]) -> tuple[int, float]:
-    """How often the largest gradient norm stands near the first 90%, and how often by chance."""
+    """How many runs have their largest gradient norm near the first 90%, and how many by chance."""
     beside, expected = 0, 0.0
     for row in rows:
         if (at := first(row, ALMOST)) is not None:
@@ -112,6 +116,7 @@ def spikes(rows: Sequence[Row]) -> tuple[int, float]:
 
 
 def mean_and_std(numbers: list[int]) -> str:
+    """Such as "3.0 ± 1.4"."""
     if not numbers:
         return "–"
     spread = f" ± {statistics.stdev(numbers):.1f}" if len(numbers) > 1 else ""

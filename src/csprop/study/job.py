@@ -15,15 +15,16 @@ from csprop.training.presets import FIRST_RECIPE, Recipe
 FIRST_FIELDS = frozenset(
     ("task", "family", "model", "recipe", "seed", "test_lengths", "every_input", "lock")
 )
-"""As `FIRST_OPTIONS` of the model, of a job itself."""
+"""The fields that every stored job has; one that is added later stays out of this set."""
 FIRST_PEER_OPTIONS = frozenset(("kind", "vocab_size", "num_classes", "width", "depth"))
+"""The same for the options of a peer."""
 MODELS = {"csp": (CSPConfig, FIRST_OPTIONS), "peer": (PeerConfig, FIRST_PEER_OPTIONS)}
-"""What a family's options are."""
+"""By family, the class of its options, and those that every stored job has."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A model, how it is trained, and what is measured of it beside the held-out accuracy."""
+    """A model, how it is trained, and what is measured besides the held-out accuracy."""
 
     task: str
     family: str
@@ -33,33 +34,34 @@ class Job:
     recipe: Recipe
     seed: int
     test_lengths: tuple[int, ...] = ()
-    """Where to measure the accuracy beyond the trained length."""
+    """Lengths at which to measure the accuracy."""
     every_input: bool = False
     """Whether to try all inputs of the trained length."""
     lock: bool = False
-    """Whether to lock it and prove it."""
+    """Whether to lock the model and prove it."""
 
     @cached_property
     def key(self) -> str:
-        """The hash of all of the above: a row of another key is a row of something else."""
+        """The hash of all of the above, by which a row is recognised as that of this job."""
         return key_of(asdict(self))
 
     @cached_property
     def group(self) -> str:
-        """The same for jobs that differ in their seed alone and can be trained together."""
+        """Equal for jobs that differ only in their seed, which can be trained together."""
         return replace(self, seed=0).key
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Job":
+        """A job from a row in results/."""
         recipe, tested = Recipe(**values["recipe"]), tuple(values["test_lengths"])
         return cls(**values | {"recipe": recipe, "test_lengths": tested})
 
 
 def key_of(job: dict[str, Any]) -> str:
-    """Of a job as JSON has it, also one that this code no longer asks for.
+    """The key of a job as JSON has it, also of one that no table asks for any more.
 
-    A field or an option that was added after the first rows counts only where it is not at its default:
-    a row stays that of its job, whatever is added that it leaves alone.
+    A field or an option that was added after the first rows were written counts only if it is not at
+    its default, so that adding one leaves all stored rows valid.
     """
     options, first = MODELS[job["family"]]
     essence = essential(job, Job, FIRST_FIELDS) | {
@@ -79,7 +81,11 @@ def csp(
     lock: bool = False,
     **changes: Any,
 ) -> Job:
-    """A preset with some options changed."""
+    """A job of csprop's model: a preset with some options of CSPConfig or Recipe changed.
+
+    Raises:
+        InputError: there is no such task, preset or option.
+    """
     config = configure(task, preset, seed, **changes)
     return Job(
         task=task,
@@ -94,6 +100,7 @@ def csp(
 
 
 def peer(task: str, kind: Any, seed: int, recipe: Recipe, test_lengths: tuple[int, ...] = ()) -> Job:
+    """A job of one of the other models, of width 32 with 2 layers."""
     known = get(task)
     config = PeerConfig(
         kind=kind, vocab_size=len(known.vocab), num_classes=len(known.classes), width=32, depth=2

@@ -1,15 +1,18 @@
-"""Beyond the trained length: as printed, with the state rotated, as a rotor, and as a locked rotor."""
+"""Accuracy beyond the trained length: printed model, rotated state, rotor, and locked rotor."""
 
 import statistics
 from collections.abc import Sequence
 from typing import Any
 
 from csprop.study.job import Job, csp
-from csprop.study.main import Main, lengths
+from csprop.study.main import Main, lengths, lengths_of
 from csprop.study.measure import SAMPLING, Row
-from csprop.study.table import HOLD, TASKS, Budget, Figured, Label, Rows, markdown, percent
+from csprop.study.table import HOLD, TASKS, Budget, Figured, Label, Rows, markdown
+from csprop.tasks import get
+from csprop.training.metrics import percent
 
 STATE: dict[str, Any] = {"rotate": "state", "rotation": "per_channel", "decay": "unit", "h0": "learned"}
+"""The printed model with the state rotated in place of the input."""
 # Okabe and Ito's colours, which people see apart whatever their eyes.
 STYLES = {
     "paper": ("#E69F00", ":"),
@@ -23,35 +26,35 @@ class Length(Figured):
     name, title = "length", "Length"
 
     def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
-        every, found = Main().jobs(budget), {}
+        main, jobs = Main().jobs(budget), {}
         options = STATE | {"split": "disjoint", "hold": HOLD, "epochs": 4 * budget.few_epochs}
         options |= {"samples": budget.few_samples}
         for task in TASKS:
-            found[task, "paper"] = every[task, "paper", "disjoint"]
-            found[task, "state"] = [
-                csp(task, "paper", seed, test_lengths=lengths(task, budget), **options)
+            jobs[task, "paper"] = main[task, "paper", "disjoint"]
+            jobs[task, "state"] = [
+                csp(task, "paper", seed, test_lengths=lengths_of(task, budget), **options)
                 for seed in range(budget.few_seeds)
             ]
-            found[task, "rotor"] = every[task, "rotor", "disjoint"]
-            if task != "parenthesis":
-                found[task, "locked rotor"] = found[task, "rotor"]
-        return found
+            jobs[task, "rotor"] = main[task, "rotor", "disjoint"]
+            if get(task).finite:
+                jobs[task, "locked rotor"] = jobs[task, "rotor"]
+        return jobs
 
     def text(self, rows: Rows, budget: Budget) -> str:
-        headings = ["task", "model", *(f"{length:,}" for length in lengths("parity", budget))]
+        headings = ["task", "model", *(f"{length:,}" for length in lengths(budget))]
         lines = [
-            [task, model, *(percent(value) for value in accuracies(found, model).values())]
-            for (task, model), found in rows.items()
+            [task, model, *map(percent, accuracies(seeds, model).values())]
+            for (task, model), seeds in rows.items()
         ]
         return (
-            "Trained at 16: the accuracy at other lengths (of parenthesis 18 in place of 17), over "
-            f"the sequences of all seeds, {SAMPLING.most} a seed up to length "
+            "Trained at length 16, tested at other lengths (parenthesis at 18 in place of 17): the "
+            f"mean accuracy over the seeds, on {SAMPLING.most} sequences per seed up to length "
             f"{SAMPLING.tokens // SAMPLING.most:,} and fewer beyond, {SAMPLING.fewest} at the longest; "
-            f"at 16 some of them are also in the training data. `paper` and `rotor` are rows of the main table, {budget.seeds} seeds; `state` is "
-            "the printed model with the state rotated in place of the input, an angle for each "
-            f"channel, α = 1 and a learned start, {budget.few_seeds} seeds, up to "
-            f"{4 * budget.few_epochs} epochs. An accuracy near 0 is a drift that turned all answers "
-            "into wrong ones.\n\n" + markdown(headings, lines)
+            "at 16 some of them are also in the training data. `paper` and `rotor` are rows of the "
+            f"main table, {budget.seeds} seeds; `state` is the printed model with the state rotated in "
+            "place of the input, an angle for each channel, α = 1 and a learned start, "
+            f"{budget.few_seeds} seeds, up to {4 * budget.few_epochs} epochs. An accuracy near 0 means "
+            "that the state has drifted until every answer is wrong.\n\n" + markdown(headings, lines)
         )
 
     def figure(self, rows: Rows) -> Any:
@@ -78,7 +81,7 @@ class Length(Figured):
 
 
 def accuracies(rows: Sequence[Row], model: str) -> dict[int, float]:
-    """Over all seeds, by length; a seed that diverged or was not locked has nothing right."""
+    """The mean over the seeds, by length; a seed that diverged or was not locked counts as 0."""
 
     def of(row: Row, length: int) -> float:
         where = row.get("locked", {}) if model == "locked rotor" else row

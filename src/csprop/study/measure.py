@@ -1,4 +1,4 @@
-"""From jobs to rows: train, and measure what was asked for."""
+"""From jobs to rows: train each model, and measure what its job asks for."""
 
 import time
 from collections.abc import Sequence
@@ -19,20 +19,26 @@ from csprop.training.seeding import generator
 from csprop.training.session import Trained, ended, execute, training_data
 
 Row = dict[str, Any]
-"""key, job, environment, seconds, and either `diverged` or result, curve, lengths, locked, …"""
+"""A row of results: key, job, environment, seconds, and either `diverged` or result, curve, lengths and
+locked."""
 
 SAMPLING = Sampling(tokens=1 << 20, fewest=4, most=256)
-"""Sequences to try at a length."""
+"""How many sequences are tried at a length; fewer than by `csprop eval`, as there are many runs."""
 CURVES = ("accuracy", "f1", "loss", "grad_norm")
+"""What a row keeps of every epoch."""
 
 
 def measure(jobs: Sequence[Job], unfinished: Path | None = None) -> list[Row]:
-    """The rows of jobs that differ in their seed alone, trained together.
+    """The rows of jobs that differ only in their seed, trained together.
 
-    Given a folder, models of csprop train into it and go on from where they were stopped.
+    Args:
+        unfinished: a folder for csprop's models in training, from which interrupted ones are resumed.
+
+    Raises:
+        InputError: the jobs differ in more than their seed.
     """
     if len({job.group for job in jobs}) != 1:
-        raise InputError("jobs that are measured together may differ in their seed alone")
+        raise InputError("jobs that are measured together may differ only in their seed")
     if jobs[0].family == "peer":
         return [_row(job, run, [run]) for job in jobs for run in [_peer(job)]]
     trained = _csp(jobs, unfinished)
@@ -76,7 +82,7 @@ def _row(job: Job, run: Trained | Diverged, together: Sequence[Trained | Diverge
     if isinstance(run, Diverged):
         row["diverged"] = str(run)
     else:
-        # An epoch's seconds are those of all models that were still trained together.
+        # The seconds of an epoch are shared by all models that were still in training.
         epochs = [len(other.metrics) for other in together if isinstance(other, Trained)]
         for number, epoch in enumerate(run.metrics):
             seconds += epoch["seconds"] / sum(count > number for count in epochs)
@@ -93,24 +99,24 @@ def _row(job: Job, run: Trained | Diverged, together: Sequence[Trained | Diverge
 
 
 def short(value: float) -> float:
-    """Four digits, as rows and pages keep a curve."""
+    """Rounded to four digits, as curves are stored in rows and pages."""
     return float(f"{value:.4g}")
 
 
 def _locked(job: Job, run: Trained) -> dict[str, Any]:
     """What was proven, and the locked model's accuracy by length."""
     started = time.perf_counter()
-    found = certify(run.model, run.task)
+    certificate = certify(run.model, run.task)
     seconds = round(time.perf_counter() - started, 2)
     return {
-        "verdict": found.verdict,
-        "proven": found.proven,
-        "states": found.document.get("minimal_states"),
-        "search": found.document.get("search"),
+        "verdict": certificate.verdict,
+        "proven": certificate.proven,
+        "states": certificate.document.get("minimal_states"),
+        "search": certificate.document.get("search"),
         "seconds": seconds,
         "lengths": {
-            str(length): at_length(found.locked, run.task, length, job.seed, SAMPLING).accuracy
+            str(length): at_length(certificate.locked, run.task, length, job.seed, SAMPLING).accuracy
             for length in job.test_lengths
-            if found.locked is not None
+            if certificate.locked is not None
         },
     }

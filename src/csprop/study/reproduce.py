@@ -1,4 +1,4 @@
-"""All tables: run what is missing, then write the report from the rows alone."""
+"""All tables of the study, and the rows that are still missing from them."""
 
 import shutil
 from collections.abc import Callable, Generator, Sequence
@@ -26,7 +26,7 @@ Engine = Callable[[Sequence[engine.Group]], Generator[tuple[str, list[Row]]]]
 
 
 def missing(results: Results, budget: Budget, tables: Sequence[Table]) -> list[engine.Group]:
-    """Jobs without a row, each asked for once: by the first table that needs it."""
+    """The jobs without a row, each once: under the first table that asks for it."""
     asked: set[str] = set()
     work: list[engine.Group] = []
     for table in tables:
@@ -38,7 +38,7 @@ def missing(results: Results, budget: Budget, tables: Sequence[Table]) -> list[e
 
 
 def wanted(*budgets: Budget) -> set[str]:
-    """The keys of all rows that a study has."""
+    """The keys of all rows that these budgets ask for."""
     return {
         job.key
         for budget in budgets
@@ -51,7 +51,12 @@ def wanted(*budgets: Budget) -> set[str]:
 def run(
     results: Results, work: Sequence[engine.Group], on: Engine, done: Callable[[str, list[Row]], None]
 ) -> None:
-    """Each group of rows is kept as soon as it is finished, and its unfinished runs are removed."""
+    """Run groups of jobs, and write the rows of each as soon as they are there.
+
+    Args:
+        on: runs the groups, such as `engine.local`.
+        done: is told of every group that has finished.
+    """
     with closing(on(work)) as finished:
         for table, rows in finished:
             results.add(table, rows)
@@ -61,5 +66,5 @@ def run(
 
 
 def unfinished(results: Results) -> Path:
-    """Where runs are that have no row yet."""
+    """The folder of runs in training, which have no row yet."""
     return results.folder / "unfinished"

@@ -1,4 +1,4 @@
-"""The rows on disk: one JSON file a table, one line a row, found again by their keys."""
+"""The rows on disk: one JSON file for each table, with one row on each line."""
 
 import json
 from collections.abc import Iterable
@@ -11,10 +11,15 @@ from csprop.study.job import key_of
 from csprop.study.measure import Row
 
 STALE = "stale.jsonl"
+"""Where rows go that no table asks for any more."""
 
 
 class Results:
-    """A folder of rows. A row that was written stays, whatever happens later."""
+    """A folder of rows. A row that was written is never changed or dropped.
+
+    Raises:
+        InputError: a file in the folder is not a table of results, or was edited.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -31,16 +36,16 @@ class Results:
             keys = [(row["key"], key_of(row["job"])) for row in document["rows"]]
             changed = document["sha256"] != _digest(document["rows"])
         except (ValueError, KeyError, TypeError):
-            raise InputError(f"{path}: is not a table of results: remove it, to run it again") from None
+            raise InputError(f"{path}: is not a table of results: remove it to run it again") from None
         if changed or any(stored != key for stored, key in keys):
             raise InputError(
-                f"{path}: was changed by another hand: put it back, or remove it to run it again"
+                f"{path}: was edited after it was written: restore it, or remove it to run it again"
             )
         self.rows |= {row["key"]: row for row in document["rows"]}
         self.tables[path.stem] = [stored for stored, _ in keys]
 
     def add(self, table: str, rows: Iterable[Row]) -> None:
-        """Keep new rows; one that is there already is not counted twice."""
+        """Write new rows; a row whose key is there already is left as it is."""
         keys = self.tables.setdefault(table, [])
         for row in rows:
             if row["key"] not in self.rows:
@@ -70,5 +75,5 @@ class Results:
 
 
 def _digest(rows: list[Row]) -> str:
-    """Of everything in them: a number that was edited is noticed."""
+    """A digest of all that is in them, so that an edited number is noticed."""
     return digest(json.dumps(rows).encode())

@@ -2,9 +2,9 @@
 
 from typing import ClassVar
 
-from csprop.study.grid import Grid, Variants
+from csprop.study.grid import Grid, Quotes, Variants
 from csprop.study.length import STATE
-from csprop.study.table import PAPER_TASKS, Budget, Rows
+from csprop.study.table import Budget, Rows
 
 BARE = {"activation": "none", "skip": False, "norm": "none"}
 PARTS = {
@@ -13,7 +13,7 @@ PARTS = {
     "+Skip": BARE | {"activation": "boundary", "skip": True},
     "+Norm": {},
 }
-SAID = {
+QUOTES: Quotes = {
     "without rotation, Base": ("50%", "33%", "0.0"),
     "without rotation, +SiLU": ("55%", "33%", "0.0"),
     "without rotation, +Skip": ("52%", "34%", "0.0"),
@@ -40,16 +40,12 @@ class Structure(Grid):
         "rotation of the state": {"rotate": "state"},
         "rotation of the state, an angle for each channel, decay unit, learned start": STATE,
     }
-    said: ClassVar = {
-        (variant, task): words
-        for variant, three in SAID.items()
-        for task, words in zip(PAPER_TASKS, three, strict=True)
-    }
+    quotes: ClassVar[Quotes] = QUOTES
 
     def text(self, rows: Rows, budget: Budget) -> str:
         return (
-            "The first eight lines are Table 4, each part added to those before it; the next three "
-            'are what its text describes ("consistently underperforms", F1 0.0, "a noticeable '
+            "The first eight rows are Table 4, where each part is added to the ones before it; the "
+            'next three are described in its text ("consistently underperforms", F1 0.0, "a noticeable '
             'drop"); the others change one choice that the paper leaves open. '
             f"{self.budget_text(budget)}\n\n{self.grid(rows)}"
         )

@@ -1,24 +1,25 @@
-"""What the README and the guides show of the results, and where in them it stands."""
+"""The blocks of results in the README and the guides: what they say, and where they stand."""
 
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from csprop.study.length import accuracies
-from csprop.study.main import SAID
-from csprop.study.table import TASKS, Rows, exact, markdown, percent, reached
+from csprop.study.table import TASKS, Rows, exact, markdown, reached
+from csprop.tasks import get
+from csprop.training.metrics import percent
 
 BLOCK = re.compile(r"(<!-- results: (\S+) -->)(\n?)(.*?)\n?(<!-- end -->)", re.DOTALL)
-"""A mark, its name, and what stands between it and the next: lines, or words within a line."""
+"""A comment with a name, what the block holds (lines, or words within a line), a closing comment."""
 
 
 def filled(text: str, made: Mapping[str, str]) -> str:
-    """The text with each block as the results have it."""
-    return BLOCK.sub(lambda found: f"{found[1]}{found[3]}{made[found[2]]}{found[3]}{found[5]}", text)
+    """A text with the content of each block replaced by what was made for its name."""
+    return BLOCK.sub(lambda block: f"{block[1]}{block[3]}{made[block[2]]}{block[3]}{block[5]}", text)
 
 
 def summary(main: Rows) -> str:
-    """The printed model beside the rotor, on the disjoint split."""
+    """The README's first table: the printed model beside the rotor, on the disjoint split."""
     headings = [
         "task",
         "the paper: accuracy, epochs",
@@ -31,12 +32,13 @@ def summary(main: Rows) -> str:
     lines = []
     for task in TASKS:
         printed, rotor = (main[task, preset, "disjoint"] for preset in ("paper", "rotor"))
+        epochs = get(task).paper_epochs
         longer = printed[0]["job"]["test_lengths"][1]
         locked = [row["locked"]["proven"] for row in rotor if "locked" in row]
         lines.append(
             [
                 task,
-                f"100%, {SAID[task]}" if SAID[task] else "–",
+                f"100%, {epochs}" if epochs else "–",
                 f"{exact(printed).count(0)} of {len(printed)}",
                 percent(accuracies(printed, "paper")[longer]),
                 f"{exact(rotor).count(0)} of {len(rotor)}",
@@ -48,20 +50,23 @@ def summary(main: Rows) -> str:
 
 
 def drift(length: Rows) -> str:
-    """The rotors at the longest length, as trained and locked."""
+    """How the rotors do at the longest length, as trained and locked."""
     tasks = [task for task, model in length if model == "locked rotor"]
     trained, locked = (
         {task: accuracies(length[task, model], model) for task in tasks}
         for model in ("rotor", "locked rotor")
     )
     longest = max(trained[tasks[0]])
-    shares = ", ".join(f"{task} {percent(trained[task][longest])}" for task in tasks)
+    *most, last = [f"{percent(trained[task][longest])} on {task}" for task in tasks]
     worst = percent(min(locked[task][longest] for task in tasks))
-    return f"at length {longest:,} they have right, over all seeds: {shares}; locked, {worst} of each"
+    return (
+        f"at length {longest:,} their mean accuracy over the seeds is {', '.join(most)} and {last}; "
+        f"locked, it is {worst} on each"
+    )
 
 
 def caption(document: dict[str, Any]) -> str:
-    """Of the figure of docs/exact.md."""
+    """A part of the caption of the figure in docs/exact.md."""
     printed = document["printed"]
     return (
         f"{printed['epochs']} epochs and is right on {percent(printed['accuracy'])} of all "
@@ -70,7 +75,11 @@ def caption(document: dict[str, Any]) -> str:
 
 
 def transcript(lines: list[str], parts: tuple[str, ...] = ()) -> str:
-    """What a command printed, as Markdown's code; given parts, the first line and theirs."""
+    """What a command printed, as a Markdown code block.
+
+    Args:
+        parts: show only the first line, and those that begin with one of these words.
+    """
     if parts:
         lines = [lines[0], "…", *(line for line in lines if line.startswith(parts))]
     return "\n".join(f"    {line}" if line else "" for line in ["", *lines, ""])

@@ -27,6 +27,11 @@ class Score:
     loss: float
 
 
+def percent(accuracy: float) -> str:
+    """An accuracy with one decimal place. It reads 100% only if nothing was wrong."""
+    return "100%" if accuracy == 1 else f"{min(100 * accuracy, 99.9):.1f}%"
+
+
 def score(model: nn.Module, examples: Examples) -> Score:
     """Over the answers of the given examples."""
     logits, labels = [], []

@@ -1,4 +1,4 @@
-"""REPORT.md and the figures, made from the rows alone."""
+"""REPORT.md, its figures and the README's blocks, made from the rows alone."""
 
 import io
 import json
@@ -17,19 +17,20 @@ from csprop.study.table import FULL, Budget, Figured, Rows, Table
 
 REPORT = "REPORT.md"
 METADATA = {"Software": None}
-"""A figure's file says nothing of when and by what it was made: the same rows, the same bytes."""
+"""Leaves out of a figure's file when and with what it was made: the same rows give the same bytes."""
+EXCERPT = ("states", "channels", "codes")
+"""The lines of a longer transcript that the README shows."""
 DOCUMENTS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "bench": ("bench", bench.summary),
     "drift": ("drift", caption),
-    "certify-parity": ("certify", lambda found: transcript(found["certified"]["parity"])),
-    "certify-A5": ("certify", lambda found: transcript(found["certified"]["group-A5"], EXCERPT)),
+    "certify-parity": ("certify", lambda kept: transcript(kept["certified"]["parity"])),
+    "certify-A5": ("certify", lambda kept: transcript(kept["certified"]["group-A5"], EXCERPT)),
 }
-"""Blocks that are made of a file without rows: its name, and how."""
-EXCERPT = ("states", "channels", "codes")
+"""Blocks that are made from a JSON file without rows: its name, and how."""
 
 
 def rows_of(table: Table, results: Results, budget: Budget) -> Rows | None:
-    """A table's rows by label, or nothing where one is missing."""
+    """A table's rows by label; None if one is missing."""
     jobs = table.jobs(budget)
     if any(job.key not in results.rows for asked in jobs.values() for job in asked):
         return None
@@ -37,17 +38,17 @@ def rows_of(table: Table, results: Results, budget: Budget) -> Rows | None:
 
 
 def report(results: Results, budget: Budget, tables: Sequence[Table]) -> str:
-    """The whole of it, as Markdown."""
-    found = {table.name: rows_of(table, results, budget) for table in tables}
+    """The text of REPORT.md. A table with missing rows says so."""
+    rows_by_table = {table.name: rows_of(table, results, budget) for table in tables}
     parts = ["# csprop beside the paper", _head(results, budget)]
     if budget is FULL:
-        there = {name: rows for name, rows in found.items() if rows is not None}
-        parts += ["## Where we differ, and why", differences.text(there)]
+        complete = {name: rows for name, rows in rows_by_table.items() if rows is not None}
+        parts += ["## Where we differ, and why", differences.text(complete)]
     for table in tables:
-        rows = found[table.name]
+        rows = rows_by_table[table.name]
         parts.append(f"## {table.title}")
         if rows is None:
-            parts.append("Not all of its rows have been run; the same command goes on.")
+            parts.append("Some of its rows have not been run yet: run the same command again.")
             continue
         parts.append(table.text(rows, budget))
         if isinstance(table, Figured):
@@ -68,22 +69,23 @@ def _head(results: Results, budget: Budget) -> str:
     mark = (
         ""
         if budget is FULL
-        else "**A quick look: fewer seeds, epochs and sequences than this text says. Nothing here is a "
-        "result.** "
+        else "**A quick run: fewer seeds, epochs and sequences than this text says. These numbers are "
+        "not results.** "
     )
     command = "csprop reproduce" + ("" if budget is FULL else " --quick")
     return (
         f"{mark}Made by `{command}` from the JSON files beside this one, which have one row for each "
-        'run. "The paper" is "State Propagation Also Satisfies" (Li and Yang). Preset `paper` is its '
-        "printed model: width 64, 3 layers, Adam at 0.001, batches of 64, gradients clipped at norm "
-        "1, the learning rate halved after 10 epochs without a better held-out accuracy, 5,000 "
-        "sequences of length 16 (10,000 for parenthesis), a fifth held out; where the paper can be "
-        "read in two ways, docs/paper.md says which reading this is. Split `paper` deals out rows; "
-        "`disjoint` keeps a sequence from standing on both sides. The held-out part also decides "
-        "which epoch is kept. Preset `rotor` turns the state, in one layer of 32 channels with gates "
-        "of 0 or 1, and for parenthesis adds, in two; it learns from a label at every step, with "
+        'run. "The paper" is "State Propagation Also Satisfies" by Xiaohe Li and Yang Lu (arXiv '
+        "2608.03425). Preset `paper` is the model as printed there: width 64, 3 layers, Adam at 0.001, "
+        "batches of 64, gradients clipped at norm 1, the learning rate halved after 10 epochs without "
+        "a better held-out accuracy, 5,000 sequences of length 16 (10,000 for parenthesis), a fifth of "
+        "them held out; where the paper can be read in two ways, docs/paper.md says which reading this "
+        "is. Split `paper` splits the rows at random, so that the same sequence may be in both parts; "
+        "split `disjoint` keeps every sequence in one part. The held-out part also decides which epoch "
+        "is kept. Preset `rotor` rotates the state, in one layer of 32 channels with gates of 0 or 1; "
+        "for parenthesis it adds instead, in two layers. It is trained on a label at every step, with "
         f"Adam at 0.01, for up to 100 epochs.\n\n{_cost(results.rows)} {'; '.join(where)}; one thread "
-        "a process."
+        "per process."
     )
 
 
@@ -94,10 +96,12 @@ def _cost(rows: Mapping[str, Row]) -> str:
 
 
 def blocks(results: Results, budget: Budget, tables: Sequence[Table]) -> dict[str, str]:
-    """What stands in the README and the guides too: of the rows, and of the documents beside them."""
-    found = {table.name: rows_of(table, results, budget) for table in tables}
+    """The contents of the blocks in the README and the guides, by their names."""
+    rows_by_table = {table.name: rows_of(table, results, budget) for table in tables}
     makers = {"main": summary, "length": drift, "exact": Exact().table}
-    made = {name: make(rows) for name, make in makers.items() if (rows := found[name]) is not None}
+    made = {
+        name: make(rows) for name, make in makers.items() if (rows := rows_by_table[name]) is not None
+    }
     made["cost"] = _cost(results.rows).rstrip(".")
     for name, (file, make) in DOCUMENTS.items():
         path = results.folder / f"{file}.json"
@@ -107,7 +111,7 @@ def blocks(results: Results, budget: Budget, tables: Sequence[Table]) -> dict[st
 
 
 def publish(results: Results, budget: Budget, tables: Sequence[Table]) -> Path:
-    """Write the report and its figures beside the rows."""
+    """Write the report and its figures beside the rows, and say where the report is."""
     for table in tables:
         rows = rows_of(table, results, budget)
         if rows is not None and isinstance(table, Figured):
