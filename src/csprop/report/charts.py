@@ -1,4 +1,4 @@
-"""What the page's script draws: lines of points, thinned so that a long run stays a light page."""
+"""Charts as the page's script draws them, thinned so that a long run makes a small page."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
@@ -7,17 +7,20 @@ from csprop.study.grokking import ALMOST, first, spike
 from csprop.study.measure import short
 
 MOST_POINTS = 400
-"""Of one line, and a few that are marked; more than a screen can show."""
+"""Of one line, besides a few that are marked; more than a screen can show."""
 COLOURS = 8
+"""How many colours the page's style has for lines."""
 
 Point = tuple[float, float]
-EPOCH = {"label": "epoch", "whole": True}
+# Axes.
 PERCENT = {"percent": True}
 LOG = {"log": True}
+EPOCH = {"label": "epoch", "whole": True}
+LENGTH = {"label": "length"} | LOG
 
 
 class Series(TypedDict):
-    """One line: its own name, and the name and colour that it shares with its kind."""
+    """One line: its own name, and the name and colour that it shares with its group."""
 
     name: str
     group: str
@@ -26,7 +29,7 @@ class Series(TypedDict):
 
 
 class Mark(TypedDict):
-    """A point worth seeing."""
+    """A point that is marked."""
 
     label: str
     shape: str
@@ -47,10 +50,13 @@ class Chart(TypedDict):
 
 
 def curve(values: Sequence[float], keep: Sequence[int] = ()) -> list[Point]:
-    """Values by epoch, from 1 on, as points: thinned, but for the epochs to keep.
+    """Values by epoch, counted from 1, as points; those of a long run are thinned.
 
-    Of a long run half of the points are at epochs that every run of its length keeps, so that lines can
-    be compared; the others are the highest and the lowest of every stretch.
+    Half of the points that stay are at epochs that every run of this length keeps, so that lines can be
+    compared; the others are the highest and the lowest of every stretch.
+
+    Args:
+        keep: epochs whose points stay in any case.
     """
     points: list[Point] = [(epoch, short(value)) for epoch, value in enumerate(values, start=1)]
     if len(points) <= MOST_POINTS:
@@ -66,7 +72,7 @@ def curve(values: Sequence[float], keep: Sequence[int] = ()) -> list[Point]:
 
 
 def jump(curves: Mapping[str, Sequence[float]], measured: str, colour: int) -> dict[str, list[Mark]]:
-    """Where the accuracy first has 90% and 100%, and where the gradient norm is largest, by curve."""
+    """Marks at the first 90% and the first 100%, and at the largest gradient norm, by curve."""
     row = {"curve": curves}
     marks: dict[str, list[Mark]] = {name: [] for name in (measured, "loss", "grad_norm")}
 

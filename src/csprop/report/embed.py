@@ -1,7 +1,7 @@
 """A model and its task as JSON, for the page's JavaScript."""
 
 import base64
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from csprop.automata.automaton import Automaton
 from csprop.automata.drawing import MOST_DRAWN
 from csprop.automata.layout import READABLE, layout
-from csprop.automata.walk import Oracle, Walk, moves
+from csprop.automata.walk import Endless, Oracle, Walk, moves
 from csprop.errors import InputError
 from csprop.exact.locked import Locked
 from csprop.nn.model import CSP
@@ -21,49 +21,48 @@ from csprop.training.seeding import generator
 from csprop.training.session import training_data
 
 TRUTH_STATES = 4096
-"""Of a task's machine at most; the truth is not known beyond them."""
+"""The most states of a task's machine that a page holds; beyond them it does not know the truth."""
 EXAMPLES = 8
+"""Sequences to begin with."""
 LONGEST = 64
-"""Tokens of an example."""
+"""The most tokens of an example."""
 
 
 def task(run: Run) -> dict[str, Any]:
-    """What can be said and asked: tokens, classes, the truth as a table, sequences to begin with."""
-    found = run.task
+    """A run's task: tokens, classes, the truth as a table if it is known, sequences to begin with."""
+    asked, oracle = run.task, run.task.oracle
     return {
-        "name": found.name,
-        "description": found.description,
-        "vocab": list(found.vocab),
-        "classes": list(found.classes),
-        "words": found.words,
-        "trained": None if found.oracle is None else run.config.recipe.length,
-        "truth": None if found.oracle is None else _truth(found.oracle),
+        "name": asked.name,
+        "description": asked.description,
+        "vocab": list(asked.vocab),
+        "classes": list(asked.classes),
+        "words": asked.words,
+        "trained": None if oracle is None else run.config.recipe.length,
+        "truth": None if oracle is None else _truth(oracle),
         "examples": _examples(run),
     }
 
 
 def _truth(oracle: Oracle) -> dict[str, Any]:
-    """The task's machine; −1 leads out of what is known of it."""
+    """The states of a task's machine nearest to its start, as a table; −1 leads out of them."""
     walk: Walk[Any] = Walk(oracle.start)
-
-    def following(states: Sequence[Any]) -> list[list[tuple[int, Any]]]:
-        full = len(walk.order) >= TRUTH_STATES
-        return [
-            [(t, s) for t, s in moves(oracle, each) if not full or s in walk.numbers] for each in states
-        ]
-
-    walk.run(following, None)
-    numbers = walk.numbers
-    rows = [[numbers.get(oracle.step(s, t), -1) for t in range(oracle.symbols)] for s in walk.order]
-    return {"moves": rows, "answers": [oracle.answer(state) for state in walk.order]}
+    with suppress(Endless):  # what was reached before the bound is kept
+        walk.run(lambda states: [moves(oracle, state) for state in states], TRUTH_STATES)
+    states = walk.order[:TRUTH_STATES]
+    numbers = {state: number for number, state in enumerate(states)}
+    tokens = range(oracle.symbols)
+    return {
+        "moves": [[numbers.get(oracle.step(state, t), -1) for t in tokens] for state in states],
+        "answers": [oracle.answer(state) for state in states],
+    }
 
 
 def _examples(run: Run) -> list[list[int]]:
-    """Sequences twice as long as the trained ones, or held-out rows of a file."""
+    """Random sequences, twice as long as those of training; of a file, some held-out rows."""
     if run.task.oracle is None:
         try:
             held_out = training_data(run.task, run.config)[1]
-        except InputError:  # the file has gone or changed; the model can still be tried
+        except InputError:  # the file is gone or has changed; the model can still be tried
             return []
         return _rows(held_out)
     length = min(LONGEST, 2 * run.config.recipe.length)
@@ -77,7 +76,7 @@ def _rows(data: Examples) -> list[list[int]]:
 
 
 def trained(model: CSP) -> dict[str, Any]:
-    """A network as it is."""
+    """A network: its options and weights."""
     return {
         "config": asdict(model.config),
         "weights": {name: _tensor(value) for name, value in model.state_dict().items()},
@@ -85,7 +84,11 @@ def trained(model: CSP) -> dict[str, Any]:
 
 
 def locked(model: Locked, automaton: Automaton) -> dict[str, Any]:
-    """A locked one: the network, its codes, and the smallest automaton with a place for each state."""
+    """A locked network with its codes, and its automaton with a place for each state.
+
+    Args:
+        automaton: the smallest with the same answers, as the certificate has it.
+    """
     assert isinstance(model.network, CSP)
     return {
         **trained(model.network),

@@ -15,12 +15,13 @@ SCRIPTS = ("dom.js", "csp.js", "charts.js", "machine.js", "explorer.js", "page.j
 
 
 def asset(name: str) -> str:
+    """The text of a file in assets/."""
     return (ASSETS / name).read_text(encoding="utf-8")
 
 
 @dataclass
 class Page:
-    """A page in the making: sections of HTML, and what the script needs for them."""
+    """A page that is being made: sections of HTML, and the data that the script needs for them."""
 
     title: str
     lead: str
@@ -30,11 +31,11 @@ class Page:
     tasks: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, heading: str, *content: str) -> None:
-        """A section of HTML; its heading is text."""
+        """Add a section. The heading is text, the content is HTML."""
         self.sections.append(f"<h2>{escape(heading)}</h2>\n" + "\n".join(content))
 
     def figures(self, *charts: Chart) -> str:
-        """Places where the script draws charts."""
+        """The HTML of places in which the script draws some charts."""
         made = []
         for chart in charts:
             name = f"chart-{len(self.charts)}"
@@ -44,6 +45,7 @@ class Page:
         return f'<div class="charts">{"".join(made)}</div>'
 
     def html(self) -> str:
+        """The whole file."""
         data = {"charts": self.charts, "models": self.models, "tasks": self.tasks}
         # Within a script element "<" could end it; as an escape it is the same JSON.
         packed = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
@@ -59,7 +61,11 @@ class Page:
 
 
 def table(name: str, headings: list[str], rows: list[list[str]]) -> str:
-    """Cells are text; the first of a row is its heading."""
+    """A table of text; the first cell of a row is its heading.
+
+    Args:
+        name: what the table is called by a screen reader.
+    """
     head = "".join(f'<th scope="col">{escape(each)}</th>' for each in headings)
     body = "".join(
         f'<tr><th scope="row">{escape(row[0])}</th>'
@@ -71,16 +77,16 @@ def table(name: str, headings: list[str], rows: list[list[str]]) -> str:
 
 
 def scrolling(name: str, content: str) -> str:
-    """HTML that may be wider than the window, with a name for those who do not see it."""
+    """HTML that is scrolled where it is wider than the window, with a name for screen readers."""
     return f'<div class="wide" tabindex="0" role="region" aria-label="{escape(name)}">{content}</div>'
 
 
 def folded(summary: str, content: str) -> str:
-    """HTML that is seen when it is asked for."""
+    """HTML that is folded away until the reader opens it."""
     return f"<details><summary>{escape(summary)}</summary>{content}</details>"
 
 
 def facts(pairs: list[tuple[str, str]]) -> str:
-    """Names and what they are."""
+    """A list of names and their values."""
     items = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in pairs)
     return f"<dl>{items}</dl>"

@@ -1,4 +1,4 @@
-"""The page of the study: its report, with figures that can be hovered and zoomed."""
+"""The page of the study: its report, with charts that can be hovered and zoomed."""
 
 import re
 from collections.abc import Sequence
@@ -6,19 +6,20 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
-from csprop.report.charts import EPOCH, LOG, PERCENT, Chart, Series, curve, jump
+from csprop.report.charts import EPOCH, LENGTH, LOG, PERCENT, Chart, Series, curve, jump
 from csprop.report.page import Page, scrolling
 from csprop.study.grokking import Grokking
 from csprop.study.length import STYLES, Length, accuracies
 from csprop.study.publish import report, rows_of
 from csprop.study.results import Results
-from csprop.study.table import Budget, Rows, Table
+from csprop.study.table import Budget, Rows, Table, metric
 
 PAGE = "report.html"
+"""Its file, beside REPORT.md."""
 
 
 def page(results: Results, budget: Budget, tables: Sequence[Table]) -> str:
-    """The report as HTML; where it has a picture, the page has charts."""
+    """The report as HTML, with charts in place of its pictures."""
     title, text = report(results, budget, tables).split("\n\n", maxsplit=1)
     lead = "Every table and figure of the paper, beside what this code got."
     made = Page(title.removeprefix("# "), lead)
@@ -37,18 +38,18 @@ def page(results: Results, budget: Budget, tables: Sequence[Table]) -> str:
 
 
 def _with_tables(part: str) -> str:
-    """A part of the report whose tables are called by its heading."""
+    """A part of the report with its tables named after its heading."""
     heading = re.match(r"<h2>(.*?)</h2>", part)
     name = heading[1] if heading else "Table"
-    return re.sub(r"<table>.*?</table>", lambda found: scrolling(name, found[0]), part, flags=re.DOTALL)
+    return re.sub(r"<table>.*?</table>", lambda match: scrolling(name, match[0]), part, flags=re.DOTALL)
 
 
 def _grokking(rows: Rows) -> list[Chart]:
-    """For each task accuracy, loss and gradient norm of every seed."""
+    """Accuracy or F1, loss and gradient norm of every seed, for each task."""
     charts = []
-    for (task,), found in rows.items():
-        runs = [row for row in found if "curve" in row]
-        measured = "f1" if task == "parenthesis" else "accuracy"
+    for (task,), seeds in rows.items():
+        runs = [row for row in seeds if "curve" in row]
+        measured = metric(task)
         names: dict[str, tuple[str, dict[str, Any]]] = {
             measured: ("F1", {}) if measured == "f1" else ("held-out accuracy", PERCENT),
             "loss": ("training loss", LOG),
@@ -62,15 +63,21 @@ def _grokking(rows: Rows) -> list[Chart]:
                 marks += here
                 called = f"seed {row['job']['seed']}"
                 series.append(Series(name=called, group="a seed", colour=0, points=points))
-            x, link = EPOCH | LOG, f"grokking {task}"
             charts.append(
-                Chart(title=f"{task}: {words}", link=link, x=x, y=axis, series=series, marks=marks)
+                Chart(
+                    title=f"{task}: {words}",
+                    link=f"grokking {task}",
+                    x=EPOCH | LOG,
+                    y=axis,
+                    series=series,
+                    marks=marks,
+                )
             )
     return charts
 
 
 def _length(rows: Rows) -> list[Chart]:
-    """For each task the accuracy of four models by length."""
+    """The accuracy of each model by length, for each task."""
     charts = []
     for task in dict.fromkeys(task for task, _ in rows):
         series = [
@@ -83,6 +90,5 @@ def _length(rows: Rows) -> list[Chart]:
             for colour, model in enumerate(STYLES)
             if (task, model) in rows
         ]
-        x = {"label": "length"} | LOG
-        charts.append(Chart(title=task, link=None, x=x, y=PERCENT, series=series, marks=[]))
+        charts.append(Chart(title=task, link=None, x=LENGTH, y=PERCENT, series=series, marks=[]))
     return charts

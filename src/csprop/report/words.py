@@ -2,7 +2,14 @@
 
 from typing import Any
 
-from csprop.exact.document import network_states
+from csprop.exact.document import Certificate, network_states
+
+
+def verdict(certificate: Certificate) -> str:
+    """What is proven of a run, in a few words."""
+    if certificate.unchecked:
+        return f"not proven: its certificate could not be checked ({certificate.unchecked})"
+    return certificate.verdict if certificate.proven else f"not proven ({certificate.verdict})"
 
 
 def certified(document: dict[str, Any]) -> list[tuple[str, str]]:

@@ -68,11 +68,11 @@ def _flat(main: Rows) -> str:
         return "Every seed reached 100%."
     latest, epochs = max(1 + curve.index(max(curve)) for curve in curves), max(map(len, curves))
     return (
-        f"The seeds that did not reach a held-out 100% were at their best by epoch {latest} of {epochs}: "
-        "the schedule halves the learning rate whenever the accuracy stops rising, until it is too "
-        "small to make progress. The paper does not say how many epochs it waits; here it is 10. "
-        "Without the schedule more seeds came close to 100% on parity, but no more of them reached it "
-        "(docs/notes/reproduction.md)."
+        f"The seeds that did not reach a held-out 100% were at their best by epoch {latest} of "
+        f"{epochs}: the schedule halves the learning rate whenever the accuracy stops rising, until it "
+        "is too small to make progress. The paper does not say how many epochs it waits; here it is "
+        "10. Without the schedule more seeds came close to 100% on parity, but no more of them reached "
+        "it (docs/notes/reproduction.md)."
     )
 
 

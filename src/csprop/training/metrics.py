@@ -28,8 +28,10 @@ class Score:
 
 
 def percent(accuracy: float) -> str:
-    """An accuracy with one decimal place. It reads 100% only if nothing was wrong."""
-    return "100%" if accuracy == 1 else f"{min(100 * accuracy, 99.9):.1f}%"
+    """An accuracy as text: 100% only if nothing was wrong, and 0% only if nothing was right."""
+    if accuracy in (0, 1):
+        return f"{accuracy:.0%}"
+    return f"{min(max(100 * accuracy, 0.1), 99.9):.1f}%"
 
 
 def score(model: nn.Module, examples: Examples) -> Score:

@@ -1,0 +1,111 @@
+"""The runs of a page: read from disk, told apart by names, and measured."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from csprop.errors import InputError
+from csprop.report.charts import COLOURS
+from csprop.runs import Run, load
+from csprop.training import checkpoint
+from csprop.training.metrics import at_length
+
+TIMES = (1, 2, 4, 16, 64, 256)
+"""Lengths to test, as multiples of the trained one."""
+CURVES = ("accuracy", "loss", "grad_norm")
+"""What is drawn of every epoch."""
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Shown:
+    """A run, and what the page calls it."""
+
+    run: Run
+    path: Path
+    name: str = ""
+    """Unlike that of any other run of the page."""
+    group: str = ""
+    """The name that it shares with runs of the same task and preset, as it shares their colour."""
+    colour: int = 0
+    accuracies: dict[str, dict[int, float]] = field(default_factory=dict)
+    """Accuracy by length, of the model "as trained" and "locked"."""
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """Its curves, as a row of the study has them."""
+        return {"curve": {name: [epoch[name] for epoch in self.run.metrics] for name in CURVES}}
+
+
+def read(paths: Sequence[Path], say: Say) -> list[Shown]:
+    """The runs in some folders, each once, with their certificates checked.
+
+    Args:
+        paths: run directories, or folders of them, as `csprop train --seeds` leaves them. A run that
+            was named itself must be readable; of a folder, the others are shown.
+        say: is told of every run that is left out.
+
+    Raises:
+        InputError: a run cannot be read, or its certificate does not hold.
+    """
+    shown: dict[Path, Shown] = {}
+    for folder in paths:
+        inside = _runs_in(folder)
+        for path in inside:
+            try:
+                shown.setdefault(path.resolve(), _read(path))
+            except InputError as error:
+                if inside == [folder]:
+                    raise
+                say(f"{error}; left out")
+    if not shown:
+        raise InputError(f"{paths[0]}: none of the runs in it can be read")
+    _name(list(shown.values()))
+    return list(shown.values())
+
+
+def _runs_in(folder: Path) -> list[Path]:
+    if (folder / checkpoint.CONFIG).exists():
+        return [folder]
+    inside = [path.parent for path in folder.glob(f"*/{checkpoint.CONFIG}")]
+    return sorted(inside, key=lambda path: (len(path.name), path.name)) or [folder]
+
+
+def _read(path: Path) -> Shown:
+    run = load(path)
+    _ = run.certificate  # read and checked here, so that a run with a wrong one can be left out
+    return Shown(run, path)
+
+
+def _name(shown: Sequence[Shown]) -> None:
+    """Names that tell the runs apart, and a colour for each group."""
+    groups = [f"{each.run.task.name}, {each.run.config.preset}" for each in shown]
+    names = [f"{group}, seed {each.run.config.seed}" for group, each in zip(groups, shown, strict=True)]
+    order = list(dict.fromkeys(groups))
+    for each, group, name in zip(shown, groups, names, strict=True):
+        seeds = groups.count(group)
+        each.group = group if seeds == 1 else f"{group}, {seeds} runs"
+        each.colour = order.index(group) % COLOURS
+        each.name = name if names.count(name) == 1 else f"{name} ({each.path})"
+
+
+def measure(each: Shown, say: Say) -> None:
+    """Measure a run's accuracy at the trained length and beyond, as `csprop eval` does.
+
+    A file has no sequences of other lengths, so that nothing is measured.
+    """
+    run, task = each.run, each.run.task
+    if task.oracle is None:
+        return
+    say(f"{each.path}: measuring accuracy by length")
+    trained = run.config.recipe.length
+    lengths = sorted({trained * times for times in TIMES} | {trained + 1, trained + 2})
+    for kind, model in {"locked": run.locked, "as trained": run.model}.items():
+        if model is not None:
+            each.accuracies[kind] = {
+                length: at_length(model, task, length).accuracy
+                for length in lengths
+                if task.has_length(length)
+            }

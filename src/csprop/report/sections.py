@@ -1,0 +1,141 @@
+"""What a page says of its runs: the explorer, the table of runs, certificates, provenance."""
+
+import json
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from csprop.report import embed
+from csprop.report.page import Page, asset, facts, folded, table
+from csprop.report.read import Shown
+from csprop.report.words import certified, verdict
+from csprop.study.grokking import ALMOST, first, spike
+from csprop.training import checkpoint
+from csprop.training.checkpoint import RunFolder
+from csprop.training.metrics import EVALUATION, percent
+
+MOST_EMBEDDED = 5 * 2**20
+"""Bytes of all models on a page; with more it would be slow to open."""
+
+
+def title(shown: Sequence[Shown]) -> str:
+    """What the page is called."""
+    return shown[0].name if len(shown) == 1 else f"{len(shown)} runs of csprop"
+
+
+def lead(shown: Sequence[Shown]) -> str:
+    """The sentence below the title."""
+    if len(shown) > 1:
+        return "; ".join(dict.fromkeys(each.group for each in shown))
+    certificate = shown[0].run.certificate
+    return f"{shown[0].path}: {'not certified' if certificate is None else verdict(certificate)}"
+
+
+def explorer(page: Page, shown: Sequence[Shown]) -> None:
+    """Add the explorer with as many models as fit; a model that does not is named instead."""
+    room, sentences = MOST_EMBEDDED, []
+    tasks: dict[str, int] = {}  # a task's JSON to its number
+    for number, each in enumerate(shown):
+        recipe, task = each.run.config.recipe, json.dumps(embed.task(each.run))
+        only_last = recipe.supervise == "last" and recipe.lengths == "fixed"
+        asked = recipe.length if only_last else 1  # the first token on whose answer it was trained
+        entry = {"run": number, "task": tasks.get(task, len(tasks)), "asked": asked}
+        models = [entry | model for model in _models(each)]
+        size = len(json.dumps(models)) + (0 if task in tasks else len(task))
+        if size > room:
+            sentences.append(
+                f"{each.name}: this model is not in the explorer, because it would add "
+                f"{size / 2**20:.1f} MB to the page, which holds at most "
+                f"{MOST_EMBEDDED / 2**20:.0f} MB of models."
+            )
+            continue
+        room -= size
+        if task not in tasks:
+            tasks[task] = len(tasks)
+            page.tasks.append(json.loads(task))
+        page.models += models
+    if page.models:
+        page.sections.append(asset("explorer.html"))
+    page.sections += [f"<p>{escape(sentence)}</p>" for sentence in sentences]
+
+
+def _models(each: Shown) -> list[dict[str, Any]]:
+    """A run's model, and before it the locked one, if there is one."""
+    locked, automaton = each.run.locked, each.run.automaton
+    if locked is None or automaton is None:
+        return [{"name": each.name, **embed.trained(each.run.model)}]
+    return [
+        {"name": f"{each.name}, locked", **embed.locked(locked, automaton)},
+        {"name": f"{each.name}, as trained", **embed.trained(each.run.model)},
+    ]
+
+
+def runs(shown: Sequence[Shown]) -> str:
+    """A table with a line for each run; a column that is empty for all of them is left out."""
+    lines = [_line(each) for each in shown]
+    headings = [name for name in lines[0] if any(line[name] for line in lines)]
+    return table("Runs", headings, [[line[name] for name in headings] for line in lines])
+
+
+def _line(each: Shown) -> dict[str, str]:
+    run, row = each.run, each.row
+    result: dict[str, Any] = run.result or {}
+    every = result.get("exhaustive")
+    best = result or max(run.metrics, key=lambda epoch: epoch["accuracy"], default={})
+    return {
+        "run": str(each.path),
+        "task": run.task.name,
+        "preset": run.config.preset,
+        "seed": str(run.config.seed),
+        "parameters": f"{sum(value.numel() for value in run.model.parameters()):,}",
+        "epochs": str(len(run.metrics)) + ("" if result else ", unfinished"),
+        "first at 90%": str(first(row, ALMOST) or ""),
+        "first at 100%": str(first(row, 1.0) or ""),
+        "the paper (Table 2, text, Figure 3)": run.task.paper_epochs,
+        "largest gradient norm at": str(spike(row)) if run.metrics else "",
+        "held-out accuracy": percent(best["accuracy"]) if best else "",
+        "F1": f"{best['f1']:.4f}" if best else "",
+        "wrong, of every input": f"{every['wrong']:,} of {every['count']:,}" if every else "",
+        "certificate": verdict(run.certificate) if run.certificate else "",
+    }
+
+
+def length_note(shown: Sequence[Shown]) -> str:
+    """How the accuracies by length were measured."""
+    trained = sorted({each.run.config.recipe.length for each in shown if each.accuracies})
+    return (
+        f"<p>Trained on length {', '.join(map(str, trained))}. Tested on {EVALUATION.most:,} random "
+        f"sequences of each length, fewer where they would have more than {EVALUATION.tokens:,} tokens "
+        "in all. They are the sequences on which <code>csprop eval</code> tests, so that it gives the "
+        "same accuracies. An accuracy near 0 means that the state has drifted until every answer is "
+        "wrong. What is proven of a locked model does not depend on these samples.</p>"
+    )
+
+
+def certificate(each: Shown) -> str:
+    """What is proven of a run, or why nothing is; empty where nobody has tried."""
+    found = each.run.certificate
+    if found is None:
+        return ""
+    heading = f"<h3>{escape(f'{each.name}: {verdict(found)}')}</h3>"
+    if found.unchecked:
+        return (
+            f"{heading}<p>The locked model was proven to agree with rows that cannot be read now. "
+            "Nothing is claimed here until they can: the explorer shows the model and its automaton as "
+            "the weights compute them.</p>"
+        )
+    return f"{heading}<p>{escape(found.statement)}</p>{facts(certified(found.document))}"
+
+
+def provenance(each: Shown) -> str:
+    """The documents of a run directory as they are, folded away."""
+    folder = RunFolder(each.path)
+    documents = {checkpoint.CONFIG: folder.read_json(checkpoint.CONFIG)}
+    if folder.has(checkpoint.RESULT):
+        documents[checkpoint.RESULT] = folder.read_json(checkpoint.RESULT)
+    documents[checkpoint.MANIFEST] = json.loads((each.path / checkpoint.MANIFEST).read_text())
+    text = ""
+    for name, document in documents.items():
+        content = json.dumps(document, indent=2, ensure_ascii=False)
+        text += f"<h3>{escape(name)}</h3><pre>{escape(content)}</pre>"
+    return folded(str(each.path), text)
