@@ -1,4 +1,5 @@
-"""opcheck, compile and export of a preset with a backend: `python tracing.py PRESET BACKEND`."""
+"""opcheck, compile and export of a preset with a backend, in a process of its own:
+`python -m tests.helpers.tracing PRESET BACKEND`."""
 
 import dataclasses
 import sys

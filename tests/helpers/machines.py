@@ -1,4 +1,4 @@
-"""Machines compiled into rotor weights by construction, for several files: `machines.compiled`.
+"""Machines compiled into rotor weights by construction, for several files.
 
 A compiled rotor counts modulo n on a circle: a token turns the state by a multiple of 2π/n, or resets
 it to one of the n points. A channel for each harmonic j, its angles j times as large, makes every
@@ -6,13 +6,10 @@ function of the n states a linear one.
 """
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
-import pytest
 import torch
 
 from csprop.exact.automaton import Automaton
@@ -27,12 +24,6 @@ OPTIONS: dict[str, Any] = {
     "gate": "per_channel", "activation": "none", "norm": "none", "h0": "learned", "decoder": "linear",
     "depth": 1,
 }  # fmt: skip
-
-
-@pytest.fixture(scope="session")
-def machines() -> ModuleType:
-    """What follows, for tests cannot import each other."""
-    return sys.modules[__name__]
 
 
 @dataclass(frozen=True)
