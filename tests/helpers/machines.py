@@ -15,6 +15,7 @@ import torch
 from csprop.exact.automaton import Automaton
 from csprop.exact.lock import Labelled, lock
 from csprop.exact.locked import Locked
+from csprop.nn.block import Block
 from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
 from csprop.tasks.base import Task
@@ -79,11 +80,11 @@ def compiled(counter: Counter, noise: float = 0.0, seed: int = 0, decay: str = "
     n, tokens = counter.modulus, len(counter.moves)
     harmonics = max(1, n // 2)
     width = harmonics + tokens
-    config = CSPConfig(
-        vocab_size=tokens, num_classes=counter.classes, width=width, **OPTIONS | {"decay": decay}
-    )
+    options: dict[str, Any] = OPTIONS | {"decay": decay}
+    config = CSPConfig(vocab_size=tokens, num_classes=counter.classes, width=width, **options)
     model = CSP(config, torch.Generator().manual_seed(seed)).requires_grad_(False)
     (block,) = model.blocks
+    assert isinstance(block, Block)
     for parameter in model.parameters():
         parameter.zero_()
     block.skip.fill_(-40.0)
