@@ -21,6 +21,11 @@ def test_type_checkers_read_the_types() -> None:
     assert files("csprop").joinpath("py.typed").is_file()
 
 
+def test_every_public_name_is_in_the_reference() -> None:
+    named = re.findall(r"^::: csprop\.(\w+)", (ROOT / "docs" / "api.md").read_text(), flags=re.MULTILINE)
+    assert set(csprop.__all__) <= set(named)
+
+
 def test_the_citation_is_of_this_version() -> None:
     text = (ROOT / "CITATION.cff").read_text()
     assert re.findall(r"^version: (.*)$", text, flags=re.MULTILINE) == [csprop.__version__]
