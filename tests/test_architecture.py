@@ -9,7 +9,7 @@ SOURCE = Path(csprop.__file__).parent
 # From the ground up; a room may import those below it, and itself.
 STOREYS = [
     ["errors"], ["ops", "stream"], ["nn", "tasks"], ["training"], ["bench", "exact"], ["study"],
-    ["report"], ["cli"],
+    ["report"], ["cli"], ["__main__"],
 ]  # fmt: skip
 LEVEL = {room: level for level, rooms in enumerate(STOREYS) for room in rooms}
 

@@ -1,7 +1,6 @@
 """csprop.certify: what it says, what it refuses, and that it leaves the model alone."""
 
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import torch
@@ -15,6 +14,7 @@ from csprop.exact.certify import certify_length
 from csprop.exact.lock import Labelled
 from csprop.exact.models import FromStep
 from csprop.tasks.base import UNLABELLED
+from tests.helpers import machines
 
 PARITY = (2, ((False, 0), (False, 1)), (0, 1), 2)
 CONSTANT = (2, ((False, 0), (False, 0)), (0, 1), 2)
@@ -31,7 +31,7 @@ def counting_depth(limit: int) -> FromStep:
     return FromStep(torch.zeros(1), step)
 
 
-def test_parity_in_words(machines: ModuleType) -> None:
+def test_parity_in_words() -> None:
     model = machines.compiled(machines.Counter(*PARITY), noise=0.003)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     model.train()
@@ -60,7 +60,7 @@ def test_tuning_leaves_the_model_bit_for_bit() -> None:
     assert [parameter.requires_grad for parameter in run.model.parameters()] == asked
 
 
-def test_a_wrong_model_has_a_shortest_counterexample(machines: ModuleType) -> None:
+def test_a_wrong_model_has_a_shortest_counterexample() -> None:
     model = machines.compiled(machines.Counter(*CONSTANT))
     found = csprop.certify(model, tasks.get("parity"), rounds=0)
     assert (found.verdict, found.proven, found.locked) == ("counterexample", False, None)
@@ -80,7 +80,7 @@ def test_a_model_that_never_trained_is_not_proven() -> None:
     assert (found.locked, found.automaton) == (None, None)
 
 
-def test_a_depth_is_for_infinite_tasks_alone(machines: ModuleType) -> None:
+def test_a_depth_is_for_infinite_tasks_alone() -> None:
     model = machines.compiled(machines.Counter(*PARITY))
     with pytest.raises(InputError, match="parity: has finitely many states: leave the depth out"):
         csprop.certify(model, tasks.get("parity"), depth=3)
@@ -107,7 +107,7 @@ def test_one_deeper_than_it_can_count_is_not_proven() -> None:
     assert found.document["counterexample"]["sequence"] == "(((()))"
 
 
-def test_every_input_of_a_length(machines: ModuleType) -> None:
+def test_every_input_of_a_length() -> None:
     right, wrong = (machines.compiled(machines.Counter(*each)) for each in (PARITY, CONSTANT))
     found = certify_length(right, tasks.get("parity"), 6)
     assert (found.verdict, found.proven) == ("right on every input of length 6", True)
@@ -119,14 +119,14 @@ def test_every_input_of_a_length(machines: ModuleType) -> None:
     assert "answered all but 32 as" in found.statement
 
 
-def test_a_file_has_no_truth_at_a_length(machines: ModuleType, tmp_path: Path) -> None:
+def test_a_file_has_no_truth_at_a_length(tmp_path: Path) -> None:
     (tmp_path / "own.csv").write_text("0,even\n1,odd\n")
     model = machines.compiled(machines.Counter(*PARITY))
     with pytest.raises(InputError, match="own: the truth of every input is not known"):
         certify_length(model, tasks.from_file(tmp_path / "own.csv"), 4)
 
 
-def test_a_file_agrees_with_every_row(machines: ModuleType, tmp_path: Path) -> None:
+def test_a_file_agrees_with_every_row(tmp_path: Path) -> None:
     (tmp_path / "own.csv").write_text("0,even\n1,odd\n0110,even\n")
     model = machines.compiled(machines.Counter(*PARITY))
     found = csprop.certify(model, tasks.from_file(tmp_path / "own.csv"))
@@ -134,7 +134,7 @@ def test_a_file_agrees_with_every_row(machines: ModuleType, tmp_path: Path) -> N
     assert "agree with all 3 rows of own.csv" in found.statement
 
 
-def test_examples_without_labels_are_refused(machines: ModuleType) -> None:
+def test_examples_without_labels_are_refused() -> None:
     model, tokens = machines.compiled(machines.Counter(*PARITY)), torch.zeros(3, 4, dtype=torch.int64)
     with pytest.raises(InputError, match="there are no labels to go by"):
         csprop.certify(model, tasks.get("parity"), Labelled(tokens, torch.full((3, 4), UNLABELLED)))

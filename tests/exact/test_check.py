@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -25,6 +24,7 @@ from csprop.exact.check import Network, Rejected, check
 from csprop.exact.lock import Labelled
 from csprop.nn.config import ModelOptions
 from csprop.training.run import examples
+from tests.helpers import machines
 
 Tamper = Callable[[dict[str, Any]], Any]
 COUNT = (4, ((False, 1), (True, 0)), (0, 1, 2, 3))
@@ -60,7 +60,7 @@ class Folder:
 
 
 @pytest.fixture
-def counted(machines: ModuleType, tmp_path: Path) -> Folder:
+def counted(tmp_path: Path) -> Folder:
     """A counter modulo 4 with a reset, certified."""
     counter = machines.Counter(*COUNT)
     task, model = machines.Counting(counter), machines.compiled(counter, noise=0.001)
@@ -71,7 +71,7 @@ def counted(machines: ModuleType, tmp_path: Path) -> Folder:
 
 
 @pytest.fixture
-def climbing(machines: ModuleType, tmp_path: Path) -> Folder:
+def climbing(tmp_path: Path) -> Folder:
     """A task of infinitely many states, certified up to depth 3: how many `a` since the last `b`."""
 
     class Climbing(machines.Counting):
@@ -127,9 +127,7 @@ def test_trained_runs_are_certified_and_hold(tmp_path: Path, name: str, options:
         folder.check()
 
 
-def test_a_file_s_certificate_holds_until_a_row_is_answered_otherwise(
-    machines: ModuleType, tmp_path: Path
-) -> None:
+def test_a_file_s_certificate_holds_until_a_row_is_answered_otherwise(tmp_path: Path) -> None:
     (tmp_path / "own.csv").write_text("0,even\n1,odd\n0110,even\n")
     model = machines.compiled(machines.Counter(2, ((False, 0), (False, 1)), (0, 1), 2))
     task = tasks.from_file(tmp_path / "own.csv")

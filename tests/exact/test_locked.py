@@ -2,7 +2,6 @@
 
 import time
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import torch
@@ -14,12 +13,13 @@ from csprop.exact.certify import certify
 from csprop.exact.locked import Locked, nearest
 from csprop.exact.store import load_locked, save
 from csprop.ops import native
+from tests.helpers import machines
 
 MODULUS, MOVES, LABELS = 5, ((False, 2), (True, 3), (False, 4)), (0, 1, 2, 3, 0)
 
 
 @pytest.fixture(scope="module")
-def model(machines: ModuleType) -> Locked:
+def model() -> Locked:
     return machines.locked(machines.compiled(machines.Counter(MODULUS, MOVES, LABELS), noise=0.003))
 
 
@@ -120,7 +120,7 @@ def test_a_stream_refuses_what_does_not_fit(model: Locked) -> None:
 
 
 @pytest.mark.parametrize("reset", [None, "never"])
-def test_a_million_tokens(machines: ModuleType, reset: str | None) -> None:
+def test_a_million_tokens(reset: str | None) -> None:
     counter = machines.Counter(7, ((False, 1), (False, 3)), (0, 1, 2, 3, 0, 1, 2))
     model, tokens = machines.locked(machines.compiled(counter, noise=0.001)), drawn(1, 10**6) % 2
     mask = None if reset is None else torch.zeros_like(tokens, dtype=torch.bool)

@@ -1,8 +1,7 @@
 """Machines compiled into rotor weights: certify finds the very machine again, and nothing that was
-broken on purpose is certified. (conftest.py says how they are compiled.)"""
+broken on purpose is certified. (helpers/machines.py says how they are compiled.)"""
 
 from dataclasses import asdict, replace
-from types import ModuleType
 from typing import Any
 
 import hypothesis.strategies as st
@@ -16,6 +15,7 @@ from csprop.exact.lock import accept, every_input, lock, moves_of, tightness
 from csprop.exact.locked import Locked, NotFinite
 from csprop.exact.models import FromStep
 from csprop.exact.prove import Counterexample, prove
+from tests.helpers import machines
 
 Move = tuple[bool, int]
 Drawn = tuple[int, tuple[Move, ...], tuple[int, ...]]
@@ -33,7 +33,7 @@ def counters(draw: st.DrawFn, least: int = 2, most: int = 7) -> Drawn:
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(drawn=counters(), seed=st.integers(0, 2**31))
-def test_a_noisy_rotor_gives_its_machine_back(machines: ModuleType, drawn: Drawn, seed: int) -> None:
+def test_a_noisy_rotor_gives_its_machine_back(drawn: Drawn, seed: int) -> None:
     counter = machines.Counter(*drawn)
     task = machines.Counting(counter)
     model = machines.compiled(counter, noise=0.001, seed=seed)
@@ -64,9 +64,7 @@ def changed(values: tuple[Any, ...], place: int, value: Any) -> tuple[Any, ...]:
 
 @settings(deadline=None, max_examples=1000, suppress_health_check=list(HealthCheck))
 @given(pair=faulty(), noise=st.sampled_from([0.0, 0.001]))
-def test_a_thousand_planted_faults_and_none_certified(
-    machines: ModuleType, pair: tuple[Drawn, Drawn], noise: float
-) -> None:
+def test_a_thousand_planted_faults_and_none_certified(pair: tuple[Drawn, Drawn], noise: float) -> None:
     right, wrong = (machines.Counter(*each) for each in pair)
     task, model = machines.Counting(right), machines.compiled(wrong, noise)
     differs = difference(right, wrong)
@@ -83,7 +81,7 @@ def test_a_thousand_planted_faults_and_none_certified(
 @settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
 @given(pair=faulty(), noise=st.sampled_from([0.0, 0.001]))
 def test_what_certify_makes_of_a_fault_is_right_or_refused(
-    machines: ModuleType, pair: tuple[Drawn, Drawn], noise: float
+    pair: tuple[Drawn, Drawn], noise: float
 ) -> None:
     """Pruning by the examples can take a fault away: then the machine certified is the right one."""
     right, wrong = (machines.Counter(*each) for each in pair)
@@ -110,7 +108,7 @@ def difference(right: Any, wrong: Any) -> int | None:
     return None
 
 
-def test_right_up_to_length_40_and_wrong_at_41(machines: ModuleType) -> None:
+def test_right_up_to_length_40_and_wrong_at_41() -> None:
     right = machines.Counter(45, ((False, 1),), (0,) * 44 + (1,))
     wrong = replace(right, labels=tuple(1 if count in (41, 44) else 0 for count in range(45)))
     model = machines.compiled(wrong)
@@ -120,7 +118,7 @@ def test_right_up_to_length_40_and_wrong_at_41(machines: ModuleType) -> None:
     assert outcome == Counterexample((0,) * 41, said=1, right=0)
 
 
-def test_a_tie_between_two_scores_is_refused(machines: ModuleType) -> None:
+def test_a_tie_between_two_scores_is_refused() -> None:
     counter = machines.Counter(3, ((False, 1),), (0, 1, 2))
     model = machines.compiled(counter)
     decoder = model.decoder.linear
@@ -130,7 +128,7 @@ def test_a_tie_between_two_scores_is_refused(machines: ModuleType) -> None:
         machines.locked(model)
 
 
-def test_a_gate_that_rounding_could_turn_over_is_refused(machines: ModuleType) -> None:
+def test_a_gate_that_rounding_could_turn_over_is_refused() -> None:
     model = machines.compiled(machines.Counter(2, ((False, 0), (False, 1)), (0, 1)), decay="switch")
     assert len(machines.locked(model).following) == 2
     gate = model.blocks[0].gate
@@ -165,7 +163,7 @@ def test_a_step_that_is_not_the_same_twice_is_refused() -> None:
     assert "comes out differently" in found.statement
 
 
-def test_a_code_that_could_fall_to_either_neighbour_is_refused(machines: ModuleType) -> None:
+def test_a_code_that_could_fall_to_either_neighbour_is_refused() -> None:
     model = machines.compiled(machines.Counter(4, ((False, 1),), (0, 1, 2, 3)))
     machine = machines.locked(model)
     # Codes as wide apart as before, but the states come to lie halfway between them.
@@ -176,7 +174,7 @@ def test_a_code_that_could_fall_to_either_neighbour_is_refused(machines: ModuleT
         accept(tightness(astray, moves_of(astray, every_input, "")))
 
 
-def test_the_transcription_of_the_checker_is_the_network(machines: ModuleType) -> None:
+def test_the_transcription_of_the_checker_is_the_network() -> None:
     counter = machines.Counter(5, ((False, 2), (True, 3)), (0, 1, 2, 3, 0))
     model = machines.compiled(counter, noise=0.01)
     machine = machines.locked(model)

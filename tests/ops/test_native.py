@@ -331,9 +331,9 @@ def test_the_plain_kernel_equals_the_one_for_this_processor() -> None:
 @pytest.mark.parametrize("backend", ["torch", "native"])
 def test_operators_are_registered_so_that_compile_and_export_work(preset: str, backend: str) -> None:
     """In a process of its own: the shape checks of these tests are nothing that torch could trace."""
-    script = Path(__file__).with_name("tracing.py")
-    command = [sys.executable, "-W", "ignore", str(script), preset, backend]
-    subprocess.run(command, check=True, capture_output=True, text=True)
+    command = [sys.executable, "-W", "ignore", "-m", "tests.helpers.tracing", preset, backend]
+    root = Path(__file__).parents[2]
+    subprocess.run(command, check=True, capture_output=True, text=True, cwd=root)
 
 
 @pytest.mark.parametrize("backend", ["torch", "native"])

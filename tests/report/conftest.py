@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from csprop.exact import store
 from csprop.exact.lock import Labelled
 from csprop.report import runs
 from csprop.training.run import examples
+from tests.helpers.browser import Tab
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync"]  # fmt: skip
@@ -58,18 +58,6 @@ def browser() -> Iterator[Any]:
         opened = driver.chromium.launch(executable_path=executable, args=FLAGS)
         yield opened
         opened.close()
-
-
-@dataclass
-class Tab:
-    """A page in the browser, and everything that it complained of or asked for."""
-
-    page: Any
-    complaints: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-
-    def text(self, selector: str) -> str:
-        return self.page.locator(selector).inner_text()
 
 
 @pytest.fixture

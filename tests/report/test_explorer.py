@@ -13,8 +13,7 @@ import torch
 import csprop
 from csprop.exact.store import load_locked
 from csprop.report import runs
-
-from .conftest import Tab
+from tests.helpers.browser import Tab
 
 Visit = Callable[..., Tab]
 

@@ -19,8 +19,7 @@ from csprop.study import reproduce
 from csprop.study.results import Results
 from csprop.study.table import FULL
 from csprop.training.checkpoint import CERTIFICATE, LOCKED, METRICS, RESULT, RunFolder
-
-from .conftest import Tab
+from tests.helpers.browser import Tab
 
 Visit = Callable[..., Tab]
 ROOT = Path(__file__).parents[2]

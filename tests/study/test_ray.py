@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'csprop[ray]'")
+WHY = "ray is not installed: pip install 'csprop[ray]'"
+cluster_utils = pytest.importorskip("ray.cluster_utils", reason=WHY)
 
 from csprop.cli.main import main  # noqa: E402
 from csprop.study import engine  # noqa: E402
@@ -15,9 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def test_what_a_lost_node_had_is_run_again_and_counted_once(tmp_path: Path) -> None:
-    from ray.cluster_utils import Cluster
-
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     lost = cluster.add_node(num_cpus=1)
     jobs = [csp("parity", "rotor", seed, samples=200, epochs=20, width=8) for seed in range(6)]
     work = [("tiny", [job]) for job in jobs]

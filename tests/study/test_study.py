@@ -24,11 +24,11 @@ from csprop.training.config import configure
 from csprop.training.presets import Recipe
 from csprop.training.run import execute
 
-TINY = {"samples": 50, "epochs": 2, "width": 4}
+TINY: dict[str, Any] = {"samples": 50, "epochs": 2, "width": 4}
 
 
 def tiny(seed: int = 0, **changes: Any) -> Job:
-    return csp("parity", "rotor", seed, **TINY | changes)
+    return csp("parity", "rotor", seed, **(TINY | changes))
 
 
 class Tiny(Figured):

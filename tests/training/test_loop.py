@@ -12,6 +12,7 @@ from csprop.tasks.base import Examples
 from csprop.training.loop import Diverged, Trainer, generator, supervised
 from csprop.training.presets import Recipe
 
+Options = dict[str, Any]
 LABELS = torch.tensor([[0, 1, 0, 1], [1, 1, -1, -1], [-1, 0, -1, -1]])
 BATCH = Examples(torch.zeros_like(LABELS), LABELS, LABELS >= 0)
 
@@ -27,7 +28,8 @@ def trainer(rows: int = 64, held_out: int = 16, seed: int = 0, **recipe: Any) ->
         task.examples(task.sample(count, 6, generator(seed, purpose)))
         for purpose, count in (("a", rows), ("b", held_out))
     )
-    return Trainer(net, training, rest, Recipe(**({"epochs": 5} | recipe)), seed)
+    options: Options = {"epochs": 5} | recipe
+    return Trainer(net, training, rest, Recipe(**options), seed)
 
 
 def test_supervision_of_the_last_or_every_step() -> None:
@@ -68,7 +70,8 @@ def test_padding_reaches_no_gradient() -> None:
     "changes", [{}, {"lengths": "drawn", "supervise": "every"}, {"activation": "step"}]
 )
 def test_seeds_trained_together_are_what_they_are_alone(preset: str, changes: dict[str, Any]) -> None:
-    options = {"epochs": 2, "width": 6, "depth": 2, "samples": 60, "length": 5, "hold": 0} | changes
+    options: Options = {"epochs": 2, "width": 6, "depth": 2, "samples": 60, "length": 5, "hold": 0}
+    options |= changes
     together = csprop.train_seeds("mod3", [0, 4, 5], preset, **options)
     for seed, run in zip([0, 4, 5], together, strict=True):
         alone = csprop.train("mod3", preset, seed, **options)
@@ -87,7 +90,7 @@ def test_one_seed_that_diverges_leaves_the_others_alone(monkeypatch: pytest.Monk
         return steps(self, step, float("nan") if self.seed == 1 and self.epoch == 1 else value)
 
     monkeypatch.setattr(Trainer, "step", step)
-    options = {"epochs": 3, "width": 4, "depth": 1, "samples": 60, "length": 4, "hold": 0}
+    options: Options = {"epochs": 3, "width": 4, "depth": 1, "samples": 60, "length": 4, "hold": 0}
     first, second, third = csprop.train_seeds("parity", [0, 1, 2], **options)
     assert isinstance(second, Diverged)
     assert second.diagnosis["epoch"] == 2

@@ -150,7 +150,7 @@ for line in sys.stdin:
 
 
 def test_kill_9_at_random_moments_then_resume_gives_the_same_bytes(tmp_path: Path) -> None:
-    options = TINY | {"epochs": 30}
+    options: dict[str, Any] = TINY | {"epochs": 30}
     started = time.perf_counter()
     csprop.train("parity", out=tmp_path / "whole", **options)
     duration = time.perf_counter() - started

@@ -1,4 +1,4 @@
-"""Machines compiled into rotor weights by construction, for several files: `machines.compiled`.
+"""Machines compiled into rotor weights by construction, for several files.
 
 A compiled rotor counts modulo n on a circle: a token turns the state by a multiple of 2π/n, or resets
 it to one of the n points. A channel for each harmonic j, its angles j times as large, makes every
@@ -6,18 +6,16 @@ function of the n states a linear one.
 """
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
-import pytest
 import torch
 
 from csprop.exact.automaton import Automaton
 from csprop.exact.lock import Labelled, lock
 from csprop.exact.locked import Locked
+from csprop.nn.block import Block
 from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
 from csprop.tasks.base import Task
@@ -27,12 +25,6 @@ OPTIONS: dict[str, Any] = {
     "gate": "per_channel", "activation": "none", "norm": "none", "h0": "learned", "decoder": "linear",
     "depth": 1,
 }  # fmt: skip
-
-
-@pytest.fixture(scope="session")
-def machines() -> ModuleType:
-    """What follows, for tests cannot import each other."""
-    return sys.modules[__name__]
 
 
 @dataclass(frozen=True)
@@ -88,11 +80,11 @@ def compiled(counter: Counter, noise: float = 0.0, seed: int = 0, decay: str = "
     n, tokens = counter.modulus, len(counter.moves)
     harmonics = max(1, n // 2)
     width = harmonics + tokens
-    config = CSPConfig(
-        vocab_size=tokens, num_classes=counter.classes, width=width, **OPTIONS | {"decay": decay}
-    )
+    options: dict[str, Any] = OPTIONS | {"decay": decay}
+    config = CSPConfig(vocab_size=tokens, num_classes=counter.classes, width=width, **options)
     model = CSP(config, torch.Generator().manual_seed(seed)).requires_grad_(False)
     (block,) = model.blocks
+    assert isinstance(block, Block)
     for parameter in model.parameters():
         parameter.zero_()
     block.skip.fill_(-40.0)

@@ -1,12 +1,15 @@
-"""opcheck, compile and export of a preset with a backend: `python tracing.py PRESET BACKEND`."""
+"""opcheck, compile and export of a preset with a backend, in a process of its own:
+`python -m tests.helpers.tracing PRESET BACKEND`."""
 
 import dataclasses
 import sys
+from typing import Any
 
 import torch
 from torch import Generator
 
 from csprop import CSP, CSPConfig, scan, use_backend
+from csprop.nn.block import Block
 from csprop.ops import fused, operators
 from csprop.training.presets import PRESETS
 
@@ -21,7 +24,8 @@ def check_operators(net: CSP) -> None:
     )
     z = torch.randn(2, 5, 2, net.config.width, generator=g, requires_grad=True)
     state = torch.randn(net.config.depth, 2, 2, net.config.width, generator=g, requires_grad=True)
-    parameters = [each for block in net.blocks for each in block.kernel_parameters()]
+    blocks = [block for block in net.blocks if isinstance(block, Block)]
+    parameters = [each for block in blocks for each in block.kernel_parameters()]
     for reset in (None, torch.rand(2, 5, generator=g) < 0.3):
         torch.library.opcheck(operators.scan, (a, u, h0, reset))
         torch.library.opcheck(operators.scan, (matrices, states, starts, reset))
@@ -60,7 +64,7 @@ def check_model(net: CSP) -> None:
 
 if __name__ == "__main__":
     preset, backend = sys.argv[1:]
-    options = dataclasses.asdict(PRESETS[preset].model) | {"width": 3, "depth": 2}
+    options: dict[str, Any] = dataclasses.asdict(PRESETS[preset].model) | {"width": 3, "depth": 2}
     net = CSP(CSPConfig(vocab_size=3, num_classes=4, **options))
     with use_backend(backend):
         if backend == "native":

@@ -1,0 +1,1 @@
+"""What several tests share: `from tests.helpers import machines`."""
