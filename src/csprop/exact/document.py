@@ -20,6 +20,8 @@ ONE_LENGTH = "right on every input of length {}"
 ONE_LENGTH_WRONG = "wrong on some inputs of length {}"
 COUNTEREXAMPLE = "counterexample"
 NOT_FINITE = "not finite"
+NOTHING = "Nothing is proven: "
+"""How the statement of a certificate begins that proves nothing."""
 LONGEST_SHOWN = 60
 """Characters of a counterexample in a sentence; the document has all of it."""
 
@@ -127,7 +129,7 @@ def refused(task: Task, failure: Exception | Difference | None) -> Certificate:
             "said": task.classes[failure.left or 0],
             "right": task.classes[failure.right or 0],
         }
-    statement = f"Nothing is proven: {reason(task, failure)}."
+    statement = f"{NOTHING}{reason(task, failure)}."
     return Certificate(
         verdict, False, statement, _head(task, verdict, statement, proven=False) | document
     )

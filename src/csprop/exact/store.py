@@ -77,9 +77,11 @@ def load(trained: Trained) -> Certificate | None:
             return _machine(folder, document, trained)
         if "length" in document:
             return _length(folder, document, trained)
-        if document["proven"] is not False:
+        verdict, statement = document["verdict"], document["statement"]
+        failed = document["proven"] is False and verdict in (words.COUNTEREXAMPLE, words.NOT_FINITE)
+        if not failed or not statement.startswith(words.NOTHING):
             _refuse(folder, "claims a proof and has none")
-        return Certificate(str(document["verdict"]), False, str(document["statement"]), document)
+        return Certificate(verdict, False, statement, document)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, InputError):
             raise
@@ -104,9 +106,8 @@ def _machine(folder: RunFolder, document: dict[str, Any], trained: Trained) -> C
     same = document["weights"] == _named(folder, checkpoint.LOCKED)
     same = same and document["model"] == asdict(trained.config.model)
     same = same and document["machine"] == machine_of(locked)
-    named = (automaton.vocab, automaton.classes, automaton.words)
-    same = same and named == (task.vocab, task.classes, task.words)
-    if not same or locked.machine.difference(automaton) is not None:
+    # Of all automata with the same answers one is the smallest, and it is always numbered alike.
+    if not same or automaton != locked.automaton(task.vocab, task.classes, task.words).minimal():
         _refuse(folder, "is not about this locked model")
     if not (depth is None if task.finite else type(depth) is int and depth > 0):
         _refuse(folder, "does not say up to which depth, or needs not")
