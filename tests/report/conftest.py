@@ -8,10 +8,7 @@ from typing import Any
 import pytest
 
 import csprop
-from csprop.exact import store
-from csprop.exact.lock import Labelled
 from csprop.report import runs
-from csprop.training.run import examples
 from tests.helpers.browser import Tab
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
@@ -20,11 +17,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-backgroun
 
 def certified(path: Path, **options: Any) -> Path:
     """A run that was trained and proven."""
-    run = csprop.train(out=path, **options)
-    training, _ = examples(run.task, run.config)
-    found = csprop.certify(run.model, run.task, Labelled(training.tokens, training.labels))
-    assert found.proven
-    assert store.save(found, path)
+    assert csprop.train(out=path, **options).certify().proven
     return path
 
 

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 import csprop
-from csprop.exact.store import load_locked
 from csprop.report import runs
 from tests.helpers.browser import Tab
 
@@ -35,7 +34,7 @@ def test_every_prefix_is_predicted_as_by_python(
     width: int, page: Path, parity: Path, printed: Path, visit: Visit
 ) -> None:
     tab, draw = visit(page, width), random.Random(0)
-    locked = load_locked(csprop.load(parity))
+    locked = csprop.load(parity).locked
     for length in (1, 40):
         tokens = [draw.randrange(2) for _ in range(length)]
         write(tab, "".join(map(str, tokens)))
@@ -69,8 +68,8 @@ def test_stepping_and_scrubbing_move_all_of_it(page: Path, parity: Path, visit: 
     slider.press("Home")
     assert tab.text("#now") == "0 of 5"
     assert "Nothing read yet" in tab.page.locator(".verdict").first.inner_text()
-    locked = load_locked(csprop.load(parity))
-    machine = locked.automaton(["0", "1"], ["even", "odd"], False).minimal()
+    machine = csprop.load(parity).automaton
+    assert machine is not None
     state = machine.start
     for t, token in enumerate(tokens, start=1):
         slider.press("ArrowRight")
@@ -118,12 +117,14 @@ def test_dots_end_where_they_would_without_the_movement(page: Path, visit: Visit
     places = """explorer.panels.map((panel) => panel.dots.map((layer) => layer.map(
         (dot) => [dot.getAttribute("cx"), dot.getAttribute("cy")])))"""
     still, moving = visit(page), visit(page, reduced_motion="no-preference")
+    moving.page.clock.install(time=0)
+    moving.page.clock.pause_at(1000)  # its clock goes on only where the test says so
     for tab in (still, moving):
         write(tab, "1011")
         tab.page.click("#back")
-    seen = moving.page.evaluate(places)
-    moving.page.wait_for_timeout(600)
-    assert moving.page.evaluate(places) == still.page.evaluate(places) != seen
+    assert moving.page.evaluate(places) != still.page.evaluate(places)
+    moving.page.clock.run_for(1000)
+    assert moving.page.evaluate(places) == still.page.evaluate(places)
 
 
 def test_a_second_model_can_be_chosen_or_left_out(page: Path, visit: Visit) -> None:

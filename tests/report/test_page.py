@@ -35,6 +35,30 @@ def test_a_page_tells_of_its_runs(page: Path) -> None:
     assert len(html) < 3_000_000
 
 
+def test_a_page_has_the_accuracies_of_eval(
+    page: Path, parity: Path, printed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    html = page.read_text()
+    assert "They are the sequences on which <code>csprop eval</code> tests" in html
+    data = json.loads(html.split('id="data">')[1].split("</script>")[0])
+    (chart,) = (each for each in data["charts"].values() if each["x"]["label"] == "length")
+    shown = {each["name"]: dict(each["points"]) for each in chart["series"]}
+    asked = {
+        "parity, rotor, seed 0, locked": [str(parity)],
+        "parity, rotor, seed 0, as trained": [str(parity), "--as-trained"],
+        "parity, paper, seed 0, as trained": [str(printed)],
+    }
+    assert shown.keys() == asked.keys()
+    for name, argv in asked.items():
+        lengths = [length for length in shown[name] if length <= 1024]
+        assert len(lengths) == 7
+        capsys.readouterr()
+        assert main(["eval", *argv, "--lengths", ",".join(map(str, lengths)), "--json"]) == 0
+        scores = json.loads(capsys.readouterr().out)["scores"]
+        accuracies = {each["length"]: each["accuracy"] for each in scores}
+        assert accuracies == {length: shown[name][length] for length in lengths}
+
+
 def test_charts_are_hovered_zoomed_and_read(page: Path, visit: Visit) -> None:
     tab = visit(page)
     figure = tab.page.locator("figure[data-chart]").first
@@ -174,7 +198,7 @@ def test_a_model_too_large_is_left_out_and_named(tmp_path: Path) -> None:
         "parity", epochs=1, samples=8, length=3, width=800, depth=1, **per_channel, out=tmp_path / "big"
     )
     html = runs.page([tmp_path / "big"], measured=False)
-    assert "the explorer leaves this model out, as it would add" in html
+    assert "this model is not in the explorer, because it would add" in html
     assert 'id="explorer"' not in html
     assert len(html) < 500_000
 
@@ -222,7 +246,7 @@ def test_a_proof_is_shown_with_its_own_model_alone(parity: Path, tmp_path: Path)
     folder = RunFolder(run)
     document = folder.read_json(CERTIFICATE)
     folder.write_json(CERTIFICATE, document | {"task": {"name": "mod3"}})
-    with pytest.raises(InputError, match="is not about this locked model"):
+    with pytest.raises(InputError, match="is about another task"):
         runs.page([run], measured=False)
     folder.write_json(CERTIFICATE, ["nonsense"])
     with pytest.raises(InputError, match="is no certificate"):
