@@ -4,19 +4,24 @@ README and the guides say nothing measured that is not made of them."""
 import json
 import re
 import textwrap
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from matplotlib.image import imread
 
 from csprop.cli.main import main
+from csprop.nn.config import CSPConfig
+from csprop.nn.peers import PeerConfig
+from csprop.study import job as jobs
 from csprop.study import reproduce
-from csprop.study.job import Job
+from csprop.study.job import Job, key_of
 from csprop.study.measure import Row, measure
 from csprop.study.publish import REPORT, blocks, publish, report
 from csprop.study.results import Results
 from csprop.study.summary import BLOCK, filled
 from csprop.study.table import FULL
+from csprop.training.presets import Recipe
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Results(ROOT / "results")
@@ -60,7 +65,53 @@ def _without_definitions(sentence: str) -> str:
 def test_the_rows_are_those_that_the_tables_ask_for() -> None:
     assert RESULTS.rows.keys() == reproduce.wanted(FULL)
     keys = [key for table in RESULTS.tables.values() for key in table]
-    assert len(keys) == len(set(keys))
+    assert len(keys) == len(set(keys)) == 805
+    assert all(Job.from_json(row["job"]).key == key for key, row in RESULTS.rows.items())
+
+
+def test_what_is_added_later_leaves_the_rows_valid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An option of a model or of training, or a field of a job: its default changes no key, and any
+    other value does."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Model(CSPConfig):
+        later: bool = False
+
+    @dataclass(frozen=True, kw_only=True)
+    class Other(PeerConfig):
+        later: bool = False
+
+    @dataclass(frozen=True, kw_only=True)
+    class Training(Recipe):
+        later: bool = False
+
+    @dataclass(frozen=True, kw_only=True)
+    class Study(Job):
+        later: bool = False
+
+    families = {"csp": (Model, jobs.FIRST_OPTIONS), "peer": (Other, jobs.FIRST_PEER_OPTIONS)}
+    monkeypatch.setattr(jobs, "MODELS", families)
+    monkeypatch.setattr(jobs, "Recipe", Training)
+    monkeypatch.setattr(jobs, "Job", Study)
+    for key, row in RESULTS.rows.items():
+        for later in (False, True):
+            changed = {"later": later}
+            ways = [
+                row["job"] | changed,
+                row["job"] | {"model": row["job"]["model"] | changed},
+                row["job"] | {"recipe": row["job"]["recipe"] | changed},
+            ]
+            assert [key_of(way) == key for way in ways] == [not later] * 3
+        assert key_of(row["job"]) == key, "as a row is that was written before"
+
+
+def test_the_first_options_are_in_every_row() -> None:
+    """They count in a key also at their defaults; to take one out of these sets would change keys."""
+    for row in RESULTS.rows.values():
+        job = row["job"]
+        assert job.keys() >= jobs.FIRST_FIELDS
+        assert job["recipe"].keys() >= jobs.FIRST_RECIPE
+        assert job["model"].keys() >= jobs.MODELS[job["family"]][1]
 
 
 def test_the_report_is_made_of_the_rows() -> None:

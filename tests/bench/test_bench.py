@@ -1,6 +1,7 @@
 """What the bench measures, at sizes too small to measure anything."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,13 +9,23 @@ import torch
 from csprop.bench import peers, works
 from csprop.bench.measure import interleaved, peak_bytes
 from csprop.cli.main import main
+from csprop.ops.backends import backend
 
 
 @pytest.mark.parametrize("name", peers.MODELS)
-def test_every_peer_trains(name: str) -> None:
+def test_a_step_moves_every_parameter_of_a_peer(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the backend that its name says."""
+    model, used = peers.MODELS[name](), []
+    model.register_forward_hook(lambda *_: used.append(backend()))
+    monkeypatch.setitem(peers.MODELS, name, lambda: model)
+    before = {each: value.detach().clone() for each, value in model.named_parameters()}
     step = peers.training_step(name, batch=2, steps=5)
     step()
     step()
+    assert used == [peers.BACKENDS.get(name, backend())] * 2
+    still = [each for each, value in model.named_parameters() if torch.equal(before[each], value)]
+    assert still == []
+    assert all(bool(value.isfinite().all()) for value in model.parameters())
 
 
 def test_every_scan_gives_the_same_states_and_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,17 +63,29 @@ def test_aims_are_reached_or_not() -> None:
     assert [aim["times"] for aim in result["aims"]] == [4, 4, 2, 2, None]
 
 
-def test_medians_of_rounds_in_turn() -> None:
+def test_medians_of_rounds_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
-    medians = interleaved({name: lambda name=name: order.append(name) for name in "ab"}, 0.0)
-    assert medians.keys() == {"a", "b"}
-    assert order.index("b") < len(order) - 1 - order[::-1].index("a")
+    now, costs = 0.0, {"a": [1.0, 1.0, 9.0, 1.0, 2.0], "b": [3.0]}
+
+    def work(name: str) -> None:
+        nonlocal now
+        now += costs[name][order.count(name) % len(costs[name])]
+        order.append(name)
+
+    monkeypatch.setattr("time.perf_counter", lambda: now)
+    medians = interleaved({name: lambda name=name: work(name) for name in "ab"}, 0.0)
+    assert order == list("aabb" + 3 * "ab"), "a first look at each, then three rounds in turn"
+    assert medians == {"a": 2.0, "b": 3.0}, "a takes 9, 1 and 2 in them"
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell")
 def test_memory_grows_with_the_length() -> None:
-    peak = peak_bytes("csprop", 1, 1 << 14)
-    activation = (1 << 14) * 2 * peers.WIDTH * 4
-    assert peak is None or peak > 3 * activation  # the states of three layers
+    short, long = (peak_bytes("csprop", 1, steps) for steps in (1 << 13, 1 << 15))
+    activation = (1 << 15) * 2 * peers.WIDTH * 4
+    assert short is not None
+    assert long is not None
+    assert long > 3 * activation  # the states of three layers
+    assert long > 2 * short
 
 
 def test_the_verb_prints_one_document(

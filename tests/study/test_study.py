@@ -16,13 +16,25 @@ from csprop.errors import InputError
 from csprop.study import engine, reproduce
 from csprop.study.grokking import first, gap_of, mean_and_std, spike
 from csprop.study.job import Job, csp, peer
-from csprop.study.measure import measure
+from csprop.study.main import LENGTHS, lengths_of
+from csprop.study.measure import SAMPLING, measure
 from csprop.study.publish import publish, report
 from csprop.study.results import Results
-from csprop.study.table import FULL, QUICK, Budget, Figured, Label, Rows, median_and_worst, percent
+from csprop.study.table import (
+    FULL,
+    QUICK,
+    TASKS,
+    Budget,
+    Figured,
+    Label,
+    Rows,
+    median_and_worst,
+    score,
+)
 from csprop.training.config import configure
+from csprop.training.metrics import at_length, percent
 from csprop.training.presets import Recipe
-from csprop.training.run import execute
+from csprop.training.session import execute
 
 TINY: dict[str, Any] = {"samples": 50, "epochs": 2, "width": 4}
 
@@ -58,7 +70,7 @@ def test_a_key_is_that_of_the_whole_configuration() -> None:
 
 
 def test_a_row_is_what_training_gives() -> None:
-    rows = measure([tiny(seed, every_input=True, test_lengths=(32,), lock=True) for seed in (3, 4)])
+    rows = measure([tiny(seed, every_input=True) for seed in (3, 4)])
     for row, seed in zip(rows, (3, 4), strict=True):
         run = csprop.train("parity", seed=seed, **TINY)
         assert row["result"] == run.result
@@ -66,13 +78,31 @@ def test_a_row_is_what_training_gives() -> None:
         assert row["curve"]["grad_norm"] == pytest.approx(
             [e["grad_norm"] for e in run.metrics], rel=1e-3
         )
-        assert 0 <= row["lengths"]["32"] <= 1
-        assert row["locked"]["verdict"] in ("proven for all lengths", "counterexample", "not finite")
         json.dumps(row)
 
 
+def test_a_row_has_what_its_model_gets_right_by_length() -> None:
+    """As trained and locked, on sequences that the row's own seed draws."""
+    changes: dict[str, Any] = {"samples": 500, "epochs": 3}
+    lengths, seed = (3, 32, 4096), 4
+    (row,) = measure([csp("parity", "rotor", seed, test_lengths=lengths, lock=True, **changes)])
+    run = csprop.train("parity", seed=seed, **changes)
+    certificate = run.certify()
+    assert row["locked"]["verdict"] == certificate.verdict == "proven for all lengths"
+    assert row["locked"]["states"] == 2
+
+    def right(model: Any, seed: int) -> dict[str, float]:
+        return {str(n): at_length(model, run.task, n, seed, SAMPLING).accuracy for n in lengths}
+
+    assert row["lengths"] == right(run.model, seed) != right(run.model, seed + 1)
+    assert row["lengths"]["4096"] < 1, "it drifts"
+    assert (
+        row["locked"]["lengths"] == right(certificate.locked, seed) == dict.fromkeys(row["lengths"], 1)
+    )
+
+
 def test_jobs_of_two_kinds_are_not_trained_together() -> None:
-    with pytest.raises(InputError, match="differ in their seed alone"):
+    with pytest.raises(InputError, match="differ only in their seed"):
         measure([tiny(0), tiny(1, lr=0.1)])
 
 
@@ -123,10 +153,11 @@ def test_processes_give_the_rows_of_one(tmp_path: Path, study: Tiny) -> None:
     here = [row for _, rows in one_by_one(work) for row in rows]
     there = [row for _, rows in engine.local(work, 2, tmp_path / "unfinished") for row in rows]
 
-    def shown(rows: list[Any]) -> list[Any]:
-        return sorted((row["key"], row["result"]["accuracy"]) for row in rows)
+    def shown(rows: list[Any]) -> dict[str, Any]:
+        return {row["key"]: (row["result"], row["curve"]) for row in rows}
 
     assert shown(here) == shown(there)
+    assert len(there) == 4
 
 
 def test_a_row_counts_once(tmp_path: Path) -> None:
@@ -159,7 +190,7 @@ def test_a_changed_row_is_refused(tmp_path: Path) -> None:
     ):  # of what was asked, and of what was got
         assert field in text
         (tmp_path / "tiny.json").write_text(text.replace(field, f"{field}1", 1))
-        with pytest.raises(InputError, match="was changed"):
+        with pytest.raises(InputError, match="was edited after it was written"):
             Results(tmp_path)
     for damage in (text[:100], "3", "", '{"table": "tiny", "rows": [{}]}'):
         (tmp_path / "tiny.json").write_text(damage)
@@ -169,12 +200,12 @@ def test_a_changed_row_is_refused(tmp_path: Path) -> None:
 
 def test_the_report_has_what_is_there_and_says_what_is_not(tmp_path: Path, study: Tiny) -> None:
     results = Results(tmp_path)
-    assert "Not all of its rows have been run" in report(results, FULL, [study])
+    assert "Some of its rows have not been run yet" in report(results, FULL, [study])
     work = reproduce.missing(results, FULL, [study])
     reproduce.run(results, work, one_by_one, lambda table, rows: None)
     path = publish(results, QUICK, [study])
     assert "one: 3 two: 1" in path.read_text()
-    assert "Nothing here is a result" in path.read_text()
+    assert "These numbers are not results" in path.read_text()
     assert (tmp_path / "tiny.png").read_bytes().startswith(b"\x89PNG")
     before = (tmp_path / "tiny.png").read_bytes()
     assert publish(Results(tmp_path), QUICK, [study]).read_text() == path.read_text()
@@ -221,7 +252,24 @@ def test_mistakes_are_one_sentence(
     assert said in capsys.readouterr().err
 
 
-def test_the_study_asks_for_what_the_issue_lists() -> None:
+@pytest.mark.parametrize("task", TASKS)
+def test_a_task_is_tested_at_lengths_that_it_has(task: str) -> None:
+    tested = lengths_of(task, FULL)
+    assert all(map(tasks.get(task).has_length, tested))
+    assert tested[1] == (18 if task == "parenthesis" else 17)
+    assert (tested[0], *tested[2:]) == (LENGTHS[0], *LENGTHS[2:])
+    assert max(lengths_of(task, QUICK)) == QUICK.longest
+
+
+def test_a_score_is_what_the_paper_reports_of_the_task() -> None:
+    def seeds(task: str) -> list[dict[str, Any]]:
+        return [{"job": {"task": task}, "result": {"accuracy": 0.75, "f1": f1}} for f1 in (0.5, 0.7, 1)]
+
+    assert score(seeds("parity")) == "75.0%"
+    assert score(seeds("parenthesis")) == "0.700 (0.500)"
+
+
+def test_the_study_asks_for_every_table_with_enough_seeds() -> None:
     """Ten seeds and 300 epochs in the main table; five at least elsewhere; every task and preset."""
     tables = {table.name: table.jobs(FULL) for table in reproduce.TABLES}
     assert len(tables["main"]) == 4 * 2 * 2
@@ -254,15 +302,25 @@ def test_the_gap_and_the_spike() -> None:
 def test_numbers_are_not_flattered() -> None:
     assert percent(0.99999) == "99.9%"
     assert percent(1.0) == "100%"
+    assert percent(0.0) == "0%"
+    assert percent(0.0001) == "0.1%"
+    assert percent(0.203) == "20.3%"
     assert median_and_worst([1.0, 1.0, 0.5]) == "100% (50.0%)"
     assert median_and_worst([0.5, 0.5]) == "50.0%"
 
 
 def test_a_peer_has_the_size_that_is_said() -> None:
     recipe = Recipe(samples=50, epochs=1)
-    (row,) = measure([peer("mod3-residue", "GRU", 0, recipe, (32,))])
+    (row,) = measure([peer("mod3-residue", "GRU", 0, recipe)])
     assert row["result"]["parameters"] == 2 * 32 + 2 * (2 * 3 * 32 * 32 + 2 * 3 * 32) + 32 * 3 + 3
-    assert 0 <= row["lengths"]["32"] <= 1
+    assert row["lengths"] == {}
+
+
+def test_a_peer_learns_and_is_tested_at_other_lengths() -> None:
+    recipe = Recipe(samples=1000, supervise="every", lr=1e-2, epochs=10)
+    (row,) = measure([peer("flip-flop", "GRU", 0, recipe, (16, 300))])
+    assert row["result"]["accuracy"] == 1
+    assert row["lengths"] == {"16": 1, "300": 1}, "what it remembers does not fade"
 
 
 def test_a_quick_look_stays_out_of_a_full_study(
@@ -310,6 +368,6 @@ def test_a_group_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
         for table, rows in engine.local(work, 1, tmp_path):
             found.extend((table, row["key"]) for row in rows)
 
-    with pytest.raises(InputError, match="differ in their seed alone"):
+    with pytest.raises(InputError, match="differ only in their seed"):
         collect()
     assert found == [("tiny", tiny(2).key)]

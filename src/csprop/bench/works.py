@@ -23,7 +23,6 @@ from csprop.bench.peers import (
 )
 from csprop.nn.model import CSP
 from csprop.tasks import get
-from csprop.tasks.base import Task
 from csprop.training.config import configure
 from csprop.training.loop import Trainer, generator, run_epochs
 from csprop.training.session import training_data
@@ -124,7 +123,6 @@ def _seeds(quick: bool) -> Result:
         made = []
         for seed in seeds:
             task = get("parity")
-            assert isinstance(task, Task)
             config = configure(task, "rotor", seed, samples=1000 if quick else 5000)
             model = CSP(config.model, generator(seed, "weights"))
             made.append(Trainer(model, *training_data(task, config), config.recipe, seed))
