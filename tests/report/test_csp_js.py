@@ -4,7 +4,6 @@ import json
 import random
 import shutil
 import subprocess
-from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -15,10 +14,9 @@ from csprop.errors import InputError
 from csprop.exact.locked import Locked
 from csprop.nn.config import CSPConfig
 from csprop.report import embed
+from csprop.report.page import MODEL, asset
 
-ASSETS = Path(csprop.__file__).parent / "report" / "assets"
 SCRIPT = """
-const CSP = require(process.argv[1]);
 const cases = JSON.parse(require("fs").readFileSync(0, "utf8"));
 const run = ({ model, rows }) => rows.map((row) =>
   new CSP.Model(model).run(row).slice(1).map(({ scores, states }) =>
@@ -31,7 +29,7 @@ needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is no
 
 def in_javascript(cases: list[dict[str, Any]]) -> list[Any]:
     done = subprocess.run(
-        ["node", "-e", SCRIPT, str(ASSETS / "csp.js")],
+        ["node", "-e", "\n".join([*map(asset, MODEL), SCRIPT])],
         input=json.dumps(cases),
         capture_output=True,
         text=True,

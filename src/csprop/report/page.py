@@ -11,7 +11,12 @@ from csprop import __version__
 from csprop.report.charts import Chart
 
 ASSETS = files("csprop.report") / "assets"
-SCRIPTS = ("dom.js", "csp.js", "charts.js", "machine.js", "explorer.js", "page.js")
+MODEL = ("planes.js", "csp.js")
+"""The forward pass, which needs no browser."""
+CHARTS = ("scales.js", "plot.js", "charts.js")
+EXPLORER = ("machine.js", "panel.js", "strip.js", "explorer.js")
+SCRIPTS = ("dom.js", *MODEL, *CHARTS, *EXPLORER, "page.js")
+"""In the order in which each needs those before it."""
 
 
 def asset(name: str) -> str:

@@ -3,55 +3,9 @@
 // Line charts that can be hovered, zoomed and read as a table. Charts with the same `link` share their
 // cursor and their part of the x axis.
 const Charts = (() => {
-  const HEIGHT = 240,
-    LEFT = 52,
-    RIGHT = 14,
-    TOP = 12,
-    BOTTOM = 40;
-  const FEW = 16; // points of a line at most to be drawn one by one
+  const { LEFT, RIGHT, shape } = Plot;
+  const { forward, backward, shown, nearest, range } = Scales;
   const links = new Map();
-
-  const forward = (axis, value) => (axis.log ? Math.log10(value) : value);
-  const backward = (axis, value) => (axis.log ? 10 ** value : value);
-  const shown = (axis, value) => (axis.percent ? percent(value) : short(value));
-  // A line's point nearest to an x that it reaches.
-  function nearest(points, x) {
-    if (!points.length || x < points[0][0] || x > points.at(-1)[0]) return null;
-    return points.reduce((best, point) =>
-      Math.abs(point[0] - x) < Math.abs(best[0] - x) ? point : best,
-    );
-  }
-
-  function ticks(axis, low, high, most) {
-    if (axis.log) {
-      const decades = Math.max(1, Math.ceil((high - low) / most));
-      const first = Math.floor(low / decades) * decades,
-        found = [];
-      const between = decades > 1 || high - low > most / 2 ? [1] : [1, 2, 5];
-      for (let power = first; power <= high; power += decades)
-        found.push(...between.map((digit) => digit * 10 ** power));
-      const inside = found.filter((value) => Math.log10(value) >= low && Math.log10(value) <= high);
-      return inside.length > 1 ? inside : ticks({ whole: axis.whole }, 10 ** low, 10 ** high, most);
-    }
-    const rough = (high - low) / most || 1,
-      power = 10 ** Math.floor(Math.log10(rough));
-    let step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough);
-    if (axis.whole) step = Math.max(1, step);
-    const found = [];
-    for (let k = Math.ceil(low / step); k * step <= high + step * 1e-6; k++) found.push(k * step || 0); // never −0
-    return found;
-  }
-
-  function range(axis, values, pad) {
-    const known = values.filter((value) => Number.isFinite(value) && (!axis.log || value > 0));
-    let low = forward(axis, Math.min(...known)),
-      high = forward(axis, Math.max(...known));
-    if (!known.length) [low, high] = [0, 1];
-    if (axis.percent) [low, high] = [Math.min(low, 0), 1];
-    if (low === high) [low, high] = [low - 0.5, high + 0.5];
-    const room = pad * (high - low);
-    return [low - room, high + room];
-  }
 
   class Chart {
     constructor(figure, spec) {
@@ -132,7 +86,7 @@ const Charts = (() => {
           make(
             "li",
             {},
-            make("svg", { width: 12, height: 12, "aria-hidden": "true" }, this.shape(mark, 6, 6)),
+            make("svg", { width: 12, height: 12, "aria-hidden": "true" }, shape(mark, 6, 6)),
             mark.label,
           ),
         ),
@@ -165,107 +119,12 @@ const Charts = (() => {
       return details;
     }
 
-    shape(mark, x, y) {
-      const attributes = { class: `mark c${mark.colour}` };
-      if (mark.shape === "spike")
-        return make("path", { ...attributes, d: `M${x - 5},${y - 5}h10l-5,9z` });
-      if (mark.shape === "ring")
-        return make("circle", { ...attributes, class: `${attributes.class} ring`, cx: x, cy: y, r: 4 });
-      return make("circle", { ...attributes, cx: x, cy: y, r: 4 });
-    }
-
     draw() {
-      const { spec } = this,
-        width = Math.max(200, this.holder.clientWidth);
-      const inside = this.points.filter(
-        ([x]) => forward(spec.x, x) >= this.view[0] && forward(spec.x, x) <= this.view[1],
-      );
-      const tall = range(
-        spec.y,
-        (inside.length ? inside : this.points).map(([, y]) => y),
-        0.05,
-      );
-      const place =
-        (axis, [low, high], from, to) =>
-        (value) =>
-          from + ((forward(axis, value) - low) / (high - low)) * (to - from);
-      this.across = place(spec.x, this.view, LEFT, width - RIGHT);
-      this.up = place(spec.y, tall, HEIGHT - BOTTOM, TOP);
-      const svg = make("svg", {
-        width,
-        height: HEIGHT,
-        viewBox: `0 0 ${width} ${HEIGHT}`,
-        "aria-hidden": "true",
-      });
-      for (const value of ticks(spec.y, tall[0], tall[1], 5)) {
-        const y = this.up(value);
-        if (y < TOP - 1 || y > HEIGHT - BOTTOM + 1) continue;
-        svg.append(
-          make("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: y, y2: y }),
-          make("text", { x: LEFT - 6, y: y + 4, "text-anchor": "end" }, shown(spec.y, value)),
-        );
-      }
-      for (const value of ticks(spec.x, this.view[0], this.view[1], width / 80)) {
-        const x = this.across(value);
-        svg.append(
-          make("line", { class: "grid", x1: x, x2: x, y1: TOP, y2: HEIGHT - BOTTOM }),
-          make(
-            "text",
-            { x, y: HEIGHT - BOTTOM + 16, "text-anchor": "middle" },
-            count(Math.round(value * 100) / 100 || 0),
-          ),
-        );
-      }
-      svg.append(
-        make(
-          "text",
-          { x: (LEFT + width - RIGHT) / 2, y: HEIGHT - 4, "text-anchor": "middle" },
-          spec.x.label,
-        ),
-      );
-      const lines = make("svg", {
-        x: LEFT,
-        y: 0,
-        width: width - LEFT - RIGHT,
-        height: HEIGHT,
-        viewBox: `${LEFT} 0 ${width - LEFT - RIGHT} ${HEIGHT}`,
-      });
-      for (const series of spec.series) {
-        const drawn = series.points.filter(
-          ([x, y]) => (!spec.y.log || y > 0) && (!spec.x.log || x > 0),
-        );
-        const path = drawn
-          .map(([x, y], i) => `${i ? "L" : "M"}${this.across(x).toFixed(1)},${this.up(y).toFixed(1)}`)
-          .join("");
-        lines.append(make("path", { class: `line c${series.colour}`, d: path }));
-        if (drawn.length > FEW) continue;
-        for (const [x, y] of drawn)
-          lines.append(
-            make("circle", {
-              class: `mark c${series.colour}`,
-              cx: this.across(x),
-              cy: this.up(y),
-              r: 2.5,
-            }),
-          );
-      }
-      for (const mark of spec.marks)
-        lines.append(this.shape(mark, this.across(mark.x), this.up(mark.y)));
-      this.pointer = make("line", {
-        class: "pointer",
-        y1: TOP,
-        y2: HEIGHT - BOTTOM,
-        visibility: "hidden",
-      });
-      this.band = make("rect", {
-        class: "band",
-        y: TOP,
-        height: HEIGHT - TOP - BOTTOM,
-        visibility: "hidden",
-      });
-      lines.append(this.band, this.pointer);
-      svg.append(lines);
-      this.holder.replaceChildren(svg);
+      const plot = Plot.draw(this, Math.max(200, this.holder.clientWidth));
+      this.across = plot.across;
+      this.pointer = plot.pointer;
+      this.band = plot.band;
+      this.holder.replaceChildren(plot.svg);
       this.show();
     }
 

@@ -1,0 +1,187 @@
+"use strict";
+
+// A panel of the explorer: one model, and what it answers to a sequence.
+const Panel = (() => {
+  // The truth after every token, or null where the task does not know it.
+  function truths(truth, tokens) {
+    const found = [null];
+    let state = truth ? 0 : -1;
+    for (const token of tokens) {
+      state = state < 0 ? -1 : truth.moves[state][token];
+      found.push(state < 0 ? null : truth.answers[state]);
+    }
+    return found;
+  }
+
+  // One model with everything that it says of a sequence.
+  class Panel {
+    constructor(entry, task) {
+      Object.assign(this, { entry, task, model: new CSP.Model(entry) });
+      this.summary = make("p", { class: "verdict" });
+      this.circles = make("div", { class: "circles" });
+      this.dots = Array.from({ length: entry.config.depth }, (_, layer) => this.circle(layer));
+      this.numbers = make("tbody");
+      this.element = make(
+        "article",
+        { class: "panel", "aria-label": entry.name },
+        make("h3", {}, entry.name),
+        this.summary,
+        this.circles,
+      );
+      if (entry.automaton) {
+        this.drawing = Machine.draw(entry.automaton, task);
+        this.element.append(this.drawing.element);
+      }
+      this.details = make(
+        "details",
+        {},
+        make("summary", {}, "The numbers of this step"),
+        tabulated(
+          `${entry.name}: the numbers of this step`,
+          ["layer", "channel", "phase", "modulus", "gate"],
+          this.numbers,
+        ),
+      );
+      this.details.addEventListener("toggle", () => this.list());
+      this.element.append(this.details);
+    }
+
+    circle(layer) {
+      const { width, order } = this.entry.config;
+      const kept = this.entry.kept?.[layer];
+      const dots = Array.from({ length: width }, (_, d) =>
+        make(
+          "circle",
+          { class: kept && !kept[d] ? "dot unused" : "dot", r: 0.055 },
+          make("title", {}, `channel ${d + 1}`),
+        ),
+      );
+      const flattened = order > 2 ? `, the first two of ${order} coordinates` : "";
+      this.circles.append(
+        make(
+          "figure",
+          {},
+          make(
+            "svg",
+            {
+              viewBox: "-1.15 -1.15 2.3 2.3",
+              role: "img",
+              "aria-label": `Layer ${layer + 1}: the states of ${width} channels${flattened}; the numbers are in the table below`,
+            },
+            make("circle", { class: "rim", r: 1 }),
+            make("line", { class: "grid", x1: -1, x2: 1 }),
+            make("line", { class: "grid", y1: -1, y2: 1 }),
+            ...dots,
+          ),
+          make("figcaption", {}, `layer ${layer + 1}`, order > 2 ? ` (2 of ${order} coordinates)` : ""),
+        ),
+      );
+      return dots;
+    }
+
+    run(tokens) {
+      const differs = tokens.findIndex((token, t) => token !== this.tokens?.[t]);
+      const same = differs < 0 ? tokens.length : differs; // as before: not computed again
+      this.tokens = tokens;
+      this.truth = truths(this.task.truth, tokens);
+      this.steps = this.model.run(tokens, this.steps?.slice(0, same + 1));
+      this.said = this.steps.map(({ scores }) => {
+        if (!scores) return null;
+        const chances = CSP.softmax(scores),
+          confidence = Math.max(...chances);
+        return { best: chances.indexOf(confidence), confidence };
+      });
+      if (this.entry.automaton) {
+        const { start, transitions } = this.entry.automaton;
+        this.states = [start];
+        for (const token of tokens) this.states.push(transitions[this.states.at(-1)][token]);
+      }
+      this.wrong = this.truth.map((right, t) => t > 0 && right !== null && this.said[t].best !== right);
+      this.firstWrong = this.wrong.indexOf(true, this.entry.asked);
+    }
+
+    // Where a channel's dot is after a token: the state's first two numbers, at most 1 from the centre.
+    place(layer, d, t) {
+      const [x, y] = this.steps[t].states[layer].map((plane) => plane[d]);
+      const scale = 1 / Math.max(1, Math.hypot(x, y));
+      return [x * scale, y * scale];
+    }
+
+    // Between two steps dots turn about the centre; `part` of the way.
+    show(t, from = t, part = 1) {
+      const gates = this.steps[t].gates;
+      this.dots.forEach((dots, layer) =>
+        dots.forEach((dot, d) => {
+          const [x0, y0] = this.place(layer, d, from),
+            [x1, y1] = this.place(layer, d, t);
+          const [r0, r1] = [Math.hypot(x0, y0), Math.hypot(x1, y1)];
+          let turn = Math.atan2(y1, x1) - (r0 ? Math.atan2(y0, x0) : Math.atan2(y1, x1));
+          turn -= 2 * Math.PI * Math.round(turn / (2 * Math.PI));
+          const angle = Math.atan2(y1, x1) - (1 - part) * turn,
+            radius = r0 + part * (r1 - r0);
+          dot.setAttribute("cx", (radius * Math.cos(angle)).toFixed(4));
+          dot.setAttribute("cy", (-radius * Math.sin(angle)).toFixed(4));
+          const gate = gates ? Math.min(1, gates[layer][d % gates[layer].length]) : 1;
+          dot.style.opacity = (0.25 + 0.75 * gate).toFixed(2);
+        }),
+      );
+      if (part < 1) return;
+      this.now = t;
+      this.drawing?.light(this.states[t], t ? this.states[t - 1] : null);
+      this.summary.textContent = this.sentence(t);
+      this.list();
+    }
+
+    sentence(t) {
+      if (!t) return "Nothing read yet.";
+      const { best, confidence } = this.said[t],
+        { classes } = this.task;
+      const right = this.truth[t];
+      const verdict =
+        right === null ? "" : best === right ? ", which is right" : `, but ${classes[right]} is right`;
+      return `${classes[best]} (${percent(confidence)} sure)${verdict}.${this.overall()}`;
+    }
+
+    // How far it is right, from the first token on whose answer the model was trained.
+    overall() {
+      const { asked } = this.entry,
+        unknown = this.truth.indexOf(null, 1);
+      const known = unknown < 0 ? this.tokens.length : unknown - 1;
+      if (known < asked) return "";
+      const alone = asked > 1 ? ` Trained on answers after ${count(asked)} tokens alone;` : "";
+      if (this.firstWrong < 0) {
+        if (alone) return `${alone} right from there on.`;
+        return known > 1 ? ` Right after each of ${count(known)} tokens.` : "";
+      }
+      const where = `${count(this.firstWrong)} ${this.firstWrong > 1 ? "tokens" : "token"}`;
+      return alone
+        ? `${alone} from there on first wrong after ${where}.`
+        : ` First wrong after ${where}.`;
+    }
+
+    list() {
+      if (!this.details.open || this.now === undefined) return;
+      const { states, gates } = this.steps[this.now];
+      this.numbers.replaceChildren(
+        ...states.flatMap((planes, layer) =>
+          Array.from(planes[0], (re, d) => {
+            const numbers = [
+              Math.atan2(planes[1][d], re),
+              Math.hypot(...planes.map((plane) => plane[d])),
+              gates ? gates[layer][d % gates[layer].length] : null,
+            ];
+            return make(
+              "tr",
+              {},
+              make("th", { scope: "row" }, layer + 1),
+              make("td", {}, d + 1),
+              ...numbers.map((value) => make("td", {}, value === null ? "" : value.toFixed(3))),
+            );
+          }),
+        ),
+      );
+    }
+  }
+
+  return Panel;
+})();

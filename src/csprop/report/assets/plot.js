@@ -1,0 +1,127 @@
+"use strict";
+
+// The picture of a chart: its grid, its lines and its marks.
+const Plot = (() => {
+  const HEIGHT = 240,
+    LEFT = 52,
+    RIGHT = 14,
+    TOP = 12,
+    BOTTOM = 40;
+  const FEW = 16; // a line of no more points than this has a dot at each of them
+  const { forward, shown, ticks, range } = Scales;
+
+  // From a value to a place between two ends.
+  const scale =
+    (axis, [low, high], from, to) =>
+    (value) =>
+      from + ((forward(axis, value) - low) / (high - low)) * (to - from);
+
+  function shape(mark, x, y) {
+    const attributes = { class: `mark c${mark.colour}` };
+    if (mark.shape === "spike")
+      return make("path", { ...attributes, d: `M${x - 5},${y - 5}h10l-5,9z` });
+    if (mark.shape === "ring")
+      return make("circle", { ...attributes, class: `${attributes.class} ring`, cx: x, cy: y, r: 4 });
+    return make("circle", { ...attributes, cx: x, cy: y, r: 4 });
+  }
+
+  // The part `view` of the x axis; the y axis has the range of what is seen in it.
+  function draw({ spec, points, view }, width) {
+    const inside = points.filter(
+      ([x]) => forward(spec.x, x) >= view[0] && forward(spec.x, x) <= view[1],
+    );
+    const tall = range(
+      spec.y,
+      (inside.length ? inside : points).map(([, y]) => y),
+      0.05,
+    );
+    const across = scale(spec.x, view, LEFT, width - RIGHT);
+    const up = scale(spec.y, tall, HEIGHT - BOTTOM, TOP);
+    const svg = make("svg", {
+      width,
+      height: HEIGHT,
+      viewBox: `0 0 ${width} ${HEIGHT}`,
+      "aria-hidden": "true",
+    });
+    grid(svg, spec, { view, tall, across, up, width });
+    const drawn = lines(spec, across, up, width);
+    const pointer = make("line", {
+      class: "pointer",
+      y1: TOP,
+      y2: HEIGHT - BOTTOM,
+      visibility: "hidden",
+    });
+    const band = make("rect", {
+      class: "band",
+      y: TOP,
+      height: HEIGHT - TOP - BOTTOM,
+      visibility: "hidden",
+    });
+    drawn.append(band, pointer);
+    svg.append(drawn);
+    return { svg, across, pointer, band };
+  }
+
+  function grid(svg, spec, { view, tall, across, up, width }) {
+    for (const value of ticks(spec.y, tall[0], tall[1], 5)) {
+      const y = up(value);
+      if (y < TOP - 1 || y > HEIGHT - BOTTOM + 1) continue;
+      svg.append(
+        make("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: y, y2: y }),
+        make("text", { x: LEFT - 6, y: y + 4, "text-anchor": "end" }, shown(spec.y, value)),
+      );
+    }
+    for (const value of ticks(spec.x, view[0], view[1], width / 80)) {
+      const x = across(value);
+      svg.append(
+        make("line", { class: "grid", x1: x, x2: x, y1: TOP, y2: HEIGHT - BOTTOM }),
+        make(
+          "text",
+          { x, y: HEIGHT - BOTTOM + 16, "text-anchor": "middle" },
+          count(Math.round(value * 100) / 100 || 0),
+        ),
+      );
+    }
+    svg.append(
+      make(
+        "text",
+        { x: (LEFT + width - RIGHT) / 2, y: HEIGHT - 4, "text-anchor": "middle" },
+        spec.x.label,
+      ),
+    );
+  }
+
+  function lines(spec, across, up, width) {
+    const clipped = make("svg", {
+      x: LEFT,
+      y: 0,
+      width: width - LEFT - RIGHT,
+      height: HEIGHT,
+      viewBox: `${LEFT} 0 ${width - LEFT - RIGHT} ${HEIGHT}`,
+    });
+    for (const series of spec.series) {
+      const drawn = series.points.filter(
+        ([x, y]) => (!spec.y.log || y > 0) && (!spec.x.log || x > 0),
+      );
+      const path = drawn
+        .map(([x, y], i) => `${i ? "L" : "M"}${across(x).toFixed(1)},${up(y).toFixed(1)}`)
+        .join("");
+      clipped.append(make("path", { class: `line c${series.colour}`, d: path }));
+      if (drawn.length > FEW) continue;
+      for (const [x, y] of drawn)
+        clipped.append(
+          make("circle", {
+            class: `mark c${series.colour}`,
+            cx: across(x),
+            cy: up(y),
+            r: 2.5,
+          }),
+        );
+    }
+    for (const mark of spec.marks)
+      clipped.append(shape(mark, across(mark.x), up(mark.y)));
+    return clipped;
+  }
+
+  return { LEFT, RIGHT, draw, shape };
+})();
