@@ -195,7 +195,7 @@ def test_what_was_typed_before_is_not_computed_again(page: Path, visit: Visit) -
 def test_a_token_that_is_none_is_named(page: Path, visit: Visit) -> None:
     tab = visit(page)
     write(tab, "01x1")
-    assert tab.text("#complaint") == "“x” at position 3 is no token here: write 0, 1."
+    assert tab.text("#complaint") == "“x” at position 3 is not a token here: write 0, 1."
     write(tab, "0" * 20001)
     assert "20,001 tokens are too many" in tab.text("#complaint")
     write(tab, "0 1\n1")

@@ -1,1 +1,1 @@
-"""What things cost: csprop beside its peers of the same width and depth, on the same tokens."""
+"""Speed and memory of csprop and of other models of the same width and depth, on the same tokens."""

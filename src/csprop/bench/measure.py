@@ -1,5 +1,5 @@
-"""Clocks and memory. Everything that is compared is measured in turn, round after round, so that a slow
-moment of the machine falls on all alike."""
+"""Clocks and memory. What is compared is measured in turn, round after round, so that a moment in which
+the machine is slow affects all alike."""
 
 import statistics
 import subprocess
@@ -14,9 +14,14 @@ Work = Callable[[], object]
 
 
 def interleaved(works: Mapping[str, Work], seconds: float, most: int = 200) -> dict[str, float]:
-    """The median seconds of each, over rounds of all for about so long: three rounds at least.
+    """The median seconds of each work, over rounds in which all take their turn.
 
-    What takes less than 20 ms is repeated within a round, so that a slow peer leaves it enough samples.
+    A work that takes less than 20 ms is repeated within a round, so that it has enough samples also
+    beside a slow one.
+
+    Args:
+        seconds: how long to go on, about; there are at least three rounds.
+        most: rounds.
     """
     repeats = {}
     for name, work in works.items():
@@ -38,8 +43,10 @@ def interleaved(works: Mapping[str, Work], seconds: float, most: int = 200) -> d
 
 
 def peak_bytes(name: str, batch: int, steps: int) -> int | None:
-    """How much memory a peer's second training step comes to hold beyond what its process had after the
-    first, small one, in a process of its own; None where the system does not tell (Linux does)."""
+    """The peak memory of a training step, beyond what the process held after a small first one.
+
+    It is measured in a process of its own, and is None where the system does not tell (Linux does).
+    """
     code = (
         "import sys\n"
         "from csprop.bench import measure, peers\n"
@@ -57,11 +64,12 @@ def peak_bytes(name: str, batch: int, steps: int) -> int | None:
 
 
 def status(field: str) -> int:
-    """A line of Linux's account of this process, in bytes."""
+    """A field of /proc/self/status, in bytes."""
     with open("/proc/self/status") as file:
         line = next(line for line in file if line.startswith(field))
     return int(line.split()[1]) * 1024
 
 
 def one_thread() -> None:
+    """Use one thread from here on."""
     torch.set_num_threads(1)

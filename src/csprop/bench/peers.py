@@ -19,15 +19,18 @@ WIDTH, DEPTH, VOCAB, CLASSES = 64, 3, 2, 2
 
 
 def peer(kind: Kind) -> Peer:
+    """One of the other models, as wide and as deep as csprop's."""
     config = PeerConfig(kind=kind, vocab_size=VOCAB, num_classes=CLASSES, width=WIDTH, depth=DEPTH)
     return Peer(config, Generator().manual_seed(0))
 
 
 def parameters(name: str) -> int:
+    """How many numbers one of `MODELS` has to learn."""
     return sum(p.numel() for p in MODELS[name]().parameters())
 
 
 def csp(preset: str = "paper", **changes: Any) -> CSP:
+    """A model of csprop's: a preset with some options changed."""
     options = {**vars(preset_of(preset, get("parity")).model), **changes}
     return CSP(CSPConfig(vocab_size=VOCAB, num_classes=CLASSES, **options))
 
@@ -40,11 +43,12 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "nn.GRU": lambda: peer("GRU"),
     "Transformer": lambda: peer("Transformer"),
 }
+# Those that run by another backend than the fastest one.
 BACKENDS = {"torch backend": "torch", "reference loop": "reference"}
 
 
 def training_step(name: str, batch: int, steps: int) -> Callable[[], None]:
-    """Forward, backward and Adam on random tokens with a label for the whole."""
+    """A step of one of `MODELS`: forward, backward and Adam, with one label for each sequence."""
     generator = Generator().manual_seed(0)
     model = MODELS[name]()
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
@@ -60,6 +64,7 @@ def training_step(name: str, batch: int, steps: int) -> Callable[[], None]:
 
 
 def with_backend(backend: str | None, work: Callable[[], Any]) -> Callable[[], None]:
+    """The same work by a backend; None leaves it as it is."""
     if backend is None:
         return work
 
@@ -71,7 +76,7 @@ def with_backend(backend: str | None, work: Callable[[], Any]) -> Callable[[], N
 
 
 def scans(batch: int, steps: int, width: int) -> dict[str, Callable[[], None]]:
-    """A complex scan of given a and u, forward and backward, by each way there is."""
+    """A complex scan of given a and u, forward and backward, by each implementation there is."""
     generator = Generator().manual_seed(0)
     angle, *u = torch.randn(3, batch, steps, width, generator=generator)
     a = [0.99 * angle.cos(), 0.99 * angle.sin()]
@@ -97,9 +102,8 @@ def scans(batch: int, steps: int, width: int) -> dict[str, Callable[[], None]]:
     except ImportError:
         return ways
 
-    def mambapy() -> (
-        None
-    ):  # its backward is for real numbers and lacks the conjugate; the work is the same
+    def mambapy() -> None:
+        # Its backward is for real numbers and lacks the conjugate; the work is the same.
         h = pscan(*numbers)
         torch.autograd.grad(h, numbers, torch.full_like(h, 1 + 1j))
 

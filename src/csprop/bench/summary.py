@@ -6,10 +6,14 @@ Document = dict[str, Any]
 
 
 def summary(document: Document) -> str:
-    """Where it was measured, the table, and how many aims were missed."""
+    """Where it was measured, the table, and how many aims were missed, in Markdown.
+
+    Args:
+        document: as `csprop bench --json` prints it.
+    """
     works = document["results"]
     lines = [[work["work"], _own(work), _beside(work), _aims(work)] for work in works]
-    headings = ["work", "csprop", "beside it, times csprop", "aim"]
+    headings = ["work", "csprop", "others, relative to csprop", "aim"]
     rule = ["---"] * len(headings)
     table = "\n".join(f"| {' | '.join(line)} |" for line in (headings, rule, *lines))
     return "\n\n".join([_where(document["environment"]), table, _sizes(works) + _missed(works)])
@@ -34,7 +38,7 @@ def _own(work: Document) -> str:
 
 
 def _beside(work: Document) -> str:
-    """The peers, as times what csprop takes; of the growth with length at T = 1,024."""
+    """The other models, as multiples of what csprop takes; of growth with length, at T = 1,024."""
     if "microseconds" in work:
         figures = {name: row["1024"] for name, row in work["microseconds"].items() if "1024" in row}
     else:
@@ -73,11 +77,12 @@ def _sizes(works: list[Document]) -> str:
 
 
 def factor(value: float) -> str:
-    """Three digits or so."""
+    """A ratio with about three digits."""
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 
 def duration(seconds: float) -> str:
+    """Such as "2.00 ms"."""
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:
             return f"{seconds / size:.2f} {unit}"

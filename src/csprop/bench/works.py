@@ -1,4 +1,4 @@
-"""The comparisons, each a name and a figure for each peer, and what csprop aims at in some of them."""
+"""What is compared: a number for each model in each work, and in some works an aim for csprop."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -29,11 +29,15 @@ from csprop.training.session import training_data
 
 Result = dict[str, Any]
 Aim = tuple[str, str, float]
-"""A peer, "faster" (at least so many times) or "slower" (at most), and how many."""
+"""Another model, "faster" (than it, at least) or "slower" (at most), and by which factor."""
 
 
 def all_works(quick: bool) -> Iterator[Result]:
-    """One result after the other, as they are measured."""
+    """Measure one work after the other.
+
+    Yields:
+        the work, a number for each model, and the aims with whether they were met.
+    """
     seconds = 3.0 if quick else 20.0
     yield _steps(64, 16, seconds, [("reference loop", "faster", 15), ("nn.LSTM", "faster", 6)])
     yield _steps(8, 1024, seconds, [("reference loop", "faster", 100), ("nn.LSTM", "faster", 5)])
@@ -116,7 +120,7 @@ def _streaming(seconds: float) -> Result:
 
 
 def _seeds(quick: bool) -> Result:
-    """An epoch of ten seeds of `parity`, together and one after the other, per seed."""
+    """An epoch per seed: of ten seeds trained together, and of one alone."""
     count = 10
 
     def trainers(seeds: range) -> list[Trainer]:
@@ -137,7 +141,7 @@ def _seeds(quick: bool) -> Result:
 
 
 def _growth(quick: bool) -> Result:
-    """Microseconds a token of a training step at batch 1, up to where a step would take too long."""
+    """Microseconds per token of a training step at batch 1, up to where a model is too slow."""
     lengths = [1 << power for power in range(4, 17 if quick else 21, 2)]
     patience = 0.5 if quick else 5.0
     table: dict[str, dict[int, float]] = {}
@@ -167,7 +171,7 @@ def _growth(quick: bool) -> Result:
 
 
 def _memory() -> Result:
-    """Peak memory of a training step in activations (T, 2, D) a layer."""
+    """Peak memory of a training step, in activations (T, 2, D) per layer."""
     length = 1 << 16
     activation = length * 2 * WIDTH * 4 * DEPTH
     peaks = {}

@@ -1,4 +1,4 @@
-"""`csprop bench`: what things cost on this machine, beside their peers."""
+"""`csprop bench`: how fast csprop is on this machine, compared with other models."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,11 +8,12 @@ from csprop.cli import common
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
-    """Measure csprop beside the reference loop, nn.LSTM, nn.GRU, a Transformer and other scans: one
-    thread, in turn, medians. A busy machine, and --quick, give other ratios than the README's."""
+    """Measure csprop beside the reference loop, nn.LSTM, nn.GRU, a Transformer and other scans: medians
+    on one thread, all measured in turn. On a busy machine, and with --quick, the ratios differ from
+    those in the README."""
 
     quick: common.Flag = False
-    """Less than a minute, with fewer rounds and shorter sequences, and without memory."""
+    """Take less than a minute: fewer rounds, shorter sequences, and no measurement of memory."""
 
     json: common.Flag = False
     """One JSON document on stdout."""

@@ -1,4 +1,4 @@
-"""`csprop explore`: watch a run's model think, in the browser."""
+"""`csprop explore`: try a run's model in the browser."""
 
 import tempfile
 import webbrowser
@@ -15,14 +15,14 @@ from csprop.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
-    """Write the page of a run to a temporary file and open it in the browser. Models of two runs of one
-    task stand beside each other."""
+    """Write the page of a run to a temporary file and open it in the browser. The models of two runs of
+    the same task are shown side by side."""
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, arg(metavar="RUN")]
     """One or more run directories, or folders of them."""
 
     no_open: common.Flag = False
-    """Say where the page is, and open nothing."""
+    """Print where the page is, without opening it."""
 
     json: common.Flag = False
     """One JSON document on stdout."""
@@ -53,5 +53,5 @@ def run(args: Args) -> int:
     else:
         print(path)
         if not opened and not args.no_open:
-            common.say("no browser could be started here: open the file in one")
+            common.say("no browser could be started here: open the file in one yourself")
     return 0

@@ -1,4 +1,4 @@
-"""`csprop report`: a page of some runs, with the models in it."""
+"""`csprop report`: an HTML page about some runs, in which their models can be tried."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +14,13 @@ from csprop.errors import InputError
 @dataclass(frozen=True, kw_only=True)
 class Args:
     """Write one HTML file about some runs, which needs no server and no network: training curves,
-    accuracy by length, tables, certificates, and the explorer, in which the models run."""
+    accuracy by length, tables, certificates, and an explorer in which the models run."""
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, arg(metavar="RUN")]
     """One or more run directories, or folders of them."""
 
     out: Annotated[Path | None, arg(metavar="FILE.html")] = None
-    """Where to write it; must be given."""
+    """Where to write it. Required."""
 
     json: common.Flag = False
     """One JSON document on stdout."""

@@ -1,4 +1,4 @@
-"""`csprop reproduce`: every table and figure of the paper, beside what the paper says."""
+"""`csprop reproduce`: every table and figure of the paper, with its numbers beside ours."""
 
 import time
 from collections.abc import Callable
@@ -16,26 +16,26 @@ from csprop.errors import InputError
 class Args:
     """Run every table and figure of the paper, and more; write the rows and a report.
 
-    Rows that are there are not run again: interrupted, the same command goes on.
+    Rows that are there already are not run again, so that an interrupted command can be repeated.
     """
 
     quick: common.Flag = False
-    """Three seeds and a few epochs: a look at everything in minutes, marked as such."""
+    """Three seeds and a few epochs: all of it in minutes, and the report says so."""
 
     out: Annotated[Path | None, arg(metavar="DIR")] = None
     """Where the rows and the report go. Default: results, or runs/quick with --quick."""
 
     only: Annotated[str | None, arg(metavar="TABLES")] = None
-    """Some of the tables, such as main,length."""
+    """Only some of the tables, such as main,length."""
 
     workers: Annotated[int | None, arg(metavar="N")] = None
-    """Processes that share the work. Default: one for each core."""
+    """How many processes share the work. Default: one for each core."""
 
     engine: Literal["local", "ray"] = "local"
     """Processes of this machine, or a Ray cluster."""
 
     address: Annotated[str | None, arg(metavar="HOST:PORT")] = None
-    """A Ray cluster that is running, such as 10.0.0.1:6379. Default: one is started here."""
+    """The address of a running Ray cluster, such as 10.0.0.1:6379. Default: one is started here."""
 
     json: common.Flag = False
     """One JSON document on stdout."""
@@ -65,9 +65,9 @@ def run(args: Args) -> int:
     with one_writer(out):
         results = Results(out)
         if stale := results.set_aside(reproduce.wanted(FULL, QUICK)):
-            common.say(f"{out}: {stale} rows of other configurations than this csprop's go to {STALE}")
+            common.say(f"{out}: {stale} rows that no table asks for any more were moved to {STALE}")
         if others := results.rows.keys() - reproduce.wanted(budget):
-            kind = "full study" if args.quick else "quick look"
+            kind = "full study" if args.quick else "quick run"
             raise InputError(f"{out}: holds {len(others)} rows of a {kind}: choose another --out")
         work = reproduce.missing(results, budget, tables)
         total = sum(len(jobs) for _, jobs in work)
@@ -77,11 +77,13 @@ def run(args: Args) -> int:
         path = publish(results, budget, reproduce.TABLES)
         replace(out / PAGE, page(results, budget, reproduce.TABLES).encode())
     if args.json:
-        found = {"report": str(path), "page": str(out / PAGE)}
-        common.show_json(found | {"rows": len(results.rows), "ran": total})
+        written = {"report": str(path), "page": str(out / PAGE)}
+        common.show_json(written | {"rows": len(results.rows), "ran": total})
     else:
-        print(f"{path} has {len(results.rows)} rows in tables and figures, beside what the paper says")
-        print(f"{out / PAGE} is the same as a page for the browser")
+        print(
+            f"{path}: {len(results.rows)} rows in tables and figures, with the paper's numbers beside"
+        )
+        print(f"{out / PAGE}: the same as a page for the browser")
     return 0
 
 
@@ -95,7 +97,7 @@ def _engine(args: Args, unfinished: Path) -> Any:
 
 
 def _progress(total: int, labels: dict[str, str]) -> Callable[[str, list[Any]], None]:
-    """A line for each group of rows, with the minutes gone by and those that are left at this pace."""
+    """Print a line for each group of rows, with the minutes so far and an estimate of those left."""
     started, finished = time.perf_counter(), 0
 
     def done(table: str, rows: list[Any]) -> None:
@@ -111,13 +113,13 @@ def _progress(total: int, labels: dict[str, str]) -> Callable[[str, list[Any]], 
 
 
 def _labels(tables: Any, budget: Any) -> dict[str, str]:
-    """What the first table that asks for a row calls it."""
-    found: dict[str, str] = {}
+    """A name for each row by its key: its label in the first table that asks for it."""
+    names: dict[str, str] = {}
     for table in tables:
         for label, jobs in table.jobs(budget).items():
             for job in jobs:
-                found.setdefault(job.key, ", ".join(label))
-    return found
+                names.setdefault(job.key, ", ".join(label))
+    return names
 
 
 def _chosen(names: str | None, tables: Any) -> Any:

@@ -93,7 +93,7 @@ const Charts = (() => {
       );
     }
 
-    // The numbers, made when they are first asked for; of a thinned chart where no line was thinned.
+    // The numbers, listed when they are first opened; of thinned lines, at the epochs that all have.
     table() {
       const { spec } = this;
       const details = make("details", {}, make("summary", {}, "The numbers"));
@@ -145,7 +145,7 @@ const Charts = (() => {
       this.look([still - (still - low) * factor, still + (high - still) * factor]);
     }
 
-    // The number of the x nearest to this one, of those that any line has.
+    // The index of the nearest x at which any line has a point.
     near(x) {
       const after = this.xs.findIndex((each) => each >= x),
         last = this.xs.length - 1;
@@ -219,7 +219,7 @@ const Charts = (() => {
       this.band.setAttribute("visibility", "hidden");
     }
 
-    // To an x, and the view with it if it is outside.
+    // Move the cursor to an x, and the view along with it if it would be outside.
     move(x) {
       const [low, high] = this.view,
         at = forward(this.spec.x, x),
@@ -228,7 +228,7 @@ const Charts = (() => {
         const centre = clamp(at, this.whole[0] + half, this.whole[1] - half);
         this.look([centre - half, centre + half]);
       }
-      this.readout.setAttribute("aria-live", "polite"); // spoken where keys ask for it, not under a mouse
+      this.readout.setAttribute("aria-live", "polite"); // read aloud after a key, not under a mouse
       this.point(x);
     }
 

@@ -41,7 +41,7 @@ const CSP = (() => {
       return this.replaces ? unit(planes, 0) : planes;
     }
 
-    // The code nearest to a state, by the channel that is farthest off.
+    // The code nearest to a state, where the distance is the largest over the channels.
     nearest(layer, h) {
       let found = null,
         least = Infinity;
@@ -99,7 +99,7 @@ const CSP = (() => {
       return this.config.angle === "free" ? angles : angles.map((x) => Math.PI * Math.tanh(x));
     }
 
-    // Turn every channel by its angles; `sets` of them, one for each channel or one for all.
+    // Rotate every channel; there is a set of angles for each channel, or one for all.
     turned(planes, angles) {
       const { order } = this.config;
       const count = (order * (order - 1)) / 2,
@@ -188,7 +188,7 @@ const CSP = (() => {
       );
     }
 
-    // What one more token makes of the layers' states: states, gates and scores.
+    // One step: the layers' states, gates and scores after one more token.
     step(state, token) {
       const { order, width, depth, rotate, activation } = this.config;
       let z = planesAt(this.weight("embedding"), order, width, token * order * width);
@@ -216,8 +216,8 @@ const CSP = (() => {
       return { states, gates, scores: this.decoded(z) };
     }
 
-    // Every step of a sequence, going on from those of its beginning, if they are known; the first entry
-    // is the state before it, which has no scores.
+    // All steps of a sequence, continuing from its first steps if they are known. The first entry is the
+    // state before the first token, which has no scores.
     run(tokens, known = []) {
       const steps = known.length ? known : [{ states: this.start, gates: null, scores: null }];
       for (const token of tokens.slice(steps.length - 1))

@@ -1,6 +1,6 @@
 "use strict";
 
-// Elements, and numbers as people write them. Text goes in as text, never as markup.
+// Elements of the page, and numbers as text. Text is always added as text, never as markup.
 function make(tag, attributes = {}, ...children) {
   const drawn = ["svg", "g", "path", "circle", "line", "rect", "text", "title", "marker", "defs"];
   const element = drawn.includes(tag)
@@ -14,7 +14,7 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-// A table that may be wider than its place, with a name for those who do not see it.
+// A table that is scrolled where it is too wide, with a name for screen readers.
 function tabulated(name, headings, body) {
   const cells = headings.map((heading) => make("th", { scope: "col" }, heading));
   const table = make("table", {}, make("thead", {}, make("tr", {}, ...cells)), body);

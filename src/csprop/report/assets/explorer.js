@@ -1,6 +1,6 @@
 "use strict";
 
-// The explorer: a sequence is run through one model or two, and looked at after any of its tokens.
+// The explorer: runs a sequence through one or two models, and shows them after any of its tokens.
 const Explorer = (() => {
   const LONGEST = 20000,
     MILLISECONDS = 450;
@@ -46,7 +46,7 @@ const Explorer = (() => {
       return this.models[Number(byId("model").value)];
     }
 
-    // Another model: keep the sequence if it has the same tokens.
+    // Change to another model; the sequence stays if the model has the same tokens.
     swap(fresh = false) {
       const task = this.tasks[this.first.task];
       const same = !fresh && JSON.stringify(task.vocab) === JSON.stringify(this.task.vocab);
@@ -60,7 +60,7 @@ const Explorer = (() => {
       this.choose(byId("beside"), alike, printed ?? twin);
       byId("beside").prepend(make("option", { value: "", selected: !(printed ?? twin) }, "none"));
       byId("beside").closest("label").hidden = !alike.length;
-      const typed = !task.vocab.some((token) => /\s/.test(token)); // else words could not be told apart
+      const typed = !task.vocab.some((token) => /\s/.test(token)); // else tokens could not be told apart
       byId("sequence").readOnly = !typed;
       byId("tokens").replaceChildren(
         ...(typed && task.vocab.length > 12
@@ -116,7 +116,7 @@ const Explorer = (() => {
       const listed = vocab.length > 12 ? `${vocab.slice(0, 12).join(", ")}, …` : vocab.join(", ");
       if (unknown >= 0)
         return this.complain(
-          `“${symbols[unknown].slice(0, 40)}” at position ${unknown + 1} is no token here: write ${listed}.`,
+          `“${symbols[unknown].slice(0, 40)}” at position ${unknown + 1} is not a token here: write ${listed}.`,
         );
       if (symbols.length > LONGEST)
         return this.complain(
@@ -130,7 +130,7 @@ const Explorer = (() => {
     complain(sentence) {
       byId("complaint").textContent = sentence;
       byId("sequence").setAttribute("aria-invalid", String(Boolean(sentence)));
-      byId("explorer").classList.toggle("stale", Boolean(sentence)); // what is shown is of what was typed before
+      byId("explorer").classList.toggle("stale", Boolean(sentence)); // what is shown belongs to an earlier sequence
     }
 
     run(time = this.time) {
@@ -151,21 +151,21 @@ const Explorer = (() => {
         ["forward", this.time === this.tokens.length],
         ["play", !this.tokens.length],
       ]) {
-        byId(id).setAttribute("aria-disabled", String(off)); // and not disabled, which would lose the focus
+        byId(id).setAttribute("aria-disabled", String(off)); // a disabled button would lose the focus
       }
       this.turn(Math.abs(this.time - before) === 1 && before >= 0 ? before : this.time);
       this.strip();
       if (!this.playing) this.say();
     }
 
-    // For those who listen: once, and not at every step of a play.
+    // For screen readers: once at the end of a play, not at every step of it.
     say() {
       byId("said").textContent = this.panels
         .map((panel) => `${panel.entry.name}: ${panel.sentence(this.time)}`)
         .join(" ");
     }
 
-    // One token on or back is seen as a movement, anything farther as a jump.
+    // A step of one token is animated, a longer one is not.
     turn(from) {
       cancelAnimationFrame(this.frame);
       const began = performance.now(),

@@ -1,8 +1,8 @@
 "use strict";
 
-// An automaton as a drawing in which the present state is lit.
+// A drawing of an automaton in which the current state is highlighted.
 const Machine = (() => {
-  const LETTER = 0.15; // the width of one, about
+  const LETTER = 0.15; // its width, roughly
   let heads = 0;
 
   function draw(automaton, task) {
@@ -26,7 +26,7 @@ const Machine = (() => {
         far = Math.hypot(x, y);
       return far > 1e-6 ? [x / far, y / far] : [0, -1];
     };
-    const seen = transitions.flatMap((_, s) => [-radius, radius].map((r) => at(s).map((x) => x + r))); // what must be within the picture
+    const seen = transitions.flatMap((_, s) => [-radius, radius].map((r) => at(s).map((x) => x + r))); // points that must be in the picture
     const extent = (axis) => {
       const values = seen.map((point) => point[axis]);
       return [Math.min(...values) - 0.2, Math.max(...values) + 0.2];
@@ -137,7 +137,7 @@ const Machine = (() => {
     };
   }
 
-  // Which state follows which, made when it is first asked for.
+  // The transitions as a table, made when it is first opened.
   function table({ start, transitions }, task, said) {
     const details = make("details", {}, make("summary", {}, "The automaton as a table"));
     details.addEventListener("toggle", () => {
@@ -170,7 +170,7 @@ const Machine = (() => {
       const far = Math.hypot(middle[0] - x, middle[1] - y) || 1;
       return `${x + ((middle[0] - x) / far) * (radius + 0.05)},${y + ((middle[1] - y) / far) * (radius + 0.05)}`;
     };
-    // The label stands beside the curve, nearer to where it begins: there fewer cross.
+    // The label is beside the curve, nearer to its beginning, where fewer curves cross.
     const part = 0.4,
       along = (a, b, c) => (1 - part) ** 2 * a + 2 * part * (1 - part) * b + part ** 2 * c;
     return {

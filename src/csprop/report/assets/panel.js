@@ -13,7 +13,7 @@ const Panel = (() => {
     return found;
   }
 
-  // One model with everything that it says of a sequence.
+  // One model: its answers, its states, its automaton.
   class Panel {
     constructor(entry, task) {
       Object.assign(this, { entry, task, model: new CSP.Model(entry) });
@@ -81,7 +81,7 @@ const Panel = (() => {
 
     run(tokens) {
       const differs = tokens.findIndex((token, t) => token !== this.tokens?.[t]);
-      const same = differs < 0 ? tokens.length : differs; // as before: not computed again
+      const same = differs < 0 ? tokens.length : differs; // steps that stay as they are
       this.tokens = tokens;
       this.truth = truths(this.task.truth, tokens);
       this.steps = this.model.run(tokens, this.steps?.slice(0, same + 1));
@@ -107,7 +107,7 @@ const Panel = (() => {
       return [x * scale, y * scale];
     }
 
-    // Between two steps dots turn about the centre; `part` of the way.
+    // Between two steps the dots turn about the centre; `part` is how much of the way they have gone.
     show(t, from = t, part = 1) {
       const gates = this.steps[t].gates;
       this.dots.forEach((dots, layer) =>
@@ -142,20 +142,20 @@ const Panel = (() => {
       return `${classes[best]} (${percent(confidence)} sure)${verdict}.${this.overall()}`;
     }
 
-    // How far it is right, from the first token on whose answer the model was trained.
+    // Whether all answers are right, from the first token on whose answer the model was trained.
     overall() {
       const { asked } = this.entry,
         unknown = this.truth.indexOf(null, 1);
       const known = unknown < 0 ? this.tokens.length : unknown - 1;
       if (known < asked) return "";
-      const alone = asked > 1 ? ` Trained on answers after ${count(asked)} tokens alone;` : "";
+      const alone = asked > 1 ? ` Trained only on the answer after ${count(asked)} tokens;` : "";
       if (this.firstWrong < 0) {
         if (alone) return `${alone} right from there on.`;
         return known > 1 ? ` Right after each of ${count(known)} tokens.` : "";
       }
       const where = `${count(this.firstWrong)} ${this.firstWrong > 1 ? "tokens" : "token"}`;
       return alone
-        ? `${alone} from there on first wrong after ${where}.`
+        ? `${alone} from there on, first wrong after ${where}.`
         : ` First wrong after ${where}.`;
     }
 
