@@ -113,18 +113,18 @@ def length_note(shown: Sequence[Shown]) -> str:
 
 
 def certificate(each: Shown) -> str:
-    """What is proven of a run, or why nothing is; empty where nobody has tried."""
-    found = each.run.certificate
-    if found is None:
+    """What is proven of a run, or why nothing is; empty if it has no certificate."""
+    held = each.run.certificate
+    if held is None:
         return ""
-    heading = f"<h3>{escape(f'{each.name}: {verdict(found)}')}</h3>"
-    if found.unchecked:
+    heading = f"<h3>{escape(f'{each.name}: {verdict(held)}')}</h3>"
+    if held.unchecked:
         return (
-            f"{heading}<p>The locked model was proven to agree with rows that cannot be read now. "
-            "Nothing is claimed here until they can: the explorer shows the model and its automaton as "
-            "the weights compute them.</p>"
+            f"{heading}<p>The certificate is about rows that cannot be read now, so that nothing is "
+            "claimed here. The explorer shows the locked model and its automaton as they are computed "
+            "from the weights.</p>"
         )
-    return f"{heading}<p>{escape(found.statement)}</p>{facts(certified(found.document))}"
+    return f"{heading}<p>{escape(held.statement)}</p>{facts(certified(held.document))}"
 
 
 def provenance(each: Shown) -> str:

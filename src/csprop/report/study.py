@@ -21,7 +21,7 @@ PAGE = "report.html"
 def page(results: Results, budget: Budget, tables: Sequence[Table]) -> str:
     """The report as HTML, with charts in place of its pictures."""
     title, text = report(results, budget, tables).split("\n\n", maxsplit=1)
-    lead = "Every table and figure of the paper, beside what this code got."
+    lead = "Every table and figure of the paper, with our results beside it."
     made = Page(title.removeprefix("# "), lead)
     html = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
     for table in tables:

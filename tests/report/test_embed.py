@@ -1,0 +1,69 @@
+"""What a page holds of a task and of a locked model."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Generator
+
+import csprop
+from csprop import tasks
+from csprop.report import embed
+from csprop.training.checkpoint import CERTIFICATE, RunFolder
+
+
+def said(truth: dict[str, list], tokens: list[int]) -> list[int]:
+    """As the page's script reads the table; −1 where the truth is not known."""
+    state, answers = 0, []
+    for token in tokens:
+        state = -1 if state < 0 else truth["moves"][state][token]
+        answers.append(-1 if state < 0 else truth["answers"][state])
+    return answers
+
+
+@pytest.mark.parametrize(
+    "name", ["parity", "mod3-residue", "group-S4", "parenthesis", "mod5000-residue"]
+)
+def test_the_truth_in_a_page_is_that_of_the_task(name: str) -> None:
+    task = tasks.get(name)
+    assert task.oracle is not None
+    truth = embed._truth(task.oracle)
+    tokens = torch.randint(len(task.vocab), (20, 400), generator=Generator().manual_seed(0))
+    for row, labels in zip(tokens.tolist(), task.labels(tokens).tolist(), strict=True):
+        assert said(truth, row) == labels
+
+
+@pytest.mark.parametrize(
+    ("name", "most"), [("parenthesis", 4096), ("mod5000-residue", 4096), ("parity", 2)]
+)
+def test_so_many_states_are_in_a_page(name: str, most: int) -> None:
+    task = tasks.get(name)
+    assert task.oracle is not None
+    truth = embed._truth(task.oracle)
+    assert len(truth["moves"]) == len(truth["answers"]) == most
+    inside = {state for row in truth["moves"] for state in row}
+    assert (-1 in inside) == (most == 4096), "−1 leads out of what is known"
+    assert inside - {-1} <= set(range(most))
+
+
+def test_beyond_what_a_page_knows_it_says_so() -> None:
+    task = tasks.get("parenthesis")
+    assert task.oracle is not None
+    truth = embed._truth(task.oracle)
+    deepest = [0] * 5000  # opened, never closed
+    answers = said(truth, deepest + [1] * 5000)
+    known = answers.index(-1)
+    assert 4000 < known < 4096
+    assert set(answers[:known]) == {0}
+    assert set(answers[known:]) == {-1}, "and does not come back"
+
+
+def test_the_automaton_of_a_page_is_that_of_the_certificate(parity: Path) -> None:
+    run = csprop.load(parity)
+    assert run.locked is not None
+    assert run.automaton is not None
+    document = RunFolder(parity).read_json(CERTIFICATE)["automaton"]
+    held = embed.locked(run.locked, run.automaton)["automaton"]
+    assert [list(row) for row in held["transitions"]] == document["transitions"]
+    assert (list(held["answers"]), held["start"]) == (document["answers"], document["start"])
+    assert len(held["places"]) == len(run.automaton) == 2
