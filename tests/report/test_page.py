@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -193,7 +194,7 @@ def test_100_000_epochs_make_a_light_page(tmp_path: Path, visit: Visit) -> None:
 
 
 def test_a_model_too_large_is_left_out_and_named(tmp_path: Path) -> None:
-    per_channel = {"gate": "per_channel", "rotation": "per_channel"}
+    per_channel: dict[str, Any] = {"gate": "per_channel", "rotation": "per_channel"}
     csprop.train(
         "parity", epochs=1, samples=8, length=3, width=800, depth=1, **per_channel, out=tmp_path / "big"
     )
