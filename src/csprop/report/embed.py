@@ -32,7 +32,7 @@ def task(run: Run) -> dict[str, Any]:
     """A run's task: tokens, classes, the truth as a table if it is known, sequences to begin with."""
     asked, oracle = run.task, run.task.oracle
     return {
-        "name": asked.name,
+        "name": asked.source,
         "description": asked.description,
         "vocab": list(asked.vocab),
         "classes": list(asked.classes),

@@ -81,7 +81,7 @@ def _read(path: Path) -> Shown:
 
 def _name(shown: Sequence[Shown]) -> None:
     """Names that tell the runs apart, and a colour for each group."""
-    groups = [f"{each.run.task.name}, {each.run.config.preset}" for each in shown]
+    groups = [f"{each.run.task.source}, {each.run.config.preset}" for each in shown]
     names = [f"{group}, seed {each.run.config.seed}" for group, each in zip(groups, shown, strict=True)]
     order = list(dict.fromkeys(groups))
     for each, group, name in zip(shown, groups, names, strict=True):

@@ -84,7 +84,7 @@ def _line(each: Shown) -> dict[str, str]:
     best = result or max(run.metrics, key=lambda epoch: epoch["accuracy"], default={})
     return {
         "run": str(each.path),
-        "task": run.task.name,
+        "task": run.task.source,
         "preset": run.config.preset,
         "seed": str(run.config.seed),
         "parameters": f"{sum(value.numel() for value in run.model.parameters()):,}",
