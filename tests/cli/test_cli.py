@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 
 from csprop.cli import train
 from csprop.cli.main import VERBS, main
-from csprop.cli.train import parse_seeds
+from csprop.training.seeds import parse_seeds, written
 
 TINY = ["--length", "6", "--samples", "60", "--width", "8", "--epochs", "4"]
 
@@ -263,6 +263,14 @@ def test_an_unwritable_folder_is_refused(here: Path, capsys: pytest.CaptureFixtu
 
 def test_seeds() -> None:
     assert parse_seeds("0-2,2,7") == [0, 1, 2, 7]
+    assert written([0, 1, 2, 7]) == "0-2,7"
+
+
+def test_two_ways_to_say_which_seed_are_one_too_many(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    err = refused(["train", "parity", *TINY, "--seeds", "10", "--seed", "3"], capsys)
+    assert "--seeds and --seed both say which seed" in err
 
 
 def test_tasks_and_info(capsys: pytest.CaptureFixture[str]) -> None:

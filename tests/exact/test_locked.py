@@ -11,7 +11,7 @@ import csprop
 from csprop.errors import InputError
 from csprop.exact.certify import certify
 from csprop.exact.locked import Locked, nearest
-from csprop.exact.store import load_locked, save
+from csprop.exact.store import save
 from csprop.ops import native
 from tests.helpers import machines
 
@@ -149,11 +149,11 @@ def test_nothing_drifts(model: Locked) -> None:
 
 def test_a_run_gives_its_locked_model_back(tmp_path: Path) -> None:
     run = csprop.train("flip-flop", out=tmp_path / "run", epochs=8, samples=1000, width=8)
-    assert load_locked(run) is None
+    assert csprop.load(tmp_path / "run").locked is None
     certificate = certify(run.model, run.task)
     assert certificate.locked is not None, certificate.statement
     save(certificate, tmp_path / "run")
-    again = load_locked(csprop.load(tmp_path / "run"))
+    again = csprop.load(tmp_path / "run").locked
     assert again is not None
     mine, stored = certificate.locked.state_dict(), again.state_dict()
     assert mine.keys() == stored.keys()
@@ -162,7 +162,7 @@ def test_a_run_gives_its_locked_model_back(tmp_path: Path) -> None:
         assert torch.equal(getattr(again, name), getattr(certificate.locked, name)), name
     assert not any(parameter.requires_grad for parameter in again.parameters())
     (tmp_path / "run" / "certificate.json").unlink()  # as if cut off before it was written
-    assert load_locked(csprop.load(tmp_path / "run")) is None
+    assert csprop.load(tmp_path / "run").locked is None
 
 
 def test_a_damaged_file_is_one_sentence(tmp_path: Path) -> None:
@@ -173,4 +173,4 @@ def test_a_damaged_file_is_one_sentence(tmp_path: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     with pytest.raises(InputError, match=r"is not what manifest\.json says"):
-        load_locked(csprop.load(tmp_path))
+        _ = csprop.load(tmp_path).locked

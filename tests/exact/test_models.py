@@ -7,10 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from csprop import certify, tasks
+from csprop.automata.walk import Difference, every_input
 from csprop.errors import InputError
-from csprop.exact.lock import follow, lock
+from csprop.exact.lock import lock
 from csprop.exact.models import FromRNN, FromStep
-from csprop.exact.prove import Counterexample, prove
+from csprop.exact.prove import prove
+from csprop.exact.prune import follow
 
 
 def parity_cell(state: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -37,9 +39,9 @@ def test_a_function_that_is_wrong_late_is_not() -> None:
         return torch.cat([sign, age.clamp(max=20)], dim=1), torch.cat([sign, -sign], dim=1)
 
     model = FromStep(torch.tensor([1.0, 0.0]), forgetful)
-    locked, _ = lock(model, torch.ones(1, 2, dtype=torch.bool), 2, radius=0.3)
-    outcome = prove(locked, tasks.get("parity"))
-    assert isinstance(outcome, Counterexample)
+    locked, _ = lock(model, torch.ones(1, 2, dtype=torch.bool), 0.3, every_input(2))
+    outcome = prove(locked.machine, tasks.get("parity"))
+    assert isinstance(outcome, Difference)
     assert len(outcome.tokens) == 20
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from csprop.training.run import examples
 
 import csprop
 from csprop.exact import store
 from csprop.exact.lock import Labelled
 from csprop.report import runs
-from csprop.training.run import examples
 from tests.helpers.browser import Tab
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",

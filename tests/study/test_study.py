@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from csprop.training.run import execute
 
 import csprop
 from csprop import tasks
@@ -22,7 +23,6 @@ from csprop.study.results import Results
 from csprop.study.table import FULL, QUICK, Budget, Figured, Label, Rows, median_and_worst, percent
 from csprop.training.config import configure
 from csprop.training.presets import Recipe
-from csprop.training.run import execute
 
 TINY: dict[str, Any] = {"samples": 50, "epochs": 2, "width": 4}
 

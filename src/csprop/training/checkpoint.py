@@ -27,7 +27,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from csprop.errors import InputError
-from csprop.files import append, as_json, digest, replace
+from csprop.files import append, as_json, digest, replace, sweep
 from csprop.training.loop import Epoch, Trainer
 
 FORMAT = 1
@@ -158,6 +158,8 @@ class RunFolder:
 
     def resume(self, trainer: Trainer, identity: str) -> None:
         """Bring the trainer, and every file, to the last committed epoch."""
+        for folder in (self.path, self.path / "last"):
+            sweep(folder)
         lines: list[bytes] = []
         if self.has(LAST):
             tensors, values = self._read_last()
