@@ -352,7 +352,7 @@ def test_missing_fields(field: str) -> None:
 
 
 def test_lists_are_no_tuples() -> None:
-    for field in ("vocab", "classes", "transitions", "answers"):
+    for field in ("vocab", "classes", "transitions", "outputs"):
         with pytest.raises(InputError):
             parity(**{field: list(getattr(parity(), field))})
     with pytest.raises(InputError):
