@@ -19,7 +19,7 @@ import torch
 
 import csprop
 from csprop.errors import InputError
-from csprop.ops import backend
+from csprop.ops.backends import backend
 from csprop.training import checkpoint
 from csprop.training.loop import Diverged
 

@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from csprop.errors import InputError
 from csprop.exact.automaton import Automaton
 from csprop.exact.models import Settle, Stepwise
-from csprop.ops import backend, native
+from csprop.ops import native
+from csprop.ops.backends import backend
 from csprop.stream import Stream
 
 MOST_STATES = 4096

@@ -13,7 +13,7 @@ import torch
 import csprop
 from csprop.errors import InputError
 from csprop.nn.config import CSPConfig, ModelOptions, check_fields
-from csprop.ops import backend
+from csprop.ops.backends import backend
 from csprop.tasks import get
 from csprop.tasks.base import Task
 from csprop.tasks.file import SUFFIXES, FileTask, from_file

@@ -12,7 +12,7 @@ import torch
 
 from csprop.errors import InputError
 from csprop.nn.model import CSP
-from csprop.ops import use_backend
+from csprop.ops.backends import use_backend
 from csprop.tasks import get
 from csprop.tasks.base import Examples, Task
 from csprop.tasks.file import FileTask
