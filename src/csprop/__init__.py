@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from csprop.ops.announce import announce
+
 if TYPE_CHECKING:
     from csprop import tasks
     from csprop.exact.automaton import Automaton
@@ -43,6 +45,9 @@ _HOMES = {
     "train_seeds": "csprop.training.run",
     "use_backend": "csprop.ops.backends",
 }
+
+
+announce()
 
 
 def __getattr__(name: str) -> Any:
