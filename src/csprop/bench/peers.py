@@ -10,7 +10,8 @@ from torch import Generator, Tensor, nn
 from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
 from csprop.nn.peers import Kind, Peer, PeerConfig
-from csprop.ops import scan, use_backend
+from csprop.ops.backends import use_backend
+from csprop.ops.scan import scan
 from csprop.tasks import get
 from csprop.training.presets import preset as preset_of
 

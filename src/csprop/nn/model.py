@@ -15,7 +15,9 @@ from csprop.nn.block import Block
 from csprop.nn.config import CSPConfig
 from csprop.nn.coupling import Coupling
 from csprop.nn.decoder import DECODERS
-from csprop.ops import fused, native
+from csprop.nn.kernel import for_kernel
+from csprop.ops import fused
+from csprop.ops.checks import check_tensor
 from csprop.ops.native.stepper import Stepper
 from csprop.ops.planes import saturate, turn
 from csprop.stream import Stream
@@ -49,7 +51,7 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
 
     def initial_state(self, batch: int = 1) -> Float[Tensor, "B L M D"]:
         """h_0 of every layer, for each sequence of a batch."""
-        starts = [cast(Block, block).start for block in self.blocks]
+        starts = [block.start for block in self._blocks]
         return torch.stack(starts).expand(batch, -1, -1, -1)
 
     @overload
@@ -81,7 +83,8 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         """Scores after every token; with `return_state`, also what to carry on from.
 
         `state` is what an earlier call returned; where `reset` is true a sequence starts anew before
-        that token, so that several can be packed into one row.
+        that token, so that several can be packed into one row. Raises InputError for tokens outside of
+        the vocabulary, and for what is no tensor of the right shape, type and device.
         """
         self._check(tokens, state, reset)
         if state is None:
@@ -104,14 +107,12 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         reset: Tensor | None,
     ) -> tuple[Float[Tensor, "B T M D"], Float[Tensor, "B L M D"]]:
         """Through all blocks: the last one's output, and the states after the last token."""
-        layers = self._for_kernel(z, state, reset)
-        if layers is not None:
-            parameters = [each for layer in layers for each in layer]
-            options = self.config.of_kernel()
-            z, h = fused.blocks(z, state.transpose(0, 1), reset, None, parameters, *options)
+        if layers := for_kernel(self._blocks, z, state, reset, whole=True):
+            options = self.config.of_kernel
+            z, h = fused.blocks(z, state.transpose(0, 1), reset, None, layers, options)
             return z, h.transpose(0, 1)
         last: list[Tensor] = []
-        for layer, block in enumerate(self.blocks):
+        for layer, block in enumerate(self._blocks):
             coupled = self._coupled(layer, z)
             known = None if layer else self._first_transition(tokens)
             z, h = block(z, state[:, layer], reset, coupled, known)
@@ -135,13 +136,12 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         A layer passes on what `settle(layer, h)` makes of its new state (B, M, D).
         """
         z, states = self.embedding[tokens][:, None], []
-        for layer, each in enumerate(self.blocks):
-            block = cast(Block, each)
+        for layer, block in enumerate(self._blocks):
             a, u = block.transition(z)
             coupled = self._coupled(layer, z)
             h = turn(a, state[:, layer, None]) + (u if coupled is None else u + coupled)
             h = saturate(h)
-            if self.config.activation == "step":
+            if self.config.loops:
                 h = F.silu(h)
             h = settle(layer, h[:, 0])
             states.append(h)
@@ -151,36 +151,24 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
 
     def _first_transition(self, tokens: Int64[Tensor, "B T"]) -> tuple[Tensor, Tensor] | None:
         """a and u of the first layer, where a rotation a token is less work than one a step."""
-        in_kernel = self.config.order == 2 and not self.config.recall
-        if in_kernel or tokens.numel() < self.config.vocab_size:
+        # Worth it for what is beyond the kernel, but for SiLU in the recurrence: its loop costs more.
+        if self.config.beyond_kernel <= {"activation"} or tokens.numel() < self.config.vocab_size:
             return None
-        a, u = cast(Block, self.blocks[0]).transition(self.embedding[None])
+        a, u = self._blocks[0].transition(self.embedding[None])
         return _look_up(tokens, a[0]), _look_up(tokens, u[0])
 
-    def _for_kernel(
-        self, z: Tensor, state: Tensor, reset: Tensor | None = None
-    ) -> list[list[Tensor]] | None:
-        """The parameters of all blocks, if the compiled kernel can do them in one call."""
-        if self.couplings or self.config.norm == "layer":
-            return None
-        layers = [cast(Block, block).for_kernel(z, state, reset) for block in self.blocks]
-        return [layer for layer in layers if layer] if all(layers) else None
+    @property
+    def _blocks(self) -> list[Block]:
+        return cast(list[Block], list(self.blocks))
 
     def _check(self, tokens: Tensor, state: Tensor | None, reset: Tensor | None) -> None:
-        if tokens.dtype != torch.int64 or tokens.ndim != 2:
-            raise InputError(
-                f"tokens must be int64 of shape (batch, time); got {tokens.dtype} of shape "
-                f"{tuple(tokens.shape)}"
-            )
-        expected = (len(tokens), self.config.depth, self.config.order, self.config.width)
-        if state is not None and tuple(state.shape) != expected:
-            raise InputError(f"state must have shape {expected}; got {tuple(state.shape)}")
-        right = reset is None or (reset.dtype == torch.bool and reset.shape == tokens.shape)
-        if reset is not None and not (right and reset.device == tokens.device):
-            raise InputError(
-                f"reset must be bool of shape {tuple(tokens.shape)} on {tokens.device}; got "
-                f"{reset.dtype} of shape {tuple(reset.shape)} on {reset.device}"
-            )
+        device = self.embedding.device
+        check_tensor("tokens", tokens, "int64", ("batch", "time"), device)
+        if state is not None:
+            shape = (tokens.shape[0], self.config.depth, self.config.order, self.config.width)
+            check_tensor("state", state, "floating-point", shape, device)
+        if reset is not None:
+            check_tensor("reset", reset, "bool", tokens.shape, device)
 
     def check_token(self, token: int) -> None:
         """Refuse one that is outside of the vocabulary."""
@@ -195,11 +183,14 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
 
     def stepper(self, state: Float[Tensor, "1 L M D"]) -> Stepper | None:
         """This model laid out for single steps, where the compiled kernel can do all of it."""
-        decoder, layers = self.decoder.as_linear(), self._for_kernel(self.embedding, state)
-        if decoder is None or layers is None or not native.fits(self.embedding, *decoder):
+        decoder = self.decoder.as_linear()
+        if decoder is None:
+            return None
+        layers = for_kernel(self._blocks, self.embedding, state, None, None, *decoder, whole=True)
+        if layers is None:
             return None
         unit_features = self.config.decoder == "cos_sin" and self.config.norm != "complex"
-        return Stepper(self.embedding, layers, self.config.of_kernel(), decoder, unit_features, state)
+        return Stepper(self.embedding, layers, self.config.of_kernel, decoder, unit_features, state)
 
 
 def _look_up(tokens: Int64[Tensor, "B T"], rows: Float[Tensor, "V ..."]) -> Float[Tensor, "B T ..."]:
