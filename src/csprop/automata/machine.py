@@ -101,7 +101,7 @@ class Machine:
         """The class after the last token of a sequence."""
         sequence = _sequences(tokens)
         if sequence.ndim != 1 or not len(sequence):
-            raise InputError("machine: give one sequence of at least one token")
+            raise InputError("machine: empty, or several sequences: give one of at least one token")
         output = self.outputs[self._last(sequence)]
         assert output is not None  # only what nothing leads to has none
         return output

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal, cast, overload
 
 import torch
@@ -15,6 +16,7 @@ from csprop.nn.block import Block
 from csprop.nn.config import CSPConfig
 from csprop.nn.coupling import Coupling
 from csprop.nn.decoder import DECODERS
+from csprop.nn.hub import Names, read, saved_as
 from csprop.nn.kernel import for_kernel
 from csprop.ops import fused
 from csprop.ops.checks import check_tensor
@@ -34,8 +36,9 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
 
     def __init__(self, config: CSPConfig | dict[str, Any], generator: Generator | None = None) -> None:
         super().__init__()
-        if isinstance(config, dict):  # as it comes from a hub's config.json
-            config = CSPConfig.from_dict(config)
+        self.names: Names | None = None
+        if isinstance(config, dict):  # as it comes from config.json, a hub's or a run's
+            config, self.names = read(config)
         if generator is None:
             generator = Generator().manual_seed(0)
         self.config = config
@@ -48,6 +51,14 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
             for _ in range(links if config.coupling_rank else 0)
         )
         self.decoder = DECODERS[config.decoder](config, generator)
+
+    def save_pretrained(self, save_directory: str | Path, **options: Any) -> Any:
+        """Save weights, configuration, and the names of tokens and classes if the model has them.
+
+        The options are those of `PyTorchModelHubMixin.save_pretrained`; `push_to_hub` saves the same.
+        """
+        options = {**options, "config": options.get("config") or saved_as(self.config, self.names)}
+        return super().save_pretrained(save_directory, **options)
 
     def initial_state(self, batch: int = 1) -> Float[Tensor, "B L M D"]:
         """h_0 of every layer, for each sequence of a batch."""

@@ -144,7 +144,7 @@ class RunFolder:
 
     def commit(self, row: Epoch, trainer: Trainer, identity: str) -> None:
         """Make a finished epoch last, as one of the run with this identity."""
-        append(self.path / METRICS, json.dumps(row).encode() + b"\n")
+        append(self.path / METRICS, metrics_line(row))
         if trainer.best is row:
             replace(self.path / WEIGHTS, save(trainer.best_weights))
         tensors, values = trainer.state()
@@ -195,6 +195,11 @@ class RunFolder:
     def _write_manifest(self) -> None:
         digests = {name: digest((self.path / name).read_bytes()) for name in FILES if self.has(name)}
         replace(self.path / MANIFEST, as_json(digests))
+
+
+def metrics_line(row: Epoch) -> bytes:
+    """A row of metrics.jsonl."""
+    return json.dumps(row).encode() + b"\n"
 
 
 def _read(path: Path) -> bytes:
