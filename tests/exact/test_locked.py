@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -93,18 +94,36 @@ def test_a_stream_is_the_forward_pass(model: Locked) -> None:
     [
         (torch.tensor([[0, 3]]), {}, "token 3 is outside the vocabulary: write 0 to 2"),
         (torch.tensor([[-1, 0]]), {}, "token -1 is outside"),
-        (torch.tensor([[0, 1]], dtype=torch.int32), {}, "tokens must be int64"),
-        (torch.tensor([0, 1]), {}, "tokens must be int64 of shape"),
-        (torch.tensor([[0, 1]]), {"state": torch.tensor([0, 0])}, "state must be int64 of shape"),
-        (torch.tensor([[0, 1]]), {"state": torch.tensor([0.0])}, "state must be int64 .*float32"),
+        (torch.tensor([[0, 1]], dtype=torch.int32), {}, "tokens must be a dense int64 tensor"),
+        (torch.tensor([0, 1]), {}, "tokens must be a dense int64 tensor of shape"),
+        ("01", {}, "tokens must be a dense int64 .* got"),
+        (None, {}, "tokens must be a dense int64 .* got"),
+        ([[0, 1]], {}, "tokens must be a dense int64 .* got"),
+        (
+            torch.zeros(1, 2, dtype=torch.int64, device="meta"),
+            {},
+            "tokens must be a dense int64 tensor",
+        ),
+        (torch.zeros(1, 2, dtype=torch.int64).to_sparse(), {}, "tokens must be a dense int64 tensor"),
+        (torch.tensor([[0, 1]]), {"state": "0"}, "state must be a dense int64 tensor"),
+        (torch.tensor([[0, 1]]), {"state": torch.tensor([0, 0])}, "state must be a dense int64 tensor"),
+        (torch.tensor([[0, 1]]), {"state": torch.tensor([0.0])}, "state must be .*float32"),
         (torch.tensor([[0, 1]]), {"state": torch.tensor([-1])}, "state must hold numbers from 0"),
         (torch.tensor([[0, 1]]), {"state": torch.tensor([99])}, "state must hold numbers from 0"),
-        (torch.tensor([[0, 1]]), {"reset": torch.tensor([[0, 1]])}, "reset must be bool"),
-        (torch.tensor([[0, 1]]), {"reset": torch.tensor([[True]])}, "reset must be bool of shape"),
+        (
+            torch.tensor([[0, 1]]),
+            {"reset": torch.tensor([[0, 1]])},
+            "reset must be a dense bool",
+        ),
+        (
+            torch.tensor([[0, 1]]),
+            {"reset": torch.tensor([[True]])},
+            r"reset must be .* of shape \(1, 2\)",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(
-    model: Locked, tokens: Tensor, options: dict[str, Tensor], sentence: str
+    model: Locked, tokens: Any, options: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(InputError, match=sentence):
         model(tokens, **options)

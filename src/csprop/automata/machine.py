@@ -256,7 +256,7 @@ def integers(values: Any, what: str) -> NDArray[Any]:
     """An array of whole numbers."""
     try:
         array = np.asarray(values)
-    except (ValueError, OverflowError, TypeError):  # rows of different lengths, for one
+    except (ValueError, OverflowError, TypeError, RuntimeError):  # rows of different lengths, for one
         array = np.empty(0, object)
     if not array.size and array.dtype == np.float64:  # an empty list
         return array.astype(np.int64)
