@@ -361,8 +361,8 @@ def assert_transcribed(config: CSPConfig, seed: int) -> None:
         scale = max(1.0, float(after[token].abs().max()))
         assert max(near) <= 1e-9 * scale
         np.testing.assert_allclose(said, scores[token].numpy(), rtol=1e-9, atol=1e-9 * scale)
-    starts = np.stack(network.start)
-    np.testing.assert_allclose(starts, model.initial_state()[0].numpy(), rtol=1e-12, atol=1e-12)
+        starts = np.stack(network.start)
+        np.testing.assert_allclose(starts, model.initial_state()[0].numpy(), rtol=1e-12, atol=1e-12)
 
 
 @settings(deadline=None, max_examples=150)

@@ -61,6 +61,7 @@ def test_pieces_are_the_whole(model: Locked, backend: str) -> None:
             scores, state = model(part, state, return_state=True)
             parts.append(scores)
     assert torch.equal(torch.cat(parts, dim=1), whole)
+    assert state is not None
     assert torch.equal(state, end)
 
 
@@ -161,7 +162,7 @@ def test_nothing_drifts(model: Locked) -> None:
     state, astray = model.network.initial_state(), model.network.initial_state()
     for token in tokens[-1000:].split(1):
         state, _ = model.network.step(state, token, model.snapping([]))
-        astray, _ = model.network.step(astray, token)
+        astray, _ = model.network.step(astray, token, lambda layer, h: h)
     for h, lost in ((snapped, False), (state[:, 0], False), (astray[:, 0], True)):
         assert (float(nearest(h, model.codes[0])[0][0, 0]) > 1e-3) == lost
 

@@ -1,6 +1,6 @@
 """Locking and proof take models that csprop did not make."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
@@ -48,7 +48,7 @@ def test_a_function_that_is_wrong_late_is_not() -> None:
 KINDS: Sequence[type[nn.RNNBase]] = (nn.RNN, nn.GRU, nn.LSTM)
 
 
-def adapted(kind: type[nn.RNNBase], layers: int = 2, batch_first: bool = True) -> FromRNN:
+def adapted(kind: Callable[..., nn.RNNBase], layers: int = 2, batch_first: bool = True) -> FromRNN:
     torch.manual_seed(0)
     rnn = kind(3, 5, num_layers=layers, batch_first=batch_first)
     return FromRNN(nn.Embedding(4, 3), rnn, nn.Linear(5, 2)).requires_grad_(False)
@@ -56,7 +56,7 @@ def adapted(kind: type[nn.RNNBase], layers: int = 2, batch_first: bool = True) -
 
 @pytest.mark.parametrize("batch_first", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_step_of_an_rnn_is_torch_s_own(kind: type[nn.RNNBase], batch_first: bool) -> None:
+def test_a_step_of_an_rnn_is_torch_s_own(kind: Callable[..., nn.RNNBase], batch_first: bool) -> None:
     model = adapted(kind, batch_first=batch_first)
     tokens = torch.randint(4, (6, 7), generator=torch.Generator().manual_seed(1))
     everything = torch.ones(2, 5, dtype=torch.bool)
@@ -64,7 +64,7 @@ def test_a_step_of_an_rnn_is_torch_s_own(kind: type[nn.RNNBase], batch_first: bo
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_trained_rnn_is_certified(kind: type[nn.RNNBase]) -> None:
+def test_a_trained_rnn_is_certified(kind: Callable[..., nn.RNNBase]) -> None:
     task = tasks.get("flip-flop")
     torch.manual_seed(3)
     model = FromRNN(nn.Embedding(3, 4), kind(4, 6, batch_first=True), nn.Linear(6, 2))
