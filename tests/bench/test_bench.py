@@ -1,6 +1,7 @@
 """What the bench measures, at sizes too small to measure anything."""
 
 import json
+from itertools import pairwise
 
 import pytest
 import torch
@@ -11,10 +12,16 @@ from csprop.cli.main import main
 
 
 @pytest.mark.parametrize("name", peers.MODELS)
-def test_every_peer_trains(name: str) -> None:
-    step = peers.training_step(name, batch=2, steps=5)
-    step()
-    step()
+def test_every_peer_trains(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step moves every parameter, and the next ones on from there."""
+    made = peers.MODELS[name]()
+    monkeypatch.setitem(peers.MODELS, name, lambda: made)
+    step, seen = peers.training_step(name, batch=2, steps=5), []
+    for _ in range(3):
+        seen.append([parameter.detach().clone() for parameter in made.parameters()])
+        step()
+    for before, after in pairwise(seen):
+        assert not any(torch.equal(x, y) for x, y in zip(before, after, strict=True))
 
 
 def test_every_scan_gives_the_same_states_and_gradients(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,11 +50,8 @@ def _check(a: Tensor, u: Tensor, h0: Tensor | None, reset: Tensor | None) -> Non
             f"got {described(u)}"
         )
     batch, steps, order, width = u.shape
-    if not isinstance(a, Tensor) or tuple(a.shape[2:-1]) not in (
-        (1,),
-        (order, order),
-        *([(2,)] if order == 2 else []),
-    ):
+    planes = [(1,), (order, order), *([(2,)] if order == 2 else [])]
+    if not isinstance(a, Tensor) or a.is_nested or tuple(a.shape[2:-1]) not in planes:
         raise InputError(
             f"a must be ({batch}, {steps}, {'1 or 2' if order == 2 else '1'}, 1 or {width}) or a "
             f"matrix, ({batch}, {steps}, {order}, {order}, 1 or {width}), to go with u; "

@@ -61,16 +61,17 @@ def layers_of(parameters: Sequence[Tensor]) -> list[Layer]:
 
 def made(given: Inputs, keep: bool) -> tuple[Tensor, Kept]:
     """Empty tensors for the output, and for what is kept."""
-    (batch, steps, _, width), depth, layer = given.z.shape, len(given.layers), given.layers[0]
-    rows = (depth, layer.groups, batch * steps // layer.groups)
-    per_channel = max(layer.angles, layer.gates) > 1
-    shapes = (
-        (depth, batch, steps if keep else 1, 2, width),
-        (depth - 1 if keep or per_channel else 0, batch, steps, 2, width),
-        (*rows, layer.angles),
-        (*rows, layer.gates),
+    new, (batch, steps, _, width), depth = given.z.new_empty, given.z.shape, len(given.layers)
+    layer = given.layers[0]
+    groups, angles, gates = layer.groups, layer.angles, layer.gates
+    inner = depth - 1 if keep or angles > 1 or gates > 1 else 0
+    kept = Kept(
+        h=new(depth, batch, steps if keep else 1, 2, width),
+        inner=new(inner, batch, steps, 2, width),
+        theta=new(depth, groups, batch * steps // groups, angles),
+        delta=new(depth, groups, batch * steps // groups, gates),
     )
-    return given.z.new_empty(given.z.shape), Kept(*(given.z.new_empty(shape) for shape in shapes))
+    return new(given.z.shape), kept
 
 
 def forward(given: Inputs, options: KernelOptions, keep: bool) -> tuple[Tensor, Kept]:

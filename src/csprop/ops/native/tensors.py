@@ -74,12 +74,13 @@ def pointer(tensor: Tensor | None) -> int:
 def shared_by_layers(z: Tensor, layer: Layer, options: KernelOptions) -> dict[str, int]:
     """The fields of `Block` that are the same in every layer, of which `layer` is one."""
     batch, steps, _, width = z.shape
+    angles = layer.angles
     return {
         "wide": z.dtype is torch.float64, "batch": batch, "steps": steps, "width": width,
-        "groups": layer.groups, "angles": layer.angles, "gates": layer.gates,
+        "groups": layer.groups, "angles": angles, "gates": layer.gates,
         "rotate": ROTATE[options.rotate], "bounded_angle": options.angle == "tanh",
         "decay": DECAY[options.decay], "silu": options.silu, "norm": options.norm,
-        "angle_inputs": layer.angle_weight.shape[-1] if layer.angles else 0,
+        "angle_inputs": layer.angle_weight.shape[-1] if angles else 0,
         "gate_inputs": layer.gate_weight.shape[-1],
     }  # fmt: skip
 
