@@ -142,7 +142,7 @@ def test_a_tie_between_two_scores_is_refused() -> None:
 def test_a_gate_that_rounding_could_turn_over_is_refused() -> None:
     model = machines.compiled(machines.Counter(2, ((False, 0), (False, 1)), (0, 1)), decay="switch")
     assert len(set(map(tuple, machines.locked(model).places.tolist()))) == 2
-    (block,) = model.blocks
+    (block,) = model.layers
     assert isinstance(block, Block)
     gate = block.gate
     gate.bias.fill_(2e-6)

@@ -100,7 +100,7 @@ def compiled(counter: Counter, noise: float = 0.0, seed: int = 0, decay: str = "
     options: dict[str, Any] = OPTIONS | {"decay": decay}
     config = CSPConfig(vocab_size=tokens, num_classes=counter.classes, width=width, **options)
     model = CSP(config, torch.Generator().manual_seed(seed)).requires_grad_(False)
-    (block,) = model.blocks
+    (block,) = model.layers
     assert isinstance(block, Block)
     for parameter in model.parameters():
         parameter.zero_()

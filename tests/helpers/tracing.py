@@ -25,7 +25,7 @@ def check_operators(net: CSP) -> None:
     )
     z = torch.randn(2, 5, 2, net.config.width, generator=g, requires_grad=True)
     state = torch.randn(net.config.depth, 2, 2, net.config.width, generator=g, requires_grad=True)
-    blocks = [block for block in net.blocks if isinstance(block, Block)]
+    blocks = [block for block in net.layers if isinstance(block, Block)]
     parameters = [each for block in blocks for each in block.kernel_parameters()]
     for reset in (None, torch.rand(2, 5, generator=g) < 0.3):
         torch.library.opcheck(operators.scan, (a, u, h0, reset))

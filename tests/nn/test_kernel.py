@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
 def decided(net: CSP, whole: bool = True, **changes: Any) -> list[Layer] | None:
     order, width = net.config.order, net.config.width
     given = {"z": torch.zeros(2, 3, order, width), "state": torch.zeros(2, order, width)}
-    return for_kernel(net._blocks, **given | changes, whole=whole)
+    return for_kernel(net.layers, **given | changes, whole=whole)
 
 
 def model(**options: Any) -> CSP:
@@ -27,7 +27,7 @@ def test_the_printed_blocks_fit_with_their_parameters_by_name() -> None:
     net = model()
     layers = decided(net)
     assert layers is not None
-    for layer, block in zip(layers, net._blocks, strict=True):
+    for layer, block in zip(layers, net.layers, strict=True):
         assert layer.gate_weight is block.gate.weight
         assert layer.gate_bias is block.gate.bias
         assert layer.angle_weight is block.angle.weight
@@ -79,6 +79,6 @@ def test_another_backend_and_parameters_of_other_shapes() -> None:
     for name in ("skip", "gate.bias", "angle.weight"):
         net = model()
         module, _, last = name.rpartition(".")
-        part = net.blocks[1].get_submodule(module)
+        part = net.layers[1].get_submodule(module)
         setattr(part, last, torch.nn.Parameter(torch.zeros(3, 3)))
         assert decided(net) is None, name

@@ -28,7 +28,8 @@ FAST = pytest.mark.parametrize("backend", ["torch", pytest.param("native", marks
 
 
 def model(variant: str = "paper", **changes: Any) -> CSP:
-    options = VARIANTS[variant] | {"width": 5, "depth": 3, "vocab_size": 3, "num_classes": 4} | changes
+    options: dict[str, Any] = {"width": 5, "depth": 3, "vocab_size": 3, "num_classes": 4}
+    options = VARIANTS[variant] | options | changes
     return CSP(CSPConfig(**options), Generator().manual_seed(3))
 
 
@@ -159,8 +160,8 @@ def test_a_growing_stack_has_finite_gradients(activation: str, norm: str, decode
     for gate in ("shared", "per_channel"):
         net = model(gate=gate, width=16, **options)
         with torch.no_grad():
-            for block in net.blocks:
-                block.gate.bias.fill_(1.0)  # pyright: ignore
+            for block in net.layers:
+                block.gate.bias.fill_(1.0)
         net(tokens(4, 200))[:, -1].logsumexp(dim=1).mean().backward()
         gradients = [p.grad for p in net.parameters() if p.grad is not None]
         assert len(gradients) == len(list(net.parameters()))
@@ -170,7 +171,7 @@ def test_a_growing_stack_has_finite_gradients(activation: str, norm: str, decode
 def test_the_printed_model_stays_finite_at_a_hundred_thousand_growing_steps() -> None:
     net = model(depth=1, width=2)
     with torch.no_grad():
-        net.blocks[0].gate.bias.fill_(3.0)  # α = softplus(3 + …) > 1  # pyright: ignore
+        net.layers[0].gate.bias.fill_(3.0)  # α = softplus(3 + …) > 1
     x = tokens(1, 100_000)
     logits = net(x)
     logits.mean().backward()

@@ -134,7 +134,7 @@ def transcribed(model: CSP, tokens: list[int]) -> list[list[float]]:
                     sum(v[d][r] * z[d] for d in range(options.width))
                     for r in range(options.coupling_rank)
                 ]
-                extra = [sum(a * b for a, b in zip(row, inner, strict=True)) for row in u]
+                extra = [complex(sum(a * b for a, b in zip(row, inner, strict=True))) for row in u]
             z, states[layer] = step(options, block, z, states[layer], extra)
         logits.append(decoded(options, weights, z))
     return logits
@@ -160,7 +160,7 @@ def decoded(options: CSPConfig, weights: dict[str, Any], h: Vector) -> list[floa
 
 def randomised(options: dict[str, Any]) -> CSP:
     """A small model in float64 with every weight away from its start."""
-    small = options | {"width": 3, "depth": 3, "vocab_size": 3, "num_classes": 4}
+    small: dict[str, Any] = options | {"width": 3, "depth": 3, "vocab_size": 3, "num_classes": 4}
     model = CSP(CSPConfig(**small)).double()
     g = Generator().manual_seed(7)
     with torch.no_grad():

@@ -17,7 +17,7 @@ net = csprop.CSP(csprop.CSPConfig(vocab_size=3, num_classes=2, width=4, depth=2)
 tokens, state = torch.zeros(2, 5, dtype=torch.int64), net.initial_state(2)
 reset = torch.zeros(2, 5, dtype=torch.bool)
 a, u, h0 = torch.ones(2, 5, 1, 1), torch.ones(2, 5, 2, 4), torch.ones(2, 2, 4)
-z, block = torch.ones(2, 5, 2, 4), net.blocks[0]
+z, block = torch.ones(2, 5, 2, 4), net.layers[0]
 tracker, matrices = net.stream(), csprop.CSP(csprop.CSPConfig(
     vocab_size=3, num_classes=2, width=4, order=3, rotate="state", angle="free"))
 

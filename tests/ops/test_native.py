@@ -94,6 +94,7 @@ def everything(net: CSP, backend: str, steps: int, resets: bool) -> list[Tensor]
         directions = last / (torch.linalg.vector_norm(last.detach(), dim=2, keepdim=True) + 1)
         (scores.square().mean() + (directions * weights).sum()).backward()
     gradients = [p.grad for p in net.parameters()]
+    assert state.grad is not None
     return [scores, last, state.grad, *(torch.zeros(()) if g is None else g for g in gradients)]
 
 
@@ -151,7 +152,7 @@ def test_gradcheck(name: str, resets: bool) -> None:
     """A switch has the gradient of what it rounds, which no difference of values shows: "reset"."""
     decay = PRESET[name]["decay"].replace("switch", "reset")
     net = model(**PRESET[name] | {"width": 2, "depth": 2, "decay": decay}).double()
-    given = [p.detach() for b in net.blocks for p in b.kernel_parameters()]  # pyright: ignore
+    given = [p.detach() for b in net.layers for p in b.kernel_parameters()]
     parameters = [p.requires_grad_() if p.numel() else p for p in given]
     g = Generator().manual_seed(0)
     z = torch.randn(2, 4, 2, 2, generator=g, dtype=torch.float64, requires_grad=True)
@@ -169,8 +170,8 @@ def test_saturated_states_agree(name: str) -> None:
     """A gate of softplus(3) in every layer: states pass 2^60 within 60 steps."""
     net = model(**PRESET[name] | {"decay": "softplus", "norm": "complex", "depth": 2}).double()
     with torch.no_grad():
-        for block in net.blocks:
-            block.gate.bias.fill_(3.0)  # pyright: ignore
+        for block in net.layers:
+            block.gate.bias.fill_(3.0)
     agree(net, 100, False, 1e-6)
     _, last = net(torch.zeros(1, 100, dtype=torch.int64), return_state=True)
     assert torch.linalg.vector_norm(last, dim=2).max().item() == pytest.approx(2.0**60)
@@ -181,15 +182,15 @@ def test_outputs_beyond_their_limit_agree(norm: str) -> None:
     """A first state of some 10^7, with the state kept as it is."""
     net = model(depth=1, decay="unit", activation="none", norm=norm, h0="learned").double()
     with torch.no_grad():
-        net.blocks[0].h0.mul_(1e7)  # pyright: ignore
+        net.layers[0].h0.mul_(1e7)
     tokens, results = torch.zeros(2, 5, dtype=torch.int64), []
     for backend in ("torch", "native"):
         net.zero_grad()
         with use_backend(backend):
-            out, _ = net.blocks[0](net.embedding[tokens], net.blocks[0].h0.expand(2, 2, 5))
+            out, _ = net.layers[0](net.embedding[tokens], net.layers[0].h0.expand(2, 2, 5))
             weights = torch.randn(out.shape, generator=Generator().manual_seed(0), dtype=out.dtype)
             (out * weights).sum().backward()
-        results.append([out.detach(), *(p.grad.clone() for p in net.blocks[0].parameters())])  # pyright: ignore
+        results.append([out.detach(), *(p.grad.clone() for p in net.layers[0].parameters())])  # pyright: ignore
     if norm == "none":
         assert torch.linalg.vector_norm(results[0][0], dim=2).max().item() == pytest.approx(2.0**20)
     for want, got in zip(*results, strict=True):
@@ -199,10 +200,10 @@ def test_outputs_beyond_their_limit_agree(norm: str) -> None:
 def test_gradients_that_a_growing_state_passes_back_are_bounded_alike() -> None:
     """δ of some 20 and inputs of nothing: the gradient of the first state would be 20^60."""
     net = model(depth=1, rotate="none", skip=False, activation="none", norm="none").double()
-    block = net.blocks[0]
+    block = net.layers[0]
     with torch.no_grad():
-        block.gate.weight.zero_()  # pyright: ignore
-        block.gate.bias.fill_(20.0)  # pyright: ignore
+        block.gate.weight.zero_()
+        block.gate.bias.fill_(20.0)
     gradients = []
     for backend in ("reference", "native"):
         state = torch.zeros(1, 2, 5, dtype=torch.float64, requires_grad=True)
@@ -217,7 +218,7 @@ def test_gradients_that_a_growing_state_passes_back_are_bounded_alike() -> None:
 def extreme(delta: float, theta: float, decay: str) -> CSP:
     net = model(depth=1, rotate="state", angle="free", decay=decay)
     with torch.no_grad():
-        for layer, value in ((net.blocks[0].gate, delta), (net.blocks[0].angle, theta)):  # pyright: ignore
+        for layer, value in ((net.layers[0].gate, delta), (net.layers[0].angle, theta)):
             layer.weight.zero_()
             layer.bias.fill_(value)
     return net
@@ -265,7 +266,7 @@ def test_nan_stays_nan() -> None:
 @pytest.mark.parametrize("name", PRESET)
 def test_strided_and_permuted_inputs_give_the_same(name: str) -> None:
     net = model(**PRESET[name] | {"width": 4, "depth": 1}).double()
-    block, g = net.blocks[0], Generator().manual_seed(5)
+    block, g = net.layers[0], Generator().manual_seed(5)
     z = torch.randn(3, 7, 2, 4, generator=g, dtype=torch.float64)
     state = torch.randn(3, 2, 4, generator=g, dtype=torch.float64)
     want = block(z, state)

@@ -52,6 +52,11 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         )
         self.decoder = DECODERS[config.decoder](config, generator)
 
+    @property
+    def layers(self) -> list[Block]:
+        """The blocks, first layer first."""
+        return cast(list[Block], list(self.blocks))
+
     def save_pretrained(self, save_directory: str | Path, **options: Any) -> Any:
         """Save weights, configuration, and the names of tokens and classes if the model has them.
 
@@ -62,7 +67,7 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
 
     def initial_state(self, batch: int = 1) -> Float[Tensor, "B L M D"]:
         """h_0 of every layer, for each sequence of a batch."""
-        starts = [block.start for block in self._blocks]
+        starts = [block.start for block in self.layers]
         return torch.stack(starts).expand(batch, -1, -1, -1)
 
     @overload
@@ -118,12 +123,12 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         reset: Tensor | None,
     ) -> tuple[Float[Tensor, "B T M D"], Float[Tensor, "B L M D"]]:
         """Through all blocks: the last one's output, and the states after the last token."""
-        if layers := for_kernel(self._blocks, z, state, reset, whole=True):
+        if layers := for_kernel(self.layers, z, state, reset, whole=True):
             options = self.config.of_kernel
             z, h = fused.blocks(z, state.transpose(0, 1), reset, None, layers, options)
             return z, h.transpose(0, 1)
         last: list[Tensor] = []
-        for layer, block in enumerate(self._blocks):
+        for layer, block in enumerate(self.layers):
             coupled = self._coupled(layer, z)
             known = None if layer else self._first_transition(tokens)
             z, h = block(z, state[:, layer], reset, coupled, known)
@@ -147,7 +152,7 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         A layer passes on what `settle(layer, h)` makes of its new state (B, M, D).
         """
         z, states = self.embedding[tokens][:, None], []
-        for layer, block in enumerate(self._blocks):
+        for layer, block in enumerate(self.layers):
             a, u = block.transition(z)
             coupled = self._coupled(layer, z)
             h = turn(a, state[:, layer, None]) + (u if coupled is None else u + coupled)
@@ -165,12 +170,8 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         # Worth it for what is beyond the kernel, but for SiLU in the recurrence: its loop costs more.
         if self.config.beyond_kernel <= {"activation"} or tokens.numel() < self.config.vocab_size:
             return None
-        a, u = self._blocks[0].transition(self.embedding[None])
+        a, u = self.layers[0].transition(self.embedding[None])
         return _look_up(tokens, a[0]), _look_up(tokens, u[0])
-
-    @property
-    def _blocks(self) -> list[Block]:
-        return cast(list[Block], list(self.blocks))
 
     def _check(self, tokens: Tensor, state: Tensor | None, reset: Tensor | None) -> None:
         device = self.embedding.device
@@ -197,7 +198,7 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         decoder = self.decoder.as_linear()
         if decoder is None:
             return None
-        layers = for_kernel(self._blocks, self.embedding, state, None, None, *decoder, whole=True)
+        layers = for_kernel(self.layers, self.embedding, state, None, None, *decoder, whole=True)
         if layers is None:
             return None
         unit_features = self.config.decoder == "cos_sin" and self.config.norm != "complex"
