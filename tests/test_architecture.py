@@ -1,4 +1,4 @@
-"""The arrows of the house go one way: no room imports one above it."""
+"""Imports go one way: no package imports one above it. docs/architecture.md has the same order."""
 
 import ast
 from pathlib import Path
@@ -8,8 +8,8 @@ import csprop
 SOURCE = Path(csprop.__file__).parent
 # From the ground up; a room may import those below it, and itself.
 STOREYS = [
-    ["errors"], ["ops", "stream"], ["nn", "tasks"], ["training"], ["bench", "exact"], ["study"],
-    ["report"], ["cli"], ["__main__"],
+    ["errors"], ["files"], ["ops", "stream"], ["automata"], ["nn", "tasks"], ["training"],
+    ["bench", "exact"], ["runs"], ["study"], ["report"], ["cli"], ["__main__"],
 ]  # fmt: skip
 LEVEL = {room: level for level, rooms in enumerate(STOREYS) for room in rooms}
 
@@ -37,6 +37,65 @@ def test_every_import_points_down() -> None:
             same = there == here
             assert same or LEVEL[there] < LEVEL[here], f"{path.relative_to(SOURCE)} imports {name}"
     assert checked > 50
+
+
+def test_the_documented_order_is_this_one() -> None:
+    text = (SOURCE.parents[1] / "docs" / "architecture.md").read_text()
+    rooms = [[room for room in storey if room != "__main__"] for storey in STOREYS]
+    assert " < ".join(", ".join(storey) for storey in rooms if storey) in " ".join(text.split())
+
+
+def test_machines_and_files_do_without_torch() -> None:
+    """The machine that a model has become runs where torch is not installed."""
+    below = {"errors", "files", "automata"}
+    for path in SOURCE.rglob("*.py"):
+        if path.relative_to(SOURCE).with_suffix("").parts[0] in below:
+            names = {
+                name.split(".")[0]
+                for node in ast.walk(ast.parse(path.read_text()))
+                for name in (
+                    [alias.name for alias in node.names] if isinstance(node, ast.Import)
+                    else [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+                )
+            }  # fmt: skip
+            assert "torch" not in names, path
+
+
+def test_files_are_written_in_one_place() -> None:
+    """Whoever writes a file goes through files.py, which replaces it whole."""
+    for path in SOURCE.rglob("*.py"):
+        if path.name == "files.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute):
+                assert node.attr not in ("write_text", "write_bytes", "flock"), f"{path}:{node.lineno}"
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "open"
+            ):
+                modes = [each.value for each in node.args[1:] if isinstance(each, ast.Constant)]
+                devnull = "devnull" in ast.unparse(node)
+                assert devnull or not modes or modes == ["r"], f"{path}:{node.lineno}"
+
+
+def test_no_task_is_known_by_its_name_outside_of_tasks() -> None:
+    """`task == "parenthesis"` would be a property of the task that the task should say itself."""
+    from csprop.tasks import catalogue
+
+    names = {task.name for task in catalogue()}
+    for path in SOURCE.rglob("*.py"):
+        if path.relative_to(SOURCE).parts[0] == "tasks":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Compare):
+                compared = {
+                    each.value
+                    for side in (node.left, *node.comparators)
+                    for each in ast.walk(side)
+                    if isinstance(each, ast.Constant) and isinstance(each.value, str)
+                }
+                assert not compared & names, f"{path}:{node.lineno}"
 
 
 def test_the_public_names_are_there() -> None:

@@ -22,7 +22,8 @@ def test_type_checkers_read_the_types() -> None:
 
 
 def test_every_public_name_is_in_the_reference() -> None:
-    named = re.findall(r"^::: csprop\.(\w+)", (ROOT / "docs" / "api.md").read_text(), flags=re.MULTILINE)
+    text = (ROOT / "docs" / "api.md").read_text()
+    named = re.findall(r"^::: csprop\.(\w+)", text, flags=re.MULTILINE)
     assert set(csprop.__all__) <= set(named)
 
 

@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from csprop.ops.announce import announce
+
 if TYPE_CHECKING:
     from csprop import tasks
     from csprop.automata.automaton import Automaton
@@ -44,6 +46,9 @@ _HOMES = {
     "train_seeds": "csprop.runs",
     "use_backend": "csprop.ops.backends",
 }
+
+
+announce()
 
 
 def __getattr__(name: str) -> Any:

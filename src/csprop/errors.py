@@ -3,3 +3,16 @@
 
 class InputError(ValueError):
     """Bad input: a file, a row, an option. The command line prints it and exits with 2."""
+
+
+def described(value: object) -> str:
+    """A value, to end such a sentence: a tensor's type, shape and device, else its Python type."""
+    if value is None:
+        return "None"
+    # A torch tensor, without the import of torch; NumPy's arrays have no layout.
+    dtype, layout, device = (getattr(value, name, None) for name in ("dtype", "layout", "device"))
+    if None in (dtype, layout, device):
+        return f"an object of type {type(value).__name__}"
+    if getattr(value, "is_nested", False) or "strided" not in str(layout):
+        return f"a tensor of layout {layout}"
+    return f"{dtype} of shape {tuple(getattr(value, 'shape', ()))} on {device}"

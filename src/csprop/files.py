@@ -53,6 +53,12 @@ def replace(path: Path, content: bytes) -> None:
     _sync_folder(path.parent)
 
 
+def sweep(folder: Path) -> None:
+    """Remove what a writer that was killed left behind; nobody else may be writing into the folder."""
+    for temporary in folder.glob(".*.tmp"):
+        temporary.unlink(missing_ok=True)
+
+
 def append(path: Path, content: bytes) -> None:
     """Add to the end of a file, and wait until it is on the disk."""
     with path.open("ab") as file:

@@ -1,10 +1,14 @@
 """A run: a trained model, where it came from, and what is proven of it."""
 
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import save as packed
+
+from csprop import files
 from csprop.automata.automaton import Automaton
 from csprop.errors import InputError
 from csprop.exact import store
@@ -12,15 +16,18 @@ from csprop.exact.attempts import ROUNDS
 from csprop.exact.certify import certify, certify_length
 from csprop.exact.document import Certificate
 from csprop.exact.locked import Locked
+from csprop.files import one_writer
 from csprop.nn.model import CSP
 from csprop.stream import Stream
 from csprop.tasks import resolve
 from csprop.tasks.base import Task, encode, symbols
+from csprop.training import checkpoint
 from csprop.training import load as reading
-from csprop.training.config import configure
+from csprop.training.checkpoint import RunFolder
+from csprop.training.config import configure, to_json
 from csprop.training.loop import Diverged, Epoch
 from csprop.training.metrics import last_logits
-from csprop.training.session import Trained, execute
+from csprop.training.session import Trained, execute, refuse_existing
 
 
 class Run(Trained):
@@ -118,6 +125,57 @@ class Run(Trained):
     def stream(self, *, as_trained: bool = False) -> Stream:
         """A tracker that reads one token at a time."""
         return self.answering(as_trained).stream()
+
+    def save_pretrained(self, save_directory: str | Path) -> None:
+        """Save the run as a directory: model, names of tokens and classes, lock and certificate.
+
+        `csprop.load` and `Run.from_pretrained` read it; `CSP.from_pretrained` reads the model alone.
+
+        Raises:
+            InputError: the directory holds a run already.
+        """
+        refuse_existing([save_directory])
+        folder = RunFolder(save_directory)
+        with one_writer(folder.path):
+            folder.create(to_json(self.config, self.task))
+            folder.write(checkpoint.METRICS, b"".join(map(checkpoint.metrics_line, self.metrics)))
+            folder.write(checkpoint.WEIGHTS, packed(self.model.state_dict()))
+            if self.result is not None:
+                folder.write_json(checkpoint.RESULT, self.result)
+        if self.certificate is not None:
+            store.save(self.certificate, folder.path)
+
+    def push_to_hub(self, repo_id: str, **options: Any) -> Any:
+        """Upload what `save_pretrained` saves to the Hugging Face Hub.
+
+        Args:
+            repo_id: such as "me/parity"; it is made if it is not there.
+            options: of `huggingface_hub.HfApi.upload_folder`, such as `token` or `commit_message`.
+        """
+        from huggingface_hub import HfApi
+
+        api = HfApi(token=options.pop("token", None))
+        api.create_repo(repo_id, exist_ok=True)
+        with tempfile.TemporaryDirectory() as folder:
+            self.save_pretrained(Path(folder) / "run")
+            hidden = [files.LOCK, "last/*"]
+            return api.upload_folder(
+                repo_id=repo_id, folder_path=Path(folder) / "run", ignore_patterns=hidden, **options
+            )
+
+    @classmethod
+    def from_pretrained(cls, name: str | Path, **options: Any) -> "Run":
+        """A run from its directory, or from the Hugging Face Hub.
+
+        Args:
+            name: a directory, or the name of a repository that `push_to_hub` made.
+            options: of `huggingface_hub.snapshot_download`, such as `revision`.
+        """
+        if Path(name).is_dir():
+            return load(name)
+        from huggingface_hub import snapshot_download
+
+        return load(snapshot_download(str(name), **options))
 
 
 def _run(trained: Trained) -> Run:

@@ -6,7 +6,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from csprop.errors import InputError
+from csprop.errors import InputError, described
 
 
 class SingleSteps(Protocol):
@@ -45,24 +45,49 @@ class Stream:
 
     @property
     def state(self) -> Tensor:
-        """A copy of what the next step goes on from; another one can be put in its place."""
+        """A copy of what the next step goes on from; another one can be put in its place.
+
+        Raises InputError where that one is no tensor of the same shape and kind of numbers.
+        """
         return (self._state if self._stepper is None else self._stepper.state).clone()
 
     @state.setter
     def state(self, state: Tensor) -> None:
         like = self.model.initial_state()
-        if state.shape != like.shape:
-            raise InputError(f"state must have shape {tuple(like.shape)}; got {tuple(state.shape)}")
+        if not _is_like(state, like):
+            numbers = "floating-point" if like.is_floating_point() else "integer"
+            raise InputError(
+                f"state must be a dense {numbers} tensor of shape {tuple(like.shape)}; "
+                f"got {described(state)}"
+            )
         self._state = state.detach().to(like, copy=True)
         self._stepper = self.model.stepper(self._state)
 
     @torch.no_grad()
     def step(self, token: int) -> Tensor:
-        """Read one token; the scores of all classes, given everything read so far."""
-        token = operator.index(token)
+        """Read one token; the scores of all classes, given everything read so far.
+
+        Raises InputError for what is no whole number, or is outside of the vocabulary.
+        """
+        try:
+            token = operator.index(token)
+        except (TypeError, RuntimeError) as error:
+            raise InputError(f"a token must be a whole number; got {described(token)}") from error
         self.model.check_token(token)
         if self._stepper is not None:
             return self._stepper.step(token)
         tokens = torch.tensor([[token]], device=self._state.device)
         logits, self._state = self.model(tokens, self._state, return_state=True)
         return logits[0, 0]
+
+
+def _is_like(state: object, like: Tensor) -> bool:
+    return (
+        isinstance(state, Tensor)
+        and state.layout is torch.strided
+        and not state.is_nested
+        and state.shape == like.shape
+        and state.is_meta == like.is_meta
+        and not state.is_complex()
+        and state.is_floating_point() == like.is_floating_point()
+    )

@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 
 from csprop.cli import train
 from csprop.cli.main import VERBS, main
-from csprop.cli.train import parse_seeds
+from csprop.training.seeds import parse_seeds, written
 
 TINY = ["--length", "6", "--samples", "60", "--width", "8", "--epochs", "4"]
 
@@ -153,6 +153,27 @@ def test_a_flag_before_the_task_does_not_hide_it() -> None:
         assert train.parse([*flags, "parenthesis"]).model.decay == "unit", flags
 
 
+def test_a_run_goes_on_with_its_own_task_alone(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "01,odd\n0,even\n11,even\n1,odd\n00,even\n10,odd\n"
+    for name in ("parity.csv", "other.csv"):
+        (here / name).write_text(rows)
+
+    def last_words(*argv: str) -> str:
+        capsys.readouterr()
+        assert main(["train", *argv, *TINY, "--resume"]) == 2
+        return capsys.readouterr().err.splitlines()[-1]
+
+    assert main(["train", "parity", *TINY, "--out", "built-in"]) == 0
+    assert main(["train", "--data", "parity.csv", *TINY, "--out", "own"]) == 0
+    said = last_words("--data", "parity.csv", "--out", "built-in")
+    assert said.startswith("csprop train: built-in: was trained on parity, not on ")
+    assert "parity.csv, not on parity:" in last_words("parity", "--out", "own")
+    assert "parity.csv, not on" in last_words("--data", "other.csv", "--out", "own")
+    (here / "parity.csv").write_text(rows.replace("01,odd", "01,even"))
+    said = last_words("--data", "parity.csv", "--out", "own")
+    assert "parity.csv: has changed since the run began: put it back as it was" in said
+
+
 def test_resume_needs_only_the_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "parity", *TINY, "--hold", "0", "--out", "r", "--lr", "0.02"]) == 0
     capsys.readouterr()
@@ -263,6 +284,14 @@ def test_an_unwritable_folder_is_refused(here: Path, capsys: pytest.CaptureFixtu
 
 def test_seeds() -> None:
     assert parse_seeds("0-2,2,7") == [0, 1, 2, 7]
+    assert written([0, 1, 2, 7]) == "0-2,7"
+
+
+def test_two_ways_to_say_which_seed_are_one_too_many(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    err = refused(["train", "parity", *TINY, "--seeds", "10", "--seed", "3"], capsys)
+    assert "--seeds and --seed both say which seed" in err
 
 
 def test_tasks_and_info(capsys: pytest.CaptureFixture[str]) -> None:

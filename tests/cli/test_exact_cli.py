@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from csprop.automata.automaton import Automaton
 from csprop.cli.main import main
-from csprop.exact.automaton import Automaton
 
 TRAINING = ["--samples", "1000", "--width", "8", "--epochs", "8", "--hold", "0"]
 STRINGS = ["".join(s) for n in range(1, 5) for s in itertools.product("01.", repeat=n)]
@@ -93,7 +93,7 @@ def test_json_is_one_document(certified: Path, capsys: pytest.CaptureFixture[str
     assert main(["automaton", str(certified), "--format", "c", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["states"], found["format"]) == (2, "c")
-    assert found["picture"] == str(certified / "automaton.png")
+    assert found["picture"] is None
     assert "int main" in found["source"]
     assert main(["eval", str(certified), "--lengths", "8", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["locked"] is True
@@ -222,8 +222,8 @@ def test_every_format_says_what_predict_says(
     want = predicted(certified, capsys, monkeypatch)
     assert main(["automaton", str(certified), "--format", format]) == 0
     said = capsys.readouterr()
-    assert "2 states, drawn in" in said.err
-    assert (certified / "automaton.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert said.err == f"{certified}: proven for all lengths; 2 states\n"
+    assert not list(certified.glob("*.png")), "nobody asked for a picture"
     if format == "json":
         machine = Automaton.from_json(json.loads(said.out))
         tokens = [[machine.vocab.index(symbol) for symbol in each] for each in STRINGS]
@@ -251,7 +251,9 @@ def test_pictures(certified: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     picture = tmp_path / "machine.svg"
     assert main(["automaton", str(certified), "--picture", str(picture)]) == 0
     assert "<svg" in picture.read_text()
-    assert not (certified / "automaton.png").exists()
+    assert f"drawn in {picture}" in capsys.readouterr().err
+    assert main(["automaton", str(certified), "--picture", str(tmp_path / "machine.png")]) == 0
+    assert (tmp_path / "machine.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     asked = ["automaton", certified, "--picture"]
     assert "ends in .png, .svg or .pdf" in refused([*asked, tmp_path / "machine.xyz"], capsys)
     assert "cannot be written" in refused([*asked, tmp_path / "none" / "machine.png"], capsys)

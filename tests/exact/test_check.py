@@ -21,9 +21,7 @@ from csprop.exact import check as checker
 from csprop.exact import store
 from csprop.exact.certify import certify
 from csprop.exact.check import Network, Rejected, check
-from csprop.exact.lock import Labelled
 from csprop.nn.config import ModelOptions
-from csprop.training.run import examples
 from tests.helpers import machines
 
 Tamper = Callable[[dict[str, Any]], Any]
@@ -114,16 +112,16 @@ def test_one_up_to_a_depth_holds(climbing: Folder) -> None:
 )
 def test_trained_runs_are_certified_and_hold(tmp_path: Path, name: str, options: Any) -> None:
     run = csprop.train(name, out=tmp_path, samples=1000, **options)
-    training, _ = examples(run.task, run.config)
-    certificate = certify(run.model, run.task, Labelled(training.tokens, training.labels))
+    certificate = certify(run.model, run.task)
     assert certificate.verdict == "proven for all lengths", certificate.statement
     store.save(certificate, tmp_path)
     folder = Folder(tmp_path, run.config.model, run.task)
     assert f"the task {name!r}" in folder.check()
     document = folder.document
-    document["machine"]["answers"][0][0] ^= 1
+    first = document["machine"]["transitions"][0][0]
+    document["machine"]["outputs"][first] ^= 1
     folder.write(document)
-    with pytest.raises(Rejected, match="answers token 0 wrongly"):
+    with pytest.raises(Rejected, match="its automaton answers otherwise"):
         folder.check()
 
 
@@ -135,9 +133,10 @@ def test_a_file_s_certificate_holds_until_a_row_is_answered_otherwise(tmp_path: 
     folder = Folder(tmp_path / "run", model.config, task)
     assert "agrees with every row of own.csv" in folder.check()
     document = folder.document
-    document["machine"]["answers"][0][0] ^= 1
+    first = document["machine"]["transitions"][0][0]
+    document["machine"]["outputs"][first] ^= 1
     folder.write(document)
-    with pytest.raises(Rejected, match="a row is answered 1, not 0"):
+    with pytest.raises(Rejected, match="its automaton answers otherwise"):
         folder.check()
 
 
@@ -152,10 +151,17 @@ def put(*keys: Any, value: Any) -> Tamper:
     return change
 
 
-def turned(document: dict[str, Any], table: str) -> None:
-    """The first entry of a table, and one that is not it."""
-    row = document["machine"][table][0]
-    row[0] = (row[0] + 1) % 4
+def turned(document: dict[str, Any]) -> None:
+    """Another transition from the first state."""
+    row = document["machine"]["transitions"][0]
+    row[0] = row[0] % 4 + 1
+
+
+def renamed(document: dict[str, Any]) -> None:
+    """Another output in the state that the first token leads to."""
+    machine = document["machine"]
+    state = machine["transitions"][0][0]
+    machine["outputs"][state] = (machine["outputs"][state] + 1) % 4
 
 
 def swap(document: dict[str, Any]) -> None:
@@ -164,8 +170,8 @@ def swap(document: dict[str, Any]) -> None:
 
 
 TAMPERINGS: dict[str, tuple[Tamper, str]] = {
-    "a transition": (lambda d: turned(d, "following"), "is not in the invariant"),
-    "an answer": (lambda d: turned(d, "answers"), "answers token 0 wrongly"),
+    "a transition": (turned, "automaton answers otherwise|is not in the invariant"),
+    "an answer": (renamed, "its automaton answers otherwise"),
     "a pair removed": (lambda d: d["pairs"].pop(), "is not in the invariant"),
     "no pairs": (put("pairs", value=[]), "does not begin at the start"),
     "another start": (put("task_states", 0, value="3"), "does not begin at the start"),
@@ -178,14 +184,14 @@ TAMPERINGS: dict[str, tuple[Tamper, str]] = {
     "a task state": (put("task_states", 2, value="7"), "leaves out a state of the task"),
     "a task state twice": (put("task_states", 2, value="1"), "a state of the task twice"),
     "places swapped": (swap, "leads elsewhere"),
-    "a huge state": (put("machine", "following", 0, 0, value=10**30), "do not fit together"),
-    "a negative state": (put("machine", "following", 0, 0, value=-3), "do not fit together"),
-    "no whole number": (put("machine", "following", 0, 0, value=1.0), "do not fit together"),
+    "a huge state": (put("machine", "transitions", 0, 0, value=10**30), "do not fit together"),
+    "a negative state": (put("machine", "transitions", 0, 0, value=-3), "do not fit together"),
+    "no whole number": (put("machine", "transitions", 0, 0, value=1.0), "do not fit together"),
     "a huge code": (put("machine", "places", 1, 0, value=10**30), "leads elsewhere|malformed"),
     "a negative code": (put("machine", "places", 1, 0, value=-1), "do not fit together"),
-    "no states": (put("machine", value={"places": [], "following": [], "answers": []}), "do not fit"),
-    "a table cut": (lambda d: d["machine"]["answers"].pop(), "do not fit together"),
-    "a row cut": (lambda d: d["machine"]["following"][1].pop(), "do not fit together"),
+    "no states": (put("machine", value={"places": [], "transitions": [], "outputs": []}), "do not fit"),
+    "a table cut": (lambda d: d["machine"]["outputs"].pop(), "do not fit together"),
+    "a row cut": (lambda d: d["machine"]["transitions"][1].pop(), "do not fit together"),
     "pairs of three": (put("pairs", 0, value=[0, 0, 0]), "malformed"),
     "pairs of lists": (put("pairs", 0, value=[[], 0]), "malformed"),
     "no machine": (lambda d: d.pop("machine"), "malformed .*machine"),
@@ -294,7 +300,7 @@ def test_it_shares_nothing_with_the_prover() -> None:
         )
     }  # fmt: skip
     ours = {name for name in imported if name.startswith("csprop")}
-    assert ours == {"csprop.errors", "csprop.tasks"}
+    assert ours == {"csprop.errors", "csprop.tasks.base"}
     assert "torch" not in imported
     assert not any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(tree))
 
@@ -355,8 +361,8 @@ def assert_transcribed(config: CSPConfig, seed: int) -> None:
         scale = max(1.0, float(after[token].abs().max()))
         assert max(near) <= 1e-9 * scale
         np.testing.assert_allclose(said, scores[token].numpy(), rtol=1e-9, atol=1e-9 * scale)
-    starts = np.stack(network.start)
-    np.testing.assert_allclose(starts, model.initial_state()[0].numpy(), rtol=1e-12, atol=1e-12)
+        starts = np.stack(network.start)
+        np.testing.assert_allclose(starts, model.initial_state()[0].numpy(), rtol=1e-12, atol=1e-12)
 
 
 @settings(deadline=None, max_examples=150)

@@ -1,16 +1,18 @@
 """Locking and proof take models that csprop did not make."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from csprop import certify, tasks
+from csprop.automata.walk import Difference, every_input
 from csprop.errors import InputError
-from csprop.exact.lock import follow, lock
+from csprop.exact.lock import lock
 from csprop.exact.models import FromRNN, FromStep
-from csprop.exact.prove import Counterexample, prove
+from csprop.exact.prove import prove
+from csprop.exact.prune import follow
 
 
 def parity_cell(state: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -37,16 +39,16 @@ def test_a_function_that_is_wrong_late_is_not() -> None:
         return torch.cat([sign, age.clamp(max=20)], dim=1), torch.cat([sign, -sign], dim=1)
 
     model = FromStep(torch.tensor([1.0, 0.0]), forgetful)
-    locked, _ = lock(model, torch.ones(1, 2, dtype=torch.bool), 2, radius=0.3)
-    outcome = prove(locked, tasks.get("parity"))
-    assert isinstance(outcome, Counterexample)
+    locked, _ = lock(model, torch.ones(1, 2, dtype=torch.bool), 0.3, every_input(2))
+    outcome = prove(locked.machine, tasks.get("parity"))
+    assert isinstance(outcome, Difference)
     assert len(outcome.tokens) == 20
 
 
 KINDS: Sequence[type[nn.RNNBase]] = (nn.RNN, nn.GRU, nn.LSTM)
 
 
-def adapted(kind: type[nn.RNNBase], layers: int = 2, batch_first: bool = True) -> FromRNN:
+def adapted(kind: Callable[..., nn.RNNBase], layers: int = 2, batch_first: bool = True) -> FromRNN:
     torch.manual_seed(0)
     rnn = kind(3, 5, num_layers=layers, batch_first=batch_first)
     return FromRNN(nn.Embedding(4, 3), rnn, nn.Linear(5, 2)).requires_grad_(False)
@@ -54,7 +56,7 @@ def adapted(kind: type[nn.RNNBase], layers: int = 2, batch_first: bool = True) -
 
 @pytest.mark.parametrize("batch_first", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_step_of_an_rnn_is_torch_s_own(kind: type[nn.RNNBase], batch_first: bool) -> None:
+def test_a_step_of_an_rnn_is_torch_s_own(kind: Callable[..., nn.RNNBase], batch_first: bool) -> None:
     model = adapted(kind, batch_first=batch_first)
     tokens = torch.randint(4, (6, 7), generator=torch.Generator().manual_seed(1))
     everything = torch.ones(2, 5, dtype=torch.bool)
@@ -62,7 +64,7 @@ def test_a_step_of_an_rnn_is_torch_s_own(kind: type[nn.RNNBase], batch_first: bo
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_trained_rnn_is_certified(kind: type[nn.RNNBase]) -> None:
+def test_a_trained_rnn_is_certified(kind: Callable[..., nn.RNNBase]) -> None:
     task = tasks.get("flip-flop")
     torch.manual_seed(3)
     model = FromRNN(nn.Embedding(3, 4), kind(4, 6, batch_first=True), nn.Linear(6, 2))

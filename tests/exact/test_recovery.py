@@ -9,12 +9,15 @@ import pytest
 import torch
 from hypothesis import HealthCheck, assume, given, settings
 
+from csprop.automata.walk import Difference, every_input
 from csprop.exact.certify import certify
 from csprop.exact.check import Network
-from csprop.exact.lock import accept, every_input, lock, moves_of, tightness
+from csprop.exact.lock import lock
 from csprop.exact.locked import Locked, NotFinite
+from csprop.exact.margins import accept, moves_of, tightness
 from csprop.exact.models import FromStep
-from csprop.exact.prove import Counterexample, prove
+from csprop.exact.prove import prove
+from csprop.nn.block import Block
 from tests.helpers import machines
 
 Move = tuple[bool, int]
@@ -62,7 +65,11 @@ def changed(values: tuple[Any, ...], place: int, value: Any) -> tuple[Any, ...]:
     return (*values[:place], value, *values[place + 1 :])
 
 
-@settings(deadline=None, max_examples=1000, suppress_health_check=list(HealthCheck))
+@settings(
+    deadline=None,
+    max_examples=1000,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
 @given(pair=faulty(), noise=st.sampled_from([0.0, 0.001]))
 def test_a_thousand_planted_faults_and_none_certified(pair: tuple[Drawn, Drawn], noise: float) -> None:
     right, wrong = (machines.Counter(*each) for each in pair)
@@ -70,15 +77,19 @@ def test_a_thousand_planted_faults_and_none_certified(pair: tuple[Drawn, Drawn],
     differs = difference(right, wrong)
     assume(differs is not None)  # or the fault changed nothing that an input could show
     try:
-        outcome = prove(machines.locked(model), task)
+        outcome = prove(machines.locked(model).machine, task)
     except NotFinite:
         assert noise, "an exact rotor locks"
         return
-    assert isinstance(outcome, Counterexample)
+    assert isinstance(outcome, Difference)
     assert len(outcome.tokens) == differs, "not the shortest"
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
+@settings(
+    deadline=None,
+    max_examples=100,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
 @given(pair=faulty(), noise=st.sampled_from([0.0, 0.001]))
 def test_what_certify_makes_of_a_fault_is_right_or_refused(
     pair: tuple[Drawn, Drawn], noise: float
@@ -112,10 +123,10 @@ def test_right_up_to_length_40_and_wrong_at_41() -> None:
     right = machines.Counter(45, ((False, 1),), (0,) * 44 + (1,))
     wrong = replace(right, labels=tuple(1 if count in (41, 44) else 0 for count in range(45)))
     model = machines.compiled(wrong)
-    machine, _ = lock(model, machines.everything(model), 1, radius=0.05)
-    outcome = prove(machine, machines.Counting(right))
-    assert isinstance(outcome, Counterexample)
-    assert outcome == Counterexample((0,) * 41, said=1, right=0)
+    locked, _ = lock(model, machines.everything(model), 0.05, every_input(1))
+    outcome = prove(locked.machine, machines.Counting(right))
+    assert isinstance(outcome, Difference)
+    assert outcome == Difference((0,) * 41, left=1, right=0)
 
 
 def test_a_tie_between_two_scores_is_refused() -> None:
@@ -130,8 +141,10 @@ def test_a_tie_between_two_scores_is_refused() -> None:
 
 def test_a_gate_that_rounding_could_turn_over_is_refused() -> None:
     model = machines.compiled(machines.Counter(2, ((False, 0), (False, 1)), (0, 1)), decay="switch")
-    assert len(machines.locked(model).following) == 2
-    gate = model.blocks[0].gate
+    assert len(set(map(tuple, machines.locked(model).places.tolist()))) == 2
+    (block,) = model.layers
+    assert isinstance(block, Block)
+    gate = block.gate
     gate.bias.fill_(2e-6)
     with pytest.raises(NotFinite, match="rounding could turn a gate over"):
         machines.locked(model)
@@ -171,7 +184,7 @@ def test_a_code_that_could_fall_to_either_neighbour_is_refused() -> None:
     halfway = [(codes + other) / 2 for codes, other in zip(machine.codes, turned, strict=True)]
     astray = Locked(model, halfway, machines.everything(model), 1)
     with pytest.raises(NotFinite, match="the gap must be"):
-        accept(tightness(astray, moves_of(astray, every_input, "")))
+        accept(tightness(astray, moves_of(astray, every_input(1))))
 
 
 def test_the_transcription_of_the_checker_is_the_network() -> None:

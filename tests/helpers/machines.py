@@ -12,8 +12,10 @@ from typing import Any
 
 import torch
 
-from csprop.exact.automaton import Automaton
-from csprop.exact.lock import Labelled, lock
+from csprop.automata.automaton import Automaton
+from csprop.automata.walk import every_input
+from csprop.exact.examples import Labelled
+from csprop.exact.lock import lock
 from csprop.exact.locked import Locked
 from csprop.nn.block import Block
 from csprop.nn.config import CSPConfig
@@ -25,6 +27,21 @@ OPTIONS: dict[str, Any] = {
     "gate": "per_channel", "activation": "none", "norm": "none", "h0": "learned", "decoder": "linear",
     "depth": 1,
 }  # fmt: skip
+
+
+def automaton(
+    vocab: Sequence[str],
+    classes: Sequence[str],
+    words: bool,
+    start: int,
+    transitions: tuple[tuple[int, ...], ...],
+    outputs: tuple[int | None, ...],
+) -> Automaton:
+    """An automaton in one line."""
+    return Automaton(
+        transitions=transitions, outputs=outputs, start=start,
+        vocab=tuple(vocab), classes=tuple(classes), words=words,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -43,7 +60,7 @@ class Counter:
     def automaton(self) -> Automaton:
         states, tokens = range(self.modulus), range(len(self.moves))
         rows = tuple(tuple(self.after(state, token) for token in tokens) for state in states)
-        return Automaton(names(len(self.moves)), names(self.classes), False, 0, rows, self.labels)
+        return automaton(names(len(self.moves)), names(self.classes), False, 0, rows, self.labels)
 
 
 class Counting(Task):
@@ -83,7 +100,7 @@ def compiled(counter: Counter, noise: float = 0.0, seed: int = 0, decay: str = "
     options: dict[str, Any] = OPTIONS | {"decay": decay}
     config = CSPConfig(vocab_size=tokens, num_classes=counter.classes, width=width, **options)
     model = CSP(config, torch.Generator().manual_seed(seed)).requires_grad_(False)
-    (block,) = model.blocks
+    (block,) = model.layers
     assert isinstance(block, Block)
     for parameter in model.parameters():
         parameter.zero_()
@@ -119,7 +136,7 @@ def everything(model: CSP) -> torch.Tensor:
 
 
 def locked(model: CSP, radius: float = 0.3) -> Locked:
-    return lock(model, everything(model), model.config.vocab_size, radius)[0]
+    return lock(model, everything(model), radius, every_input(model.config.vocab_size))[0]
 
 
 def few(task: Task) -> Labelled:

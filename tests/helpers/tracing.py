@@ -1,5 +1,5 @@
 """opcheck, compile and export of a preset with a backend, in a process of its own:
-`python -m tests.helpers.tracing PRESET BACKEND`."""
+`python -m tests.helpers.tracing PRESET TASK BACKEND`."""
 
 import dataclasses
 import sys
@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Generator
 
-from csprop import CSP, CSPConfig, scan, use_backend
+from csprop import CSP, CSPConfig, scan, tasks, use_backend
 from csprop.nn.block import Block
-from csprop.ops import fused, operators
-from csprop.training.presets import PRESETS
+from csprop.ops import operators
+from csprop.ops.fused import registration
+from csprop.training.presets import preset
 
 
 def check_operators(net: CSP) -> None:
@@ -24,13 +25,13 @@ def check_operators(net: CSP) -> None:
     )
     z = torch.randn(2, 5, 2, net.config.width, generator=g, requires_grad=True)
     state = torch.randn(net.config.depth, 2, 2, net.config.width, generator=g, requires_grad=True)
-    blocks = [block for block in net.blocks if isinstance(block, Block)]
+    blocks = [block for block in net.layers if isinstance(block, Block)]
     parameters = [each for block in blocks for each in block.kernel_parameters()]
     for reset in (None, torch.rand(2, 5, generator=g) < 0.3):
         torch.library.opcheck(operators.scan, (a, u, h0, reset))
         torch.library.opcheck(operators.scan, (matrices, states, starts, reset))
-        options = (*net.config.of_kernel(), True)
-        torch.library.opcheck(fused._operator, (z, state, reset, None, parameters, *options))
+        options = (*net.config.of_kernel, True)
+        torch.library.opcheck(registration.operator, (z, state, reset, None, parameters, *options))
 
 
 def check_scan() -> None:
@@ -63,8 +64,9 @@ def check_model(net: CSP) -> None:
 
 
 if __name__ == "__main__":
-    preset, backend = sys.argv[1:]
-    options: dict[str, Any] = dataclasses.asdict(PRESETS[preset].model) | {"width": 3, "depth": 2}
+    name, task, backend = sys.argv[1:]
+    options: dict[str, Any] = dataclasses.asdict(preset(name, tasks.get(task)).model)
+    options |= {"width": 3, "depth": 2}
     net = CSP(CSPConfig(vocab_size=3, num_classes=4, **options))
     with use_backend(backend):
         if backend == "native":

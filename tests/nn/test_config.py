@@ -1,11 +1,12 @@
 import dataclasses
+from typing import Any
 
 import pytest
 
 from csprop import CSPConfig
 from csprop.errors import InputError
 
-BASE = {"vocab_size": 2, "num_classes": 2}
+BASE: dict[str, Any] = {"vocab_size": 2, "num_classes": 2}
 
 
 @pytest.mark.parametrize(
@@ -24,9 +25,11 @@ BASE = {"vocab_size": 2, "num_classes": 2}
         ({"num_classes": 1}, "num_classes=1 is out of range: write 2"),
     ],
 )
-def test_what_makes_no_sense_is_rejected_with_what_to_write(wrong: dict, sentence: str) -> None:
+def test_what_makes_no_sense_is_rejected_with_what_to_write(
+    wrong: dict[str, Any], sentence: str
+) -> None:
     with pytest.raises(InputError, match=sentence):
-        CSPConfig(**(BASE | wrong))
+        CSPConfig(**BASE | wrong)
 
 
 def test_a_config_is_frozen_and_defaults_to_the_printed_equations() -> None:

@@ -7,14 +7,17 @@ import pytest
 import torch
 from torch import Generator
 
-from csprop import CSP, CSPConfig, use_backend
+from csprop import CSP, CSPConfig, tasks, use_backend
 from csprop.errors import InputError
 from csprop.ops import native
-from csprop.training.presets import PRESETS
+from csprop.training.presets import preset
 
 VARIANTS: dict[str, dict[str, Any]] = {
-    "paper": {},
-    "rotor": dataclasses.asdict(PRESETS["rotor"].model),
+    "paper": dataclasses.asdict(preset("paper", tasks.get("parity")).model),
+    "switch": dataclasses.asdict(preset("rotor", tasks.get("parity")).model),
+    "counter": dataclasses.asdict(preset("rotor", tasks.get("parenthesis")).model),
+    "recall": dataclasses.asdict(preset("rotor", tasks.get("even-pairs")).model),
+    "matrices": dataclasses.asdict(preset("rotor", tasks.get("group-A5")).model),
     "step": {"activation": "step", "h0": "learned"},
     "coupled": {"coupling_rank": 2, "coupling": "per_layer", "norm": "layer", "rotate": "state"},
 }
@@ -25,7 +28,8 @@ FAST = pytest.mark.parametrize("backend", ["torch", pytest.param("native", marks
 
 
 def model(variant: str = "paper", **changes: Any) -> CSP:
-    options = VARIANTS[variant] | {"width": 5, "depth": 3, "vocab_size": 3, "num_classes": 4} | changes
+    options: dict[str, Any] = {"width": 5, "depth": 3, "vocab_size": 3, "num_classes": 4}
+    options = VARIANTS[variant] | options | changes
     return CSP(CSPConfig(**options), Generator().manual_seed(3))
 
 
@@ -49,20 +53,43 @@ def test_streaming_equals_batch(variant: str) -> None:
     assert not torch.equal(before, tracker.state)
     with pytest.raises(InputError, match="token 3 is outside the vocabulary: write 0 to 2"):
         tracker.step(3)
-    with pytest.raises(InputError, match=r"state must have shape \(1, 3, 2, 5\); got \(1, 3, 2, 4\)"):
-        tracker.state = torch.zeros(1, 3, 2, 4)
+    order = net.config.order
+    with pytest.raises(InputError, match=rf"of shape \(1, 3, {order}, 5\); got .*\(1, 3, {order}, 4\)"):
+        tracker.state = torch.zeros(1, 3, order, 4)
 
 
 @pytest.mark.parametrize("token", ["1", 1.0, None])
 def test_a_token_is_a_whole_number(token: object) -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(InputError, match="a token must be a whole number; got"):
         model().stream().step(token)  # pyright: ignore
 
 
 @needs_kernel
 def test_streams_of_the_presets_go_past_torch() -> None:
-    for variant in ("paper", "rotor"):
+    for variant in ("paper", "switch", "counter"):
         assert model(variant).stepper(model(variant).initial_state()) is not None
+
+
+@FAST
+@pytest.mark.parametrize("part", ["embedding", "angle", "gate", "blocks", ""])
+@pytest.mark.parametrize("norm", ["complex", "layer", "none"])
+@pytest.mark.parametrize(("order", "rotation"), [(2, "shared"), (2, "per_channel"), (3, "shared")])
+def test_streaming_equals_batch_with_weights_of_1e19(
+    order: int, rotation: str, norm: str, part: str, backend: str
+) -> None:
+    """An angle so large would be rounded by many turns, and otherwise in a batch than in a stream."""
+    options = {"order": order, "rotate": "state", "angle": "free", "rotation": rotation}
+    net = model(**options, decay="exp", decoder="linear", norm=norm, depth=2).double()
+    with torch.no_grad():
+        for name, parameter in net.named_parameters():
+            if part in name:
+                parameter.mul_(1e19)
+    x = tokens(1, 12)
+    with use_backend(backend), torch.no_grad():
+        whole, tracker = net(x)[0], net.stream()
+        steps = torch.stack([tracker.step(int(token)) for token in x[0]])
+    assert whole.isfinite().all()
+    torch.testing.assert_close(steps / whole.abs().max(), whole / whole.abs().max())
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -119,7 +146,9 @@ def test_gradients_are_finite_where_the_state_is_exactly_zero(decoder: str, norm
     with torch.no_grad():
         net.embedding.zero_()
     net(tokens(2, 4)).sum().backward()
-    assert all(p.grad is None or p.grad.isfinite().all() for p in net.parameters())
+    gradients = [p.grad for p in net.parameters() if p.grad is not None]
+    assert len(gradients) == len(list(net.parameters()))
+    assert all(gradient.isfinite().all() for gradient in gradients)
 
 
 @pytest.mark.parametrize("decoder", ["cos_sin", "phase", "complex"])
@@ -131,17 +160,18 @@ def test_a_growing_stack_has_finite_gradients(activation: str, norm: str, decode
     for gate in ("shared", "per_channel"):
         net = model(gate=gate, width=16, **options)
         with torch.no_grad():
-            for block in net.blocks:
-                block.gate.bias.fill_(1.0)  # pyright: ignore
+            for block in net.layers:
+                block.gate.bias.fill_(1.0)
         net(tokens(4, 200))[:, -1].logsumexp(dim=1).mean().backward()
         gradients = [p.grad for p in net.parameters() if p.grad is not None]
+        assert len(gradients) == len(list(net.parameters()))
         assert torch.nn.utils.get_total_norm(gradients).isfinite()
 
 
 def test_the_printed_model_stays_finite_at_a_hundred_thousand_growing_steps() -> None:
     net = model(depth=1, width=2)
     with torch.no_grad():
-        net.blocks[0].gate.bias.fill_(3.0)  # α = softplus(3 + …) > 1  # pyright: ignore
+        net.layers[0].gate.bias.fill_(3.0)  # α = softplus(3 + …) > 1
     x = tokens(1, 100_000)
     logits = net(x)
     logits.mean().backward()
@@ -173,7 +203,9 @@ def test_bfloat16_gives_nearly_the_same_scores(variant: str) -> None:
 
 
 def test_a_wrong_state_is_refused() -> None:
-    with pytest.raises(InputError, match=r"state must have shape \(2, 3, 2, 5\); got \(2, 4, 2, 5\)"):
+    with pytest.raises(
+        InputError, match=r"state must be .*\(2, 3, 2, 5\) on cpu; got .*\(2, 4, 2, 5\)"
+    ):
         model()(tokens(2, 3), torch.zeros(2, 4, 2, 5))
 
 
@@ -213,7 +245,7 @@ def test_a_fresh_coupling_changes_nothing() -> None:
 
 
 def test_hub_round_trip_through_a_local_folder(tmp_path: Path) -> None:
-    net = model("rotor")
+    net = model("switch")
     net.save_pretrained(tmp_path)
     assert json.loads((tmp_path / "config.json").read_text())["rotate"] == "state"
     again = CSP.from_pretrained(str(tmp_path))

@@ -38,6 +38,25 @@ def test_the_generator_decides_the_weights(kind: Kind) -> None:
     assert torch.equal(drawn, torch.rand(1))
 
 
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_every_peer_learns(kind: Kind) -> None:
+    """To say which token came first: the loss falls, and no parameter stays where it began."""
+    model, tokens = made(kind), torch.randint(2, (8, 6), generator=torch.Generator().manual_seed(3))
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    optimizer, losses = torch.optim.Adam(model.parameters(), lr=0.02), []
+    for _ in range(40):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(tokens)[:, -1], tokens[:, 0])
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+    still = [
+        name for name, parameter in model.named_parameters() if torch.equal(parameter, before[name])
+    ]
+    assert still == []
+
+
 @pytest.mark.parametrize("negative", [False, True])
 def test_the_state_space_layer_is_its_recurrence(negative: bool) -> None:
     torch.manual_seed(0)

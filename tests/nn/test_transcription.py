@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Generator
 
-from csprop import CSP, CSPConfig
+from csprop import CSP, CSPConfig, tasks
 from csprop.nn.config import ModelOptions
-from csprop.training.presets import PRESETS
+from csprop.training.presets import preset
 
 TOKENS = [2, 0, 1, 1, 2, 0]
 Vector = list[complex]
@@ -134,7 +134,7 @@ def transcribed(model: CSP, tokens: list[int]) -> list[list[float]]:
                     sum(v[d][r] * z[d] for d in range(options.width))
                     for r in range(options.coupling_rank)
                 ]
-                extra = [sum(a * b for a, b in zip(row, inner, strict=True)) for row in u]
+                extra = [complex(sum(a * b for a, b in zip(row, inner, strict=True))) for row in u]
             z, states[layer] = step(options, block, z, states[layer], extra)
         logits.append(decoded(options, weights, z))
     return logits
@@ -160,7 +160,7 @@ def decoded(options: CSPConfig, weights: dict[str, Any], h: Vector) -> list[floa
 
 def randomised(options: dict[str, Any]) -> CSP:
     """A small model in float64 with every weight away from its start."""
-    small = options | {"width": 3, "depth": 3, "vocab_size": 3, "num_classes": 4}
+    small: dict[str, Any] = options | {"width": 3, "depth": 3, "vocab_size": 3, "num_classes": 4}
     model = CSP(CSPConfig(**small)).double()
     g = Generator().manual_seed(7)
     with torch.no_grad():
@@ -180,8 +180,12 @@ def agrees(options: dict[str, Any]) -> None:
 
 def choices() -> dict[str, list[Any]]:
     hints = get_type_hints(ModelOptions)
-    found = {name: list(get_args(hint)) for name, hint in hints.items() if get_args(hint)}
-    return found | {"skip": [True, False], "recall": [False, True], "coupling_rank": [0, 2]}
+    found = {
+        name: [True, False] if hint is bool else list(get_args(hint)) for name, hint in hints.items()
+    }
+    for size in ("width", "depth", "order"):  # those of `randomised`; a complex number has order 2
+        del found[size]
+    return found | {"coupling_rank": [0, 2]}
 
 
 def sensible(options: dict[str, Any]) -> dict[str, Any]:
@@ -189,13 +193,21 @@ def sensible(options: dict[str, Any]) -> dict[str, Any]:
     return options | ({} if options["coupling_rank"] else {"coupling": "shared"})
 
 
-@pytest.mark.parametrize("preset", ["paper", "rotor"])
+def test_every_option_has_values_to_draw() -> None:
+    assert [name for name, values in choices().items() if not values] == []
+
+
+@pytest.mark.parametrize(
+    ("recipe", "task"), [("paper", "parity"), ("rotor", "parity"), ("rotor", "parenthesis")]
+)
 @pytest.mark.parametrize(
     ("name", "value"), [(name, value) for name, values in choices().items() for value in values]
 )
-def test_every_single_option_equals_the_transcription(preset: str, name: str, value: Any) -> None:
-    options = dataclasses.asdict(PRESETS[preset].model) | {"coupling_rank": 2, name: value}
-    agrees(sensible(options))
+def test_every_single_option_equals_the_transcription(
+    recipe: str, task: str, name: str, value: Any
+) -> None:
+    options = dataclasses.asdict(preset(recipe, tasks.get(task)).model)
+    agrees(sensible(options | {"depth": 3, "coupling_rank": 2, name: value}))
 
 
 @settings(max_examples=300, deadline=None)

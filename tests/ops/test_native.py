@@ -6,8 +6,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 from unittest.mock import patch
 
 import pytest
@@ -16,28 +17,49 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Generator, Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from csprop import CSP, CSPConfig, scan, use_backend
+from csprop import CSP, CSPConfig, scan, tasks, use_backend
 from csprop.nn.config import ModelOptions
 from csprop.ops import fused, native
+from csprop.ops.fused.calls import layers_of
+from csprop.ops.native import layout, library, tensors
+from csprop.ops.native.tensors import ABSENT, Layer
+from csprop.ops.options import KernelOptions
 from csprop.ops.planes import saturate
-from csprop.training.presets import PRESETS
+from csprop.training.presets import preset
 
 pytestmark = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
 
-PRESET = {name: dataclasses.asdict(preset.model) for name, preset in PRESETS.items()}
-OPTIONS: dict[str, list[Any]] = {
-    "rotate": ["input", "state", "none"],
-    "rotation": ["shared", "per_channel"],
-    "angle": ["tanh", "free"],
-    "decay": ["softplus", "exp", "unit", "reset"],
-    "gate": ["shared", "per_channel"],
-    "activation": ["boundary", "none"],
-    "skip": [True, False],
-    "norm": ["complex", "layer", "none"],
-    "h0": ["zero", "learned"],
-    "coupling_rank": [0, 2],
+PRESET = {
+    f"{name} of {task}": dataclasses.asdict(preset(name, tasks.get(task)).model)
+    for name, task in (("paper", "parity"), ("rotor", "parity"), ("rotor", "parenthesis"))
 }
+"""What users get: a switch, and a counter that neither turns nor decays."""
+HINTS = get_type_hints(ModelOptions)
+SIZES = {"width": [5], "depth": [1, 2], "order": [2, 3], "coupling_rank": [0, 2]}
+
+
+def choices() -> dict[str, list[Any]]:
+    """Every option with its values, read off the configuration; a new one is drawn, or has none."""
+    values = {
+        name: [True, False] if hint is bool else list(get_args(hint)) for name, hint in HINTS.items()
+    }
+    return values | SIZES
+
+
+def sensible(options: dict[str, Any]) -> dict[str, Any]:
+    """With what `ModelOptions` refuses replaced, and what is chaotic: there rounding errors grow."""
+    changed = dict(options)
+    if changed["order"] > 2:
+        changed |= {"rotate": "state", "angle": "free", "decoder": "linear"}
+    if changed["depth"] == 1:
+        changed["coupling_rank"] = 0
+    if not changed["coupling_rank"]:
+        changed["coupling"] = "shared"
+    if changed["norm"] == "none" and changed["decay"] == "softplus":
+        changed["decay"] = "exp"
+    return changed
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +84,8 @@ def everything(net: CSP, backend: str, steps: int, resets: bool) -> list[Tensor]
     g = Generator().manual_seed(steps)
     tokens = torch.randint(3, (3, steps), generator=g)
     reset = torch.rand(3, steps, generator=g) < 0.2 if resets else None
-    state = torch.randn(3, net.config.depth, 2, net.config.width, generator=g).to(net.embedding)
+    shape = (3, net.config.depth, net.config.order, net.config.width)
+    state = torch.randn(shape, generator=g).to(net.embedding)
     state.requires_grad_()
     net.zero_grad()
     with use_backend(backend):
@@ -71,66 +94,84 @@ def everything(net: CSP, backend: str, steps: int, resets: bool) -> list[Tensor]
         directions = last / (torch.linalg.vector_norm(last.detach(), dim=2, keepdim=True) + 1)
         (scores.square().mean() + (directions * weights).sum()).backward()
     gradients = [p.grad for p in net.parameters()]
+    assert state.grad is not None
     return [scores, last, state.grad, *(torch.zeros(()) if g is None else g for g in gradients)]
 
 
 def agree(net: CSP, steps: int, resets: bool, tolerance: float) -> None:
+    """The same with the kernel as without; it is used just where it knows all options."""
     expected = everything(net, "torch", steps, resets)
-    with patch.object(native, "stack", wraps=native.stack) as kernel:
+    with patch.object(tensors, "stack", wraps=tensors.stack) as kernel:
         results = everything(net, "native", steps, resets)
-    assert kernel.called
+    assert kernel.called == (not net.config.beyond_kernel)
     for got, want in zip(results, expected, strict=True):
         torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance)
 
 
+def test_every_option_has_values_to_draw() -> None:
+    assert [name for name, values in choices().items() if not values] == []
+
+
+@pytest.mark.parametrize("preset", PRESET)
+@pytest.mark.parametrize(
+    ("option", "value"), [(name, value) for name, values in choices().items() for value in values]
+)
+def test_every_single_option_agrees(preset: str, option: str, value: Any) -> None:
+    """Changed alone, so that the kernel does all that it knows, whatever the draws below leave out."""
+    options = sensible(PRESET[preset] | {"width": 5, "depth": 2, "recall": False, option: value})
+    net = model(**options).double()
+    agree(net, 17, False, 1e-7)
+    agree(net, 17, True, 1e-7)
+    assert net.config.beyond_kernel <= {option}
+
+
 @settings(max_examples=120, deadline=None)
 @given(
-    options=st.fixed_dictionaries({name: st.sampled_from(each) for name, each in OPTIONS.items()}),
+    options=st.fixed_dictionaries({name: st.sampled_from(each) for name, each in choices().items()}),
     steps=st.sampled_from([1, 2, 15, 16, 17, 40]),
     resets=st.booleans(),
 )
 def test_any_combination_of_options_agrees(options: dict[str, Any], steps: int, resets: bool) -> None:
-    if options["norm"] == "none" and options["decay"] == "softplus":
-        options["decay"] = "exp"  # a growing stack without a norm is chaotic: rounding errors grow too
-    agree(model(depth=2, **options).double(), steps, resets, 1e-7)
+    agree(model(**sensible(options)).double(), steps, resets, 1e-7)
 
 
-@pytest.mark.parametrize("preset", PRESET)
+@pytest.mark.parametrize("name", PRESET)
 @pytest.mark.parametrize("width", [1, 3, 8, 33, 64])
 @pytest.mark.parametrize("resets", [False, True])
-def test_presets_agree_in_float32_at_any_width(preset: str, width: int, resets: bool) -> None:
-    net = model(**PRESET[preset] | {"width": width})
+def test_presets_agree_in_float32_at_any_width(name: str, width: int, resets: bool) -> None:
+    net = model(**PRESET[name] | {"width": width})
     got = [each.detach().clone() for each in everything(net, "native", 50, resets)]
     for single, double in zip(got, everything(net.double(), "torch", 50, resets), strict=True):
         assert single.dtype == torch.float32
         assert (single - double).norm() <= 1e-4 * double.norm() + 1e-6
 
 
-@pytest.mark.parametrize("preset", PRESET)
+@pytest.mark.parametrize("name", PRESET)
 @pytest.mark.parametrize("resets", [False, True])
-def test_gradcheck(preset: str, resets: bool) -> None:
-    net = model(**PRESET[preset] | {"width": 2, "depth": 2}).double()
-    given = [p.detach() for b in net.blocks for p in b.kernel_parameters()]  # pyright: ignore
+def test_gradcheck(name: str, resets: bool) -> None:
+    """A switch has the gradient of what it rounds, which no difference of values shows: "reset"."""
+    decay = PRESET[name]["decay"].replace("switch", "reset")
+    net = model(**PRESET[name] | {"width": 2, "depth": 2, "decay": decay}).double()
+    given = [p.detach() for b in net.layers for p in b.kernel_parameters()]
     parameters = [p.requires_grad_() if p.numel() else p for p in given]
     g = Generator().manual_seed(0)
     z = torch.randn(2, 4, 2, 2, generator=g, dtype=torch.float64, requires_grad=True)
     state = torch.randn(2, 2, 2, 2, generator=g, dtype=torch.float64, requires_grad=True)
     reset = torch.rand(2, 4, generator=g) < 0.3 if resets else None
-    options = net.config.of_kernel()
 
     def run(z: Tensor, state: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
-        return fused.blocks(z, state, reset, None, parameters, *options)
+        return fused.blocks(z, state, reset, None, layers_of(parameters), net.config.of_kernel)
 
     assert torch.autograd.gradcheck(run, (z, state, *parameters), atol=1e-5)
 
 
-@pytest.mark.parametrize("preset", PRESET)
-def test_saturated_states_agree(preset: str) -> None:
+@pytest.mark.parametrize("name", PRESET)
+def test_saturated_states_agree(name: str) -> None:
     """A gate of softplus(3) in every layer: states pass 2^60 within 60 steps."""
-    net = model(**PRESET[preset] | {"decay": "softplus", "norm": "complex", "depth": 2}).double()
+    net = model(**PRESET[name] | {"decay": "softplus", "norm": "complex", "depth": 2}).double()
     with torch.no_grad():
-        for block in net.blocks:
-            block.gate.bias.fill_(3.0)  # pyright: ignore
+        for block in net.layers:
+            block.gate.bias.fill_(3.0)
     agree(net, 100, False, 1e-6)
     _, last = net(torch.zeros(1, 100, dtype=torch.int64), return_state=True)
     assert torch.linalg.vector_norm(last, dim=2).max().item() == pytest.approx(2.0**60)
@@ -141,15 +182,15 @@ def test_outputs_beyond_their_limit_agree(norm: str) -> None:
     """A first state of some 10^7, with the state kept as it is."""
     net = model(depth=1, decay="unit", activation="none", norm=norm, h0="learned").double()
     with torch.no_grad():
-        net.blocks[0].h0.mul_(1e7)  # pyright: ignore
+        net.layers[0].h0.mul_(1e7)
     tokens, results = torch.zeros(2, 5, dtype=torch.int64), []
     for backend in ("torch", "native"):
         net.zero_grad()
         with use_backend(backend):
-            out, _ = net.blocks[0](net.embedding[tokens], net.blocks[0].h0.expand(2, 2, 5))
+            out, _ = net.layers[0](net.embedding[tokens], net.layers[0].h0.expand(2, 2, 5))
             weights = torch.randn(out.shape, generator=Generator().manual_seed(0), dtype=out.dtype)
             (out * weights).sum().backward()
-        results.append([out.detach(), *(p.grad.clone() for p in net.blocks[0].parameters())])  # pyright: ignore
+        results.append([out.detach(), *(p.grad.clone() for p in net.layers[0].parameters())])  # pyright: ignore
     if norm == "none":
         assert torch.linalg.vector_norm(results[0][0], dim=2).max().item() == pytest.approx(2.0**20)
     for want, got in zip(*results, strict=True):
@@ -159,10 +200,10 @@ def test_outputs_beyond_their_limit_agree(norm: str) -> None:
 def test_gradients_that_a_growing_state_passes_back_are_bounded_alike() -> None:
     """δ of some 20 and inputs of nothing: the gradient of the first state would be 20^60."""
     net = model(depth=1, rotate="none", skip=False, activation="none", norm="none").double()
-    block = net.blocks[0]
+    block = net.layers[0]
     with torch.no_grad():
-        block.gate.weight.zero_()  # pyright: ignore
-        block.gate.bias.fill_(20.0)  # pyright: ignore
+        block.gate.weight.zero_()
+        block.gate.bias.fill_(20.0)
     gradients = []
     for backend in ("reference", "native"):
         state = torch.zeros(1, 2, 5, dtype=torch.float64, requires_grad=True)
@@ -177,13 +218,13 @@ def test_gradients_that_a_growing_state_passes_back_are_bounded_alike() -> None:
 def extreme(delta: float, theta: float, decay: str) -> CSP:
     net = model(depth=1, rotate="state", angle="free", decay=decay)
     with torch.no_grad():
-        for layer, value in ((net.blocks[0].gate, delta), (net.blocks[0].angle, theta)):  # pyright: ignore
+        for layer, value in ((net.layers[0].gate, delta), (net.layers[0].angle, theta)):
             layer.weight.zero_()
             layer.bias.fill_(value)
     return net
 
 
-@pytest.mark.parametrize("decay", ["softplus", "exp", "unit", "reset"])
+@pytest.mark.parametrize("decay", choices()["decay"])
 @pytest.mark.parametrize("delta", [-1e30, -200.0, -89.0, -20.0, 0.0, 19.9, 20.1, 89.0, 200.0])
 def test_gates_are_right_at_the_ends_of_the_numbers(decay: str, delta: float) -> None:
     agree(extreme(delta, 0.5, decay), 4, False, 1e-5)
@@ -203,9 +244,10 @@ def test_silu_is_right_from_minus_to_plus_infinity() -> None:
         width = len(x)
         weight, bias = torch.zeros(1, 2 * width, dtype=dtype), torch.full((1,), -1e30, dtype=dtype)
         state = torch.stack([x, x.flip(0)])[None, None].to(dtype)
-        parameters = [fused.ABSENT, fused.ABSENT, weight, bias, fused.ABSENT, torch.zeros(2, width)]
+        layer = Layer(ABSENT, ABSENT, weight, bias, skip=ABSENT, start=torch.zeros(2, width))
         z = torch.zeros(1, 1, 2, width, dtype=dtype)
-        out, _ = fused.blocks(z, state, None, None, parameters, "none", "tanh", "unit", True, False)
+        options = KernelOptions("none", "tanh", "unit", silu=True, norm=False)
+        out, _ = fused.blocks(z, state, None, None, [layer], options)
         want = saturate(torch.nn.functional.silu(state[0]), 2.0**20)
         # Below 1e-30 SiLU may be 0: float32 has no normal numbers for e^-88.
         torch.testing.assert_close(out[0], want, rtol=1e-5, atol=1e-30)
@@ -221,10 +263,10 @@ def test_nan_stays_nan() -> None:
     assert h[0, 1:].isnan().all()
 
 
-@pytest.mark.parametrize("preset", PRESET)
-def test_strided_and_permuted_inputs_give_the_same(preset: str) -> None:
-    net = model(**PRESET[preset] | {"width": 4, "depth": 1}).double()
-    block, g = net.blocks[0], Generator().manual_seed(5)
+@pytest.mark.parametrize("name", PRESET)
+def test_strided_and_permuted_inputs_give_the_same(name: str) -> None:
+    net = model(**PRESET[name] | {"width": 4, "depth": 1}).double()
+    block, g = net.layers[0], Generator().manual_seed(5)
     z = torch.randn(3, 7, 2, 4, generator=g, dtype=torch.float64)
     state = torch.randn(3, 2, 4, generator=g, dtype=torch.float64)
     want = block(z, state)
@@ -244,9 +286,9 @@ def test_strided_and_permuted_inputs_give_the_same(preset: str) -> None:
         torch.testing.assert_close(gradient, expected)
 
 
-@pytest.mark.parametrize("preset", PRESET)
-def test_the_same_call_gives_the_same_bits_with_any_number_of_threads(preset: str) -> None:
-    net = model(**PRESET[preset] | {"width": 32})
+@pytest.mark.parametrize("name", PRESET)
+def test_the_same_call_gives_the_same_bits_with_any_number_of_threads(name: str) -> None:
+    net = model(**PRESET[name] | {"width": 32})
     tokens = torch.randint(3, (64, 80), generator=Generator().manual_seed(0))
 
     def bits() -> list[Tensor]:
@@ -268,7 +310,7 @@ def test_the_same_call_gives_the_same_bits_with_any_number_of_threads(preset: st
             torch.set_num_threads(1)
         assert all(torch.equal(x, y) for x, y in zip(several, once_more, strict=True))
         for x, y in zip(first, several, strict=True):
-            if preset == "paper":  # no matrix products, whose sums are torch's
+            if "per_channel" not in PRESET[name].values():  # no matrix products, whose sums are torch's
                 assert torch.equal(x, y)
             torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-6)
 
@@ -297,9 +339,9 @@ def test_the_plain_kernel_equals_the_one_for_this_processor() -> None:
         "import torch, csprop\n"
         "from csprop.ops import native\n"
         "assert native.TARGET == 'plain', native.TARGET\n"
-        "from csprop.training.presets import PRESETS\n"
-        "for name in ('paper', 'rotor'):\n"
-        "    o = dict(vars(PRESETS[name].model), width=9)\n"
+        "from csprop.training.presets import preset\n"
+        "for name, task in (('paper', 'parity'), ('rotor', 'parity'), ('rotor', 'parenthesis')):\n"
+        "    o = dict(vars(preset(name, csprop.tasks.get(task)).model), width=9)\n"
         "    net = csprop.CSP(csprop.CSPConfig(vocab_size=2, num_classes=2, **o)).double()\n"
         "    x = torch.arange(80).reshape(2, 40) % 3 % 2\n"
         "    results = []\n"
@@ -327,19 +369,20 @@ def test_the_plain_kernel_equals_the_one_for_this_processor() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"CSPROP_PLAIN": "1"})
 
 
-@pytest.mark.parametrize("preset", PRESET)
+@pytest.mark.parametrize("name", PRESET)
 @pytest.mark.parametrize("backend", ["torch", "native"])
-def test_operators_are_registered_so_that_compile_and_export_work(preset: str, backend: str) -> None:
+def test_operators_are_registered_so_that_compile_and_export_work(name: str, backend: str) -> None:
     """In a process of its own: the shape checks of these tests are nothing that torch could trace."""
-    command = [sys.executable, "-W", "ignore", "-m", "tests.helpers.tracing", preset, backend]
+    command = [sys.executable, "-W", "ignore", "-m", "tests.helpers.tracing"]
+    command += [*name.split(" of "), backend]
     root = Path(__file__).parents[2]
     subprocess.run(command, check=True, capture_output=True, text=True, cwd=root)
 
 
 @pytest.mark.parametrize("backend", ["torch", "native"])
-@pytest.mark.parametrize("preset", PRESET)
-def test_vmap_over_models_is_each_model_alone(preset: str, backend: str) -> None:
-    nets = [model(**PRESET[preset] | {"width": 4}, seed=seed) for seed in range(3)]
+@pytest.mark.parametrize("name", PRESET)
+def test_vmap_over_models_is_each_model_alone(name: str, backend: str) -> None:
+    nets = [model(**PRESET[name] | {"width": 4}, seed=seed) for seed in range(3)]
     tokens = torch.randint(3, (3, 2, 20), generator=Generator().manual_seed(0))
     stacked, _ = torch.func.stack_module_state(nets)  # pyright: ignore
     with use_backend(backend):
@@ -351,15 +394,39 @@ def test_vmap_over_models_is_each_model_alone(preset: str, backend: str) -> None
             want = net(tokens[i])
             torch.testing.assert_close(got[i], want)
             (want.square().mean() / 3).backward()
-            for name, parameter in net.named_parameters():
-                if parameter.grad is not None:
-                    torch.testing.assert_close(stacked[name].grad[i], parameter.grad)
+            for part, parameter in net.named_parameters():
+                assert parameter.grad is not None, part
+                torch.testing.assert_close(stacked[part].grad[i], parameter.grad)
 
 
 def test_every_kernel_option_has_a_number() -> None:
-    hints = ModelOptions.__annotations__
-    assert set(native.ROTATE) == set(hints["rotate"].__args__)
-    assert set(native.DECAY) == set(hints["decay"].__args__)
+    assert set(layout.ROTATE) == set(get_args(HINTS["rotate"]))
+    assert set(layout.DECAY) == set(get_args(HINTS["decay"]))
+
+
+@pytest.mark.parametrize("what", ["a name", "a type", "the order", "a number"])
+def test_a_library_with_other_fields_is_not_called(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each structure has as many fields as before: only names and types tell."""
+    text = layout.description()
+    compiled = library.library().csprop_layout().decode()
+    assert compiled == text
+    changed = {
+        "a name": text.replace("int64 gates", "int64 doors"),
+        "a type": text.replace("void* theta", "int64 theta"),
+        "the order": text.replace("int64 batch, int64 steps", "int64 steps, int64 batch"),
+        "a number": text.replace("exp 1, unit 2", "unit 1, exp 2"),
+    }[what]
+    assert changed != text
+    monkeypatch.setattr(library, "description", lambda: changed)
+    found, why = library.load(Path(library.__file__).parent)
+    assert found is None
+    assert why == "of another version: install csprop again"
+
+
+def test_why_there_is_no_library(tmp_path: Path) -> None:
+    assert library.load(tmp_path)[1].startswith("not compiled: install a C++ compiler")
+    (tmp_path / f"kernel{EXTENSION_SUFFIXES[0]}").write_text("no library")
+    assert library.load(tmp_path)[1].startswith("cannot be loaded: ")
 
 
 def test_parameters_that_the_kernel_cannot_take_go_to_torch() -> None:
@@ -380,9 +447,16 @@ def test_parameters_that_the_kernel_cannot_take_go_to_torch() -> None:
 
 
 def test_fake_tensors_see_the_operator() -> None:
-    net = model()
-    with FakeTensorMode(allow_non_fake_inputs=True):
+    net, seen = model(), []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(func)
+            return func(*args, **kwargs or {})
+
+    with FakeTensorMode(allow_non_fake_inputs=True), Watch():
         assert net(torch.zeros(2, 3, dtype=torch.int64)).shape == (2, 3, 4)
+    assert seen.count(torch.ops.csprop.blocks.default) == 1
 
 
 def test_second_derivatives_are_refused() -> None:
@@ -398,7 +472,7 @@ def test_second_derivatives_are_refused() -> None:
 def test_a_shortage_of_memory_is_an_exception() -> None:
     code = (
         "import resource, torch, csprop\n"
-        "net = csprop.CSP(csprop.CSPConfig(vocab_size=2, num_classes=2, width=4096, depth=1))\n"
+        "net = csprop.CSP(csprop.CSPConfig(vocab_size=2, num_classes=2, width=16384, depth=1))\n"
         "tokens = torch.zeros(1, 1, dtype=torch.int64)\n"
         "with torch.no_grad():\n"
         "    net(tokens)\n"
@@ -407,6 +481,7 @@ def test_a_shortage_of_memory_is_an_exception() -> None:
         "    try:\n"
         "        net(tokens)\n"
         "    except (MemoryError, RuntimeError):\n"
-        "        pass\n"
+        "        raise SystemExit(0)\n"
+        "raise SystemExit('nothing was raised')\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})

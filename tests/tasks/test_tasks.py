@@ -148,7 +148,7 @@ def test_lengths_without_a_question_are_refused() -> None:
 @pytest.mark.parametrize("name", ["parity", "parenthesis"])
 def test_a_disjoint_split_shares_no_sequence_and_a_paper_split_may(name: str) -> None:
     task = tasks.get(name)
-    examples = task.examples(task.sample(task.samples, 16, seeded()))
+    examples = task.labelled(task.sample(task.samples, 16, seeded()))
     training, held_out = split(examples, "disjoint", seeded(1))
     assert not set(keys(training.tokens)) & set(keys(held_out.tokens))
     assert len(training) + len(held_out) == task.samples
@@ -160,13 +160,13 @@ def test_a_disjoint_split_shares_no_sequence_and_a_paper_split_may(name: str) ->
 
 def test_a_split_keeps_the_share_of_every_class() -> None:
     task = tasks.get("parenthesis")
-    examples = task.examples(task.sample(1000, 16, seeded()))
+    examples = task.labelled(task.sample(1000, 16, seeded()))
     for part in split(examples, "paper", seeded(1)):
         assert part.labels[:, -1].double().mean().item() == pytest.approx(0.5, abs=0.01)
 
 
 def test_too_few_sequences_to_split_are_refused() -> None:
     task = tasks.get("parity")
-    examples = task.examples(torch.tensor([[0], [1], [1]]))
+    examples = task.labelled(torch.tensor([[0], [1], [1]]))
     with pytest.raises(InputError, match="2 different sequences cannot be split"):
         split(examples, "disjoint", seeded())

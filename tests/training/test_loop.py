@@ -9,8 +9,9 @@ import csprop
 from csprop import CSP, CSPConfig
 from csprop.tasks import get
 from csprop.tasks.base import Examples
-from csprop.training.loop import Diverged, Trainer, generator, supervised
+from csprop.training.loop import Diverged, Trainer, supervised
 from csprop.training.presets import Recipe
+from csprop.training.seeding import generator
 
 Options = dict[str, Any]
 LABELS = torch.tensor([[0, 1, 0, 1], [1, 1, -1, -1], [-1, 0, -1, -1]])
@@ -25,7 +26,7 @@ def trainer(rows: int = 64, held_out: int = 16, seed: int = 0, **recipe: Any) ->
     task = get("parity")
     net = CSP(CSPConfig(vocab_size=2, num_classes=2, width=4, depth=1), generator(seed, "weights"))
     training, rest = (
-        task.examples(task.sample(count, 6, generator(seed, purpose)))
+        task.labelled(task.sample(count, 6, generator(seed, purpose)))
         for purpose, count in (("a", rows), ("b", held_out))
     )
     options: Options = {"epochs": 5} | recipe

@@ -18,8 +18,9 @@ import pytest
 import torch
 
 import csprop
+from csprop import files
 from csprop.errors import InputError
-from csprop.ops import backend
+from csprop.ops.backends import backend
 from csprop.training import checkpoint
 from csprop.training.loop import Diverged
 
@@ -57,7 +58,8 @@ def intact(path: Path) -> None:
 def test_a_run_directory_has_what_the_design_names(tmp_path: Path) -> None:
     run = tiny(tmp_path / "r")
     assert {path.name for path in (tmp_path / "r").iterdir()} == {
-        *("config.json", "metrics.jsonl", "model.safetensors", "last", "result.json", "manifest.json")
+        *("config.json", "metrics.jsonl", "model.safetensors", "last", "result.json", "manifest.json"),
+        files.LOCK,
     }
     intact(tmp_path / "r")
     config = json.loads((tmp_path / "r" / "config.json").read_text())
@@ -300,14 +302,18 @@ def test_a_file_is_synced_before_it_is_renamed_and_its_folder_after(
 
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(os, "replace", replace)
-    checkpoint.write(tmp_path / "a", b"content")
-    assert calls == [("fsync", ".a.tmp"), ("replace", ".a.tmp"), ("fsync", tmp_path.name)]
+    files.replace(tmp_path / "a", b"content")
+    (_, synced), (_, renamed), last = calls
+    assert [call for call, _ in calls] == ["fsync", "replace", "fsync"]
+    assert synced == renamed != ".a.tmp"
+    assert last == ("fsync", tmp_path.name)
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
     run = tiny(tmp_path / "r", epochs=1)
     run.model.embedding.data.fill_(float("nan"))
-    checkpoint.write(tmp_path / "r" / "model.safetensors", checkpoint.save(run.model.state_dict()))
+    files.replace(tmp_path / "r" / "model.safetensors", checkpoint.save(run.model.state_dict()))
     checkpoint.RunFolder(tmp_path / "r")._write_manifest()
     with pytest.raises(InputError, match="has weights that are not finite"):
         csprop.load(tmp_path / "r")
@@ -315,21 +321,21 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
 
 def test_two_processes_cannot_train_into_one_folder(tmp_path: Path) -> None:
     busy = pytest.raises(InputError, match="another process is writing here")
-    with checkpoint.locked(tmp_path / "r"), busy:
+    with files.one_writer(tmp_path / "r"), busy:
         tiny(tmp_path / "r")
     tiny(tmp_path / "r")
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny(tmp_path / "r", epochs=3)
-    real = checkpoint.write
+    real = files.replace
 
     def full(path: Path, content: bytes) -> None:
         if path.name == "state.safetensors":
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
         real(path, content)
 
-    monkeypatch.setattr(checkpoint, "write", full)
+    monkeypatch.setattr(checkpoint, "replace", full)
     with pytest.raises(OSError, match="No space left"):
         tiny(tmp_path / "r", epochs=6, resume=True)
     monkeypatch.undo()
@@ -450,7 +456,7 @@ def test_training_on_a_file_with_rows_of_many_lengths(tmp_path: Path) -> None:
     again = csprop.load(tmp_path / "r")
     assert again.task.vocab == ("a", "b")
     with pytest.raises(InputError, match="there is no such file"):
-        _ = again.task.data  # pyright: ignore
+        _ = again.task.data
 
 
 def test_drawn_lengths_never_leave_a_batch_without_labels(tmp_path: Path) -> None:

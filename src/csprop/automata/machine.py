@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from csprop.automata.minimal import merged
 from csprop.automata.walk import MOST_STATES, Difference, Oracle, Walk, compare, moves
 from csprop.errors import InputError
 from csprop.ops import backends, native
@@ -100,7 +101,7 @@ class Machine:
         """The class after the last token of a sequence."""
         sequence = _sequences(tokens)
         if sequence.ndim != 1 or not len(sequence):
-            raise InputError("machine: give one sequence of at least one token")
+            raise InputError("machine: empty, or several sequences: give one of at least one token")
         output = self.outputs[self._last(sequence)]
         assert output is not None  # only what nothing leads to has none
         return output
@@ -210,25 +211,8 @@ class Machine:
         token. So the start is taken apart as a state without an output, and united in the end with a
         state that goes on in the same way: the one of the first class, should there be several.
         """
-        fresh = len(self)
-        rows = [*self.transitions, self.transitions[self.start]]
-        outputs = [*self.outputs, None]
-        order = _reached(fresh, rows)
-        block = _blocks({state: rows[state] for state in order}, outputs)
-        merged = {block[state]: [block[each] for each in rows[state]] for state in order}
-        output = {block[state]: outputs[state] for state in order}
-        start = block[fresh]
-        twins = [each for each in merged if each != start and merged[each] == merged[start]]
-        if twins:
-            start = min(twins, key=output.__getitem__)
-        order = _reached(start, merged)
-        number = {each: i for i, each in enumerate(order)}
-        return replace(
-            self,
-            start=0,
-            transitions=tuple(tuple(number[there] for there in merged[each]) for each in order),
-            outputs=tuple(output[each] for each in order),
-        )
+        start, transitions, outputs = merged(self.start, self.transitions, self.outputs)
+        return replace(self, start=start, transitions=transitions, outputs=outputs)
 
     def difference(self, other: "Machine") -> Difference | None:
         """The shortest input that the two answer differently; None where there is none."""
@@ -262,42 +246,6 @@ def tabulated(
     return Machine(transitions=transitions, outputs=tuple(map(answer, walk.order))), walk.order
 
 
-def _reached(start: int, rows: Any) -> list[int]:
-    """What can be reached in a table, in breadth-first order."""
-    return Walk(start).run(lambda states: (enumerate(rows[each]) for each in states), None).order
-
-
-def _blocks(rows: dict[int, tuple[int, ...]], outputs: Sequence[int | None]) -> dict[int, int]:
-    """To every state the number of its equivalence class; states without an output are alike.
-
-    automata-lib knows machines that accept or reject, and no classes. So every class becomes one more
-    symbol, which leads from the states with that output to the one accepting state, and else to a trap.
-    """
-    from automata.fa.dfa import DFA
-
-    accepts, trap = -1, -2
-    used = {outputs[state] for state in rows} - {None}
-    asks = {f"output {each}": each for each in used}
-    paths = {
-        state: {
-            **{f"token {token}": there for token, there in enumerate(row)},
-            **{ask: accepts if outputs[state] == each else trap for ask, each in asks.items()},
-        }
-        for state, row in rows.items()
-    }
-    symbols = set(paths[next(iter(paths))])
-    paths[accepts] = paths[trap] = dict.fromkeys(symbols, trap)
-    machine = DFA(
-        states=set(paths),
-        input_symbols=symbols,
-        transitions=paths,
-        initial_state=next(iter(rows)),
-        final_states={accepts},
-    )
-    merged = machine.minify(retain_names=True).states
-    return {state: number for number, block in enumerate(merged) for state in block if state >= 0}
-
-
 def all_below(numbers: Iterable[Any], limit: int) -> bool:
     """Whether these are whole numbers from 0 up to the limit; True and False are none."""
     listed = list(numbers)
@@ -308,7 +256,7 @@ def integers(values: Any, what: str) -> NDArray[Any]:
     """An array of whole numbers."""
     try:
         array = np.asarray(values)
-    except (ValueError, OverflowError, TypeError):  # rows of different lengths, for one
+    except (ValueError, OverflowError, TypeError, RuntimeError):  # rows of different lengths, for one
         array = np.empty(0, object)
     if not array.size and array.dtype == np.float64:  # an empty list
         return array.astype(np.int64)

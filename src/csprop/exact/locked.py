@@ -23,8 +23,10 @@ from csprop.automata.machine import Machine, tabulated
 from csprop.automata.walk import Endless
 from csprop.errors import InputError
 from csprop.exact.models import Settle, Stepwise
+from csprop.ops.checks import check_tensor
 from csprop.stream import Stream
 
+CPU = torch.device("cpu")
 MOST_STATES = 4096
 AT_ONCE = 1 << 24
 """Differences held in memory at one time while looking for the nearest code."""
@@ -149,26 +151,19 @@ class Locked(nn.Module):
         reset: Bool[Tensor, "B T"] | None = None,
         return_state: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Scores after every token; with `return_state`, also what to carry on from."""
-        if tokens.dtype != torch.int64 or tokens.ndim != 2:
-            raise InputError(
-                f"tokens must be int64 of shape (batch, time); got {tokens.dtype} of shape "
-                f"{tuple(tokens.shape)}"
-            )
+        """Scores after every token; with `return_state`, also what to carry on from.
+
+        Raises:
+            InputError: tokens, state or reset do not fit, or a token is outside the vocabulary.
+        """
+        check_tensor("tokens", tokens, "int64", ("batch", "time"), CPU)
         for bound in tokens.aminmax() if tokens.numel() else ():
             self.check_token(int(bound))
         state = self.initial_state(len(tokens)) if state is None else state
-        if state.shape != tokens.shape[:1] or state.dtype != torch.int64:
-            raise InputError(
-                f"state must be int64 of shape ({len(tokens)},); got {state.dtype} of shape "
-                f"{tuple(state.shape)}"
-            )
+        check_tensor("state", state, "int64", (len(tokens),), CPU)
         self._check_numbers(state)
-        if reset is not None and (reset.dtype != torch.bool or reset.shape != tokens.shape):
-            raise InputError(
-                f"reset must be bool of shape {tuple(tokens.shape)}; got {reset.dtype} of shape "
-                f"{tuple(reset.shape)}"
-            )
+        if reset is not None:
+            check_tensor("reset", reset, "bool", tuple(tokens.shape), CPU)
         after = self.machine.visit(
             tokens.numpy(), state.numpy(), None if reset is None else reset.numpy()
         )

@@ -20,10 +20,14 @@ from jaxtyping import Bool, Float
 from torch import Generator, Tensor, nn
 
 from csprop.nn.config import ModelOptions
+from csprop.nn.kernel import for_kernel
 from csprop.nn.layers import linear, polar, unit
-from csprop.nn.rotors import angles_of, rotation
-from csprop.ops import backend, fused, reference, scan
-from csprop.ops.planes import saturate, turn
+from csprop.nn.rotors import angles_of, prepare, rotation
+from csprop.ops import fused, reference
+from csprop.ops.checks import check_tensor
+from csprop.ops.native.tensors import ABSENT, Layer
+from csprop.ops.planes import ANGLE_LIMIT, saturate, turn
+from csprop.ops.scan import scan
 
 # Where gates start: σ(4) = 0.98 keeps 3/4 of the state over 16 steps. One that is rounded keeps all of
 # it, and some must be near enough to 0 to learn to let go (docs/notes/exact.md).
@@ -49,6 +53,7 @@ class Block(nn.Module):
         self.options = options
         width, order = options.width, options.order
         if options.rotate != "none":
+            prepare(order)
             angles = width if options.rotation == "per_channel" else 1
             free = options.angle == "free"
             inputs = order * width if free else width
@@ -82,23 +87,34 @@ class Block(nn.Module):
         """The block's output and its last state.
 
         `coupled` is what the layer below adds to the recurrence, `transition` a and u where they are
-        known already. A reset starts again from h_0.
+        known already. A reset starts again from h_0. Raises InputError for what is no tensor of the
+        right shape, type and device.
         """
-        if parameters := self.for_kernel(z, state, reset, coupled):
-            options = self.options.of_kernel()
-            out, last = fused.blocks(z, state[None], reset, coupled, parameters, *options)
+        self._check(z, state, reset, coupled)
+        if layers := for_kernel([self], z, state, reset, coupled, whole=False):
+            options = self.options.of_kernel
+            out, last = fused.blocks(z, state[None], reset, coupled, layers, options)
             return self.rescale(out), last[0]
         a, u = transition or self.transition(z)
         if coupled is not None:
             u = u + coupled
         if reset is not None:
             u = u + turn(a, self.start.expand_as(u)) * reset[:, :, None, None]
-        if self.options.activation == "step":
+        if self.options.loops:
             h = reference.scan(a, u, state, reset, F.silu)
             last = h[:, -1] if h.shape[1] else state
         else:
             h, last = scan(a, u, state, reset)
         return self.finish(h, z, self._before(h, state, reset)), last
+
+    def _check(self, z: Tensor, state: Tensor, reset: Tensor | None, coupled: Tensor | None) -> None:
+        planes, device = (self.options.order, self.options.width), self.gate.weight.device
+        check_tensor("z", z, "floating-point", ("batch", "time", *planes), device)
+        check_tensor("state", state, "floating-point", (z.shape[0], *planes), device)
+        if reset is not None:
+            check_tensor("reset", reset, "bool", z.shape[:2], device)
+        if coupled is not None:
+            check_tensor("coupled", coupled, "floating-point", z.shape, device)
 
     def _before(
         self, h: Float[Tensor, "B T M D"], state: Float[Tensor, "B M D"], reset: Tensor | None
@@ -116,27 +132,17 @@ class Block(nn.Module):
         """h_0; where a gate keeps or replaces the state, on the unit sphere like what replaces it."""
         return unit(self.h0, epsilon=0.0) if self.options.replaces else self.h0
 
-    def for_kernel(
-        self,
-        z: Tensor,
-        state: Tensor,
-        reset: Tensor | None = None,
-        coupled: Tensor | None = None,
-    ) -> list[Tensor] | None:
-        """The parameters that `fused.blocks` wants, if the compiled kernel can do this block."""
-        unknown = self.options.activation == "step" or self.options.recall
-        if backend() != "native" or unknown or not z.numel():
-            return None
-        parameters = self.kernel_parameters()
-        return parameters if fused.fits(z, state, reset, coupled, parameters) else None
-
-    def kernel_parameters(self) -> list[Tensor]:
-        """What `fused.blocks` wants of a layer."""
-        angle_weight = self.angle.weight if self.options.rotate != "none" else fused.ABSENT
-        angle_bias = self.angle.bias if self.options.rotate != "none" else None
-        angle_bias = fused.ABSENT if angle_bias is None else angle_bias
-        skip = self.skip if self.options.skip else fused.ABSENT
-        return [angle_weight, angle_bias, self.gate.weight, self.gate.bias, skip, self.start]
+    def kernel_parameters(self) -> Layer:
+        """This block's parameters, under the kernel's names for them."""
+        angle, gate = None if self.options.rotate == "none" else self.angle, self.gate
+        return Layer(
+            angle_weight=ABSENT if angle is None else angle.weight,
+            angle_bias=ABSENT if angle is None or angle.bias is None else angle.bias,
+            gate_weight=gate.weight,
+            gate_bias=gate.bias,
+            skip=self.skip if self.options.skip else ABSENT,
+            start=self.start,
+        )
 
     def transition(
         self, z: Float[Tensor, "B T M D"]
@@ -148,7 +154,7 @@ class Block(nn.Module):
         if self.options.rotate == "none":
             return alpha[:, :, None], u
         if self.options.order > 2:
-            angles = self.angle(z.flatten(2)).unflatten(2, (angles_of(self.options.order), -1))
+            angles = self.theta(z).unflatten(2, (angles_of(self.options.order), -1))
             return alpha[:, :, None, None] * rotation(angles, self.options.order), u
         theta = self.theta(z)
         if self.options.rotate == "state":
@@ -156,8 +162,9 @@ class Block(nn.Module):
         return alpha[:, :, None], turn(polar(torch.ones_like(theta), theta), u)
 
     def theta(self, z: Float[Tensor, "B T M D"]) -> Float[Tensor, "B T E"]:
+        """The angles of every step, beyond order 2 several for each rotation."""
         if self.options.angle == "free":
-            return self.angle(z.flatten(2))
+            return self.angle(z.flatten(2)).clamp(-ANGLE_LIMIT, ANGLE_LIMIT)
         return math.pi * torch.tanh(self.angle(z[:, :, 0]))
 
     def decay(

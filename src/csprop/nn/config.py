@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from csprop.errors import InputError
+from csprop.ops.options import KernelOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +30,7 @@ class ModelOptions:
     """One angle a step (printed) or one for each channel."""
 
     angle: Literal["tanh", "free"] = "tanh"
-    """θ = π·tanh(W Re z) (printed), or the unbounded W [Re z, Im z] + b."""
+    """θ = π·tanh(W Re z) (printed), or W [Re z, Im z] + b up to ±1024."""
 
     decay: Literal["softplus", "exp", "unit", "reset", "switch"] = "softplus"
     """α = softplus δ (printed), e^{−softplus δ}, or 1, each with γ = softplus δ; or "reset":
@@ -68,10 +69,27 @@ class ModelOptions:
         """Whether a gate keeps the state or replaces it by a point of the unit sphere."""
         return self.decay in ("reset", "switch")
 
-    def of_kernel(self) -> tuple[str, str, str, bool, bool]:
-        """The options that the compiled kernel knows: rotate, angle, decay, SiLU and norm or not."""
-        silu, norm = self.activation == "boundary", self.norm == "complex"
-        return self.rotate, self.angle, self.decay, silu, norm
+    @property
+    def loops(self) -> bool:
+        """Whether the recurrence is a loop in Python over time, as SiLU inside of it wants."""
+        return self.activation == "step"
+
+    @property
+    def beyond_kernel(self) -> set[str]:
+        """The names of options that have values which the compiled kernel does not know."""
+        beyond = {"order": self.order > 2, "recall": self.recall, "activation": self.loops}
+        return {name for name, is_beyond in beyond.items() if is_beyond}
+
+    @property
+    def of_kernel(self) -> KernelOptions:
+        """What the compiled kernel is told, where it knows all options."""
+        return KernelOptions(
+            rotate=self.rotate,
+            angle=self.angle,
+            decay=self.decay,
+            silu=self.activation == "boundary",
+            norm=self.norm == "complex",
+        )
 
     def __post_init__(self) -> None:
         check_types(self)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal, cast, overload
 
 import torch
@@ -15,7 +16,10 @@ from csprop.nn.block import Block
 from csprop.nn.config import CSPConfig
 from csprop.nn.coupling import Coupling
 from csprop.nn.decoder import DECODERS
-from csprop.ops import fused, native
+from csprop.nn.hub import Names, read, saved_as
+from csprop.nn.kernel import for_kernel
+from csprop.ops import fused
+from csprop.ops.checks import check_tensor
 from csprop.ops.native.stepper import Stepper
 from csprop.ops.planes import saturate, turn
 from csprop.stream import Stream
@@ -32,8 +36,9 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
 
     def __init__(self, config: CSPConfig | dict[str, Any], generator: Generator | None = None) -> None:
         super().__init__()
-        if isinstance(config, dict):  # as it comes from a hub's config.json
-            config = CSPConfig.from_dict(config)
+        self.names: Names | None = None
+        if isinstance(config, dict):  # as it comes from config.json, a hub's or a run's
+            config, self.names = read(config)
         if generator is None:
             generator = Generator().manual_seed(0)
         self.config = config
@@ -47,9 +52,22 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         )
         self.decoder = DECODERS[config.decoder](config, generator)
 
+    @property
+    def layers(self) -> list[Block]:
+        """The blocks, first layer first."""
+        return cast(list[Block], list(self.blocks))
+
+    def save_pretrained(self, save_directory: str | Path, **options: Any) -> Any:
+        """Save weights, configuration, and the names of tokens and classes if the model has them.
+
+        The options are those of `PyTorchModelHubMixin.save_pretrained`; `push_to_hub` saves the same.
+        """
+        options = {**options, "config": options.get("config") or saved_as(self.config, self.names)}
+        return super().save_pretrained(save_directory, **options)
+
     def initial_state(self, batch: int = 1) -> Float[Tensor, "B L M D"]:
         """h_0 of every layer, for each sequence of a batch."""
-        starts = [cast(Block, block).start for block in self.blocks]
+        starts = [block.start for block in self.layers]
         return torch.stack(starts).expand(batch, -1, -1, -1)
 
     @overload
@@ -81,7 +99,8 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         """Scores after every token; with `return_state`, also what to carry on from.
 
         `state` is what an earlier call returned; where `reset` is true a sequence starts anew before
-        that token, so that several can be packed into one row.
+        that token, so that several can be packed into one row. Raises InputError for tokens outside of
+        the vocabulary, and for what is no tensor of the right shape, type and device.
         """
         self._check(tokens, state, reset)
         if state is None:
@@ -104,14 +123,12 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         reset: Tensor | None,
     ) -> tuple[Float[Tensor, "B T M D"], Float[Tensor, "B L M D"]]:
         """Through all blocks: the last one's output, and the states after the last token."""
-        layers = self._for_kernel(z, state, reset)
-        if layers is not None:
-            parameters = [each for layer in layers for each in layer]
-            options = self.config.of_kernel()
-            z, h = fused.blocks(z, state.transpose(0, 1), reset, None, parameters, *options)
+        if layers := for_kernel(self.layers, z, state, reset, whole=True):
+            options = self.config.of_kernel
+            z, h = fused.blocks(z, state.transpose(0, 1), reset, None, layers, options)
             return z, h.transpose(0, 1)
         last: list[Tensor] = []
-        for layer, block in enumerate(self.blocks):
+        for layer, block in enumerate(self.layers):
             coupled = self._coupled(layer, z)
             known = None if layer else self._first_transition(tokens)
             z, h = block(z, state[:, layer], reset, coupled, known)
@@ -135,13 +152,12 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         A layer passes on what `settle(layer, h)` makes of its new state (B, M, D).
         """
         z, states = self.embedding[tokens][:, None], []
-        for layer, each in enumerate(self.blocks):
-            block = cast(Block, each)
+        for layer, block in enumerate(self.layers):
             a, u = block.transition(z)
             coupled = self._coupled(layer, z)
             h = turn(a, state[:, layer, None]) + (u if coupled is None else u + coupled)
             h = saturate(h)
-            if self.config.activation == "step":
+            if self.config.loops:
                 h = F.silu(h)
             h = settle(layer, h[:, 0])
             states.append(h)
@@ -151,36 +167,20 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
 
     def _first_transition(self, tokens: Int64[Tensor, "B T"]) -> tuple[Tensor, Tensor] | None:
         """a and u of the first layer, where a rotation a token is less work than one a step."""
-        in_kernel = self.config.order == 2 and not self.config.recall
-        if in_kernel or tokens.numel() < self.config.vocab_size:
+        # Worth it for what is beyond the kernel, but for SiLU in the recurrence: its loop costs more.
+        if self.config.beyond_kernel <= {"activation"} or tokens.numel() < self.config.vocab_size:
             return None
-        a, u = cast(Block, self.blocks[0]).transition(self.embedding[None])
+        a, u = self.layers[0].transition(self.embedding[None])
         return _look_up(tokens, a[0]), _look_up(tokens, u[0])
 
-    def _for_kernel(
-        self, z: Tensor, state: Tensor, reset: Tensor | None = None
-    ) -> list[list[Tensor]] | None:
-        """The parameters of all blocks, if the compiled kernel can do them in one call."""
-        if self.couplings or self.config.norm == "layer":
-            return None
-        layers = [cast(Block, block).for_kernel(z, state, reset) for block in self.blocks]
-        return [layer for layer in layers if layer] if all(layers) else None
-
     def _check(self, tokens: Tensor, state: Tensor | None, reset: Tensor | None) -> None:
-        if tokens.dtype != torch.int64 or tokens.ndim != 2:
-            raise InputError(
-                f"tokens must be int64 of shape (batch, time); got {tokens.dtype} of shape "
-                f"{tuple(tokens.shape)}"
-            )
-        expected = (len(tokens), self.config.depth, self.config.order, self.config.width)
-        if state is not None and tuple(state.shape) != expected:
-            raise InputError(f"state must have shape {expected}; got {tuple(state.shape)}")
-        right = reset is None or (reset.dtype == torch.bool and reset.shape == tokens.shape)
-        if reset is not None and not (right and reset.device == tokens.device):
-            raise InputError(
-                f"reset must be bool of shape {tuple(tokens.shape)} on {tokens.device}; got "
-                f"{reset.dtype} of shape {tuple(reset.shape)} on {reset.device}"
-            )
+        device = self.embedding.device
+        check_tensor("tokens", tokens, "int64", ("batch", "time"), device)
+        if state is not None:
+            shape = (tokens.shape[0], self.config.depth, self.config.order, self.config.width)
+            check_tensor("state", state, "floating-point", shape, device)
+        if reset is not None:
+            check_tensor("reset", reset, "bool", tokens.shape, device)
 
     def check_token(self, token: int) -> None:
         """Refuse one that is outside of the vocabulary."""
@@ -195,11 +195,14 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
 
     def stepper(self, state: Float[Tensor, "1 L M D"]) -> Stepper | None:
         """This model laid out for single steps, where the compiled kernel can do all of it."""
-        decoder, layers = self.decoder.as_linear(), self._for_kernel(self.embedding, state)
-        if decoder is None or layers is None or not native.fits(self.embedding, *decoder):
+        decoder = self.decoder.as_linear()
+        if decoder is None:
+            return None
+        layers = for_kernel(self.layers, self.embedding, state, None, None, *decoder, whole=True)
+        if layers is None:
             return None
         unit_features = self.config.decoder == "cos_sin" and self.config.norm != "complex"
-        return Stepper(self.embedding, layers, self.config.of_kernel(), decoder, unit_features, state)
+        return Stepper(self.embedding, layers, self.config.of_kernel, decoder, unit_features, state)
 
 
 def _look_up(tokens: Int64[Tensor, "B T"], rows: Float[Tensor, "V ..."]) -> Float[Tensor, "B T ..."]:

@@ -8,6 +8,7 @@
 """
 
 from functools import cache
+from itertools import combinations
 
 import torch
 from jaxtyping import Float
@@ -32,11 +33,18 @@ def rotation(angles: Float[Tensor, "*batch K E"], order: int) -> Float[Tensor, "
     return torch.linalg.matrix_exp(generator).movedim(-3, -1)
 
 
+def prepare(order: int) -> None:
+    """Make what a rotation needs beside its angles; while torch traces it would be nothing to keep."""
+    skew_basis(order)
+    if order == 4:
+        _quaternions()
+
+
 @cache
 def skew_basis(order: int) -> Float[Tensor, "K M M"]:
     """One plane's generator for each angle, planes (0, 1), (0, 2), …; (0, 1) turns 0 towards 1."""
-    basis = torch.zeros(angles_of(order), order, order)
-    for number, (i, j) in enumerate(torch.combinations(torch.arange(order)).tolist()):
+    basis = torch.zeros(angles_of(order), order, order, device="cpu")
+    for number, (i, j) in enumerate(combinations(range(order), 2)):
         basis[number, j, i], basis[number, i, j] = 1.0, -1.0
     return basis
 

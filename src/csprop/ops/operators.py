@@ -7,11 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from csprop.ops import chunked, native
+from csprop.ops import chunked
 from csprop.ops.backends import backend
+from csprop.ops.native import tensors
 
 
-def operator(name: str, schema: str, compute: Callable[..., Any], fake: Callable[..., Any]) -> Any:
+def register(name: str, schema: str, compute: Callable[..., Any], fake: Callable[..., Any]) -> Any:
     """Register `csprop::name`; `fake` makes results of the right shape."""
     torch.library.define(f"csprop::{name}", schema, tags=torch.Tag.pt2_compliant_tag)
     torch.library.impl(f"csprop::{name}", "default", compute)
@@ -36,9 +37,9 @@ def folded(value: Tensor | None, dim: int | None, size: int, rows: int = 0) -> A
 def _scan(a: Tensor, u: Tensor, h0: Tensor, reset: Tensor | None) -> Tensor:
     if not _natively(a, u, h0):
         return chunked.scan(a, u, h0, reset)
-    a, u, h0, reset = native.contiguous(a, u, h0, reset)
+    a, u, h0, reset = tensors.contiguous(a, u, h0, reset)
     h = torch.empty_like(u)
-    native.scan(**_shape(a, u), a=a, u=u, h0=h0, reset=reset, h=h)
+    tensors.scan(**_shape(a, u), a=a, u=u, h0=h0, reset=reset, h=h)
     return h
 
 
@@ -47,14 +48,16 @@ def _scan_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     if not _natively(a, g_h, u, h0, h):
         return chunked.adjoint(g_h, a, u, h0, h, reset)
-    g_h, a, u, h0, h, reset = native.contiguous(g_h, a, u, h0, h, reset)
+    g_h, a, u, h0, h, reset = tensors.contiguous(g_h, a, u, h0, h, reset)
     g_a, g_u, g_h0 = torch.empty_like(a), torch.empty_like(u), torch.empty_like(h0)
-    native.scan(**_shape(a, u), a=a, u=u, h0=h0, reset=reset, h=h, g_h=g_h, g_a=g_a, g_u=g_u, g_h0=g_h0)
+    tensors.scan(
+        **_shape(a, u), a=a, u=u, h0=h0, reset=reset, h=h, g_h=g_h, g_a=g_a, g_u=g_u, g_h0=g_h0
+    )
     return g_a, g_u, g_h0
 
 
-def _natively(*tensors: Tensor) -> bool:
-    return backend() == "native" and native.fits(*tensors)
+def _natively(*given: Tensor) -> bool:
+    return backend() == "native" and tensors.fits(*given)
 
 
 def _shape(a: Tensor, u: Tensor) -> dict[str, int]:
@@ -78,14 +81,14 @@ def _mapped(
     return h.unflatten(0, (size, -1)), 0
 
 
-scan = operator(
+scan = register(
     "scan",
     "(Tensor a, Tensor u, Tensor h0, Tensor? reset) -> Tensor",
     _scan,
     lambda a, u, h0, reset: u.new_empty(u.shape),
 )
 """(a, u, h0, reset) to all states, by the `native` or the `torch` backend."""
-scan_backward = operator(
+scan_backward = register(
     "scan_backward",
     "(Tensor g_h, Tensor a, Tensor u, Tensor h0, Tensor h, Tensor? reset) -> (Tensor, Tensor, Tensor)",
     _scan_backward,
@@ -94,7 +97,7 @@ scan_backward = operator(
 
 
 def _adjoint(ctx: Any, g_h: Tensor) -> tuple[Any, ...]:
-    native.refuse_second_derivatives()
+    tensors.refuse_second_derivatives()
     return *scan_backward(g_h, *ctx.saved_tensors), None
 
 

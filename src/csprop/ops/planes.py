@@ -17,6 +17,11 @@ GRADIENT_LIMIT = 2.0**30
 """The same for the gradient that a state passes back: where a channel grows from nothing, |a| > 1 and
 u = 0, its true gradient has no bound."""
 
+ANGLE_LIMIT = 2.0**10
+"""The same for an angle without a tanh. Where weights are huge, the rounding of W z + b is many turns:
+a product of one row would turn a state elsewhere than a product of many, a stream elsewhere than a
+batch. At this limit rounding moves an angle of float32 by a ten-thousandth."""
+
 
 def saturate(h: Float[Tensor, "*batch M D"], limit: float = LIMIT) -> Float[Tensor, "*batch M D"]:
     """Scale moduli above the limit back to it; the direction, and everything smaller, is unchanged."""

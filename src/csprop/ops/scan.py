@@ -4,8 +4,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from csprop.errors import InputError, described
 from csprop.ops import operators, reference
 from csprop.ops.backends import backend
+from csprop.ops.checks import check_tensor
 
 
 def scan(
@@ -22,6 +24,8 @@ def scan(
     sequence. Where `reset` is true the state before that step is forgotten: h_t = u_t. A modulus, the
     norm over the planes, never grows past 2^60: it is scaled back and keeps its direction, so that no
     length overflows. bfloat16 is computed, and its last state returned, in float32.
+
+    Raises InputError for what is no tensor, or not of a shape, type and device that go together.
     """
     _check(a, u, h0, reset)
     batch, steps, order, width = u.shape
@@ -39,33 +43,25 @@ def scan(
 
 
 def _check(a: Tensor, u: Tensor, h0: Tensor | None, reset: Tensor | None) -> None:
-    if u.ndim != 4 or u.shape[2] < 2 or u.dtype == torch.float16:
-        raise ValueError(
+    check_tensor("u", u, "floating-point", ("batch", "time", "planes", "channels"))
+    if u.shape[2] < 2 or u.dtype == torch.float16:
+        raise InputError(
             "u must be (B, T, M, D), M >= 2 real planes, in float32, float64 or bfloat16; "
-            f"got {tuple(u.shape)} in {u.dtype}"
+            f"got {described(u)}"
         )
     batch, steps, order, width = u.shape
     planes = [(1,), (order, order), *([(2,)] if order == 2 else [])]
-    if (
-        a.ndim < 3
-        or a.shape[:2] != u.shape[:2]
-        or tuple(a.shape[2:-1]) not in planes
-        or a.shape[-1] not in (1, width)
-    ):
-        raise ValueError(
+    if not isinstance(a, Tensor) or a.is_nested or tuple(a.shape[2:-1]) not in planes:
+        raise InputError(
             f"a must be ({batch}, {steps}, {'1 or 2' if order == 2 else '1'}, 1 or {width}) or a "
             f"matrix, ({batch}, {steps}, {order}, {order}, 1 or {width}), to go with u; "
-            f"got {tuple(a.shape)}"
+            f"got {described(a)}"
         )
-    if h0 is not None and tuple(h0.shape) not in ((order, width), (batch, order, width)):
-        raise ValueError(
-            f"h0 must be ({order}, {width}) or ({batch}, {order}, {width}) to go with u; "
-            f"got {tuple(h0.shape)}"
-        )
-    if reset is not None and (
-        tuple(reset.shape) != (batch, steps) or reset.dtype != torch.bool or reset.device != u.device
-    ):
-        raise ValueError(
-            f"reset must be bool of shape ({batch}, {steps}) to go with u; got {reset.dtype} of shape "
-            f"{tuple(reset.shape)} on {reset.device}"
-        )
+    channels = 1 if a.shape[-1] == 1 else width
+    check_tensor("a", a, "floating-point", (batch, steps, *a.shape[2:-1], channels), u.device)
+    if h0 is not None:
+        shared = isinstance(h0, Tensor) and h0.ndim == 2
+        shape = (order, width) if shared else (batch, order, width)
+        check_tensor("h0", h0, "floating-point", shape, u.device)
+    if reset is not None:
+        check_tensor("reset", reset, "bool", (batch, steps), u.device)

@@ -27,7 +27,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from csprop.errors import InputError
-from csprop.files import append, as_json, digest, replace
+from csprop.files import append, as_json, digest, replace, sweep
 from csprop.training.loop import Epoch, Trainer
 
 FORMAT = 1
@@ -144,7 +144,7 @@ class RunFolder:
 
     def commit(self, row: Epoch, trainer: Trainer, identity: str) -> None:
         """Make a finished epoch last, as one of the run with this identity."""
-        append(self.path / METRICS, json.dumps(row).encode() + b"\n")
+        append(self.path / METRICS, metrics_line(row))
         if trainer.best is row:
             replace(self.path / WEIGHTS, save(trainer.best_weights))
         tensors, values = trainer.state()
@@ -158,6 +158,8 @@ class RunFolder:
 
     def resume(self, trainer: Trainer, identity: str) -> None:
         """Bring the trainer, and every file, to the last committed epoch."""
+        for folder in (self.path, self.path / "last"):
+            sweep(folder)
         lines: list[bytes] = []
         if self.has(LAST):
             tensors, values = self._read_last()
@@ -193,6 +195,11 @@ class RunFolder:
     def _write_manifest(self) -> None:
         digests = {name: digest((self.path / name).read_bytes()) for name in FILES if self.has(name)}
         replace(self.path / MANIFEST, as_json(digests))
+
+
+def metrics_line(row: Epoch) -> bytes:
+    """A row of metrics.jsonl."""
+    return json.dumps(row).encode() + b"\n"
 
 
 def _read(path: Path) -> bytes:

@@ -13,6 +13,7 @@ import csprop
 from csprop.errors import InputError
 from csprop.files import digest
 from csprop.nn.config import FIRST_OPTIONS, CSPConfig, ModelOptions, check_fields, essential
+from csprop.nn.hub import Names
 from csprop.ops.backends import backend
 from csprop.tasks import resolve
 from csprop.tasks.base import Task
@@ -87,14 +88,21 @@ def _cpu() -> str:
     return platform.processor() or platform.machine()
 
 
-def to_json(config: RunConfig) -> dict[str, Any]:
-    return {"format": checkpoint.FORMAT, **asdict(config), "environment": environment()}
+def to_json(config: RunConfig, task: Task) -> dict[str, Any]:
+    """What config.json has: the configuration, what its numbers mean, and where it ran."""
+    described = {"names": asdict(names_of(task)), "environment": environment()}
+    return {"format": checkpoint.FORMAT, **asdict(config), **described}
+
+
+def names_of(task: Task) -> Names:
+    """What a model of the task says with its numbers."""
+    return Names(tuple(task.vocab), tuple(task.classes), task.words)
 
 
 def from_json(path: Path, values: dict[str, Any]) -> RunConfig:
     known = {field.name for field in fields(RunConfig)}
     where = path / checkpoint.CONFIG
-    for name in values.keys() - known - {"format", "environment"}:
+    for name in values.keys() - known - {"format", "environment", "names"}:
         raise InputError(f"{where}: there is no field {name!r}: expected {', '.join(sorted(known))}")
     try:
         _check_types(values)

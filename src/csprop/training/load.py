@@ -10,7 +10,7 @@ from csprop.tasks import from_description, resolve
 from csprop.tasks.base import Task
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder
-from csprop.training.config import RunConfig, from_json
+from csprop.training.config import RunConfig, from_json, names_of
 from csprop.training.session import Trained
 
 RESULTS = {"epochs", "first_epoch_at_target", "accuracy", "f1", "exhaustive"}
@@ -55,7 +55,7 @@ def load(path: str | Path, task: Task | None = None) -> Trained:
     result = folder.read_json(checkpoint.RESULT) if folder.has(checkpoint.RESULT) else None
     if result is not None and not (isinstance(result, dict) and result.keys() >= RESULTS):
         raise InputError(f"{folder.path / checkpoint.RESULT}: is no result; the run is damaged")
-    model.trained_as = config
+    model.trained_as, model.names = config, names_of(task)
     return Trained(model.eval(), task, config, folder.read_metrics(), result, folder.path)
 
 

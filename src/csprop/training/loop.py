@@ -226,7 +226,7 @@ def _set_gradients(
 ) -> list[float]:
     """The loss of each model on its own batch, with the gradients left on its parameters."""
     recipe, models = trainers[0].recipe, [trainer.model for trainer in trainers]
-    if len(models) > 1 and models[0].config.activation != "step" and backend() != "reference":
+    if len(models) > 1 and not models[0].config.loops and backend() != "reference":
         return _set_stacked_gradients(models, batches, recipe)
     values = []
     for model, (tokens, labels) in zip(models, batches, strict=True):

@@ -17,7 +17,15 @@ from csprop.tasks.base import Examples, Task
 from csprop.tasks.split import split
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder
-from csprop.training.config import RunConfig, check_same, environment, from_json, identity, to_json
+from csprop.training.config import (
+    RunConfig,
+    check_same,
+    environment,
+    from_json,
+    identity,
+    names_of,
+    to_json,
+)
 from csprop.training.loop import Diverged, Epoch, Trainer, run_epochs
 from csprop.training.metrics import MOST_INPUTS, exhaustive
 from csprop.training.seeding import generator
@@ -102,7 +110,7 @@ class _Session:
 
     def begin(self, resume: bool) -> None:
         """Make the folder, or go on from the last epoch in it."""
-        folder, described = self.folder, to_json(self.config)
+        folder, described = self.folder, to_json(self.config, self.task)
         if folder is None:
             if resume:
                 raise InputError("there is nothing to resume without a folder: give out")
@@ -224,7 +232,7 @@ def ended(
 ) -> Trained:
     """A finished training as a run: the best weights, and how they do."""
     trainer.model.load_state_dict(trainer.best_weights)
-    trainer.model.trained_as = config
+    trainer.model.trained_as, trainer.model.names = config, names_of(task)
     recipe, best = config.recipe, trainer.best
     early = trainer.epoch < recipe.epochs
     at_target = [row["epoch"] for row in metrics if row["accuracy"] >= trainer.target]

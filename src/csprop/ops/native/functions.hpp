@@ -29,7 +29,6 @@ struct Format<float> {
     static constexpr float ln2[2] = {0.6923828125f, 7.643680437467992e-4f};
     // π/2 in three parts, the first two short: their product with |n| < 2^13 is exact.
     static constexpr float half_pi[3] = {1.5703125f, 4.837512969970703e-4f, 7.549790126404332e-8f};
-    static constexpr float far = 8192.0f;
 };
 
 template <>
@@ -42,7 +41,6 @@ struct Format<double> {
     static constexpr int exp_terms = 14, sin_terms = 10, log_terms = 17;
     static constexpr double ln2[2] = {0x1.62e42fefa3p-1, 0x1.3de6af278ece6p-42};
     static constexpr double half_pi[3] = {0x1.921fb544p+0, 0x1.0b4611a6p-34, 0x1.3198a2e037073p-69};
-    static constexpr double far = 1048576.0;
 };
 
 constexpr double factorial(int n) { return n < 2 ? 1.0 : n * factorial(n - 1); }
@@ -128,7 +126,7 @@ INLINE real hyperbolic_tangent(real x) {
     return x < 0 ? -size : size;
 }
 
-// cos x and sin x for |x| ≤ Format::far, by the quarter turn that x lies in.
+// cos x and sin x for |x| < 2^13, by the quarter turn that x lies in.
 template <typename real>
 INLINE void cos_sin(real x, real& cosine, real& sine) {
     using F = Format<real>;

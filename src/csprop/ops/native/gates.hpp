@@ -29,23 +29,30 @@ struct Scratch {
     }
 };
 
-// One of the two projections, theta or delta = W z + b, where all channels share its one result.
+inline int64_t group_of(const Block& block, int64_t row) { return row / (block.batch / block.groups); }
+
+// One of the two projections of a row, theta or delta = W z + b, where all channels share its one result;
+// elsewhere there is no weight, and nothing is done.
 template <typename real>
 struct Projection {
+    const int64_t inputs, D;
     const real *weight, *bias;
     real *result, *g_result, *g_weight, *g_bias;
-    int64_t inputs, D;
+
+    Projection(const Block& block, const ProjectionFields& fields, int64_t row)
+        : inputs(block.*fields.inputs),
+          D(block.width),
+          weight(block.*fields.outputs == 1 ? at<real>(block.*fields.weight, group_of(block, row) * inputs) : nullptr),
+          bias(at<real>(block.*fields.bias, group_of(block, row))),
+          result(at<real>(block.*fields.result, 0)),
+          g_result(at<real>(block.*fields.g_result, 0)),
+          g_weight(at<real>(block.*fields.g_weight, row * inputs)),
+          g_bias(at<real>(block.*fields.g_bias, row)) {}
 
     // For the steps from `step` on; z is where they start.
     void forward(const real* z, int64_t step, int64_t steps) const {
-        for (int64_t t = 0; weight && t < steps; t++) {
-            const real* __restrict x = z + t * 2 * D;
-            const real* __restrict w = weight;
-            real sum = 0;
-#pragma omp simd reduction(+ : sum)
-            for (int64_t i = 0; i < inputs; i++) sum += w[i] * x[i];
-            result[step + t] = sum + (bias ? *bias : real(0));
-        }
+        for (int64_t t = 0; weight && t < steps; t++)
+            result[step + t] = dot(weight, z + t * 2 * D, inputs) + (bias ? *bias : real(0));
     }
 
     void backward(const real* z, real* g_z, int64_t step, int64_t steps) const {
@@ -117,7 +124,7 @@ struct Gates {
         const real pi = block.bounded_angle ? real(M_PI) : real(0);
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) {
-            const real slope = pi ? pi - theta[i] * theta[i] / pi : real(1);
+            const real slope = pi ? pi - theta[i] * theta[i] / pi : real(std::fabs(theta[i]) < real(ANGLE_LIMIT));
             theta[i] = slope * turned[i] * (cosine[i] * im[i] - sine[i] * re[i]);
             re[i] = cosine[i] * re[i] + sine[i] * im[i];
         }
@@ -151,15 +158,13 @@ struct Gates {
         if (block.bounded_angle) {
 #pragma omp simd
             for (int64_t i = 0; i < n; i++) theta[i] = real(M_PI) * hyperbolic_tangent(theta[i]);
+        } else {
+            constexpr real most = real(ANGLE_LIMIT);
+#pragma omp simd
+            for (int64_t i = 0; i < n; i++) theta[i] = theta[i] > most ? most : theta[i] < -most ? -most : theta[i];
         }
-        int far = 0;
-#pragma omp simd reduction(| : far)
-        for (int64_t i = 0; i < n; i++) {
-            far |= !(std::fabs(theta[i]) <= Format<real>::far);
-            cos_sin(theta[i], cosine[i], sine[i]);
-        }
-        if (!far) return;
-        for (int64_t i = 0; i < n; i++) cosine[i] = std::cos(theta[i]), sine[i] = std::sin(theta[i]);
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) cos_sin(theta[i], cosine[i], sine[i]);
     }
 
     // (steps, 1 or D) to (steps, extent), and the sum the other way.

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #endif
 
+#include "description.hpp"
 #include "layout.hpp"
 #include "table.hpp"
 
@@ -128,14 +129,10 @@ bool csprop_stack(const Stack* stack, int64_t threads) { return attempt(run_stac
 bool csprop_scan(const Scan* scan, int64_t threads) { return attempt(run_scan, scan, threads); }
 void csprop_stream(const Stream* stream, int64_t token) { chosen().stream(*stream, token); }
 int64_t csprop_table(Table* table) {
-    if (table->out) ask_for_large_pages(table->out, table->count * sizeof(uint16_t));
+    if (table->out) ask_for_large_pages(table->out, table->length * sizeof(uint16_t));
     return table->wide ? run_table<uint64_t>(*table) : run_table<uint8_t>(*table);
 }
-// For Python to compare its own account with.
-int64_t csprop_fields(int64_t which) {
-    constexpr size_t sizes[] = {sizeof(Scan), sizeof(Block), sizeof(Stack), sizeof(Stream), sizeof(Table)};
-    return sizes[which] / sizeof(int64_t);
-}
+const char* csprop_layout() { return description(); }
 int64_t csprop_scratch(int64_t depth) { return scratch_vectors(depth); }
 const char* csprop_target() { return &chosen() == &plain_functions ? "plain" : "avx2"; }
 }

@@ -1,5 +1,5 @@
-// The arguments of every function, mirrored name for name by __init__.py. `wide` means double in place of
-// float; a null pointer is something absent, or not asked for.
+// The arguments of every function, mirrored by layout.py: description.hpp lists them for the comparison of
+// names and types. `wide` means double in place of float; a null pointer is something absent, or not asked for.
 #pragma once
 
 #include <cstdint>
@@ -47,6 +47,20 @@ struct Parameters {
                {&Block::g_gate_bias, block.gates == 1}} {}
 };
 
+// The fields of one of a block's two projections, y = W z + b, by name.
+struct ProjectionFields {
+    int64_t Block::*outputs, Block::*inputs;
+    const void *Block::*weight, *Block::*bias;
+    void *Block::*result, *Block::*g_result, *Block::*g_weight, *Block::*g_bias;
+};
+
+constexpr ProjectionFields PROJECTIONS[] = {
+    {&Block::angles, &Block::angle_inputs, &Block::angle_weight, &Block::angle_bias, &Block::theta,
+     &Block::g_theta, &Block::g_angle_weight, &Block::g_angle_bias},
+    {&Block::gates, &Block::gate_inputs, &Block::gate_weight, &Block::gate_bias, &Block::delta,
+     &Block::g_delta, &Block::g_gate_weight, &Block::g_gate_bias},
+};
+
 // A whole model at one token. The blocks are of one row and one step; h0 and h are the state, in place.
 struct Stream {
     int64_t wide, depth, width, classes, unit_features;  // unit_features: the decoder reads h / |h|
@@ -65,11 +79,11 @@ struct Stack {
 
 // An automaton and a sequence. rows[row + token] is where the next state's row begins, answers the same.
 struct Table {
-    int64_t wide, count, symbols, row;  // wide: tokens are int64, not uint8; row: of the start, then of the end
-    const void* sequence;               // (count)
+    int64_t wide, length, symbols, row;  // wide: tokens are int64, not uint8; row: of the start, then of the end
+    const void* sequence;               // (length)
     const uint32_t* rows;               // (states, symbols)
     const uint16_t* answers;            // (states, symbols)
-    uint16_t* out;                      // (count), null where only the end counts
+    uint16_t* out;                      // (length), null where only the end counts
 };
 
 constexpr int64_t TILE = 16;  // steps whose gates are computed together, so that shared ones fill a vector

@@ -5,8 +5,9 @@
 
 namespace TARGET {
 
-// As in planes.py: no state grows past LIMIT, no gradient that a state passes back past GRADIENT_LIMIT.
-constexpr double LIMIT = 0x1p60, GRADIENT_LIMIT = 0x1p30;
+// As in planes.py: no state grows past LIMIT, no gradient that a state passes back past GRADIENT_LIMIT, and
+// no free angle past ANGLE_LIMIT.
+constexpr double LIMIT = 0x1p60, GRADIENT_LIMIT = 0x1p30, ANGLE_LIMIT = 0x1p10;
 
 template <typename real>
 INLINE const real* at(const void* base, int64_t offset) {
@@ -23,6 +24,14 @@ INLINE real total(const real* __restrict x, int64_t n) {
     real sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t d = 0; d < n; d++) sum += x[d];
+    return sum;
+}
+
+template <typename real>
+INLINE real dot(const real* __restrict w, const real* __restrict x, int64_t n) {
+    real sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) sum += w[i] * x[i];
     return sum;
 }
 

@@ -2,8 +2,8 @@
 // and includes this.
 #pragma once
 
-#include "block.hpp"
 #include "scan.hpp"
+#include "stack.hpp"
 #include "stream.hpp"
 
 namespace TARGET {

@@ -13,8 +13,8 @@ static int64_t run_table(Table& table) {
     const Token* tokens = static_cast<const Token*>(table.sequence);
     const uint64_t symbols = table.symbols;
     uint64_t row = table.row;
-    for (int64_t first = 0; first < table.count; first += piece) {
-        const int64_t last = std::min(first + piece, table.count);
+    for (int64_t first = 0; first < table.length; first += piece) {
+        const int64_t last = std::min(first + piece, table.length);
         Token largest = 0;  // unsigned, so that a negative number is a large one
 #pragma omp simd reduction(max : largest)
         for (int64_t i = first; i < last; i++) largest = std::max(largest, tokens[i]);

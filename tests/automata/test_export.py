@@ -13,10 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from csprop.automata.automaton import Automaton
+from csprop.automata.drawing import draw
+from csprop.automata.export import to_c, to_dot, to_python
 from csprop.errors import InputError
-from csprop.exact.automaton import Automaton
-from csprop.exact.drawing import draw
-from csprop.exact.export import to_c, to_dot, to_python
+from tests.helpers import machines
 
 GCC = shutil.which("gcc")
 FLAGS = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
@@ -87,7 +88,7 @@ def named(draw: st.DrawFn) -> Automaton:
     start = draw(st.integers(0, states - 1))
     if not any(start in row for row in rows):
         said[start] = None
-    return Automaton(tuple(vocab), tuple(classes), words, start, tuple(rows), tuple(said))
+    return machines.automaton(tuple(vocab), tuple(classes), words, start, tuple(rows), tuple(said))
 
 
 def written(automaton: Automaton, sequence: list[int], space: str) -> str:
@@ -115,7 +116,7 @@ def says(command: list[str], text: bytes) -> tuple[int, bytes, str]:
 def two_states(vocab: tuple[str, ...], words: bool) -> Automaton:
     """Whether the last token was the first of the vocabulary."""
     row = (1, *[0] * (len(vocab) - 1))
-    return Automaton(vocab, ("no", "yes"), words, 0, (row, row), (0, 1))
+    return machines.automaton(vocab, ("no", "yes"), words, 0, (row, row), (0, 1))
 
 
 @RELAXED
@@ -262,7 +263,7 @@ def test_dot(automaton: Automaton) -> None:
 
 
 def test_dot_merges_parallel_arrows() -> None:
-    text = to_dot(Automaton(("0", "1", '"'), ("even",), False, 0, ((0, 0, 0),), (0,)))
+    text = to_dot(machines.automaton(("0", "1", '"'), ("even",), False, 0, ((0, 0, 0),), (0,)))
     assert '  s0 -> s0 [label="0, 1, \\""];' in text
 
 
@@ -278,7 +279,7 @@ def test_drawings(tmp_path: Path, states: int) -> None:
     rows = tuple(map(tuple, generator.integers(0, states, (states, 3)).tolist()))
     said = tuple(generator.integers(0, 11, states).tolist())
     classes = ("_a", "$x", "\\frac", "漢", *(f"a long class name {i}" for i in range(7)))
-    automaton = Automaton(("$_", "_", "🙂"), classes, False, 0, rows, said)
+    automaton = machines.automaton(("$_", "_", "🙂"), classes, False, 0, rows, said)
     draw(automaton, tmp_path / "one.png")
     picture = opened(tmp_path / "one.png")
     assert min(picture.shape[:2]) > 100
@@ -291,10 +292,10 @@ def test_drawings_refused_and_other_formats(tmp_path: Path) -> None:
         draw(small, tmp_path / "one.xyz")
     with pytest.raises(InputError, match="cannot be written"):
         draw(small, tmp_path / "nowhere" / "one.png")
-    large = Automaton(("a",), ("x",), False, 0, ((0,),) * 401, (0,) * 401)
+    large = machines.automaton(("a",), ("x",), False, 0, ((0,),) * 401, (0,) * 401)
     with pytest.raises(InputError, match="too many"):
         draw(large, tmp_path / "one.png")
-    nobody = Automaton(("a",), ("x",), False, 0, ((1,), (1,)), (None, 0))
+    nobody = machines.automaton(("a",), ("x",), False, 0, ((1,), (1,)), (None, 0))
     draw(nobody, str(tmp_path / "one.svg"))
     assert "<svg" in (tmp_path / "one.svg").read_text()
     draw(nobody, tmp_path / "one.pdf")
@@ -303,9 +304,9 @@ def test_drawings_refused_and_other_formats(tmp_path: Path) -> None:
 
 def test_imports_wait_and_pyplot_is_left_alone(tmp_path: Path) -> None:
     code = (
-        "import sys; from csprop.exact import automaton, export, drawing; "
+        "import sys; from csprop.automata import automaton, export, drawing; "
         "assert not {'matplotlib', 'automata', 'torch'} & set(sys.modules); "
-        "a = automaton.Automaton(('a',), ('x',), False, 0, ((0,),), (0,)); "
+        "a = automaton.Automaton(transitions=((0,),), outputs=(0,), vocab=('a',), classes=('x',)); "
         "drawing.draw(a, sys.argv[1]); assert 'matplotlib.pyplot' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "one.png")], check=True)

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from csprop import use_backend
+from csprop.automata.automaton import Automaton
 from csprop.errors import InputError
-from csprop.exact.automaton import Automaton
 from csprop.ops import native
+from tests.helpers import machines
 
 BACKENDS = ["torch"] if native.WHY_NOT else ["torch", "native"]
 
@@ -30,13 +31,13 @@ def automata(draw: st.DrawFn, most: int = 8, tokens: int = 3, classes: int = 3) 
     if draw(st.booleans()) and not any(start in row for row in rows):
         said[start] = None
     vocab, called = tuple(map(str, range(size))), tuple(f"class {i}" for i in range(names))
-    return Automaton(vocab, called, False, start, tuple(rows), tuple(said))
+    return machines.automaton(vocab, called, False, start, tuple(rows), tuple(said))
 
 
 def parity(**changes: Any) -> Automaton:
     given: dict[str, Any] = {
         "vocab": ("0", "1"), "classes": ("even", "odd"), "words": False, "start": 0,
-        "transitions": ((0, 1), (1, 0)), "answers": (0, 1), **changes,
+        "transitions": ((0, 1), (1, 0)), "outputs": (0, 1), **changes,
     }  # fmt: skip
     return Automaton(**given)
 
@@ -46,7 +47,7 @@ def plain(automaton: Automaton, sequence: Any) -> list[int | None]:
     state, said = automaton.start, []
     for token in sequence:
         state = automaton.transitions[state][token]
-        said.append(automaton.answers[state])
+        said.append(automaton.outputs[state])
     return said
 
 
@@ -59,7 +60,7 @@ def size_of_smallest(automaton: Automaton) -> int:
             break
         reached |= more
     entered = {there for state in reached for there in automaton.transitions[state]}
-    block = {state: (automaton.answers[state],) for state in entered}
+    block = {state: (automaton.outputs[state],) for state in entered}
     while True:
         finer = {
             state: (block[state], *(block[there] for there in automaton.transitions[state]))
@@ -120,7 +121,7 @@ def test_what_is_no_sequence(backend: str) -> None:
     bad = [
         0.5,
         [0.0, 1.0],
-        [[0, 1]],
+        [[[0, 1]]],
         ["0"],
         "01",
         None,
@@ -146,7 +147,7 @@ def test_a_large_machine_runs_alike() -> None:
     said = generator.integers(0, 70, 1200)
     rows = tuple(map(tuple, table.tolist()))
     names = tuple(map(str, range(70)))
-    automaton = Automaton(names[:60], names, True, 7, rows, tuple(said.tolist()))
+    automaton = machines.automaton(names[:60], names, True, 7, rows, tuple(said.tolist()))
     tokens = generator.integers(0, 60, 10_000)
     results = []
     for backend in BACKENDS:
@@ -185,26 +186,28 @@ def test_other_presentations_have_the_same_minimum(data: st.DataObject) -> None:
         rows[order[copied]] = tuple(
             order[there + count * data.draw(st.integers(0, 1))] for there in one.transitions[state]
         )
-        said[order[copied]] = one.answers[state]
+        said[order[copied]] = one.outputs[state]
     start = order[one.start]
     if data.draw(st.booleans()):  # what the start answers, if nothing leads there, is nobody's business
         rows.append(rows[start])
         said.append(data.draw(st.sampled_from([None, 0])))
         start = 2 * count
-    two = Automaton(one.vocab, one.classes, one.words, start, tuple(rows), tuple(said))
+    two = machines.automaton(one.vocab, one.classes, one.words, start, tuple(rows), tuple(said))
     assert one.minimal() == two.minimal()
     assert hash(one.minimal()) == hash(two.minimal())
     assert one.distinguishing(two) is None
 
 
 def test_the_start_that_answers_nothing_is_united() -> None:
-    loose = Automaton(("0", "1"), ("even", "odd"), False, 0, ((1, 2), (1, 2), (2, 1)), (None, 0, 1))
+    loose = machines.automaton(
+        ("0", "1"), ("even", "odd"), False, 0, ((1, 2), (1, 2), (2, 1)), (None, 0, 1)
+    )
     assert loose.minimal() == parity()
     # Either of two states that go on alike could be the start: whichever it was, it becomes the first.
     last = [parity(transitions=((0, 1), (0, 1)), start=start) for start in (0, 1)]
     assert last[0].minimal() == last[1].minimal() == last[0]
     # Nothing else can be the start of what remembers its first token.
-    first = Automaton(("0", "1"), ("a", "b"), False, 0, ((1, 2), (1, 1), (2, 2)), (None, 0, 1))
+    first = machines.automaton(("0", "1"), ("a", "b"), False, 0, ((1, 2), (1, 1), (2, 2)), (None, 0, 1))
     assert first.minimal() == first
 
 
@@ -238,7 +241,7 @@ def test_from_mealy(data: st.DataObject) -> None:
     start = data.draw(st.integers(0, states - 1))
     vocab, classes = [str(i) for i in range(size)], [str(i) for i in range(names)]
     moore = Automaton.from_mealy(np.array(there), said, start, vocab, classes, True)
-    assert moore.answers[moore.start] is None
+    assert moore.outputs[moore.start] is None
     sequence, state, expected = data.draw(st.lists(st.integers(0, size - 1), max_size=20)), start, []
     for token in sequence:
         expected.append(said[state][token])
@@ -288,7 +291,7 @@ MALFORMED: dict[Any, list[Any]] = {
         [],
         None,
         5,
-        [[0, 1]],
+        [[[0, 1]]],
         [[0, 1], [1, 2]],
         [[0, 1], [1, -1]],
         [[0, 1], [1]],
@@ -329,7 +332,7 @@ MALFORMED: dict[Any, list[Any]] = {
 def test_malformed_documents(field: Any, value: Any) -> None:
     document = copy.deepcopy(parity().to_json())
     document[field] = value
-    with pytest.raises(InputError, match=r"^automaton: ") as caught:
+    with pytest.raises(InputError, match=r"^(automaton|machine): ") as caught:
         Automaton.from_json(document)
     assert "\n" not in str(caught.value)
 
@@ -349,7 +352,7 @@ def test_missing_fields(field: str) -> None:
 
 
 def test_lists_are_no_tuples() -> None:
-    for field in ("vocab", "classes", "transitions", "answers"):
+    for field in ("vocab", "classes", "transitions", "outputs"):
         with pytest.raises(InputError):
             parity(**{field: list(getattr(parity(), field))})
     with pytest.raises(InputError):

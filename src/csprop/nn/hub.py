@@ -1,0 +1,48 @@
+"""What a model is saved with beside its weights: its options, and the names of tokens and classes."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from csprop.errors import InputError
+from csprop.nn.config import CSPConfig
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the numbers of a model mean."""
+
+    vocab: tuple[str, ...]
+    """By token."""
+    classes: tuple[str, ...]
+    """By class."""
+    words: bool = False
+    """Whether a sequence is written as words, rather than as characters."""
+
+    @classmethod
+    def from_dict(cls, values: Any) -> "Names":
+        """The inverse of `dataclasses.asdict`.
+
+        Raises:
+            InputError: these are no names.
+        """
+        try:
+            vocab, classes, words = values["vocab"], values["classes"], values["words"]
+            if all(isinstance(name, str) for name in (*vocab, *classes)) and isinstance(words, bool):
+                return cls(tuple(vocab), tuple(classes), words)
+        except (TypeError, KeyError):
+            pass
+        raise InputError("config.json: the names of tokens and classes are malformed")
+
+
+def saved_as(config: CSPConfig, names: Names | None) -> dict[str, Any]:
+    """The document beside the weights, which `read` reads."""
+    return asdict(config) | ({} if names is None else {"names": asdict(names)})
+
+
+def read(document: Mapping[str, Any]) -> tuple[CSPConfig, Names | None]:
+    """Configuration and names from the config.json of a saved model, or of a run directory."""
+    values = dict(document)
+    names = values.pop("names", None)
+    options = values["model"] if isinstance(values.get("model"), dict) else values
+    return CSPConfig.from_dict(options), None if names is None else Names.from_dict(names)

@@ -1,0 +1,101 @@
+// The structures of layout.hpp as text, for Python to compare its own account with before it calls anything.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "layout.hpp"
+
+template <typename Type> constexpr const char* type_name = nullptr;
+template <> inline constexpr const char* type_name<int64_t> = "int64";
+template <> inline constexpr const char* type_name<const void*> = "const void*";
+template <> inline constexpr const char* type_name<void*> = "void*";
+template <> inline constexpr const char* type_name<const bool*> = "const bool*";
+template <> inline constexpr const char* type_name<const Block*> = "const Block*";
+template <> inline constexpr const char* type_name<Block*> = "Block*";
+template <> inline constexpr const char* type_name<const uint32_t*> = "const uint32*";
+template <> inline constexpr const char* type_name<const uint16_t*> = "const uint16*";
+template <> inline constexpr const char* type_name<uint16_t*> = "uint16*";
+
+struct Field {
+    const char *type, *name;
+    size_t offset;
+};
+
+// "Name: type field, type field, …". Python packs 64-bit numbers one after the other, so that a field that
+// lies elsewhere, or is missing from the list, is written down as a gap.
+template <typename Struct, size_t count>
+std::string described(const char* name, const Field (&fields)[count]) {
+    std::string text = std::string(name) + ":";
+    for (size_t i = 0; i < count; i++) {
+        if (fields[i].offset != i * sizeof(int64_t)) text += " (gap)";
+        text += std::string(i ? ", " : " ") + fields[i].type + " " + fields[i].name;
+    }
+    return text + (sizeof(Struct) == count * sizeof(int64_t) ? "" : " (gap)") + "\n";
+}
+
+// The name is written once, for the text and for the compiler, so that the two cannot differ.
+#define FIELD(name) {type_name<decltype(Struct::name)>, #name, offsetof(Struct, name)}
+
+inline std::string described_scan() {
+    using Struct = Scan;
+    return described<Struct>("Scan", {
+        FIELD(wide), FIELD(batch), FIELD(steps), FIELD(width), FIELD(order), FIELD(planes), FIELD(columns),
+        FIELD(a), FIELD(u), FIELD(h0), FIELD(reset), FIELD(h), FIELD(g_h), FIELD(g_a), FIELD(g_u), FIELD(g_h0)});
+}
+
+inline std::string described_block() {
+    using Struct = Block;
+    return described<Struct>("Block", {
+        FIELD(wide), FIELD(batch), FIELD(steps), FIELD(width), FIELD(groups), FIELD(angles), FIELD(gates),
+        FIELD(rotate), FIELD(bounded_angle), FIELD(decay), FIELD(silu), FIELD(norm), FIELD(keep),
+        FIELD(angle_inputs), FIELD(gate_inputs), FIELD(z), FIELD(coupled), FIELD(skip), FIELD(h0), FIELD(start),
+        FIELD(reset), FIELD(angle_weight), FIELD(angle_bias), FIELD(gate_weight), FIELD(gate_bias),
+        FIELD(theta), FIELD(delta), FIELD(out), FIELD(h), FIELD(g_out), FIELD(g_h), FIELD(g_z), FIELD(g_theta),
+        FIELD(g_delta), FIELD(g_coupled), FIELD(g_h0), FIELD(g_skip), FIELD(g_start), FIELD(g_angle_weight),
+        FIELD(g_angle_bias), FIELD(g_gate_weight), FIELD(g_gate_bias)});
+}
+
+inline std::string described_stack() {
+    using Struct = Stack;
+    return described<Struct>("Stack", {
+        FIELD(wide), FIELD(batch), FIELD(steps), FIELD(width), FIELD(depth), FIELD(blocks)});
+}
+
+inline std::string described_stream() {
+    using Struct = Stream;
+    return described<Struct>("Stream", {
+        FIELD(wide), FIELD(depth), FIELD(width), FIELD(classes), FIELD(unit_features), FIELD(embedding),
+        FIELD(blocks), FIELD(decoder_weight), FIELD(decoder_bias), FIELD(logits), FIELD(scratch)});
+}
+
+inline std::string described_table() {
+    using Struct = Table;
+    return described<Struct>("Table", {
+        FIELD(wide), FIELD(length), FIELD(symbols), FIELD(row), FIELD(sequence), FIELD(rows), FIELD(answers),
+        FIELD(out)});
+}
+
+#undef FIELD
+
+struct Number {
+    const char* name;
+    int64_t value;
+};
+
+// "Name: option number, …".
+template <size_t count>
+std::string described(const char* name, const Number (&numbers)[count]) {
+    std::string text = std::string(name) + ":";
+    for (size_t i = 0; i < count; i++)
+        text += std::string(i ? ", " : " ") + numbers[i].name + " " + std::to_string(numbers[i].value);
+    return text + "\n";
+}
+
+inline const char* description() {
+    static const std::string text =
+        described_scan() + described_block() + described_stack() + described_stream() + described_table() +
+        described("Rotate", {{"none", NONE}, {"input", INPUT}, {"state", STATE}}) +
+        described("Decay", {{"softplus", SOFTPLUS}, {"exp", EXP}, {"unit", UNIT}, {"reset", RESET}, {"switch", SWITCH}});
+    return text.c_str();
+}

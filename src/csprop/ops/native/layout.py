@@ -1,0 +1,137 @@
+"""The arguments of the kernel's functions, field by field as in `layout.hpp`.
+
+Each is a structure of 64-bit numbers and pointers, here a tuple with names; what is not given is 0.
+When the library is loaded, `description` is compared with what it was compiled from.
+"""
+
+from typing import Annotated, NamedTuple, get_type_hints
+
+Int = Annotated[int, "int64"]
+In = Annotated[int, "const void*"]
+Out = Annotated[int, "void*"]
+Mask = Annotated[int, "const bool*"]
+
+
+class Scan(NamedTuple):
+    """The bare recurrence, forward, or backward where `g_h` is given."""
+
+    wide: Int = 0
+    batch: Int = 0
+    steps: Int = 0
+    width: Int = 0
+    order: Int = 0
+    planes: Int = 0
+    columns: Int = 0
+    a: In = 0
+    u: In = 0
+    h0: In = 0
+    reset: Mask = 0
+    h: Out = 0
+    g_h: In = 0
+    g_a: Out = 0
+    g_u: Out = 0
+    g_h0: Out = 0
+
+
+class Block(NamedTuple):
+    """One layer of a stack, in either direction."""
+
+    wide: Int = 0
+    batch: Int = 0
+    steps: Int = 0
+    width: Int = 0
+    groups: Int = 0
+    angles: Int = 0
+    gates: Int = 0
+    rotate: Int = 0
+    bounded_angle: Int = 0
+    decay: Int = 0
+    silu: Int = 0
+    norm: Int = 0
+    keep: Int = 0
+    angle_inputs: Int = 0
+    gate_inputs: Int = 0
+    z: In = 0
+    coupled: In = 0
+    skip: In = 0
+    h0: In = 0
+    start: In = 0
+    reset: Mask = 0
+    angle_weight: In = 0
+    angle_bias: In = 0
+    gate_weight: In = 0
+    gate_bias: In = 0
+    theta: Out = 0
+    delta: Out = 0
+    out: Out = 0
+    h: Out = 0
+    g_out: In = 0
+    g_h: In = 0
+    g_z: Out = 0
+    g_theta: Out = 0
+    g_delta: Out = 0
+    g_coupled: Out = 0
+    g_h0: Out = 0
+    g_skip: Out = 0
+    g_start: Out = 0
+    g_angle_weight: Out = 0
+    g_angle_bias: Out = 0
+    g_gate_weight: Out = 0
+    g_gate_bias: Out = 0
+
+
+class Stack(NamedTuple):
+    """Layers one after the other."""
+
+    wide: Int = 0
+    batch: Int = 0
+    steps: Int = 0
+    width: Int = 0
+    depth: Int = 0
+    blocks: Annotated[int, "const Block*"] = 0
+
+
+class Stream(NamedTuple):
+    """A whole model at one token."""
+
+    wide: Int = 0
+    depth: Int = 0
+    width: Int = 0
+    classes: Int = 0
+    unit_features: Int = 0
+    embedding: In = 0
+    blocks: Annotated[int, "Block*"] = 0
+    decoder_weight: In = 0
+    decoder_bias: In = 0
+    logits: Out = 0
+    scratch: Out = 0
+
+
+class Table(NamedTuple):
+    """An automaton and a sequence."""
+
+    wide: Int = 0
+    length: Int = 0
+    symbols: Int = 0
+    row: Int = 0
+    sequence: In = 0
+    rows: Annotated[int, "const uint32*"] = 0
+    answers: Annotated[int, "const uint16*"] = 0
+    out: Annotated[int, "uint16*"] = 0
+
+
+ROTATE = {"none": 0, "input": 1, "state": 2}
+DECAY = {"softplus": 0, "exp": 1, "unit": 2, "reset": 3, "switch": 4}
+
+
+def description() -> str:
+    """A line for each structure, with types and names, and for each option, with its numbers."""
+    lines = []
+    for each in (Scan, Block, Stack, Stream, Table):
+        hints = get_type_hints(each, include_extras=True)
+        fields = [f"{hint.__metadata__[0]} {name}" for name, hint in hints.items()]
+        lines.append(f"{each.__name__}: {', '.join(fields)}\n")
+    for name, numbers in (("Rotate", ROTATE), ("Decay", DECAY)):
+        options = [f"{option} {number}" for option, number in numbers.items()]
+        lines.append(f"{name}: {', '.join(options)}\n")
+    return "".join(lines)

@@ -1,0 +1,169 @@
+"""The one walk: what it reaches, in which order, what it refuses; two machines beside each other."""
+
+from collections import deque
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from csprop.automata.machine import Machine
+from csprop.automata.walk import (
+    OUTSIDE,
+    Agreement,
+    Difference,
+    Endless,
+    Oracle,
+    Walk,
+    compare,
+    every_input,
+    moves,
+)
+from csprop.errors import InputError
+
+
+def counting(modulus: int, label: Any = lambda state: state) -> Oracle:
+    return Oracle(2, 0, lambda state, token: (state + token) % modulus, label)
+
+
+@st.composite
+def machines(draw: st.DrawFn, symbols: int | None = None) -> Machine:
+    states, size = draw(st.integers(1, 7)), symbols or draw(st.integers(1, 3))
+    row = st.tuples(*[st.integers(0, states - 1)] * size)
+    return Machine(
+        transitions=tuple(draw(st.lists(row, min_size=states, max_size=states))),
+        outputs=tuple(draw(st.lists(st.integers(0, 2), min_size=states, max_size=states))),
+        start=draw(st.integers(0, states - 1)),
+    )
+
+
+def shortest_difference(one: Machine, two: Machine) -> int | None:
+    """The length of the shortest input that two machines answer differently, by plain search."""
+    queue, seen = deque([(one.start, two.start, 0)]), {(one.start, two.start)}
+    while queue:
+        a, b, length = queue.popleft()
+        for token in range(one.symbols):
+            pair = (one.transitions[a][token], two.transitions[b][token])
+            if one.outputs[pair[0]] != two.outputs[pair[1]]:
+                return length + 1
+            if pair not in seen:
+                seen.add(pair)
+                queue.append((*pair, length + 1))
+    return None
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_the_difference_is_a_shortest_one(data: st.DataObject) -> None:
+    one = data.draw(machines())
+    two = data.draw(machines(one.symbols))
+    found, length = compare(one.oracle, two.oracle), shortest_difference(one, two)
+    if length is None:
+        assert isinstance(found, Agreement)
+        assert one.difference(two) is None
+        return
+    assert isinstance(found, Difference)
+    assert len(found.tokens) == length
+    assert (one.final(found.tokens), two.final(found.tokens)) == (found.left, found.right)
+    assert found.left != found.right
+    minimal = one.difference(two)
+    assert minimal is not None
+    assert len(minimal.tokens) == length
+
+
+@settings(max_examples=200, deadline=None)
+@given(machine=machines())
+def test_the_pairs_of_an_agreement_are_an_invariant(machine: Machine) -> None:
+    other = machine.minimal()
+    found = compare(machine.oracle, other.oracle)
+    assert isinstance(found, Agreement)
+    pairs = set(found.pairs)
+    assert len(pairs) == len(found.pairs)
+    assert found.pairs[0] == (machine.start, other.start)
+    for a, b in pairs:
+        for token in range(machine.symbols):
+            pair = (machine.transitions[a][token], other.transitions[b][token])
+            assert pair in pairs
+            assert machine.outputs[pair[0]] == other.outputs[pair[1]]
+
+
+@settings(max_examples=200, deadline=None)
+@given(machine=machines(), batch=st.integers(1, 5))
+def test_a_walk_reaches_everything_by_a_shortest_way(machine: Machine, batch: int) -> None:
+    oracle = machine.oracle
+    walk = Walk(oracle.start).run(lambda states: [moves(oracle, each) for each in states], None, batch)
+    distance = {machine.start: 0}
+    queue = deque(distance)
+    while queue:
+        state = queue.popleft()
+        for there in machine.transitions[state]:
+            if there not in distance:
+                distance[there] = distance[state] + 1
+                queue.append(there)
+    assert set(walk.order) == set(distance)
+    assert [walk.order[number] for number in range(len(walk.order))] == list(walk.numbers)
+    for state in walk.order:
+        way, here = walk.way(state), machine.start
+        for token in way:
+            here = machine.transitions[here][token]
+        assert (here, len(way)) == (state, distance[state])
+
+
+def test_two_infinite_machines_differ_where_they_do() -> None:
+    """One counts for ever, and the other is right up to 9."""
+    counts = Oracle(2, 0, lambda state, token: state + token, lambda state: int(state > 9))
+    never = Oracle(2, 0, lambda state, token: 0, lambda state: 0)
+    assert compare(counts, never) == Difference((1,) * 10, 1, 0)
+
+
+def test_what_neither_ends_nor_differs_is_refused() -> None:
+    counts = Oracle(1, 0, lambda state, token: state + 1, lambda state: 0)
+    with pytest.raises(Endless, match="more than 1,000 states can be reached"):
+        compare(counts, counts, most=1000)
+    with pytest.raises(Endless, match="more than 1,000 states"):
+        Machine.explored(counts, most=1000)
+
+
+@pytest.mark.parametrize("count", [5, 6])
+def test_a_bound_is_met_exactly(count: int) -> None:
+    if count == 5:
+        assert len(Machine.explored(counting(5), most=5)) == 5
+    else:
+        with pytest.raises(Endless):
+            Machine.explored(counting(6), most=5)
+
+
+@pytest.mark.parametrize(
+    ("state", "complaint"),
+    [
+        ([1], "cannot be hashed: use a tuple"),
+        ({1: 2}, "cannot be hashed"),
+        (float("nan"), "equal itself"),
+    ],
+)
+def test_a_state_that_no_walk_can_recognise_is_refused(state: Any, complaint: str) -> None:
+    with pytest.raises(InputError, match=complaint):
+        Machine.explored(Oracle(1, 0, lambda *_: state, lambda _: 0))
+    with pytest.raises(InputError, match=complaint):
+        Machine.explored(Oracle(1, state, lambda *_: 0, lambda _: 0))
+
+
+def test_inputs_left_out_are_not_walked() -> None:
+    bounded = Oracle(2, 0, lambda s, t: s + 1 if t else max(0, s - 1), lambda s: s % 2).within(
+        lambda state: state <= 3
+    )
+    assert moves(bounded, 3) == [(0, 2)]
+    assert bounded.step(3, 1) is OUTSIDE
+    found = compare(counting_to_three().oracle, bounded)
+    assert isinstance(found, Agreement)
+    assert {b for _, b in found.pairs} == {0, 1, 2, 3}
+
+
+def counting_to_three() -> Machine:
+    """Up by 1, down by 0, right up to 3 and wrong beyond."""
+    rows = tuple((max(0, s - 1), min(3, s + 1)) for s in range(4))
+    return Machine(transitions=rows, outputs=(0, 1, 0, 1))
+
+
+def test_every_input_is_a_domain_of_one_state() -> None:
+    assert moves(every_input(3), every_input(3).start) == [(0, 0), (1, 0), (2, 0)]

@@ -1,0 +1,186 @@
+"""A run knows its proof, answers with it, and takes it along wherever it goes."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import csprop
+from csprop import CSP
+from csprop.errors import InputError
+from csprop.exact.examples import Labelled
+from csprop.files import LOCK
+from csprop.training.session import training_data
+
+OPTIONS: dict[str, Any] = {"epochs": 8, "samples": 1000, "width": 8, "hold": 0}
+
+
+@pytest.fixture(scope="module")
+def trained() -> csprop.Run:
+    return csprop.train("flip-flop", **OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def certified(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("runs") / "flip"
+    assert csprop.train("flip-flop", out=path, **OPTIONS).certify().proven
+    return path
+
+
+def test_a_run_in_memory_knows_its_proof() -> None:
+    run = csprop.train("flip-flop", **OPTIONS)
+    assert (run.certificate, run.locked, run.automaton) == (None, None, None)
+    assert run.answering() is run.model
+    found = run.certify()
+    assert run.certificate is found
+    assert found.proven
+    assert run.locked is found.locked is run.answering()
+    assert run.answering(as_trained=True) is run.model
+    assert run.automaton is found.automaton
+    assert run.automaton is not None
+    assert len(run.automaton) == 2
+
+
+def test_a_run_from_its_directory_has_the_proof_with_it(certified: Path) -> None:
+    run = csprop.load(certified)
+    assert run.certificate is not None
+    assert run.certificate.verdict == "proven for all lengths"
+    assert run.answering() is run.locked is not None
+    document = json.loads((certified / "certificate.json").read_text())
+    assert run.automaton == csprop.Automaton.from_json(document["automaton"])
+    assert run.automaton is not None
+    assert run.automaton == run.automaton.minimal()
+
+
+def test_it_answers_with_the_locked_model_unless_asked_otherwise(certified: Path) -> None:
+    run = csprop.load(certified)
+    assert run.locked is not None
+    with torch.no_grad():
+        decoder: Any = run.model.decoder
+        decoder.linear.weight.neg_()  # the model as trained is now wrong, and the locked one is not
+        decoder.linear.bias.neg_()
+    assert run.predict(["01.", "10..", [".", "1"]]) == ["1", "0", "1"]
+    assert run.predict(["01.", "10..", [".", "1"]], as_trained=True) == ["0", "1", "0"]
+    assert int(run.stream().step(1).argmax()) == 1
+    assert int(run.stream(as_trained=True).step(1).argmax()) == 0
+
+
+@pytest.mark.parametrize(
+    ("sequences", "sentence"),
+    [
+        ("01", r"give a list of sequences, such as \['01'\]"),
+        (["01", ""], "sequence 2: the sequence is empty"),
+        (["0x"], "sequence 1: token 'x' at position 2 is not in the vocabulary"),
+    ],
+)
+def test_sequences_that_cannot_be_read(trained: csprop.Run, sequences: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        trained.predict(sequences)
+
+
+def test_certify_goes_by_the_training_data_of_the_model(
+    trained: csprop.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the command does, and not by sequences that are drawn anew."""
+    judged: list[torch.Tensor] = []
+    judge = Labelled.judge
+    monkeypatch.setattr(
+        Labelled, "judge", lambda self, scores: judged.append(self.tokens) or judge(self, scores)
+    )
+    csprop.certify(trained.model, "flip-flop")
+    training, _ = training_data(trained.task, trained.config)
+    assert torch.equal(judged[0], training.tokens)
+    judged.clear()
+    csprop.certify(CSP(trained.model.config), "flip-flop", rounds=0)  # nobody trained this one
+    assert not torch.equal(judged[0][: len(training)], training.tokens)
+
+
+def test_a_proof_gives_way_to_another_proof_alone(certified: Path, tmp_path: Path) -> None:
+    run = csprop.load(shutil.copytree(certified, tmp_path / "flip"))
+    tried = run.certify(length=4)
+    assert tried.verdict == "right on every input of length 4"
+    assert run.certificate is not tried
+    assert csprop.load(tmp_path / "flip").locked is not None
+
+
+def test_a_run_is_saved_with_names_lock_and_proof(certified: Path, tmp_path: Path) -> None:
+    for source in (csprop.load(certified), csprop.train("flip-flop", **OPTIONS)):
+        name = tmp_path / ("stored" if source.path else "in memory")
+        if source.path is None:
+            source.certify()
+        source.save_pretrained(name)
+        again = csprop.Run.from_pretrained(name)
+        assert again.certificate is not None
+        assert again.certificate.verdict == "proven for all lengths"
+        assert again.predict(["01."]) == ["1"]
+        assert (again.metrics, again.result) == (source.metrics, source.result)
+        with pytest.raises(InputError, match="holds a run already"):
+            source.save_pretrained(name)
+
+
+def test_a_model_is_saved_with_its_names(certified: Path, tmp_path: Path) -> None:
+    of_run = CSP.from_pretrained(str(certified))
+    assert of_run.names is not None
+    assert (of_run.names.vocab, of_run.names.classes) == (("0", "1", "."), ("0", "1"))
+    of_run.save_pretrained(tmp_path)
+    again = CSP.from_pretrained(str(tmp_path))
+    assert again.names == of_run.names == csprop.load(certified).model.names
+    pairs = zip(again.parameters(), csprop.load(certified).model.parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["names"]["vocab"] = 3
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match="the names of tokens and classes are malformed"):
+        CSP.from_pretrained(str(tmp_path))
+
+
+def test_push_to_hub_uploads_the_whole_run(certified: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    uploaded: dict[str, Any] = {}
+
+    class Api:
+        def __init__(self, token: str | None) -> None:
+            uploaded["token"] = token
+
+        def create_repo(self, name: str, exist_ok: bool) -> None:
+            uploaded["made"] = (name, exist_ok)
+
+        def upload_folder(
+            self, *, folder_path: Path, ignore_patterns: list[str], **options: Any
+        ) -> str:
+            ignored = {path for pattern in ignore_patterns for path in folder_path.glob(pattern)}
+            every = (path for path in folder_path.rglob("*") if path.is_file() and path not in ignored)
+            uploaded["files"] = {path.name for path in every}
+            uploaded["options"] = options
+            return "done"
+
+    monkeypatch.setattr(huggingface_hub, "HfApi", Api)
+    run = csprop.load(certified)
+    assert run.push_to_hub("me/flip", token="secret", commit_message="mine") == "done"
+    assert (uploaded["token"], uploaded["made"]) == ("secret", ("me/flip", True))
+    assert uploaded["options"] == {"repo_id": "me/flip", "commit_message": "mine"}
+    assert uploaded["files"] == {
+        *("config.json", "model.safetensors", "locked.safetensors", "certificate.json"),
+        *("manifest.json", "metrics.jsonl", "result.json"),
+    }
+    assert LOCK not in uploaded["files"]
+
+
+def test_a_file_that_is_gone_leaves_the_certificate_unchecked(tmp_path: Path) -> None:
+    rows = ["".join("ab"[i >> k & 1] for k in range(n)) for n in range(1, 6) for i in range(2**n)]
+    data = tmp_path / "ends.csv"
+    data.write_text("".join(f"{row},{'yes' if row[-1] == 'a' else 'no'}\n" for row in rows))
+    run = csprop.train(data, out=tmp_path / "run", epochs=10, width=8)
+    assert run.certify().verdict == "agrees with every row"
+    again = csprop.load(tmp_path / "run")
+    assert again.certificate is not None
+    assert not again.certificate.unchecked
+    data.unlink()
+    again = csprop.load(tmp_path / "run")
+    assert again.certificate is not None
+    assert "there is no such file" in again.certificate.unchecked
+    assert again.predict(["ba", "ab"]) == ["yes", "no"]
