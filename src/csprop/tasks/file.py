@@ -30,7 +30,7 @@ SUFFIXES = (".jsonl", ".csv", ".tsv")
 
 
 @dataclass(frozen=True)
-class Row:
+class Line:
     where: str  # "events.jsonl row 3"
     symbols: tuple[str, ...]
     labels: str | tuple[str, ...]
@@ -158,7 +158,7 @@ def _cells(path: Path, content: str) -> list[tuple[str, Any, Any]]:
     return cells
 
 
-def _rows(cells: list[tuple[str, Any, Any]], words: bool) -> list[Row]:
+def _rows(cells: list[tuple[str, Any, Any]], words: bool) -> list[Line]:
     return [_row(where, sequence, label, words) for where, sequence, label in cells]
 
 
@@ -200,7 +200,7 @@ def _has_words(sequence: Any) -> bool:
     return isinstance(sequence, list) and any(len(str(token)) > 1 for token in sequence)
 
 
-def _row(where: str, sequence: Any, label: Any, words: bool) -> Row:
+def _row(where: str, sequence: Any, label: Any, words: bool) -> Line:
     if isinstance(sequence, str):
         tokens = tuple(_printable(where, token, "token") for token in symbols(sequence, words))
     elif isinstance(sequence, list):
@@ -210,13 +210,13 @@ def _row(where: str, sequence: Any, label: Any, words: bool) -> Row:
     if not tokens:
         raise InputError(f"{where}: the sequence is empty: write at least one token")
     if not isinstance(label, list):
-        return Row(where, tokens, _label(where, label))
+        return Line(where, tokens, _label(where, label))
     if len(label) != len(tokens):
         raise InputError(
             f"{where}: {len(label)} labels for {len(tokens)} tokens: write one label for the whole "
             "sequence or one for every token"
         )
-    return Row(where, tokens, tuple(_label(where, each) for each in label))
+    return Line(where, tokens, tuple(_label(where, each) for each in label))
 
 
 def _label(where: str, value: Any, what: str = "label") -> str:
@@ -235,7 +235,7 @@ def _printable(where: str, text: str, what: str) -> str:
     return text
 
 
-def _each_label(row: Row) -> tuple[str, ...]:
+def _each_label(row: Line) -> tuple[str, ...]:
     return (row.labels,) if isinstance(row.labels, str) else row.labels
 
 
@@ -247,8 +247,8 @@ def _in_order(names: set[str]) -> list[str]:
         return sorted(names)
 
 
-def _reject_contradictions(rows: list[Row]) -> None:
-    seen: dict[tuple[str, ...], Row] = {}
+def _reject_contradictions(rows: list[Line]) -> None:
+    seen: dict[tuple[str, ...], Line] = {}
     for row in rows:
         first = seen.setdefault(row.symbols, row)
         # Aligned at the end, where the label of the whole stands.
@@ -260,7 +260,7 @@ def _reject_contradictions(rows: list[Row]) -> None:
             )
 
 
-def _examples(rows: list[Row], vocab: Sequence[str], classes: Sequence[str]) -> Examples:
+def _examples(rows: list[Line], vocab: Sequence[str], classes: Sequence[str]) -> Examples:
     numbers = {name: number for number, name in enumerate(classes)}
     longest = max(len(row.symbols) for row in rows)
     tokens = torch.zeros(len(rows), longest, dtype=torch.int64)

@@ -2,7 +2,7 @@
 
 // A trained model, one token at a time: csprop.nn.block and csprop.nn.model in plain JavaScript.
 const CSP = (() => {
-  const { STATE_LIMIT, OUTPUT_LIMIT, TINY, sigmoid, silu, softplus } = Planes;
+  const { STATE_LIMIT, ANGLE_LIMIT, OUTPUT_LIMIT, TINY, sigmoid, silu, softplus } = Planes;
   const { mapped, squared, flat, unit, saturate, tensor, planesAt, linear, rotation } = Planes;
 
   class Model {
@@ -96,7 +96,8 @@ const CSP = (() => {
         `blocks.${layer}.angle`,
         this.config.angle === "free" ? flat(z) : z[0],
       );
-      return this.config.angle === "free" ? angles : angles.map((x) => Math.PI * Math.tanh(x));
+      if (this.config.angle !== "free") return angles.map((x) => Math.PI * Math.tanh(x));
+      return angles.map((x) => Math.max(-ANGLE_LIMIT, Math.min(ANGLE_LIMIT, x)));
     }
 
     // Rotate every channel; there is a set of angles for each channel, or one for all.

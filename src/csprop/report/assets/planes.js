@@ -3,6 +3,7 @@
 // Arithmetic on states. A state is a list of M planes, each an array with a number for every channel.
 const Planes = (() => {
   const STATE_LIMIT = 2 ** 60,
+    ANGLE_LIMIT = 2 ** 10,
     OUTPUT_LIMIT = 2 ** 20,
     EPSILON = 1e-8,
     TINY = 1e-30;
@@ -92,7 +93,8 @@ const Planes = (() => {
   }
 
   return {
-    STATE_LIMIT, OUTPUT_LIMIT, TINY,
+    STATE_LIMIT,
+    ANGLE_LIMIT, OUTPUT_LIMIT, TINY,
     sigmoid, silu, softplus,
     mapped, squared, flat, unit, saturate, tensor, planesAt, linear, rotation,
   };
