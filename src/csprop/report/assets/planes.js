@@ -93,8 +93,7 @@ const Planes = (() => {
   }
 
   return {
-    STATE_LIMIT,
-    ANGLE_LIMIT, OUTPUT_LIMIT, TINY,
+    STATE_LIMIT, ANGLE_LIMIT, OUTPUT_LIMIT, TINY,
     sigmoid, silu, softplus,
     mapped, squared, flat, unit, saturate, tensor, planesAt, linear, rotation,
   };
