@@ -13,6 +13,8 @@ from filelock import FileLock, Timeout
 
 from csprop.errors import InputError
 
+MOST_NESTED = 64
+"""Lists and objects within each other, in a document that is read."""
 LOCK = ".csprop.lock"
 """In a folder that somebody writes into; it says nothing once nobody does."""
 
@@ -20,6 +22,26 @@ LOCK = ".csprop.lock"
 def digest(content: bytes) -> str:
     """SHA-256, in hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
+
+
+def from_json(content: bytes) -> Any:
+    """What a JSON document says, if it is one that could be written again and shown.
+
+    Raises:
+        ValueError: it is none, is nested too deeply, or has text that cannot be written as UTF-8.
+    """
+    try:
+        value = json.loads(content)
+        json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(MOST_NESTED):
+        if not level:
+            return value
+        lists = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [below for each in lists for below in each if isinstance(below, dict | list)]
+    raise ValueError("it is nested too deeply")
 
 
 def as_json(value: Any) -> bytes:

@@ -88,14 +88,17 @@ class Run(Trained):
         else:
             found = certify(self.model, self.task, rounds=rounds, depth=depth, on_round=on_round)
         kept = found.locked is not None or not self._proven()
-        if self.path is not None:
-            kept = store.save(found, self.path)
+        if kept and self.path is not None:
+            store.save(found, self.path)
         if kept:
             self._certificate, self._read = found, True
         return found
 
     def _proven(self) -> bool:
-        return self._read and self._certificate is not None and self._certificate.locked is not None
+        try:
+            return self.locked is not None
+        except InputError:  # what is there does not hold
+            return False
 
     def answering(self, as_trained: bool = False) -> CSP | Locked:
         """The locked model where there is one, unless the one as trained is asked for."""
@@ -135,15 +138,15 @@ class Run(Trained):
             InputError: the directory holds a run already.
         """
         refuse_existing([save_directory])
-        folder = RunFolder(save_directory)
+        folder, certificate = RunFolder(save_directory), self.certificate
         with one_writer(folder.path):
             folder.create(to_json(self.config, self.task))
             folder.write(checkpoint.METRICS, b"".join(map(checkpoint.metrics_line, self.metrics)))
             folder.write(checkpoint.WEIGHTS, packed(self.model.state_dict()))
             if self.result is not None:
                 folder.write_json(checkpoint.RESULT, self.result)
-        if self.certificate is not None:
-            store.save(self.certificate, folder.path)
+        if certificate is not None:
+            store.save(certificate, folder.path)
 
     def push_to_hub(self, repo_id: str, **options: Any) -> Any:
         """Upload what `save_pretrained` saves to the Hugging Face Hub.

@@ -374,6 +374,13 @@ def test_its_network_is_the_model(config: CSPConfig, seed: int) -> None:
         reject()
 
 
+@settings(deadline=None, max_examples=150)
+@given(config=configurations())
+def test_its_shapes_are_the_model_s(config: CSPConfig) -> None:
+    shapes = {f"network.{name}": tuple(each.shape) for name, each in CSP(config).state_dict().items()}
+    assert checker._shapes(asdict(config)) == shapes | {"kept": (config.depth, config.width)}
+
+
 @pytest.mark.parametrize("config", ROTORS, ids=lambda config: f"{config.order}-{config.decay}")
 def test_its_rotations_are_the_model_s(config: CSPConfig) -> None:
     for seed in range(5):

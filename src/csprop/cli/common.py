@@ -14,6 +14,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from csprop.automata.names import visible
 from csprop.errors import InputError
 
 A = TypeVar("A")
@@ -78,7 +79,12 @@ def show_text(text: str) -> None:
 def say(line: str) -> None:
     """Words for people, on stderr."""
     with contextlib.suppress(BrokenPipeError):  # nobody reads the progress; the work goes on
-        print(line, file=sys.stderr, flush=True)
+        print(one_line(line), file=sys.stderr, flush=True)
+
+
+def one_line(text: str) -> str:
+    """Text that may have names of files in it, as one line on a terminal."""
+    return visible(" ".join(text.splitlines()))
 
 
 @contextmanager

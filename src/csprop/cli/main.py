@@ -10,6 +10,7 @@ import sys
 from importlib import import_module
 
 from csprop import __version__
+from csprop.automata.names import visible
 from csprop.errors import InputError
 
 VERBS = {
@@ -59,6 +60,10 @@ def main(argv: list[str] | None = None) -> int:
         return _say(f"{name}: {where}{error.strerror or error}", 2)
     except MemoryError:
         return _say(f"{name}: there is not enough memory for this", 2)
+    except RuntimeError as error:
+        if "can't allocate memory" not in str(error):  # as torch says it
+            raise
+        return _say(f"{name}: there is not enough memory for this", 2)
     except KeyboardInterrupt:
         hint = "; the same command with --resume goes on" if verb == "train" else ""
         return _say(f"{name}: interrupted{hint}", 130)
@@ -93,7 +98,7 @@ def _mend_streams() -> None:
 
 
 def _say(sentence: str, code: int) -> int:
-    print(" ".join(sentence.splitlines()), file=sys.stderr)
+    print(visible(" ".join(sentence.splitlines())), file=sys.stderr)
     return code
 
 

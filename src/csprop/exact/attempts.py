@@ -162,7 +162,7 @@ class Attempts:
             if isinstance(outcome, Difference):
                 self.failure = outcome
                 continue
-            search = {"rounds": number, "radius": radius, "channels": kept.sum(dim=1).tolist()}
+            search = {"rounds": number, "radius": radius}
             lead = margin(locked, moves_of(locked, self.domain))
             return proven(self.task, self.depth, locked, measured, lead, outcome, search)
         return None

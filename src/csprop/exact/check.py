@@ -44,23 +44,24 @@ def check(folder: Path, config: dict[str, Any], task: Task) -> str:
 
 
 def _checked(folder: Path, config: dict[str, Any], task: Task) -> str:
-    certificate = json.loads((folder / "certificate.json").read_bytes())
+    certificate = json.loads(_content(folder / "certificate.json"))
     _demand(certificate.get("proven") is True, "it claims no proof")
     _demand(certificate["format"] == 2, "it has another format than this csprop writes")
     _demand(certificate["task"] == task.describe(), "it is about another task")
     weights = certificate["weights"]
     if weights["file"] != "locked.safetensors":
         raise Rejected("it covers one length by trial: run `csprop certify` with that length again")
-    content = (folder / "locked.safetensors").read_bytes()
+    content = _content(folder / "locked.safetensors")
     _demand(
         hashlib.sha256(content).hexdigest() == weights["sha256"],
         "locked.safetensors is not the file with the SHA-256 that was certified",
     )
-    stored = load(content)
-    single = all(value.dtype in (np.float32, np.bool_) for value in stored.values())
-    _demand(single, "its weights are not in float32")
-    tensors = {name: value.astype(np.float64) for name, value in stored.items()}
     _demand(certificate["model"] == config, "the run's config.json is not that of the model certified")
+    sizes = (len(task.vocab), len(task.classes))
+    _demand((config["vocab_size"], config["num_classes"]) == sizes, "the model does not fit the task")
+    stored = load(content)
+    _check_weights(stored, config)
+    tensors = {name: value.astype(np.float64) for name, value in stored.items()}
     _check_form(certificate["machine"], len(task.vocab))
     _check_automaton(certificate["automaton"], certificate["machine"], task)
     if task.oracle is None:
@@ -98,6 +99,58 @@ def _demand(condition: bool, complaint: str) -> None:
         raise Rejected(complaint)
 
 
+def _content(path: Path) -> bytes:
+    _demand(path.is_file() or not path.exists(), f"{path.name} is not a regular file")
+    return path.read_bytes()
+
+
+def _check_weights(stored: dict[str, Array], options: dict[str, Any]) -> None:
+    """That the tensors are those of a model with these options, and no others: NumPy would stretch one
+    that is too small."""
+    for name, value in stored.items():
+        kind = np.bool_ if name == "kept" else np.float32
+        _demand(value.dtype == kind, "its weights are not in float32")
+    shapes = {name: value.shape for name, value in stored.items()}
+    codes = [shapes.pop(f"codes_{layer}") for layer in range(options["depth"])]
+    state = (options["order"], options["width"])
+    fits = all(len(each) == 3 and each[0] > 0 and each[1:] == state for each in codes)
+    _demand(fits and shapes == _shapes(options), "its weights are not those of such a model")
+
+
+def _shapes(options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Of every tensor but the codes, by its name."""
+    order, width, classes = options["order"], options["width"], options["num_classes"]
+    whole, gates = order * width, width if options["gate"] == "per_channel" else 1
+    turns = width if options["rotation"] == "per_channel" else 1
+    block = {"gate.weight": (gates, whole), "gate.bias": (gates,)}
+    if options["rotate"] != "none" and options["angle"] == "tanh":
+        block["angle.weight"] = (turns, width)
+    elif options["rotate"] != "none":
+        angles = turns * order * (order - 1) // 2
+        block |= {"angle.weight": (angles, whole), "angle.bias": (angles,)}
+    block |= {name: (width,) for name in ("skip", "recall") if options[name]}
+    block |= {"h0": (order, width)} if options["h0"] == "learned" else {}
+    if options["norm"] == "layer":
+        block |= {"norm.weight": (whole,), "norm.bias": (whole,)}
+    features = width if options["decoder"] in ("complex", "phase") else whole
+    decoder = {"linear.weight": (classes, features), "linear.bias": (classes,)}
+    if options["decoder"] == "complex":
+        decoder = {"linear.weight": (classes, features), "projection": (2, classes), "bias": (classes,)}
+    links, rank = options["depth"] - 1, options["coupling_rank"]
+    links = 0 if rank == 0 else 1 if options["coupling"] == "shared" else links
+    pairs = [(link, name) for link in range(links) for name in "uv"]
+    return {
+        "kept": (options["depth"], width),
+        "network.embedding": (options["vocab_size"], order, width),
+        **{f"network.couplings.{link}.{name}": (width, rank) for link, name in pairs},
+        **{f"network.decoder.{name}": shape for name, shape in decoder.items()},
+        **{
+            f"network.blocks.{layer}.{name}": shape
+            for layer in range(options["depth"]) for name, shape in block.items()
+        },
+    }  # fmt: skip
+
+
 def _check_form(machine: dict[str, Any], symbols: int) -> None:
     """That the tables fit together: Python would read a negative number as one from the end."""
     places, following, outputs = (machine[name] for name in ("places", "transitions", "outputs"))
@@ -118,6 +171,7 @@ def _check_automaton(automaton: dict[str, Any], machine: dict[str, Any], task: T
     rows, answers = automaton["transitions"], automaton["answers"]
     sound = all(len(row) == len(task.vocab) for row in rows) and len(answers) == len(rows)
     sound = sound and all(_is_number(state, len(rows)) for row in rows for state in row)
+    sound = sound and all(each is None or _is_number(each) for each in answers)
     _demand(sound and _is_number(automaton["start"], len(rows)), "its automaton is no table")
     todo = [(0, automaton["start"])]
     seen = set(todo)
@@ -161,7 +215,7 @@ def _check_pairs(certificate: dict[str, Any], task: Task) -> set[tuple[int, int]
             _demand(repr(after) in numbers, "it leaves out a state of the task")
             pair = (there, numbers[repr(after)])
             _demand(pair in pairs, f"the pair {pair} is not in the invariant")
-            states[pair[1]] = after
+            _demand(states.setdefault(pair[1], after) == after, "two states of the task look alike")
             if pair not in seen:
                 seen.add(pair)
                 todo.append(pair)

@@ -20,6 +20,7 @@ ONE_LENGTH = "right on every input of length {}"
 ONE_LENGTH_WRONG = "wrong on some inputs of length {}"
 COUNTEREXAMPLE = "counterexample"
 NOT_FINITE = "not finite"
+NOT_CHECKED = "not checked"
 NOTHING = "Nothing is proven: "
 """How the statement of a certificate begins that proves nothing."""
 LONGEST_SHOWN = 60
@@ -45,7 +46,8 @@ class Certificate:
     automaton: Automaton | None = field(default=None, repr=False)
     """The smallest with the same answers."""
     unchecked: str = ""
-    """Why a certificate that was read from a run could not be checked; empty where it was."""
+    """Why a certificate that was read from a run could not be checked; empty where it was. It then
+    claims nothing, though it has a locked model."""
 
 
 def claim(task: Task, depth: int | None, states: int, minimal_states: int) -> tuple[str, str]:
@@ -101,7 +103,43 @@ def proven(
     automaton = locked.automaton(task.vocab, task.classes, task.words).minimal()
     states = network_states(locked.places.tolist())
     verdict, statement = claim(task, depth, states, len(automaton))
-    document = _head(task, verdict, statement, proven=True) | {
+    document = _head(task, verdict, statement, proven=True)
+    document |= _measured(task, depth, locked, automaton, measured, margin, search)
+    if proof.pairs:
+        document |= {"pairs": proof.pairs, "task_states": [repr(state) for state in proof.states]}
+    return Certificate(verdict, True, statement, document, locked, automaton)
+
+
+def unchecked(
+    task: Task,
+    locked: Locked,
+    measured: Sequence[Tightness],
+    margin: float,
+    search: dict[str, Any],
+    why: str,
+) -> Certificate:
+    """The certificate of a locked model whose task is a file that cannot be read any more."""
+    automaton = locked.automaton(task.vocab, task.classes, task.words).minimal()
+    statement = (
+        f"{NOTHING}the locked model is a finite machine of {network_states(locked.places.tolist())} "
+        f"states, and whether it answers as its file does cannot be checked ({why})."
+    )
+    document = _head(task, NOT_CHECKED, statement, proven=False)
+    document |= _measured(task, None, locked, automaton, measured, margin, search)
+    return Certificate(NOT_CHECKED, False, statement, document, locked, automaton, why)
+
+
+def _measured(
+    task: Task,
+    depth: int | None,
+    locked: Locked,
+    automaton: Automaton,
+    measured: Sequence[Tightness],
+    margin: float,
+    search: dict[str, Any],
+) -> dict[str, Any]:
+    """What is known of a locked model by itself."""
+    return {
         "machine": machine_of(locked),
         "automaton": automaton.to_json(),
         "layers": [asdict(each) for each in measured],
@@ -109,13 +147,10 @@ def proven(
         "doubt": DOUBT,
         "margin": margin,
         "depth": depth,
-        "search": search,
+        "search": search | {"channels": locked.kept.sum(dim=1).tolist()},
         "minimal_states": len(automaton),
         "trusted": TRUSTED if task.oracle is not None else TRUSTED[1:],
     }
-    if proof.pairs:
-        document |= {"pairs": proof.pairs, "task_states": [repr(state) for state in proof.states]}
-    return Certificate(verdict, True, statement, document, locked, automaton)
 
 
 def refused(task: Task, failure: Exception | Difference | None) -> Certificate:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from csprop.automata.walk import Oracle
 from csprop.exact.locked import Locked, NotFinite
-from csprop.exact.margins import DOUBT, Tightness, accept, margin, moves_of, steady, tightness
+from csprop.exact.margins import Tightness, accept, moves_of, settled, tightness
 from csprop.exact.models import Stepwise
 from csprop.exact.search import refine, search
 
@@ -35,8 +35,5 @@ def lock(
         accept(measured)
     except NotFinite as reason:
         raise NotFinite(str(reason), found.codes) from None
-    if not (lead := margin(locked, moves)) >= DOUBT:
-        raise NotFinite(f"two scores lie {lead:.1g} apart: rounding could decide the answer")
-    if not steady(locked, moves):
-        raise NotFinite("what it does hangs on the last digits of its weights")
+    settled(locked, moves)
     return locked, measured

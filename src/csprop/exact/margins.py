@@ -104,6 +104,19 @@ def margin(locked: Locked, moves: Moves) -> float:
     return float(torch.where(leads.isfinite(), leads, 0.0).min())
 
 
+def settled(locked: Locked, moves: Moves) -> float:
+    """The margin of the scores, where nothing hangs on rounding.
+
+    Raises:
+        NotFinite: something does.
+    """
+    if not (lead := margin(locked, moves)) >= DOUBT:
+        raise NotFinite(f"two scores lie {lead:.1g} apart: rounding could decide the answer")
+    if not steady(locked, moves):
+        raise NotFinite("what it does hangs on the last digits of its weights")
+    return lead
+
+
 @torch.no_grad()
 def steady(locked: Locked, moves: Moves, draws: int = 4) -> bool:
     """Whether moves and answers stay the same where learned weights, and codes, are a little different.

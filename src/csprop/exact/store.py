@@ -1,9 +1,12 @@
 """A certificate in its run directory: locked.safetensors beside certificate.json.
 
-What is read back is not believed because its digests fit: the machine is computed again from the
-weights, and walked beside the task, or run over the rows of the file. That takes milliseconds.
+What is read back is not believed because its digests fit. Of the file, the weights are taken, and what
+they cannot tell: how long the search was. The machine is computed again, and walked beside the task, or
+run over the rows of the file; its margins are measured; and the certificate is written anew from that.
+The one in the file must say the same. That takes milliseconds.
 """
 
+import math
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -13,45 +16,54 @@ from safetensors import SafetensorError
 from safetensors.torch import load as unpacked
 from safetensors.torch import save as packed
 
-from csprop.automata.automaton import Automaton
+from csprop.automata.machine import all_below
 from csprop.automata.walk import Difference, Endless
 from csprop.errors import InputError
 from csprop.exact import document as words
 from csprop.exact.certify import certify_length
-from csprop.exact.document import Certificate, machine_of, network_states
+from csprop.exact.document import Certificate
 from csprop.exact.locked import Locked, NotFinite
-from csprop.exact.margins import accept, margin, moves_of, tightness
+from csprop.exact.margins import accept, moves_of, settled, tightness
 from csprop.exact.prove import domain, prove
+from csprop.exact.search import MOST_CODES
 from csprop.files import digest, one_writer
 from csprop.nn.model import CSP
-from csprop.tasks.base import Task
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder
+from csprop.training.load import network
 from csprop.training.session import Trained
 
 TOLERANCE = 1e-3
 """Of measured distances, which another processor computes a little differently."""
+CLAIM = frozenset(["verdict", "proven", "statement"])
+TRUST = frozenset(["trusted"])
+"""Words for people, which another version of csprop may choose otherwise."""
+COMPLAINTS = {
+    "is not about this locked model": frozenset(["weights", "model", "machine", "automaton"]),
+    "says something else than what is proven": CLAIM,
+    "has other margins than this locked model": frozenset(["layers", "margin", "minimal_states"]),
+}
+"""What is said where some field is not what comes out."""
 
 
-def save(certificate: Certificate, path: str | Path) -> bool:
-    """Into a run's directory. An earlier proof gives way to another one alone: False if it stays."""
+def save(certificate: Certificate, path: str | Path) -> None:
+    """Into a run's directory, in place of what is there."""
     folder = RunFolder(path)
     with one_writer(folder.path):
-        if certificate.locked is None:
-            if folder.has(checkpoint.LOCKED) and folder.has(checkpoint.CERTIFICATE):
-                return False
-            folder.remove(checkpoint.LOCKED)
         document = dict(certificate.document)
         if certificate.locked is not None:
-            folder.write(checkpoint.LOCKED, packed(certificate.locked.state_dict()))
+            content = packed(certificate.locked.state_dict())
+            folder.write(checkpoint.LOCKED, content)
             network = certificate.locked.network
             assert isinstance(network, CSP)
             document["model"] = asdict(network.config)
-            document["weights"] = _named(folder, checkpoint.LOCKED)
-        elif "length" in document:
-            document["weights"] = _named(folder, checkpoint.WEIGHTS)
+            document["weights"] = _named(checkpoint.LOCKED, content)
+        else:
+            folder.remove(checkpoint.LOCKED)
+            if "length" in document:
+                weights = folder.read(checkpoint.WEIGHTS)
+                document["weights"] = _named(checkpoint.WEIGHTS, weights)
         folder.write_json(checkpoint.CERTIFICATE, document)
-        return True
 
 
 def load(trained: Trained) -> Certificate | None:
@@ -74,18 +86,23 @@ def load(trained: Trained) -> Certificate | None:
         if document["task"] != trained.task.describe():
             _refuse(folder, "is about another task")
         if "machine" in document:
-            return _machine(folder, document, trained)
-        if "length" in document:
-            return _length(folder, document, trained)
-        verdict, statement = document["verdict"], document["statement"]
-        failed = document["proven"] is False and verdict in (words.COUNTEREXAMPLE, words.NOT_FINITE)
-        if not failed or not statement.startswith(words.NOTHING):
-            _refuse(folder, "claims a proof and has none")
-        return Certificate(verdict, False, statement, document)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, InputError):
-            raise
+            found = _machine(folder, document, trained)
+        elif "length" in document:
+            found = _length(folder, document, trained)
+        else:
+            found = _unproven(folder, document)
+    except InputError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
         _refuse(folder, "is malformed")
+    unchecked = words.NOT_CHECKED in (found.verdict, document.get("verdict"))
+    passed_over = TRUST | CLAIM if unchecked else TRUST
+    for name in found.document | document:
+        both = name in document and name in found.document
+        if name not in passed_over and not (both and _alike(document[name], found.document[name])):
+            said = (each for each, names in COMPLAINTS.items() if name in names)
+            _refuse(folder, next(said, f"does not hold, for {name!r} is not what comes out here"))
+    return found
 
 
 def _refuse(folder: RunFolder, complaint: str) -> NoReturn:
@@ -94,93 +111,108 @@ def _refuse(folder: RunFolder, complaint: str) -> NoReturn:
     )
 
 
+def _alike(stated: Any, found: Any) -> bool:
+    """Whether JSON says what was found; numbers that were measured may differ a little."""
+    if isinstance(found, dict):
+        same = isinstance(stated, dict) and stated.keys() == found.keys()
+        return same and all(_alike(stated[name], value) for name, value in found.items())
+    if isinstance(found, list | tuple):
+        same = isinstance(stated, list) and len(stated) == len(found)
+        return same and all(map(_alike, stated, found))
+    if type(stated) is not type(found):
+        return False
+    if isinstance(found, float):
+        return abs(stated - found) <= TOLERANCE * max(1, abs(found))
+    return stated == found
+
+
 def _machine(folder: RunFolder, document: dict[str, Any], trained: Trained) -> Certificate:
-    """A proof of a locked model."""
-    task, depth = trained.task, document["depth"]
+    """A proof of a locked model, made again."""
     if not folder.has(checkpoint.LOCKED):
         raise InputError(
             f"{folder.path / checkpoint.LOCKED}: is missing: run `csprop certify {folder.path}` again"
         )
-    locked = _locked(folder, trained)
-    automaton = Automaton.from_json(document["automaton"])
-    same = document["weights"] == _named(folder, checkpoint.LOCKED)
-    same = same and document["model"] == asdict(trained.config.model)
-    same = same and document["machine"] == machine_of(locked)
-    # Of all automata with the same answers one is the smallest, and it is always numbered alike.
-    if not same or automaton != locked.automaton(task.vocab, task.classes, task.words).minimal():
-        _refuse(folder, "is not about this locked model")
+    content = folder.read(checkpoint.LOCKED)
+    locked = _locked(folder, content, trained)
+    task, depth = trained.task, document["depth"]
+    search = {name: document["search"][name] for name in ("rounds", "radius")}
     if not (depth is None if task.finite else type(depth) is int and depth > 0):
         _refuse(folder, "does not say up to which depth, or needs not")
-    certificate = Certificate(
-        document["verdict"], True, document["statement"], document, locked, automaton
-    )
+    if not (all_below([search["rounds"]], 2**31) and 0 < search["radius"] < math.inf):
+        _refuse(folder, "does not say how it was found")
+    why = ""
     try:
         outcome = prove(locked.machine, task, depth)
-        states = network_states(locked.places.tolist())
-        claimed = words.claim(task, depth, states, len(automaton))
     except Endless:
         _refuse(folder, "is about a task that cannot be walked")
-    except InputError as error:  # the file has gone or changed
-        return replace(certificate, unchecked=str(error))
+    except InputError as error:
+        if task.oracle is not None:
+            raise
+        outcome, why = None, str(error)  # the file has gone or changed
     if isinstance(outcome, Difference):
         _refuse(folder, f"does not hold, for {words.reason(task, outcome)}")
-    if (document["verdict"], document["statement"], document["proven"]) != (*claimed, True):
-        _refuse(folder, "says something else than what is proven")
-    if document["minimal_states"] != len(automaton) or not _as_measured(document, locked, task):
-        _refuse(folder, "has other margins than this locked model")
-    return certificate
-
-
-def _as_measured(document: dict[str, Any], locked: Locked, task: Task) -> bool:
-    """Whether codes and scores are as far apart as the certificate says, and far enough."""
-    moves = moves_of(locked, domain(task, document["depth"]))
+    moves = moves_of(locked, domain(task, depth))
     try:
         measured = tightness(locked, moves)
         accept(measured)
-    except NotFinite:
-        return False
-    pairs = [(document["margin"], margin(locked, moves))]
-    for stated, layer in zip(document["layers"], map(asdict, measured), strict=True):
-        pairs += [(stated[name], value) for name, value in layer.items()]
-    return all(
-        stated is value if value is None else abs(stated - value) <= TOLERANCE * max(1, abs(value))
-        for stated, value in pairs
-    )
+        lead = settled(locked, moves)
+    except NotFinite as failure:
+        _refuse(folder, f"does not hold, for {failure}")
+    if outcome is None:
+        found = words.unchecked(task, locked, measured, lead, search, why)
+    else:
+        found = words.proven(task, depth, locked, measured, lead, outcome, search)
+    weights = _named(checkpoint.LOCKED, content)
+    return _with(found, model=asdict(trained.config.model), weights=weights)
 
 
 def _length(folder: RunFolder, document: dict[str, Any], trained: Trained) -> Certificate:
     """What was tried at one length, tried again."""
-    found = certify_length(trained.model, trained.task, document["length"])
-    expected = found.document | {"weights": _named(folder, checkpoint.WEIGHTS)}
-    if {**document, "trusted": ()} != {**expected, "trusted": ()}:
-        _refuse(folder, "says something else than what comes out here")
-    return found
+    length = document["length"]
+    if type(length) is not int:
+        _refuse(folder, "is malformed")
+    try:
+        found = certify_length(trained.model, trained.task, length)
+    except InputError as error:
+        _refuse(folder, f"cannot be checked ({error})")
+    return _with(found, weights=_named(checkpoint.WEIGHTS, folder.read(checkpoint.WEIGHTS)))
 
 
-def _named(folder: RunFolder, file: str) -> dict[str, str]:
-    return {"file": file, "sha256": digest(folder.read(file))}
+def _unproven(folder: RunFolder, document: dict[str, Any]) -> Certificate:
+    """Why nothing was proven. Nobody can check that; but it must not sound like a proof."""
+    verdict, statement = document["verdict"], document["statement"]
+    honest = document["proven"] is False and verdict in (words.COUNTEREXAMPLE, words.NOT_FINITE)
+    if not (honest and statement.startswith(words.NOTHING)):
+        _refuse(folder, "claims a proof and has none")
+    return Certificate(verdict, False, statement, document)
 
 
-def _locked(folder: RunFolder, trained: Trained) -> Locked:
+def _with(certificate: Certificate, **more: Any) -> Certificate:
+    """The same with more in its document."""
+    return replace(certificate, document=certificate.document | more)
+
+
+def _named(file: str, content: bytes) -> dict[str, str]:
+    return {"file": file, "sha256": digest(content)}
+
+
+def _locked(folder: RunFolder, content: bytes, trained: Trained) -> Locked:
     """The locked model as its file has it."""
-    content, prefix = folder.read(checkpoint.LOCKED), "network."
+    config, prefix = trained.config.model, "network."
     try:
         tensors = unpacked(content)
-        network = CSP(trained.config.model)
-        network.load_state_dict(
-            {
-                name.removeprefix(prefix): value
-                for name, value in tensors.items()
-                if name.startswith(prefix)
-            }
-        )
-        kept = tensors["kept"]
-        codes = [tensors[f"codes_{layer}"] for layer in range(len(kept))]
-        finite = all(bool(torch.isfinite(value).all()) for value in tensors.values())
-        if not finite or kept.dtype != torch.bool:
+        kept = tensors.pop("kept")
+        codes = [tensors.pop(f"codes_{layer}") for layer in range(config.depth)]
+        inside = {name.removeprefix(prefix): each for name, each in tensors.items()}
+        model = network(config, inside)
+        fits = all(name.startswith(prefix) for name in tensors)
+        fits = fits and kept.dtype == torch.bool and kept.shape == (config.depth, config.width)
+        for each in codes:
+            fits = fits and each.dtype == torch.float32 and 0 < len(each) <= MOST_CODES
+            fits = fits and each.shape[1:] == (config.order, config.width)
+        if not fits or not all(bool(each.isfinite().all()) for each in (*model.parameters(), *codes)):
             raise ValueError
-        symbols = trained.config.model.vocab_size
-        return Locked(network.eval().requires_grad_(False), codes, kept, symbols).eval()
+        return Locked(model.eval().requires_grad_(False), codes, kept, config.vocab_size).eval()
     except (SafetensorError, RuntimeError, LookupError, ValueError, TypeError, NotFinite):
         raise InputError(
             f"{folder.path / checkpoint.LOCKED}: does not fit config.json; run `csprop certify "

@@ -134,6 +134,15 @@ class CSPConfig(ModelOptions):
         super().__post_init__()
         check_ranges(self, vocab_size=(1, 10**6), num_classes=(2, 10**6))
 
+    @property
+    def least_weights(self) -> int:
+        """Numbers that a model has at least: a file with fewer is none of it, however wide it says."""
+        gates = self.width if self.gate == "per_channel" else 1
+        turns = self.width if self.rotation == "per_channel" else 1
+        angles = 0 if self.rotate == "none" else turns * self.order * (self.order - 1) // 2
+        embedding, decoder = self.vocab_size * self.order, self.num_classes
+        return self.width * (embedding + decoder + self.depth * (gates * self.order + angles))
+
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "CSPConfig":
         """The inverse of `dataclasses.asdict`; an option that was added later may be missing."""

@@ -133,7 +133,7 @@ def provenance(each: Shown) -> str:
     documents = {checkpoint.CONFIG: folder.read_json(checkpoint.CONFIG)}
     if folder.has(checkpoint.RESULT):
         documents[checkpoint.RESULT] = folder.read_json(checkpoint.RESULT)
-    documents[checkpoint.MANIFEST] = json.loads((each.path / checkpoint.MANIFEST).read_text())
+    documents[checkpoint.MANIFEST] = folder.digests()
     text = ""
     for name, document in documents.items():
         content = json.dumps(document, indent=2, ensure_ascii=False)

@@ -147,6 +147,8 @@ def _content(path: Path) -> str:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: byte {error.start} is not UTF-8 text") from None
+    except ValueError:
+        raise InputError(f"{str(path)!r}: cannot be read: no file can have this name") from None
 
 
 def _cells(path: Path, content: str) -> list[tuple[str, Any, Any]]:

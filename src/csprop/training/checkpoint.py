@@ -27,7 +27,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from csprop.errors import InputError
-from csprop.files import append, as_json, digest, replace, sweep
+from csprop.files import append, as_json, digest, from_json, replace, sweep
 from csprop.training.loop import Epoch, Trainer
 
 FORMAT = 1
@@ -53,14 +53,14 @@ class RunFolder:
         """A file's content, after checking it against the manifest."""
         content = self.read(name)
         try:
-            return json.loads(content)
-        except (ValueError, RecursionError):
+            return from_json(content)
+        except ValueError:
             raise InputError(f"{self.path / name}: is not JSON; the run is damaged") from None
 
     def read(self, name: str) -> bytes:
         for _ in range(10):  # a run that is being trained changes its files one after the other
             content = _read(self.path / name)
-            if self._digests().get(name) == digest(content):
+            if self.digests().get(name) == digest(content):
                 return content
             time.sleep(0.02)
         again = f"train --resume --out {self.path}"
@@ -71,11 +71,12 @@ class RunFolder:
             f"was written; `csprop {again}` mends the latter"
         )
 
-    def _digests(self) -> dict[str, str]:
+    def digests(self) -> dict[str, str]:
+        """What manifest.json says."""
         content = _read(self.path / MANIFEST)
         try:
-            digests = json.loads(content)
-        except (ValueError, RecursionError):
+            digests = from_json(content)
+        except ValueError:
             digests = None
         if not isinstance(digests, dict):
             raise InputError(f"{self.path / MANIFEST}: is not a manifest; the run is damaged")
@@ -90,8 +91,8 @@ class RunFolder:
         # Before the manifest is asked: a newer format may keep another one.
         content = _read(self.path / CONFIG)
         try:
-            config = json.loads(content)
-        except (ValueError, RecursionError):
+            config = from_json(content)
+        except ValueError:
             config = None
         if not isinstance(config, dict) or not isinstance(config.get("format"), int):
             raise InputError(f"{self.path / CONFIG}: is not a run's configuration; it is damaged")
@@ -105,9 +106,9 @@ class RunFolder:
     def read_metrics(self) -> list[Epoch]:
         content = self.read(METRICS)
         try:
-            rows = [json.loads(line) for line in content.splitlines()]
+            rows = [from_json(line) for line in content.splitlines()]
             whole = all(math.isfinite(row[name]) for row in rows for name in MEASURED)
-        except (ValueError, RecursionError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError, OverflowError):
             whole, rows = False, []
         if not whole:
             raise InputError(f"{self.path / METRICS}: is not what training writes; the run is damaged")
@@ -174,7 +175,7 @@ class RunFolder:
                     )
             trainer.restore(tensors, values)
             replace(self.path / WEIGHTS, save(trainer.best_weights))
-        elif LAST in self._digests() if self.has(MANIFEST) else self.has(WEIGHTS):
+        elif LAST in self.digests() if self.has(MANIFEST) else self.has(WEIGHTS):
             raise InputError(f"{self.path / LAST}: is missing: train again into another --out")
         (self.path / "last").mkdir(exist_ok=True)
         replace(self.path / METRICS, b"".join(lines))
@@ -193,7 +194,7 @@ class RunFolder:
         raise InputError(f"{path}: is damaged: train again into another --out")
 
     def _write_manifest(self) -> None:
-        digests = {name: digest((self.path / name).read_bytes()) for name in FILES if self.has(name)}
+        digests = {name: digest(_read(self.path / name)) for name in FILES if self.has(name)}
         replace(self.path / MANIFEST, as_json(digests))
 
 
@@ -204,6 +205,8 @@ def metrics_line(row: Epoch) -> bytes:
 
 def _read(path: Path) -> bytes:
     try:
+        if path.exists() and not path.is_file():  # a pipe or a device might never end
+            raise InputError(f"{path}: cannot be read: it is not a regular file")
         return path.read_bytes()
     except FileNotFoundError:
         raise InputError(

@@ -43,8 +43,7 @@ def configure(
     for name in changes:
         if name not in of_model | of_recipe:
             raise InputError(f"{name!r} is no option: write {', '.join(sorted(of_model | of_recipe))}")
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-        raise InputError(f"seed={seed}: write a whole number from 0 on")
+    check_seed(seed)
     model = asdict(chosen.model) | {k: v for k, v in changes.items() if k in of_model}
     return RunConfig(
         task=task.describe(),
@@ -132,12 +131,23 @@ def _check_types(values: dict[str, Any]) -> None:
     ]
     if "data" in task:
         wanted += [(task["data"], str), (task["sha256"], str), (task["words"], bool)]
-        wanted += [(name, str) for name in (*task["vocab"], *task["classes"])]
+        for names in (task["vocab"], task["classes"]):
+            wanted += [(names, list), *((name, str) for name in names)]
     for value, kind in wanted:
         if type(value) is not kind:
             raise InputError(f"{value!r} is malformed; the run is damaged")
     if not 1 <= where["threads"] <= 1024:
         raise InputError(f"environment.threads={where['threads']} is malformed; the run is damaged")
+    check_seed(values["seed"])
+    for names in (task["vocab"], task["classes"]) if "data" in task else ():
+        if len(set(names)) < len(names) or not all(name and name.isprintable() for name in names):
+            raise InputError(f"{names!r} is malformed; the run is damaged")
+
+
+def check_seed(seed: Any) -> None:
+    """Refuse what no generator takes."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
+        raise InputError(f"seed={seed}: write a whole number from 0 on")
 
 
 def check_same(path: Path, stored: RunConfig, asked: RunConfig) -> None:

@@ -1,0 +1,810 @@
+"""Run directories that were tampered with by somebody who also mends every digest.
+
+A `Forger` has genuine certified runs. It takes one apart into a `Draft`, changes that in one or several
+of the ways in `KINDS`, and writes it down again with a manifest that fits, as do the digests inside of
+the certificate. The hardest are settled: tables, automaton, pairs, margins and words are then computed
+from the forged weights, so that everything agrees, and the machine is wrong for its task.
+"""
+
+import copy
+import hashlib
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load as unpacked
+from safetensors.torch import save as packed
+from torch import Tensor
+
+import csprop
+from csprop.automata.machine import Machine
+from csprop.automata.walk import every_input
+from csprop.errors import InputError
+from csprop.exact import document as words
+from csprop.exact.locked import Locked
+from csprop.exact.margins import margin, moves_of, tightness
+from csprop.exact.prove import Proof
+from csprop.nn.config import CSPConfig
+from csprop.nn.model import CSP
+from csprop.tasks import from_description
+from csprop.tasks.base import Task
+from csprop.training import checkpoint
+from csprop.training.checkpoint import RunFolder
+from csprop.training.config import RunConfig, to_json
+from csprop.training.presets import Recipe
+from tests.helpers import machines
+
+PARITY = machines.Counter(2, ((False, 0), (False, 1)), (0, 1), 2)
+COUNTERS = {
+    "parity": PARITY,
+    "mod3": machines.Counter(3, ((False, 0), (False, 1)), (1, 0, 0), 2),
+    "mod3-residue": machines.Counter(3, ((False, 0), (False, 1)), (0, 1, 2), 3),
+    "flip-flop": machines.Counter(2, ((True, 0), (True, 1), (False, 0)), (0, 1), 2),
+    "mod3-reset": machines.Counter(3, ((False, 0), (False, 1), (True, 0)), (0, 1, 2), 3),
+    "cycle-nav": machines.Counter(5, ((False, 4), (False, 0), (False, 1)), (0, 1, 2, 3, 4), 5),
+}
+"""Tasks whose model is compiled, so that it need not be trained."""
+OTHERS = ("mod2", "mod2-residue", "mod2-reset", "mod4", "even-pairs", "parenthesis", "group-S3")
+ROWS = "0,even\n1,odd\n01,odd\n11,even\n0110,even\n10110,odd\n"
+FILE, LENGTH = "own.csv", "one length"
+FILES = (
+    checkpoint.CONFIG, checkpoint.METRICS, checkpoint.WEIGHTS, checkpoint.RESULT, checkpoint.LOCKED,
+    checkpoint.CERTIFICATE, checkpoint.MANIFEST,
+)  # fmt: skip
+
+
+# Genuine runs.
+
+
+def genuine(folder: Path, slow: bool = False) -> dict[str, Path]:
+    """Certified runs by their names; the slow ones are trained."""
+    made = {name: _compiled(folder / name, counter, name) for name, counter in COUNTERS.items()}
+    made["parity, other weights"] = _compiled(folder / "other", PARITY, "parity", seed=1)
+    (folder / FILE).write_text(ROWS)
+    made[FILE] = _compiled(folder / "file", PARITY, folder / FILE)
+    wrong = machines.Counter(2, ((False, 0), (False, 0)), (0, 1), 2)
+    made[LENGTH] = _compiled(folder / "length", PARITY, "parity", length=4)
+    made["a wrong length"] = _compiled(folder / "wrong length", wrong, "parity", length=4)
+    made["a counterexample"] = _compiled(folder / "counterexample", wrong, "parity")
+    if slow:
+        for name in ("group-S3", "even-pairs"):
+            csprop.train(name, out=folder / name, samples=1000, epochs=20, width=8).certify()
+            made[name] = folder / name
+    return made
+
+
+def _compiled(
+    path: Path, counter: machines.Counter, task: str | Path, seed: int = 0, length: int | None = None
+) -> Path:
+    """A run as if it had been trained."""
+    model = machines.compiled(counter, noise=0.001, seed=seed)
+    found = csprop.tasks.resolve(task)
+    config = RunConfig(
+        task=found.describe(), preset="rotor", seed=seed, model=model.config,
+        recipe=Recipe(length=4, samples=64, epochs=1),
+    )  # fmt: skip
+    path.mkdir()
+    folder = RunFolder(path)
+    folder.create(to_json(config, found))
+    row = {"epoch": 1, "loss": 0.1, "accuracy": 1.0, "f1": 1.0, "grad_norm": 0.1, "seconds": 0.1}
+    folder.write(checkpoint.METRICS, json.dumps(row).encode() + b"\n")
+    folder.write(checkpoint.WEIGHTS, packed(model.state_dict()))
+    result = {"epochs": 1, "first_epoch_at_target": 1, "accuracy": 1.0, "f1": 1.0, "exhaustive": None}
+    folder.write_json(checkpoint.RESULT, result)
+    csprop.load(path).certify(length=length, rounds=0)
+    return path
+
+
+# A run taken apart, and put together again.
+
+
+@dataclass
+class Draft:
+    """What a forger has on the table."""
+
+    config: Any
+    certificate: Any
+    locked: dict[str, Tensor]
+    model: dict[str, Tensor]
+    result: Any
+    metrics: Any
+    data: str | None = None
+    raw: dict[str, bytes] = field(default_factory=dict)
+    """Files as bytes, in place of what is made of the rest."""
+    last: Callable[[Path], None] = lambda path: None
+    """What is done to the folder when all is written."""
+    digests: bool = True
+    """Whether the certificate's digests are mended."""
+
+    @classmethod
+    def of(cls, path: Path) -> "Draft":
+        def read(name: str) -> bytes:
+            return (path / name).read_bytes() if (path / name).exists() else b""
+
+        config = json.loads(read(checkpoint.CONFIG))
+        return cls(
+            config=config,
+            certificate=json.loads(read(checkpoint.CERTIFICATE)),
+            locked=unpacked(read(checkpoint.LOCKED)) if read(checkpoint.LOCKED) else {},
+            model=unpacked(read(checkpoint.WEIGHTS)),
+            result=json.loads(read(checkpoint.RESULT)),
+            metrics=[json.loads(line) for line in read(checkpoint.METRICS).splitlines()],
+            data=Path(config["task"]["data"]).read_text() if "data" in config["task"] else None,
+        )
+
+    @property
+    def task(self) -> Task:
+        return from_description(self.config["task"])
+
+    def write(self, path: Path) -> None:
+        """A run directory with digests that fit."""
+        (path / "last").mkdir(parents=True)
+        self._place_data(path)
+        files = {
+            checkpoint.CONFIG: _json(self.config),
+            checkpoint.METRICS: b"".join(json.dumps(row).encode() + b"\n" for row in self.metrics),
+            checkpoint.WEIGHTS: packed(_whole(self.model)),
+            checkpoint.RESULT: _json(self.result),
+        }
+        if self.locked:
+            files[checkpoint.LOCKED] = packed(_whole(self.locked))
+        files |= self.raw
+        self._mend(files)
+        files.setdefault(checkpoint.CERTIFICATE, _json(self.certificate))
+        digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+        files.setdefault(checkpoint.MANIFEST, _json(digests))
+        for name, content in files.items():
+            (path / name).write_bytes(content)
+        self.last(path)
+
+    def _mend(self, files: dict[str, bytes]) -> None:
+        """The digest of the weights inside the certificate."""
+        document = self.certificate
+        if not (self.digests and isinstance(document, dict)):
+            return
+        weights = document.get("weights")
+        if isinstance(weights, dict) and str(weights.get("file")) in files:
+            weights["sha256"] = hashlib.sha256(files[weights["file"]]).hexdigest()
+
+    def _place_data(self, path: Path) -> None:
+        """The rows beside the run, with their place and digest in both documents."""
+        if self.data is None:
+            return
+        place = path.parent / f"{path.name}.csv"
+        place.write_text(self.data)
+        digest = hashlib.sha256(self.data.encode()).hexdigest()
+        stated = {"name": place.stem, "data": str(place), "sha256": digest}
+        documents = (self.config, self.certificate)
+        tasks = [each["task"] for each in documents if isinstance(each, dict) and "task" in each]
+        for task in tasks:
+            if isinstance(task, dict) and "data" in task and not task.get("forged"):
+                task.update(stated)
+            if isinstance(task, dict):
+                task.pop("forged", None)
+        document = self.certificate
+        if isinstance(document, dict) and isinstance(document.get("statement"), str):
+            document["statement"] = document["statement"].replace(FILE, place.name)
+
+    def settle(self) -> None:
+        """Everything that the certificate says, from the weights, be the machine right or not."""
+        task = self.task
+        try:
+            locked = relocked(self.locked, self.config["model"])
+            moves = moves_of(locked, every_input(locked.symbols))
+            measured, lead = tightness(locked, moves), margin(locked, moves)
+        except Exception:  # weights that make no machine: the certificate stays as it was
+            return
+        search = self.certificate["search"]
+        fresh = words.proven(task, None, locked, measured, lead, beside(locked.machine, task), search)
+        self.certificate = {
+            **json.loads(json.dumps(fresh.document)),
+            "model": copy.deepcopy(self.config["model"]),
+            "weights": {"file": checkpoint.LOCKED, "sha256": ""},
+        }
+
+
+def relocked(tensors: dict[str, Tensor], options: dict[str, Any]) -> Locked:
+    """A locked model from its tensors, whatever a certificate says."""
+    config = CSPConfig.from_dict(options)
+    network, prefix = CSP(config), "network."
+    network.load_state_dict(
+        {name.removeprefix(prefix): each for name, each in tensors.items() if name.startswith(prefix)}
+    )
+    codes = [tensors[f"codes_{layer}"] for layer in range(config.depth)]
+    shape = (config.order, config.width)
+    assert all(each.shape[1:] == shape and each.dtype == torch.float32 for each in codes)
+    assert tensors["kept"].shape == (config.depth, config.width)
+    return Locked(network.eval().requires_grad_(False), codes, tensors["kept"], config.vocab_size)
+
+
+def beside(machine: Machine, task: Task) -> Proof:
+    """The pairs that a walk meets which does not mind wrong answers."""
+    if task.oracle is None:
+        return Proof([], [])
+    pairs, numbers = [(0, task.start())], {task.start(): 0}
+    for state, where in pairs:
+        for token in range(len(task.vocab)):
+            there = (machine.transitions[state][token], task.step(where, token))
+            if there not in pairs and len(pairs) < 500:
+                pairs.append(there)
+                numbers.setdefault(there[1], len(numbers))
+    return Proof([(state, numbers[where]) for state, where in pairs], list(numbers))
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, indent=2).encode() + b"\n"
+
+
+def _whole(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.contiguous().clone() for name, value in tensors.items()}
+
+
+# Ways to tamper.
+
+Dice = random.Random
+Kind = Callable[[Draft, Dice, dict[str, Path]], None]
+KINDS: dict[str, Kind] = {}
+DEEP = json.loads("[" * 900 + "]" * 900)
+JUNK: tuple[Any, ...] = (
+    None, True, False, 0, -1, 1, 7, 1.0, 2.5, 10**30, 10**400, -(10**400), 1e308, float("nan"),
+    float("inf"), "", "x", "2", "proven for all lengths", "\ud800", "a\nb", "\0", [], {}, [[]], [0],
+    [None], ["x"], {"x": 1}, DEEP,
+)  # fmt: skip
+
+
+def kind(function: Kind) -> Kind:
+    KINDS[function.__name__.strip("_").replace("_", " ")] = function
+    return function
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The ways to everything in a document."""
+    found = [path] if path else []
+    if isinstance(value, dict | list):
+        inside = value.items() if isinstance(value, dict) else enumerate(value)
+        found += [each for key, below in inside for each in leaves(below, (*path, key))]
+    return found
+
+
+def put(value: Any, path: tuple[Any, ...], new: Any) -> None:
+    for key in path[:-1]:
+        value = value[key]
+    value[path[-1]] = new
+
+
+def _fuzz(value: Any, dice: Dice) -> None:
+    """Something somewhere in a document is something else."""
+    ways = [way for way in leaves(value) if len(way) <= dice.choice((1, 2, 9))]
+    if ways:
+        put(value, dice.choice(ways), copy.deepcopy(dice.choice(JUNK)))
+
+
+def _cut(value: Any, dice: Dice) -> None:
+    """Something is missing."""
+    ways = [way for way in leaves(value) if len(way) <= dice.choice((1, 2, 9))]
+    if ways:
+        *path, last = dice.choice(ways)
+        for key in path:
+            value = value[key]
+        del value[last]
+
+
+@kind
+def fuzzed_certificate(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    _fuzz(draft.certificate, dice)
+
+
+@kind
+def cut_certificate(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    _cut(draft.certificate, dice)
+
+
+@kind
+def fuzzed_config(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    _fuzz(draft.config, dice)
+    if isinstance(draft.config["task"], dict) and "data" in draft.config["task"]:
+        draft.config["task"]["forged"] = True  # or the place of the rows would be mended
+
+
+@kind
+def cut_config(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    _cut(draft.config, dice)
+
+
+@kind
+def fuzzed_result(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    _fuzz(draft.result, dice)
+
+
+@kind
+def fuzzed_metrics(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    dice.choice((_fuzz, _cut))(draft.metrics, dice)
+    draft.metrics = draft.metrics if isinstance(draft.metrics, list) else [draft.metrics]
+
+
+@kind
+def another_transition(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    for part in dice.choice((["machine"], ["automaton"], ["machine", "automaton"])):
+        rows = draft.certificate[part]["transitions"]
+        row = dice.choice(rows)
+        there = dice.choice((dice.randrange(len(rows)), -1, len(rows), True, 0.0))
+        row[dice.randrange(len(row))] = there
+
+
+@kind
+def another_answer(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    document = draft.certificate
+    said = dice.choice((document["machine"]["outputs"], document["automaton"]["answers"]))
+    said[dice.randrange(len(said))] = dice.choice((0, 1, 2, None, True, 1.0, "0"))
+
+
+@kind
+def answers_exchanged(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    """Everywhere in the certificate, so that its tables agree with each other."""
+    first, second = dice.sample(range(len(draft.task.classes)), 2)
+    turned = {first: second, second: first}
+    for said in (draft.certificate["machine"]["outputs"], draft.certificate["automaton"]["answers"]):
+        said[:] = [turned.get(each, each) for each in said]
+
+
+@kind
+def other_places(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    places = draft.certificate["machine"]["places"]
+    first, second = dice.randrange(len(places)), dice.randrange(len(places))
+    places[first], places[second] = places[second], places[first]
+    if dice.random() < 0.5:
+        places[first] = [dice.choice((0, 1, 9, -1, True, 0.0))]
+
+
+@kind
+def other_pairs(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    pairs = draft.certificate["pairs"]
+    change = dice.randrange(5)
+    if change == 0:
+        pairs.pop(dice.randrange(len(pairs)))
+    elif change == 1:
+        pairs.append([dice.randrange(9), dice.randrange(9)])
+    elif change == 2:
+        dice.shuffle(pairs)
+    elif change == 3:
+        pairs[0] = [0.0, False]
+    else:
+        draft.certificate.pop("pairs")
+
+
+@kind
+def other_task_states(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    states = draft.certificate["task_states"]
+    if dice.random() < 0.5:
+        dice.shuffle(states)
+    states[dice.randrange(len(states))] = dice.choice(("0", "1", 0, "99", None))
+
+
+@kind
+def automaton_that_is_not_minimal(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    """A state twice: right on every input, and not the smallest."""
+    document = draft.certificate
+    automaton = document["automaton"]
+    state = dice.randrange(len(automaton["answers"]))
+    automaton["transitions"].append(list(automaton["transitions"][state]))
+    automaton["answers"].append(automaton["answers"][state])
+    before, after = len(automaton["answers"]) - 1, len(automaton["answers"])
+    for row in automaton["transitions"]:
+        row[:] = [dice.choice((there, before)) if there == state else there for there in row]
+    if dice.random() < 0.8:
+        document["minimal_states"] = after
+        said = document["statement"]
+        document["statement"] = said.replace(f"of {before} states", f"of {after} states")
+
+
+@kind
+def automaton_of_other_names(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    automaton = draft.certificate["automaton"]
+    name = dice.choice(("vocab", "classes", "words", "start", "format"))
+    if name in ("vocab", "classes"):
+        automaton[name] = dice.choice((automaton[name][::-1], ["x"], [], automaton[name] + ["z"]))
+    else:
+        automaton[name] = copy.deepcopy(dice.choice(JUNK))
+
+
+@kind
+def other_words(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    document = draft.certificate
+    document["verdict"] = dice.choice(
+        (document["verdict"], words.ALL_LENGTHS, words.EVERY_ROW, words.UP_TO_DEPTH.format(99),
+         words.ONE_LENGTH.format(9), 1, None)
+    )  # fmt: skip
+    document["statement"] = dice.choice(
+        (document["statement"], "It is right, always.", "For every input it is right.", None, 3)
+    )
+    document["proven"] = dice.choice((True, True, 1, "true", False, None))
+
+
+@kind
+def other_numbers(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    document = draft.certificate
+    layer = dice.choice(document["layers"])
+    number = dice.choice((10**400, -(10**400), float("nan"), 1e9, 0, -1.0, True, "1", None, [], 0.7))
+    place: tuple[Any, Any] = dice.choice(
+        ((layer, "gap"), (layer, "snap"), (layer, "size"), (layer, "codes"), (layer, "gate"),
+         (document, "margin"), (document, "minimal_states"), (document, "depth"), (document, "doubt"),
+         (document, "gap_over_snap"), (document, "layers"), (document, "format"))
+    )  # fmt: skip
+    place[0][place[1]] = number
+
+
+@kind
+def other_search(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    search = draft.certificate["search"]
+    change = dice.randrange(5)
+    if change == 0:
+        del draft.certificate["search"]
+    elif change == 1:
+        search["channels"] = dice.choice(([10**9], ["all of them, proven"], "x", None, [], [1.5]))
+    elif change == 2:
+        search["rounds"] = dice.choice((-1, 10**30, "none", None, True))
+    elif change == 3:
+        search["radius"] = dice.choice((-1.0, "x", float("nan"), None, [0.3]))
+    else:
+        draft.certificate["search"] = dice.choice(([], None, "x", {}))
+
+
+@kind
+def more_is_said(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    """Fields that no certificate has, or trust in something else."""
+    name = dice.choice(("unchecked", "length", "note", "trusted", "counterexample", "inputs"))
+    draft.certificate[name] = dice.choice((5, "", ["nothing at all"], "proven for all lengths", None))
+
+
+@kind
+def no_certificate_at_all(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    draft.certificate = copy.deepcopy(dice.choice(JUNK))
+
+
+@kind
+def boast_without_a_machine(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    """It says that it is not proven, in words that say the contrary."""
+    document = draft.certificate
+    for name in ("machine", "automaton", "length"):
+        document.pop(name, None)
+    document["proven"] = False
+    document["verdict"] = dice.choice(("proven for all lengths", "agrees with every row", "not finite"))
+    if dice.random() < 0.5:
+        document["statement"] = "It is right on every input: proven for all lengths."
+
+
+@kind
+def boast_of_one_length(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    """From a machine's certificate, or another one, to one of a length."""
+    document = draft.certificate
+    for name in ("machine", "automaton", "layers", "pairs", "task_states", "search", "counterexample"):
+        document.pop(name, None)
+    length: Any = dice.choice((4, 5, 1, 6, True, 4.0, "4", 0, -1, 11, 10**30, float("inf"), None, [4]))
+    count = 2 ** int(length) if length in (1, 4, 5, 6) else 16
+    document |= {
+        "length": length, "inputs": count, "wrong": 0, "proven": True,
+        "verdict": f"right on every input of length {length}",
+        "statement": f"All {count} inputs of length {length} were tried, and the model as trained "
+        "answered all as the task 'parity' does (is the number of 1s odd?). Nothing is said of other "
+        "lengths.",
+        "weights": {"file": checkpoint.WEIGHTS, "sha256": ""},
+    }  # fmt: skip
+
+
+@kind
+def task_renamed(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    """In the configuration, in the certificate or in both; with everything else to fit, or not."""
+    name = dice.choice((*COUNTERS, *OTHERS))
+    where = dice.choice(("config", "certificate", "both", "both", "settled", "settled"))
+    if where != "certificate":
+        draft.config["task"] = {"name": name}
+        draft.data = None
+    if where != "config":
+        old, new = draft.certificate["task"].get("name", ""), csprop.tasks.get(name)
+        draft.certificate["task"] = {"name": name}
+        draft.certificate["statement"] = draft.certificate["statement"].replace(repr(old), repr(name))
+        if "automaton" in draft.certificate:
+            names = {"vocab": list(new.vocab), "classes": list(new.classes), "words": new.words}
+            draft.certificate["automaton"].update(names)
+    if where == "settled" and draft.locked:
+        draft.settle()
+
+
+@kind
+def task_that_is_none(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    junk = dice.choice(JUNK)
+    task = dice.choice((junk, {"name": junk}, {"name": "parity", "data": junk}, {"data": "x.csv"}))
+    where = dice.choice(("config", "certificate", "both"))
+    if where != "certificate":
+        draft.config["task"] = copy.deepcopy(task)
+    if where != "config":
+        draft.certificate["task"] = copy.deepcopy(task)
+
+
+@kind
+def model_options(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    name, value = dice.choice(
+        (("width", 65536), ("width", 9), ("depth", 2), ("depth", 1024), ("order", 3),
+         ("decay", "switch"), ("rotate", "input"), ("skip", 1), ("skip", False), ("recall", True),
+         ("norm", "complex"),
+         ("h0", "zero"), ("decoder", "cos_sin"), ("activation", "step"), ("angle", "tanh"),
+         ("num_classes", 7), ("vocab_size", 7), ("vocab_size", 10**6), ("width", True), ("depth", 1.0),
+         ("coupling_rank", 1), ("gate", "shared"), ("rotation", "shared"))
+    )  # fmt: skip
+    where = dice.choice(("config", "certificate", "both", "settled"))
+    if where != "certificate":
+        draft.config["model"][name] = value
+    if where != "config" and isinstance(draft.certificate.get("model"), dict):
+        draft.certificate["model"][name] = value
+    if where == "settled" and draft.locked:
+        draft.settle()
+
+
+def _weights(draft: Draft, dice: Dice, change: Callable[[dict[str, Tensor]], None]) -> None:
+    """Other weights of the locked model, and perhaps of the trained one; with words to fit, or not."""
+    change(draft.locked)
+    if dice.random() < 0.3:
+        prefix = "network."
+        inside = {n: each for n, each in draft.locked.items() if n.startswith(prefix)}
+        draft.model = {name.removeprefix(prefix): each.clone() for name, each in inside.items()}
+    if dice.random() < 0.7:
+        draft.settle()
+
+
+def _shuffled(count: int, dice: Dice) -> Tensor:
+    order = list(range(count))
+    while count > 1 and order == sorted(order):
+        dice.shuffle(order)
+    return torch.tensor(order)
+
+
+@kind
+def decoder_rows_exchanged(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    def change(tensors: dict[str, Tensor]) -> None:
+        order = _shuffled(len(tensors["network.decoder.linear.bias"]), dice)
+        for name in ("network.decoder.linear.weight", "network.decoder.linear.bias"):
+            tensors[name] = tensors[name][order]
+
+    _weights(draft, dice, change)
+
+
+@kind
+def tokens_exchanged(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    def change(tensors: dict[str, Tensor]) -> None:
+        order = _shuffled(len(tensors["network.embedding"]), dice)
+        tensors["network.embedding"] = tensors["network.embedding"][order]
+
+    _weights(draft, dice, change)
+
+
+@kind
+def codes_reordered(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    """The machine is the same, with other numbers."""
+
+    def change(tensors: dict[str, Tensor]) -> None:
+        tensors["codes_0"] = tensors["codes_0"][_shuffled(len(tensors["codes_0"]), dice)]
+
+    _weights(draft, dice, change)
+
+
+@kind
+def codes_changed(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    def change(tensors: dict[str, Tensor]) -> None:
+        codes, how = tensors["codes_0"], dice.randrange(8)
+        first = dice.randrange(len(codes))
+        tensors["codes_0"] = (
+            torch.cat([codes, codes[first:first + 1]]), codes[:0], codes[:1], codes * 1e30, -codes,
+            codes + 0.3, codes[:, :, :1], codes[:, :1],
+        )[how]  # fmt: skip
+
+    _weights(draft, dice, change)
+
+
+@kind
+def numbers_changed(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    """A tensor turned, scaled or moved."""
+
+    def change(tensors: dict[str, Tensor]) -> None:
+        name = dice.choice([name for name in tensors if name != "kept"])
+        factor = dice.choice((-1.0, 0.0, 2.0, 1 / 3, 1e-7, 1e6, 1e30))
+        more = dice.choice((0.0, 0.0, 1e-4, 0.5, 2.0))
+        tensors[name] = tensors[name] * factor + more
+
+    _weights(draft, dice, change)
+
+
+@kind
+def nearly_a_tie(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    """The right machine, by the last digits of its scores."""
+
+    def change(tensors: dict[str, Tensor]) -> None:
+        for name in ("network.decoder.linear.weight", "network.decoder.linear.bias"):
+            tensors[name] = tensors[name] * dice.choice((1e-4, 1e-6, 1e-9))
+
+    _weights(draft, dice, change)
+
+
+@kind
+def channels_dropped(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    def change(tensors: dict[str, Tensor]) -> None:
+        kept, how = tensors["kept"].clone(), dice.randrange(6)
+        if how < 2:
+            kept[0, dice.randrange(kept.shape[1])] ^= True
+        tensors["kept"] = (kept, kept, ~kept, kept[:, :1], kept.float(), kept[:0])[how]
+
+    _weights(draft, dice, change)
+
+
+@kind
+def not_finite(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    def change(tensors: dict[str, Tensor]) -> None:
+        name = dice.choice([name for name in tensors if tensors[name].numel() and name != "kept"])
+        value = tensors[name].clone()
+        value.view(-1)[dice.randrange(value.numel())] = dice.choice((float("nan"), float("inf")))
+        tensors[name] = value
+
+    _weights(draft, dice, change)
+
+
+TYPES = (torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.bool,
+         torch.float8_e4m3fn, torch.complex64)  # fmt: skip
+
+
+@kind
+def another_type(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    tensors = dice.choice((draft.locked, draft.locked, draft.model))
+    chosen, dtype = dice.choice((list(tensors), [dice.choice(list(tensors))])), dice.choice(TYPES)
+    for name in chosen:
+        tensors[name] = tensors[name].to(dtype)
+    if dice.random() < 0.5:
+        draft.settle()
+
+
+@kind
+def another_shape(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    tensors = dice.choice((draft.locked, draft.locked, draft.model))
+    name, how = dice.choice(list(tensors)), dice.randrange(6)
+    value = tensors[name]
+    if how == 0:
+        del tensors[name]
+    elif how == 1:
+        tensors[dice.choice(("codes_1", "places", "following", "network.x", "x"))] = value
+    else:
+        shapes = (value[None], value[..., :1], torch.cat([value, value]), value.reshape(-1))
+        tensors[name] = shapes[how - 2]
+
+
+@kind
+def certificate_of_another_run(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    other = Draft.of(others[dice.choice(list(others))])
+    named = copy.deepcopy(draft.certificate.get("task"))
+    parts = dice.choice((["certificate"], ["locked"], ["certificate", "locked"], ["model"], ["config"]))
+    for part in parts:
+        setattr(draft, part, getattr(other, part))
+    if other.data is not None and draft.data is None and isinstance(draft.config["task"], dict):
+        draft.config["task"].pop("forged", None)
+    if dice.random() < 0.7:
+        draft.certificate["task"] = named
+    if dice.random() < 0.3 and draft.locked:
+        draft.settle()
+
+
+@kind
+def other_rows(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    """A file with other rows, and with the digest that fits."""
+    assert draft.data is not None
+    lines = draft.data.splitlines()
+    turned = {"even": "odd", "odd": "even"}
+    place = dice.randrange(len(lines))
+    sequence, label = lines[place].split(",")
+    change = dice.randrange(8)
+    if change == 0:
+        lines[place] = f"{sequence},{turned[label]}"
+    elif change == 1:
+        lines.append("111,even")
+    elif change == 2:
+        lines.append("111,odd")  # true: the machine agrees, and the number of rows is another
+    elif change == 3:
+        lines = lines[:2]
+    elif change == 4:
+        lines = [f"{each.split(',')[0]},{turned[each.split(',')[1]]}" for each in lines]
+    elif change == 5:
+        lines.append("2,odd")
+    elif change == 6:
+        lines.append(dice.choice(("01,neither", "01", ",odd", "0,odd,1", "\ud7ff,odd")))
+    else:
+        lines = []
+    draft.data = "\n".join(lines) + "\n"
+
+
+@kind
+def other_names_of_a_file(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    tasks = [draft.config["task"], draft.certificate["task"]]
+    name = dice.choice(("vocab", "classes", "words", "data", "sha256", "name"))
+    values = {
+        "vocab": (["1", "0"], ["0", "0"], ["0", "x"], "01", ["a\nb", "1"], [["0"], "1"], ["", "1"]),
+        "classes": (["odd", "even"], ["even", "even"], ["even", "x"], ["no", "yes"], [True, False]),
+        "words": (True, 0, "no"),
+        "data": ("/nowhere/own.csv", "own.csv", "/", "a\0b.csv", "\ud800.csv", "/dev/zero",
+                 "a\nproven for all lengths\nb.csv", ""),
+        "sha256": ("0" * 64, "", 0),
+        "name": ("parity", "", None),
+    }  # fmt: skip
+    value = dice.choice(values[name])
+    for task in tasks if dice.random() < 0.8 else tasks[:1]:
+        task[name] = value
+        task["forged"] = True
+    if name == "classes" and isinstance(value[0], str):
+        draft.certificate["automaton"]["classes"] = value
+    if name == "vocab" and all(isinstance(each, str) for each in value):
+        draft.certificate["automaton"]["vocab"] = list(value)
+
+
+@kind
+def other_bytes(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    """A file of something else, with its own digest."""
+    draft.raw[dice.choice(FILES)] = dice.choice(
+        (b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"format": 2}', b"1e999",
+         b"9" * 5000, b'{"a": "\\ud800"}', b"\0" * 100, b"\xff" * 8 + b"x" * 100, b"\x08" + b"\0" * 7,
+         b'{"a":' * 500 + b"1" + b"}" * 500)
+    )  # fmt: skip
+
+
+@kind
+def other_things_in_place_of_files(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    """A folder, a link to itself, a device that never ends, a pipe, another run's file, or nothing."""
+    name, how = dice.choice(FILES), dice.randrange(6)
+    other = others[dice.choice(list(others))]
+
+    def last(path: Path) -> None:
+        place = path / name
+        place.unlink(missing_ok=True)
+        if how == 0:
+            place.mkdir()
+        elif how == 1:
+            place.symlink_to(name)  # to itself
+        elif how == 2:
+            place.symlink_to("/dev/zero")
+        elif how == 3:
+            os.mkfifo(place)
+        elif how == 4:
+            place.symlink_to((other / name).resolve())
+
+    draft.last = last
+
+
+class Forger:
+    """Makes forgeries of genuine runs, each by its number: the same seed makes the same ones."""
+
+    def __init__(self, runs: dict[str, Path]) -> None:
+        self.runs = runs
+
+    def forge(self, number: int, path: Path) -> str:
+        """Write a forged run, and say what it is."""
+        dice = random.Random(f"forgery {number}")
+        torch.manual_seed(number)
+        for _ in range(100):
+            source = dice.choice(list(self.runs))
+            first = list(KINDS)[number % len(KINDS)]  # each kind in its turn
+            kinds = [first, *dice.sample(list(KINDS), dice.choice((0, 0, 0, 1, 2)))]
+            draft = Draft.of(self.runs[source])
+            try:
+                for name in kinds:
+                    KINDS[name](draft, dice, self.runs)
+            except (LookupError, TypeError, AttributeError, AssertionError, ValueError):
+                continue  # there is nothing of the kind to be changed here
+            except (RuntimeError, OverflowError, InputError):
+                continue
+            try:
+                draft.write(path)
+            except (TypeError, LookupError, RuntimeError):
+                shutil.rmtree(path)
+                continue
+            return f"{number}: {source}: {', '.join(kinds)}"
+        raise AssertionError(f"nothing could be forged for {number}")

@@ -1,0 +1,355 @@
+"""Whether what csprop says of a run directory is true, by code that shares nothing with the proof.
+
+Every way to use a run is tried. Whatever announces a proof, or hands a locked model over as proven,
+must be right: the machine is walked beside the task, and compared with `Task.truth` on all short
+inputs, or with the rows of the file. Everything else must be one sentence and exit 1 or 2.
+"""
+
+import contextlib
+import csv
+import hashlib
+import io
+import itertools
+import json
+import re
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load as unpacked
+
+import csprop
+from csprop.cli.main import main
+from csprop.errors import InputError
+from csprop.report import read as reading
+from csprop.tasks import get
+from csprop.tasks.base import Task
+from tests.helpers.forgery import relocked
+
+SHORT = 6
+"""All inputs up to this length are compared with the truth."""
+CLAIMS = re.compile(
+    r"proven for all lengths|proven up to depth|agrees? with (?:every row|all)|the certificate holds|"
+    r"right on every input|at every length|of any length|as trained answered all as"
+)
+Table = tuple[Sequence[Sequence[int]], Sequence[int | None], int]
+"""Transitions, outputs and the start of a machine."""
+
+
+class Lie(AssertionError):
+    """Something was announced that is not so, or something went wrong in another way than it may."""
+
+
+def demand(condition: object, complaint: str) -> None:
+    if not condition:
+        raise Lie(complaint)
+
+
+class Truth:
+    """What the task that a run's configuration names says of machines."""
+
+    def __init__(self, path: Path) -> None:
+        assert (path / "config.json").is_file()
+        config = json.loads((path / "config.json").read_bytes())
+        self.options, named = config["model"], config["task"]
+        self.task: Task | None = None if "data" in named else get(named["name"])
+        self.rows: list[tuple[list[int], int]] | None = None
+        if self.task is None:
+            self.vocab, self.classes = list(named["vocab"]), list(named["classes"])
+            with contextlib.suppress(OSError, ValueError, LookupError):
+                self.rows = self._rows(named)
+        else:
+            self.vocab, self.classes = list(self.task.vocab), list(self.task.classes)
+
+    def _rows(self, named: dict[str, Any]) -> list[tuple[list[int], int]]:
+        content = Path(named["data"]).read_bytes()
+        if hashlib.sha256(content).hexdigest() != named["sha256"]:
+            raise ValueError
+        cells = list(csv.reader(io.StringIO(content.decode())))
+        split = (lambda text: text.split()) if named["words"] else list
+        return [
+            ([self.vocab.index(each) for each in split(sequence)], self.classes.index(label))
+            for sequence, label in cells
+        ]
+
+    def allows(self, machine: Table) -> bool:
+        """Whether a machine is right: after every input, or on every row."""
+        rows, outputs, state = machine
+        if any(len(row) != len(self.vocab) for row in rows):
+            return False
+
+        def said(sequence: Sequence[int]) -> int | None:
+            state = machine[2]
+            for token in sequence:
+                state = rows[state][token]
+            return outputs[state]
+
+        if self.task is None:
+            return self.rows is not None and all(said(each) == label for each, label in self.rows)
+        tokens, todo = range(len(self.vocab)), [(state, self.task.start())]
+        seen = set(todo)
+        while todo:
+            here, where = todo.pop()
+            for token in tokens:
+                pair = (rows[here][token], self.task.step(where, token))
+                if outputs[pair[0]] != self.task.answer(pair[1]) or len(seen) > 20_000:
+                    return False
+                if pair not in seen:
+                    seen.add(pair)
+                    todo.append(pair)
+        lengths = range(1, SHORT + 1)
+        return all(
+            said(each) == self.task.truth(each)
+            for length in lengths for each in itertools.product(tokens, repeat=length)
+        )  # fmt: skip
+
+    def right_at(self, length: int, model: Any) -> int:
+        """How many inputs of a length a model answers wrongly."""
+        import torch
+
+        assert self.task is not None
+        inputs = list(itertools.product(range(len(self.vocab)), repeat=length))
+        with torch.no_grad():
+            said = model(torch.tensor(inputs))[:, -1].argmax(dim=1).tolist()
+        return sum(a != self.task.truth(each) for a, each in zip(said, inputs, strict=True))
+
+
+def smallest(machine: Table) -> int:
+    """How many states the smallest machine with the same answers has, by Moore's refinement."""
+    rows, outputs, start = machine
+    reached, todo = {start}, [start]
+    while todo:
+        for there in rows[todo.pop()]:
+            if there not in reached:
+                reached.add(there)
+                todo.append(there)
+    # The start before any token answers nothing: a state of its own, unless another goes on like it.
+    block: dict[Any, Any] = {each: outputs[each] for each in reached}
+    while True:
+        finer = {each: (block[each], tuple(block[there] for there in rows[each])) for each in reached}
+        if len(set(finer.values())) == len(set(block.values())):
+            break
+        names = {each: number for number, each in enumerate(dict.fromkeys(finer.values()))}
+        block = {each: names[finer[each]] for each in reached}
+    entered = {block[there] for each in reached for there in rows[each]}
+    first = tuple(block[there] for there in rows[start])
+    alike = any(block[s] in entered and tuple(block[t] for t in rows[s]) == first for s in reached)
+    return len(entered) + (not alike)
+
+
+@contextmanager
+def quiet(text: str = "") -> Iterator[tuple[io.StringIO, io.StringIO]]:
+    """Two streams that take what is written, and text to be read."""
+    out, err, stdin = io.StringIO(), io.StringIO(), sys.stdin
+    sys.stdin = io.StringIO(text)
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            yield out, err
+    finally:
+        sys.stdin = stdin
+
+
+class Judge:
+    """Tries everything on one run directory. `outcomes` says what came of each."""
+
+    def __init__(self, path: Path, certifies: bool = True) -> None:
+        self.path, self.outcomes = path, dict[str, str]()
+        self.truth: Truth | None = None
+        with contextlib.suppress(Exception):  # then nothing at all may be announced
+            self.truth = Truth(path)
+        self._given()
+        self._check()
+        for verb in ("predict", "eval", "automaton", "report"):
+            getattr(self, f"_{verb}")()
+        if certifies:
+            self._certify()
+
+    # The Python interface.
+
+    def _given(self, name: str = "load") -> None:
+        self.claims, self.locked = set[str](), False
+        try:
+            run = csprop.load(self.path)
+            certificate, locked, automaton = run.certificate, run.locked, run.automaton
+            run.predict([[run.task.vocab[0]]])
+        except InputError:
+            self.outcomes[name] = "refused"
+            return
+        except Exception as error:
+            raise Lie(f"load: {_last(error)}") from error
+        self.locked = locked is not None
+        if certificate is None:
+            demand(locked is None and automaton is None, "a locked model without a certificate")
+            self.outcomes[name] = "no certificate"
+        elif certificate.unchecked:
+            demand(not certificate.proven, "proven, and not checked")
+            demand(not CLAIMS.search(certificate.verdict), f"unchecked: {certificate.verdict}")
+            demand(not CLAIMS.search(certificate.statement), f"unchecked: {certificate.statement}")
+            self.outcomes[name] = "served, said to be unchecked"
+        elif locked is not None:
+            self._proven(certificate)
+            self.outcomes[name] = "served, and right"
+        elif "length" in certificate.document:
+            self._tried(certificate, run.model)
+            self.outcomes[name] = "one length, and true"
+        else:
+            demand(certificate.proven is False, "proven without a machine")
+            demand(certificate.verdict in ("counterexample", "not finite"), certificate.verdict)
+            demand(certificate.statement.startswith("Nothing is proven: "), certificate.statement)
+            self.outcomes[name] = "not proven"
+
+    def _proven(self, certificate: Any) -> None:
+        truth, machine, automaton = self.truth, certificate.locked.machine, certificate.automaton
+        demand(truth is not None, "a proof of no task")
+        assert truth is not None
+        for each in (machine, automaton):
+            table = (each.transitions, each.outputs, each.start)
+            demand(truth.allows(table), "a wrong machine is served")
+            demand(smallest(table) == len(automaton), "the automaton is not the smallest")
+        document = certificate.document
+        named = (list(automaton.vocab), list(automaton.classes))
+        demand(named == (truth.vocab, truth.classes), "other names")
+        demand(certificate.proven is True and document["proven"] is True, "served, and not proven")
+        demand(document["minimal_states"] == len(automaton), "another number of states")
+        if truth.task is not None:
+            self.claims = {"proven for all lengths"}
+            meant = f"is that of the task {truth.task.name!r} ({truth.task.description})."
+            said = certificate.statement
+            demand(
+                said.startswith("For every sequence of one or more tokens") and said.endswith(meant),
+                said,
+            )
+        else:
+            assert truth.rows is not None
+            self.claims = {"agrees with every row"}
+            states = len(set(map(tuple, certificate.locked.places.tolist())))
+            for part in (
+                f"a finite machine of {states} states,", f"automaton of {len(automaton)} states does",
+                f"agree with all {len(truth.rows)} rows of",
+            ):  # fmt: skip
+                demand(part in certificate.statement, f"statement: {certificate.statement}")
+        demand({certificate.verdict} == self.claims, f"verdict: {certificate.verdict}")
+        demand(document["verdict"] == certificate.verdict, "two verdicts")
+        demand(document["statement"] == certificate.statement, "two statements")
+        channels = certificate.locked.kept.sum(dim=1).tolist()
+        demand(document["search"]["channels"] == channels, "another number of channels")
+        demand(len(document["layers"]) == len(channels), "another number of layers")
+        demand(document["margin"] >= 1e-3, "scores that are nearly a tie")
+
+    def _tried(self, certificate: Any, model: Any) -> None:
+        document = certificate.document
+        assert self.truth is not None
+        demand(type(document["length"]) is int, f"the length {document['length']!r}")
+        wrong = self.truth.right_at(document["length"], model)
+        demand(document["wrong"] == wrong, f"{wrong} are wrong, not {document['wrong']}")
+        demand(certificate.proven is (wrong == 0), f"proven: {certificate.proven}")
+        begins = "right on every input" if wrong == 0 else "wrong on some inputs"
+        demand(certificate.verdict == f"{begins} of length {document['length']}", certificate.verdict)
+        self.claims = {"right on every input", "as trained answered all as"} if wrong == 0 else set()
+
+    # The command line.
+
+    def _run(self, *argv: str, text: str = "") -> tuple[int, str, str]:
+        try:
+            with quiet(text) as (out, err):
+                code = main([argv[0], str(self.path), *argv[1:]])
+        except (Exception, SystemExit) as error:
+            raise Lie(f"{' '.join(argv)}: {_last(error)}") from error
+        said, complaint = out.getvalue(), err.getvalue()
+        demand(code in (0, 1, 2), f"{argv[0]}: exit {code}")
+        if code == 2 or (code and "--check" in argv):
+            *before, last = complaint.splitlines() or [""]
+            demand(last.startswith("csprop "), f"{argv[0]}: exit {code} and {complaint!r}")
+            progress = all(each.startswith(f"{self.path}: ") for each in before)
+            demand(progress, f"{argv[0]}: {complaint!r}")
+            demand(said == "", f"{argv[0]}: exit {code} and {said!r}")
+        return code, said, complaint
+
+    def _announced(self, verb: str, *texts: str) -> None:
+        for text in texts:
+            for found in CLAIMS.findall(text):
+                demand(self.claims, f"{verb} says {found!r}")
+
+    def _note(self, verb: str, code: int) -> None:
+        self.outcomes[verb] = "exit 0" if code == 0 else f"exit {code}, one sentence"
+
+    def _check(self) -> None:
+        code, _, _ = self._run("certify", "--check")
+        self._note("certify --check", code)
+        if code == 0:
+            demand(self.truth is not None, "--check holds, and there is no such task")
+            assert self.truth is not None
+            content = (self.path / "locked.safetensors").read_bytes()
+            try:
+                locked = relocked(unpacked(content), self.truth.options)
+            except Exception as error:
+                raise Lie(f"--check holds of weights that make no model: {error}") from error
+            machine = locked.machine
+            table = (machine.transitions, machine.outputs, machine.start)
+            demand(self.truth.allows(table), "--check holds of a wrong machine")
+            sizes = (len(self.truth.vocab), len(self.truth.classes))
+            options = self.truth.options
+            demand(sizes == (options["vocab_size"], options["num_classes"]), "--check: another size")
+
+    def _predict(self) -> None:
+        vocab = self.truth.vocab if self.truth else ["0"]
+        code, out, err = self._run("predict", text="".join(f"{each}\n" for each in vocab))
+        self._note("predict", code)
+        self._announced("predict", out, err)
+
+    def _eval(self) -> None:
+        lengths = () if self.truth is None or self.truth.task is None else ("--lengths", "3,5")
+        code, out, err = self._run("eval", *lengths)
+        self._note("eval", code)
+        self._announced("eval", out, err)
+
+    def _automaton(self) -> None:
+        code, out, err = self._run("automaton")
+        self._note("automaton", code)
+        demand((code == 0) == self.locked, f"automaton: exit {code}")
+        self._announced("automaton", err)
+        if code == 0 and self.claims:
+            document = json.loads(out)
+            table = (document["transitions"], document["answers"], document["start"])
+            demand(self.truth is not None and self.truth.allows(table), "a wrong automaton")
+
+    def _report(self) -> None:
+        out, times = self.path.parent / f"{self.path.name}.html", reading.TIMES
+        reading.TIMES = (1,)
+        try:
+            code, said, err = self._run("report", "--out", str(out))
+        finally:
+            reading.TIMES = times
+        self._note("report", code)
+        if code == 0:
+            content = out.read_text()
+            shown = content[content.index("<body") : content.index("Configuration and provenance")]
+            shown = re.sub(r"<script.*?</script>", "", shown, flags=re.DOTALL)
+            self._announced("report", said, err, shown)
+            out.unlink()
+        demand(out.exists() is False, "a page of a run that was refused")
+
+    def _certify(self) -> None:
+        """Last, as it writes."""
+        code, said, err = self._run("certify", "--rounds", "0")
+        self._note("certify", code)
+        before = self.outcomes["load"]
+        self._given("load after certify")
+        if code == 0:
+            now = self.outcomes["load after certify"]
+            demand(now == "served, and right", f"certified, and then: {now}")
+        if code == 1:
+            self.claims = set()
+            self._announced("certify", said)
+            if "stays" in err:
+                demand(before == "served, and right", "certify: a proof that does not hold stays")
+
+
+def _last(error: BaseException) -> str:
+    """A traceback's last words, and where it was raised."""
+    places = [each for each in traceback.extract_tb(error.__traceback__) if "csprop" in each.filename]
+    frames = " < ".join(f"{Path(each.filename).name}:{each.lineno}" for each in reversed(places[-4:]))
+    return f"{type(error).__name__}: {str(error)[:200]} ({frames})"
