@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, assume, given, settings
 
 from csprop.automata.walk import Difference, every_input
 from csprop.exact.certify import certify
-from csprop.exact.check import Network
 from csprop.exact.lock import lock
 from csprop.exact.locked import Locked, NotFinite
 from csprop.exact.margins import accept, moves_of, tightness
 from csprop.exact.models import FromStep
+from csprop.exact.numpy_step import Network
 from csprop.exact.prove import prove
 from csprop.nn.block import Block
 from tests.helpers import machines

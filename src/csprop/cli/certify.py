@@ -131,7 +131,8 @@ def _show_table(paths: tuple[Path, ...], documents: list[dict[str, Any]]) -> Non
 
 
 def _check(args: Args, path: Path) -> dict[str, Any]:
-    from csprop.exact.check import Rejected, check
+    from csprop.exact.check import check
+    from csprop.exact.numpy_step import Rejected
     from csprop.tasks import from_description
     from csprop.training.load import stored_config
 

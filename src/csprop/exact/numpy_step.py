@@ -1,0 +1,198 @@
+"""One step of a locked model in NumPy and float64, for the checker. Nothing of csprop.nn is used."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray
+
+
+class Rejected(Exception):
+    """What is wrong with a certificate."""
+
+
+def demand(condition: bool, complaint: str) -> None:
+    if not condition:
+        raise Rejected(complaint)
+
+
+def check_weights(stored: dict[str, Array], options: dict[str, Any]) -> None:
+    """That the tensors are those of a model with these options, and no others: NumPy would stretch one
+    that is too small."""
+    for name, value in stored.items():
+        kind = np.bool_ if name == "kept" else np.float32
+        demand(value.dtype == kind, "its weights are not in float32")
+    shapes = {name: value.shape for name, value in stored.items()}
+    codes = [shapes.pop(f"codes_{layer}") for layer in range(options["depth"])]
+    state = (options["order"], options["width"])
+    fits = all(len(each) == 3 and each[0] > 0 and each[1:] == state for each in codes)
+    demand(fits and shapes == _shapes(options), "its weights are not those of such a model")
+
+
+def _shapes(options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Of every tensor but the codes, by its name."""
+    order, width, classes = options["order"], options["width"], options["num_classes"]
+    whole, gates = order * width, width if options["gate"] == "per_channel" else 1
+    turns = width if options["rotation"] == "per_channel" else 1
+    block = {"gate.weight": (gates, whole), "gate.bias": (gates,)}
+    if options["rotate"] != "none" and options["angle"] == "tanh":
+        block["angle.weight"] = (turns, width)
+    elif options["rotate"] != "none":
+        angles = turns * order * (order - 1) // 2
+        block |= {"angle.weight": (angles, whole), "angle.bias": (angles,)}
+    block |= {name: (width,) for name in ("skip", "recall") if options[name]}
+    block |= {"h0": (order, width)} if options["h0"] == "learned" else {}
+    if options["norm"] == "layer":
+        block |= {"norm.weight": (whole,), "norm.bias": (whole,)}
+    features = width if options["decoder"] in ("complex", "phase") else whole
+    decoder = {"linear.weight": (classes, features), "linear.bias": (classes,)}
+    if options["decoder"] == "complex":
+        decoder = {"linear.weight": (classes, features), "projection": (2, classes), "bias": (classes,)}
+    links, rank = options["depth"] - 1, options["coupling_rank"]
+    links = 0 if rank == 0 else 1 if options["coupling"] == "shared" else links
+    pairs = [(link, name) for link in range(links) for name in "uv"]
+    return {
+        "kept": (options["depth"], width),
+        "network.embedding": (options["vocab_size"], order, width),
+        **{f"network.couplings.{link}.{name}": (width, rank) for link, name in pairs},
+        **{f"network.decoder.{name}": shape for name, shape in decoder.items()},
+        **{
+            f"network.blocks.{layer}.{name}": shape
+            for layer in range(options["depth"]) for name, shape in block.items()
+        },
+    }  # fmt: skip
+
+
+def nearest(h: Array, codes: Array) -> tuple[int, float]:
+    apart = np.sqrt(((h - codes) ** 2).sum(axis=1).max(axis=1))  # (S,)
+    demand(bool(np.isfinite(apart).all()), "a state is not a finite number")
+    return int(apart.argmin()), float(apart.min())
+
+
+def _linear(weight: Array, x: Array, bias: Array | float = 0.0) -> Array:
+    """Computed here in float64, in use in float32: large terms that cancel would not agree."""
+    largest = np.max(np.abs(weight) @ np.abs(x) + np.abs(bias))
+    demand(bool(largest * 2.0**-23 < 1e-4), "weights are so large that float32 cannot be relied on")
+    return weight @ x + bias
+
+
+def _sigmoid(x: Array) -> Array:
+    return 0.5 * (1 + np.tanh(x / 2))
+
+
+def _softplus(x: Array) -> Array:
+    return np.logaddexp(0, x)
+
+
+def _unit(h: Array, epsilon: float) -> Array:
+    return h / (np.sqrt((h**2).sum(axis=0) + 1e-30) + epsilon)
+
+
+class Network:
+    """One step of the model, as docs/paper.md has the equations; a state is (M, D), no batch."""
+
+    def __init__(self, tensors: dict[str, Array], config: dict[str, Any]) -> None:
+        self.tensors, self.options = tensors, config
+        self.depth, self.order = config["depth"], config["order"]
+        self.kept = tensors["kept"] != 0
+        self.codes = [tensors[f"codes_{layer}"] for layer in range(self.depth)]
+        self.start = [self._start(layer) for layer in range(self.depth)]
+
+    def _start(self, layer: int) -> Array:
+        if self.options["h0"] == "zero":
+            return np.zeros((self.order, self.options["width"]))
+        h0 = self.tensors[f"network.blocks.{layer}.h0"]
+        return _unit(h0, 0.0) if self.options["decay"] in ("reset", "switch") else h0
+
+    def move(self, place: list[int], token: int) -> tuple[list[int], list[float], Array]:
+        """From codes, by a token: to which codes, how far from them, and the scores."""
+        z = self.tensors["network.embedding"][token]  # (M, D)
+        where, near = [], []
+        for layer in range(self.depth):
+            before = self.codes[layer][place[layer]]
+            h = self._recur(layer, z, before)
+            h = np.where(self.kept[layer], h, self.start[layer])
+            number, distance = nearest(h, self.codes[layer])
+            where.append(number)
+            near.append(distance)
+            z = self._finish(layer, self.codes[layer][number], z, before)
+        return where, near, self._decode(z)
+
+    def _recur(self, layer: int, z: Array, h: Array) -> Array:
+        options, own = self.options, self._own(layer)
+        delta = _linear(own("gate.weight"), z.ravel(), own("gate.bias"))
+        if options["decay"] == "switch":
+            used = np.broadcast_to(np.abs(delta), self.kept[layer].shape)[self.kept[layer]]
+            demand(bool((used >= 0.99e-3).all()), f"rounding could turn a gate of layer {layer + 1}")
+            alpha, gamma, entering = delta > 0, delta <= 0, _unit(z, 1e-8)
+        elif options["decay"] == "reset":
+            alpha, gamma, entering = _sigmoid(delta), _sigmoid(-delta), _unit(z, 1e-8)
+        else:
+            gamma, entering = _softplus(delta), z
+            alpha = {"softplus": gamma, "exp": np.exp(-gamma), "unit": np.ones_like(gamma)}[
+                options["decay"]
+            ]
+        turned = self._turn(layer, z)
+        u = gamma * (turned(entering) if options["rotate"] == "input" else entering)
+        if layer and options["coupling_rank"]:
+            link = 0 if options["coupling"] == "shared" else layer - 1
+            factors = [self.tensors[f"network.couplings.{link}.{name}"] for name in "vu"]
+            u = u + z @ factors[0] @ factors[1].T
+        h = alpha * (turned(h) if options["rotate"] == "state" else h) + u
+        h = h / np.maximum(np.sqrt(((h / 2.0**60) ** 2).sum(axis=0)), 1)
+        return h * _sigmoid(h) if options["activation"] == "step" else h
+
+    def _turn(self, layer: int, z: Array) -> Callable[[Array], Array]:
+        """The rotation of this step, as a function of (M, D)."""
+        options, own = self.options, self._own(layer)
+        if options["rotate"] == "none":
+            return lambda h: h
+        if options["angle"] == "tanh":
+            angles = np.pi * np.tanh(_linear(own("angle.weight"), z[0]))[None]
+        else:
+            angles = _linear(own("angle.weight"), z.ravel(), own("angle.bias"))
+            angles = angles.reshape(self.order * (self.order - 1) // 2, -1)
+        skew = np.zeros((angles.shape[1], self.order, self.order))
+        rows, columns = np.triu_indices(self.order, 1)
+        skew[:, columns, rows], skew[:, rows, columns] = angles.T, -angles.T
+        values, vectors = np.linalg.eigh(1j * skew)  # i times a skew matrix is Hermitian
+        phases = np.exp(-1j * values)[:, None, :]
+        matrices = np.real((vectors * phases) @ vectors.conj().transpose(0, 2, 1))
+        matrices = np.broadcast_to(matrices, (options["width"], self.order, self.order))
+        return lambda h: np.einsum("dij,jd->id", matrices, h)
+
+    def _finish(self, layer: int, h: Array, z: Array, before: Array) -> Array:
+        options, own = self.options, self._own(layer)
+        if options["activation"] == "boundary":
+            h = h * _sigmoid(h)
+        if options["skip"]:
+            h = h + _sigmoid(own("skip")) * z
+        if options["recall"]:
+            h = h + own("recall") * before
+        if options["norm"] == "complex":
+            return _unit(h, 1e-8)
+        h = h / np.maximum(np.sqrt(((h / 2.0**20) ** 2).sum(axis=0)), 1)
+        if options["norm"] == "layer":
+            flat = h.ravel()
+            flat = (flat - flat.mean()) / np.sqrt(flat.var() + 1e-5)
+            h = (flat * own("norm.weight") + own("norm.bias")).reshape(h.shape)
+        return h
+
+    def _decode(self, h: Array) -> Array:
+        own = self._own("decoder")
+        if self.options["decoder"] == "complex":
+            seen = h @ own("linear.weight").T  # (2, V)
+            return (seen * own("projection")).sum(axis=0) + own("bias")
+        if self.options["decoder"] == "phase":
+            nowhere = (h**2).sum(axis=0) < 1e-30
+            features = np.arctan2(h[1], np.where(nowhere, 1.0, h[0]))
+        elif self.options["decoder"] == "cos_sin" and self.options["norm"] != "complex":
+            features = _unit(h, 0.0).ravel()
+        else:
+            features = h.ravel()
+        return _linear(own("linear.weight"), features, own("linear.bias"))
+
+    def _own(self, part: int | str) -> Callable[[str], Array]:
+        prefix = f"network.blocks.{part}" if isinstance(part, int) else f"network.{part}"
+        return lambda name: self.tensors[f"{prefix}.{name}"]
