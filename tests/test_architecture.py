@@ -69,7 +69,11 @@ def test_files_are_written_in_one_place() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute):
                 assert node.attr not in ("write_text", "write_bytes", "flock"), f"{path}:{node.lineno}"
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open":
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "open"
+            ):
                 modes = [each.value for each in node.args[1:] if isinstance(each, ast.Constant)]
                 devnull = "devnull" in ast.unparse(node)
                 assert devnull or not modes or modes == ["r"], f"{path}:{node.lineno}"

@@ -184,9 +184,11 @@ def test_what_cannot_be_certified_is_one_sentence(
     assert "leave out --depth" in refused(
         ["certify", certified, "--length", "3", "--depth", "3"], capsys
     )
-    assert "leave out the other" in refused(["certify", certified, "--check", "--length", "3"], capsys)
+    assert "leave out --length and --depth" in refused(
+        ["certify", certified, "--check", "--length", "3"], capsys
+    )
     (certified / "model.safetensors").unlink()  # as if it had not finished an epoch
-    assert "lacks model.safetensors" in refused(["certify", certified], capsys)
+    assert "has no model.safetensors" in refused(["certify", certified], capsys)
 
 
 def test_a_data_file_that_is_gone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,8 +75,8 @@ class Automaton(Machine):
         transition that led to it. Only states that can be reached are kept, in breadth-first order.
 
         Args:
-            next: the next state, next[state][token].
-            answers: the class, answers[state][token].
+            next: the next state, `next[state][token]`.
+            answers: the class, `answers[state][token]`.
             start: the state before the first token.
             vocab: the names of the tokens.
             classes: the names of the classes.

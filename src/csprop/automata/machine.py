@@ -29,7 +29,7 @@ class Machine:
     """
 
     transitions: tuple[tuple[int, ...], ...]
-    """The next state: transitions[state][token]."""
+    """The next state: `transitions[state][token]`."""
     outputs: tuple[int | None, ...]
     """The class of each state. None is allowed for a state that no transition enters."""
     start: int = 0

@@ -222,7 +222,7 @@ def show(results: list[dict[str, Any]]) -> None:
 
 def _every(score: dict[str, Any] | None) -> str:
     if score is None:
-        return "unknown"
+        return "not tested"
     return (
         common.percent(score["accuracy"], score["wrong"])
         if score["wrong"]

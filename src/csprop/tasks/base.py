@@ -60,7 +60,7 @@ class Task(ABC):
     description: str
     """The question that the task asks, for tables and certificates."""
     vocab: tuple[str, ...]
-    """The names of the tokens; token i is vocab[i]."""
+    """The names of the tokens; token i is `vocab[i]`."""
     classes: tuple[str, ...]
     """The names of the classes."""
     words: bool = False

@@ -41,7 +41,9 @@ class Trained:
     model: CSP
     """The model as trained, with the best weights."""
     task: Task
+    """The task that it was trained on."""
     config: RunConfig
+    """The configuration, as in config.json."""
     metrics: list[Epoch]
     """One row per epoch, as in metrics.jsonl."""
     result: dict[str, Any] | None
