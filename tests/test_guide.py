@@ -24,7 +24,7 @@ import pytest
 
 import csprop
 from csprop.cli.main import main
-from csprop.exact import certify, lock
+from csprop.exact import attempts, examples, margins, search
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -195,12 +195,21 @@ def test_blocks_are_told_apart() -> None:
     assert {block.kind for page in PAGES for block in blocks(page)} == {"commands", "printed", *FENCES}
 
 
-@pytest.mark.parametrize("name", ["RADII", "RATIO", "DOUBT", "LEAD", "ROUNDS"])
+NUMBERS = {
+    "RADII": search.RADII,
+    "RATIO": margins.RATIO,
+    "DOUBT": margins.DOUBT,
+    "LEAD": examples.LEAD,
+    "ROUNDS": attempts.ROUNDS,
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
 def test_a_number_of_the_guide_is_that_of_the_code(name: str) -> None:
     text = (DOCS / "exact.md").read_text()
     row = re.search(rf"^\| `{name}` \| ([^|]*) \|", text, flags=re.MULTILINE)
     assert row, name
-    value = getattr(certify, name) if name == "ROUNDS" else getattr(lock, name)
+    value = NUMBERS[name]
     values = value if isinstance(value, tuple) else (value,)
     assert tuple(float(each) for each in row[1].split(",")) == values
 

@@ -39,7 +39,7 @@ DEFINED = (
     "falls to 0% at some length",
     "off by a hundred times that",
     "the states that snap to it, ten times",
-    "is five times the largest distance snapped",
+    "must be at least five times the largest snapping distance",
     "chance 33%",
     "R^{1×d}",
 )

@@ -71,7 +71,7 @@ def test_it_answers_with_the_locked_model_unless_asked_otherwise(certified: Path
 @pytest.mark.parametrize(
     ("sequences", "sentence"),
     [
-        ("01", r"give a list of sequences, such as \['01'\]"),
+        ("01", r"sequences must be a list: write \['01'\]"),
         (["01", ""], "sequence 2: the sequence is empty"),
         (["0x"], "sequence 1: token 'x' at position 2 is not in the vocabulary"),
     ],
@@ -117,7 +117,7 @@ def test_a_run_is_saved_with_names_lock_and_proof(certified: Path, tmp_path: Pat
         assert again.certificate.verdict == "proven for all lengths"
         assert again.predict(["01."]) == ["1"]
         assert (again.metrics, again.result) == (source.metrics, source.result)
-        with pytest.raises(InputError, match="holds a run already"):
+        with pytest.raises(InputError, match="already holds a run"):
             source.save_pretrained(name)
 
 

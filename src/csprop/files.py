@@ -1,4 +1,4 @@
-"""The ground floor: files that are written whole or not at all, one writer at a time, and digests."""
+"""Files that are replaced atomically, directories with one writer at a time, and digests."""
 
 import hashlib
 import json
@@ -16,11 +16,11 @@ from csprop.errors import InputError
 MOST_NESTED = 64
 """Lists and objects within each other, in a document that is read."""
 LOCK = ".csprop.lock"
-"""In a folder that somebody writes into; it says nothing once nobody does."""
+"""Name of the lock file in a directory. It may stay behind; only a process that holds it counts."""
 
 
 def digest(content: bytes) -> str:
-    """SHA-256, in hexadecimal digits."""
+    """The SHA-256 of some content, in hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -45,20 +45,20 @@ def from_json(content: bytes) -> Any:
 
 
 def as_json(value: Any) -> bytes:
-    """A JSON document, as every file of csprop's has it."""
+    """A value as an indented JSON document in UTF-8."""
     return json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or as it was, also after a power cut.
+    """Replace a file atomically: even after a power cut it has the old content or the new one.
 
-    The content goes to a new file beside it, whose name nobody can guess, and then takes its place.
+    The content is written to a temporary file in the same directory, which is then renamed.
 
     Raises:
-        OSError: with the path, which a full disk does not name by itself.
+        OSError: the file cannot be written; the error names `path`.
     """
     try:
-        # mkstemp opens with O_EXCL: what somebody put there before is never written to.
+        # mkstemp opens with O_EXCL: an existing file or link of that name is never written to.
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None
@@ -70,39 +70,39 @@ def replace(path: Path, content: bytes) -> None:
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
-        with suppress(OSError):  # it is there only where something went wrong
+        with suppress(OSError):  # it exists only if an error came first
             os.unlink(temporary)
     _sync_folder(path.parent)
 
 
 def sweep(folder: Path) -> None:
-    """Remove what a writer that was killed left behind; nobody else may be writing into the folder."""
+    """Remove the temporary files of a killed writer. No other process may be writing to the folder."""
     for temporary in folder.glob(".*.tmp"):
         temporary.unlink(missing_ok=True)
 
 
 def append(path: Path, content: bytes) -> None:
-    """Add to the end of a file, and wait until it is on the disk."""
+    """Append to a file, and wait until the content is on the disk."""
     with path.open("ab") as file:
         _write_through(file, content)
 
 
 @contextmanager
 def one_writer(folder: Path) -> Iterator[None]:
-    """Make a folder, and keep every other process from writing into it.
+    """Create a directory if necessary, and lock it against other writers.
 
     Raises:
-        InputError: it is a file, or another process is at it.
+        InputError: `folder` is a file, or another process holds the lock.
     """
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file: choose another --out")
+        raise InputError(f"{folder}: is a file, not a directory: choose another --out")
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / LOCK, blocking=False)
     try:
         lock.acquire()
     except Timeout:
         raise InputError(
-            f"{folder}: another process is writing here: wait for it, or choose another --out"
+            f"{folder}: another process is writing here: wait until it ends, or choose another --out"
         ) from None
     try:
         yield
@@ -117,7 +117,7 @@ def _write_through(file: Any, content: bytes) -> None:
 
 
 def _mode(path: Path) -> int:
-    """Of the file that is replaced, or of a new one: mkstemp's own would hide it from others."""
+    """The permissions of the existing file, or of a new one: mkstemp would make it private."""
     with suppress(OSError):
         return path.stat().st_mode & 0o777
     mask = os.umask(0)
@@ -126,7 +126,7 @@ def _mode(path: Path) -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    """So that the new name lasts; Windows opens no folders, and needs it not."""
+    """Flush the renaming to the disk. Windows cannot open directories and does not need it."""
     with suppress(PermissionError):
         handle = os.open(folder, os.O_RDONLY)
         try:

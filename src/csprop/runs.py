@@ -1,4 +1,4 @@
-"""A run: a trained model, where it came from, and what is proven of it."""
+"""Runs: a trained model with its task, its configuration and what is proven about it."""
 
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
@@ -31,10 +31,10 @@ from csprop.training.session import Trained, execute, refuse_existing
 
 
 class Run(Trained):
-    """A trained model that knows its proof.
+    """A trained model with its task, its configuration and its certificate.
 
-    `model` is the network as training left it. Once the run is certified, `locked` is the model that
-    was proven, and it is the one that `predict` and `stream` answer with.
+    `model` is the model as trained. Once the run is certified, `locked` is the model that was proven
+    correct, and `predict` and `stream` use it.
     """
 
     _certificate: Certificate | None
@@ -42,10 +42,13 @@ class Run(Trained):
 
     @property
     def certificate(self) -> Certificate | None:
-        """What was proven, or why nothing was; None where nobody has tried.
+        """What was proven, or why nothing was; None if the run was never certified.
+
+        A certificate that is read from the run directory is checked first: the machine is computed
+        again from the weights and compared with the task.
 
         Raises:
-            InputError: the certificate in the run's directory does not hold.
+            InputError: the certificate in the run directory does not hold.
         """
         if not self._read:
             self._certificate, self._read = store.load(self), True
@@ -53,12 +56,12 @@ class Run(Trained):
 
     @property
     def locked(self) -> Locked | None:
-        """The locked model, if there is a proof of it."""
+        """The locked model; None if nothing is proven."""
         return None if self.certificate is None else self.certificate.locked
 
     @property
     def automaton(self) -> Automaton | None:
-        """The smallest automaton that answers as the locked model does."""
+        """The minimal automaton of the locked model; None if nothing is proven."""
         return None if self.certificate is None else self.certificate.automaton
 
     def certify(
@@ -69,16 +72,19 @@ class Run(Trained):
         rounds: int = ROUNDS,
         on_round: Callable[[str], None] = lambda line: None,
     ) -> Certificate:
-        """Lock the model and prove it right at every length, with the data that it was trained on.
+        """Lock the model and prove it correct at every length, using its training data.
 
-        What comes out is kept in the run, and in its directory if it has one; an earlier proof gives
-        way to another proof alone.
+        The result is kept in the run, and saved if the run has a directory. An earlier proof is
+        replaced only by another proof.
 
         Args:
-            length: try every input of this length instead, with the model as trained.
-            depth: of a task with infinitely many states, how deep the inputs may go.
-            rounds: how often to tune and try again, where the model does not lock.
-            on_round: is told how each round went.
+            length: instead, test the model as trained on every input of this length.
+            depth: for a task with infinitely many states, the largest depth of the inputs to cover.
+            rounds: how many times to train further and try again if the model does not lock.
+            on_round: is called with a line about each round.
+
+        Returns:
+            The certificate, whether or not anything is proven.
 
         Raises:
             InputError: the options do not fit the task.
@@ -101,23 +107,26 @@ class Run(Trained):
             return False
 
     def answering(self, as_trained: bool = False) -> CSP | Locked:
-        """The locked model where there is one, unless the one as trained is asked for."""
+        """The model to use: the locked one if there is one, unless `as_trained` is set."""
         return self.model if as_trained else self.locked or self.model
 
     def predict(
         self, sequences: Sequence[str | Sequence[str]], *, as_trained: bool = False
     ) -> list[str]:
-        """The class of each sequence.
+        """Classify sequences.
 
         Args:
-            sequences: each a string, or a list of tokens by their names.
-            as_trained: ask the network as training left it, where a certified run has a locked one.
+            sequences: each a string, or a list of names of tokens.
+            as_trained: use the model as trained, even if the run is certified.
+
+        Returns:
+            The name of the class of each sequence.
 
         Raises:
             InputError: a sequence is empty, or has a token that is not in the vocabulary.
         """
         if isinstance(sequences, str):
-            raise InputError(f"give a list of sequences, such as [{sequences!r}]")
+            raise InputError(f"sequences must be a list: write [{sequences!r}]")
         task, rows = self.task, []
         for number, sequence in enumerate(sequences, start=1):
             names = symbols(sequence, task.words) if isinstance(sequence, str) else sequence
@@ -126,16 +135,23 @@ class Run(Trained):
         return [task.classes[int(each.argmax())] for each in scores]
 
     def stream(self, *, as_trained: bool = False) -> Stream:
-        """A tracker that reads one token at a time."""
+        """A stream that reads one token at a time, in constant memory.
+
+        Args:
+            as_trained: use the model as trained, even if the run is certified.
+        """
         return self.answering(as_trained).stream()
 
     def save_pretrained(self, save_directory: str | Path) -> None:
-        """Save the run as a directory: model, names of tokens and classes, lock and certificate.
+        """Save the run as a run directory, with its locked model and its certificate.
 
-        `csprop.load` and `Run.from_pretrained` read it; `CSP.from_pretrained` reads the model alone.
+        `csprop.load` and `Run.from_pretrained` read it; `CSP.from_pretrained` reads only the model.
+
+        Args:
+            save_directory: a directory that holds no run; it is created if necessary.
 
         Raises:
-            InputError: the directory holds a run already.
+            InputError: the directory already holds a run.
         """
         refuse_existing([save_directory])
         folder, certificate = RunFolder(save_directory), self.certificate
@@ -152,8 +168,12 @@ class Run(Trained):
         """Upload what `save_pretrained` saves to the Hugging Face Hub.
 
         Args:
-            repo_id: such as "me/parity"; it is made if it is not there.
-            options: of `huggingface_hub.HfApi.upload_folder`, such as `token` or `commit_message`.
+            repo_id: the repository, such as "me/parity"; it is created if necessary.
+            options: options of `huggingface_hub.HfApi.upload_folder`, such as `commit_message`, and
+                `token`.
+
+        Returns:
+            What `upload_folder` returns.
         """
         from huggingface_hub import HfApi
 
@@ -168,11 +188,14 @@ class Run(Trained):
 
     @classmethod
     def from_pretrained(cls, name: str | Path, **options: Any) -> "Run":
-        """A run from its directory, or from the Hugging Face Hub.
+        """Load a run from its directory or from the Hugging Face Hub.
 
         Args:
-            name: a directory, or the name of a repository that `push_to_hub` made.
-            options: of `huggingface_hub.snapshot_download`, such as `revision`.
+            name: a run directory, or a repository to which `push_to_hub` uploaded a run.
+            options: options of `huggingface_hub.snapshot_download`, such as `revision`.
+
+        Raises:
+            InputError: the directory is not a run, or is damaged.
         """
         if Path(name).is_dir():
             return load(name)
@@ -196,18 +219,18 @@ def train(
 ) -> Run:
     """Train a model.
 
-    Any option of `CSPConfig` or `Recipe` can be changed by its name: `train("parity", rotate="input")`.
-
     Args:
         task: a task, its name, or a data file.
         preset: `rotor` or `paper`.
-        seed: determines data, split, first weights and order.
-        out: a run directory to write; without it the run is in memory alone.
-        resume: go on with the run in `out` from its last finished epoch.
-        on_epoch: is given each row of the metrics.
+        seed: the seed of the data, the split, the initial weights and the order of examples.
+        out: a run directory to write; without it, the run is kept in memory.
+        resume: continue the run in `out` from its last completed epoch.
+        on_epoch: is called with the metrics of each epoch.
+        changes: options of `CSPConfig` or `Recipe` that differ from the preset, such as
+            `rotate="input"`.
 
     Raises:
-        InputError: an option, the task or the directory does not fit.
+        InputError: there is no such task or option, or the directory already holds a run.
         Diverged: a loss or a gradient was not finite.
     """
     task = resolve(task)
@@ -227,10 +250,24 @@ def train_seeds(
     on_epoch: Callable[[dict[int, Epoch]], None] = lambda rows: None,
     **changes: Any,
 ) -> list[Run | Diverged]:
-    """Train one model for each seed, all as one computation; with `out`, into folders seed-0, seed-1, …
+    """Train one model for each seed, all in one computation.
 
-    Each result is what `train` gives for that seed, up to the rounding of sums. The arguments are those
-    of `train`; `on_epoch` is given the rows of all seeds, by seed.
+    Each result equals that of `train` with this seed, up to the rounding of sums.
+
+    Args:
+        task: as for `train`.
+        seeds: the seeds.
+        preset: as for `train`.
+        out: a directory for the runs, which are named seed-0, seed-1, …
+        resume: as for `train`.
+        on_epoch: is called after each epoch with the metrics of every seed.
+        changes: as for `train`.
+
+    Returns:
+        For each seed its run, or the reason why it diverged.
+
+    Raises:
+        InputError: there is no such task or option, or a directory already holds a run.
     """
     task, seeds = resolve(task), list(seeds)
     configs = [configure(task, preset, seed, **changes) for seed in seeds]
@@ -240,12 +277,14 @@ def train_seeds(
 
 
 def load(path: str | Path, task: Task | None = None) -> Run:
-    """A run from its directory.
+    """Load a run from its directory.
 
     Args:
-        task: that of the run; it must be given where it is one's own, which csprop has no name for.
+        path: the run directory.
+        task: the task of the run. It is required for a task of your own, which csprop cannot find by
+            its name.
 
     Raises:
-        InputError: it is no run, it is damaged, or the task does not fit it.
+        InputError: the directory is not a run or is damaged, or the task does not fit it.
     """
     return _run(reading.load(path, task))

@@ -136,7 +136,7 @@ def test_a_bound_is_met_exactly(count: int) -> None:
 @pytest.mark.parametrize(
     ("state", "complaint"),
     [
-        ([1], "cannot be hashed: use a tuple"),
+        ([1], "cannot be hashed: use a number, a string or a tuple"),
         ({1: 2}, "cannot be hashed"),
         (float("nan"), "equal itself"),
     ],

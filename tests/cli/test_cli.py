@@ -123,7 +123,7 @@ def test_several_seeds_have_runs_of_their_own(here: Path, capsys: pytest.Capture
     assert (here / "r" / "seed-4" / "result.json").exists()
     capsys.readouterr()
     assert main(["train", "parity", *TINY, "--seeds", "5-6,3", "--out", "r"]) == 2
-    assert "r/seed-3: holds a run already" in capsys.readouterr().err
+    assert "r/seed-3: already holds a run" in capsys.readouterr().err
     assert not (here / "r" / "seed-5").exists()
 
 
@@ -171,7 +171,7 @@ def test_a_run_goes_on_with_its_own_task_alone(here: Path, capsys: pytest.Captur
     assert "parity.csv, not on" in last_words("--data", "other.csv", "--out", "own")
     (here / "parity.csv").write_text(rows.replace("01,odd", "01,even"))
     said = last_words("--data", "parity.csv", "--out", "own")
-    assert "parity.csv: has changed since the run began: put it back as it was" in said
+    assert "parity.csv: has changed since training: restore the file" in said
 
 
 def test_resume_needs_only_the_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -186,7 +186,7 @@ def test_resume_needs_only_the_folder(here: Path, capsys: pytest.CaptureFixture[
 def test_missing_an_explicit_target_is_exit_1(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--rotate", "none", "--target", "1.0", "--out", "r"]
     assert main(["train", "parity", *TINY, *options]) == 1
-    assert "misses the target 100.00%" in capsys.readouterr().err
+    assert "is below the target 100.00%" in capsys.readouterr().err
     assert main(["train", "parity", *TINY, "--target", "0", "--out", "s"]) == 0
 
 
@@ -224,20 +224,22 @@ def test_a_file_of_ones_own(
     monkeypatch.setattr(sys, "stdin", io.StringIO("open close\nopen\n"))
     assert main(["predict", "runs/events"]) == 0
     assert set(capsys.readouterr().out.split()) <= {"ok", "bad"}
-    assert "the truth of a file" in refused(["eval", "runs/events", "--lengths", "3"], capsys)
+    assert "a data file gives the correct class of its rows only" in refused(
+        ["eval", "runs/events", "--lengths", "3"], capsys
+    )
     Path("other.csv").write_text("open close,fine\n")
     asked = ["eval", "runs/events", "--data", "other.csv"]
     assert "other.csv row 1: the label 'fine' is unknown: write bad, ok" in refused(asked, capsys)
     Path("events.jsonl").write_text("")
-    assert "has changed since the run began" in refused(["eval", "runs/events"], capsys)
+    assert "has changed since training" in refused(["eval", "runs/events"], capsys)
 
 
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [
-        (["trian"], "there is no verb 'trian': did you mean 'train'?"),
-        (["train"], "say what to learn"),
-        (["train", "parity", "--data", "x.csv"], "say what to learn"),
+        (["trian"], "there is no command 'trian': did you mean 'train'?"),
+        (["train"], "give either a TASK, such as parity, or --data FILE"),
+        (["train", "parity", "--data", "x.csv"], "give either a TASK, such as parity, or --data FILE"),
         (["train", "nought"], "there is no task 'nought'"),
         (["train", "parity", "--widht", "3"], "--widht"),
         (["train", "parity", "--width", "0"], "width=0 is out of range: write 1 to 65536"),
@@ -269,7 +271,7 @@ def test_bad_usage_is_one_sentence_and_exit_2(
 def test_eval_refuses_before_it_works(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = str(trained)
     assert "write whole numbers" in refused(["eval", run, "--lengths", "16,x"], capsys)
-    assert "length 0 is empty" in refused(["eval", run, "--lengths", "16,0"], capsys)
+    assert "length 0 is too short" in refused(["eval", run, "--lengths", "16,0"], capsys)
     assert "2^40 inputs" in refused(["eval", run, "--lengths", "40", "--exhaustive"], capsys)
 
 
@@ -291,7 +293,7 @@ def test_two_ways_to_say_which_seed_are_one_too_many(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     err = refused(["train", "parity", *TINY, "--seeds", "10", "--seed", "3"], capsys)
-    assert "--seeds and --seed both say which seed" in err
+    assert "--seed and --seeds exclude each other" in err
 
 
 def test_tasks_and_info(capsys: pytest.CaptureFixture[str]) -> None:

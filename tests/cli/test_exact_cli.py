@@ -170,7 +170,7 @@ def test_what_training_did_not_teach_is_exit_1(
     assert f"csprop certify {run} {next_step}" in said
     assert not (tmp_path / "run" / "locked.safetensors").exists()
     assert "it claims no proof" in refused(["certify", run, "--check"], capsys, code=1)
-    assert "is not proven" in refused(["automaton", run], capsys)
+    assert "is not certified" in refused(["automaton", run], capsys)
 
 
 def test_what_cannot_be_certified_is_one_sentence(
@@ -180,13 +180,15 @@ def test_what_cannot_be_certified_is_one_sentence(
     assert "nowhere: is not a run" in refused(["certify", "nowhere", "--check"], capsys)
     assert "--rounds -1: write 0 to 1000" in refused(["certify", certified, "--rounds", "-1"], capsys)
     assert "--depth 0: write 1 to 1000" in refused(["certify", certified, "--depth", "0"], capsys)
-    assert "leave the depth out" in refused(["certify", certified, "--depth", "3"], capsys)
+    assert "leave out the depth" in refused(["certify", certified, "--depth", "3"], capsys)
     assert "leave out --depth" in refused(
         ["certify", certified, "--length", "3", "--depth", "3"], capsys
     )
-    assert "leave out the other" in refused(["certify", certified, "--check", "--length", "3"], capsys)
+    assert "leave out --length and --depth" in refused(
+        ["certify", certified, "--check", "--length", "3"], capsys
+    )
     (certified / "model.safetensors").unlink()  # as if it had not finished an epoch
-    assert "lacks model.safetensors" in refused(["certify", certified], capsys)
+    assert "has no model.safetensors" in refused(["certify", certified], capsys)
 
 
 def test_a_data_file_that_is_gone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

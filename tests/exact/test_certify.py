@@ -84,7 +84,7 @@ def test_a_model_that_never_trained_is_not_proven() -> None:
 
 def test_a_depth_is_for_infinite_tasks_alone() -> None:
     model = machines.compiled(machines.Counter(*PARITY))
-    with pytest.raises(InputError, match="parity: has finitely many states: leave the depth out"):
+    with pytest.raises(InputError, match="parity: has finitely many states: leave out the depth"):
         csprop.certify(model, tasks.get("parity"), depth=3)
 
 
@@ -124,7 +124,7 @@ def test_every_input_of_a_length() -> None:
 def test_a_file_has_no_truth_at_a_length(tmp_path: Path) -> None:
     (tmp_path / "own.csv").write_text("0,even\n1,odd\n")
     model = machines.compiled(machines.Counter(*PARITY))
-    with pytest.raises(InputError, match="own: the truth of every input is not known"):
+    with pytest.raises(InputError, match="own: a data file gives the correct class of its rows only"):
         certify_length(model, tasks.from_file(tmp_path / "own.csv"), 4)
 
 
@@ -138,5 +138,5 @@ def test_a_file_agrees_with_every_row(tmp_path: Path) -> None:
 
 def test_examples_without_labels_are_refused() -> None:
     model, tokens = machines.compiled(machines.Counter(*PARITY)), torch.zeros(3, 4, dtype=torch.int64)
-    with pytest.raises(InputError, match="there are no labels to go by"):
+    with pytest.raises(InputError, match="the examples have no labels"):
         csprop.certify(model, tasks.get("parity"), Labelled(tokens, torch.full((3, 4), UNLABELLED)))

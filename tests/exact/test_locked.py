@@ -109,8 +109,8 @@ def test_a_stream_is_the_forward_pass(model: Locked) -> None:
         (torch.tensor([[0, 1]]), {"state": "0"}, "state must be a dense int64 tensor"),
         (torch.tensor([[0, 1]]), {"state": torch.tensor([0, 0])}, "state must be a dense int64 tensor"),
         (torch.tensor([[0, 1]]), {"state": torch.tensor([0.0])}, "state must be .*float32"),
-        (torch.tensor([[0, 1]]), {"state": torch.tensor([-1])}, "state must hold numbers from 0"),
-        (torch.tensor([[0, 1]]), {"state": torch.tensor([99])}, "state must hold numbers from 0"),
+        (torch.tensor([[0, 1]]), {"state": torch.tensor([-1])}, "state must have numbers from 0"),
+        (torch.tensor([[0, 1]]), {"state": torch.tensor([99])}, "state must have numbers from 0"),
         (
             torch.tensor([[0, 1]]),
             {"reset": torch.tensor([[0, 1]])},
@@ -192,5 +192,5 @@ def test_a_damaged_file_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "locked.safetensors"
     content = path.read_bytes()
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with pytest.raises(InputError, match=r"is not what manifest\.json says"):
+    with pytest.raises(InputError, match=r"does not match manifest\.json"):
         _ = csprop.load(tmp_path).locked

@@ -146,7 +146,7 @@ def test_a_gate_that_rounding_could_turn_over_is_refused() -> None:
     assert isinstance(block, Block)
     gate = block.gate
     gate.bias.fill_(2e-6)
-    with pytest.raises(NotFinite, match="rounding could turn a gate over"):
+    with pytest.raises(NotFinite, match="rounding could switch a gate"):
         machines.locked(model)
 
 
@@ -173,7 +173,7 @@ def test_a_step_that_is_not_the_same_twice_is_refused() -> None:
 
     found = certify(FromStep(torch.ones(1), whimsical), "parity")
     assert not found.proven
-    assert "comes out differently" in found.statement
+    assert "the same step has another result" in found.statement
 
 
 def test_a_code_that_could_fall_to_either_neighbour_is_refused() -> None:

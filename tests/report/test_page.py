@@ -207,16 +207,16 @@ def test_a_model_too_large_is_left_out_and_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [
-        (["report", "--out", "page.html"], "say which run: csprop report RUN --out FILE.html"),
-        (["explore"], "say which run: csprop explore RUN"),
+        (["report", "--out", "page.html"], "no run is given: write csprop report RUN --out FILE.html"),
+        (["explore"], "no run is given: write csprop explore RUN"),
         (["report", "nothing", "--out", "page.html"], "nothing: is not a run"),
-        (["eval", "."], "no config.json in it; write one of the runs in it, ./*"),
-        (["report", "half", "--out", "page.html"], "half: lacks a finished epoch"),
-        (["report", "whole", "--out", "there/page.html"], "there: is not a folder: make it first"),
+        (["eval", "."], "no config.json in it; choose one of the runs in it, ./*"),
+        (["report", "half", "--out", "page.html"], "half: has no completed epoch"),
+        (["report", "whole", "--out", "there/page.html"], "there is no directory there: make it first"),
         (["report", "whole", "--out", "whole"], "whole: write the name of a file that ends in .html"),
         (["report", "whole", "--out", "whole/config.json"], "write the name of a file that ends in"),
         (["report", "whole", "--out", "pipe.html"], "pipe.html: write the name of a file"),
-        (["report", "whole"], "say where: csprop report RUN --out FILE.html"),
+        (["report", "whole"], "--out is missing: write csprop report RUN --out FILE.html"),
     ],
 )
 def test_a_mistake_is_one_sentence(

@@ -228,7 +228,7 @@ def test_killed_at_any_moment_the_same_command_goes_on(tmp_path: Path) -> None:
     kept = Results(tmp_path).rows
     assert kept
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert f"{len(kept)} rows are there" in done.stderr
+    assert f"{len(kept)} rows exist" in done.stderr
     final = Results(tmp_path).rows
     assert {key: final[key] for key in kept} == kept
     assert json.loads(done.stdout)["ran"] == len(final) - len(kept) > 0
@@ -336,12 +336,13 @@ def test_a_quick_look_stays_out_of_a_full_study(
     out = ["--out", str(tmp_path), "--workers", "1"]
     assert main(["reproduce", *out]) == 0
     assert main(["reproduce", "--quick", *out]) == 2
-    assert "holds 1 rows of a full study: choose another --out" in capsys.readouterr().err
+    assert "has 1 rows of a full study: choose another --out" in capsys.readouterr().err
     assert len(Results(tmp_path).rows) == 2
     monkeypatch.setattr(reproduce, "TABLES", (Tiny(),))
     Results(tmp_path).add("old", measure([tiny(0, lr=0.5)]))
     assert main(["reproduce", "--only", "tiny", *out]) == 0
-    assert "1 rows that no table asks for any more were moved to stale.jsonl" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "1 rows that no table asks for any more are moved to stale.jsonl" in said
     assert len(Results(tmp_path).rows) == 4
 
 

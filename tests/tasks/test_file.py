@@ -59,8 +59,8 @@ def test_labels_that_look_alike_are_one_class(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("d.jsonl", "", "d.jsonl: there are no rows"),
-        ("d.jsonl", "\n \n", "d.jsonl: there are no rows"),
+        ("d.jsonl", "", "d.jsonl: has no rows"),
+        ("d.jsonl", "\n \n", "d.jsonl: has no rows"),
         ("d.jsonl", '{"sequence": "a", "label": 1}\n{"sequence"', r"row 2: write {\"sequence\""),
         ("d.jsonl", "[1, 2]", r"row 1: write {\"sequence\""),
         ("d.jsonl", '{"sequence": "a"}', r"row 1: write {\"sequence\""),
@@ -87,11 +87,11 @@ def test_labels_that_look_alike_are_one_class(tmp_path: Path) -> None:
         (
             "d.jsonl",
             '{"sequence": "a", "label": 1}\n{"sequence": "a", "label": 0}',
-            "row 2: the sequence of row 1 again, with another label",
+            "row 2: has the same sequence as row 1, but another label",
         ),
         ("d.jsonl", '{"sequence": [], "label": []}', "row 1: the sequence is empty"),
-        ("d.jsonl", '{"sequence": "a\\ud800", "label": 1}', "row 1: .* cannot be printed"),
-        ("d.jsonl", '{"sequence": "a", "label": "x\\ny"}', "row 1: .* cannot be printed"),
+        ("d.jsonl", '{"sequence": "a\\ud800", "label": 1}', "row 1: .* has unprintable characters"),
+        ("d.jsonl", '{"sequence": "a", "label": "x\\ny"}', "row 1: .* has unprintable characters"),
         ("d.csv", "a,1\nb,2,3\n", "d.csv row 2: has 3 columns: write two"),
         ("d.csv", "a\n", "d.csv row 1: has 1 columns: write two"),
         ("d.csv", ",1\nb,2\n", "d.csv row 1: the sequence is empty"),
@@ -132,7 +132,7 @@ def test_a_whole_label_and_step_labels_that_agree_are_no_contradiction(tmp_path:
     rows = '{"sequence": "ab", "label": "y"}\n{"sequence": "ab", "label": ["n", "y"]}\n'
     assert len(from_file(written(tmp_path, "d.jsonl", rows)).data) == 2
     rows = '{"sequence": "ab", "label": "n"}\n{"sequence": "ab", "label": ["n", "y"]}\n'
-    with pytest.raises(InputError, match="row 2: the sequence of row 1 again"):
+    with pytest.raises(InputError, match="row 2: has the same sequence as row 1"):
         from_file(written(tmp_path, "d.jsonl", rows))
 
 
@@ -140,7 +140,7 @@ def test_a_whole_label_and_step_labels_that_agree_are_no_contradiction(tmp_path:
 def test_a_heading_is_never_data(tmp_path: Path, heading: str) -> None:
     task = from_file(written(tmp_path, "d.csv", f"{heading}\n01,a\n1,b\n"))
     assert (task.vocab, task.classes) == (("0", "1"), ("a", "b"))
-    with pytest.raises(InputError, match="row 1: the columns are the wrong way round"):
+    with pytest.raises(InputError, match="row 1: the columns are in the wrong order"):
         from_file(written(tmp_path, "d.csv", "label,sequence\na,01\nb,1\n"))
 
 
@@ -151,7 +151,7 @@ def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
     assert len(task.data) == 2
     task = FileTask(path, task.sha256, task.vocab, task.classes, task.words)
     path.write_text("ab,no\naa,yes\n")
-    with pytest.raises(InputError, match="has changed since the run began"):
+    with pytest.raises(InputError, match="has changed since training"):
         _ = task.data
 
 

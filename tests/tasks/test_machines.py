@@ -152,9 +152,9 @@ class Own(Task):
         (Own(lambda state: [state]), r"own: the state \[0\] cannot be hashed"),
         (
             Own(lambda state: 0, 2),
-            "own: the answer 2 in the state 0 is no class: return a number from 0",
+            "own: answer\\(\\) returned 2 for the state 0: return the number of a class, from 0",
         ),
-        (Own(lambda state: 0, "yes"), "own: the answer 'yes' in the state 0 is no class"),
+        (Own(lambda state: 0, "yes"), "own: answer\\(\\) returned 'yes' for the state 0"),
     ],
 )
 def test_a_task_that_is_no_finite_machine_is_one_sentence(task: Task, sentence: str) -> None:
@@ -173,7 +173,7 @@ def test_a_truth_value_or_a_numpy_number_is_an_answer() -> None:
 def test_a_task_of_one_s_own_may_not_take_a_name(name: str) -> None:
     own = Own(lambda state: 0)
     own.name = name
-    with pytest.raises(InputError, match=f"'{name}' is the name of a task that comes with csprop"):
+    with pytest.raises(InputError, match=f"'{name}' is the name of a built-in task"):
         tasks.resolve(own)
     assert tasks.resolve(tasks.get(name)).name == name
     own.name = "parity-of-mine"
@@ -184,7 +184,7 @@ def test_parenthesis_has_a_state_for_every_depth() -> None:
     task = tasks.get("parenthesis")
     assert not task.finite
     assert [len(reachable(task, steps)) for steps in (0, 1, 2, 50)] == [1, 3, 4, 52]
-    with pytest.raises(InputError, match="parenthesis: its machine has infinitely many states"):
+    with pytest.raises(InputError, match="parenthesis: has infinitely many states"):
         _ = task.machine
 
 

@@ -128,8 +128,11 @@ def test_half_of_a_parenthesis_sample_is_balanced_and_the_rest_uniform() -> None
             "write parity, parenthesis, cycle-nav, flip-flop, even-pairs, modK, modK-residue or ",
         ),
         ("group", r"group-NAME or group-NAME-all \(NAME = S3, A4, S4, A5, S5\), or give your own"),
-        ("group-S6", "there is no task for a group 'S6': write group-NAME, NAME = S3, A4, S4, A5, S5"),
-        ("group-s5-all", "there is no task for a group 's5'"),
+        (
+            "group-S6",
+            "there is no task for the group 'S6': write group-NAME with NAME = S3, A4, S4, A5, S5",
+        ),
+        ("group-s5-all", "there is no task for the group 's5'"),
         ("group-S5-some", "there is no task 'group-S5-some'"),
     ],
 )
@@ -141,7 +144,7 @@ def test_unknown_tasks_are_refused(name: str, sentence: str) -> None:
 def test_lengths_without_a_question_are_refused() -> None:
     with pytest.raises(InputError, match="no string of odd length 15 is balanced: write an even"):
         tasks.get("parenthesis").sample(4, 15, seeded())
-    with pytest.raises(InputError, match="length 0 is empty"):
+    with pytest.raises(InputError, match="length 0 is too short"):
         tasks.get("parity").sample(4, 0, seeded())
 
 

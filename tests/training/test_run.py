@@ -197,9 +197,9 @@ def test_more_epochs_go_on_where_fewer_ended(tmp_path: Path) -> None:
 
 def test_resume_refuses_other_settings_and_keeps_the_run(tmp_path: Path) -> None:
     tiny(tmp_path / "r")
-    with pytest.raises(InputError, match="was trained with width=4, not 5: leave the option"):
+    with pytest.raises(InputError, match="was trained with width=4, not 5: use the same value"):
         tiny(tmp_path / "r", width=5, resume=True)
-    with pytest.raises(InputError, match="holds a run already: add --resume"):
+    with pytest.raises(InputError, match="already holds a run: add --resume"):
         tiny(tmp_path / "r")
     intact(tmp_path / "r")
 
@@ -251,7 +251,7 @@ def test_resume_refuses_another_runs_state(tmp_path: Path) -> None:
 
 def test_resume_refuses_fewer_epochs_than_are_done(tmp_path: Path) -> None:
     tiny(tmp_path / "r", epochs=4)
-    with pytest.raises(InputError, match="has 4 epochs already: write --epochs 4 or more"):
+    with pytest.raises(InputError, match="already has 4 epochs: write --epochs 4 or more"):
         tiny(tmp_path / "r", epochs=2, resume=True)
 
 
@@ -391,10 +391,13 @@ def rewrite(path: Path, change: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda c: c.update(format=2), "has format 2, and this csprop reads 1: install a newer csprop"),
+        (
+            lambda c: c.update(format=2),
+            "has format 2, but this csprop reads up to 1: install a newer csprop",
+        ),
         (lambda c: c["model"].update(widht=3), "config.json: 'widht' is no option of CSPConfig"),
         (lambda c: c["recipe"].update(rl=3), "config.json: 'rl' is no option of Recipe"),
-        (lambda c: c.update(colour="red"), "config.json: there is no field 'colour'"),
+        (lambda c: c.update(colour="red"), "config.json: 'colour' is not a field"),
         (lambda c: c.pop("seed"), "config.json: 'seed' is missing"),
         (lambda c: c.pop("environment"), "config.json: 'environment' is missing"),
         (lambda c: c["environment"].update(threads="two"), "'two' is malformed"),
@@ -423,7 +426,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_options_that_do_not_exist_are_refused() -> None:
-    with pytest.raises(InputError, match="'colour' is no option: write activation, angle"):
+    with pytest.raises(InputError, match="'colour' is not an option: write activation, angle"):
         csprop.train("parity", colour="red")
     with pytest.raises(InputError, match="there is no preset 'best': write rotor or paper"):
         csprop.train("parity", preset="best")

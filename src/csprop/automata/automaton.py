@@ -1,4 +1,4 @@
-"""A finite automaton: a machine whose tokens and classes have names. What a model is handed over as."""
+"""Automata: machines whose tokens and classes have names, which can be exported and drawn."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,31 +12,42 @@ from csprop.errors import InputError
 
 FORMAT = "csprop automaton 1"
 FIELDS = ("format", "vocab", "classes", "words", "start", "transitions", "answers")
-"""Of the JSON document."""
+"""The fields of the JSON document."""
 MOST_NAMES = 2**16
-"""As outputs are numbers of 16 bits."""
+"""Outputs are 16-bit numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Automaton(Machine):
-    """A deterministic machine that answers after every token, with names."""
+    """A machine with names for its tokens and classes.
+
+    Raises:
+        InputError: the tables or the names are malformed or do not fit together.
+    """
 
     vocab: tuple[str, ...]
+    """The names of the tokens."""
     classes: tuple[str, ...]
+    """The names of the classes."""
     words: bool = False
-    """Whether a sequence is written as words, rather than as characters."""
+    """Whether a sequence is written as words separated by spaces, rather than as characters."""
 
     def __post_init__(self) -> None:
         _check_names(self.vocab, "vocab")
         _check_names(self.classes, "classes")
         if not isinstance(self.words, bool):
-            raise InputError("automaton: words must be true or false")
+            raise InputError("automaton: words must be True or False")
         super().__post_init__()
         if self.symbols != len(self.vocab):
-            raise InputError(f"automaton: {self.symbols} transitions a state, {len(self.vocab)} tokens")
+            raise InputError(
+                f"automaton: {self.symbols} transitions per state, but {len(self.vocab)} tokens"
+            )
         for state, output in enumerate(self.outputs):
             if output is not None and output >= len(self.classes):
-                raise InputError(f"automaton: state {state} answers {output}, which is no class")
+                raise InputError(
+                    f"automaton: state {state} has the output {output}, but there are only "
+                    f"{len(self.classes)} classes"
+                )
 
     @classmethod
     def named(
@@ -58,18 +69,31 @@ class Automaton(Machine):
         classes: Sequence[str],
         words: bool = False,
     ) -> "Automaton":
-        """From a machine that answers on its transitions: next[s][t] -> state, answers[s][t] -> class.
+        """From a Mealy machine, whose transitions have the answers.
 
-        A state is then where one is and what was answered on the way there; the first was answered
-        nothing. Only what the start leads to is kept, in the order in which it is met.
+        A state of the automaton is a state of the Mealy machine together with the answer of the
+        transition that led to it. Only states that can be reached are kept, in breadth-first order.
+
+        Args:
+            next: the next state, `next[state][token]`.
+            answers: the class, `answers[state][token]`.
+            start: the state before the first token.
+            vocab: the names of the tokens.
+            classes: the names of the classes.
+            words: whether a sequence is written as words separated by spaces.
+
+        Raises:
+            InputError: the tables are malformed or do not fit together.
         """
         there, said = integers(next, "next"), integers(answers, "answers")
         if there.shape != said.shape or there.ndim != 2 or there.shape[1] != len(vocab):
-            raise InputError("automaton: next and answers must have a row a state and a column a token")
+            raise InputError(
+                "automaton: next and answers must have one row per state and one column per token"
+            )
         if not all_below((start,), len(there)):
             raise InputError(f"automaton: the start {start!r} is not one of the {len(there)} states")
         if there.size and not (there.min() >= 0 and there.max() < len(there)):
-            raise InputError("automaton: next leads to a state that is not there")
+            raise InputError("automaton: next leads to a state that does not exist")
         rows, outputs = there.tolist(), said.tolist()
 
         def step(pair: tuple[int, int | None], token: int) -> tuple[int, int]:
@@ -79,16 +103,20 @@ class Automaton(Machine):
         return cls.named(Machine.explored(oracle), vocab, classes, words)
 
     def distinguishing(self, other: "Automaton") -> tuple[int, ...] | None:
-        """The shortest sequence after which the two answer differently; None where there is none."""
+        """A shortest sequence to which the two automata give different answers, or None.
+
+        Raises:
+            InputError: the automata have different tokens or classes.
+        """
         if (self.vocab, self.classes) != (other.vocab, other.classes):
             raise InputError(
-                "automaton: only machines with the same tokens and classes can be compared"
+                "automaton: only automata with the same tokens and classes can be compared"
             )
         found = self.difference(other)
         return None if found is None else found.tokens
 
     def to_json(self) -> dict[str, Any]:
-        """A plain document, for `json.dumps`."""
+        """The automaton as a document for `json.dumps`."""
         return {
             "format": FORMAT,
             "vocab": list(self.vocab),
@@ -101,18 +129,22 @@ class Automaton(Machine):
 
     @classmethod
     def from_json(cls, document: Any) -> "Automaton":
-        """What `to_json` gave; anything else is an InputError."""
+        """The automaton that `to_json` described.
+
+        Raises:
+            InputError: the document is malformed.
+        """
         if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise InputError(f"automaton: this is no document of the format {FORMAT!r}")
+            raise InputError(f"automaton: this is not a document of the format {FORMAT!r}")
         if wrong := sorted(map(str, document.keys() ^ set(FIELDS))):
-            raise InputError(f"automaton: the fields must be {', '.join(FIELDS)}: see {wrong[0]!r}")
+            raise InputError(f"automaton: the fields must be {', '.join(FIELDS)}: check {wrong[0]!r}")
         lists = [document[name] for name in ("vocab", "classes", "transitions", "answers")]
         if not (
             all(isinstance(each, list) for each in lists)
             and all(isinstance(each, list) for each in lists[2])
         ):
             raise InputError(
-                "automaton: vocab, classes, transitions, its rows and answers must be lists"
+                "automaton: vocab, classes, answers, transitions and its rows must be lists"
             )
         vocab, classes, rows, answers = lists
         return cls(
@@ -127,7 +159,7 @@ def _check_names(names: Any, what: str) -> None:
         raise InputError(f"automaton: {what} must be a tuple of 1 to {MOST_NAMES} names")
     for name in names:
         if not isinstance(name, str) or not name:
-            raise InputError(f"automaton: {what} has {name!r}, which is no text")
+            raise InputError(f"automaton: {what} has {name!r}, which is not a text or is empty")
         if any("\ud800" <= character <= "\udfff" for character in name):
             raise InputError(f"automaton: {what} has {name!r}, which cannot be written as UTF-8")
     if len(set(names)) < len(names):

@@ -1,4 +1,4 @@
-"""An automaton as a picture. Up to a dozen states it can be read arrow by arrow; above, as a shape."""
+"""Drawing of automata. Up to a dozen states, arrows have labels; above that, colours."""
 
 import io
 import math
@@ -15,22 +15,30 @@ from csprop.errors import InputError
 from csprop.files import replace
 
 MOST_DRAWN = 400
-"""States at most for which a picture means anything."""
+"""The largest number of states that is drawn."""
 INCHES = 0.75
-"""Of one unit of the layout."""
-# Okabe and Ito's colours, which people see apart whatever their eyes.
+"""The size of one unit of the layout."""
+# Okabe and Ito's colours, which colour-blind people can distinguish.
 PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#0072B2", "#999999")
 # The darker ones first, for thin lines on white.
 LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555", "#B8A800")
 
 
 def draw(automaton: Automaton, path: FilePath | str) -> None:
-    """A picture in the format of the path's suffix: .png, .svg, .pdf."""
+    """Draw an automaton.
+
+    Args:
+        automaton: with at most 400 states.
+        path: a file whose name ends in .png, .svg or .pdf, which says the format.
+
+    Raises:
+        InputError: there are too many states, or the file cannot be written.
+    """
     from matplotlib.figure import Figure
 
     states = len(automaton)
     if states > MOST_DRAWN:
-        raise InputError(f"{path}: {states} states are too many to draw: at most {MOST_DRAWN}")
+        raise InputError(f"{path}: {states} states are too many to draw: the limit is {MOST_DRAWN}")
     canvas = _Canvas(automaton)
     low, high = canvas.places.min(axis=0) - canvas.margin, canvas.places.max(axis=0) + canvas.margin
     low[1] -= 0.3 * canvas.legend_rows
@@ -53,7 +61,7 @@ def draw(automaton: Automaton, path: FilePath | str) -> None:
 
 
 class _Canvas:
-    """Where everything goes, and then on which axes."""
+    """The positions and colours of everything, and the axes to draw on."""
 
     def __init__(self, automaton: Automaton) -> None:
         self.automaton, states = automaton, len(automaton)
@@ -67,7 +75,7 @@ class _Canvas:
         self.colours = dict(zip(used, _colours(len(used)), strict=True))
         longest = max(len(self.names[each]) for each in used) if used else 0
         self.inside = longest <= (9 if self.readable else 3)
-        # What the legend explains: answers that do not fit into the circles, and colours of arrows.
+        # The legend explains answers that do not fit into the circles, and the colours of arrows.
         self.explained = [] if self.inside or len(used) > 24 else used
         self.columns = max(1, int(np.ptp(self.places[:, 0]) + 2 * self.margin) // 3)
         entries = len(self.explained) + (
@@ -83,7 +91,7 @@ class _Canvas:
             for there, tokens in edges(row).items():
                 if self.readable:
                     (loops if there == state else curves).append((state, there, tokens))
-                else:  # an arrow a token, as its colour says which
+                else:  # one arrow per token, because its colour says which
                     split = [(state, there, [token]) for token in tokens]
                     (loops if there == state else curves).extend(split)
         pairs = {(one, two) for one, two, _ in curves}
@@ -100,7 +108,7 @@ class _Canvas:
         self.legend()
 
     def gap(self) -> float:
-        """Between neighbours, so that the longest label of an arrow fits."""
+        """The distance between neighbours, so that the longest label of an arrow fits."""
         labels = [
             self.text_of(tokens)
             for state, row in enumerate(self.automaton.transitions)
@@ -110,7 +118,7 @@ class _Canvas:
         return max([1.9, *(2 * _extent(label)[0] + 1.0 for label in labels)])
 
     def outward(self, state: int) -> float:
-        """The direction away from everything else, as an angle."""
+        """The direction away from the centre, as an angle."""
         x, y = self.places[state] - self.places.mean(axis=0)
         return math.atan2(y, x) if math.hypot(x, y) > 1e-6 else math.pi / 2
 
@@ -118,18 +126,18 @@ class _Canvas:
         return self.places[state] + distance * np.array([math.cos(angle), math.sin(angle)])
 
     def curve(self, one: int, two: int, both_ways: bool, tokens: list[int]) -> Points:
-        """The three points of a parabola from circle to circle, bent to the left of its way."""
+        """The three points of a parabola from circle to circle, curved to its left."""
         start, end = self.places[one], self.places[two]
         way = end - start
         left = np.array([-way[1], way[0]])
         t = np.linspace(0, 1, 200)
         bends = (0.22, 0.32, -0.08) if both_ways else (0.1, -0.12, 0.24, -0.26)
-        if not self.readable:  # a token's own, so that arrows between the same two states part
+        if not self.readable:  # by token, so that arrows between the same two states differ
             bends = (0.12 + 0.05 * (tokens[0] % 4) if both_ways else 0.06 * (tokens[0] % 4),)
         third = [state for state in range(len(self.places)) if state not in (one, two)]
 
         def passes(bend: float) -> float:
-            """How far the line stays from circles that are none of its business, where that is near."""
+            """The distance of the curve from the other circles, up to 0.6."""
             if len(bends) == 1 or not third:
                 return 0.0
             on = _along(np.array([start, (start + end) / 2 + bend * left, end]), t)
@@ -171,7 +179,7 @@ class _Canvas:
         if self.readable:
             text = self.text_of(tokens)
             wide, high = _extent(text)
-            # As far out as it takes for the box of the text to touch the loop.
+            # Far enough out for the box of the text to touch the loop.
             reach = min(wide / max(abs(math.cos(angle)), 1e-9), high / max(abs(math.sin(angle)), 1e-9))
             self.write(self.at(state, angle, self.radius + 0.76 * size + reach), text)
 
@@ -194,7 +202,7 @@ class _Canvas:
         return text if len(text) <= most + 8 else f"{text[: most + 7]}…"
 
     def label_along(self, line: Points, text: str) -> None:
-        """Where on the line the label is farthest from circles, other labels and other lines."""
+        """Write a label at the point of a line with most room around it."""
         wide, high = _extent(text)
         others = [
             _along(other, np.linspace(0.05, 0.95, 25)) for other in self.lines if other is not line
@@ -256,7 +264,7 @@ class _Canvas:
             texts += shown
         if not handles:
             return
-        # matplotlib takes a label with a leading underscore for none, so the texts come afterwards.
+        # matplotlib ignores labels with a leading underscore, so the texts are set afterwards.
         legend = self.axes.legend(
             handles, ["x" * len(text) for text in texts], loc="lower center", ncols=self.columns,
             frameon=False, fontsize=9,
@@ -271,13 +279,13 @@ def _line(token: int) -> str:
 
 
 def _along(points: Points, t: Points) -> Points:
-    """A parabola by its three points, at these moments."""
+    """Points of a parabola, given by three points, at parameters t."""
     s = t[:, None]
     return (1 - s) ** 2 * points[0] + 2 * s * (1 - s) * points[1] + s**2 * points[2]
 
 
 def _extent(text: str) -> tuple[float, float]:
-    """Half the width and height of a label, about, in units of the layout."""
+    """The approximate half width and half height of a label, in units of the layout."""
     return (0.5 * 0.62 * 10 / 72 * len(text) / INCHES + 0.04, 0.5 * 1.3 * 10 / 72 / INCHES)
 
 

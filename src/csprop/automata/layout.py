@@ -1,4 +1,4 @@
-"""Where the states of a machine go in a picture."""
+"""Positions of the states of a machine in a picture."""
 
 import math
 
@@ -8,19 +8,19 @@ from numpy.typing import NDArray
 from csprop.automata.machine import Machine
 
 READABLE = 12
-"""States at most for which arrows are labelled."""
+"""The largest number of states for which arrows are labelled."""
 
 Points = NDArray[np.float64]
 
 
 def layout(machine: Machine, gap: float = 1.9) -> Points:
-    """A place for every state, (S, 2): on a circle, or many states by their distance."""
+    """The position of each state, (S, 2): on a circle, or for many states by graph distance."""
     few = len(machine) <= READABLE
     return _circle(len(machine), gap) if few else _by_distance(machine)
 
 
 def _circle(states: int, gap: float = 1.9) -> Points:
-    """In their order, clockwise from the left, where the start arrow comes in."""
+    """Positions on a circle, clockwise from the left, where the start arrow is."""
     if states == 1:
         return np.zeros((1, 2))
     radius = max(1.2, gap / 2 / math.sin(math.pi / states))
@@ -29,7 +29,7 @@ def _circle(states: int, gap: float = 1.9) -> Points:
 
 
 def _by_distance(machine: Machine) -> Points:
-    """Places as far apart as the states are, in steps: stress majorization from a circle."""
+    """Positions whose distances approximate the graph distances, by stress majorization."""
     states = len(machine)
     steps = np.full((states, states), np.inf)
     for state, row in enumerate(machine.transitions):
@@ -38,7 +38,7 @@ def _by_distance(machine: Machine) -> Points:
     for middle in range(states):  # Floyd and Warshall
         steps = np.minimum(steps, steps[:, middle : middle + 1] + steps[middle])
     far = steps[np.isfinite(steps)].max()
-    steps[np.isinf(steps)] = far + 1  # parts that do not meet
+    steps[np.isinf(steps)] = far + 1  # parts that are not connected
     np.fill_diagonal(steps, 1)
     weights = steps**-2.0
     np.fill_diagonal(weights, 0)

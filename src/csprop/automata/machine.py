@@ -1,7 +1,7 @@
-"""A finite machine as a table: what a task is, what a locked model has become, what is exported.
+"""Finite machines as tables: a finite task, a locked model and an exported automaton are all of them.
 
-It is a Moore machine: each state has an output, the class of every input that leads there. The first
-output comes after the first token, so a start that nothing leads back to needs none.
+A `Machine` is a Moore machine: each state has an output, the class of every input that leads to it. The
+first output comes after the first token, so a start that is never entered again needs none.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,49 +20,62 @@ from csprop.ops import backends, native
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """A deterministic machine that answers after every token. States, tokens, classes are numbers."""
+    """A deterministic Moore machine, which gives a class after every token.
+
+    States, tokens and classes are numbers. The tables are checked when the machine is made.
+
+    Raises:
+        InputError: the tables are malformed or do not fit together.
+    """
 
     transitions: tuple[tuple[int, ...], ...]
-    """[state][token] -> state."""
+    """The next state: `transitions[state][token]`."""
     outputs: tuple[int | None, ...]
-    """[state] -> class. None: the start, if it has no answer; then nothing may lead to it."""
+    """The class of each state. None is allowed for a state that no transition enters."""
     start: int = 0
+    """The state before the first token."""
 
     def __post_init__(self) -> None:
         for rows in (self.transitions, self.outputs):
             if not isinstance(rows, tuple) or not rows:
-                raise InputError("machine: there must be at least one state, in tuples")
+                raise InputError(
+                    "machine: transitions and outputs must be tuples with at least one state"
+                )
         first = self.transitions[0]
         states, size = len(self.transitions), len(first) if isinstance(first, tuple) else 0
         if not size:
-            raise InputError("machine: there must be at least one token, and a transition for it")
+            raise InputError("machine: transitions must be a tuple of tuples, with at least one token")
         if len(self.outputs) != states:
-            raise InputError(f"machine: {len(self.outputs)} outputs for {states} states")
+            raise InputError(f"machine: there are {len(self.outputs)} outputs for {states} states")
         if states * size >= 2**32:
             raise InputError(
-                f"machine: {states} states of {size} tokens are more than 2^32 transitions"
+                f"machine: {states} states with {size} tokens have more than 2^32 transitions"
             )
         if not all_below((self.start,), states):
             raise InputError(f"machine: the start {self.start!r} is not one of the {states} states")
         for state, row in enumerate(self.transitions):
             if not isinstance(row, tuple) or len(row) != size:
-                raise InputError(f"machine: state {state} must have {size} transitions, one a token")
+                raise InputError(f"machine: state {state} must have {size} transitions, one per token")
             if not all_below(row, states):
-                raise InputError(f"machine: state {state} leads to a state that is not there")
+                raise InputError(f"machine: state {state} leads to a state that does not exist")
         entered = set().union(*self.transitions)
         for state, output in enumerate(self.outputs):
             if output is None:
                 if state in entered:
-                    raise InputError(f"machine: state {state} can be entered but has no output")
+                    raise InputError(
+                        f"machine: state {state} is entered by a transition, so it needs an output"
+                    )
             elif not all_below((output,), 2**16):
-                raise InputError(f"machine: state {state} has the output {output!r}, which is no class")
+                raise InputError(
+                    f"machine: state {state} has the output {output!r}, which is not a class"
+                )
 
     @classmethod
     def explored(cls, oracle: Oracle, most: int = MOST_STATES) -> "Machine":
-        """All states that an oracle reaches, numbered in the order of their discovery.
+        """The machine of all states that an oracle reaches, numbered in breadth-first order.
 
         Raises:
-            Endless: there are more than `most` of them.
+            Endless: there are more than `most` states.
         """
         machine, _ = tabulated(
             oracle.start, lambda states: [moves(oracle, each) for each in states], oracle.answer, most
@@ -70,17 +83,17 @@ class Machine:
         return machine
 
     def __len__(self) -> int:
-        """How many states there are."""
+        """The number of states."""
         return len(self.transitions)
 
     @property
     def symbols(self) -> int:
-        """How many tokens there are."""
+        """The number of tokens."""
         return len(self.transitions[0])
 
     @property
     def oracle(self) -> Oracle:
-        """The machine as functions, for a walk."""
+        """The machine as functions, for `Walk` and `compare`."""
         transitions = self.transitions
         return Oracle(
             self.symbols, self.start, lambda state, token: transitions[state][token],
@@ -90,30 +103,44 @@ class Machine:
     # Running.
 
     def run(self, tokens: ArrayLike) -> NDArray[np.uint16]:
-        """The class after every token of a sequence (T,), or of each row (N, T).
+        """The class after every token.
+
+        Args:
+            tokens: one sequence (T,), or one per row (N, T).
+
+        Returns:
+            The classes, in the shape of `tokens`.
 
         Raises:
-            InputError: a token is none of the machine's, or the tokens are not whole numbers.
+            InputError: the tokens are not whole numbers, or one is out of range.
         """
         return self._walked(tokens, self._outputs, None)
 
     def final(self, tokens: ArrayLike) -> int:
-        """The class after the last token of a sequence."""
+        """The class after the last token of one sequence.
+
+        Raises:
+            InputError: the sequence is empty, or a token is out of range.
+        """
         sequence = _sequences(tokens)
         if sequence.ndim != 1 or not len(sequence):
-            raise InputError("machine: empty, or several sequences: give one of at least one token")
+            raise InputError("machine: tokens must be one sequence that is not empty")
         output = self.outputs[self._last(sequence)]
-        assert output is not None  # only what nothing leads to has none
+        assert output is not None  # only a state that is never entered has none
         return output
 
     def visit(
         self, tokens: ArrayLike, first: ArrayLike | None = None, reset: NDArray[np.bool_] | None = None
     ) -> NDArray[np.int64]:
-        """The state after every token of a sequence (T,), or of each row (N, T).
+        """The state after every token.
 
         Args:
-            first: the state that each row begins in; without it, the start.
-            reset: (N, T), where a row begins again from the start before a token.
+            tokens: one sequence (T,), or one per row (N, T).
+            first: the state in which each row begins; without it, the start.
+            reset: (N, T), True where a row returns to the start before the token is read.
+
+        Raises:
+            InputError: the tokens are not whole numbers, or one is out of range.
         """
         return self._walked(tokens, self._numbers, first, reset).astype(np.int64)
 
@@ -124,12 +151,12 @@ class Machine:
         first: ArrayLike | None,
         reset: NDArray[np.bool_] | None = None,
     ) -> NDArray[Any]:
-        """An entry of a table (S, V) for every token."""
+        """The entry of a table (S, V) for every token."""
         given = _sequences(tokens)
         rows = given[None] if given.ndim == 1 else given  # (N, T)
         states = np.broadcast_to(self.start if first is None else np.asarray(first), len(rows))
         out = np.empty(rows.shape, table.dtype)
-        # By the kernel a row costs a call, and by NumPy a column does.
+        # The kernel takes one call per row, NumPy one per column.
         natively = backends.backend() == "native" and table.dtype == np.uint16 and reset is None
         if natively and rows.shape[1] > len(rows):
             for row, state, here in zip(rows, states.tolist(), out, strict=True):
@@ -150,8 +177,8 @@ class Machine:
         if outside.any():
             row, position = divmod(int(outside.argmax()), rows.shape[1])
             self._refuse(rows[row], position)
-        # The table's rows laid end to end, each state named by where its row begins: a step is then
-        # one sum and one look-up, which keeps a single row of a million tokens at about a second.
+        # The rows of the table are concatenated and a state is the index of its row, so that a step is
+        # one addition and one look-up: a single row of a million tokens takes about a second.
         begins, entries = self._begins.ravel().astype(np.int64), table.ravel()
         columns = np.ascontiguousarray(rows.T, np.int64)  # (T, N)
         made = np.empty(columns.shape, table.dtype)
@@ -172,7 +199,7 @@ class Machine:
     def _native(
         self, table: NDArray[Any], sequence: NDArray[Any], state: int, out: NDArray[Any] | None
     ) -> int:
-        """By the compiled kernel: entries of the table into `out`; the state after the last token."""
+        """Run the compiled kernel: write entries of the table to `out`, return the last state."""
         row, bad = native.run_table(
             self._begins, table, self.symbols, state * self.symbols, sequence, out
         )
@@ -182,40 +209,44 @@ class Machine:
 
     def _refuse(self, sequence: NDArray[Any], position: int) -> None:
         raise InputError(
-            f"machine: token {sequence[position]} at position {position + 1} is none of the "
-            f"{self.symbols} tokens, which count from 0"
+            f"machine: token {sequence[position]} at position {position + 1} is out of range: "
+            f"write 0 to {self.symbols - 1}"
         )
 
     @cached_property
     def _begins(self) -> NDArray[np.uint32]:
-        """Where the row of the next state begins, (S, V)."""
+        """The index at which the row of the next state begins, (S, V)."""
         return np.array(self.transitions, np.uint32) * np.uint32(self.symbols)
 
     @cached_property
     def _numbers(self) -> NDArray[Any]:
-        """The transitions, for the kernel where their numbers fit it, (S, V)."""
+        """The transitions, (S, V), in 16 bits if they fit, for the kernel."""
         return np.array(self.transitions, np.uint16 if len(self) <= 2**16 else np.int64)
 
     @cached_property
     def _outputs(self) -> NDArray[np.uint16]:
-        """What is answered after each move, (S, V)."""
+        """The class after each transition, (S, V)."""
         said = np.array([0 if output is None else output for output in self.outputs], np.uint16)
         return said[np.array(self.transitions)]
 
     # Minimising and comparing.
 
     def minimal(self) -> Self:
-        """The smallest machine with the same answers; of equivalent machines it is the very same one.
+        """The minimal machine with the same answers. Equivalent machines have the same minimal machine.
 
-        What the start itself answers makes no difference, as the first answer comes after the first
-        token. So the start is taken apart as a state without an output, and united in the end with a
-        state that goes on in the same way: the one of the first class, should there be several.
+        The output of the start does not matter, because the first answer comes after the first token.
+        So the start is first treated as a state without an output, and in the end merged with a state
+        that has the same transitions; if there are several, with the one of the smallest class.
         """
         start, transitions, outputs = merged(self.start, self.transitions, self.outputs)
         return replace(self, start=start, transitions=transitions, outputs=outputs)
 
     def difference(self, other: "Machine") -> Difference | None:
-        """The shortest input that the two answer differently; None where there is none."""
+        """A shortest input to which the two machines give different answers, or None.
+
+        Raises:
+            InputError: the machines have different numbers of tokens.
+        """
         if self.symbols != other.symbols:
             raise InputError("machine: only machines with the same tokens can be compared")
         # Minimal machines meet in fewer pairs of states.
@@ -230,9 +261,20 @@ def tabulated(
     most: int = MOST_STATES,
     batch: int = 1,
 ) -> tuple[Machine, list[Any]]:
-    """Everything that a walk reaches as a machine, and the states by their numbers in it.
+    """The machine of all states that a walk reaches.
 
-    From each state every token must lead somewhere; the arguments are those of `Walk.run`.
+    Args:
+        start: the start of the walk.
+        following: as for `Walk.run`; every token must lead to a state.
+        answer: the class of a state, or None for a start without one.
+        most: as for `Walk.run`.
+        batch: as for `Walk.run`.
+
+    Returns:
+        The machine, and the states by their numbers in it.
+
+    Raises:
+        Endless: there are more than `most` states.
     """
     rows: list[list[Any]] = []
 
@@ -247,13 +289,21 @@ def tabulated(
 
 
 def all_below(numbers: Iterable[Any], limit: int) -> bool:
-    """Whether these are whole numbers from 0 up to the limit; True and False are none."""
+    """Whether all values are integers from 0 to limit − 1; booleans do not count as integers."""
     listed = list(numbers)
     return set(map(type, listed)) <= {int} and min(listed) >= 0 and max(listed) < limit
 
 
 def integers(values: Any, what: str) -> NDArray[Any]:
-    """An array of whole numbers."""
+    """Convert values to an array of integers.
+
+    Args:
+        values: the values.
+        what: their name, for the error message.
+
+    Raises:
+        InputError: they are not integers in rows of equal length.
+    """
     try:
         array = np.asarray(values)
     except (ValueError, OverflowError, TypeError, RuntimeError):  # rows of different lengths, for one
@@ -261,14 +311,14 @@ def integers(values: Any, what: str) -> NDArray[Any]:
     if not array.size and array.dtype == np.float64:  # an empty list
         return array.astype(np.int64)
     if array.dtype.kind not in "iu":
-        raise InputError(f"machine: {what} must be whole numbers, in rows of one length")
+        raise InputError(f"machine: {what} must be whole numbers, in rows of equal length")
     return array
 
 
 def _sequences(tokens: Any) -> NDArray[Any]:
-    """One sequence or rows of them, uint8 or int64 without gaps, as the kernel reads it."""
+    """One sequence or one per row, as a contiguous array of uint8 or int64 for the kernel."""
     array = integers(tokens, "tokens")
     if array.ndim not in (1, 2):
-        raise InputError(f"machine: tokens must be a sequence or rows, not {array.ndim} dimensions")
-    # Where an unsigned number is too large for int64 it turns negative, and is refused as that.
+        raise InputError(f"machine: tokens must have one or two dimensions, not {array.ndim}")
+    # An unsigned number that is too large for int64 becomes negative, and is rejected as such.
     return np.ascontiguousarray(array, None if array.dtype == np.uint8 else np.int64)

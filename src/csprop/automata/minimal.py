@@ -1,4 +1,4 @@
-"""Minimising a table: the states that no continuation tells apart become one."""
+"""Minimisation of machines: states that no continuation distinguishes are merged."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +9,7 @@ Outputs = tuple[int | None, ...]
 
 
 def merged(start: int, transitions: Rows, outputs: Outputs) -> tuple[int, Rows, Outputs]:
-    """Start, transitions and outputs of the smallest machine, numbered in breadth-first order."""
+    """The start, transitions and outputs of the minimal machine, numbered in breadth-first order."""
     fresh = len(transitions)
     rows = dict(enumerate([*transitions, transitions[start]]))
     said = [*outputs, None]
@@ -28,15 +28,16 @@ def merged(start: int, transitions: Rows, outputs: Outputs) -> tuple[int, Rows, 
 
 
 def _reached(start: int, rows: Mapping[int, Sequence[int]]) -> list[int]:
-    """What can be reached in a table, in breadth-first order."""
+    """The states that can be reached in a table, in breadth-first order."""
     return Walk(start).run(lambda states: (enumerate(rows[each]) for each in states), None).order
 
 
 def _blocks(rows: dict[int, tuple[int, ...]], outputs: Sequence[int | None]) -> dict[int, int]:
-    """To every state the number of its equivalence class; states without an output are alike.
+    """The number of each state's equivalence class; all states without an output have the same output.
 
-    automata-lib knows machines that accept or reject, and no classes. So every class becomes one more
-    symbol, which leads from the states with that output to the one accepting state, and else to a trap.
+    automata-lib minimises machines that accept or reject, without classes. So each class becomes an
+    extra symbol, which leads from the states with that output to the only accepting state, and from
+    all others to a trap.
     """
     from automata.fa.dfa import DFA
 

@@ -1,8 +1,8 @@
-"""The one walk over states: breadth first, from a start, until nothing new is found.
+"""Breadth-first search over the states of machines.
 
-`Walk` numbers what it reaches and remembers how. An `Oracle` is a machine that is computed while it is
-walked, so it may have infinitely many states. `compare` walks two oracles side by side: that is the
-proof that two machines agree on every input, and the search for the shortest one on which they differ.
+`Walk` numbers the states that it reaches and remembers how it reached them. An `Oracle` is a machine
+given by functions, so it may have infinitely many states. `compare` walks two oracles side by side:
+either it proves that they agree on every input, or it finds a shortest input on which they differ.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -12,17 +12,17 @@ from typing import Any, Final, Generic, TypeVar
 from csprop.errors import InputError
 
 MOST_STATES = 1 << 16
-"""That exploring gives up after."""
+"""The default bound on the states of one machine."""
 MOST_PAIRS = 1 << 20
-"""Of states, that a comparison gives up after."""
+"""The default bound on the pairs of states in a comparison."""
 
 State = TypeVar("State", bound=Hashable)
 Moves = Iterable[tuple[int, State]]
-"""Tokens, and the state that each leads to."""
+"""Tokens, and the state to which each leads."""
 
 
 class Endless(InputError):
-    """A walk met more states than its bound allows."""
+    """A walk reached more states than its bound allows."""
 
     def __init__(self, most: int) -> None:
         super().__init__(f"more than {most:,} states can be reached")
@@ -35,23 +35,23 @@ class _Outside:
 
 
 OUTSIDE: Final = _Outside()
-"""What `Oracle.step` gives for an input that is left out of account."""
+"""The result of `Oracle.step` for an input that is not considered."""
 
 
 @dataclass(frozen=True)
 class Oracle:
-    """A machine given by functions. Its states are any values that can be hashed."""
+    """A machine given by functions. Its states may be any hashable values."""
 
     symbols: int
-    """Tokens are the numbers from 0 up to this."""
+    """The number of tokens, which are 0, 1, …"""
     start: Any
     step: Callable[[Any, int], Any]
-    """(state, token) to the state that follows, or OUTSIDE."""
+    """(state, token) to the next state, or to OUTSIDE."""
     answer: Callable[[Any], int | None]
-    """The class of every input that leads to a state; None at a start that has none."""
+    """The class of every input that leads to a state; None for a start without an answer."""
 
     def within(self, inside: Callable[[Any], bool]) -> "Oracle":
-        """The same machine, with every input left out that leads to a state which is not inside."""
+        """The same machine, restricted to inputs that visit only states that are `inside`."""
 
         def step(state: Any, token: int) -> Any:
             after = self.step(state, token)
@@ -61,12 +61,12 @@ class Oracle:
 
 
 def every_input(symbols: int) -> Oracle:
-    """The domain that leaves no input out: one state, to which every token leads."""
+    """The domain of all inputs: a single state, to which every token leads."""
     return Oracle(symbols, 0, lambda state, token: 0, lambda state: None)
 
 
 class Walk(Generic[State]):
-    """States in the order in which they are reached, the start first."""
+    """A breadth-first search. `order` has the states as they were reached, the start first."""
 
     def __init__(self, start: State) -> None:
         self.order = [start]
@@ -79,14 +79,18 @@ class Walk(Generic[State]):
         most: int | None = MOST_STATES,
         batch: int = 1,
     ) -> "Walk[State]":
-        """Reach everything.
+        """Visit every state that can be reached.
 
         Args:
-            following: gives the moves of each of some states, at most `batch` of them.
-            most: how many states there may be; None for no bound.
+            following: returns the tokens and next states of each of the given states.
+            most: the largest number of states; None for no bound.
+            batch: the largest number of states given to `following` at once.
+
+        Returns:
+            This walk.
 
         Raises:
-            Endless: there are more.
+            Endless: there are more than `most` states.
             InputError: a state cannot be hashed, or does not equal itself.
         """
         done = 0
@@ -107,7 +111,7 @@ class Walk(Generic[State]):
             self._before[state] = (before, token)
 
     def way(self, state: State) -> tuple[int, ...]:
-        """The tokens of a shortest way from the start."""
+        """The tokens of a shortest path from the start to a state."""
         tokens = []
         while state in self._before:
             state, token = self._before[state]
@@ -116,27 +120,29 @@ class Walk(Generic[State]):
 
 
 def _checked(state: State) -> State:
-    """Refuse what a walk could never recognise."""
+    """Reject a state that a walk could not recognise when it meets it again."""
     try:
         hash(state)
     except TypeError:
         raise InputError(
-            f"the state {state!r} cannot be hashed: use a tuple, a number or a string for a state"
+            f"the state {state!r} cannot be hashed: use a number, a string or a tuple as a state"
         ) from None
     if state != state:
-        raise InputError(f"the state {state!r} does not equal itself, so that no walk can end")
+        raise InputError(
+            f"the state {state!r} does not equal itself: use a value that equals itself as a state"
+        )
     return state
 
 
 def moves(oracle: Oracle, state: Any) -> list[tuple[int, Any]]:
-    """Each token that is not left out, with the state that it leads to."""
+    """Each token that does not lead OUTSIDE, with the next state."""
     reached = ((token, oracle.step(state, token)) for token in range(oracle.symbols))
     return [(token, after) for token, after in reached if after is not OUTSIDE]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The shortest input, or one of them, to which two machines give different answers."""
+    """A shortest input to which two machines give different answers."""
 
     tokens: tuple[int, ...]
     left: int | None
@@ -145,10 +151,10 @@ class Difference:
 
 @dataclass(frozen=True)
 class Agreement:
-    """All pairs of states that two machines can be in after the same input, in the order of discovery.
+    """All pairs of states that two machines reach after the same input, in the order of discovery.
 
-    They are an invariant: the first states are a pair, and every token leads from a pair to a pair
-    whose answers are equal. Whoever has the pairs can check that without a search.
+    They are an invariant: the two starts are a pair, and every token leads from a pair to a pair with
+    equal answers. Given the pairs, this can be checked without a search.
     """
 
     pairs: list[tuple[Any, Any]]
@@ -162,9 +168,17 @@ class _Differs(Exception):
 
 
 def compare(left: Oracle, right: Oracle, most: int = MOST_PAIRS) -> Agreement | Difference:
-    """Whether two machines answer alike after every input of one or more tokens.
+    """Compare the answers of two machines after every input of one or more tokens.
 
-    Inputs that either of the two leaves out are left out.
+    Inputs that lead either machine OUTSIDE are not considered.
+
+    Args:
+        left: a machine.
+        right: a machine with the same tokens.
+        most: the largest number of pairs of states.
+
+    Returns:
+        The pairs of states if the answers always agree, otherwise a shortest counterexample.
 
     Raises:
         Endless: there are more than `most` pairs of states.

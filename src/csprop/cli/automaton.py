@@ -1,4 +1,4 @@
-"""`csprop automaton`: the machine that a certified run has become, as source or as a picture."""
+"""`csprop automaton`: export a certified run as source code, as JSON or as a picture."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,19 +13,19 @@ from csprop.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
-    """Print the smallest automaton that computes what a certified run computes."""
+    """Print the minimal automaton of a certified run."""
 
     run: Annotated[Path, tyro.conf.Positional, arg(metavar="RUN")]
     """A run directory with a certificate."""
 
     format: Literal["json", "dot", "python", "c"] = "json"
-    """JSON, Graphviz, or a program in Python or C that needs nothing else."""
+    """JSON, Graphviz, or a Python or C program that needs no library."""
 
-    picture: Annotated[Path | None, arg(metavar="FILE")] = None
-    """Also draw it: a name that ends in .png, .svg or .pdf."""
+    picture: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    """Also draw the automaton, to a file whose name ends in .png, .svg or .pdf."""
 
     json: common.Flag = False
-    """One JSON document on stdout, with the source as a string."""
+    """Print one JSON document on stdout, with the source as a string."""
 
 
 def parse(argv: list[str]) -> Args:
@@ -39,14 +39,14 @@ def run(args: Args) -> int:
     loaded = load(args.run)
     automaton, certificate = loaded.automaton, loaded.certificate
     if automaton is None or certificate is None:
-        raise InputError(f"{args.run}: is not proven: `csprop certify {args.run}` must succeed first")
+        raise InputError(f"{args.run}: is not certified: run `csprop certify {args.run}` first")
     source = FORMATS[args.format](automaton)
     if args.picture is not None:
         from csprop.automata.drawing import draw
 
         draw(automaton, args.picture)
     if certificate.unchecked:
-        common.say(f"{args.run}: its certificate cannot be checked ({certificate.unchecked})")
+        common.say(f"{args.run}: the certificate could not be checked ({certificate.unchecked})")
     else:
         drawn = "" if args.picture is None else f", drawn in {args.picture}"
         common.say(f"{args.run}: {certificate.verdict}; {len(automaton)} states{drawn}")

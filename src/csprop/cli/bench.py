@@ -1,4 +1,4 @@
-"""`csprop bench`: how fast csprop is on this machine, compared with other models."""
+"""`csprop bench`: speed and memory on this machine, next to other implementations."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,15 +8,18 @@ from csprop.cli import common
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
-    """Measure csprop beside the reference loop, nn.LSTM, nn.GRU, a Transformer and other scans: medians
-    on one thread, all measured in turn. On a busy machine, and with --quick, the ratios differ from
-    those in the README."""
+    """Measure csprop next to nn.LSTM, nn.GRU, a Transformer and other scans.
+
+    Times are medians on one thread; all models are measured in turn.
+
+    On a busy machine, and with --quick, the ratios differ from the README's.
+    """
 
     quick: common.Flag = False
-    """Take less than a minute: fewer rounds, shorter sequences, and no measurement of memory."""
+    """Take less than a minute: fewer rounds, shorter sequences, no memory test."""
 
     json: common.Flag = False
-    """One JSON document on stdout."""
+    """Print one JSON document on stdout."""
 
 
 def parse(argv: list[str]) -> Args:
@@ -63,7 +66,7 @@ def _show(result: dict[str, Any]) -> None:
         common.show_table(["T", *result["microseconds"]], rows)
     else:
         rows = [[name, f"{value:.1f}"] for name, value in result["activations"].items()]
-        common.show_table(["", "activations a layer"], rows)
+        common.show_table(["", "activations per layer"], rows)
     for aim in result["aims"]:
         _show_aim(aim)
 

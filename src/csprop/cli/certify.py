@@ -1,4 +1,4 @@
-"""`csprop certify`: lock a run's model, prove it, and write down what was proven."""
+"""`csprop certify`: lock a run's model, prove it correct, and write the certificate."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,28 +13,34 @@ from csprop.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
-    """Lock the model of a run onto finitely many states and prove it right at every length.
+    """Lock the model of a run and prove it correct at every length.
 
-    Writes certificate.json and locked.safetensors into the run. Exit 0 only if it is proven.
+    Writes certificate.json and locked.safetensors. Exit code 0 means proven.
     """
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, arg(metavar="RUN")]
+    runs: Annotated[
+        tuple[Path, ...],
+        tyro.conf.Positional,
+        arg(metavar="RUN...", help_behavior_hint="(required)"),
+    ]
     """One or more run directories."""
 
     check: common.Flag = False
-    """Verify the certificate that is there, by code that shares nothing with the prover."""
+    """Verify the existing certificate, by code that is independent of the prover."""
 
-    length: Annotated[int | None, arg(metavar="N")] = None
-    """Try every input of one length instead, with the model as it was trained."""
+    length: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
+    """Test the model as trained on every input of this length, instead of locking it."""
 
-    depth: Annotated[int | None, arg(metavar="N")] = None
-    """For parenthesis: how deep the inputs may go. Default: half the trained length."""
+    depth: Annotated[
+        int | None, arg(metavar="N", help_behavior_hint="(default: half the trained length)")
+    ] = None
+    """For parenthesis: the largest nesting depth of the inputs to cover."""
 
     rounds: Annotated[int, arg(metavar="N")] = 8
-    """How often to train a little further and try again, where the model does not lock."""
+    """How many times to train further and try again if the model does not lock."""
 
     json: common.Flag = False
-    """One JSON document on stdout."""
+    """Print one JSON document on stdout."""
 
 
 def parse(argv: list[str]) -> Args:
@@ -43,11 +49,11 @@ def parse(argv: list[str]) -> Args:
 
 def run(args: Args) -> int:
     if not args.runs:
-        raise InputError("say which run: csprop certify RUN")
+        raise InputError("no run is given: write csprop certify RUN")
     if args.check and (args.length is not None or args.depth is not None):
-        raise InputError("--check looks at the certificate that is there: leave out the other options")
+        raise InputError("--check verifies an existing certificate: leave out --length and --depth")
     if args.length is not None and args.depth is not None:
-        raise InputError("--length tries every input, however deep: leave out --depth")
+        raise InputError("--length tests inputs of every depth: leave out --depth")
     for name, least in (("depth", 1), ("rounds", 0)):
         value = getattr(args, name)
         if value is not None and not least <= value <= 1000:
@@ -71,7 +77,7 @@ def _certify(args: Args, path: Path) -> dict[str, Any]:
         on_round=lambda line: common.say(f"{path}: {line}"),
     )
     if run.certificate is not found:
-        common.say(f"{path}: the proof that is there stays; this result is not written")
+        common.say(f"{path}: the existing certificate is kept; this result is not saved")
     if not args.json and len(args.runs) == 1:
         _show(path, found.document)
         if not found.proven and args.length is None:
@@ -89,7 +95,7 @@ def _show(path: Path, document: dict[str, Any]) -> None:
         for name, value in certified(document):
             print(f"{name:<10} {value}")
         print(
-            f"\n{path}/certificate.json has it all. Next:\n"
+            f"\nThe whole certificate is in {path}/certificate.json. Next:\n"
             f"  csprop certify {path} --check\n"
             f"  csprop automaton {path} --format c\n"
             f"  csprop explore {path}"
@@ -97,18 +103,19 @@ def _show(path: Path, document: dict[str, Any]) -> None:
 
 
 def _hint(args: Args, path: Path, regular: bool) -> None:
-    """What to try where nothing was proven."""
+    """Print what to try next when nothing was proven."""
     if regular:
         rounds = max(16, 2 * args.rounds)
         print(
             "\nNext, one of:\n"
-            f"  csprop certify {path} --rounds {rounds}   trains on towards a finite set\n"
-            "  csprop train … --seed 1   most of what fails, fails by its seed"
+            f"  csprop certify {path} --rounds {rounds}   more rounds of training\n"
+            "  csprop train … --seed 1   another seed often locks"
         )
     else:
         print(
-            "\nThe task is not regular, and what counts by adding has no finite set of states. Next:\n"
-            f"  csprop certify {path} --length 16   every input of one length, tried"
+            "\nThe task is not regular, and a model that counts by adding has infinitely many states.\n"
+            "Next:\n"
+            f"  csprop certify {path} --length 16   tests every input of one length"
         )
 
 
@@ -138,7 +145,7 @@ def _check(args: Args, path: Path) -> dict[str, Any]:
 
     config = stored_config(path)
     if not (path / "certificate.json").exists():
-        raise InputError(f"{path}: has no certificate: run `csprop certify {path}` first")
+        raise InputError(f"{path}: there is no certificate: run `csprop certify {path}` first")
     try:
         statement = check(path, asdict(config.model), from_description(config.task))
     except Rejected as reason:

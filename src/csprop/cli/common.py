@@ -1,4 +1,4 @@
-"""What several verbs share: parsing, tables, progress."""
+"""What the commands share: parsing arguments, printing tables, showing progress."""
 
 import contextlib
 import io
@@ -18,14 +18,25 @@ from csprop.automata.names import visible
 from csprop.errors import InputError
 
 A = TypeVar("A")
-Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
-"""An option that is given or not, with no opposite."""
+Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help_behavior_hint="")]
+"""An option without a value: off unless it is given."""
 Epoch = dict[str, Any]
-"""A row of the metrics."""
+"""One row of metrics.jsonl."""
 
 
 def parse(arguments: type[A], verb: str, argv: Sequence[str], default: A | None = None) -> A:
-    """A verb's dataclass from its command line."""
+    """Parse the arguments of a command into its dataclass.
+
+    Args:
+        arguments: the dataclass; its docstrings are the text of `--help`.
+        verb: the name of the command.
+        argv: the arguments that follow the name.
+        default: values for options that are not given; without it, those of the dataclass.
+
+    Raises:
+        InputError: an argument is unknown, malformed or missing.
+        SystemExit: `--help` was asked for, and has been printed.
+    """
     given: dict[str, Any] = {} if default is None else {"default": default}
     complaint = io.StringIO()
     try:
@@ -34,7 +45,7 @@ def parse(arguments: type[A], verb: str, argv: Sequence[str], default: A | None 
                 arguments,
                 prog=f"csprop {verb}",
                 args=argv,
-                config=(tyro.conf.OmitArgPrefixes,),
+                config=(tyro.conf.OmitArgPrefixes, tyro.conf.DisallowNone),
                 **given,
             )
     except SystemExit as stop:
@@ -44,10 +55,10 @@ def parse(arguments: type[A], verb: str, argv: Sequence[str], default: A | None 
 
 
 def _sentence(box: str, verb: str) -> str:
-    """The first words of tyro's framed complaint, and the option it thinks was meant."""
+    """tyro's framed error message as one sentence, with the option that was probably meant."""
     lines = [line.strip("│| ") for line in box.splitlines()[1:]]  # the first has the title
     parts = re.split(r" *[─╰╯+-]{5,} *", " ".join(lines))
-    said = next(filter(None, parts), "this cannot be read")
+    said = next(filter(None, parts), "the arguments cannot be parsed")
     meant = re.search(r"Perhaps you meant:\W+(--[\w-]+)", " ".join(lines))
     hint = f"did you mean {meant[1]}?" if meant else f"see csprop {verb} --help"
     said = re.sub(r"^Error parsing [\w-]+: ", "", said)
@@ -55,11 +66,12 @@ def _sentence(box: str, verb: str) -> str:
 
 
 def show_json(document: Any) -> None:
+    """Print a JSON document on stdout."""
     print(json.dumps(document, indent=2, ensure_ascii=False))
 
 
 def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
-    """On stdout; the first column to the left, the others to the right."""
+    """Print a table on stdout: the first column is aligned left, the others right."""
     table = Table(title=title or None, title_justify="left")
     for number, heading in enumerate(headings):
         table.add_column(heading, justify="right" if number else "left", overflow="fold")
@@ -72,13 +84,13 @@ def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: st
 
 
 def show_text(text: str) -> None:
-    """A paragraph on stdout."""
+    """Print a paragraph on stdout, wrapped at 80 columns."""
     print(textwrap.fill(text, 80, break_long_words=False, break_on_hyphens=False))
 
 
 def say(line: str) -> None:
-    """Words for people, on stderr."""
-    with contextlib.suppress(BrokenPipeError):  # nobody reads the progress; the work goes on
+    """Print a line for the user on stderr, where it does not mix with the output."""
+    with contextlib.suppress(BrokenPipeError):  # nobody reads stderr; the work goes on
         print(one_line(line), file=sys.stderr, flush=True)
 
 
@@ -89,7 +101,13 @@ def one_line(text: str) -> str:
 
 @contextmanager
 def progress(label: str, epochs: int, plain: bool = False) -> Iterator[Callable[[Epoch], None]]:
-    """A callback for every epoch: a bar on a terminal, plain lines elsewhere."""
+    """Show the progress of training, through a callback to be called after every epoch.
+
+    Args:
+        label: what is trained.
+        epochs: the largest number of epochs.
+        plain: print a line for each epoch even on a terminal, which otherwise shows a bar.
+    """
     if plain or not sys.stderr.isatty():
         yield lambda row: say(
             f"{label}  epoch {row['epoch']:>3}/{epochs}  {_summary(row)}  f1 {row['f1']:.3f}  "
@@ -114,12 +132,12 @@ def _summary(row: Epoch) -> str:
 
 
 def answering(run: Any, as_trained: bool) -> Any:
-    """The model that a run answers with; where it is the locked one, that is said."""
+    """The model that answers for a run; if it is the locked one, say so on stderr."""
     model = run.answering(as_trained)
     if model is not run.model:
         certificate = run.certificate
         proof = certificate.verdict
         if certificate.unchecked:
-            proof = f"its certificate cannot be checked ({certificate.unchecked})"
+            proof = f"the certificate could not be checked ({certificate.unchecked})"
         say(f"{run.path}: {proof}; the locked model answers")
     return model

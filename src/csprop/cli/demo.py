@@ -1,4 +1,4 @@
-"""`csprop demo`: the three tasks of the paper, learned while you watch."""
+"""`csprop demo`: train the three tasks of the paper and test each on every input."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +11,13 @@ TASKS = ("parity", "mod3", "parenthesis")
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
-    """Train parity, mod3 and parenthesis at length 16 and test each on all 65,536 inputs."""
+    """Train parity, mod3 and parenthesis, and test each on every input of length 16."""
 
     out: Path = Path("runs/demo")
-    """Folder for the three runs."""
+    """Directory for the three runs."""
 
     json: common.Flag = False
-    """One JSON document on stdout."""
+    """Print one JSON document on stdout."""
 
 
 def parse(argv: list[str]) -> Args:
@@ -26,7 +26,7 @@ def parse(argv: list[str]) -> Args:
 
 def run(args: Args) -> int:
     if args.out.exists():
-        raise InputError(f"{args.out}: is there already: remove it, or choose another --out")
+        raise InputError(f"{args.out}: already exists: remove it, or choose another --out")
     from csprop.training import seeds
 
     results = []
@@ -40,12 +40,12 @@ def run(args: Args) -> int:
         return int(not learned)
     train.show(results)
     print(
-        f"The three runs are in {args.out}/. They are right at the length they were\n"
-        "trained on; at longer ones they may drift, unless locked. Next, try:\n"
+        f"The three runs are in {args.out}/. They are correct at the length they were\n"
+        "trained on. At longer lengths they may drift, unless they are locked. Next:\n"
         f"  csprop eval {args.out}/parity --lengths 16,64,1024,16384\n"
-        f"  csprop certify {args.out}/parity          right at every length, proven\n"
-        f"  csprop explore {args.out}/parity          watch it think, in the browser\n"
+        f"  csprop certify {args.out}/parity          prove it correct at every length\n"
+        f"  csprop explore {args.out}/parity          step through it in the browser\n"
         f"  echo '(()())' | csprop predict {args.out}/parenthesis\n"
-        "  csprop train parity --preset paper       the model as the paper prints it"
+        "  csprop train parity --preset paper       train the model as printed in the paper"
     )
     return int(not learned)

@@ -1,4 +1,4 @@
-"""`csprop eval`: how well a run does, by length or over every input."""
+"""`csprop eval`: the accuracy of a run, by length or over every input."""
 
 import re
 from dataclasses import asdict, dataclass
@@ -14,28 +14,34 @@ from csprop.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
-    """Evaluate a run: by length for a task, on the held-out rows for a file."""
+    """Evaluate a run: a task by length, a data file on its held-out rows."""
 
     run: Annotated[Path, tyro.conf.Positional, arg(metavar="RUN")]
     """A run directory."""
 
-    lengths: Annotated[str | None, arg(metavar="LIST")] = None
-    """Lengths to test, such as 16,64,1024. Default: 1, 2, 4, 16 and 64 times the trained one."""
+    lengths: Annotated[
+        str | None,
+        arg(
+            metavar="LIST",
+            help_behavior_hint="(default: 1, 2, 4, 16 and 64 times the trained length)",
+        ),
+    ] = None
+    """Lengths to test, such as 16,64,1024."""
 
     exhaustive: common.Flag = False
-    """Every input of each length (at most 2^20 of them) instead of a sample."""
+    """Test every input of each length (at most 2^20 of them) instead of a sample."""
 
-    data: Annotated[Path | None, arg(metavar="FILE")] = None
-    """Score on the rows of this file instead."""
+    data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    """Evaluate on the rows of this file instead."""
 
     as_trained: common.Flag = False
-    """The network as training left it, where a certified run has a locked one."""
+    """Use the model as trained, even if the run is certified."""
 
     seed: int = 0
-    """Determines the sample."""
+    """Seed of the random sample."""
 
     json: common.Flag = False
-    """One JSON document on stdout."""
+    """Print one JSON document on stdout."""
 
 
 def parse(argv: list[str]) -> Args:
@@ -50,7 +56,8 @@ def run(args: Args) -> int:
     if args.data or loaded.task.oracle is None:
         if args.lengths or args.exhaustive:
             raise InputError(
-                "the truth of a file is known for its rows alone: leave out --lengths and --exhaustive"
+                "a data file gives the correct class of its rows only: leave out --lengths and "
+                "--exhaustive"
             )
         rows = [_on_file(loaded, model, args.data)]
     else:
@@ -98,10 +105,15 @@ def _by_length(args: Args, run: Any, model: Any) -> list[dict[str, Any]]:
 
 
 def parse_lengths(text: str) -> list[int]:
+    """Read a list of lengths, such as "16,64,1024".
+
+    Raises:
+        InputError: it is not a list of whole numbers below 100 million.
+    """
     parts = [part.strip() for part in text.split(",")]
     if not all(re.fullmatch(r"\d{1,8}", part) for part in parts):
         raise InputError(
-            f"--lengths {text!r}: write whole numbers below 100 million with commas between, "
+            f"--lengths {text!r}: write whole numbers below 100 million, separated by commas, "
             "such as 16,64,1024"
         )
     return [int(part) for part in parts]

@@ -1,4 +1,4 @@
-"""`csprop explore`: try a run's model in the browser."""
+"""`csprop explore`: step through a run's model in the browser."""
 
 import tempfile
 import webbrowser
@@ -15,17 +15,23 @@ from csprop.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
-    """Write the page of a run to a temporary file and open it in the browser. The models of two runs of
-    the same task are shown side by side."""
+    """Write a page in which the model runs, and open it in the browser.
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, arg(metavar="RUN")]
-    """One or more run directories, or folders of them."""
+    Two runs of one task are shown side by side.
+    """
+
+    runs: Annotated[
+        tuple[Path, ...],
+        tyro.conf.Positional,
+        arg(metavar="RUN...", help_behavior_hint="(required)"),
+    ]
+    """Run directories, or directories that hold runs."""
 
     no_open: common.Flag = False
-    """Print where the page is, without opening it."""
+    """Print the path of the page without opening it."""
 
     json: common.Flag = False
-    """One JSON document on stdout."""
+    """Print one JSON document on stdout."""
 
 
 def parse(argv: list[str]) -> Args:
@@ -37,7 +43,7 @@ def run(args: Args) -> int:
     from csprop.report import runs
 
     if not args.runs:
-        raise InputError("say which run: csprop explore RUN")
+        raise InputError("no run is given: write csprop explore RUN")
     content = runs.page(args.runs, measured=False)
     path = Path(tempfile.mkdtemp(prefix="csprop-")) / "explorer.html"
     try:
@@ -53,5 +59,5 @@ def run(args: Args) -> int:
     else:
         print(path)
         if not opened and not args.no_open:
-            common.say("no browser could be started here: open the file in one yourself")
+            common.say("no browser could be started: open the file by hand")
     return 0

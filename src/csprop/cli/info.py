@@ -1,4 +1,4 @@
-"""`csprop info`: where this runs."""
+"""`csprop info`: versions, backend, threads and CPU."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ class Args:
     """Show versions, backend, threads and CPU."""
 
     json: common.Flag = False
-    """One JSON document on stdout."""
+    """Print one JSON document on stdout."""
 
 
 def parse(argv: list[str]) -> Args:

@@ -1,6 +1,6 @@
-"""`csprop VERB …`: finds the verb, and turns what goes wrong into one sentence and an exit code.
+"""The command line: runs a command, and turns errors into one sentence and an exit code.
 
-Exit 0: done. 1: the answer is no. 2: bad usage or input.
+Exit code 0: done. 1: the answer is no. 2: bad usage or input.
 """
 
 import difflib
@@ -14,23 +14,23 @@ from csprop.automata.names import visible
 from csprop.errors import InputError
 
 VERBS = {
-    "train": "train a model on a task or on a file of your own",
-    "eval": "accuracy of a run by length, or over every input",
-    "predict": "one sequence a line in, one prediction a line out",
-    "certify": "lock a run's model and prove it right at every length",
-    "automaton": "the machine that a certified run has become: JSON, dot, Python, C",
-    "report": "a page of some runs: curves, tables, certificates, explorer",
-    "explore": "watch a model think, in the browser",
-    "reproduce": "every table and figure of the paper, beside what the paper says",
-    "tasks": "the tasks that come with csprop",
-    "bench": "what things cost here, beside nn.LSTM and other peers",
-    "info": "versions, backend, threads and CPU",
-    "demo": "train the three tasks of the paper and show a table",
+    "train": "train a model on a task or on your own data file",
+    "eval": "measure the accuracy of a run, by length or over every input",
+    "predict": "classify sequences: one per line in, one class per line out",
+    "certify": "lock a run's model and prove it correct at every length",
+    "automaton": "export a certified run as JSON, Graphviz, Python or C",
+    "report": "write a page about runs: curves, tables, certificates, explorer",
+    "explore": "step through a model in the browser",
+    "reproduce": "reproduce every table and figure of the paper",
+    "tasks": "list the built-in tasks",
+    "bench": "measure speed and memory, next to nn.LSTM and others",
+    "info": "show versions, backend, threads and CPU",
+    "demo": "train the three tasks of the paper and test each one",
 }
 
 USAGE = "\n".join(
     [
-        "usage: csprop VERB [options]     (csprop VERB --help shows a verb's options)",
+        "usage: csprop COMMAND [options]     (csprop COMMAND --help lists its options)",
         "",
         *(f"  {verb:<9} {what}" for verb, what in VERBS.items()),
         "",
@@ -40,6 +40,11 @@ USAGE = "\n".join(
 
 
 def main(argv: list[str] | None = None) -> int:
+    """Run a command and return its exit code.
+
+    Args:
+        argv: the command and its arguments; without it, those of the process.
+    """
     argv = sys.argv[1:] if argv is None else argv
     _mend_streams()
     # Models this small gain little from a second thread and lose much where cores are shared.
@@ -59,13 +64,13 @@ def main(argv: list[str] | None = None) -> int:
         where = f"{error.filename}: " if error.filename else ""
         return _say(f"{name}: {where}{error.strerror or error}", 2)
     except MemoryError:
-        return _say(f"{name}: there is not enough memory for this", 2)
+        return _say(f"{name}: there is not enough memory", 2)
     except RuntimeError as error:
         if "can't allocate memory" not in str(error):  # as torch says it
             raise
-        return _say(f"{name}: there is not enough memory for this", 2)
+        return _say(f"{name}: there is not enough memory", 2)
     except KeyboardInterrupt:
-        hint = "; the same command with --resume goes on" if verb == "train" else ""
+        hint = "; add --resume to the same command to continue" if verb == "train" else ""
         return _say(f"{name}: interrupted{hint}", 130)
 
 
@@ -84,11 +89,11 @@ def _run(verb: str, argv: list[str]) -> int:
         return 0
     near = difflib.get_close_matches(argv[0], VERBS, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"write one of {', '.join(VERBS)}"
-    raise InputError(f"there is no verb {argv[0]!r}: {hint}")
+    raise InputError(f"there is no command {argv[0]!r}: {hint}")
 
 
 def _mend_streams() -> None:
-    """Output that was closed goes nowhere; what an encoding lacks is written as an escape."""
+    """Discard output to a closed stream; escape characters that an encoding cannot represent."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:

@@ -1,4 +1,4 @@
-"""`csprop predict`: sequences on stdin, predictions on stdout."""
+"""`csprop predict`: classify the sequences on stdin."""
 
 import os
 import stat
@@ -15,26 +15,25 @@ from tyro.conf import arg
 from csprop.cli import common
 from csprop.errors import InputError
 
-# Lines read from a file before an answer is given; a person or a pipe gets one for each.
+# Lines of a file that are classified together; from a terminal or a pipe, each line on its own.
 AT_ONCE = 256
 
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
-    """Read one sequence a line from stdin and print the predicted class of each.
+    """Read one sequence per line from stdin and print the predicted class of each.
 
-    Tokens are single characters (`0110`), or words with spaces between where the model's vocabulary
-    has longer ones (`open close`).
+    Tokens are characters (0110), or words separated by spaces (open close).
     """
 
     run: Annotated[Path, tyro.conf.Positional, arg(metavar="RUN")]
     """A run directory."""
 
     as_trained: common.Flag = False
-    """The network as training left it, where a certified run has a locked one."""
+    """Use the model as trained, even if the run is certified."""
 
     json: common.Flag = False
-    """One JSON document on stdout, with the probability of each class."""
+    """Print one JSON document on stdout, with the probability of each class."""
 
 
 def parse(argv: list[str]) -> Args:
@@ -45,7 +44,7 @@ def run(args: Args) -> int:
     from csprop.runs import load
 
     if sys.stdin is None:
-        raise InputError("stdin is closed: give one sequence a line")
+        raise InputError("stdin is closed: write one sequence per line to it")
     loaded = load(args.run)
     model = common.answering(loaded, args.as_trained)
     lines = ((number, line.rstrip("\r\n")) for number, line in enumerate(sys.stdin, start=1))
@@ -58,7 +57,7 @@ def run(args: Args) -> int:
             else:
                 print(answer["prediction"], flush=live)
     except UnicodeDecodeError:
-        raise InputError("stdin: is not UTF-8 text") from None
+        raise InputError("stdin: the text is not UTF-8") from None
     if args.json:
         common.show_json({"run": str(args.run), "predictions": answers})
     return 0

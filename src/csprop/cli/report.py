@@ -1,4 +1,4 @@
-"""`csprop report`: an HTML page about some runs, in which their models can be tried."""
+"""`csprop report`: a page about runs, with the models in it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,17 +13,23 @@ from csprop.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
-    """Write one HTML file about some runs, which needs no server and no network: training curves,
-    accuracy by length, tables, certificates, and an explorer in which the models run."""
+    """Write one HTML file about runs, which needs no server and no network.
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, arg(metavar="RUN")]
-    """One or more run directories, or folders of them."""
+    It has curves, accuracy by length, tables, certificates and the explorer.
+    """
 
-    out: Annotated[Path | None, arg(metavar="FILE.html")] = None
-    """Where to write it. Required."""
+    runs: Annotated[
+        tuple[Path, ...],
+        tyro.conf.Positional,
+        arg(metavar="RUN...", help_behavior_hint="(required)"),
+    ]
+    """Run directories, or directories that hold runs."""
+
+    out: Annotated[Path | None, arg(metavar="FILE.html", help_behavior_hint="(required)")] = None
+    """The file to write."""
 
     json: common.Flag = False
-    """One JSON document on stdout."""
+    """Print one JSON document on stdout."""
 
 
 def parse(argv: list[str]) -> Args:
@@ -35,13 +41,13 @@ def run(args: Args) -> int:
     from csprop.report import runs
 
     if not args.runs:
-        raise InputError("say which run: csprop report RUN --out FILE.html")
+        raise InputError("no run is given: write csprop report RUN --out FILE.html")
     if args.out is None:
-        raise InputError("say where: csprop report RUN --out FILE.html")
+        raise InputError("--out is missing: write csprop report RUN --out FILE.html")
     if args.out.suffix != ".html" or (args.out.exists() and not args.out.is_file()):
-        raise InputError(f"{args.out}: write the name of a file that ends in .html")
+        raise InputError(f"--out {args.out}: write the name of a file that ends in .html")
     if not args.out.parent.is_dir():
-        raise InputError(f"{args.out.parent}: is not a folder: make it first")
+        raise InputError(f"--out {args.out}: there is no directory {args.out.parent}: make it first")
     content = runs.page(args.runs, say=common.say).encode()
     replace(args.out.resolve(), content)
     if args.json:

@@ -1,4 +1,4 @@
-"""`csprop reproduce`: every table and figure of the paper, with its numbers beside ours."""
+"""`csprop reproduce`: every table and figure of the paper, next to the paper's numbers."""
 
 import time
 from collections.abc import Callable
@@ -14,31 +14,39 @@ from csprop.errors import InputError
 
 @dataclass(frozen=True)
 class Args:
-    """Run every table and figure of the paper, and more; write the rows and a report.
+    """Reproduce every table and figure of the paper, and write a report.
 
-    Rows that are there already are not run again, so that an interrupted command can be repeated.
+    Finished rows are not run again: repeat an interrupted command to continue.
     """
 
     quick: common.Flag = False
-    """Three seeds and a few epochs: all of it in minutes, and the report says so."""
+    """Take minutes: three seeds and few epochs. The report says so."""
 
-    out: Annotated[Path | None, arg(metavar="DIR")] = None
-    """Where the rows and the report go. Default: results, or runs/quick with --quick."""
+    out: Annotated[
+        Path | None,
+        arg(metavar="DIR", help_behavior_hint="(default: results; with --quick, runs/quick)"),
+    ] = None
+    """Directory for the rows and the report."""
 
-    only: Annotated[str | None, arg(metavar="TABLES")] = None
-    """Only some of the tables, such as main,length."""
+    only: Annotated[str | None, arg(metavar="TABLES", help_behavior_hint="(default: all)")] = None
+    """Tables to make, such as main,length."""
 
-    workers: Annotated[int | None, arg(metavar="N")] = None
-    """How many processes share the work. Default: one for each core."""
+    workers: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: one per core)")] = (
+        None
+    )
+    """Number of processes that share the work."""
 
     engine: Literal["local", "ray"] = "local"
-    """Processes of this machine, or a Ray cluster."""
+    """Run on this machine or on a Ray cluster."""
 
-    address: Annotated[str | None, arg(metavar="HOST:PORT")] = None
-    """The address of a running Ray cluster, such as 10.0.0.1:6379. Default: one is started here."""
+    address: Annotated[
+        str | None,
+        arg(metavar="HOST:PORT", help_behavior_hint="(default: start one on this machine)"),
+    ] = None
+    """Address of a running Ray cluster, such as 10.0.0.1:6379."""
 
     json: common.Flag = False
-    """One JSON document on stdout."""
+    """Print one JSON document on stdout."""
 
 
 def parse(argv: list[str]) -> Args:
@@ -56,22 +64,22 @@ def run(args: Args) -> int:
     if args.workers is not None and not 1 <= args.workers <= 1024:
         raise InputError(f"--workers {args.workers}: write 1 to 1024")
     if args.address is not None and args.engine != "ray":
-        raise InputError("--address is that of a Ray cluster: add --engine ray")
+        raise InputError("--address is the address of a Ray cluster: add --engine ray")
     if args.workers is not None and args.engine == "ray":
-        raise InputError("--workers are processes of this machine: leave it out with --engine ray")
+        raise InputError("--workers counts processes on this machine: leave it out with --engine ray")
     budget = QUICK if args.quick else FULL
     tables = _chosen(args.only, reproduce.TABLES)
     out = args.out or Path("runs/quick" if args.quick else "results")
     with one_writer(out):
         results = Results(out)
         if stale := results.set_aside(reproduce.wanted(FULL, QUICK)):
-            common.say(f"{out}: {stale} rows that no table asks for any more were moved to {STALE}")
+            common.say(f"{out}: {stale} rows that no table asks for any more are moved to {STALE}")
         if others := results.rows.keys() - reproduce.wanted(budget):
-            kind = "full study" if args.quick else "quick run"
-            raise InputError(f"{out}: holds {len(others)} rows of a {kind}: choose another --out")
+            kind = "full" if args.quick else "quick"
+            raise InputError(f"{out}: has {len(others)} rows of a {kind} study: choose another --out")
         work = reproduce.missing(results, budget, tables)
         total = sum(len(jobs) for _, jobs in work)
-        common.say(f"{out}: {len(results.rows)} rows are there, {total} are to be run")
+        common.say(f"{out}: {len(results.rows)} rows exist, {total} remain to be run")
         on = _engine(args, reproduce.unfinished(results))
         reproduce.run(results, work, on, _progress(total, _labels(tables, budget)))
         path = publish(results, budget, reproduce.TABLES)
@@ -80,10 +88,8 @@ def run(args: Args) -> int:
         written = {"report": str(path), "page": str(out / PAGE)}
         common.show_json(written | {"rows": len(results.rows), "ran": total})
     else:
-        print(
-            f"{path}: {len(results.rows)} rows in tables and figures, with the paper's numbers beside"
-        )
-        print(f"{out / PAGE}: the same as a page for the browser")
+        print(f"{path}: the report on {len(results.rows)} rows, next to the paper's numbers")
+        print(f"{out / PAGE}: the same report as a page for the browser")
     return 0
 
 
@@ -97,7 +103,7 @@ def _engine(args: Args, unfinished: Path) -> Any:
 
 
 def _progress(total: int, labels: dict[str, str]) -> Callable[[str, list[Any]], None]:
-    """Print a line for each group of rows, with the minutes so far and an estimate of those left."""
+    """A callback that prints a line for each group of rows, with elapsed and estimated minutes."""
     started, finished = time.perf_counter(), 0
 
     def done(table: str, rows: list[Any]) -> None:
@@ -105,7 +111,7 @@ def _progress(total: int, labels: dict[str, str]) -> Callable[[str, list[Any]], 
         finished += len(rows)
         minutes = (time.perf_counter() - started) / 60
         left = minutes * (total - finished) / finished
-        pace = f", about {left:.0f} to go" if 0.1 * total < finished < total else ""
+        pace = f", about {left:.0f} left" if 0.1 * total < finished < total else ""
         what = f"{table}: {labels[rows[0]['key']]}, {len(rows)} seeds"
         common.say(f"{finished:>4}/{total}  {minutes:.1f} min{pace}  {what}")
 
@@ -113,7 +119,7 @@ def _progress(total: int, labels: dict[str, str]) -> Callable[[str, list[Any]], 
 
 
 def _labels(tables: Any, budget: Any) -> dict[str, str]:
-    """A name for each row by its key: its label in the first table that asks for it."""
+    """The label of each row in the first table that uses it, by the row's key."""
     names: dict[str, str] = {}
     for table in tables:
         for label, jobs in table.jobs(budget).items():

@@ -1,4 +1,4 @@
-"""`csprop tasks`: what there is to learn."""
+"""`csprop tasks`: list the built-in tasks."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from csprop.cli import common
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
-    """List the tasks."""
+    """List the built-in tasks."""
 
     json: common.Flag = False
-    """One JSON document on stdout."""
+    """Print one JSON document on stdout."""
 
 
 def parse(argv: list[str]) -> Args:
@@ -41,12 +41,12 @@ def run(args: Args) -> int:
         for task in tasks
     ]
     common.show_table(["task", "question", "tokens", "classes"], rows)
-    print("modK, modK-residue and modK-reset take any K from 2 on.")
-    print("group-NAME-all, as in group-S5-all: each permutation of the group is a token.")
+    print("modK, modK-residue and modK-reset take any K from 2 to 10000.")
+    print("group-NAME-all, such as group-S5-all: each permutation of the group is a token.")
     print("Your own data: csprop train --data FILE (.jsonl, .csv or .tsv)")
     return 0
 
 
 def _listed(names: list[str], most: int = 5) -> str:
-    """All names where they are few, else the first and how many there are."""
+    """All names if they are few, otherwise the first name and their number."""
     return f"{names[0]} … ({len(names)})" if len(names) > most else " ".join(names)

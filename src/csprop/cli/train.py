@@ -1,4 +1,4 @@
-"""`csprop train`: a model from a task or a file."""
+"""`csprop train`: train a model on a task or on a data file."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -16,34 +16,36 @@ from csprop.training.presets import PRESETS, Asking, Plain, Preset, Recipe, pres
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
-    """Train a model. The defaults shown are those of the preset."""
+    """Train a model. The defaults shown are those of the preset and the task."""
 
-    task: Annotated[str | None, tyro.conf.Positional, arg(metavar="TASK")] = None
-    """A task, such as parity, mod3, parenthesis or group-S5 (`csprop tasks` lists them)."""
+    task: Annotated[str | None, tyro.conf.Positional, arg(metavar="TASK", help_behavior_hint="")] = None
+    """A built-in task, such as parity, mod3 or group-S5; `csprop tasks` lists them."""
 
-    data: Annotated[Path | None, arg(metavar="FILE")] = None
-    """Your own labelled sequences instead: .jsonl, .csv or .tsv."""
+    data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    """Train on your own labelled sequences instead: a .jsonl, .csv or .tsv file."""
 
     preset: Literal["rotor", "paper"] = "rotor"
-    """`rotor`, the exact family, or `paper`, as printed."""
+    """rotor: models that can be locked and certified; paper: the model as printed."""
 
-    seed: int | None = None
-    """Determines data, split, first weights and order. Default: 0."""
+    seed: Annotated[int | None, arg(help_behavior_hint="(default: 0)")] = None
+    """Seed of the data, the split, the initial weights and the order of examples."""
 
-    seeds: Annotated[str | None, arg(metavar="LIST")] = None
-    """Several seeds, one run each, trained together: 0-9 or 0,3,5."""
+    seeds: Annotated[str | None, arg(metavar="LIST", help_behavior_hint="")] = None
+    """Train several seeds together, one run for each: a list such as 0-9 or 0,3,5."""
 
-    workers: Annotated[int | None, arg(metavar="N")] = None
-    """Processes that share the seeds. Default: one for each core."""
+    workers: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: one per core)")] = (
+        None
+    )
+    """Number of processes that share the seeds."""
 
-    out: Annotated[Path | None, arg(metavar="DIR")] = None
-    """Run directory; with --seeds, one below it for each. Default: runs/TASK."""
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: runs/TASK)")] = None
+    """Run directory to write; with --seeds, the directory that holds the runs."""
 
     resume: common.Flag = False
-    """Go on with the run in --out from its last finished epoch."""
+    """Continue the run in --out from its last completed epoch."""
 
     json: common.Flag = False
-    """One JSON document on stdout."""
+    """Print one JSON document on stdout."""
 
     model: ModelOptions = field(default_factory=ModelOptions)
     recipe: Recipe = field(default_factory=Recipe)
@@ -62,7 +64,7 @@ def parse(argv: list[str]) -> Args:
 
 
 def _asking(name: str | None) -> Asking:
-    """The task, which has a say in the defaults; a wrong name is met with later."""
+    """The task, which decides some defaults; an unknown name is reported later."""
     if name is None:
         return Plain()
     from csprop.tasks import get
@@ -91,7 +93,7 @@ def _stored(out: Path) -> dict[str, Any]:
 
 
 def _glance(argv: Sequence[str]) -> dict[str, str]:
-    """What decides the defaults, before the options themselves can be read."""
+    """The arguments that decide the defaults, read before the options are parsed."""
     switches = [name for name, hint in get_type_hints(ModelOptions).items() if hint is bool]
     flags = {"resume", "json", "help", "h", *switches, *(f"no-{name}" for name in switches)}
     seen, rest = {}, iter(argv)
@@ -107,15 +109,17 @@ def _glance(argv: Sequence[str]) -> dict[str, str]:
 
 def run(args: Args) -> int:
     if args.resume and args.out is None and args.task is None and args.data is None:
-        raise InputError("--resume needs to know the run: add --out DIR")
+        raise InputError("--resume needs the run to continue: add --out DIR")
     if (args.task is None) == (args.data is None):
-        raise InputError("say what to learn: a TASK (such as parity) or --data FILE, not both")
+        raise InputError("give either a TASK, such as parity, or --data FILE")
     if args.seeds is not None and args.seed is not None:
-        raise InputError("--seeds and --seed both say which seed: leave one of them out")
+        raise InputError("--seed and --seeds exclude each other: leave one of them out")
     if args.workers is not None and not 1 <= args.workers <= 1024:
         raise InputError(f"--workers {args.workers}: write 1 to 1024")
     if args.workers is not None and args.seeds is None:
-        raise InputError("--workers shares out seeds: add --seeds 0-9, or leave it out")
+        raise InputError(
+            "--workers needs several seeds: add --seeds, such as --seeds 0-9, or leave it out"
+        )
     from csprop.tasks import resolve
     from csprop.training.seeds import parse_seeds, share_out, train
 
@@ -142,7 +146,13 @@ def run(args: Args) -> int:
 
 
 def work(args: Args, task: str | Path, outs: dict[int, Path]) -> Any:
-    """What is to be trained, as the options have it."""
+    """The training job that the arguments describe.
+
+    Args:
+        args: the parsed arguments.
+        task: the name of a task, or a data file.
+        outs: the run directory of each seed.
+    """
     from csprop.training.seeds import Seeds
 
     options = asdict(args.model) | asdict(args.recipe)
@@ -150,27 +160,27 @@ def work(args: Args, task: str | Path, outs: dict[int, Path]) -> Any:
 
 
 def say_how_they_ended(results: list[dict[str, Any]]) -> None:
-    """A line a run."""
+    """Print, for each run, why training ended."""
     for result in results:
         if "diverged" in result:
-            details = f"{result['run']}/diagnosis.json has the details"
+            details = f"see {result['run']}/diagnosis.json"
             common.say(f"csprop train: {result['diverged']}; {details}")
         else:
             common.say(f"{result['task']} seed {result['seed']}: trained until {result['ended']}")
 
 
 def _hint(args: Args, results: list[dict[str, Any]]) -> None:
-    """What to try where one layer of switches was not enough for a file."""
+    """Print what to try when one layer with hard gates has not learned a file."""
     unlearned = any(result.get("accuracy", 1) < 1 for result in results)
     if args.data and unlearned and (args.model.depth, args.model.decay) == (1, "switch"):
         common.say(
-            "csprop train: not all held-out rows are right; two layers with soft gates learn more, "
-            "though they seldom lock: --depth 2 --decay reset --decoder complex"
+            "csprop train: some held-out rows are misclassified; two layers with soft gates learn more "
+            "files, but rarely lock: try --depth 2 --decay reset --decoder complex"
         )
 
 
 def _summary(task: Any) -> str:
-    """What was read off a file, so that a mistake in it is seen before it is learned."""
+    """The size, tokens and classes of a file, so that a misspelt one is noticed before training."""
     from csprop.tasks.base import shown
 
     return (
@@ -186,13 +196,13 @@ def _missed(args: Args, result: dict[str, Any]) -> bool:
     if target is None or result["accuracy"] >= target:
         return False
     common.say(
-        f"{result['run']}: held-out accuracy {result['accuracy']:.2%} misses the target {target:.2%}"
+        f"{result['run']}: held-out accuracy {result['accuracy']:.2%} is below the target {target:.2%}"
     )
     return True
 
 
 def show(results: list[dict[str, Any]]) -> None:
-    """A row a run."""
+    """Print a table with a row for each run."""
     from csprop.training.metrics import percent
 
     trained = [result for result in results if "accuracy" in result]
@@ -214,5 +224,5 @@ def show(results: list[dict[str, Any]]) -> None:
 
 def _every(score: dict[str, Any] | None) -> str:
     if score is None:
-        return "unknown"
+        return "not tested"
     return f"{score['wrong']:,} wrong" if score["wrong"] else f"all {score['count']:,}"

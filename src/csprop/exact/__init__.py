@@ -1,1 +1,1 @@
-"""Models as finite automata: the machine itself, and its ways out of Python."""
+"""Locking of trained models onto finitely many states, proofs and certificates."""

@@ -1,7 +1,7 @@
-"""Attempts to lock a model and prove it: simplified, locked, compared; else tuned, and again.
+"""Repeated attempts to lock a model and prove it correct.
 
-Where a model does not lock as it is, or locks and is wrong, it is tuned towards a finite set of states
-and tried again, for a number of rounds.
+In each round the model is simplified, locked and compared with the task. If it does not lock, or the
+locked model is wrong, it is trained towards a finite set of states before the next round.
 """
 
 import copy
@@ -33,32 +33,34 @@ from csprop.exact.tune import (
 from csprop.tasks.base import UNLABELLED, Task
 
 ROUNDS = 8
+"""The default number of rounds of further training."""
 HARDENINGS = 4
-"""Gates are doubled in so many rounds: 2^4 times δ = 0.5 is a gate of 0.9997."""
+"""The number of rounds in which gates are doubled: 2^4 times δ = 0.5 is a gate of 0.9997."""
 SLACK = 0.002
-"""Part of the training labels that may be missed on the way; in the end none more than at first."""
+"""Fraction of the training labels that may be misclassified in between; in the end there may be no
+more errors than at first."""
 
 
 class _Simple(NamedTuple):
-    """A model, the channels in use, and those of a rotor that turn."""
+    """A model, the channels in use, and for a rotor the channels that rotate."""
 
     model: Any
     kept: torch.Tensor
     turning: torch.Tensor
 
     def scores(self, kept: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-        """After every token, with these channels alone."""
+        """The scores after every token, with only these channels in use."""
         if is_rotor(self.model):
             return frozen_scores(self.model, kept, self.turning, tokens)
         return follow(self.model, kept, tokens)
 
     def __str__(self) -> str:
         kept, turning = int(self.kept.sum()), int((self.kept & self.turning).sum())
-        return f"{kept} channels" + (f", {turning} turning" if is_rotor(self.model) else "")
+        return f"{kept} channels" + (f", {turning} rotating" if is_rotor(self.model) else "")
 
 
 class Attempts:
-    """All attempts at one model; `run` ends with a certificate."""
+    """All attempts at one model; `run` makes them and returns a certificate."""
 
     def __init__(
         self,
@@ -79,27 +81,30 @@ class Attempts:
         )
         if scores.shape[2] != len(task.classes):
             raise InputError(
-                f"the model has {scores.shape[2]} scores and {task.name} {len(task.classes)} classes: "
-                "they must be as many"
+                f"the model has {scores.shape[2]} scores, but {task.name} has {len(task.classes)} "
+                "classes: the numbers must be equal"
             )
         self.everything = torch.ones(first.shape[0], first.shape[2], dtype=torch.bool)
         self.misses = self._misses(_Simple(model, self.everything, self.everything))
         self.slack = int(SLACK * (examples.labels != UNLABELLED).sum())
         self.failure: NotFinite | Difference | None = None
         self.loose: Sequence[torch.Tensor] | None = None
-        """Codes that were found but lie too near to each other."""
+        """Codes that were found but are too close to each other."""
         self.domain = domain(task, depth)
 
     def _misses(self, simple: "_Simple") -> int:
         return self.examples.judge(simple.scores(simple.kept, self.examples.tokens)).misses
 
     def run(self, rounds: int) -> Certificate:
+        """Try to lock and prove the model, with at most `rounds` rounds of further training."""
         if (found := self._attempt(self.model, self.everything, 0, RADII[:1])) is not None:
             return found
         model, kept, turning = self.model, self.everything, self.everything
         for number in range(rounds + 1):
             simple = _Simple(model, kept, turning)
-            if self._misses(simple) <= self.misses + self.slack:  # or it would keep what it gets wrong
+            if (
+                self._misses(simple) <= self.misses + self.slack
+            ):  # else pruning would preserve its errors
                 simple = self._simpler(simple)
             if (found := self._attempt(simple.model, simple.kept, number)) is not None:
                 return found
@@ -110,7 +115,7 @@ class Attempts:
         return refused(self.task, self.failure)
 
     def _simpler(self, of: "_Simple") -> "_Simple":
-        """Without what the answers do not need."""
+        """The model without the channels and rotations that the answers do not need."""
         model, kept, turning = of
         kept = prune(of.scores, self.examples, kept)
         if is_rotor(model):
@@ -124,7 +129,7 @@ class Attempts:
         return is_rotor(model) or (trainable and self.loose is not None)
 
     def _tuned(self, simple: "_Simple", hardens: bool) -> "_Simple":
-        """Trained a little further; with a third fewer channels, or fewer that turn, if it can be."""
+        """Train further, if possible with a third fewer channels, or with fewer that rotate."""
         model, kept, turning = simple
         if not is_rotor(model):
             assert self.loose is not None
@@ -148,7 +153,7 @@ class Attempts:
     def _attempt(
         self, model: Any, kept: torch.Tensor, number: int, radii: Sequence[float] = RADII
     ) -> Certificate | None:
-        """Lock and prove with these channels; where that fails, the reason is kept."""
+        """Lock and prove with these channels; if that fails, remember the reason."""
         self.loose = None
         for radius in radii:
             try:
@@ -172,6 +177,6 @@ class Attempts:
         misses = self.examples.judge(locked(self.examples.tokens)).misses
         if misses > self.misses:
             raise NotFinite(
-                f"locked, it misses {misses:,} of the training labels, {self.misses:,} before"
+                f"the locked model misclassifies {misses:,} training labels, {self.misses:,} before"
             )
         return locked, measured

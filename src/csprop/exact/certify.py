@@ -1,4 +1,4 @@
-"""From a trained model to a certificate: lock it, prove it, and say what was proven."""
+"""From a trained model to a certificate."""
 
 import copy
 from collections.abc import Callable
@@ -22,6 +22,7 @@ from csprop.training.metrics import exhaustive
 from csprop.training.session import training_data
 
 LENGTH = 16
+"""The length of examples that are drawn for a model without training data."""
 
 
 def certify(
@@ -34,19 +35,22 @@ def certify(
     seed: int | None = None,
     on_round: Callable[[str], None] = lambda line: None,
 ) -> Certificate:
-    """Lock a model and prove that it computes the task's function. The model itself is left as it is.
+    """Lock a model and prove that it computes the task's function. The model itself is not changed.
 
     Args:
-        model: what csprop trained, or an adapter of `csprop.exact.models`.
+        model: a model that csprop trained, or an adapter of `csprop.exact.models`.
         task: a task, its name, or a data file.
-        examples: what the model was trained on: it must not get worse on them. Without any, a model
-            that csprop trained on this task gets its own training data; for another one sequences of
-            length 16 are drawn.
-        rounds: how often to tune the model and try again, where it does not lock.
-        depth: of a task that has infinitely many states, such as parenthesis, inputs no deeper than
-            this are considered.
-        seed: of what is drawn on the way; by default the one the model was trained with, or 0.
-        on_round: is told how each round went.
+        examples: the training data, on which the locked model may not make more errors. By default,
+            a model that csprop trained on this task uses its own training data; for any other model
+            sequences of length 16 are drawn.
+        rounds: how many times to train further and try again if the model does not lock.
+        depth: for a task with infinitely many states, such as parenthesis, the largest depth of the
+            inputs to cover; by default half the length of the examples.
+        seed: the seed of everything random here; by default the seed of the training, or 0.
+        on_round: is called with a line about each round.
+
+    Returns:
+        The certificate, whether or not anything is proven.
 
     Raises:
         InputError: the model or the options do not fit the task.
@@ -54,8 +58,8 @@ def certify(
     task = resolve(task)
     if not (hasattr(model, "initial_state") and hasattr(model, "step")):
         raise InputError(
-            f"a {type(model).__name__} has no single step: wrap it in csprop.exact.models.FromRNN or "
-            "FromStep"
+            f"the model, a {type(model).__name__}, has no initial_state() and step(): wrap it in "
+            "csprop.exact.models.FromRNN or FromStep"
         )
     trained_as: Any = getattr(model, "trained_as", None)
     if trained_as is not None and trained_as.task != task.describe():
@@ -70,19 +74,30 @@ def certify(
         depth = examples.tokens.shape[1] // 2 if depth is None else depth
         examples = _within(task, depth, examples)
     elif depth is not None:
-        raise InputError(f"{task.name}: has finitely many states: leave the depth out")
+        raise InputError(f"{task.name}: has finitely many states: leave out the depth")
     return Attempts(copy.deepcopy(model), task, examples, depth, seed, on_round).run(rounds)
 
 
 def certify_length(model: Any, task: Task, length: int) -> Certificate:
-    """Every input of one length, tried: for any model, locked or not."""
+    """Test a model on every input of one length. Nothing is locked.
+
+    Args:
+        model: any model.
+        task: a task with an oracle.
+        length: the length, with at most 2^20 inputs.
+
+    Raises:
+        InputError: the task is a data file, or there are too many inputs.
+    """
     if task.oracle is None:
-        raise InputError(f"{task.name}: the truth of every input is not known: leave the length out")
+        raise InputError(
+            f"{task.name}: a data file gives the correct class of its rows only: leave out the length"
+        )
     return document.of_length(task, length, exhaustive(model, task, length))
 
 
 def _drawn(task: Task, seed: int) -> Labelled:
-    """Labelled sequences: those of the file, or as many as training draws."""
+    """The rows of the file, or as many drawn sequences as training uses."""
     return Labelled.of(task.examples(task.samples, LENGTH, Generator().manual_seed(seed)))
 
 
@@ -91,7 +106,7 @@ def _trained_on(task: Task, config: RunConfig) -> Labelled:
 
 
 def _within(task: Task, depth: int, examples: Labelled) -> Labelled:
-    """Without the labels of sequences once they have gone too deep."""
+    """The examples without the labels from the point at which a sequence exceeds the depth."""
     labels, inputs = examples.labels.clone(), domain(task, depth)
     for row, tokens in enumerate(examples.tokens.tolist()):
         state = inputs.start

@@ -1,4 +1,4 @@
-"""Labelled sequences, and how a model's scores do on them."""
+"""Labelled sequences, and the errors of a model's scores on them."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,29 +11,35 @@ from csprop.errors import InputError
 from csprop.tasks.base import UNLABELLED, Examples
 
 LEAD = 0.25
-"""What a simpler model must keep of the lead of the right scores."""
+"""The fraction of the margin of the correct scores that a simplified model must keep."""
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """Sequences and what is known of their answers."""
+    """Sequences and their labels."""
 
     tokens: Int64[Tensor, "N T"]
-    labels: Int64[Tensor, "N T"]  # UNLABELLED where nothing is known
+    labels: Int64[Tensor, "N T"]  # UNLABELLED where no label is known
 
     @classmethod
     def of(cls, examples: Examples) -> "Labelled":
-        """The labels of some examples, those included that are no answers."""
+        """All labels of some examples, not only those of the answers."""
         return cls(examples.tokens, examples.labels)
 
     def first(self, rows: int) -> "Labelled":
+        """The first rows."""
         return Labelled(self.tokens[:rows], self.labels[:rows])
 
     def judge(self, scores: Float[Tensor, "N T C"]) -> "Judgement":
+        """Compare scores with the labels.
+
+        Raises:
+            InputError: there are no labels.
+        """
         known = self.labels != UNLABELLED
         given, labels = scores[known], self.labels[known]
         if not len(labels):
-            raise InputError("there are no labels to go by: give at least one")
+            raise InputError("the examples have no labels: give at least one")
         right = given.gather(1, labels[:, None])[:, 0]
         others = given.scatter(1, labels[:, None], float("-inf")).amax(dim=1)
         return Judgement(
@@ -44,14 +50,15 @@ class Labelled:
 
 
 class Judgement(NamedTuple):
-    """Scores against what is known."""
+    """How scores compare with the labels."""
 
     misses: int
+    """The number of errors."""
     loss: float
     lead: float
-    """The least by which a right score leads: below 0 where one is missed."""
+    """The smallest margin of a correct score over the next one; negative if there is an error."""
 
     def worse_than(self, before: "Judgement") -> bool:
-        """Whether more is missed, or little is left of the lead."""
+        """Whether there are more errors, or too little of the margin is left."""
         thin = before.lead > 0 and self.lead < LEAD * before.lead
         return thin or self.misses > before.misses

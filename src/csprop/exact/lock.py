@@ -1,7 +1,7 @@
-"""Locking: from a trained model to a finite machine, or the reason why not.
+"""Locking: from a trained model to a finite machine.
 
 `search` finds the codes and `refine` centres them. They are accepted only if the smallest gap between
-codes is many times the largest distance snapped, and nothing that the model does hangs on rounding.
+codes is several times the largest snapping distance, and no transition or answer depends on rounding.
 """
 
 from jaxtyping import Bool
@@ -17,15 +17,19 @@ from csprop.exact.search import refine, search
 def lock(
     model: Stepwise, kept: Bool[Tensor, "L D"], radius: float, domain: Oracle
 ) -> tuple[Locked, list[Tightness]]:
-    """The model locked onto the states that lie a radius apart.
+    """Lock a model.
 
     Args:
-        kept: the channels in use; the others stay where they start.
-        radius: states closer than this are the same.
-        domain: the inputs that count; `every_input` leaves none out.
+        model: the model.
+        kept: the channels in use; the others stay at their initial value.
+        radius: states closer than this are treated as the same state.
+        domain: the inputs to consider; `every_input` considers all.
+
+    Returns:
+        The locked model, and the distances in each layer.
 
     Raises:
-        NotFinite: with the reason.
+        NotFinite: the model cannot be locked; with the reason.
     """
     found = refine(model, kept, search(model, kept, radius, domain))
     locked = Locked(model, found.codes, kept, domain.symbols)

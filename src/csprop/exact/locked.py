@@ -1,15 +1,15 @@
-"""A locked model: a network whose state is snapped to the nearest of finitely many codes at every step.
+"""Locked models: networks whose state snaps to the nearest of finitely many codes after every token.
 
-Nothing can drift: the state after any number of tokens is one of the codes. So the network has become a
-finite machine, and runs as one: what a step makes of every code and token is computed once, by the
-network, and then looked up.
+Errors cannot accumulate, because the state after any number of tokens is one of the codes. The network
+is then a finite machine and runs as one: each transition is computed once by the network, and then
+looked up.
 
-codes[l]      the states that layer l can be in                     (S_l, M, D)
-kept          the channels that carry anything; the others stay where they start    (L, D)
-machine       its states are where each layer is, and the class that was answered on the way there
-places        the codes of all layers in each state of the machine  (S, L)
-following     the machine's transitions, as a tensor                (S, V)
-scores        what the network says then                            (S, V, classes)
+codes[l]      the states of layer l                                 (S_l, M, D)
+kept          the channels in use; the others stay at their initial value    (L, D)
+machine       its states are the codes of all layers, and the last answer
+places        the code of each layer in each state of the machine   (S, L)
+following     the transitions of the machine, as a tensor           (S, V)
+scores        the scores after each transition                      (S, V, classes)
 """
 
 from collections.abc import Sequence
@@ -29,15 +29,15 @@ from csprop.stream import Stream
 CPU = torch.device("cpu")
 MOST_STATES = 4096
 AT_ONCE = 1 << 24
-"""Differences held in memory at one time while looking for the nearest code."""
+"""The largest number of differences in memory during the search for the nearest code."""
 
 
 _Node = tuple[tuple[int, ...], int | None]
-"""Where each layer is, and what was answered on the way there."""
+"""The code of each layer, and the last answer."""
 
 
 class NotFinite(Exception):
-    """Why a model could not be locked; with the codes that were found, where some were."""
+    """Why a model could not be locked; with the codes that were found, if any."""
 
     def __init__(self, reason: str, codes: Sequence[Tensor] | None = None) -> None:
         super().__init__(reason)
@@ -47,7 +47,11 @@ class NotFinite(Exception):
 def nearest(
     h: Float[Tensor, "N M D"], codes: Float[Tensor, "S M D"]
 ) -> tuple[Float[Tensor, "N k"], Int64[Tensor, "N k"]]:
-    """Distances and numbers of the two nearest codes, or the one: the largest over the channels."""
+    """The two nearest codes of each state, or the only one.
+
+    Returns:
+        Their distances and their numbers, nearest first. A distance is the largest over the channels.
+    """
     count = min(2, len(codes))
     rows = max(1, AT_ONCE // codes.numel())
     found = []
@@ -61,12 +65,16 @@ def nearest(
 def at(
     codes: Sequence[Float[Tensor, "S M D"]], places: Int64[Tensor, "N L"]
 ) -> Float[Tensor, "N L M D"]:
-    """The network's state where each layer is at a code."""
+    """The states of the network in which layer l is at code places[:, l]."""
     return torch.stack([each[i] for each, i in zip(codes, places.unbind(1), strict=True)], dim=1)
 
 
 class Locked(nn.Module):
-    """A network and the codes that its state snaps to. Its own state is a number, (B,) int64."""
+    """A network whose state snaps to codes. Its own state is that of the machine, (B,) int64.
+
+    Raises:
+        NotFinite: the codes combine to too many states.
+    """
 
     places: Tensor
     following: Tensor
@@ -92,10 +100,11 @@ class Locked(nn.Module):
 
     @property
     def codes(self) -> list[Tensor]:
+        """The codes of each layer."""
         return [self.get_buffer(f"codes_{layer}") for layer in range(len(self.kept))]
 
     def snapping(self, found: list[tuple[Tensor, Tensor]]) -> Settle:
-        """Put the nearest code in a state's place; what was near goes on the list, layer by layer."""
+        """A function that replaces a state by the nearest code, and appends what `nearest` found."""
         start = self.network.initial_state()[0]  # (L, M, D)
 
         def settle(layer: int, h: Tensor) -> Tensor:
@@ -110,13 +119,17 @@ class Locked(nn.Module):
     def leave(
         self, places: Int64[Tensor, "N L"], tokens: Int64[Tensor, " N"]
     ) -> tuple[Int64[Tensor, "N L"], Float[Tensor, "N C"], list[tuple[Tensor, Tensor]]]:
-        """One step of the network from codes to codes: places, scores, and what `nearest` found."""
+        """Let the network take one step from codes to codes.
+
+        Returns:
+            The new places, the scores, and for each layer what `nearest` found.
+        """
         found: list[tuple[Tensor, Tensor]] = []
         _, scores = self.network.step(at(self.codes, places), tokens, self.snapping(found))
         return torch.stack([numbers[:, 0] for _, numbers in found], dim=1), scores, found
 
     def _explored(self) -> tuple[Machine, Int64[Tensor, "S L"], Float[Tensor, "S V C"]]:
-        """All states that the first one leads to."""
+        """The machine of all states that can be reached, their places, and their scores."""
         first = self.network.initial_state()[0]
         begin = tuple(
             int(nearest(h[None], codes)[1][0, 0]) for h, codes in zip(first, self.codes, strict=True)
@@ -140,6 +153,7 @@ class Locked(nn.Module):
         return machine, places, torch.cat(scores).unflatten(0, (len(nodes), self.symbols))
 
     def initial_state(self, batch: int = 1) -> Int64[Tensor, " B"]:
+        """The start of the machine, for each row."""
         return torch.zeros(batch, dtype=torch.int64)
 
     @torch.no_grad()
@@ -151,10 +165,16 @@ class Locked(nn.Module):
         reset: Bool[Tensor, "B T"] | None = None,
         return_state: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Scores after every token; with `return_state`, also what to carry on from.
+        """The scores after every token.
+
+        Args:
+            tokens: (B, T) int64.
+            state: the states in which the rows begin; without it, the start.
+            reset: True where a row returns to the start before the token is read.
+            return_state: return the last states too.
 
         Raises:
-            InputError: tokens, state or reset do not fit, or a token is outside the vocabulary.
+            InputError: an argument has a wrong type or shape, or a token is outside the vocabulary.
         """
         check_tensor("tokens", tokens, "int64", ("batch", "time"), CPU)
         for bound in tokens.aminmax() if tokens.numel() else ():
@@ -173,24 +193,25 @@ class Locked(nn.Module):
         return (scores, visited[:, -1]) if return_state else scores
 
     def check_token(self, token: int) -> None:
-        """Refuse one that is outside of the vocabulary."""
+        """Raise an InputError for a token outside of the vocabulary."""
         if not 0 <= token < self.symbols:
             raise InputError(f"token {token} is outside the vocabulary: write 0 to {self.symbols - 1}")
 
     def _check_numbers(self, state: Int64[Tensor, " B"]) -> None:
         if state.numel() and not 0 <= int(state.min()) <= int(state.max()) < len(self.following):
-            raise InputError(f"state must hold numbers from 0 to {len(self.following) - 1}")
+            raise InputError(f"state must have numbers from 0 to {len(self.following) - 1}")
 
     def stream(self) -> Stream:
-        """A tracker that reads one token at a time."""
+        """A stream that reads one token at a time."""
         return Stream(self)
 
     def stepper(self, state: Int64[Tensor, "1"]) -> "_Lookups":
+        """Single steps from a state, for `Stream`."""
         self._check_numbers(state)
         return _Lookups(self, state)
 
     def automaton(self, vocab: Sequence[str], classes: Sequence[str], words: bool) -> Automaton:
-        """The machine, with names."""
+        """The machine, with names for its tokens and classes."""
         return Automaton.named(self.machine, vocab, classes, words)
 
 

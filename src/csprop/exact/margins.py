@@ -1,4 +1,4 @@
-"""Margins: how far a locked model is from where rounding could decide what it does."""
+"""Margins: how far a locked model is from a point where rounding could change what it does."""
 
 import copy
 import math
@@ -16,35 +16,40 @@ from csprop.nn.block import Block
 from csprop.nn.model import CSP
 
 RATIO = 5.0
-"""The smallest gap between two codes over the largest distance snapped, at least."""
+"""The smallest gap between two codes must be at least this many times the snapping distance."""
 DOUBT = 1e-3
-"""Far more than rounding can do: differences of distances or scores below it are not trusted."""
+"""Differences of distances or scores below this are not trusted; rounding errors are far smaller."""
 BLUR = 1e-5
-"""How much weights and codes are changed to see whether a machine hangs on their last digits."""
+"""The relative size of random changes to weights and codes under which the machine must stay the
+same."""
 
 Moves = Sequence[tuple[int, int]]
-"""States of the machine, each with a token that is read there."""
+"""Transitions, as pairs of a state of the machine and a token."""
 
 
 @dataclass(frozen=True)
 class Tightness:
-    """How far apart the codes of a layer are, and how near to them its states."""
+    """The distances between the codes of a layer, and between its states and their codes."""
 
     codes: int
+    """The number of codes."""
     gap: float | None
-    """The smallest distance between two of them; None where there is one alone."""
+    """The smallest distance between two codes; None if there is only one."""
     snap: float
     """The largest distance from a state to its code."""
     size: float
-    """The largest number in a code."""
+    """The largest absolute value in a code."""
     gate: float | None
-    """Of gates that are rounded to 0 or 1, the least that one is away from where it turns over."""
+    """The smallest |δ| of a gate that is rounded to 0 or 1; None if gates are not rounded."""
 
 
 def tightness(locked: Locked, moves: Moves) -> list[Tightness]:
-    """Of each layer, over some moves: a state of the machine and a token.
+    """The distances in each layer, over some transitions.
 
-    They are made again, one after the other backwards, and must come out as in the machine.
+    The transitions are computed again in reverse order, and must have the same results as before.
+
+    Raises:
+        NotFinite: a transition has another result.
     """
     states, tokens = torch.tensor(moves).flip(0).unbind(1)
     with _gates_of(locked) as gates:
@@ -52,7 +57,7 @@ def tightness(locked: Locked, moves: Moves) -> list[Tightness]:
     same = torch.equal(places, locked.places[locked.following[states, tokens]])
     before = locked.scores[states, tokens]
     if not same or not torch.allclose(scores, before, rtol=DOUBT / 10, atol=DOUBT / 10):
-        raise NotFinite("the same step comes out differently at another time, or beside other rows")
+        raise NotFinite("the same step has another result when it is computed again")
     start = locked.network.initial_state()[0]
     measured = []
     for layer, (h, codes, (distances, _)) in enumerate(zip(start, locked.codes, near, strict=True)):
@@ -71,7 +76,7 @@ def tightness(locked: Locked, moves: Moves) -> list[Tightness]:
 
 @contextmanager
 def _gates_of(locked: Locked) -> Iterator[list[float | None]]:
-    """Inside, a step of a network with switches puts each layer's smallest |δ| in use on the list."""
+    """Record the smallest |δ| of each layer during a step, if the network rounds its gates."""
     network, found = locked.network, list[float | None]()
     if not (isinstance(network, CSP) and network.config.decay == "switch"):
         yield found
@@ -96,7 +101,10 @@ def _gates_of(locked: Locked) -> Iterator[list[float | None]]:
 
 
 def margin(locked: Locked, moves: Moves) -> float:
-    """The least by which the best score leads, as a part of the largest where that is above 1."""
+    """The smallest margin between the best and the second score, over some transitions.
+
+    If the largest score of a transition is above 1, the margin is divided by it.
+    """
     states, tokens = torch.tensor(moves).unbind(1)
     scores = locked.scores[states, tokens]
     best = scores.topk(2, dim=1).values
@@ -119,10 +127,10 @@ def settled(locked: Locked, moves: Moves) -> float:
 
 @torch.no_grad()
 def steady(locked: Locked, moves: Moves, draws: int = 4) -> bool:
-    """Whether moves and answers stay the same where learned weights, and codes, are a little different.
+    """Whether transitions and answers stay the same under small random changes of weights and codes.
 
-    By far more than rounding makes of them: what hangs on less than that is not to be trusted. A
-    machine that somebody wrote by hand, without weights, may well compare numbers exactly.
+    The changes are far larger than rounding errors. A model without weights, written by hand, may
+    compare numbers exactly and is not tested.
     """
     if not any(True for _ in locked.parameters()):
         return True
@@ -146,21 +154,25 @@ def steady(locked: Locked, moves: Moves, draws: int = 4) -> bool:
 
 
 def accept(measured: list[Tightness]) -> None:
-    """Refuse codes that a state could confuse."""
+    """Check that no state could be confused with another.
+
+    Raises:
+        NotFinite: codes are too close, or a gate is too close to the point where it changes.
+    """
     for layer, each in enumerate(measured, start=1):
         if not math.isfinite(each.snap):
-            raise NotFinite(f"layer {layer}: a state is not a finite number")
+            raise NotFinite(f"layer {layer}: a state is not finite")
         if each.gate is not None and not each.gate >= DOUBT:
-            raise NotFinite(f"layer {layer}: rounding could turn a gate over ({each.gate:.1g} from 0)")
+            raise NotFinite(f"layer {layer}: rounding could switch a gate (δ = {each.gate:.1g})")
         if each.gap is not None and not each.gap >= RATIO * max(each.snap, DOUBT * max(1, each.size)):
             raise NotFinite(
-                f"layer {layer}: {each.codes} codes lie {each.gap:.3g} apart, and states up to "
-                f"{each.snap:.3g} from them; the gap must be {RATIO:.0f} times that"
+                f"layer {layer}: the {each.codes} codes are as close as {each.gap:.3g}, and states are "
+                f"up to {each.snap:.3g} from them; the gap must be {RATIO:.0f} times that distance"
             )
 
 
 def moves_of(locked: Locked, domain: Oracle) -> list[tuple[int, int]]:
-    """Every state and token that some input of a domain leads through."""
+    """All transitions of a locked model that inputs of a domain take."""
     transitions, found = locked.machine.transitions, dict[tuple[int, int], None]()
 
     def following(nodes: Sequence[tuple[int, Any]]) -> list[list[tuple[int, tuple[int, Any]]]]:

@@ -1,6 +1,6 @@
-"""What locking and proof ask of a model, and adapters for models that csprop did not make.
+"""The interface that locking and proof need of a model, and adapters for other models.
 
-A state is (B, L, M, D): L layers of D channels, each of M numbers. A CSP is such a model as it stands.
+A state is (B, L, M, D): L layers of D channels, each with M numbers. A `CSP` has this interface.
 """
 
 from collections.abc import Callable
@@ -13,25 +13,31 @@ from torch import Tensor, nn
 from csprop.errors import InputError
 
 Settle = Callable[[int, Tensor], Tensor]
-"""(layer, its new state (B, M, D)) to what the layer keeps and passes on."""
+"""(layer, its new state (B, M, D)) to the state that the layer keeps and passes on."""
 
 
 class Stepwise(Protocol):
     """A model that reads one token at a time."""
 
     def initial_state(self, batch: int = 1) -> Float[Tensor, "B L M D"]:
-        """Where every sequence starts."""
+        """The state before the first token, for each row."""
         ...
 
     def step(
         self, state: Float[Tensor, "B L M D"], tokens: Int64[Tensor, " B"], settle: Settle, /
     ) -> tuple[Float[Tensor, "B L M D"], Float[Tensor, "B V"]]:
-        """States and scores after one more token, each layer's state as `settle` leaves it."""
+        """The states and scores after one more token; `settle` is applied to each layer's state."""
         ...
 
 
 class FromStep(nn.Module):
-    """Any function `step(state (B, D), tokens (B,)) -> (state, scores)` with a first state (D,)."""
+    """An adapter for a function of one step.
+
+    Args:
+        start: the state before the first token, (D,).
+        step: a function of states (B, D) and tokens (B,) that returns the new states and the scores
+            (B, classes).
+    """
 
     def __init__(
         self,
@@ -43,42 +49,56 @@ class FromStep(nn.Module):
         self.function = step
 
     def initial_state(self, batch: int = 1) -> Tensor:
+        """The state before the first token, for each row."""
         return self.get_buffer("start").expand(batch, 1, 1, -1)
 
     def step(self, state: Tensor, tokens: Tensor, settle: Settle) -> tuple[Tensor, Tensor]:
+        """The states and scores after one more token."""
         new, scores = self.function(state[:, 0, 0], tokens)
         return settle(0, new[:, None])[:, None], scores
 
 
 class FromRNN(nn.Module):
-    """An `nn.RNN`, `nn.GRU` or `nn.LSTM` between an embedding and a head that reads its top layer.
+    """An adapter for an `nn.RNN`, `nn.GRU` or `nn.LSTM` between an embedding and a head.
 
-    A channel has one number, or the two of an LSTM's cell: what it shows and what it keeps.
+    A channel has one number, or two for an LSTM: its output and its cell state.
+
+    Args:
+        embedding: maps tokens to the inputs of the RNN.
+        rnn: the recurrent layers; neither bidirectional nor with a projection.
+        head: maps the outputs of the top layer to scores.
+
+    Raises:
+        InputError: the RNN is bidirectional, or projects its state.
     """
 
     def __init__(self, embedding: nn.Module, rnn: nn.RNNBase, head: nn.Module) -> None:
         super().__init__()
         if rnn.bidirectional or rnn.proj_size:
-            raise InputError("an RNN that reads backwards, or projects its state, has no single step")
+            raise InputError(
+                "rnn must be neither bidirectional nor have proj_size: it has no single step"
+            )
         self.embedding, self.rnn, self.head = embedding, rnn, head
         self.order = 2 if isinstance(rnn, nn.LSTM) else 1
 
     def initial_state(self, batch: int = 1) -> Tensor:
+        """The state before the first token, for each row: zeros."""
         like = next(self.rnn.parameters())
         return like.new_zeros(batch, self.rnn.num_layers, self.order, self.rnn.hidden_size)
 
     def step(self, state: Tensor, tokens: Tensor, settle: Settle) -> tuple[Tensor, Tensor]:
+        """The states and scores after one more token."""
         _, last = self._run(tokens[:, None], state)
         settled = torch.stack([settle(layer, h) for layer, h in enumerate(last.unbind(1))], dim=1)
         return settled, self.head(settled[:, -1, 0])
 
     def forward(self, tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
-        """Scores after every token, for training."""
+        """The scores after every token, for training."""
         seen, _ = self._run(tokens, self.initial_state(len(tokens)))
         return self.head(seen)
 
     def _run(self, tokens: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """The top layer's outputs (B, T, D), and the last state of all."""
+        """The outputs of the top layer (B, T, D), and the last states of all layers."""
         x = self.embedding(tokens)
         parts = tuple(part.transpose(0, 1).contiguous() for part in state.unbind(2))  # (L, B, D) each
         seen, last = self.rnn(

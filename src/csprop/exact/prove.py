@@ -1,10 +1,10 @@
-"""The proof: a machine beside the task's own, walked until nothing is new.
+"""The proof: a machine and the task's own machine are walked side by side.
 
-From the pair of first states every token leads to another pair; there are finitely many, and if the
-machine's answer is the task's on the way to each, it is right after every input of every length. The
-pairs are what a certificate carries: an invariant that anyone can check without the search.
+From the pair of starts every token leads to another pair of states. There are finitely many pairs, and
+if both machines give the same answer in each of them, they agree after every input of every length. The
+certificate contains the pairs: an invariant that can be checked without a search.
 
-Of a file the truth is known for its rows alone, and the machine is run over them.
+A data file gives the correct class of its rows only, so the machine is run over them instead.
 """
 
 from collections.abc import Hashable
@@ -19,25 +19,33 @@ from csprop.tasks.base import UNLABELLED, Task
 
 @dataclass(frozen=True)
 class Proof:
-    """Pairs of a state of the machine and one of the task, closed under every input of the domain.
+    """Pairs of a state of the machine and a state of the task, closed under every token.
 
-    Of a file there are none: what is proven is that every row is answered as the file says.
+    For a data file there are no pairs: what is proven is that every row gets its label.
     """
 
     pairs: list[tuple[int, int]]
     states: list[Hashable]
-    """The task's, by their number in the pairs."""
+    """The states of the task, by their number in the pairs."""
 
 
 def domain(task: Task, depth: int | None) -> Oracle:
-    """The inputs that count: all, or those of which no prefix goes deeper than `depth`."""
+    """The inputs to consider: all, or those whose prefixes do not exceed a depth."""
     if depth is None or task.oracle is None:
         return every_input(len(task.vocab))
     return task.oracle.within(lambda state: task.size(state) <= depth)
 
 
 def prove(machine: Machine, task: Task, depth: int | None = None) -> Proof | Difference:
-    """That the machine answers as the task does, or a shortest input to which it does not.
+    """Prove that a machine answers as a task does.
+
+    Args:
+        machine: the machine.
+        task: the task.
+        depth: for a task with infinitely many states, the largest depth of the inputs to cover.
+
+    Returns:
+        The proof, or a shortest counterexample; for a data file, the first row that disagrees.
 
     Raises:
         Endless: the task has too many states.

@@ -1,6 +1,6 @@
-"""Pruning: drop the channels that the answers do not need.
+"""Pruning: dropping the channels that the answers do not need.
 
-What training left unused turns by odd angles, and never comes back to where it was.
+A channel that is not needed usually rotates by arbitrary angles, so its states never form a finite set.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ GLANCE_ROWS = 256
 def follow(
     model: Stepwise, kept: Bool[Tensor, "L D"], tokens: Int64[Tensor, "N T"]
 ) -> Float[Tensor, "N T C"]:
-    """Scores with some channels held where they start."""
+    """The scores after every token, with the channels that are not kept held at their initial value."""
     start = model.initial_state()[0]
     state, scores = start.expand(len(tokens), *start.shape), []
     for column in tokens.unbind(1):
@@ -32,13 +32,21 @@ def follow(
 
 
 Scores = Callable[[Bool[Tensor, "L D"], Int64[Tensor, "N T"]], Float[Tensor, "N T C"]]
-"""(kept, tokens) to what `follow` gives for a model."""
+"""(kept, tokens) to the scores after every token, as `follow` computes them."""
 
 
 def prune(scores: Scores, examples: Labelled, kept: Bool[Tensor, "L D"]) -> Bool[Tensor, "L D"]:
-    """Drop what can be dropped: whole layers, then single channels, the least needed first.
+    """Drop whole layers, then single channels, the least needed first.
 
-    Nothing more may be missed, and the right scores must keep a part of their lead.
+    There may be no more errors, and the correct scores must keep a fraction of their margin.
+
+    Args:
+        scores: computes the scores with some channels kept.
+        examples: the examples to compare on.
+        kept: the channels in use.
+
+    Returns:
+        The channels that remain.
     """
     examples = examples.first(PRUNING_ROWS)
     glance = examples.first(GLANCE_ROWS)
@@ -62,7 +70,7 @@ def prune(scores: Scores, examples: Labelled, kept: Bool[Tensor, "L D"]) -> Bool
 def _by_need(
     scores: Scores, examples: Labelled, used: Bool[Tensor, "L D"]
 ) -> list[Bool[Tensor, "L D"]]:
-    """Each of what is in use, that which is missed least first: by the loss without it."""
+    """The channels in use, each as a mask, sorted by the loss without it."""
     glance = examples.first(GLANCE_ROWS)
     each = [_channel(used, *place) for place in used.nonzero().tolist()]
     losses = [glance.judge(scores(used & ~one, glance.tokens)).loss for one in each]
@@ -70,7 +78,7 @@ def _by_need(
 
 
 def thinned(scores: Scores, examples: Labelled, used: Bool[Tensor, "L D"]) -> Bool[Tensor, "L D"]:
-    """Without the third that is needed least, whether or not the answers suffer."""
+    """The channels in use without the least needed third, whatever that does to the answers."""
     order = _by_need(scores, examples, used)
     for one in order[: -(-len(order) // 3)]:
         used = used & ~one

@@ -1,9 +1,10 @@
-"""Searching: the finite set of states that a trained model means.
+"""The search for the codes: the finite set of states that a trained model approximates.
 
-Breadth first from h_0 over all tokens: a state closer than a radius to a code is that code, any other
-is a new one, until nothing new comes. Then every code moves to the mean of the states that snap to it.
+A breadth-first search from h_0 tries every token. A state within a radius of a code counts as that
+code, and any other state becomes a new code, until there are no new ones. Then each code is moved to
+the mean of the states that snap to it.
 
-A place is the number of a code for each layer; a move is a place and the token read there.
+A place is the number of a code in each layer.
 """
 
 import math
@@ -19,17 +20,17 @@ from csprop.exact.locked import MOST_STATES, NotFinite, at, nearest
 from csprop.exact.models import Stepwise
 
 RADII = (0.3, 0.15, 0.5)
-"""To merge within, the likeliest first; a rotor's states lie on the unit sphere."""
+"""The radii to try, the most promising first; a rotor's states lie on the unit sphere."""
 MOST_CODES = 512
 AT_ONCE = 256
-"""Places whose moves are computed together."""
+"""The number of places whose transitions are computed together."""
 
 Place = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Codes:
-    """The codes of every layer, in the order in which they were met, and all moves between them."""
+    """The codes of every layer in the order of discovery, and all transitions (a place and a token)."""
 
     codes: list[Float[Tensor, "S M D"]]
     places: Int64[Tensor, "N L"]
@@ -38,10 +39,16 @@ class Codes:
 
 @torch.no_grad()
 def search(model: Stepwise, kept: Bool[Tensor, "L D"], radius: float, domain: Oracle) -> Codes:
-    """The codes that the inputs of a domain lead to.
+    """Find the codes that the inputs of a domain reach.
+
+    Args:
+        model: the model.
+        kept: the channels in use; the others stay at their initial value.
+        radius: states closer than this are treated as the same state.
+        domain: the inputs to consider.
 
     Raises:
-        NotFinite: there are too many.
+        NotFinite: there are too many codes or places.
     """
     start = model.initial_state()[0]  # (L, M, D)
     codes = [h[None] for h in start]
@@ -52,11 +59,13 @@ def search(model: Stepwise, kept: Bool[Tensor, "L D"], radius: float, domain: Or
         h = torch.where(kept[layer], h, start[layer])
         distances, _ = nearest(h, codes[layer])
         for state in h[distances[:, 0] > radius]:
-            if nearest(state[None], codes[layer])[0][0, 0] > radius:  # nor like one just added
+            if (
+                nearest(state[None], codes[layer])[0][0, 0] > radius
+            ):  # nor close to one that was just added
                 codes[layer] = torch.cat([codes[layer], state[None]])
             if len(codes[layer]) > MOST_CODES:
                 raise NotFinite(
-                    f"layer {layer + 1} does not close: {MOST_CODES:,} states, {radius} apart, and more"
+                    f"layer {layer + 1} has more than {MOST_CODES:,} states that are {radius} apart"
                 )
         numbers = nearest(h, codes[layer])[1][:, 0]
         reached.append(numbers)
@@ -82,7 +91,7 @@ def search(model: Stepwise, kept: Bool[Tensor, "L D"], radius: float, domain: Or
         Walk(((0,) * len(codes), domain.start)).run(following, MOST_STATES, AT_ONCE)
     except Endless:
         raise NotFinite(
-            f"does not close: {MOST_STATES:,} states, all {radius} apart, and more"
+            f"the model has more than {MOST_STATES:,} states that are {radius} apart"
         ) from None
     return Codes(
         codes, torch.tensor([place for place, _ in moved]), torch.tensor([token for _, token in moved])
@@ -91,10 +100,10 @@ def search(model: Stepwise, kept: Bool[Tensor, "L D"], radius: float, domain: Or
 
 @torch.no_grad()
 def refine(model: Stepwise, kept: Bool[Tensor, "L D"], codes: Codes, rounds: int = 10) -> Codes:
-    """Every code moved to the mean of what snaps to it, again and again; the tightest are the result.
+    """Repeatedly move every code to the mean of the states that snap to it.
 
-    Angles that are all a little too large move all codes around together, away from h_0: hence the
-    tightest, and not the last.
+    Angles that are all slightly too large rotate all codes together, away from h_0. So the result is
+    the round with the smallest snapping distance, not the last one.
     """
     start = model.initial_state()[0]
     found, best, least = list(codes.codes), codes.codes, math.inf

@@ -1,14 +1,14 @@
-"""Training a rotor a little further, towards a finite set of states.
+"""Further training of a model towards a finite set of states.
 
-A gate σ(δ) is never quite 0 or 1, so a rotor's state shrinks a little at every step, and no set of such
-states closes. Its weights multiplied by two, δ is twice as far from doubt; what that changes in the
-answers, some steps of training on the same data repair. (A switch is 0 or 1 as it is.)
+A soft gate σ(δ) is never exactly 0 or 1, so a rotor's state shrinks slightly at every step, and its
+states never form a finite set. Doubling the gate's weights brings it closer to 0 or 1, and some steps
+of training on the same data repair the answers. (A gate with `decay="switch"` is 0 or 1 already.)
 
-A channel that was pruned stays where it starts: its angles are 0 and its gate is open. One that need
-not turn has its angles at 0 too: then it only holds what it was last set to, which is exact.
+A pruned channel stays at its initial value: its angles are 0 and its gate is open. A channel that need
+not rotate has angles of 0 too: it only stores the last value written to it, which is exact.
 
-Other models are drawn in: trained with their states snapped to the codes that a search found, however
-loose, and a penalty on the distance.
+Other models are trained with their states snapped to the codes that a search found, with a penalty on
+the snapping distance.
 """
 
 import copy
@@ -38,7 +38,7 @@ OPEN = 40.0
 
 
 def is_rotor(model: object) -> TypeGuard[CSP]:
-    """Whether it has gates that keep or replace, one a channel, and angles one a channel."""
+    """Whether a model rotates its state, with an angle and a keep-or-replace gate per channel."""
     if not isinstance(model, CSP):
         return False
     config = model.config
@@ -48,7 +48,7 @@ def is_rotor(model: object) -> TypeGuard[CSP]:
 
 @torch.no_grad()
 def harden(model: CSP) -> None:
-    """Bring every gate nearer to 0 or 1, if it is not there."""
+    """Bring every soft gate closer to 0 or 1, by doubling its weights."""
     if model.config.decay == "switch":
         return
     for block in model.blocks:
@@ -59,7 +59,7 @@ def harden(model: CSP) -> None:
 
 @torch.no_grad()
 def freeze(model: CSP, kept: Bool[Tensor, "L D"], turning: Bool[Tensor, "L D"]) -> None:
-    """Make every dropped channel stay where it starts, and keep the others from turning."""
+    """Hold the channels that are not kept at their initial value; let only `turning` ones rotate."""
     for block, mine, turns in zip(model.blocks, kept, kept & turning, strict=True):
         assert isinstance(block, Block)
         for rows in (block.angle.weight, block.angle.bias):
@@ -75,7 +75,7 @@ def frozen_scores(
     turning: Bool[Tensor, "L D"],
     tokens: Int64[Tensor, "N T"],
 ) -> Float[Tensor, "N T C"]:
-    """Scores with some channels frozen, all steps at once."""
+    """The scores after every token with some channels frozen."""
     model = copy.deepcopy(model)
     freeze(model, kept, turning)
     return model(tokens)
@@ -84,8 +84,13 @@ def frozen_scores(
 def straighten(
     model: CSP, kept: Bool[Tensor, "L D"], turning: Bool[Tensor, "L D"], examples: Labelled
 ) -> Bool[Tensor, "L D"]:
-    """The channels that have to turn: all, whole layers and single ones are tried without. Changes the
-    model accordingly."""
+    """Stop the rotation of all channels that the answers allow, and change the model accordingly.
+
+    First all channels are tried together, then whole layers, then single channels.
+
+    Returns:
+        The channels that still rotate.
+    """
     examples = examples.first(PRUNING_ROWS)
 
     def judged(turning: Bool[Tensor, "L D"]) -> Judgement:
@@ -106,10 +111,10 @@ def straighten(
 def round_angles(
     model: CSP, kept: Bool[Tensor, "L D"], turning: Bool[Tensor, "L D"], examples: Labelled
 ) -> None:
-    """Round the angles by which inputs turn a channel to parts of a whole turn, layer by layer.
+    """Round the angles by which inputs rotate a channel to fractions of a full turn, layer by layer.
 
-    Of halves, thirds, … the coarsest that do no harm are taken. Only the plane has such angles, and
-    only a layer whose inputs are few different ones has few of them.
+    The coarsest fractions (halves, thirds, …) that do not harm the answers are chosen. This applies to
+    order 2 only, and to layers with few distinct inputs.
     """
     if model.config.order != 2:
         return
@@ -137,7 +142,7 @@ def round_angles(
 
 @torch.no_grad()
 def _inputs_of(model: CSP, layer: int, tokens: Int64[Tensor, "N T"]) -> Float[Tensor, "R F"]:
-    """Everything that enters a layer."""
+    """All inputs of a layer."""
     if not layer:
         return model.embedding.flatten(1)
     z, state = model.embedding[tokens], model.initial_state(len(tokens))
@@ -147,7 +152,7 @@ def _inputs_of(model: CSP, layer: int, tokens: Int64[Tensor, "N T"]) -> Float[Te
 
 
 def _different(inputs: Float[Tensor, "N F"]) -> Float[Tensor, "M F"] | None:
-    """One of each group of like inputs, if there are few."""
+    """One input of each group of similar ones; None if there are too many groups."""
     found = inputs[:1]
     while len(found) <= MOST_INPUTS:
         far = torch.cdist(inputs, found, p=torch.inf).amin(dim=1)
@@ -164,7 +169,7 @@ def tune(
     examples: Labelled,
     generator: Generator,
 ) -> None:
-    """Some steps of training, the learning rate falling to 0."""
+    """Train for some steps with frozen channels; the learning rate decreases to 0."""
 
     def loss(rows: Tensor) -> Tensor:
         return _surprise(model(examples.tokens[rows]), examples.labels[rows])
@@ -180,7 +185,7 @@ def draw_in(
     examples: Labelled,
     generator: Generator,
 ) -> None:
-    """Some steps of training with snapped states; gradients pass as if they were not."""
+    """Train for some steps with snapped states; gradients ignore the snapping."""
 
     def loss(rows: Tensor) -> Tensor:
         start = model.initial_state()[0]
@@ -212,7 +217,7 @@ def _descend(
     generator: Generator,
     after: Callable[[], None] = lambda: None,
 ) -> None:
-    """Follow the gradient of a loss of some rows, the learning rate falling to 0."""
+    """Minimise a loss on random rows with Adam; the learning rate decreases to 0."""
     parameters = [each.requires_grad_() for each in model.parameters()]
     optimizer = torch.optim.Adam(parameters, lr=RATE)
     for step in range(steps):

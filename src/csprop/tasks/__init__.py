@@ -1,4 +1,4 @@
-"""What a model learns: built-in tasks with a known truth, and the user's own data."""
+"""What a model learns: built-in tasks, and the user's own data files."""
 
 import re
 from pathlib import Path
@@ -32,8 +32,15 @@ SINGLE: tuple[type[Task], ...] = (Parity, Parenthesis, CycleNav, FlipFlop, EvenP
 
 
 def get(name: str) -> Task:
-    """A task by its name: that of a task in `SINGLE`, modK, modK-residue, modK-reset, group-NAME or
-    group-NAME-all."""
+    """A built-in task by its name.
+
+    Args:
+        name: such as "parity", "mod3", "mod5-residue", "mod3-reset", "group-A5" or "group-A5-all";
+            `csprop tasks` lists all names.
+
+    Raises:
+        InputError: there is no built-in task of this name.
+    """
     for task in SINGLE:
         if name == task.name:
             return task()
@@ -50,26 +57,30 @@ def get(name: str) -> Task:
 
 
 def resolve(task: str | Path | Task) -> Task:
-    """A task by its name, by its data file, or as it is.
+    """A task from whatever names it.
+
+    Args:
+        task: the name of a built-in task, a data file, or a task, which is returned unchanged.
 
     Raises:
-        InputError: there is no such task, or it is one's own with the name of another.
+        InputError: there is no such task or file, or a task of the user's own has the name of a
+            built-in one.
     """
     if isinstance(task, Path) or (isinstance(task, str) and Path(task).suffix in SUFFIXES):
         return from_file(task)
     if isinstance(task, str):
         return get(task)
     if not isinstance(task, Task):
-        raise InputError(f"{task!r} is no task: give a name such as 'parity', a data file, or a Task")
-    if task.oracle is not None and _is_taken(task):
         raise InputError(
-            f"{task.name!r} is the name of a task that comes with csprop: give yours another name"
+            f"{task!r} is not a task: give a name such as 'parity', a data file, or a Task"
         )
+    if task.oracle is not None and _is_taken(task):
+        raise InputError(f"{task.name!r} is the name of a built-in task: give your task another name")
     return task
 
 
 def _is_taken(task: Task) -> bool:
-    """Whether a task has the name of one that comes with csprop, and is another."""
+    """Whether a task has the name of a built-in one but differs from it."""
     try:
         known = get(task.name)
     except InputError:
@@ -79,7 +90,14 @@ def _is_taken(task: Task) -> bool:
 
 
 def from_description(values: dict[str, Any]) -> Task:
-    """The task that `Task.describe` described, unless it is one's own, which csprop has no name for."""
+    """The task that `Task.describe` described.
+
+    Args:
+        values: what `describe` returned, as config.json has it.
+
+    Raises:
+        InputError: it is a task of the user's own, which csprop cannot find by its name.
+    """
     if "data" not in values:
         return get(values["name"])
     path = Path(values["data"])
@@ -87,7 +105,7 @@ def from_description(values: dict[str, Any]) -> Task:
 
 
 def catalogue() -> list[Task]:
-    """One of each kind, to show."""
+    """One task of each kind, for `csprop tasks`."""
     counting = ("parity", "mod3", "mod3-residue", "mod3-reset", "cycle-nav")
     others = ("flip-flop", "even-pairs", "parenthesis")
     return [get(name) for name in (*counting, *others, *(f"group-{group}" for group in GROUPS))]

@@ -1,4 +1,4 @@
-"""What a task is: sequences of tokens, and the class of each."""
+"""The base class of tasks: sequences of tokens, and the class of each."""
 
 import operator
 from abc import ABC, abstractmethod
@@ -17,7 +17,7 @@ from csprop.automata.walk import Endless, Oracle
 from csprop.errors import InputError
 
 UNLABELLED = -1
-"""In place of a label: padding, or a step that nobody labelled. No loss or metric counts it."""
+"""The label of padding and of steps without a label. Losses and metrics ignore it."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Examples:
 
     @property
     def lengths(self) -> Tensor:
-        """Steps up to the last answer, (N,)."""
+        """The number of steps up to the last answer of each row, (N,)."""
         steps = torch.arange(1, self.tokens.shape[1] + 1)
         return (self.answers * steps).amax(dim=1)
 
@@ -49,42 +49,46 @@ class Examples:
 class Task(ABC):
     """What a model learns: sequences of tokens, and the class of each.
 
-    A task of one's own is a subclass that tells the truth twice: `truth` says what is meant, and
-    `start`, `step` and `answer` are an exact machine for it, which reads one token at a time. A
-    machine's states are any values that can be hashed. Such a task has an `oracle`, and sequences of
-    any length can be drawn and labelled. A file of labelled rows is a task without one.
+    To define a task, subclass this and define the correct answer twice: `truth` is the definition, for
+    a whole sequence, and `start`, `step` and `answer` are a state machine that reads one token at a
+    time. States may be any hashable values. Such a task has an `oracle`, so that sequences of any
+    length can be drawn and labelled. A file of labelled rows is a task without an oracle.
     """
 
     name: str
+    """A name that no built-in task has."""
     description: str
+    """The question that the task asks, for tables and certificates."""
     vocab: tuple[str, ...]
+    """The names of the tokens; token i is `vocab[i]`."""
     classes: tuple[str, ...]
+    """The names of the classes."""
     words: bool = False
-    """Whether a sequence is written as words, rather than as characters."""
+    """Whether a sequence is written as words separated by spaces, rather than as characters."""
 
-    # What it asks of a model and of training.
+    # What the task asks of a model and of training.
     samples: int = 5000
-    """How many sequences the paper draws."""
+    """How many sequences to draw, before the split; the default is the paper's number."""
     order: int = 2
-    """Size of the rotations that hold the task's group."""
+    """Order of the rotations that the preset `rotor` uses: 2 for counters, more for groups."""
     depth: int = 1
-    """Layers of the exact family."""
+    """Number of layers that the preset `rotor` uses."""
     finite: bool = True
-    """Whether finitely many states of the machine can be reached."""
+    """Whether the machine has finitely many states that can be reached."""
     loss: Literal["cross_entropy", "focal"] = "cross_entropy"
-    """What the paper trains it with."""
+    """The loss that the preset `paper` uses."""
 
-    # What is told of it.
+    # What the paper reports about it.
     metric: Literal["accuracy", "f1"] = "accuracy"
-    """What the paper reports."""
+    """The paper's metric."""
     paper_epochs: str = ""
-    """Epochs to 100% by the paper's Table 2, by the text beside it, and by its Figure 3."""
+    """Epochs to 100% according to the paper's Table 2, its text, and its Figure 3."""
     paper_gap: str = ""
-    """Epochs from 90% to 100% by the paper, mean and standard deviation."""
+    """Epochs from 90% to 100% according to the paper, mean and standard deviation."""
 
     @abstractmethod
     def truth(self, sequence: Sequence[int]) -> int:
-        """The class of a whole sequence, by definition rather than by speed."""
+        """The class of a whole sequence: the definition of the task, written for clarity."""
 
     @abstractmethod
     def start(self) -> Hashable:
@@ -92,19 +96,23 @@ class Task(ABC):
 
     @abstractmethod
     def step(self, state: Any, token: int) -> Hashable:
-        """The state that follows a state."""
+        """The state after one more token."""
 
     @abstractmethod
     def answer(self, state: Any) -> int:
         """The class of any sequence that leads to this state."""
 
     def size(self, state: Any) -> int:
-        """How much a state holds, where there are infinitely many: so many are a finite task again."""
+        """The depth of a state, for a task with infinitely many states.
+
+        Only finitely many states may have the same or a smaller depth, so that inputs up to a given
+        depth form a finite task.
+        """
         return 0
 
     @property
     def oracle(self) -> Oracle | None:
-        """The exact machine, which a proof walks; None where the truth is known for some rows alone."""
+        """The task as a state machine, against which proofs are made; None for a data file."""
         return Oracle(len(self.vocab), self.start(), self.step, self._answer)
 
     def _answer(self, state: Any) -> int:
@@ -113,67 +121,80 @@ class Task(ABC):
             if 0 <= operator.index(answer) < len(self.classes):
                 return operator.index(answer)
         raise InputError(
-            f"{self.name}: the answer {answer!r} in the state {state!r} is no class: return a number "
-            f"from 0 to {len(self.classes) - 1}"
+            f"{self.name}: answer() returned {answer!r} for the state {state!r}: return the number of "
+            f"a class, from 0 to {len(self.classes) - 1}"
         )
 
     @property
     def data(self) -> Examples:
-        """All labelled rows, where the task is a file of them."""
-        raise InputError(f"{self.name}: has no rows of its own: draw some with `examples`")
+        """The labelled rows of a data file.
+
+        Raises:
+            InputError: the task is not a data file, or the file has changed.
+        """
+        raise InputError(f"{self.name}: is not a data file and has no rows: draw some with examples()")
 
     @property
     def source(self) -> str:
-        """Who says what is right: the task, or its file."""
+        """Where the correct answers come from: the name of the task, or of the data file."""
         return self.name
 
     @cached_property
     def machine(self) -> Machine:
-        """The oracle as a table.
+        """The oracle as a table of transitions.
 
         Raises:
-            InputError: it has infinitely many states, or more than any table holds.
+            InputError: there are infinitely or too many states, or the task is a data file.
         """
         oracle = self._known()
         if not self.finite:
-            raise InputError(
-                f"{self.name}: its machine has infinitely many states: no table holds them"
-            )
+            raise InputError(f"{self.name}: has infinitely many states, which no table can hold")
         try:
             return Machine.explored(oracle)
         except Endless as error:
             raise InputError(
-                f"{self.name}: {error}: if there are infinitely many, write finite = False and a size"
+                f"{self.name}: {error}: if there are infinitely many, set finite = False and define "
+                "size()"
             ) from None
         except InputError as error:
             raise InputError(f"{self.name}: {error}") from None
 
     def _known(self) -> Oracle:
         if self.oracle is None:
-            raise InputError(f"{self.name}: the truth is known for the rows of the file alone")
+            raise InputError(f"{self.name}: the correct class is known only for the rows of the file")
         return self.oracle
 
     def labels(self, tokens: Tensor) -> Tensor:
-        """The class of every prefix of every row, (N, T) -> (N, T)."""
+        """The class of every prefix of every row.
+
+        Args:
+            tokens: (N, T) int64.
+
+        Returns:
+            The classes, (N, T) int64.
+
+        Raises:
+            InputError: a token is outside of the vocabulary.
+        """
         if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < len(self.vocab):
-            raise InputError(f"tokens must be numbers from 0 to {len(self.vocab) - 1}")
+            raise InputError(f"{self.name}: tokens must be numbers from 0 to {len(self.vocab) - 1}")
         return torch.from_numpy(self.machine.run(tokens.cpu().numpy()).astype(np.int64)).to(
             tokens.device
         )
 
     def sample(self, count: int, length: int, generator: Generator) -> Tensor:
-        """`count` sequences of one length, (count, length)."""
+        """Draw `count` sequences of one length, (count, length) int64; uniformly, unless overridden."""
         self._known()
         self.check_length(length)
         return torch.randint(len(self.vocab), (count, length), generator=generator)
 
     def check_length(self, length: int) -> None:
-        """Refuse a length at which the task has no question to ask."""
+        """Raise an InputError for a length at which the task is not defined."""
         if length < 1:
-            raise InputError(f"{self.name}: length {length} is empty: write 1 or more")
+            raise InputError(f"{self.name}: length {length} is too short: write 1 or more")
 
     def has_length(self, length: int) -> bool:
-        """Whether the task has a question to ask at a length."""
+        """Whether the task is defined at a length."""
         try:
             self.check_length(length)
         except InputError:
@@ -181,38 +202,47 @@ class Task(ABC):
         return True
 
     def labelled(self, tokens: Tensor) -> Examples:
-        """Rows of one length with the label of every prefix; the answer is the last one."""
+        """Label sequences (N, T): every prefix gets its class, and the last class is the answer."""
         answers = torch.zeros_like(tokens, dtype=torch.bool)
         answers[:, -1] = True
         return Examples(tokens, self.labels(tokens), answers)
 
     def examples(self, count: int, length: int, generator: Generator) -> Examples:
-        """What there is to learn from: `count` sequences of one length, drawn; of a file all rows."""
+        """Data to learn from: `count` drawn sequences of one length, or all rows of a data file."""
         return self.labelled(self.sample(count, length, generator))
 
     def describe(self) -> dict[str, Any]:
-        """What config.json says of the task, from which it can be found again."""
+        """The task as config.json stores it; `from_description` is the inverse."""
         return {"name": self.name}
 
 
 def every_sequence(symbols: int, length: int) -> Tensor:
-    """All `symbols`^`length` sequences, in counting order."""
+    """All `symbols`^`length` sequences in lexicographic order, (symbols^length, length)."""
     places = symbols ** torch.arange(length - 1, -1, -1)
     return torch.arange(symbols**length)[:, None] // places % symbols
 
 
 def symbols(text: str, words: bool) -> list[str]:
-    """A written sequence as its tokens: words between spaces, or characters."""
+    """Split a written sequence into its tokens: words separated by spaces, or characters."""
     return text.split() if words else [each for each in text if not each.isspace()]
 
 
 def written(symbols: Sequence[str], words: bool) -> str:
-    """The inverse of `symbols`."""
+    """Write tokens as one string: the inverse of `symbols`."""
     return (" " if words else "").join(symbols)
 
 
 def encode(symbols: Sequence[str], vocab: Sequence[str], where: str) -> list[int]:
-    """Symbols to token numbers."""
+    """The numbers of the tokens in a vocabulary.
+
+    Args:
+        symbols: the names of the tokens.
+        vocab: the vocabulary.
+        where: the place of the sequence, for error messages.
+
+    Raises:
+        InputError: the sequence is empty, or a token is not in the vocabulary.
+    """
     if not symbols:
         raise InputError(f"{where}: the sequence is empty: write at least one token")
     numbers = {symbol: number for number, symbol in enumerate(vocab)}
@@ -226,6 +256,6 @@ def encode(symbols: Sequence[str], vocab: Sequence[str], where: str) -> list[int
 
 
 def shown(names: Sequence[str], most: int = 12) -> str:
-    """A short list of names for a sentence."""
+    """A list of names for a sentence, shortened to the first `most`."""
     listed = ", ".join(names[:most])
     return f"{listed}, … ({len(names)} in all)" if len(names) > most else listed

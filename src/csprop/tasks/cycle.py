@@ -1,4 +1,4 @@
-"""Cycle navigation: where on a ring do some steps lead?"""
+"""Cycle navigation: the position on a ring after a number of steps."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from csprop.tasks.base import Task
 
 
 class CycleNav(Task):
-    """Five places on a ring, from place 0 on: `-` is a step back, `.` none, `+` a step forward.
+    """Five positions on a ring, starting at 0: `-` is a step back, `.` stays, `+` is a step forward.
 
     >>> task = CycleNav()
     >>> [task.classes[task.truth(steps)] for steps in ([2, 1, 2], [0], [2, 2, 2, 2, 2, 2])]
@@ -14,7 +14,7 @@ class CycleNav(Task):
     """
 
     name = "cycle-nav"
-    description = "the place on a ring of 5, from 0 on"
+    description = "the position on a ring of 5, starting at 0"
     vocab = ("-", ".", "+")
     classes = ("0", "1", "2", "3", "4")
 

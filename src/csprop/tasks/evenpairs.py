@@ -1,4 +1,4 @@
-"""Even pairs: is the number of changes even? That is, does the first token equal the last?"""
+"""Even pairs: is the number of pairs 01 and 10 even, that is, does the first token equal the last?"""
 
 from collections.abc import Sequence
 
@@ -6,10 +6,10 @@ from csprop.tasks.base import Task
 
 
 class EvenPairs(Task):
-    """The number of pairs `01` and `10` is even where the first token equals the last.
+    """The number of pairs `01` and `10` is even if and only if the first token equals the last.
 
-    Nothing read counts as yes: it has no pair. The first token has to be told from the others, and then
-    kept, which asks for two layers.
+    The answer for the empty sequence is yes. The model has to recognise the first token and remember
+    it, which takes two layers.
 
     >>> task = EvenPairs()
     >>> [task.classes[task.truth(s)] for s in ([1, 0, 1], [1, 1, 0], [0], [])]

@@ -1,14 +1,14 @@
 """The user's own data: labelled sequences from a JSONL, CSV or TSV file.
 
-JSONL, one object a line; a sequence is a string or a list of tokens; a label is one for the whole, or
-a list with one for every step:
+JSONL has one object per line. A sequence is a string or a list of tokens. A label is one class for the
+whole sequence, or a list with one class for every token:
 
     {"sequence": "0110", "label": "even"}
     {"sequence": ["open", "close"], "label": [0, 1]}
 
-CSV and TSV have two columns, sequence and label; a first row that says so is skipped. Tokens within a
-string are its characters, unless some sequence of the file has spaces or longer tokens: then they are
-its words.
+CSV and TSV have two columns, sequence and label; a header row with these names is skipped. The tokens
+of a string are its characters. If any sequence of the file contains spaces or longer tokens, they are
+its words instead.
 """
 
 import csv
@@ -31,15 +31,17 @@ SUFFIXES = (".jsonl", ".csv", ".tsv")
 
 @dataclass(frozen=True)
 class Line:
+    """One row of a file, as text."""
+
     where: str  # "events.jsonl row 3"
     symbols: tuple[str, ...]
     labels: str | tuple[str, ...]
 
 
 class FileTask(Task):
-    """Labelled sequences whose truth is known only where the file states it.
+    """A file of labelled sequences. The correct class of any other sequence is unknown.
 
-    The file is read when `data` is first asked for, and must then be the one with this SHA-256.
+    The file is read when `data` is first used, and must still have this SHA-256 then.
     """
 
     description = "your own data"
@@ -53,7 +55,11 @@ class FileTask(Task):
 
     @property
     def data(self) -> Examples:
-        """All rows, in the order of the file."""
+        """All rows, in the order of the file.
+
+        Raises:
+            InputError: the file is missing or has changed.
+        """
         if self._data is None:
             self._data = self._read()
         return self._data
@@ -61,7 +67,9 @@ class FileTask(Task):
     def _read(self) -> Examples:
         content = _content(self.path)
         if digest(content.encode()) != self.sha256:
-            raise InputError(f"{self.path}: has changed since the run began: put it back as it was")
+            raise InputError(
+                f"{self.path}: has changed since training: restore the file, or train again"
+            )
         rows = _rows(_cells(self.path, content), self.words)
         return _examples(rows, self.vocab, self.classes)
 
@@ -99,7 +107,7 @@ class FileTask(Task):
         self._unknown()
 
     def _unknown(self) -> NoReturn:
-        raise InputError(f"{self.path}: the truth is known for the rows of the file alone")
+        raise InputError(f"{self.path}: the correct class is known only for the rows of the file")
 
 
 def from_file(path: str | Path, like: Task | None = None) -> FileTask:
@@ -107,11 +115,11 @@ def from_file(path: str | Path, like: Task | None = None) -> FileTask:
 
     Args:
         path: a .jsonl, .csv or .tsv file.
-        like: a task whose vocabulary and classes the rows must keep to; without it they are those that
-            occur.
+        like: a task whose vocabulary and classes to use; a row with any other token or label is an
+            error. Without it, the vocabulary and the classes are those that occur in the file.
 
     Raises:
-        InputError: the file cannot be read, or a row is malformed; it names the row.
+        InputError: the file cannot be read, or a row is malformed; the message names the row.
     """
     path = Path(path)
     content = _content(path)
@@ -126,8 +134,7 @@ def from_file(path: str | Path, like: Task | None = None) -> FileTask:
         classes = _in_order({label for row in rows for label in _each_label(row)})
         if len(classes) < 2:
             raise InputError(
-                f"{path}: every label is {classes[0]!r}, which leaves nothing to learn: "
-                "label the rows with at least two classes"
+                f"{path}: every label is {classes[0]!r}: there must be at least two classes"
             )
     task = FileTask(path.absolute(), digest(content.encode()), vocab, classes, words)
     task._data = _examples(rows, vocab, classes)
@@ -156,7 +163,7 @@ def _cells(path: Path, content: str) -> list[tuple[str, Any, Any]]:
     read = _json_cells if path.suffix == ".jsonl" else _table_cells
     cells = list(read(path, content))
     if not cells:
-        raise InputError(f"{path}: there are no rows: write at least two labelled sequences")
+        raise InputError(f"{path}: has no rows: write at least two labelled sequences")
     return cells
 
 
@@ -174,7 +181,7 @@ def _json_cells(path: Path, content: str) -> Iterator[tuple[str, Any, Any]]:
         except (ValueError, RecursionError):
             row = None
         if not isinstance(row, dict) or not {"sequence", "label"} <= row.keys():
-            raise InputError(f'{where}: write {{"sequence": …, "label": …}}, one JSON object a line')
+            raise InputError(f'{where}: write {{"sequence": …, "label": …}}, one JSON object per line')
         yield where, row["sequence"], row["label"]
 
 
@@ -186,7 +193,7 @@ def _table_cells(path: Path, content: str) -> Iterator[tuple[str, str, str]]:
             where = f"{path} row {reader.line_num}"
             names = [each.strip().lower() for each in cells]
             if number == 1 and names == ["label", "sequence"]:
-                raise InputError(f"{where}: the columns are the wrong way round: write sequence, label")
+                raise InputError(f"{where}: the columns are in the wrong order: write sequence, label")
             if number == 1 and names == ["sequence", "label"]:
                 continue
             if len(cells) != 2:
@@ -231,9 +238,7 @@ def _label(where: str, value: Any, what: str = "label") -> str:
 
 def _printable(where: str, text: str, what: str) -> str:
     if not text.isprintable():
-        raise InputError(
-            f"{where}: the {what} {text!r} cannot be printed: leave out what cannot be seen"
-        )
+        raise InputError(f"{where}: the {what} {text!r} has unprintable characters: remove them")
     return text
 
 
@@ -242,7 +247,7 @@ def _each_label(row: Line) -> tuple[str, ...]:
 
 
 def _in_order(names: set[str]) -> list[str]:
-    """Numbers by size, anything else by the alphabet."""
+    """Sorted: as numbers if all of them are, otherwise alphabetically."""
     try:
         return sorted(names, key=lambda name: (int(name), name))
     except ValueError:
@@ -253,12 +258,12 @@ def _reject_contradictions(rows: list[Line]) -> None:
     seen: dict[tuple[str, ...], Line] = {}
     for row in rows:
         first = seen.setdefault(row.symbols, row)
-        # Aligned at the end, where the label of the whole stands.
+        # Aligned at the end, where the label of the whole sequence is.
         pairs = zip(reversed(_each_label(first)), reversed(_each_label(row)), strict=False)
         if any(one != other for one, other in pairs):
             raise InputError(
-                f"{row.where}: the sequence of row {first.where.rsplit(' ', 1)[1]} again, with "
-                "another label: keep one of the two"
+                f"{row.where}: has the same sequence as row {first.where.rsplit(' ', 1)[1]}, but "
+                "another label: remove one of the two"
             )
 
 

@@ -1,4 +1,4 @@
-"""Flip-flop: what was last written?"""
+"""Flip-flop: the bit that was written last."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from csprop.tasks.base import Task
 
 
 class FlipFlop(Task):
-    """One bit of memory: `0` and `1` are written to it, `.` leaves it as it is; at first it is 0.
+    """One bit of memory, initially 0: `0` and `1` write it, and `.` leaves it unchanged.
 
     >>> task = FlipFlop()
     >>> [task.classes[task.truth(s)] for s in ([0, 1, 2, 2], [1, 0], [2, 2])]

@@ -1,4 +1,4 @@
-"""Word problems: which element of a group is a product of some others?"""
+"""Word problems of groups: which element is the product of the elements read?"""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from csprop.errors import InputError
 from csprop.tasks.base import Task
 
 Permutation = tuple[int, ...]
-"""In one-line notation: entry i is where i goes."""
+"""In one-line notation: entry i is the image of i."""
 
 
 @dataclass(frozen=True)
@@ -18,14 +18,14 @@ class Kind:
 
     degree: int
     even: bool  # even permutations only
-    order: int  # of the rotations that hold it
-    generators: tuple[str, str]  # in cycles: (012) takes 0 to 1, 1 to 2 and 2 to 0
+    order: int  # of the rotations that represent it
+    generators: tuple[str, str]  # in cycle notation: (012) maps 0 to 1, 1 to 2 and 2 to 0
 
 
 GROUPS = {
     "S3": Kind(3, even=False, order=3, generators=("(01)", "(012)")),
     "A4": Kind(4, even=True, order=3, generators=("(01)(23)", "(012)")),
-    # Not (0123): like (01) it is odd, and words of one length would reach but half of the group.
+    # Not (0123): like (01) it is odd, and words of one length would reach only half of the group.
     "S4": Kind(4, even=False, order=3, generators=("(01)", "(123)")),
     "A5": Kind(5, even=True, order=3, generators=("(012)", "(01234)")),
     "S5": Kind(5, even=False, order=5, generators=("(01)", "(01234)")),
@@ -33,11 +33,12 @@ GROUPS = {
 
 
 class Group(Task):
-    """`group-NAME`: words of two generators `a` and `b`; `group-NAME-all`: every element is a token.
+    """The product of permutations of a group.
 
-    The tokens are applied in turn, the first one first: reading g takes the product p to g∘p, so that
-    `ab` takes i to b(a(i)). The classes are permutations in one-line notation, identity first: "120"
-    takes 0 to 1, 1 to 2 and 2 to 0.
+    In `group-NAME` the tokens are two generators, `a` and `b`; in `group-NAME-all` every element is a
+    token. The first token is applied first: reading g replaces the product p by g∘p, so that `ab` maps
+    i to b(a(i)). The classes are permutations in one-line notation, identity first: "120" maps 0 to 1,
+    1 to 2 and 2 to 0.
 
     >>> task = Group("S3")  # a = (01), b = (012)
     >>> [task.classes[task.truth(word)] for word in ([], [0], [1], [0, 1], [1, 0])]
@@ -53,7 +54,7 @@ class Group(Task):
         if group not in GROUPS:
             known = ", ".join(GROUPS)
             raise InputError(
-                f"there is no task for a group {group!r}: write group-NAME, NAME = {known}"
+                f"there is no task for the group {group!r}: write group-NAME with NAME = {known}"
             )
         kind = GROUPS[group]
         self.order = kind.order
@@ -71,7 +72,7 @@ class Group(Task):
             self.tokens, self.vocab = (cycles(a, kind.degree), cycles(b, kind.degree)), ("a", "b")
 
     def truth(self, sequence: Sequence[int]) -> int:
-        """Each point on its own way through the word."""
+        """Follow each point through the word."""
         reached = []
         for point in self.elements[0]:
             for token in sequence:
@@ -95,7 +96,7 @@ def after(later: Permutation, earlier: Permutation) -> Permutation:
 
 
 def elements(kind: Kind) -> tuple[Permutation, ...]:
-    """All elements by the alphabet, which puts the identity first."""
+    """All elements in lexicographic order, the identity first."""
     every = permutations(range(kind.degree))
     return tuple(element for element in every if not (kind.even and _odd(element)))
 
@@ -106,7 +107,7 @@ def _odd(permutation: Permutation) -> bool:
 
 
 def cycles(text: str, degree: int) -> Permutation:
-    """One-line notation from cycles.
+    """A permutation from cycle notation.
 
     >>> cycles("(01)(23)", 5)
     (1, 0, 3, 2, 4)

@@ -55,7 +55,7 @@ class Modular(Task):
 
 
 def check_modulus(modulus: int, suffix: str) -> None:
-    """Refuse to count modulo nothing, one or too much."""
+    """Raise an InputError for a modulus below 2 or above 10,000."""
     if not 2 <= modulus <= 10_000:
         raise InputError(
             f"mod{modulus}{suffix} is out of range: write mod2{suffix} to mod10000{suffix}"

@@ -44,7 +44,7 @@ class Parenthesis(Task):
         return 0
 
     def step(self, state: int, token: int) -> int:
-        """How many brackets are open; -1 once one was closed that was not."""
+        """The number of open brackets; -1 after a closing bracket without an opening one."""
         if state < 0:
             return -1
         return state + 1 if token == 0 else state - 1
@@ -63,7 +63,7 @@ class Parenthesis(Task):
             )
 
     def sample(self, count: int, length: int, generator: Generator) -> Tensor:
-        """Half balanced strings, half others, each uniformly drawn, in random order."""
+        """Half balanced strings and half unbalanced ones, drawn uniformly, in random order."""
         self.check_length(length)
         balanced = self.balanced(count // 2, length, generator)
         others = self.unbalanced(count - count // 2, length, generator)
@@ -71,12 +71,12 @@ class Parenthesis(Task):
         return torch.cat([balanced, others])[order]
 
     def balanced(self, count: int, length: int, generator: Generator) -> Tensor:
-        """Balanced strings, each as likely as any other, by the cycle lemma.
+        """Draw balanced strings uniformly, by the cycle lemma.
 
         Of the rotations of a string with n + 1 opening and n closing brackets, exactly one has an
-        excess of opening ones in every prefix: the one that starts right after the last lowest point
-        of the running depth. Without its first bracket it is a balanced string of length 2n, and each
-        of those comes from equally many strings.
+        excess of opening ones in every prefix: the one that starts right after the last minimum of the
+        running depth. Without its first bracket it is a balanced string of length 2n, and each of
+        those is obtained from equally many strings.
         """
         size = length + 1
         shuffled = torch.rand(count, size, generator=generator, dtype=torch.float64).argsort(dim=1)
@@ -87,6 +87,7 @@ class Parenthesis(Task):
         return tokens.gather(1, positions)
 
     def unbalanced(self, count: int, length: int, generator: Generator) -> Tensor:
+        """Draw unbalanced strings uniformly, by rejection."""
         found = torch.empty(0, length, dtype=torch.int64)
         while len(found) < count:
             drawn = torch.randint(2, (count, length), generator=generator)

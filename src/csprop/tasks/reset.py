@@ -1,4 +1,4 @@
-"""Modular counting with a reset: the number of ones since then, modulo K."""
+"""Modular counting with a reset: the number of ones since the last reset, modulo K."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from csprop.tasks.modular import check_modulus
 
 
 class ModularReset(Task):
-    """`modK-reset`: how many ones since the last `r`, or since the beginning, modulo K?
+    """`modK-reset`: the number of ones since the last `r`, or since the beginning, modulo K.
 
     >>> task = ModularReset(3)
     >>> [task.classes[task.truth(s)] for s in ([1, 1], [1, 1, 2], [1, 2, 1, 0, 1], [1, 1, 1, 1])]

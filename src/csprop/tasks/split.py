@@ -1,4 +1,4 @@
-"""Training and held-out parts of a set of examples."""
+"""Splitting examples into a training set and a held-out set."""
 
 from typing import Literal
 
@@ -14,11 +14,20 @@ HELD_OUT = 0.2
 def split(
     examples: Examples, how: Literal["paper", "disjoint"], generator: Generator
 ) -> tuple[Examples, Examples]:
-    """80% of the rows to train on and 20% held out, in each class alike.
+    """Split examples into 80% for training and 20% held out, the same fractions in each class.
 
-    "paper" deals out rows, so that a sequence drawn twice can stand on both sides; "disjoint" deals
-    out the different sequences, each with all its rows, as near to 20% as they allow. A held-out
-    sequence may still begin a longer one of the training part.
+    Args:
+        examples: the examples to split.
+        how: "paper" splits the rows, so that a sequence that was drawn twice can be in both sets;
+            "disjoint" splits the distinct sequences, each with all its rows, as close to 20% as
+            possible. A held-out sequence may still be a prefix of a training sequence.
+        generator: decides which rows are held out.
+
+    Returns:
+        The training set and the held-out set.
+
+    Raises:
+        InputError: there are too few distinct sequences to split.
     """
     classes = _last_label(examples)
     if how == "disjoint":
@@ -46,7 +55,7 @@ def split(
     if not rows.any() or rows.all():
         raise InputError(
             f"{len(held_out)} different sequences cannot be split into a training and a held-out "
-            "part: give more of them, at least two of one class"
+            "set: give more, with at least two of one class"
         )
     return examples[~rows], examples[rows]
 

@@ -1,1 +1,1 @@
-"""How a model learns: recipes, the loop, and runs that survive."""
+"""Training: presets, the loop, and run directories that survive interruptions."""

@@ -1,19 +1,19 @@
-"""The run directory: what is in it, written so that no moment of death can spoil it.
+"""The run directory, written so that a process that is killed at any moment leaves it usable.
 
-    config.json            the whole resolved configuration and where it ran
-    metrics.jsonl          one row an epoch
+    config.json            the whole resolved configuration and the environment
+    metrics.jsonl          one row per epoch
     model.safetensors      the best weights so far
     last/state.safetensors everything that the next epoch needs
-    result.json            how it ended, once it has
-    diagnosis.json         what was not finite, if training stopped for that
+    result.json            the result, after the last epoch
+    diagnosis.json         what was not finite, if training diverged
     locked.safetensors     the locked network, once certified
-    certificate.json       what was proven of it, or why nothing was
-    manifest.json          the SHA-256 of each of them
+    certificate.json       what was proven, or why nothing was
+    manifest.json          the SHA-256 of each file
 
-A file is replaced whole; metrics.jsonl alone is appended to. An
-epoch is committed by the rename of last/state.safetensors, which also carries the digests of itself, of
-the configuration and of the metrics so far: whatever was written after it is put back on resume, and
-whatever was changed before it is noticed.
+Files are replaced atomically; only metrics.jsonl is appended to. The renaming of
+last/state.safetensors commits an epoch. That file also holds the digests of itself, of the
+configuration and of the metrics so far: on resume, whatever was written after it is undone, and a
+change to what was written before it is detected.
 """
 
 import json
@@ -36,7 +36,7 @@ LAST, RESULT, DIAGNOSIS = "last/state.safetensors", "result.json", "diagnosis.js
 LOCKED, CERTIFICATE = "locked.safetensors", "certificate.json"
 MANIFEST = "manifest.json"
 MEASURED = ("epoch", "loss", "accuracy", "f1", "grad_norm")
-"""What every row of the metrics has, as a finite number."""
+"""Fields that are finite numbers in every row of the metrics."""
 FILES = (CONFIG, METRICS, WEIGHTS, LAST, RESULT, DIAGNOSIS, LOCKED, CERTIFICATE)
 
 
@@ -47,10 +47,11 @@ class RunFolder:
         self.path = Path(path)
 
     def exists(self) -> bool:
+        """Whether the directory holds a run."""
         return (self.path / CONFIG).exists()
 
     def read_json(self, name: str) -> Any:
-        """A file's content, after checking it against the manifest."""
+        """The content of a JSON file, checked against the manifest."""
         content = self.read(name)
         try:
             return from_json(content)
@@ -58,7 +59,12 @@ class RunFolder:
             raise InputError(f"{self.path / name}: is not JSON; the run is damaged") from None
 
     def read(self, name: str) -> bytes:
-        for _ in range(10):  # a run that is being trained changes its files one after the other
+        """The content of a file, checked against the manifest.
+
+        Raises:
+            InputError: the file is missing, or its SHA-256 is not that in the manifest.
+        """
+        for _ in range(10):  # training replaces the files one after the other
             content = _read(self.path / name)
             if self.digests().get(name) == digest(content):
                 return content
@@ -67,8 +73,8 @@ class RunFolder:
         if name in (LOCKED, CERTIFICATE):
             again = f"certify {self.path}"
         raise InputError(
-            f"{self.path / name}: is not what manifest.json says: it was changed, or cut off while it "
-            f"was written; `csprop {again}` mends the latter"
+            f"{self.path / name}: does not match manifest.json: it was changed, or writing it was "
+            f"interrupted; in the latter case run `csprop {again}`"
         )
 
     def digests(self) -> dict[str, str]:
@@ -79,31 +85,39 @@ class RunFolder:
         except ValueError:
             digests = None
         if not isinstance(digests, dict):
-            raise InputError(f"{self.path / MANIFEST}: is not a manifest; the run is damaged")
+            raise InputError(f"{self.path / MANIFEST}: is malformed; the run is damaged")
         return digests
 
     def read_config(self, verify: bool = True) -> dict[str, Any]:
-        """The configuration; a run to be resumed may have died before its manifest was written."""
+        """The content of config.json.
+
+        Args:
+            verify: check it against the manifest; a run that is resumed may not have one yet.
+
+        Raises:
+            InputError: the directory is not a run, or config.json is damaged or too new.
+        """
         if not self.exists():
             inside = any(self.path.glob(f"*/{CONFIG}"))
-            hint = f"; write one of the runs in it, {self.path}/*" if inside else ""
+            hint = f"; choose one of the runs in it, {self.path}/*" if inside else ""
             raise InputError(f"{self.path}: is not a run: there is no {CONFIG} in it{hint}")
-        # Before the manifest is asked: a newer format may keep another one.
+        # Read before the manifest, which a newer format may keep differently.
         content = _read(self.path / CONFIG)
         try:
             config = from_json(content)
         except ValueError:
             config = None
         if not isinstance(config, dict) or not isinstance(config.get("format"), int):
-            raise InputError(f"{self.path / CONFIG}: is not a run's configuration; it is damaged")
+            raise InputError(f"{self.path / CONFIG}: is malformed; the run is damaged")
         if config["format"] > FORMAT:
             raise InputError(
-                f"{self.path}: has format {config['format']}, and this csprop reads {FORMAT}: "
+                f"{self.path}: has format {config['format']}, but this csprop reads up to {FORMAT}: "
                 "install a newer csprop"
             )
         return self.read_json(CONFIG) if verify else config
 
     def read_metrics(self) -> list[Epoch]:
+        """The rows of metrics.jsonl."""
         content = self.read(METRICS)
         try:
             rows = [from_json(line) for line in content.splitlines()]
@@ -111,20 +125,21 @@ class RunFolder:
         except (ValueError, LookupError, TypeError, OverflowError):
             whole, rows = False, []
         if not whole:
-            raise InputError(f"{self.path / METRICS}: is not what training writes; the run is damaged")
+            raise InputError(f"{self.path / METRICS}: is malformed; the run is damaged")
         return rows
 
     def has(self, name: str) -> bool:
+        """Whether a file exists."""
         return (self.path / name).exists()
 
     # Writing.
 
     def create(self, config: dict[str, Any]) -> None:
-        """Start a run in a folder that holds none, nor the remains of one."""
+        """Start a run in a directory that holds neither a run nor parts of one."""
         for name in (*FILES[1:], MANIFEST):
             if self.has(name):
                 raise InputError(
-                    f"{self.path}: has {name} but no {CONFIG}: choose another --out, or move it away"
+                    f"{self.path}: has {name} but no {CONFIG}: choose another --out, or remove {name}"
                 )
         (self.path / "last").mkdir(exist_ok=True)
         replace(self.path / CONFIG, as_json(config))
@@ -132,19 +147,22 @@ class RunFolder:
         self._write_manifest()
 
     def write_json(self, name: str, value: Any) -> None:
+        """Replace a file by a JSON document, and update the manifest."""
         self.write(name, as_json(value))
 
     def write(self, name: str, content: bytes) -> None:
+        """Replace a file, and update the manifest."""
         replace(self.path / name, content)
         self._write_manifest()
 
     def remove(self, *names: str) -> None:
+        """Remove the files that exist, and update the manifest."""
         for name in filter(self.has, names):
             (self.path / name).unlink()
             self._write_manifest()
 
     def commit(self, row: Epoch, trainer: Trainer, identity: str) -> None:
-        """Make a finished epoch last, as one of the run with this identity."""
+        """Save a completed epoch, together with the identity of the run's configuration."""
         append(self.path / METRICS, metrics_line(row))
         if trainer.best is row:
             replace(self.path / WEIGHTS, save(trainer.best_weights))
@@ -158,7 +176,11 @@ class RunFolder:
         self._write_manifest()
 
     def resume(self, trainer: Trainer, identity: str) -> None:
-        """Bring the trainer, and every file, to the last committed epoch."""
+        """Return the trainer and every file to the last committed epoch.
+
+        Raises:
+            InputError: the saved state is missing or damaged, or another file was changed.
+        """
         for folder in (self.path, self.path / "last"):
             sweep(folder)
         lines: list[bytes] = []
@@ -171,12 +193,12 @@ class RunFolder:
                     changed = METRICS if name == "metrics" else CONFIG
                     raise InputError(
                         f"{self.path / changed}: was changed since {LAST} was written: "
-                        "train again into another --out"
+                        "train again with another --out"
                     )
             trainer.restore(tensors, values)
             replace(self.path / WEIGHTS, save(trainer.best_weights))
         elif LAST in self.digests() if self.has(MANIFEST) else self.has(WEIGHTS):
-            raise InputError(f"{self.path / LAST}: is missing: train again into another --out")
+            raise InputError(f"{self.path / LAST}: is missing: train again with another --out")
         (self.path / "last").mkdir(exist_ok=True)
         replace(self.path / METRICS, b"".join(lines))
         self._write_manifest()
@@ -191,7 +213,7 @@ class RunFolder:
                 return tensors, values | {"sha256": digests}
         except (SafetensorError, OSError, ValueError, RecursionError, LookupError, TypeError):
             pass
-        raise InputError(f"{path}: is damaged: train again into another --out")
+        raise InputError(f"{path}: is damaged: train again with another --out")
 
     def _write_manifest(self) -> None:
         digests = {name: digest(_read(self.path / name)) for name in FILES if self.has(name)}
@@ -199,7 +221,7 @@ class RunFolder:
 
 
 def metrics_line(row: Epoch) -> bytes:
-    """A row of metrics.jsonl."""
+    """One line of metrics.jsonl."""
     return json.dumps(row).encode() + b"\n"
 
 
@@ -210,8 +232,7 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except FileNotFoundError:
         raise InputError(
-            f"{path}: is missing: the run is half-written; "
-            f"`csprop train --resume --out {path.parent}` completes it"
+            f"{path}: is missing: run `csprop train --resume --out {path.parent}` to complete the run"
         ) from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None

@@ -1,4 +1,4 @@
-"""Everything that determines a run: put together, written to config.json, read back and compared."""
+"""The configuration of a run: making it, writing it to config.json, reading and comparing it."""
 
 import json
 import platform
@@ -23,7 +23,7 @@ from csprop.training.presets import FIRST_RECIPE, Recipe, preset
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """Everything that determines a run, as config.json has it."""
+    """Everything that determines a run, as config.json stores it."""
 
     task: dict[str, Any]
     preset: str
@@ -35,14 +35,26 @@ class RunConfig:
 def configure(
     task: str | Path | Task, preset_name: str = "rotor", seed: int = 0, **changes: Any
 ) -> RunConfig:
-    """A preset for a task, with some options changed."""
+    """The configuration of a preset for a task, with some options changed.
+
+    Args:
+        task: a task, its name, or a data file.
+        preset_name: `rotor` or `paper`.
+        seed: the seed of the run.
+        changes: options of `CSPConfig` or `Recipe`, by name.
+
+    Raises:
+        InputError: there is no such task, preset or option, or a value is out of range.
+    """
     task = resolve(task)
     chosen = preset(preset_name, task)
     of_model = {field.name for field in fields(ModelOptions)}
     of_recipe = {field.name for field in fields(Recipe)}
     for name in changes:
         if name not in of_model | of_recipe:
-            raise InputError(f"{name!r} is no option: write {', '.join(sorted(of_model | of_recipe))}")
+            raise InputError(
+                f"{name!r} is not an option: write {', '.join(sorted(of_model | of_recipe))}"
+            )
     check_seed(seed)
     model = asdict(chosen.model) | {k: v for k, v in changes.items() if k in of_model}
     return RunConfig(
@@ -55,7 +67,7 @@ def configure(
 
 
 def identity(config: RunConfig) -> str:
-    """The digest of everything but the limit of epochs, which alone may change on resume."""
+    """A digest of the configuration without `epochs`, the only option that may change on resume."""
     values = asdict(config)
     values["model"] = essential(values["model"], CSPConfig, FIRST_OPTIONS)
     values["recipe"] = essential(values["recipe"], Recipe, FIRST_RECIPE)
@@ -64,7 +76,7 @@ def identity(config: RunConfig) -> str:
 
 
 def environment() -> dict[str, Any]:
-    """Where this runs."""
+    """The versions, the machine and the backend in use."""
     return {
         "csprop": csprop.__version__,
         "python": platform.python_version(),
@@ -88,21 +100,30 @@ def _cpu() -> str:
 
 
 def to_json(config: RunConfig, task: Task) -> dict[str, Any]:
-    """What config.json has: the configuration, what its numbers mean, and where it ran."""
+    """The content of config.json: configuration, names of tokens and classes, and environment."""
     described = {"names": asdict(names_of(task)), "environment": environment()}
     return {"format": checkpoint.FORMAT, **asdict(config), **described}
 
 
 def names_of(task: Task) -> Names:
-    """What a model of the task says with its numbers."""
+    """The names of a task's tokens and classes."""
     return Names(tuple(task.vocab), tuple(task.classes), task.words)
 
 
 def from_json(path: Path, values: dict[str, Any]) -> RunConfig:
+    """The configuration that `to_json` described.
+
+    Args:
+        path: the run directory, for error messages.
+        values: the content of config.json.
+
+    Raises:
+        InputError: a field is unknown, missing or malformed.
+    """
     known = {field.name for field in fields(RunConfig)}
     where = path / checkpoint.CONFIG
     for name in values.keys() - known - {"format", "environment", "names"}:
-        raise InputError(f"{where}: there is no field {name!r}: expected {', '.join(sorted(known))}")
+        raise InputError(f"{where}: {name!r} is not a field: expected {', '.join(sorted(known))}")
     try:
         _check_types(values)
         check_fields(Recipe, values["recipe"], FIRST_RECIPE)
@@ -120,7 +141,7 @@ def from_json(path: Path, values: dict[str, Any]) -> RunConfig:
 
 
 def _check_types(values: dict[str, Any]) -> None:
-    """Enough to tell a damaged configuration from one that this code wrote."""
+    """Reject values of the wrong type: the file is damaged."""
     task, where = values["task"], values["environment"]
     wanted = [
         (task["name"], str),
@@ -151,7 +172,16 @@ def check_seed(seed: Any) -> None:
 
 
 def check_same(path: Path, stored: RunConfig, asked: RunConfig) -> None:
-    """Refuse to go on with other settings than those of the run; only `epochs` may change."""
+    """Check that a resumed run keeps its configuration; only `epochs` may change.
+
+    Args:
+        path: the run directory, for error messages.
+        stored: the configuration in the run directory.
+        asked: the configuration that was asked for.
+
+    Raises:
+        InputError: they differ; the message names the first difference.
+    """
     asked = replace(asked, recipe=replace(asked.recipe, epochs=stored.recipe.epochs))
     before, now = asdict(stored), asdict(asked)
     if before == now:
@@ -163,13 +193,13 @@ def check_same(path: Path, stored: RunConfig, asked: RunConfig) -> None:
     if name == "task":
         raise InputError(_other_task(path, before[name], now[name]))
     raise InputError(
-        f"{path}: was trained with {name}={before[name]!r}, not {now[name]!r}: leave the option as it "
-        "was, or choose another --out"
+        f"{path}: was trained with {name}={before[name]!r}, not {now[name]!r}: use the same value, or "
+        "choose another --out"
     )
 
 
 def _other_task(path: Path, before: dict[str, Any], now: dict[str, Any]) -> str:
     if before.get("data") and before.get("data") == now.get("data"):
-        return f"{before['data']}: has changed since the run began: put it back as it was"
+        return f"{before['data']}: has changed since training: restore the file, or train again"
     was, asked = (each.get("data", each["name"]) for each in (before, now))
-    return f"{path}: was trained on {was}, not on {asked}: leave that out, or choose another --out"
+    return f"{path}: was trained on {was}, not on {asked}: use the same data, or choose another --out"

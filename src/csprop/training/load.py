@@ -1,4 +1,4 @@
-"""Reading a run directory back."""
+"""Reading a run directory."""
 
 import math
 from collections.abc import Mapping
@@ -20,33 +20,36 @@ from csprop.training.config import RunConfig, from_json, names_of
 from csprop.training.session import Trained
 
 RESULTS = {"epochs", "first_epoch_at_target", "accuracy", "f1", "exhaustive"}
-"""What a result has at least."""
+"""Fields that every result has."""
 
 
 def load(path: str | Path, task: Task | None = None) -> Trained:
-    """What training wrote into a run directory.
+    """Read a trained model from a run directory.
 
     Args:
-        task: that of the run; it must be given where it is one's own, which csprop has no name for.
+        path: the run directory.
+        task: the task of the run. It is required for a task of your own, which csprop cannot find by
+            its name.
 
     Raises:
-        InputError: it is no run, it is damaged, or the task does not fit it.
+        InputError: the directory is not a run or is damaged, or the task does not fit it.
     """
     folder = RunFolder(path)
     config = from_json(folder.path, folder.read_config())
     try:
         task = resolve(task or from_description(config.task))
     except InputError as error:
-        own = "; a task of your own must be given, as in load(path, task=…)"
+        own = "; if the task is your own, pass it: load(path, task=…)"
         raise InputError(f"{folder.path / checkpoint.CONFIG}: {error}{own}") from None
     if (len(task.vocab), len(task.classes)) != (config.model.vocab_size, config.model.num_classes):
         raise InputError(
-            f"{folder.path / checkpoint.CONFIG}: the model does not fit the task {task.name!r}"
+            f"{folder.path / checkpoint.CONFIG}: the model does not fit the task {task.name!r}, which "
+            f"has {len(task.vocab)} tokens and {len(task.classes)} classes"
         )
     if not folder.has(checkpoint.WEIGHTS):
-        lacks = checkpoint.WEIGHTS if folder.has(checkpoint.LAST) else "a finished epoch"
+        lacks = checkpoint.WEIGHTS if folder.has(checkpoint.LAST) else "completed epoch"
         raise InputError(
-            f"{folder.path}: lacks {lacks}; `csprop train --resume --out {folder.path}` goes on with it"
+            f"{folder.path}: has no {lacks}: run `csprop train --resume --out {folder.path}`"
         )
     try:
         model = network(config.model, safetensors.torch.load(folder.read(checkpoint.WEIGHTS)))
@@ -57,10 +60,12 @@ def load(path: str | Path, task: Task | None = None) -> Trained:
             f"{folder.path / checkpoint.WEIGHTS}: does not fit config.json; the run is damaged"
         ) from None
     if not all(bool(value.isfinite().all()) for value in model.parameters()):
-        raise InputError(f"{folder.path / checkpoint.WEIGHTS}: has weights that are not finite")
+        raise InputError(
+            f"{folder.path / checkpoint.WEIGHTS}: has weights that are not finite; the run is damaged"
+        )
     result = folder.read_json(checkpoint.RESULT) if folder.has(checkpoint.RESULT) else None
     if result is not None and not _is_result(result):
-        raise InputError(f"{folder.path / checkpoint.RESULT}: is no result; the run is damaged")
+        raise InputError(f"{folder.path / checkpoint.RESULT}: is malformed; the run is damaged")
     model.trained_as, model.names = config, names_of(task)
     return Trained(model.eval(), task, config, folder.read_metrics(), result, folder.path)
 
@@ -91,6 +96,10 @@ def _is_result(result: Any) -> bool:
 
 
 def stored_config(path: str | Path) -> RunConfig:
-    """What a run directory says of itself."""
+    """The configuration in a run directory.
+
+    Raises:
+        InputError: the directory is not a run, or config.json is malformed.
+    """
     folder = RunFolder(path)
     return from_json(folder.path, folder.read_config(verify=False))

@@ -1,7 +1,7 @@
-"""The training loop: one epoch at a time, each a function of the last epoch's state alone.
+"""The training loop. Each epoch depends only on the state after the previous one.
 
-Everything random in epoch e comes from a generator seeded by (seed, purpose, e), so a run that was
-stopped goes on exactly as if it had not been.
+Everything random in epoch e comes from a generator seeded by (seed, purpose, e), so that a run that was
+interrupted continues exactly as if it had not been.
 """
 
 import math
@@ -24,11 +24,11 @@ from csprop.training.presets import Recipe
 from csprop.training.seeding import generator
 
 Epoch = dict[str, float | int]
-"""What metrics.jsonl has of one."""
+"""One row of metrics.jsonl."""
 
 
 class Diverged(RuntimeError):
-    """A loss or gradient was not finite; the step was not taken."""
+    """A loss or a gradient was not finite; `diagnosis` says where. The step was not taken."""
 
     def __init__(self, message: str, diagnosis: dict[str, Any]) -> None:
         super().__init__(message)
@@ -38,14 +38,19 @@ class Diverged(RuntimeError):
 def descend(
     optimizer: Optimizer, parameters: Sequence[Tensor], clip_norm: float | None, value: float = 0.0
 ) -> float:
-    """Take one step along the gradients that the parameters have; their norm, before clipping.
+    """Take one optimiser step with the gradients that are set on the parameters.
 
     Args:
+        optimizer: takes the step.
+        parameters: the parameters, with their gradients.
         clip_norm: gradients with a larger norm are scaled down to it.
-        value: that of the loss.
+        value: the loss, which must be finite.
+
+    Returns:
+        The norm of the gradients before clipping.
 
     Raises:
-        FloatingPointError: the loss or the norm is not finite; then no step is taken.
+        FloatingPointError: the loss or the norm is not finite; no step is taken.
     """
     norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
     if not (math.isfinite(value) and math.isfinite(norm.item())):
@@ -59,7 +64,7 @@ def descend(
 
 
 class Trainer:
-    """A model in training, with everything that the next epoch depends on."""
+    """A model in training, with the whole state on which the next epoch depends."""
 
     def __init__(
         self, model: CSP, training: Examples, held_out: Examples, recipe: Recipe, seed: int
@@ -71,28 +76,34 @@ class Trainer:
             self.optimizer, mode="max", factor=0.5, patience=recipe.patience
         )
         self.epoch = 0
-        self.streak = 0  # epochs in a row at the target
+        self.streak = 0  # consecutive epochs at the target
         self.best: Epoch = {}
         self.best_weights: dict[str, Tensor] = {}
 
     @property
     def target(self) -> float:
+        """The held-out accuracy to reach."""
         return 1.0 if self.recipe.target is None else self.recipe.target
 
     @property
     def finished(self) -> bool:
+        """Whether training is over: the target has held long enough, or this was the last epoch."""
         enough = self.recipe.hold and self.streak >= self.recipe.hold
         return bool(enough) or self.epoch >= self.recipe.epochs
 
     def run_epoch(self) -> Epoch:
-        """Train on every example once, then score the held-out part."""
+        """Train on every example once, then evaluate on the held-out set.
+
+        Raises:
+            Diverged: a loss or a gradient was not finite.
+        """
         (row,) = run_epochs([self])
         if isinstance(row, Diverged):
             raise row
         return row
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Tokens and labels of each step of the next epoch."""
+        """The tokens and labels of each step of the next epoch."""
         epoch = self.epoch + 1
         order = torch.randperm(len(self.training), generator=generator(self.seed, "order", epoch))
         cuts = generator(self.seed, "lengths", epoch)
@@ -101,7 +112,7 @@ class Trainer:
             yield batch.tokens, supervised(batch, self.recipe, cuts)
 
     def step(self, step: int, value: float) -> float:
-        """Follow the gradients that the parameters have, if they are finite; their norm."""
+        """Take a step with the gradients that are set on the parameters, and return their norm."""
         clips = self.epoch + 1 >= self.recipe.clip_from_epoch
         try:
             return descend(
@@ -114,7 +125,7 @@ class Trainer:
             raise self._diverged(step, str(error)) from None
 
     def end_epoch(self, loss: float, grad_norm: float, started: float) -> Epoch:
-        """Score the held-out part."""
+        """Evaluate on the held-out set, update the learning rate, and return the epoch's metrics."""
         lr = self.optimizer.param_groups[0]["lr"]
         held_out = score(self.model, self.held_out)
         if not math.isfinite(held_out.loss):
@@ -168,7 +179,7 @@ class Trainer:
             }
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Tensors and plain values from which `restore` goes on."""
+        """The tensors and plain values that `restore` needs."""
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         tensors |= {f"best.{name}": value for name, value in self.best_weights.items()}
         for name, parameter in self.model.named_parameters():
@@ -184,6 +195,7 @@ class Trainer:
         return tensors, values
 
     def restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        """Return to a state that `state` described."""
         self.model.load_state_dict(_under("model.", tensors))
         self.best_weights = _under("best.", tensors)
         adam = _under("adam.", tensors)
@@ -196,7 +208,11 @@ class Trainer:
 
 
 def run_epochs(trainers: Sequence[Trainer]) -> list[Epoch | Diverged]:
-    """The next epoch of several models that differ in their seed alone, a step of all at a time."""
+    """Run the next epoch of models that differ only in their seed, all of them step by step together.
+
+    Returns:
+        For each model its metrics, or the reason why it diverged.
+    """
     started = time.perf_counter()
     totals, largest = [0.0] * len(trainers), [0.0] * len(trainers)
     failed: dict[int, Diverged] = {}
@@ -224,7 +240,7 @@ def run_epochs(trainers: Sequence[Trainer]) -> list[Epoch | Diverged]:
 def _set_gradients(
     trainers: Sequence[Trainer], batches: Sequence[tuple[Tensor, Tensor]]
 ) -> list[float]:
-    """The loss of each model on its own batch, with the gradients left on its parameters."""
+    """The loss of each model on its own batch; the gradients are set on its parameters."""
     recipe, models = trainers[0].recipe, [trainer.model for trainer in trainers]
     if len(models) > 1 and not models[0].config.loops and backend() != "reference":
         return _set_stacked_gradients(models, batches, recipe)
@@ -240,7 +256,7 @@ def _set_gradients(
 def _set_stacked_gradients(
     models: Sequence[CSP], batches: Sequence[tuple[Tensor, Tensor]], recipe: Recipe
 ) -> list[float]:
-    """As one model with a further dimension: parameters stacked, one call of the kernel."""
+    """Compute all models in one call, with their parameters stacked along a new dimension."""
     longest = max(tokens.shape[1] for tokens, _ in batches)
     tokens = torch.stack([_padded(tokens, longest, 0) for tokens, _ in batches])
     labels = torch.stack([_padded(labels, longest, UNLABELLED) for _, labels in batches])
@@ -275,12 +291,12 @@ def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def supervised(batch: Examples, recipe: Recipe, cuts: Generator) -> Tensor:
-    """The labels to learn from, (B, T), UNLABELLED elsewhere.
+    """The labels to learn from, (B, T); all others are UNLABELLED.
 
-    The model is causal, so that learning from a prefix alone is learning from the steps up to its end.
+    The model is causal, so learning from a prefix means learning from the steps up to its end.
     """
     ends = batch.lengths
-    if recipe.lengths == "drawn":  # one of the labelled steps, each as likely as any other
+    if recipe.lengths == "drawn":  # one of the labelled steps, drawn uniformly
         lots = torch.rand(batch.labels.shape, generator=cuts)
         ends = lots.masked_fill(batch.labels == UNLABELLED, -1).argmax(dim=1) + 1
     steps = torch.arange(1, batch.labels.shape[1] + 1)

@@ -1,4 +1,4 @@
-"""How well a model does, and over what."""
+"""Accuracy, F1 and loss of a model, on given examples, drawn sequences or every input."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ MOST_INPUTS = 1 << 20
 
 @dataclass(frozen=True)
 class Score:
-    """Accuracy and F1 over some answers: F1 of class 1 where there are two, else the classes' mean."""
+    """Accuracy and F1 over some answers. With two classes F1 is that of class 1, else the mean."""
 
     accuracy: float
     f1: float
@@ -35,7 +35,11 @@ def percent(accuracy: float) -> str:
 
 
 def score(model: nn.Module, examples: Examples) -> Score:
-    """Over the answers of the given examples."""
+    """The score of a model on the answers of some examples.
+
+    Raises:
+        InputError: there are no examples.
+    """
     logits, labels = [], []
     for rows in torch.arange(len(examples)).split(_rows(examples.tokens.shape[1])):
         batch = examples[rows]
@@ -47,23 +51,27 @@ def score(model: nn.Module, examples: Examples) -> Score:
 
 
 def exhaustive(model: nn.Module, task: Task, length: int) -> Score:
-    """Over every input of a length."""
+    """The score of a model on every input of a length.
+
+    Raises:
+        InputError: the task is not defined at the length, or there are too many inputs.
+    """
     check_exhaustive(task, length)
     return score(model, task.labelled(every_sequence(len(task.vocab), length)))
 
 
 def check_exhaustive(task: Task, length: int) -> None:
-    """Refuse a length with no answer or with too many inputs."""
+    """Raise an InputError for a length at which `exhaustive` is impossible."""
     task.check_length(length)
     if length > 20 or len(task.vocab) ** length > MOST_INPUTS:
         raise InputError(
             f"length {length} has {len(task.vocab)}^{length} inputs: "
-            f"write a length with at most {MOST_INPUTS:,} of them, or leave out --exhaustive"
+            f"write a length with at most {MOST_INPUTS:,} inputs, or leave out --exhaustive"
         )
 
 
 def sampled(model: Any, task: Task, length: int, count: int, generator: Generator) -> Score:
-    """Over sequences drawn at a length, however long: the state is carried from window to window."""
+    """The score on drawn sequences of any length: the state is carried from window to window."""
     tokens = task.sample(count, length, generator)
     state, last = model.initial_state(count), torch.empty(0)
     for part in tokens.split(max(1, WINDOW // count), dim=1):
@@ -73,32 +81,33 @@ def sampled(model: Any, task: Task, length: int, count: int, generator: Generato
 
 @dataclass(frozen=True)
 class Sampling:
-    """How many sequences are tried at a length: as many as have so many tokens, within bounds."""
+    """How many sequences to draw at a length: about `tokens` in all, within bounds."""
 
     tokens: int
     fewest: int
     most: int
 
     def count(self, length: int) -> int:
+        """The number of sequences to draw at a length."""
         return min(self.most, max(self.fewest, self.tokens // length))
 
 
 EVALUATION = Sampling(tokens=1 << 22, fewest=8, most=2000)
-"""What `csprop eval` and the page of a run draw."""
+"""The samples of `csprop eval` and of the report."""
 
 
 def at_length(
     model: Any, task: Task, length: int, seed: int = 0, sampling: Sampling = EVALUATION
 ) -> Score:
-    """Over random sequences of a length. The same seed draws the same ones, whoever asks."""
+    """The score on random sequences of a length; the same seed always draws the same sequences."""
     count, draws = sampling.count(length), generator(seed, "eval", length)
-    if hasattr(model, "initial_state"):  # however long: the state is carried from window to window
+    if hasattr(model, "initial_state"):  # any length: the state is carried from window to window
         return sampled(model, task, length, count, draws)
     return score(model, task.labelled(task.sample(count, length, draws)))
 
 
 def last_logits(model: nn.Module, rows: list[list[int]]) -> list[Tensor]:
-    """The scores after the last token of each row, rows of like length together."""
+    """The scores after the last token of each row; rows of similar length are batched together."""
     order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
     answers: dict[int, Tensor] = {}
     while order:

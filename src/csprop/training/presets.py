@@ -1,4 +1,4 @@
-"""The presets, each a function of the task: `paper`, as printed, and `rotor`, the exact family."""
+"""The presets `paper` and `rotor`, each a function of the task, and the options of training."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,55 +10,55 @@ from csprop.nn.config import ModelOptions, check_ranges, check_types
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How to train. `Recipe()` is the paper's setup."""
+    """The options of training. `Recipe()` is the paper's setup."""
 
     length: int = 16
-    """Length of the sequences to draw for a task, the paper's T."""
+    """Length of the sequences that are drawn for a task, the paper's T."""
 
     samples: int = 0
-    """Sequences to draw for a task, before the split; 0 is the paper's number."""
+    """Number of sequences to draw for a task, before the split; 0 means the task's default."""
 
     split: Literal["paper", "disjoint"] = "paper"
-    """Deal out rows, or sequences so that none stands on both sides."""
+    """paper: split the rows; disjoint: no sequence is in both sets."""
 
     supervise: Literal["last", "every"] = "last"
-    """Learn from the label of the whole, or of every prefix."""
+    """Learn from the label of the whole sequence (last), or of every prefix (every)."""
 
     lengths: Literal["fixed", "drawn"] = "fixed"
-    """Whole sequences, or labelled prefixes of them, drawn anew in each epoch."""
+    """Learn from whole sequences (fixed), or from prefixes drawn in each epoch (drawn)."""
 
     loss: Literal["cross_entropy", "focal"] = "cross_entropy"
-    """Focal loss weighs down what is already right."""
+    """The loss; focal loss gives less weight to well-classified examples."""
 
     focal_gamma: float = 2.0
-    """Exponent of the focal loss."""
+    """Exponent γ of the focal loss."""
 
     focal_alpha: float = 0.25
-    """Weight of class 1 in the focal loss of two classes; the other's is 1 − α."""
+    """Weight α of class 1 in the focal loss of two classes; class 0 has weight 1 − α."""
 
     lr: float = 1e-3
-    """Adam's learning rate at the start."""
+    """Initial learning rate of Adam."""
 
     batch_size: int = 64
-    """Sequences a step; fewer where the data are few, so that an epoch has 20 steps."""
+    """Sequences per step; reduced for small data, so that an epoch has at least 20 steps."""
 
     epochs: int = 300
-    """The most epochs to train."""
+    """Largest number of epochs."""
 
     patience: int = 10
     """Epochs without a better held-out accuracy before the learning rate is halved."""
 
     clip_norm: float = 1.0
-    """Largest gradient norm; larger ones are scaled down."""
+    """Largest gradient norm; larger gradients are scaled down to it."""
 
     clip_from_epoch: int = 0
-    """First epoch that clips; the paper also speaks of clipping only in later stages."""
+    """First epoch in which gradients are clipped."""
 
     target: float | None = None
-    """Held-out accuracy to reach: missing it is exit code 1. Without it, 1.0 ends training early."""
+    """Held-out accuracy to reach; the exit code is 1 if it is missed. If not given, `hold` uses 1.0."""
 
     hold: int = 0
-    """Stop once the target has held for so many epochs; 0 trains to the last epoch."""
+    """Stop after this many consecutive epochs at the target; 0 trains for all epochs."""
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -100,7 +100,7 @@ FIRST_RECIPE = frozenset(
         "hold",
     ]
 )
-"""As `FIRST_OPTIONS` of the model."""
+"""The options of every saved configuration, as `FIRST_OPTIONS` of the model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +112,7 @@ class Preset:
 
 
 class Asking(Protocol):
-    """What a preset looks at in a task."""
+    """The attributes of a task that a preset depends on."""
 
     @property
     def order(self) -> int: ...
@@ -126,7 +126,7 @@ class Asking(Protocol):
 
 @dataclass(frozen=True)
 class Plain:
-    """A task that asks for nothing special, as a file does."""
+    """The values of a task with no special needs, such as a data file."""
 
     order: int = 2
     depth: int = 1
@@ -135,15 +135,15 @@ class Plain:
 
 
 def paper(task: Asking) -> Preset:
-    """As printed, with the loss that the paper trains the task with."""
+    """The model as printed, with the loss that the paper uses for the task."""
     return Preset(recipe=Recipe(loss=task.loss))
 
 
 def rotor(task: Asking) -> Preset:
-    """The exact family: 64 real numbers a layer that turn, with the order and depth the task asks for.
+    """A model that can be locked: 64 real numbers per layer, with the task's order and depth.
 
-    A gate keeps a channel's state or replaces it, 0 or 1. Where no finite machine solves the task, the
-    model counts by adding, which has no end, and not by turning, which comes round.
+    A gate of 0 or 1 in each channel keeps and rotates the state, or replaces it. If no finite machine
+    solves the task, the model counts by adding instead, because a rotation is periodic.
     """
     recipe = Recipe(split="disjoint", supervise="every", lr=1e-2, epochs=100, hold=10)
     if not task.finite:
@@ -154,7 +154,7 @@ def rotor(task: Asking) -> Preset:
         return Preset(model=adding, recipe=recipe)
     turning = ModelOptions(
         order=task.order,
-        width=64 // task.order,  # as many real numbers, whatever the order
+        width=64 // task.order,  # the same number of reals for every order
         depth=task.depth,
         rotate="state",
         rotation="per_channel",
@@ -162,7 +162,7 @@ def rotor(task: Asking) -> Preset:
         decay="switch",
         gate="per_channel",
         activation="none",
-        recall=task.depth > 1,  # a lone layer has none above it to recall for
+        recall=task.depth > 1,  # a single layer has no layer above it that could use the recall
         norm="none",
         h0="learned",
         decoder="linear",
@@ -174,7 +174,11 @@ PRESETS: dict[str, Callable[[Asking], Preset]] = {"rotor": rotor, "paper": paper
 
 
 def preset(name: str, task: Asking) -> Preset:
-    """A preset as a task gets it.
+    """A preset, evaluated for a task.
+
+    Args:
+        name: `rotor` or `paper`.
+        task: the task, or its attributes.
 
     Raises:
         InputError: there is no preset of this name.

@@ -1,4 +1,4 @@
-"""Several seeds of one configuration: written as ranges, trained together, shared out to processes."""
+"""Training several seeds of one configuration, together or in several processes."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -18,7 +18,8 @@ from csprop.training.workers import cores, pool
 MOST_SEEDS = 10_000
 
 Progress = Callable[[str, int, bool], AbstractContextManager[Callable[[Epoch], None]]]
-"""(label, epochs, whether others share the terminal) to a callback for every epoch."""
+"""A function of a label, the number of epochs, and whether several processes share the terminal. It
+returns a context manager whose value is a callback for every epoch."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +33,16 @@ class Seeds:
     resume: bool = False
 
     def part(self, seeds: Sequence[int]) -> "Seeds":
-        """Some of the seeds alone."""
+        """The same job for some of the seeds."""
         return replace(self, outs={seed: self.outs[seed] for seed in seeds})
 
 
 def parse_seeds(text: str) -> list[int]:
-    """0-9 or 0,3,5-7 to a list."""
+    """Read a list of seeds, such as "0-9" or "0,3,5-7".
+
+    Raises:
+        InputError: the text is not such a list, or there are more than 10,000 seeds.
+    """
     seeds: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part.strip())
@@ -45,12 +50,12 @@ def parse_seeds(text: str) -> list[int]:
             raise InputError(f"--seeds {text!r}: write a range such as 0-9, or a list such as 0,3,5")
         seeds.extend(islice(range(int(match[1]), int(match[2] or match[1]) + 1), MOST_SEEDS + 1))
     if len(seeds) > MOST_SEEDS:
-        raise InputError(f"--seeds {text!r}: write at most {MOST_SEEDS:,} of them")
+        raise InputError(f"--seeds {text!r}: write at most {MOST_SEEDS:,} seeds")
     return list(dict.fromkeys(seeds))
 
 
 def written(seeds: Sequence[int]) -> str:
-    """The inverse of `parse_seeds`."""
+    """Write a list of seeds with ranges: the inverse of `parse_seeds`."""
     parts: list[list[int]] = []
     for seed in seeds:
         if parts and seed == parts[-1][-1] + 1:
@@ -61,7 +66,16 @@ def written(seeds: Sequence[int]) -> str:
 
 
 def train(seeds: Seeds, progress: Progress, shared: bool = False) -> list[dict[str, Any]]:
-    """Train all seeds together in this process; the result of each, or how it diverged."""
+    """Train all seeds together in this process.
+
+    Args:
+        seeds: the job.
+        progress: shows the progress of training.
+        shared: whether other processes write to the same terminal.
+
+    Returns:
+        For each seed a dictionary for `--json`: the result, or "diverged" with the reason.
+    """
     task = resolve(seeds.task)
     configs = [configure(task, seeds.preset, seed, **seeds.options) for seed in seeds.outs]
     label = f"{task.name} {'worst of' if len(configs) > 1 else 'seed'} {written(list(seeds.outs))}"
@@ -79,13 +93,19 @@ def train(seeds: Seeds, progress: Progress, shared: bool = False) -> list[dict[s
 
 
 def _worst(epochs: dict[int, Epoch]) -> Epoch:
-    """The epoch of several seeds in one row: that of the lowest accuracy."""
+    """One row for several seeds: that of the seed with the lowest accuracy."""
     return min(epochs.values(), key=lambda row: row["accuracy"])
 
 
 def share_out(seeds: Seeds, progress: Progress, workers: int | None = None) -> list[dict[str, Any]]:
-    """Train the seeds in several processes: as many as are asked for, or as there are cores."""
-    # A process needs some seconds to start: give it two seeds at least.
+    """Train the seeds in several processes, as `train` does in one.
+
+    Args:
+        seeds: the job.
+        progress: shows the progress of training.
+        workers: the number of processes; by default one per core, each with at least two seeds.
+    """
+    # A process takes seconds to start: give it at least two seeds.
     workers = workers or min(cores(), max(1, len(seeds.outs) // 2))
     every = list(seeds.outs)
     shares = [
@@ -96,6 +116,6 @@ def share_out(seeds: Seeds, progress: Progress, workers: int | None = None) -> l
         return train(seeds, progress)
     if not seeds.resume:
         refuse_existing(seeds.outs.values())
-    with pool(len(shares), "the same command with --resume goes on") as executor:
+    with pool(len(shares), "add --resume to the same command to continue") as executor:
         jobs = [executor.submit(train, seeds.part(share), progress, True) for share in shares]
         return [result for job in jobs for result in job.result()]

@@ -31,23 +31,25 @@ from csprop.training.metrics import MOST_INPUTS, exhaustive
 from csprop.training.seeding import generator
 
 MOST_TOKENS = 1 << 16
-"""In one step of models trained together: bounds the memory."""
+"""Largest number of tokens in one step of models that are trained together; bounds the memory."""
 
 
 @dataclass
 class Trained:
-    """A trained model and where it came from."""
+    """A trained model, its task and its configuration."""
 
     model: CSP
-    """As training left it: the best weights."""
+    """The model as trained, with the best weights."""
     task: Task
+    """The task that it was trained on."""
     config: RunConfig
+    """The configuration, as in config.json."""
     metrics: list[Epoch]
-    """One row an epoch, as metrics.jsonl has them."""
+    """One row per epoch, as in metrics.jsonl."""
     result: dict[str, Any] | None
-    """How it ended; None of a run that is unfinished."""
+    """The result, as in result.json; None if training is unfinished."""
     path: Path | None = None
-    """Its directory, if it has one."""
+    """The run directory, if there is one."""
 
 
 def execute(
@@ -58,9 +60,21 @@ def execute(
     on_epoch: Callable[[dict[int, Epoch]], None] = lambda rows: None,
     every_input: bool = True,
 ) -> list[Trained | Diverged]:
-    """Train as whole configurations say, which may differ in their seed; rows come by seed.
+    """Train models whose configurations differ only in their seed.
 
-    In the end every input of the trained length is tried, where that can be done, if it is asked for.
+    Args:
+        task: the task.
+        configs: the configurations.
+        outs: the run directory of each, or None to keep it in memory.
+        resume: continue the runs in the directories.
+        on_epoch: is called after every epoch with the metrics of each seed.
+        every_input: in the end, test every input of the trained length, if there are at most 2^20.
+
+    Returns:
+        For each configuration the trained model, or the reason why it diverged.
+
+    Raises:
+        InputError: a directory holds a run, or the run to resume does not fit.
     """
     if not resume:
         refuse_existing(out for out in outs if out is not None)
@@ -79,22 +93,26 @@ def execute(
 
 
 def refuse_existing(outs: Iterable[str | Path]) -> None:
-    """Before anything is trained or written."""
+    """Check that no directory holds a run.
+
+    Raises:
+        InputError: a directory holds a run, or is a file.
+    """
     for out in map(Path, outs):
         if out.exists() and not out.is_dir():
-            raise InputError(f"{out}: is a file: choose another --out")
+            raise InputError(f"{out}: is a file, not a directory: choose another --out")
         if RunFolder(out).exists():
             raise InputError(
-                f"{out}: holds a run already: add --resume to go on with it, or choose another --out"
+                f"{out}: already holds a run: add --resume to continue it, or choose another --out"
             )
 
 
 class _Session:
-    """One run in the making, in memory or in its folder."""
+    """A run that is being trained, in memory or in its directory."""
 
     def __init__(self, task: Task, config: RunConfig, folder: RunFolder | None) -> None:
         training, held_out = training_data(task, config)
-        # A small file still gets twenty steps an epoch; resolved here, so that config.json says it.
+        # At least twenty steps per epoch, even for a small file; config.json has the resolved value.
         batch_size = min(config.recipe.batch_size, max(1, len(training) // 20))
         self.config = replace(config, recipe=replace(config.recipe, batch_size=batch_size))
         self.task, self.folder = task, folder
@@ -109,11 +127,11 @@ class _Session:
         return self.outcome is None and not self.trainer.finished
 
     def begin(self, resume: bool) -> None:
-        """Make the folder, or go on from the last epoch in it."""
+        """Create the run directory, or continue from its last epoch."""
         folder, described = self.folder, to_json(self.config, self.task)
         if folder is None:
             if resume:
-                raise InputError("there is nothing to resume without a folder: give out")
+                raise InputError("resume needs a run directory: give out")
         elif folder.exists():
             self._resume(folder, described)
         else:
@@ -126,17 +144,17 @@ class _Session:
         folder.resume(self.trainer, identity(self.config))
         if self.trainer.epoch > self.config.recipe.epochs:
             raise InputError(
-                f"{folder.path}: has {self.trainer.epoch} epochs already: "
+                f"{folder.path}: already has {self.trainer.epoch} epochs: "
                 f"write --epochs {self.trainer.epoch} or more"
             )
-        folder.write_json(checkpoint.CONFIG, described)  # with a new limit of epochs, if there is one
+        folder.write_json(checkpoint.CONFIG, described)  # `epochs` may have changed
         if self.going:
-            # Of other weights than those to come.
+            # They are about weights that will change.
             folder.remove(checkpoint.CERTIFICATE, checkpoint.LOCKED)
             folder.remove(checkpoint.RESULT, checkpoint.DIAGNOSIS)
 
     def commit(self, row: Epoch | Diverged) -> None:
-        """Make a finished epoch last, or say why it could not be finished."""
+        """Save a completed epoch, or the reason why training diverged."""
         if isinstance(row, Diverged):
             self.outcome = row
             if self.folder:
@@ -166,7 +184,7 @@ def _session(task: Task, config: RunConfig, out: str | Path | None, resume: bool
 
 
 def _groups(sessions: Sequence[_Session]) -> Iterator[list[_Session]]:
-    """Those that can be trained together: alike in shape, threads and backend, and not too many."""
+    """Groups that can be trained together: the same shapes, threads and backend, within memory."""
     alike: dict[tuple[Any, ...], list[_Session]] = {}
     for session in sessions:
         training, where = session.trainer.training, session.environment
@@ -191,9 +209,9 @@ def _train(group: Sequence[_Session], on_epoch: Callable[[dict[int, Epoch]], Non
 
 
 def _keep_freed_memory() -> None:
-    """Ask the C library to keep what a training step frees for the next one.
+    """Ask the C library to keep the memory that a training step frees for the next step.
 
-    Otherwise it gives large blocks back to the system after a step, and gets them page by page again.
+    Otherwise it returns large blocks to the system after each step and gets them back page by page.
     """
     with suppress(OSError, AttributeError):  # not glibc
         mallopt, trim_threshold, mmap_threshold = ctypes.CDLL(None).mallopt, -1, -3
@@ -203,7 +221,7 @@ def _keep_freed_memory() -> None:
 
 @contextmanager
 def _as_before(where: dict[str, Any]) -> Iterator[None]:
-    """With the threads and the backend that a run began with: sums depend on both in the last bit."""
+    """Use the threads and the backend that a run began with: both affect the rounding of sums."""
     threads = torch.get_num_threads()
     torch.set_num_threads(where["threads"])
     try:
@@ -214,7 +232,11 @@ def _as_before(where: dict[str, Any]) -> Iterator[None]:
 
 
 def training_data(task: Task, config: RunConfig) -> tuple[Examples, Examples]:
-    """The training and the held-out part of a run."""
+    """The training set and the held-out set of a run.
+
+    Raises:
+        InputError: there are too few sequences to split, or a data file has changed.
+    """
     recipe, seed = config.recipe, config.seed
     whole = task.examples(recipe.samples or task.samples, recipe.length, generator(seed, "data"))
     try:
@@ -230,7 +252,15 @@ def ended(
     metrics: list[Epoch],
     every_input: bool,
 ) -> Trained:
-    """A finished training as a run: the best weights, and how they do."""
+    """The result of a completed training: the model with its best weights, and its scores.
+
+    Args:
+        trainer: has finished; its model gets the best weights.
+        task: the task.
+        config: the configuration.
+        metrics: one row per epoch.
+        every_input: test every input of the trained length, if there are at most 2^20.
+    """
     trainer.model.load_state_dict(trainer.best_weights)
     trainer.model.trained_as, trainer.model.names = config, names_of(task)
     recipe, best = config.recipe, trainer.best

@@ -1,4 +1,4 @@
-"""Processes that share work on one machine."""
+"""Worker processes on one machine."""
 
 import ctypes
 import os
@@ -13,19 +13,27 @@ from csprop.errors import InputError
 
 
 def cores() -> int:
-    """That this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
 def pool(workers: int, hint: str) -> Iterator[ProcessPoolExecutor]:
-    """Worker processes that end with this one; `hint` says what to do where one is killed."""
+    """Worker processes that end with this one.
+
+    Args:
+        workers: how many.
+        hint: what to do if a worker is killed, for the error message.
+
+    Raises:
+        InputError: a worker was killed.
+    """
     with ProcessPoolExecutor(workers, get_context("spawn"), _become_worker) as executor:
         try:
             yield executor
         except BrokenProcessPool:
             raise InputError(
-                f"a worker process was killed, for want of memory perhaps: {hint}"
+                f"a worker process was killed, perhaps because memory ran out: {hint}"
             ) from None
         except BaseException:
             for process in active_children():
@@ -34,8 +42,8 @@ def pool(workers: int, hint: str) -> Iterator[ProcessPoolExecutor]:
 
 
 def _become_worker() -> None:
-    """Leave Ctrl-C to the first process, and die with it."""
+    """Leave Ctrl-C to the parent process, and end when it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with suppress(OSError, AttributeError):  # Linux alone
+    with suppress(OSError, AttributeError):  # Linux only
         set_parent_death_signal = 1
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)

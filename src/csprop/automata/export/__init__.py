@@ -1,4 +1,4 @@
-"""An automaton as a file for others, each complete in itself: one format a file."""
+"""Export of automata to self-contained files, one module per format."""
 
 import json
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from csprop.automata.export.python import to_python
 
 
 def to_json(automaton: Automaton) -> str:
-    """The document that `Automaton.from_json` reads."""
+    """The automaton as a JSON text, which `Automaton.from_json` can read after `json.loads`."""
     return json.dumps(automaton.to_json(), indent=2, ensure_ascii=False) + "\n"
 
 

@@ -1,14 +1,14 @@
-"""A C99 file that needs nothing else."""
+"""Export to C99, without any library."""
 
 from csprop.automata.automaton import Automaton
 from csprop.automata.export.templates import filled, wrapped
 
 LONGEST_LITERAL = 1000
-"""Bytes; C99 promises no string longer than 4,095 characters."""
+"""In bytes. C99 guarantees string literals of up to 4,095 characters only."""
 
 
 def to_c(automaton: Automaton) -> str:
-    """A program that reads sequences from stdin, or a library with CSPROP_NO_MAIN."""
+    """The automaton as a C program that reads sequences from stdin; with CSPROP_NO_MAIN, a library."""
     vocab = [name.encode() for name in automaton.vocab]
     outputs = [0 if output is None else output for output in automaton.outputs]
     return filled(
@@ -37,7 +37,7 @@ def to_c(automaton: Automaton) -> str:
 
 
 def _comment(automaton: Automaton, state: int) -> str:
-    """The answer for a comment, which must neither end nor hold the beginning of another."""
+    """The answer of a state, escaped so that it neither ends the comment nor begins another."""
     output = automaton.outputs[state]
     if output is None:
         return ": nothing read yet"
@@ -47,7 +47,7 @@ def _comment(automaton: Automaton, state: int) -> str:
 
 
 def _string(text: bytes) -> str:
-    """A literal. Octal escapes end after three digits, where hexadecimal ones would run on."""
+    """A string literal. Octal escapes end after three digits; hexadecimal ones would not end."""
     if len(text) > LONGEST_LITERAL:
         return "(const char[]){" + ", ".join(f"'\\{byte:03o}'" for byte in text) + ", 0}"
     plain = {ord(each): each for each in map(chr, range(32, 127)) if each not in '"\\?'}  # ?: trigraphs

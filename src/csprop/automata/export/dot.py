@@ -1,11 +1,11 @@
-"""For Graphviz: a circle a state with its answer, an arrow for all tokens between two states."""
+"""Export to Graphviz: a circle per state, and one arrow for all tokens between two states."""
 
 from csprop.automata.automaton import Automaton
 from csprop.automata.names import edges, visible
 
 
 def to_dot(automaton: Automaton) -> str:
-    """The automaton as a directed graph."""
+    """The automaton as a directed graph in the DOT language."""
     lines = ["digraph automaton {", "  rankdir=LR;", "  node [shape=circle];"]
     lines += ["  start [shape=point];", f"  start -> s{automaton.start};"]
     for state, output in enumerate(automaton.outputs):
@@ -19,6 +19,6 @@ def to_dot(automaton: Automaton) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A label. Graphviz reads entities (`&lt;`) even there, and NUL ends its input."""
+    """A quoted label. Graphviz expands entities (`&lt;`) in labels, and NUL ends its input."""
     escaped = visible(text).replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -1,4 +1,4 @@
-"""A Python module that needs nothing else."""
+"""Export to Python, without any library."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from csprop.automata.export.templates import filled, wrapped
 
 
 def to_python(automaton: Automaton) -> str:
-    """A module with `step` and `predict`, and a program that reads sequences from stdin."""
+    """The automaton as a module with `step` and `predict`, and a program that reads from stdin."""
     return filled(
         "automaton.py.template",
         automaton,

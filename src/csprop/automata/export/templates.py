@@ -1,4 +1,4 @@
-"""What the exports to a programming language share: their templates, and lists laid out in them."""
+"""Templates of the exports to C and Python."""
 
 from collections.abc import Iterable
 from importlib.resources import files
@@ -8,9 +8,9 @@ from csprop.automata.automaton import Automaton
 
 
 def filled(name: str, automaton: Automaton, **parts: object) -> str:
-    """A template of the assets with its parts put in."""
+    """Fill in a template of the directory assets."""
     template = (files("csprop.automata.export") / "assets" / name).read_text(encoding="utf-8")
-    written = "words with spaces between" if automaton.words else "characters"
+    written = "words separated by spaces" if automaton.words else "characters"
     return Template(template).substitute(parts, what=_summary(automaton), written=written)
 
 
@@ -22,7 +22,7 @@ def _summary(automaton: Automaton) -> str:
 
 
 def wrapped(parts: Iterable[str], width: int = 90) -> str:
-    """A list in lines of about one width."""
+    """Wrap a comma-separated list at about `width` columns."""
     lines = [""]
     for part in parts:
         if len(lines[-1]) + len(part) > width:
