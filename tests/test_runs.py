@@ -13,6 +13,8 @@ from csprop import CSP
 from csprop.errors import InputError
 from csprop.exact.examples import Labelled
 from csprop.files import LOCK
+from csprop.nn.config import FIRST_OPTIONS
+from csprop.training.checkpoint import RunFolder
 from csprop.training.session import training_data
 
 OPTIONS: dict[str, Any] = {"epochs": 8, "samples": 1000, "width": 8, "hold": 0}
@@ -104,6 +106,76 @@ def test_a_proof_gives_way_to_another_proof_alone(certified: Path, tmp_path: Pat
     assert tried.verdict == "right on every input of length 4"
     assert run.certificate is not tried
     assert csprop.load(tmp_path / "flip").locked is not None
+
+
+def test_a_proof_of_another_process_is_not_lost(certified: Path, tmp_path: Path) -> None:
+    path = shutil.copytree(certified, tmp_path / "flip")
+    for name in ("certificate.json", "locked.safetensors"):
+        (path / name).unlink()
+    early = csprop.load(path)
+    assert early.certificate is None
+    assert csprop.load(path).certify().proven
+    early.certify(length=4)
+    assert csprop.load(path).locked is not None
+
+
+def test_a_proof_of_another_version_is_not_lost(certified: Path, tmp_path: Path) -> None:
+    path = shutil.copytree(certified, tmp_path / "flip")
+    document = json.loads((path / "certificate.json").read_text())
+    RunFolder(path).write_json("certificate.json", document | {"format": 1})
+    csprop.load(path).certify(length=4)
+    assert json.loads((path / "certificate.json").read_text())["format"] == 1
+    assert (path / "locked.safetensors").exists()
+    with pytest.raises(InputError, match="was written by another version of csprop"):
+        _ = csprop.load(path).locked
+
+
+def test_a_certificate_outlives_an_option_that_is_added(certified: Path, tmp_path: Path) -> None:
+    """As if `coupling` had been added after the certificate was written."""
+    path = shutil.copytree(certified, tmp_path / "flip")
+    document = json.loads((path / "certificate.json").read_text())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("csprop.nn.config.FIRST_OPTIONS", FIRST_OPTIONS - {"coupling"})
+        del document["model"]["coupling"]
+        RunFolder(path).write_json("certificate.json", document)
+        assert csprop.load(path).locked is not None
+        document["model"]["width"] += 1
+        RunFolder(path).write_json("certificate.json", document)
+        with pytest.raises(InputError, match="is not about this locked model"):
+            _ = csprop.load(path).locked
+
+
+def test_a_run_without_a_lock_answers_whatever_its_certificate(certified: Path, tmp_path: Path) -> None:
+    """The certificate of one length takes long to check, and nobody announces it."""
+    path = shutil.copytree(certified, tmp_path / "flip")
+    (path / "locked.safetensors").unlink()
+    RunFolder(path).write_json("certificate.json", {"format": 1})
+    run = csprop.load(path)
+    assert run.predict(["01."]) == ["1"]
+    with pytest.raises(InputError, match="another version"):
+        _ = run.certificate
+
+
+def test_a_saved_run_is_not_trained_from_the_beginning(certified: Path, tmp_path: Path) -> None:
+    csprop.load(certified).save_pretrained(tmp_path / "saved")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "saved").glob("*.*s*")}
+    with pytest.raises(InputError, match=r"state\.safetensors: is missing"):
+        csprop.train("flip-flop", out=tmp_path / "saved", resume=True, **OPTIONS)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "saved").glob("*.*s*")} == before
+
+
+def test_a_saved_run_says_where_it_was_trained(certified: Path, tmp_path: Path) -> None:
+    run = csprop.load(certified)
+    run.environment["cpu"] = "an abacus"
+    run.save_pretrained(tmp_path / "saved")
+    assert csprop.load(tmp_path / "saved").environment["cpu"] == "an abacus"
+
+
+def test_a_run_keeps_to_its_task(tmp_path: Path) -> None:
+    """mod3 has as many tokens and classes as parity."""
+    csprop.train("parity", out=tmp_path / "run", epochs=1, samples=100, width=4, length=4)
+    with pytest.raises(InputError, match="was trained on 'parity', and not on this 'mod3'"):
+        csprop.load(tmp_path / "run", task=csprop.tasks.get("mod3"))
 
 
 def test_a_run_is_saved_with_names_lock_and_proof(certified: Path, tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 import hashlib
 import json
 import os
-import tempfile
+import re
+import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +19,9 @@ MOST_NESTED = 64
 """Lists and objects within each other, in a document that is read."""
 LOCK = ".csprop.lock"
 """Name of the lock file in a directory. It may stay behind; only a process that holds it counts."""
+
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows would change the ends of lines
 
 
 def digest(content: bytes) -> str:
@@ -57,28 +62,28 @@ def replace(path: Path, content: bytes) -> None:
     Raises:
         OSError: the file cannot be written; the error names `path`.
     """
+    # O_EXCL: an existing file or link of that name is never written to.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
-        # mkstemp opens with O_EXCL: an existing file or link of that name is never written to.
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
-    try:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
         with os.fdopen(handle, "wb") as file:
-            os.chmod(temporary, _mode(path))
+            if path.exists():
+                os.chmod(temporary, path.stat().st_mode & 0o777)
             _write_through(file, content)
-        os.replace(temporary, path)
+        _rename(temporary, path)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
         with suppress(OSError):  # it exists only if an error came first
-            os.unlink(temporary)
+            temporary.unlink()
     _sync_folder(path.parent)
 
 
 def sweep(folder: Path) -> None:
     """Remove the temporary files of a killed writer. No other process may be writing to the folder."""
     for temporary in folder.glob(".*.tmp"):
-        temporary.unlink(missing_ok=True)
+        if _TEMPORARY.fullmatch(temporary.name):
+            temporary.unlink(missing_ok=True)
 
 
 def append(path: Path, content: bytes) -> None:
@@ -95,14 +100,14 @@ def one_writer(folder: Path) -> Iterator[None]:
         InputError: `folder` is a file, or another process holds the lock.
     """
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file, not a directory: choose another --out")
+        raise InputError(f"{folder}: is a file, not a directory")
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / LOCK, blocking=False)
     try:
         lock.acquire()
     except Timeout:
         raise InputError(
-            f"{folder}: another process is writing here: wait until it ends, or choose another --out"
+            f"{folder}: another process is writing here: wait until it ends, or use another directory"
         ) from None
     try:
         yield
@@ -116,13 +121,13 @@ def _write_through(file: Any, content: bytes) -> None:
     os.fsync(file.fileno())
 
 
-def _mode(path: Path) -> int:
-    """The permissions of the existing file, or of a new one: mkstemp would make it private."""
-    with suppress(OSError):
-        return path.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
+def _rename(temporary: Path, path: Path) -> None:
+    """On Windows a file cannot be replaced while somebody reads it: wait a little for that."""
+    for _ in range(100 if os.name == "nt" else 0):
+        with suppress(PermissionError):
+            return os.replace(temporary, path)
+        time.sleep(0.02)
+    return os.replace(temporary, path)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -10,7 +10,7 @@ from safetensors.torch import save as packed
 
 from csprop import files
 from csprop.automata.automaton import Automaton
-from csprop.errors import InputError
+from csprop.errors import InputError, described
 from csprop.exact import store
 from csprop.exact.attempts import ROUNDS
 from csprop.exact.certify import certify, certify_length
@@ -57,6 +57,8 @@ class Run(Trained):
     @property
     def locked(self) -> Locked | None:
         """The locked model; None if nothing is proven."""
+        if not self._read and self.path is not None and not RunFolder(self.path).has(checkpoint.LOCKED):
+            return None  # a certificate of another kind is checked where somebody asks for it
         return None if self.certificate is None else self.certificate.locked
 
     @property
@@ -93,18 +95,14 @@ class Run(Trained):
             found = certify_length(self.model, self.task, length)
         else:
             found = certify(self.model, self.task, rounds=rounds, depth=depth, on_round=on_round)
-        kept = found.locked is not None or not self._proven()
-        if kept and self.path is not None:
-            store.save(found, self.path)
+        if self.path is not None:
+            self._read = False  # another process may have written one
+            kept = store.save(found, self.path, self)
+        else:
+            kept = found.locked is not None or self.locked is None
         if kept:
             self._certificate, self._read = found, True
         return found
-
-    def _proven(self) -> bool:
-        try:
-            return self.locked is not None
-        except InputError:  # what is there does not hold
-            return False
 
     def answering(self, as_trained: bool = False) -> CSP | Locked:
         """The model to use: the locked one if there is one, unless `as_trained` is set."""
@@ -125,10 +123,14 @@ class Run(Trained):
         Raises:
             InputError: a sequence is empty, or has a token that is not in the vocabulary.
         """
-        if isinstance(sequences, str):
-            raise InputError(f"sequences must be a list: write [{sequences!r}]")
+        if isinstance(sequences, str | bytes) or not isinstance(sequences, Iterable):
+            raise InputError(f"sequences must be a list, such as ['0110']; got {described(sequences)}")
         task, rows = self.task, []
         for number, sequence in enumerate(sequences, start=1):
+            if isinstance(sequence, bytes) or not isinstance(sequence, Sequence):
+                raise InputError(
+                    f"sequence {number} must be a string or a list of tokens; got {described(sequence)}"
+                )
             names = symbols(sequence, task.words) if isinstance(sequence, str) else sequence
             rows.append(encode(names, task.vocab, f"sequence {number}"))
         scores = last_logits(self.answering(as_trained), rows)
@@ -156,7 +158,7 @@ class Run(Trained):
         refuse_existing([save_directory])
         folder, certificate = RunFolder(save_directory), self.certificate
         with one_writer(folder.path):
-            folder.create(to_json(self.config, self.task))
+            folder.create(to_json(self.config, self.task, self.environment))
             folder.write(checkpoint.METRICS, b"".join(map(checkpoint.metrics_line, self.metrics)))
             folder.write(checkpoint.WEIGHTS, packed(self.model.state_dict()))
             if self.result is not None:

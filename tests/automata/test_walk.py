@@ -3,7 +3,9 @@
 from collections import deque
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -146,6 +148,34 @@ def test_a_state_that_no_walk_can_recognise_is_refused(state: Any, complaint: st
         Machine.explored(Oracle(1, 0, lambda *_: state, lambda _: 0))
     with pytest.raises(InputError, match=complaint):
         Machine.explored(Oracle(1, state, lambda *_: 0, lambda _: 0))
+
+
+@pytest.mark.parametrize("state", [(1, float("nan")), torch.zeros(2), torch.zeros(1) / 0])
+def test_parts_that_do_not_equal_themselves_are_refused(state: Any) -> None:
+    with pytest.raises(InputError, match="does not equal itself"):
+        Machine.explored(Oracle(1, 0, lambda *_: state, lambda _: 0))
+
+
+def test_states_that_grow_are_bounded_by_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stack that only grows would take gigabytes long before there are 65,536 of them."""
+    monkeypatch.setattr("csprop.automata.walk.MOST_BYTES", 1 << 20)
+    stack = Oracle(1, (), lambda state, token: (*state, 1), lambda state: 0)
+    with pytest.raises(Endless, match=r"more than \d{2,3} states can be reached"):
+        Machine.explored(stack)
+    assert len(Machine.explored(counting(1000))) == 1000
+
+
+def test_a_machine_begins_in_one_of_its_states_and_is_reset_to_its_start() -> None:
+    machine = Machine(transitions=((0, 1), (1, 2), (2, 0)), outputs=(0, 1, 2), start=1)
+    rows = np.array([[1, 1, 0, 1], [0, 1, 1, 1]])
+    reset = np.array([[False, False, True, False], [False, False, False, True]])
+    assert machine.visit(rows, [0, 2], reset).tolist() == [[1, 2, 1, 2], [2, 0, 1, 2]]
+    assert machine.visit(rows, [0, 2]).tolist() == [[1, 2, 2, 0], [2, 0, 1, 2]]
+    for first in ([0, 3], [-1, 0], 5):
+        with pytest.raises(InputError, match="first must hold states, from 0 to 2"):
+            machine.visit(np.ones((2, 40), int), first)
+    with pytest.raises(InputError, match="reset must be bool of shape"):
+        machine.visit(rows, None, reset[:, :2])
 
 
 def test_inputs_left_out_are_not_walked() -> None:

@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 
 from csprop.cli import train
 from csprop.cli.main import VERBS, main
-from csprop.training.seeds import parse_seeds, written
+from csprop.training.seeds import parse_seeds, seed_ranges
 
 TINY = ["--length", "6", "--samples", "60", "--width", "8", "--epochs", "4"]
 
@@ -286,7 +286,7 @@ def test_an_unwritable_folder_is_refused(here: Path, capsys: pytest.CaptureFixtu
 
 def test_seeds() -> None:
     assert parse_seeds("0-2,2,7") == [0, 1, 2, 7]
-    assert written([0, 1, 2, 7]) == "0-2,7"
+    assert seed_ranges([0, 1, 2, 7]) == "0-2,7"
 
 
 def test_two_ways_to_say_which_seed_are_one_too_many(

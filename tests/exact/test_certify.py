@@ -109,6 +109,13 @@ def test_one_deeper_than_it_can_count_is_not_proven() -> None:
     assert found.document["counterexample"]["sequence"] == "(((()))"
 
 
+def test_a_size_that_bounds_nothing_is_the_task_s_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = tasks.get("parenthesis")
+    monkeypatch.setattr(type(task), "size", lambda self, state: 0)
+    with pytest.raises(InputError, match=r"parenthesis: more than 65,536 states .* its `size` must"):
+        csprop.certify(counting_depth(3), task, depth=4, rounds=0)
+
+
 def test_every_input_of_a_length() -> None:
     right, wrong = (machines.compiled(machines.Counter(*each)) for each in (PARITY, CONSTANT))
     found = certify_length(right, tasks.get("parity"), 6)

@@ -36,7 +36,7 @@ from csprop.tasks import from_description
 from csprop.tasks.base import Task
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder
-from csprop.training.config import RunConfig, to_json
+from csprop.training.config import RunConfig, environment, to_json
 from csprop.training.presets import Recipe
 from tests.helpers import machines
 
@@ -91,7 +91,7 @@ def _compiled(
     )  # fmt: skip
     path.mkdir()
     folder = RunFolder(path)
-    folder.create(to_json(config, found))
+    folder.create(to_json(config, found, environment()))
     row = {"epoch": 1, "loss": 0.1, "accuracy": 1.0, "f1": 1.0, "grad_norm": 0.1, "seconds": 0.1}
     folder.write(checkpoint.METRICS, json.dumps(row).encode() + b"\n")
     folder.write(checkpoint.WEIGHTS, packed(model.state_dict()))

@@ -21,7 +21,7 @@ import csprop
 from csprop import files
 from csprop.errors import InputError
 from csprop.ops.backends import backend
-from csprop.training import checkpoint
+from csprop.training import checkpoint, session, workers
 from csprop.training.loop import Diverged
 
 # patience=1: the learning rate changes on the way, and must survive a resume.
@@ -324,6 +324,35 @@ def test_two_processes_cannot_train_into_one_folder(tmp_path: Path) -> None:
     with files.one_writer(tmp_path / "r"), busy:
         tiny(tmp_path / "r")
     tiny(tmp_path / "r")
+
+
+def test_nothing_is_asked_of_a_c_library_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Windows, ctypes.CDLL(None) is a TypeError."""
+
+    def none(name: str | None) -> None:
+        raise TypeError("argument of type 'NoneType' is not iterable")
+
+    monkeypatch.setattr("ctypes.CDLL", none)
+    session._keep_freed_memory()
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    workers._become_worker()
+
+
+def test_a_sweep_takes_nothing_but_its_own(tmp_path: Path) -> None:
+    for name in (".a.json.0123456789abcdef.tmp", ".mine.tmp", "a.json"):
+        (tmp_path / name).touch()
+    files.sweep(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {".mine.tmp", "a.json"}
+
+
+def test_a_file_keeps_its_permissions(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    (tmp_path / "a").chmod(0o640)
+    (tmp_path / "plain").touch()
+    files.replace(tmp_path / "a", b"1")
+    files.replace(tmp_path / "b", b"2")
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
+    assert (tmp_path / "b").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

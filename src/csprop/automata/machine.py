@@ -154,7 +154,11 @@ class Machine:
         """The entry of a table (S, V) for every token."""
         given = _sequences(tokens)
         rows = given[None] if given.ndim == 1 else given  # (N, T)
-        states = np.broadcast_to(self.start if first is None else np.asarray(first), len(rows))
+        states = np.broadcast_to(self.start if first is None else integers(first, "first"), len(rows))
+        if len(states) and not 0 <= states.min() <= states.max() < len(self):
+            raise InputError(f"machine: first must hold states, from 0 to {len(self) - 1}")
+        if reset is not None and (reset.dtype != np.bool_ or reset.shape != rows.shape):
+            raise InputError(f"machine: reset must be bool of shape {rows.shape}")
         out = np.empty(rows.shape, table.dtype)
         # The kernel takes one call per row, NumPy one per column.
         natively = backends.backend() == "native" and table.dtype == np.uint16 and reset is None

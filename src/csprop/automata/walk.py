@@ -5,6 +5,7 @@ given by functions, so it may have infinitely many states. `compare` walks two o
 either it proves that they agree on every input, or it finds a shortest input on which they differ.
 """
 
+import sys
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypeVar
@@ -16,6 +17,9 @@ MOST_STATES = 1 << 16
 MOST_PAIRS = 1 << 20
 """The default bound on the pairs of states in a comparison."""
 
+MOST_BYTES = 1 << 28
+"""A walk stops with an error where its states take more memory than this."""
+
 State = TypeVar("State", bound=Hashable)
 Moves = Iterable[tuple[int, State]]
 """Tokens, and the state to which each leads."""
@@ -24,9 +28,8 @@ Moves = Iterable[tuple[int, State]]
 class Endless(InputError):
     """A walk reached more states than its bound allows."""
 
-    def __init__(self, most: int) -> None:
-        super().__init__(f"more than {most:,} states can be reached")
-        self.most = most
+    def __init__(self, states: int) -> None:
+        super().__init__(f"more than {states:,} states can be reached")
 
 
 class _Outside:
@@ -72,6 +75,7 @@ class Walk(Generic[State]):
         self.order = [start]
         self.numbers = {_checked(start): 0}
         self._before: dict[State, tuple[State, int]] = {}
+        self._bytes = 0
 
     def run(
         self,
@@ -109,6 +113,9 @@ class Walk(Generic[State]):
             self.numbers[state] = len(self.order)
             self.order.append(state)
             self._before[state] = (before, token)
+            self._bytes += _size(state)
+            if self._bytes > MOST_BYTES:
+                raise Endless(len(self.order) - 1)
 
     def way(self, state: State) -> tuple[int, ...]:
         """The tokens of a shortest path from the start to a state."""
@@ -127,11 +134,26 @@ def _checked(state: State) -> State:
         raise InputError(
             f"the state {state!r} cannot be hashed: use a number, a string or a tuple as a state"
         ) from None
-    if state != state:
+    parts = state if isinstance(state, tuple) else (state,)
+    if not all(_equals_itself(part) for part in parts):
         raise InputError(
             f"the state {state!r} does not equal itself: use a value that equals itself as a state"
         )
     return state
+
+
+def _equals_itself(part: object) -> bool:
+    """NaN does not, and a tensor has no single answer."""
+    try:
+        return bool(part == part)
+    except (RuntimeError, ValueError):
+        return False
+
+
+def _size(state: object) -> int:
+    """Bytes of memory, of a state and of its parts."""
+    parts = state if isinstance(state, tuple) else ()
+    return sys.getsizeof(state) + sum(map(sys.getsizeof, parts))
 
 
 def moves(oracle: Oracle, state: Any) -> list[tuple[int, Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Generator
 
-from csprop.automata.walk import OUTSIDE
+from csprop.automata.walk import OUTSIDE, Endless, Walk, moves
 from csprop.errors import InputError
 from csprop.exact import document
 from csprop.exact.attempts import ROUNDS, Attempts
@@ -72,10 +72,22 @@ def certify(
         raise InputError(f"depth={depth}: write 1 or more")
     if not task.finite:
         depth = examples.tokens.shape[1] // 2 if depth is None else depth
+        _check_bounded(task, depth)
         examples = _within(task, depth, examples)
     elif depth is not None:
         raise InputError(f"{task.name}: has finitely many states: leave out the depth")
     return Attempts(copy.deepcopy(model), task, examples, depth, seed, on_round).run(rounds)
+
+
+def _check_bounded(task: Task, depth: int) -> None:
+    """Refuse a task of which infinitely many states are no deeper than `depth`."""
+    inputs = domain(task, depth)
+    try:
+        Walk(inputs.start).run(lambda states: [moves(inputs, each) for each in states])
+    except Endless as error:
+        raise InputError(
+            f"{task.name}: {error} at depth {depth}: its `size` must grow with what a state holds"
+        ) from None
 
 
 def certify_length(model: Any, task: Task, length: int) -> Certificate:

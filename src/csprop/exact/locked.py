@@ -27,7 +27,7 @@ from csprop.ops.checks import check_tensor
 from csprop.stream import Stream
 
 CPU = torch.device("cpu")
-MOST_STATES = 4096
+MOST_LOCKED = 4096
 AT_ONCE = 1 << 24
 """The largest number of differences in memory during the search for the nearest code."""
 
@@ -145,10 +145,10 @@ class Locked(nn.Module):
 
         try:
             machine, nodes = tabulated(
-                (begin, None), following, lambda node: node[1], MOST_STATES, batch=1024
+                (begin, None), following, lambda node: node[1], MOST_LOCKED, batch=1024
             )
         except Endless:
-            raise NotFinite(f"the codes combine to more than {MOST_STATES:,} states") from None
+            raise NotFinite(f"the codes combine to more than {MOST_LOCKED:,} states") from None
         places = torch.tensor([place for place, _ in nodes])
         return machine, places, torch.cat(scores).unflatten(0, (len(nodes), self.symbols))
 

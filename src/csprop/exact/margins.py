@@ -23,7 +23,7 @@ BLUR = 1e-5
 """The relative size of random changes to weights and codes under which the machine must stay the
 same."""
 
-Moves = Sequence[tuple[int, int]]
+MachineMoves = Sequence[tuple[int, int]]
 """Transitions, as pairs of a state of the machine and a token."""
 
 
@@ -43,7 +43,7 @@ class Tightness:
     """The smallest |δ| of a gate that is rounded to 0 or 1; None if gates are not rounded."""
 
 
-def tightness(locked: Locked, moves: Moves) -> list[Tightness]:
+def tightness(locked: Locked, moves: MachineMoves) -> list[Tightness]:
     """The distances in each layer, over some transitions.
 
     The transitions are computed again in reverse order, and must have the same results as before.
@@ -100,7 +100,7 @@ def _gates_of(locked: Locked) -> Iterator[list[float | None]]:
             hook.remove()
 
 
-def margin(locked: Locked, moves: Moves) -> float:
+def margin(locked: Locked, moves: MachineMoves) -> float:
     """The smallest margin between the best and the second score, over some transitions.
 
     If the largest score of a transition is above 1, the margin is divided by it.
@@ -112,7 +112,7 @@ def margin(locked: Locked, moves: Moves) -> float:
     return float(torch.where(leads.isfinite(), leads, 0.0).min())
 
 
-def settled(locked: Locked, moves: Moves) -> float:
+def settled(locked: Locked, moves: MachineMoves) -> float:
     """The margin of the scores, where nothing hangs on rounding.
 
     Raises:
@@ -126,7 +126,7 @@ def settled(locked: Locked, moves: Moves) -> float:
 
 
 @torch.no_grad()
-def steady(locked: Locked, moves: Moves, draws: int = 4) -> bool:
+def steady(locked: Locked, moves: MachineMoves, draws: int = 4) -> bool:
     """Whether transitions and answers stay the same under small random changes of weights and codes.
 
     The changes are far larger than rounding errors. A model without weights, written by hand, may

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from csprop.automata.machine import Machine
-from csprop.automata.walk import Difference, Oracle, compare, every_input
+from csprop.automata.walk import Difference, Endless, Oracle, compare, every_input
+from csprop.errors import InputError
 from csprop.tasks.base import UNLABELLED, Task
 
 
@@ -48,12 +49,15 @@ def prove(machine: Machine, task: Task, depth: int | None = None) -> Proof | Dif
         The proof, or a shortest counterexample; for a data file, the first row that disagrees.
 
     Raises:
-        Endless: the task has too many states.
+        InputError: the task has too many states.
     """
     if task.oracle is None:
         return _over_rows(machine, task)
     oracle = task.oracle if depth is None else domain(task, depth)
-    found = compare(machine.oracle, oracle)
+    try:
+        found = compare(machine.oracle, oracle)
+    except Endless as error:
+        raise InputError(f"{task.name}: {error} in a comparison with it") from None
     if isinstance(found, Difference):
         return found
     numbers = {state: number for number, state in enumerate(dict.fromkeys(b for _, b in found.pairs))}

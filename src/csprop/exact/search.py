@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from csprop.automata.walk import Endless, Oracle, Walk, moves
-from csprop.exact.locked import MOST_STATES, NotFinite, at, nearest
+from csprop.exact.locked import MOST_LOCKED, NotFinite, at, nearest
 from csprop.exact.models import Stepwise
 
 RADII = (0.3, 0.15, 0.5)
@@ -88,10 +88,10 @@ def search(model: Stepwise, kept: Bool[Tensor, "L D"], radius: float, domain: Or
         return [[(token, (next(arrived), where)) for token, where in out] for out in leaving]
 
     try:
-        Walk(((0,) * len(codes), domain.start)).run(following, MOST_STATES, AT_ONCE)
+        Walk(((0,) * len(codes), domain.start)).run(following, MOST_LOCKED, AT_ONCE)
     except Endless:
         raise NotFinite(
-            f"the model has more than {MOST_STATES:,} states that are {radius} apart"
+            f"the model has more than {MOST_LOCKED:,} states that are {radius} apart"
         ) from None
     return Codes(
         codes, torch.tensor([place for place, _ in moved]), torch.tensor([token for _, token in moved])

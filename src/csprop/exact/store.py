@@ -17,7 +17,7 @@ from safetensors.torch import load as unpacked
 from safetensors.torch import save as packed
 
 from csprop.automata.machine import all_below
-from csprop.automata.walk import Difference, Endless
+from csprop.automata.walk import Difference
 from csprop.errors import InputError
 from csprop.exact import document as words
 from csprop.exact.certify import certify_length
@@ -27,6 +27,7 @@ from csprop.exact.margins import accept, moves_of, settled, tightness
 from csprop.exact.prove import domain, prove
 from csprop.exact.search import MOST_CODES
 from csprop.files import digest, one_writer
+from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder
@@ -46,11 +47,27 @@ COMPLAINTS = {
 """What is said where some field is not what comes out."""
 
 
-def save(certificate: Certificate, path: str | Path) -> None:
-    """Into a run's directory, in place of what is there."""
+def save(certificate: Certificate, path: str | Path, trained: Trained | None = None) -> bool:
+    """Write a certificate into a run directory.
+
+    A proof that is there is replaced only by another proof. One that does not hold gives way to
+    whatever a full attempt at a proof has found.
+
+    Args:
+        certificate: the certificate.
+        path: the run directory.
+        trained: the run in it, of which an earlier proof is checked.
+
+    Returns:
+        Whether it was written.
+    """
     folder = RunFolder(path)
     with one_writer(folder.path):
+        if certificate.locked is None and _stays(folder, certificate, trained):
+            return False
         document = dict(certificate.document)
+        # Without a certificate a lock counts for nothing: no moment has an old one beside a new one.
+        folder.remove(checkpoint.CERTIFICATE)
         if certificate.locked is not None:
             content = packed(certificate.locked.state_dict())
             folder.write(checkpoint.LOCKED, content)
@@ -64,6 +81,19 @@ def save(certificate: Certificate, path: str | Path) -> None:
                 weights = folder.read(checkpoint.WEIGHTS)
                 document["weights"] = _named(checkpoint.WEIGHTS, weights)
         folder.write_json(checkpoint.CERTIFICATE, document)
+        return True
+
+
+def _stays(folder: RunFolder, weaker: Certificate, trained: Trained | None) -> bool:
+    """Whether there is a proof that a weaker result must not replace."""
+    if not (folder.has(checkpoint.LOCKED) and folder.has(checkpoint.CERTIFICATE)):
+        return False
+    if trained is None or "length" in weaker.document:
+        return True
+    try:
+        return load(trained) is not None
+    except InputError:
+        return False
 
 
 def load(trained: Trained) -> Certificate | None:
@@ -82,7 +112,7 @@ def load(trained: Trained) -> Certificate | None:
     document = folder.read_json(checkpoint.CERTIFICATE)
     try:
         if not isinstance(document, dict) or document["format"] != words.FORMAT:
-            _refuse(folder, "is no certificate of this csprop")
+            _refuse(folder, "was written by another version of csprop")
         if document["task"] != trained.task.describe():
             _refuse(folder, "is about another task")
         if "machine" in document:
@@ -137,33 +167,33 @@ def _machine(folder: RunFolder, document: dict[str, Any], trained: Trained) -> C
     task, depth = trained.task, document["depth"]
     search = {name: document["search"][name] for name in ("rounds", "radius")}
     if not (depth is None if task.finite else type(depth) is int and depth > 0):
-        _refuse(folder, "does not say up to which depth, or needs not")
+        _refuse(folder, "has no depth although the task needs one, or has one although it does not")
     if not (all_below([search["rounds"]], 2**31) and 0 < search["radius"] < math.inf):
         _refuse(folder, "does not say how it was found")
     why = ""
     try:
         outcome = prove(locked.machine, task, depth)
-    except Endless:
-        _refuse(folder, "is about a task that cannot be walked")
     except InputError as error:
         if task.oracle is not None:
             raise
         outcome, why = None, str(error)  # the file has gone or changed
     if isinstance(outcome, Difference):
-        _refuse(folder, f"does not hold, for {words.reason(task, outcome)}")
+        _refuse(folder, f"does not hold: {words.reason(task, outcome)}")
     moves = moves_of(locked, domain(task, depth))
     try:
         measured = tightness(locked, moves)
         accept(measured)
         lead = settled(locked, moves)
     except NotFinite as failure:
-        _refuse(folder, f"does not hold, for {failure}")
+        _refuse(folder, f"does not hold: {failure}")
     if outcome is None:
         found = words.unchecked(task, locked, measured, lead, search, why)
     else:
         found = words.proven(task, depth, locked, measured, lead, outcome, search)
-    weights = _named(checkpoint.LOCKED, content)
-    return _with(found, model=asdict(trained.config.model), weights=weights)
+    stated, config = document["model"], trained.config.model
+    if CSPConfig.from_dict(stated) != config:  # options that were added later may be missing
+        stated = asdict(config)
+    return _with(found, model=stated, weights=_named(checkpoint.LOCKED, content))
 
 
 def _length(folder: RunFolder, document: dict[str, Any], trained: Trained) -> Certificate:

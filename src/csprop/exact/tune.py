@@ -32,7 +32,7 @@ from csprop.training.loop import descend
 STEPS, BATCH, RATE, CLIP_NORM = 150, 64, 3e-3, 1.0
 DRAWING_STEPS = 60
 MOST_PARTS = 8
-MOST_INPUTS, ALIKE = 64, 0.2
+MOST_DIFFERENT, ALIKE = 64, 0.2
 OPEN = 40.0
 """σ(40) is 1 in float32 and in float64."""
 
@@ -154,7 +154,7 @@ def _inputs_of(model: CSP, layer: int, tokens: Int64[Tensor, "N T"]) -> Float[Te
 def _different(inputs: Float[Tensor, "N F"]) -> Float[Tensor, "M F"] | None:
     """One input of each group of similar ones; None if there are too many groups."""
     found = inputs[:1]
-    while len(found) <= MOST_INPUTS:
+    while len(found) <= MOST_DIFFERENT:
         far = torch.cdist(inputs, found, p=torch.inf).amin(dim=1)
         if far.max() < ALIKE:
             return found

@@ -1,6 +1,7 @@
 """Every choice that the model offers, and which of them go together."""
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -185,8 +186,13 @@ def essential(values: Mapping[str, Any], cls: type, first: frozenset[str]) -> di
     return {
         name: value
         for name, value in values.items()
-        if name in first or name not in defaults or value != defaults[name]
+        if name in first or name not in defaults or _plain(value) != _plain(defaults[name])
     }
+
+
+def _plain(value: Any) -> str:
+    """As JSON has it: there a tuple is a list."""
+    return json.dumps(value, default=repr)
 
 
 def check_fields(cls: type, values: Mapping[str, Any], first: frozenset[str]) -> None:

@@ -197,11 +197,17 @@ class RunFolder:
                     )
             trainer.restore(tensors, values)
             replace(self.path / WEIGHTS, save(trainer.best_weights))
-        elif LAST in self.digests() if self.has(MANIFEST) else self.has(WEIGHTS):
+        elif self._has_trained():
             raise InputError(f"{self.path / LAST}: is missing: train again with another --out")
         (self.path / "last").mkdir(exist_ok=True)
         replace(self.path / METRICS, b"".join(lines))
         self._write_manifest()
+
+    def _has_trained(self) -> bool:
+        """Whether an epoch was completed here, as far as the manifest or the weights tell."""
+        if not self.has(MANIFEST):
+            return self.has(WEIGHTS)
+        return not self.digests().keys().isdisjoint((LAST, WEIGHTS, RESULT))
 
     def _read_last(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         path = self.path / LAST

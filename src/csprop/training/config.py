@@ -99,9 +99,9 @@ def _cpu() -> str:
     return platform.processor() or platform.machine()
 
 
-def to_json(config: RunConfig, task: Task) -> dict[str, Any]:
+def to_json(config: RunConfig, task: Task, where: dict[str, Any]) -> dict[str, Any]:
     """The content of config.json: configuration, names of tokens and classes, and environment."""
-    described = {"names": asdict(names_of(task)), "environment": environment()}
+    described = {"names": asdict(names_of(task)), "environment": where}
     return {"format": checkpoint.FORMAT, **asdict(config), **described}
 
 

@@ -41,6 +41,11 @@ def load(path: str | Path, task: Task | None = None) -> Trained:
     except InputError as error:
         own = "; if the task is your own, pass it: load(path, task=…)"
         raise InputError(f"{folder.path / checkpoint.CONFIG}: {error}{own}") from None
+    if task.describe() != config.task:
+        raise InputError(
+            f"{folder.path / checkpoint.CONFIG}: the run was trained on {config.task['name']!r}, and "
+            f"not on this {task.name!r}"
+        )
     if (len(task.vocab), len(task.classes)) != (config.model.vocab_size, config.model.num_classes):
         raise InputError(
             f"{folder.path / checkpoint.CONFIG}: the model does not fit the task {task.name!r}, which "
@@ -67,7 +72,9 @@ def load(path: str | Path, task: Task | None = None) -> Trained:
     if result is not None and not _is_result(result):
         raise InputError(f"{folder.path / checkpoint.RESULT}: is malformed; the run is damaged")
     model.trained_as, model.names = config, names_of(task)
-    return Trained(model.eval(), task, config, folder.read_metrics(), result, folder.path)
+    environment = folder.read_config()["environment"]
+    metrics = folder.read_metrics()
+    return Trained(model.eval(), task, config, metrics, result, folder.path, environment)
 
 
 def network(config: CSPConfig, weights: Mapping[str, Tensor]) -> CSP:

@@ -66,7 +66,7 @@ def check_exhaustive(task: Task, length: int) -> None:
     if length > 20 or len(task.vocab) ** length > MOST_INPUTS:
         raise InputError(
             f"length {length} has {len(task.vocab)}^{length} inputs: "
-            f"write a length with at most {MOST_INPUTS:,} inputs, or leave out --exhaustive"
+            f"write a length with at most {MOST_INPUTS:,} inputs"
         )
 
 

@@ -54,7 +54,7 @@ def parse_seeds(text: str) -> list[int]:
     return list(dict.fromkeys(seeds))
 
 
-def written(seeds: Sequence[int]) -> str:
+def seed_ranges(seeds: Sequence[int]) -> str:
     """Write a list of seeds with ranges: the inverse of `parse_seeds`."""
     parts: list[list[int]] = []
     for seed in seeds:
@@ -78,7 +78,7 @@ def train(seeds: Seeds, progress: Progress, shared: bool = False) -> list[dict[s
     """
     task = resolve(seeds.task)
     configs = [configure(task, seeds.preset, seed, **seeds.options) for seed in seeds.outs]
-    label = f"{task.name} {'worst of' if len(configs) > 1 else 'seed'} {written(list(seeds.outs))}"
+    label = f"{task.name} {'worst of' if len(configs) > 1 else 'seed'} {seed_ranges(list(seeds.outs))}"
     with progress(label, configs[0].recipe.epochs, shared) as on_epoch:
         outs = list(seeds.outs.values())
         outcomes = execute(task, configs, outs, seeds.resume, lambda epochs: on_epoch(_worst(epochs)))

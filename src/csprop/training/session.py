@@ -3,7 +3,7 @@
 import ctypes
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,8 @@ class Trained:
     """The result, as in result.json; None if training is unfinished."""
     path: Path | None = None
     """The run directory, if there is one."""
+    environment: dict[str, Any] = field(default_factory=environment)
+    """Where it was trained: versions, CPU, threads, backend."""
 
 
 def execute(
@@ -128,11 +130,13 @@ class _Session:
 
     def begin(self, resume: bool) -> None:
         """Create the run directory, or continue from its last epoch."""
-        folder, described = self.folder, to_json(self.config, self.task)
+        folder, described = self.folder, to_json(self.config, self.task, self.environment)
         if folder is None:
             if resume:
                 raise InputError("resume needs a run directory: give out")
         elif folder.exists():
+            if not resume:  # it was not there a moment ago
+                refuse_existing([folder.path])
             self._resume(folder, described)
         else:
             folder.create(described)
@@ -169,6 +173,7 @@ class _Session:
             return
         metrics = self.folder.read_metrics() if self.folder else self.metrics
         self.outcome = run = ended(self.trainer, self.task, self.config, metrics, every_input)
+        run.environment = self.environment
         if self.folder:
             self.folder.write_json(checkpoint.RESULT, run.result)
             run.path = self.folder.path
@@ -213,7 +218,7 @@ def _keep_freed_memory() -> None:
 
     Otherwise it returns large blocks to the system after each step and gets them back page by page.
     """
-    with suppress(OSError, AttributeError):  # not glibc
+    with suppress(OSError, AttributeError, TypeError):  # not glibc, or Windows
         mallopt, trim_threshold, mmap_threshold = ctypes.CDLL(None).mallopt, -1, -3
         mallopt(trim_threshold, 1 << 29)
         mallopt(mmap_threshold, 1 << 25)

@@ -44,6 +44,6 @@ def pool(workers: int, hint: str) -> Iterator[ProcessPoolExecutor]:
 def _become_worker() -> None:
     """Leave Ctrl-C to the parent process, and end when it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with suppress(OSError, AttributeError):  # Linux only
+    with suppress(OSError, AttributeError, TypeError):  # Linux alone
         set_parent_death_signal = 1
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
