@@ -73,7 +73,11 @@ def test_it_answers_with_the_locked_model_unless_asked_otherwise(certified: Path
 @pytest.mark.parametrize(
     ("sequences", "sentence"),
     [
-        ("01", r"sequences must be a list: write \['01'\]"),
+        ("01", r"sequences must be a list, such as \['0110'\]"),
+        (None, "sequences must be a list"),
+        (5, "sequences must be a list"),
+        ([5], "sequence 1 must be a string or a list of tokens"),
+        ([b"01"], "sequence 1 must be a string or a list of tokens"),
         (["01", ""], "sequence 2: the sequence is empty"),
         (["0x"], "sequence 1: token 'x' at position 2 is not in the vocabulary"),
     ],
