@@ -68,15 +68,19 @@ def test_files_are_written_in_one_place() -> None:
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute):
-                assert node.attr not in ("write_text", "write_bytes", "flock"), f"{path}:{node.lineno}"
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Name)
-                and node.func.id == "open"
-            ):
-                modes = [each.value for each in node.args[1:] if isinstance(each, ast.Constant)]
-                devnull = "devnull" in ast.unparse(node)
-                assert devnull or not modes or modes == ["r"], f"{path}:{node.lineno}"
+                writers = ("write_text", "write_bytes", "save_file", "flock")
+                assert node.attr not in writers, f"{path}:{node.lineno}"
+            if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "open":
+                modes = {each.value for each in node.args if isinstance(each, ast.Constant)}
+                harmless = "devnull" in ast.unparse(node) or not modes & {
+                    "w",
+                    "wb",
+                    "a",
+                    "ab",
+                    "x",
+                    "xb",
+                }
+                assert harmless, f"{path}:{node.lineno}"
 
 
 def test_no_task_is_known_by_its_name_outside_of_tasks() -> None:
@@ -89,13 +93,21 @@ def test_no_task_is_known_by_its_name_outside_of_tasks() -> None:
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Compare):
-                compared = {
-                    each.value
-                    for side in (node.left, *node.comparators)
-                    for each in ast.walk(side)
-                    if isinstance(each, ast.Constant) and isinstance(each.value, str)
-                }
-                assert not compared & names, f"{path}:{node.lineno}"
+                sides: list[ast.expr | None] = [node.left, *node.comparators]
+            elif isinstance(node, ast.Dict):
+                sides = list(node.keys)
+            elif isinstance(node, ast.MatchValue):
+                sides = [node.value]
+            else:
+                continue
+            named = {
+                each.value
+                for side in sides
+                if side is not None
+                for each in ast.walk(side)
+                if isinstance(each, ast.Constant) and isinstance(each.value, str)
+            }
+            assert not named & names, f"{path}:{node.lineno}"
 
 
 def test_the_public_names_are_there() -> None:

@@ -34,7 +34,7 @@ class Args:
     depth: Annotated[
         int | None, arg(metavar="N", help_behavior_hint="(default: half the trained length)")
     ] = None
-    """For parenthesis: the largest nesting depth of the inputs to cover."""
+    """For a task with infinitely many states: the largest depth of the inputs to cover."""
 
     rounds: Annotated[int, arg(metavar="N")] = 8
     """How many times to train further and try again if the model does not lock."""
