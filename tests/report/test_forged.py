@@ -114,7 +114,7 @@ def other_automaton(document: Document) -> Document:
         (lambda it: it | {"proven": False}, "says something else than what is proven"),
         (lambda it: it | {"margin": 100.0}, "has other margins than this locked model"),
         (lambda it: it | {"minimal_states": 1}, "has other margins than this locked model"),
-        (lambda it: it | {"depth": 5}, "does not say up to which depth"),
+        (lambda it: it | {"depth": 5}, "has no depth although the task needs one"),
         (lambda it: it | {"task": {"name": "mod3"}}, "is about another task"),
         (lambda it: it | {"task": {"name": ""}}, "is about another task"),
         (lambda it: it | {"task": ""}, "is about another task"),
@@ -123,9 +123,9 @@ def other_automaton(document: Document) -> Document:
             "claims a proof and has none",
         ),
         (lambda it: it | {"machine": []}, "certificate.json: is"),
-        (lambda it: it | {"format": 1}, "is no certificate of this csprop"),
+        (lambda it: it | {"format": 1}, "was written by another version"),
         (lambda it: {}, "is malformed"),
-        (lambda it: [it], "is no certificate of this csprop"),
+        (lambda it: [it], "is malformed"),
     ],
 )
 def test_a_forged_certificate_is_refused(
@@ -168,7 +168,7 @@ def with_other_weights(run: Path, to: Path) -> Path:
 def test_another_machine_is_refused_though_everything_fits_it(
     parity: Path, tmp_path: Path, report: Report
 ) -> None:
-    refuses(report, with_other_weights(parity, tmp_path / "run"), "does not hold, for after ")
+    refuses(report, with_other_weights(parity, tmp_path / "run"), "does not hold: after ")
 
 
 def test_a_proof_of_another_task_is_refused(parity: Path, tmp_path: Path, report: Report) -> None:

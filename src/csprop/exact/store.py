@@ -111,7 +111,7 @@ def load(trained: Trained) -> Certificate | None:
         return None
     document = folder.read_json(checkpoint.CERTIFICATE)
     try:
-        if not isinstance(document, dict) or document["format"] != words.FORMAT:
+        if document["format"] != words.FORMAT:
             _refuse(folder, "was written by another version of csprop")
         if document["task"] != trained.task.describe():
             _refuse(folder, "is about another task")
