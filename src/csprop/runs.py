@@ -26,7 +26,7 @@ from csprop.training import load as reading
 from csprop.training.checkpoint import RunFolder
 from csprop.training.config import configure, to_json
 from csprop.training.loop import Diverged, Epoch
-from csprop.training.metrics import last_logits
+from csprop.training.metrics import last_logits, percent
 from csprop.training.session import Trained, execute, refuse_existing
 
 
@@ -39,6 +39,14 @@ class Run(Trained):
 
     _certificate: Certificate | None
     _read = False
+
+    def __repr__(self) -> str:
+        accuracy = (
+            "unfinished" if self.result is None else f"accuracy {percent(self.result['accuracy'])}"
+        )
+        where = "in memory" if self.path is None else str(self.path)
+        config = self.config
+        return f"Run({self.task.name}, {config.preset}, seed {config.seed}: {accuracy}; {where})"
 
     @property
     def certificate(self) -> Certificate | None:

@@ -81,7 +81,7 @@ def _certify(args: Args, path: Path) -> dict[str, Any]:
     if not args.json and len(args.runs) == 1:
         _show(path, found.document)
         if not found.proven and args.length is None:
-            _hint(args, path, run.task.finite)
+            _hint(args, path, run)
     return found.document
 
 
@@ -102,14 +102,23 @@ def _show(path: Path, document: dict[str, Any]) -> None:
         )
 
 
-def _hint(args: Args, path: Path, regular: bool) -> None:
+def _hint(args: Args, path: Path, run: Any) -> None:
     """Print what to try next when nothing was proven."""
-    if regular:
-        rounds = max(16, 2 * args.rounds)
+    if run.task.finite:
+        config = run.config
+        what = f"--data {config.task['data']}" if "data" in config.task else run.task.name
+        again = f"csprop train {what} --preset {config.preset}"
+        print("\nNext, one of:")
+        if config.model.depth == 1:
+            print(
+                f"  {again} --depth 2 --recall --out {path}-deeper\n"
+                "      a second layer: one layer sees a token at a time, not what came before"
+            )
         print(
-            "\nNext, one of:\n"
-            f"  csprop certify {path} --rounds {rounds}   more rounds of training\n"
-            "  csprop train … --seed 1   another seed often locks"
+            f"  csprop certify {path} --rounds {max(16, 2 * args.rounds)}\n"
+            "      more rounds of training\n"
+            f"  {again} --seed {config.seed + 1} --out {path}-{config.seed + 1}\n"
+            "      another seed"
         )
     else:
         print(

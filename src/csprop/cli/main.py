@@ -28,11 +28,12 @@ VERBS = {
     "demo": "train the three tasks of the paper and test each one",
 }
 
+WIDTH = max(map(len, VERBS))
 USAGE = "\n".join(
     [
         "usage: csprop COMMAND [options]     (csprop COMMAND --help lists its options)",
         "",
-        *(f"  {verb:<9} {what}" for verb, what in VERBS.items()),
+        *(f"  {verb:<{WIDTH}} {what}" for verb, what in VERBS.items()),
         "",
         "Start with: csprop train parity",
     ]

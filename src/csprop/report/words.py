@@ -29,11 +29,12 @@ def certified(document: dict[str, Any]) -> list[tuple[str, str]]:
         ),
         ("channels", f"{kept} kept, the others are not needed"),
     ]
-    for layer in document["layers"]:
+    for number, layer in enumerate(document["layers"], start=1):
         if layer["codes"] > 1:
+            name = "codes" if len(document["layers"]) == 1 else f"codes, {number}"
             gap, snap = f"{layer['gap']:.2f}", f"{layer['snap']:.2g}"
             lines.append(
-                ("codes", f"{layer['codes']}, {gap} apart or more; states snap by {snap} at most")
+                (name, f"{layer['codes']}, {gap} apart or more; states snap by {snap} at most")
             )
     lead = f"{document['margin']:.2f} times the largest score"
     lines.append(("scores", f"the best score leads the next by at least {lead}"))

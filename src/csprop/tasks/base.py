@@ -86,6 +86,9 @@ class Task(ABC):
     paper_gap: str = ""
     """Epochs from 90% to 100% according to the paper, mean and standard deviation."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
     @abstractmethod
     def truth(self, sequence: Sequence[int]) -> int:
         """The class of a whole sequence: the definition of the task, written for clarity."""

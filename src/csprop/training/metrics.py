@@ -1,5 +1,6 @@
 """Accuracy, F1 and loss of a model, on given examples, drawn sequences or every input."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,10 +64,11 @@ def exhaustive(model: nn.Module, task: Task, length: int) -> Score:
 def check_exhaustive(task: Task, length: int) -> None:
     """Raise an InputError for a length at which `exhaustive` is impossible."""
     task.check_length(length)
-    if length > 20 or len(task.vocab) ** length > MOST_INPUTS:
+    longest = int(math.log(MOST_INPUTS, max(2, len(task.vocab))) + 1e-9)
+    if length > longest:
         raise InputError(
             f"length {length} has {len(task.vocab)}^{length} inputs: "
-            f"write a length with at most {MOST_INPUTS:,} inputs"
+            f"at most {MOST_INPUTS:,} can be tested, so write a length up to {longest}"
         )
 
 
