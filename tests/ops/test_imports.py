@@ -2,9 +2,12 @@
 
 import subprocess
 import sys
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
+
+from csprop.ops import native
 
 EXPORT = """
 import sys, torch, csprop
@@ -75,3 +78,11 @@ def test_the_finder_steps_aside_once_torch_is_there() -> None:
         "import sys; before = list(sys.meta_path); import csprop; assert sys.meta_path != before\n"
         "import torch; assert not any('csprop' in type(each).__module__ for each in sys.meta_path)"
     )
+
+
+def test_a_kernel_that_was_compiled_is_used() -> None:
+    """Otherwise every test of the kernel would be skipped, and nobody would notice."""
+    folder = Path(native.__file__).parent
+    if not any((folder / f"kernel{suffix}").exists() for suffix in EXTENSION_SUFFIXES):
+        pytest.skip("the kernel is not compiled")
+    assert not native.WHY_NOT
