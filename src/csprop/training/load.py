@@ -36,15 +36,17 @@ def load(path: str | Path, task: Task | None = None) -> Trained:
     """
     folder = RunFolder(path)
     config = from_json(folder.path, folder.read_config())
+    given, where = task, folder.path / checkpoint.CONFIG
     try:
-        task = resolve(task or from_description(config.task))
+        task = resolve(given or from_description(config.task))
     except InputError as error:
         own = "; if the task is your own, pass it: load(path, task=…)"
-        raise InputError(f"{folder.path / checkpoint.CONFIG}: {error}{own}") from None
+        raise InputError(f"{where}: {error}{own}") from None
     if task.describe() != config.task:
+        if given is None:
+            raise InputError(f"{where}: the task is malformed; the run is damaged")
         raise InputError(
-            f"{folder.path / checkpoint.CONFIG}: the run was trained on {config.task['name']!r}, and "
-            f"not on this {task.name!r}"
+            f"{where}: the run was trained on {config.task['name']!r}, and not on this {task.name!r}"
         )
     if (len(task.vocab), len(task.classes)) != (config.model.vocab_size, config.model.num_classes):
         raise InputError(
