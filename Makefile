@@ -40,7 +40,7 @@ test: setup .venv/ray .venv/browser
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --project pyproject.toml
 
 bench: setup
 	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[bench]'
