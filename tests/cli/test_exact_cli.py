@@ -14,6 +14,7 @@ import pytest
 
 from csprop.automata.automaton import Automaton
 from csprop.cli.main import main
+from csprop.training.checkpoint import RunFolder
 
 TRAINING = ["--samples", "1000", "--width", "8", "--epochs", "8", "--hold", "0"]
 STRINGS = ["".join(s) for n in range(1, 5) for s in itertools.product("01.", repeat=n)]
@@ -151,6 +152,19 @@ def test_one_length(certified: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["certify", str(certified), "--length", "5"]) == 0
     err = refused(["certify", certified, "--check"], capsys, code=1)
     assert "it covers one length by trial" in err
+
+
+def test_a_proof_of_another_version_is_kept_and_that_is_said(
+    certified: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = json.loads((certified / "certificate.json").read_text())
+    RunFolder(certified).write_json("certificate.json", document | {"format": 1})
+    capsys.readouterr()
+    assert main(["certify", str(certified), "--length", "5"]) == 0
+    said = capsys.readouterr()
+    assert "right on every input of length 5" in said.out
+    assert "the existing certificate is kept; this result is not saved" in said.err
+    assert json.loads((certified / "certificate.json").read_text())["format"] == 1
 
 
 @pytest.mark.parametrize(

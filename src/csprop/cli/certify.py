@@ -76,13 +76,21 @@ def _certify(args: Args, path: Path) -> dict[str, Any]:
         rounds=args.rounds,
         on_round=lambda line: common.say(f"{path}: {line}"),
     )
-    if run.certificate is not found:
+    if not _kept(run, found):
         common.say(f"{path}: the existing certificate is kept; this result is not saved")
     if not args.json and len(args.runs) == 1:
         _show(path, found.document)
         if not found.proven and args.length is None:
             _hint(args, path, run)
     return found.document
+
+
+def _kept(run: Any, found: Any) -> bool:
+    """Whether the run now has this certificate, and not an earlier one, which may be unreadable."""
+    try:
+        return run.certificate is found
+    except InputError:
+        return False
 
 
 def _show(path: Path, document: dict[str, Any]) -> None:

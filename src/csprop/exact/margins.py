@@ -113,7 +113,7 @@ def margin(locked: Locked, moves: MachineMoves) -> float:
 
 
 def settled(locked: Locked, moves: MachineMoves) -> float:
-    """The margin of the scores, where nothing hangs on rounding.
+    """The margin of the scores, if nothing that the model does depends on rounding.
 
     Raises:
         NotFinite: something does.
@@ -121,7 +121,7 @@ def settled(locked: Locked, moves: MachineMoves) -> float:
     if not (lead := margin(locked, moves)) >= DOUBT:
         raise NotFinite(f"two scores lie {lead:.1g} apart: rounding could decide the answer")
     if not steady(locked, moves):
-        raise NotFinite("what it does hangs on the last digits of its weights")
+        raise NotFinite("its behaviour depends on the last digits of its weights")
     return lead
 
 
