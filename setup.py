@@ -10,7 +10,7 @@ setup(
     ext_modules=[
         Extension(
             "csprop.ops.native.kernel",
-            sources=[f"{FOLDER}/{name}.cpp" for name in ("kernel", "plain", "avx2")],
+            sources=[f"{FOLDER}/{name}.cpp" for name in ("kernel", "plain", "avx2", "search")],
             depends=glob(f"{FOLDER}/*.hpp"),
             language="c++",
             # The two -fno flags forget about errno and floating-point traps; neither changes a result.

@@ -16,6 +16,11 @@ template <> inline constexpr const char* type_name<Block*> = "Block*";
 template <> inline constexpr const char* type_name<const uint32_t*> = "const uint32*";
 template <> inline constexpr const char* type_name<const uint16_t*> = "const uint16*";
 template <> inline constexpr const char* type_name<uint16_t*> = "uint16*";
+template <> inline constexpr const char* type_name<const int32_t*> = "const int32*";
+template <> inline constexpr const char* type_name<int32_t*> = "int32*";
+template <> inline constexpr const char* type_name<double> = "double";
+template <> inline constexpr const char* type_name<const double*> = "const double*";
+template <> inline constexpr const char* type_name<const Tree*> = "const Tree*";
 
 struct Field {
     const char *type, *name;
@@ -76,6 +81,26 @@ inline std::string described_table() {
         FIELD(out)});
 }
 
+inline std::string described_tree() {
+    using Struct = Tree;
+    return described<Struct>("Tree", {
+        FIELD(nodes), FIELD(symbols), FIELD(classes), FIELD(parent), FIELD(token), FIELD(end), FIELD(first),
+        FIELD(label), FIELD(weight)});
+}
+
+inline std::string described_merge() {
+    using Struct = Merge;
+    return described<Struct>("Merge", {
+        FIELD(tree), FIELD(most), FIELD(conflict), FIELD(floor), FIELD(agree), FIELD(table)});
+}
+
+inline std::string described_polish() {
+    using Struct = Polish;
+    return described<Struct>("Polish", {
+        FIELD(tree), FIELD(states), FIELD(room), FIELD(split), FIELD(work), FIELD(miss_bits),
+        FIELD(state_bits), FIELD(table)});
+}
+
 #undef FIELD
 
 struct Number {
@@ -95,6 +120,7 @@ std::string described(const char* name, const Number (&numbers)[count]) {
 inline const char* description() {
     static const std::string text =
         described_scan() + described_block() + described_stack() + described_stream() + described_table() +
+        described_tree() + described_merge() + described_polish() +
         described("Rotate", {{"none", NONE}, {"input", INPUT}, {"state", STATE}}) +
         described("Decay", {{"softplus", SOFTPLUS}, {"exp", EXP}, {"unit", UNIT}, {"reset", RESET}, {"switch", SWITCH}});
     return text.c_str();

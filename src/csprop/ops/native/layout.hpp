@@ -86,6 +86,34 @@ struct Table {
     uint16_t* out;                      // (length), null where only the end counts
 };
 
+// Labelled rows, their common prefixes once. Nodes are in preorder: a parent stands before its children, and a
+// subtree's nodes follow each other up to `end`. The labels of a node are those from first[node] to first[node + 1].
+struct Tree {
+    int64_t nodes, symbols, classes;
+    const int32_t *parent, *token, *end;     // (nodes)
+    const int32_t *first, *label, *weight;  // (nodes + 1), (labels), (labels): how often each
+};
+
+// From a tree to a machine.
+struct Merge {
+    const Tree* tree;
+    int64_t most;         // states
+    double conflict;      // bits that a contradicted label costs
+    double floor;         // a merger that has gained less than this is given up
+    const double* agree;  // (classes): bits of an answer
+    int32_t* table;       // (most, symbols), written
+};
+
+// A machine's table, made to fit a tree better.
+struct Polish {
+    const Tree* tree;
+    int64_t states, room;      // in the table, and at most
+    int64_t split, work;       // whether to try copies of states; how many nodes may be walked
+    const double* miss_bits;   // (labels' weight + 1)
+    const double* state_bits;  // (room + 1)
+    int32_t* table;            // (room, symbols), replaced
+};
+
 constexpr int64_t TILE = 16;  // steps whose gates are computed together, so that shared ones fill a vector
 
 // What one thread needs beside its arguments, zeroed, in vectors of D numbers.

@@ -120,6 +120,50 @@ class Table(NamedTuple):
     out: Annotated[int, "uint16*"] = 0
 
 
+Numbers = Annotated[int, "const int32*"]
+Reals = Annotated[int, "const double*"]
+Real = Annotated[int, "double"]
+"""As the integer of the same bits."""
+
+
+class Tree(NamedTuple):
+    """Labelled rows, their common prefixes once."""
+
+    nodes: Int = 0
+    symbols: Int = 0
+    classes: Int = 0
+    parent: Numbers = 0
+    token: Numbers = 0
+    end: Numbers = 0
+    first: Numbers = 0
+    label: Numbers = 0
+    weight: Numbers = 0
+
+
+class Merge(NamedTuple):
+    """From a tree to a machine."""
+
+    tree: Annotated[int, "const Tree*"] = 0
+    most: Int = 0
+    conflict: Real = 0
+    floor: Real = 0
+    agree: Reals = 0
+    table: Annotated[int, "int32*"] = 0
+
+
+class Polish(NamedTuple):
+    """A machine's table, made to fit a tree better."""
+
+    tree: Annotated[int, "const Tree*"] = 0
+    states: Int = 0
+    room: Int = 0
+    split: Int = 0
+    work: Int = 0
+    miss_bits: Reals = 0
+    state_bits: Reals = 0
+    table: Annotated[int, "int32*"] = 0
+
+
 ROTATE = {"none": 0, "input": 1, "state": 2}
 DECAY = {"softplus": 0, "exp": 1, "unit": 2, "reset": 3, "switch": 4}
 
@@ -127,7 +171,7 @@ DECAY = {"softplus": 0, "exp": 1, "unit": 2, "reset": 3, "switch": 4}
 def description() -> str:
     """A line for each structure, with types and names, and for each option, with its numbers."""
     lines = []
-    for each in (Scan, Block, Stack, Stream, Table):
+    for each in (Scan, Block, Stack, Stream, Table, Tree, Merge, Polish):
         hints = get_type_hints(each, include_extras=True)
         fields = [f"{hint.__metadata__[0]} {name}" for name, hint in hints.items()]
         lines.append(f"{each.__name__}: {', '.join(fields)}\n")

@@ -32,7 +32,9 @@ def load(folder: Path) -> tuple[ctypes.CDLL | None, str]:
         getattr(library, f"csprop_{name}").argtypes = (ctypes.c_void_p, ctypes.c_int64)
         getattr(library, f"csprop_{name}").restype = None if name == "stream" else ctypes.c_bool
     library.csprop_scratch.argtypes, library.csprop_scratch.restype = (ctypes.c_int64,), ctypes.c_int64
-    library.csprop_table.argtypes, library.csprop_table.restype = (ctypes.c_void_p,), ctypes.c_int64
+    for name in ("table", "merge", "polish"):
+        getattr(library, f"csprop_{name}").argtypes = (ctypes.c_void_p,)
+        getattr(library, f"csprop_{name}").restype = ctypes.c_int64
     return library, ""
 
 

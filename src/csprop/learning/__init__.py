@@ -1,0 +1,1 @@
+"""From labelled rows to the best machine: candidates, choice, verdict."""

@@ -1,0 +1,204 @@
+// A local search on the table of a machine, for the shortest description of the rows in a prefix tree.
+//
+// Each state answers with the commonest label of the rows that end there. The description of a machine with k
+// states that contradicts e labels takes miss_bits[e] + state_bits[k] bits. Three kinds of moves are tried until none
+// of them shortens it: an entry of the table leads elsewhere; all that leads to one state leads to another; an
+// entry leads to a copy of its state, whose own entries are then free. learning/polishing.py is the specification.
+//
+// Only the part of the tree that a move changes is walked: `through[entry]` has the nodes that an entry leads
+// to, and below a node whose state does not change nothing changes, except where such a node is met again.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "layout.hpp"
+
+class Polishing {
+  public:
+    explicit Polishing(const Polish& arguments)
+        : given(arguments),
+          tree(*arguments.tree),
+          states(arguments.states),
+          table(arguments.table, arguments.table + arguments.states * tree.symbols),
+          state(tree.nodes),
+          changed(tree.nodes),
+          stamp(tree.nodes, 0) {
+        settle();
+    }
+
+    // The number of states of the polished table, which takes the place of the given one.
+    int64_t run() {
+        do {
+            while (redirected_some()) {}
+        } while (merged_some() || (given.split && split_some()));
+        std::copy(table.begin(), table.end(), given.table);
+        return states;
+    }
+
+  private:
+    const Polish& given;
+    const Tree& tree;
+    int64_t states, mark = 0, work = 0, contradicted = 0;
+    std::vector<int32_t> table, state, changed, touched, replaced;
+    std::vector<int64_t> stamp, counts;
+    std::vector<std::vector<int32_t>> through;
+
+    bool tired() const { return work > given.work; }
+    double bits(int64_t misses, int64_t count) const { return given.miss_bits[misses] + given.state_bits[count]; }
+    double bits() const { return bits(contradicted, states); }
+
+    // Keep the states in use, numbered as the tree meets them, and note where every node is.
+    void settle() {
+        const int64_t symbols = tree.symbols;
+        std::vector<int32_t> number(states, -1), order{0};
+        number[0] = 0;
+        state[0] = 0;
+        for (int64_t node = 1; node < tree.nodes; node++) {
+            const int32_t here = table[state[tree.parent[node]] * symbols + tree.token[node]];
+            state[node] = here;
+            if (number[here] < 0) number[here] = int32_t(order.size()), order.push_back(here);
+        }
+        std::vector<int32_t> renumbered(order.size() * symbols);
+        for (size_t i = 0; i < order.size(); i++)
+            for (int64_t token = 0; token < symbols; token++) {
+                const int32_t there = number[table[order[i] * symbols + token]];
+                renumbered[i * symbols + token] = there < 0 ? int32_t(i) : there;
+            }
+        table.swap(renumbered);
+        states = order.size();
+        counts.assign(states * tree.classes, 0);
+        through.assign(states * symbols, {});
+        for (int64_t node = 0; node < tree.nodes; node++) {
+            state[node] = number[state[node]];
+            if (node) through[state[tree.parent[node]] * symbols + tree.token[node]].push_back(int32_t(node));
+            for (int32_t i = tree.first[node]; i < tree.first[node + 1]; i++)
+                counts[state[node] * tree.classes + tree.label[i]] += tree.weight[i];
+        }
+        contradicted = misses();
+        work += tree.nodes;
+    }
+
+    int64_t misses() const {
+        int64_t missed = 0;
+        for (int64_t s = 0; s < states; s++) {
+            const int64_t* count = &counts[s * tree.classes];
+            int64_t all = 0, most = 0;
+            for (int64_t c = 0; c < tree.classes; c++) all += count[c], most = std::max(most, count[c]);
+            missed += all - most;
+        }
+        return missed;
+    }
+
+    void move(int64_t node, int64_t from, int64_t to) {
+        for (int32_t i = tree.first[node]; i < tree.first[node + 1]; i++) {
+            counts[from * tree.classes + tree.label[i]] -= tree.weight[i];
+            counts[to * tree.classes + tree.label[i]] += tree.weight[i];
+        }
+    }
+
+    int32_t now(int64_t node) const { return stamp[node] == mark ? changed[node] : state[node]; }
+
+    void walk(const std::vector<int32_t>& roots) {
+        for (int64_t root : roots)
+            for (int64_t node = root, end = tree.end[root]; node < end;) {
+                const int32_t to = table[now(tree.parent[node]) * tree.symbols + tree.token[node]];
+                if (to == now(node)) {
+                    node = tree.end[node];
+                    continue;
+                }
+                move(node, now(node), to);
+                if (stamp[node] != mark) touched.push_back(int32_t(node));
+                stamp[node] = mark;
+                changed[node] = to;
+                node++;
+            }
+    }
+
+    // How many labels would be contradicted if these entries led to `target`. Nothing is changed.
+    int64_t tried(const std::vector<int64_t>& entries, int64_t target) {
+        mark++;
+        touched.clear();
+        replaced.clear();
+        for (int64_t entry : entries) replaced.push_back(table[entry]), table[entry] = int32_t(target);
+        for (int64_t entry : entries) walk(through[entry]);
+        const int64_t missed = misses();
+        for (int64_t node : touched) move(node, changed[node], state[node]);
+        for (size_t i = 0; i < entries.size(); i++) table[entries[i]] = replaced[i];
+        work += touched.size() + states;
+        return missed;
+    }
+
+    bool redirected(int64_t entry) {
+        if (through[entry].empty() || tired()) return false;
+        int64_t best = -1, least = contradicted;
+        for (int64_t target = 0; target < states; target++) {
+            if (target == table[entry]) continue;
+            const int64_t missed = tried({entry}, target);
+            if (missed < least) least = missed, best = target;
+        }
+        if (best < 0) return false;
+        table[entry] = int32_t(best);
+        settle();
+        return true;
+    }
+
+    bool redirected_some() {
+        bool any = false;
+        for (int64_t entry = 0; entry < states * tree.symbols; entry++) any |= redirected(entry);
+        return any;
+    }
+
+    bool merged_some() {
+        bool any = false;
+        for (int64_t from = states - 1; from > 0 && !tired(); from--) {
+            if (from >= states) continue;  // the merger before has taken more than one state away
+            std::vector<int64_t> entries;
+            for (int64_t entry = 0; entry < states * tree.symbols; entry++)
+                if (table[entry] == from) entries.push_back(entry);
+            int64_t best = -1;
+            double least = bits() - SLACK;
+            for (int64_t to = 0; to < states; to++) {
+                if (to == from) continue;
+                const double length = bits(tried(entries, to), states - 1);
+                if (length < least) least = length, best = to;
+            }
+            if (best < 0) continue;
+            for (int64_t entry : entries) table[entry] = int32_t(best);
+            settle();
+            any = true;
+        }
+        return any;
+    }
+
+    bool split_some() {
+        const int64_t symbols = tree.symbols;
+        if (states == given.room) return false;
+        for (int64_t entry = 0; entry < states * symbols && !tired(); entry++) {
+            if (through[entry].empty() || !shared(entry)) continue;
+            const double before = bits();
+            const std::vector<int32_t> kept = table;
+            const int64_t met = through[entry][0];  // the first node that the entry leads to
+            const int64_t original = table[entry] * symbols;
+            table.insert(table.end(), kept.begin() + original, kept.begin() + original + symbols);
+            table[entry] = int32_t(states++);
+            settle();
+            for (int64_t token = 0; token < symbols; token++) redirected(state[met] * symbols + token);
+            if (bits() < before - SLACK) return true;
+            table = kept;
+            states = kept.size() / symbols;
+            settle();
+        }
+        return false;
+    }
+
+    // Whether the state that an entry leads to is entered in another way too.
+    bool shared(int64_t entry) const {
+        if (table[entry] == 0) return true;  // the start
+        for (int64_t other = 0; other < int64_t(table.size()); other++)
+            if (other != entry && table[other] == table[entry] && !through[other].empty()) return true;
+        return false;
+    }
+
+    static constexpr double SLACK = 1e-9;
+};
