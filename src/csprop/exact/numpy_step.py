@@ -169,9 +169,8 @@ class Network:
     def _route(self, layer: int, z: Array, h: Array) -> Array:
         """What is in a place turns, and moves to where the logit of its column is largest."""
         own = self._own(layer)
-        chosen = _first(
-            _linear(own("keys.weight"), z.ravel(), own("keys.bias")), f"map of layer {layer + 1}"
-        )
+        scores = _linear(own("keys.weight"), z.ravel(), own("keys.bias"))
+        chosen = _first(scores, f"map of layer {layer + 1}")
         h = self._turn(layer, z)(h) if self.layers[layer]["rotate"] == "state" else h
         moved, places = np.zeros_like(h), self.layers[layer]["places"]
         for channel in np.flatnonzero((h != 0).any(axis=0)):

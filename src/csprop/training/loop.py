@@ -257,9 +257,8 @@ def _set_gradients(
 ) -> list[float]:
     """The loss of each model on its own batch; the gradients are set on its parameters."""
     recipe, models = trainers[0].recipe, [trainer.model for trainer in trainers]
-    alike = (
-        len({len(tokens) for tokens, _ in batches}) == 1
-    )  # short sequences first: not as many a seed
+    # Where short sequences come first, the seeds of a file do not have equally many.
+    alike = len({len(tokens) for tokens, _ in batches}) == 1
     if len(models) > 1 and alike and not models[0].config.loops and backend() != "reference":
         return _set_stacked_gradients(models, batches, recipe)
     values = []

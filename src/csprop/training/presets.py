@@ -1,4 +1,4 @@
-"""The presets `rotor`, `router` and `paper`, each a function of the task, and the options of training."""
+"""The presets, each a function of the task, and the options of training."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -187,7 +187,7 @@ def rotor(task: Asking) -> Preset:
 def router(task: Asking) -> Preset:
     """A layer of 32 places, which can be any machine of up to 32 states.
 
-    It learns from the label of every prefix that has one: in a file that may be the whole sequence alone.
+    It learns from every prefix that has a label; in a file that may be the whole sequence alone.
     """
     model = ModelOptions(
         width=32, depth=1, places=32, rotate="none", decay="none", activation="none", skip=False,
