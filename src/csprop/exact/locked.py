@@ -44,6 +44,10 @@ class NotFinite(Exception):
         self.codes = codes
 
 
+class NotLearned(NotFinite):
+    """That a model is a finite machine, and no better than one that always gives the same answer."""
+
+
 def nearest(
     h: Float[Tensor, "N M D"], codes: Float[Tensor, "S M D"]
 ) -> tuple[Float[Tensor, "N k"], Int64[Tensor, "N k"]]:
