@@ -25,7 +25,7 @@ from csprop.nn.config import ModelOptions
 from csprop.nn.layers import linear, polar
 from csprop.ops import route
 
-SPREAD = 1.0
+SPREAD = 0.1
 """Standard deviation of the logits at the start."""
 
 
@@ -112,3 +112,10 @@ class Router(Block):
     ) -> Float[Tensor, "B 2 D"]:
         scores, turns = self.transition(z)
         return route.hard(self.targets(), scores.argmax(dim=2), state, turns)[:, 0]
+
+
+def lead(scores: Tensor, dim: int) -> Tensor:
+    """By how much the largest of some scores leads the second, which decides what is chosen."""
+    best = torch.cat([scores, torch.full_like(scores.narrow(dim, 0, 1), -torch.inf)], dim).topk(2, dim)
+    first, second = best.values.unbind(dim)
+    return first - second
