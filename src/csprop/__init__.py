@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from csprop.nn.model import CSP
     from csprop.ops.backends import use_backend
     from csprop.ops.scan import scan
-    from csprop.runs import Run, load, train, train_seeds
+    from csprop.runs import Run, compile, load, train, train_seeds
 
 __version__ = "0.1.0"
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Certificate",
     "Run",
     "certify",
+    "compile",
     "load",
     "scan",
     "tasks",
@@ -40,6 +41,7 @@ _HOMES = {
     "CSPConfig": "csprop.nn.config",
     "Run": "csprop.runs",
     "certify": "csprop.exact.certify",
+    "compile": "csprop.runs",
     "load": "csprop.runs",
     "scan": "csprop.ops.scan",
     "train": "csprop.runs",

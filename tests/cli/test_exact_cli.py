@@ -168,8 +168,11 @@ def test_a_proof_of_another_version_is_kept_and_that_is_said(
 
 
 @pytest.mark.parametrize(
-    ("task", "next_step"), [("parity", "--rounds 16"), ("parenthesis", "--length 16")]
-)
+    ("task", "next_step"),
+    [("parity", "csprop train parity --preset router --out {}-router"),
+     ("parity", "csprop learn parity --out {}-learned"),
+     ("parenthesis", "csprop certify {} --length 16")],
+)  # fmt: skip
 def test_what_training_did_not_teach_is_exit_1(
     task: str, next_step: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -181,7 +184,10 @@ def test_what_training_did_not_teach_is_exit_1(
     said = capsys.readouterr().out
     assert said.startswith(f"{run}: not proven\n")
     assert "Nothing is proven" in said
-    assert f"csprop certify {run} {next_step}" in said
+    assert next_step.format(run) in said
+    assert "seed" not in said
+    assert ("The model has not learned" in said) == (task == "parity")
+    assert "--rounds" not in said
     assert not (tmp_path / "run" / "locked.safetensors").exists()
     assert "it claims no proof" in refused(["certify", run, "--check"], capsys, code=1)
     assert "is not certified" in refused(["automaton", run], capsys)
@@ -217,6 +223,43 @@ def test_a_data_file_that_is_gone(tmp_path: Path, capsys: pytest.CaptureFixture[
     data.unlink()
     assert "ends.csv: there is no such file" in refused(["certify", run], capsys)
     assert "ends.csv: there is no such file" in refused(["certify", run, "--check"], capsys)
+
+
+def test_a_data_file_with_wrong_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, run = tmp_path / "ends.csv", str(tmp_path / "run")
+    words = ["".join(s) for n in range(1, 7) for s in itertools.product("ab", repeat=n)]
+    right = [(each, each[-1] == "a") for each in words]
+    lines = [f"{each},{'yes' if yes != (row in (30, 77)) else 'no'}\n" for row, (each, yes) in
+             enumerate(right, start=1)]  # fmt: skip
+    data.write_text("".join(lines))
+    options = ["--width", "8", "--epochs", "10", "--out", run]
+    assert main(["train", "--data", str(data), *options]) == 0
+    capsys.readouterr()
+    assert main(["certify", run]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"{run}: agrees with 124 of 126 rows\n")
+    assert "disagree   rows 30, 77\n" in said
+    assert "Next, one of" not in said
+    assert main(["certify", run, "--check"]) == 0
+    assert "agrees with 124 of 126 rows of ends.csv" in " ".join(capsys.readouterr().out.split())
+    assert main(["automaton", run]) == 0
+    assert capsys.readouterr().err == f"{run}: agrees with 124 of 126 rows; 2 states\n"
+
+
+def test_a_machine_that_disagrees_with_many_rows_is_said_to_be_poor(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A layer that only resets learns the last token, and not how the sequence began."""
+    data, run = tmp_path / "some.csv", str(tmp_path / "run")
+    words = ["".join(s) for n in range(1, 7) for s in itertools.product("ab", repeat=n)]
+    data.write_text("".join(f"{w},{'yes' if w[-1] == 'a' or w[:2] == 'bb' else 'no'}\n" for w in words))
+    options = ["--width", "2", "--epochs", "12", "--rotate", "none", "--out", run]
+    assert main(["train", "--data", str(data), *options]) == 0
+    capsys.readouterr()
+    assert main(["certify", run]) == 0
+    said = capsys.readouterr().out
+    assert f"csprop train --data {data} --preset router --out {run}-router" in said
+    assert f"csprop learn {data} --out {run}-learned" in said
 
 
 def test_before_a_certificate_there_is_nothing_to_hand_over(

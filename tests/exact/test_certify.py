@@ -1,5 +1,7 @@
 """csprop.certify: what it says, what it refuses, and that it leaves the model alone."""
 
+import itertools
+import json
 from pathlib import Path
 
 import pytest
@@ -141,6 +143,69 @@ def test_a_file_agrees_with_every_row(tmp_path: Path) -> None:
     found = csprop.certify(model, tasks.from_file(tmp_path / "own.csv"))
     assert (found.verdict, found.proven) == ("agrees with every row", True)
     assert "agree with all 3 rows of own.csv" in found.statement
+
+
+def parity_file(path: Path, wrong: set[int]) -> tasks.FileTask:
+    """The parity of all strings of length 1 to 5, with some labels turned; the first row is 1."""
+    strings = ("".join(each) for n in range(1, 6) for each in itertools.product("01", repeat=n))
+    said = ((each, (each.count("1") + (row in wrong)) % 2) for row, each in enumerate(strings, 1))
+    path.write_text("".join(f"{each},{('even', 'odd')[odd]}\n" for each, odd in said))
+    return tasks.from_file(path)
+
+
+def test_a_file_with_wrong_labels_and_the_rows_that_disagree(tmp_path: Path) -> None:
+    task = parity_file(tmp_path / "own.csv", {5, 6, 61})
+    found = csprop.certify(machines.compiled(machines.Counter(*PARITY)), task)
+    assert (found.verdict, found.proven) == ("agrees with 59 of 62 rows", True)
+    assert "agree with 59 of 62 rows of own.csv; the other 3 are listed" in found.statement
+    assert (found.document["rows"], found.document["disagreeing"]) == (62, [5, 6, 61])
+    assert found.automaton == machines.automaton(
+        ("0", "1"), ("even", "odd"), False, 0, ((0, 1), (1, 0)), (0, 1)
+    )
+
+
+def test_labels_at_every_step_disagree_as_one_row(tmp_path: Path) -> None:
+    rows = [{"sequence": "0110", "label": list("eoee")}] * 20
+    rows[6] = {"sequence": "1110", "label": list("eeee")}
+    (tmp_path / "own.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in rows))
+    task = tasks.from_file(tmp_path / "own.jsonl")
+    found = csprop.certify(machines.compiled(machines.Counter(*PARITY)), task)
+    assert (found.verdict, found.document["disagreeing"]) == ("agrees with 19 of 20 rows", [7])
+
+
+def test_no_better_than_the_commonest_class_is_not_learned(tmp_path: Path) -> None:
+    task = parity_file(tmp_path / "own.csv", set())
+    found = csprop.certify(machines.compiled(machines.Counter(*CONSTANT)), task, rounds=0)
+    assert (found.verdict, found.proven, found.locked) == ("not learned", False, None)
+    assert found.statement == (
+        "Nothing is proven: the locked model is right on 31 of 62 training labels, and the commonest "
+        "class alone on 31."
+    )
+
+
+@pytest.mark.parametrize(("wrong", "proven"), [(23, False), (22, True)])
+def test_what_a_clear_margin_is(tmp_path: Path, wrong: int, proven: bool) -> None:
+    """Of 62 rows half are in each class: by Wilson's formula, 40 right answers are the fewest."""
+    evenly = {row for pair in range(1, 62, 4) for row in (pair, pair + 1)}
+    task = parity_file(tmp_path / "own.csv", set(sorted(evenly)[:wrong]))
+    found = csprop.certify(machines.compiled(machines.Counter(*PARITY)), task, rounds=0)
+    assert found.proven == proven, found.statement
+
+
+def test_what_has_not_been_learned_is_not_trained_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("trained further")
+
+    monkeypatch.setattr("csprop.exact.attempts.tune", fail)
+    lines: list[str] = []
+    model = machines.compiled(machines.Counter(*CONSTANT))
+    found = csprop.certify(model, tasks.get("parity"), on_round=lines.append)
+    assert found.verdict == "counterexample"
+    assert len(lines) == 2
+    assert lines[1].endswith("% of its training labels: not learned")
+    zeros = torch.zeros(100, 6, dtype=torch.int64)  # on these it is right
+    with pytest.raises(AssertionError, match="trained further"):
+        csprop.certify(model, tasks.get("parity"), Labelled(zeros, zeros))
 
 
 def test_examples_without_labels_are_refused() -> None:

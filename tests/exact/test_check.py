@@ -141,6 +141,30 @@ def test_a_file_s_certificate_holds_until_a_row_is_answered_otherwise(tmp_path: 
         folder.check()
 
 
+def test_a_file_s_rows_that_disagree_are_counted_again(tmp_path: Path) -> None:
+    labels = {f"{number:05b}": f"{number:05b}".count("1") % 2 for number in range(32)}
+    labels |= {"00111": 0, "11111": 0}
+    lines = (f"{each},{('even', 'odd')[odd]}\n" for each, odd in labels.items())
+    (tmp_path / "own.csv").write_text("".join(lines))
+    model = machines.compiled(machines.Counter(2, ((False, 0), (False, 1)), (0, 1), 2))
+    task = tasks.from_file(tmp_path / "own.csv")
+    store.save(certify(model, task), tmp_path / "run")
+    folder = Folder(tmp_path / "run", model.config, task)
+    document = folder.document
+    assert (document["rows"], document["disagreeing"]) == (32, [8, 32])
+    assert "agrees with 30 of 32 rows of own.csv" in folder.check()
+    forged: list[dict[str, Any]] = [
+        {"disagreeing": [8]}, {"disagreeing": [8, 31]}, {"disagreeing": [7, 31]}, {"rows": 33},
+        {"disagreeing": [8, 32, 32]}, {"disagreeing": [32, 8]}, {"disagreeing": None}, {"rows": 32.0},
+        {"disagreeing": [], "verdict": "agrees with every row"}, {"disagreeing": [8.0, 32]},
+        {"verdict": "agrees with 31 of 32 rows"}, {"verdict": "agrees with every row"},
+    ]  # fmt: skip
+    for change in forged:
+        folder.write(document | change)
+        with pytest.raises(Rejected, match=r"the rows that disagree are others|its verdict is not"):
+            folder.check()
+
+
 def put(*keys: Any, value: Any) -> Tamper:
     """Another value at the end of a path of keys."""
 

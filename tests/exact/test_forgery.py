@@ -182,6 +182,57 @@ def test_rows_that_are_gone_are_no_proof(runs: dict[str, Path], tmp_path: Path) 
     assert (again.verdict, again.proven) == ("agrees with every row", True)
 
 
+@pytest.mark.parametrize(
+    ("rows", "disagreeing", "verdict"),
+    [
+        (62, [3, 17, 40], "agrees with 59 of 62 rows"),
+        (62, [3, 17, 40, 58, 60], "agrees with 57 of 62 rows"),
+        (62, [3, 17, 40, 59], "agrees with 58 of 62 rows"),
+        (62, [58, 40, 17, 3], "agrees with 58 of 62 rows"),
+        (63, [3, 17, 40, 58], "agrees with 59 of 63 rows"),
+        (62.0, [3, 17, 40, 58], "agrees with 58 of 62 rows"),
+        (62, [3, 17, 40, 58.0], "agrees with 58 of 62 rows"),
+        (62, [], "agrees with every row"),
+        (None, None, "agrees with every row"),
+        (62, [3, 17, 40, 58], "agrees with every row"),
+        (62, [3, 17, 40, 58], "agrees with 59 of 62 rows"),
+        (62, [3, 17, 40, 58], "agrees with 58 of 62 rows"),
+    ],
+)
+def test_the_rows_that_disagree_are_these(
+    runs: dict[str, Path], tmp_path: Path, rows: Any, disagreeing: Any, verdict: str
+) -> None:
+    path, true = shutil.copytree(runs[forgery.NOISY], tmp_path / "run"), "agrees with 58 of 62 rows"
+    assert csprop.load(path).certify(rounds=0).document["disagreeing"] == [3, 17, 40, 58]
+
+    def change(document: Any) -> Any:
+        stated = {"rows": rows, "disagreeing": disagreeing, "verdict": verdict}
+        words = document["statement"].replace(true[7:], verdict[7:])
+        changed = document | stated | {"statement": words}
+        return {name: value for name, value in changed.items() if name == "depth" or value is not None}
+
+    forged(path, change)
+    genuine = (rows, disagreeing, verdict) == (62, [3, 17, 40, 58], true) and type(rows) is int
+    outcomes = Judge(path, certifies=False).outcomes
+    if genuine and all(type(each) is int for each in disagreeing):
+        assert (outcomes["load"], outcomes["certify --check"]) == ("served, and right", "exit 0")
+    else:
+        assert outcomes["load"] == "refused"
+        assert outcomes["certify --check"] == "exit 1, one sentence"
+
+
+def test_a_file_whose_labels_are_partly_wrong_and_whose_rows_are_gone(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
+    draft = Draft.of(runs[forgery.NOISY])
+    draft.write(tmp_path / "run")
+    (tmp_path / "run.csv").unlink()
+    found = csprop.load(tmp_path / "run").certificate
+    assert found is not None
+    assert (found.verdict, found.proven) == ("not checked", False)
+    assert "disagreeing" not in found.document
+
+
 def test_a_huge_model_is_not_made_for_a_small_file(parity: Path) -> None:
     folder = RunFolder(parity)
     config = folder.read_json("config.json")

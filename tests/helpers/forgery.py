@@ -8,6 +8,7 @@ from the forged weights, so that everything agrees, and the machine is wrong for
 
 import copy
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -52,7 +53,10 @@ COUNTERS = {
 """Tasks whose model is compiled, so that it need not be trained."""
 OTHERS = ("mod2", "mod2-residue", "mod2-reset", "mod4", "even-pairs", "parenthesis", "group-S3")
 ROWS = "0,even\n1,odd\n01,odd\n11,even\n0110,even\n10110,odd\n"
-FILE, LENGTH = "own.csv", "one length"
+STRINGS = ["".join(each) for size in range(1, 6) for each in itertools.product("01", repeat=size)]
+WRONG = (3, 17, 40, 58)
+"""Rows of the second file whose labels are wrong; the first row is 1."""
+FILE, NOISY, LENGTH = "own.csv", "noisy.csv", "one length"
 FILES = (
     checkpoint.CONFIG, checkpoint.METRICS, checkpoint.WEIGHTS, checkpoint.RESULT, checkpoint.LOCKED,
     checkpoint.CERTIFICATE, checkpoint.MANIFEST,
@@ -68,6 +72,10 @@ def genuine(folder: Path, slow: bool = False) -> dict[str, Path]:
     made["parity, other weights"] = _compiled(folder / "other", PARITY, "parity", seed=1)
     (folder / FILE).write_text(ROWS)
     made[FILE] = _compiled(folder / "file", PARITY, folder / FILE)
+    odd = [(each.count("1") + (row in WRONG)) % 2 for row, each in enumerate(STRINGS, start=1)]
+    labels = (f"{each},{('even', 'odd')[said]}\n" for each, said in zip(STRINGS, odd, strict=True))
+    (folder / NOISY).write_text("".join(labels))
+    made[NOISY] = _compiled(folder / "noisy", PARITY, folder / NOISY)
     wrong = machines.Counter(2, ((False, 0), (False, 0)), (0, 1), 2)
     made[LENGTH] = _compiled(folder / "length", PARITY, "parity", length=4)
     made["a wrong length"] = _compiled(folder / "wrong length", wrong, "parity", length=4)
@@ -189,7 +197,8 @@ class Draft:
                 task.pop("forged", None)
         document = self.certificate
         if isinstance(document, dict) and isinstance(document.get("statement"), str):
-            document["statement"] = document["statement"].replace(FILE, place.name)
+            for name in (FILE, NOISY):
+                document["statement"] = document["statement"].replace(name, place.name)
 
     def settle(self) -> None:
         """Everything that the certificate says, from the weights, be the machine right or not."""
@@ -721,6 +730,37 @@ def other_rows(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
     else:
         lines = []
     draft.data = "\n".join(lines) + "\n"
+
+
+@kind
+def other_rows_disagree(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    """More rows, fewer, others or none are said to disagree; with numbers and words to fit, or not."""
+    assert draft.data is not None
+    document, count = draft.certificate, len(draft.data.splitlines())
+    rows = list(document.get("disagreeing", []))
+    change = dice.randrange(7)
+    if change == 0:
+        rows.append(dice.randrange(1, count + 1))
+    elif change == 1:
+        rows = rows[:-1]
+    elif change == 2:
+        rows = sorted(dice.sample(range(1, count + 1), len(rows) or 1))
+    elif change == 3:
+        rows = []
+    elif change == 4:
+        rows = [row + 1 for row in rows] or [0]  # as if the first row were 0
+    elif change == 5:
+        rows = dice.choice(([True], [1.0], ["1"], rows[::-1], [-1], None, 3, {}))
+    else:
+        count += dice.choice((1, -1, 10**6))
+    document |= {"rows": count, "disagreeing": rows}
+    if not rows and dice.random() < 0.5:
+        del document["rows"], document["disagreeing"]
+    if isinstance(rows, list) and dice.random() < 0.7:
+        wrong, places = len(rows), document["machine"]["places"]
+        states = (words.network_states(places), document["minimal_states"])
+        document["verdict"], said = words.claim(draft.task, None, *states, wrong)
+        document["statement"] = said.replace(str(len(draft.task.data)), str(count))
 
 
 @kind

@@ -11,7 +11,7 @@ from csprop.errors import InputError
 from csprop.tasks import get
 from csprop.tasks.base import Examples, every_sequence
 from csprop.training import metrics
-from csprop.training.metrics import check_exhaustive, exhaustive, sampled, score
+from csprop.training.metrics import check_exhaustive, exhaustive, interval, sampled, score
 
 
 class Oracle:
@@ -102,3 +102,14 @@ def test_too_many_inputs_and_odd_lengths_are_refused() -> None:
     with pytest.raises(InputError, match="odd length 5"):
         check_exhaustive(get("parenthesis"), 5)
     assert len(every_sequence(2, 16)) == 65_536
+
+
+@pytest.mark.parametrize(("right", "count"), [(0, 1), (1, 1), (0, 62), (40, 62), (3957, 4000), (7, 7)])
+def test_wilson_s_interval_is_where_the_test_of_a_share_ends(right: int, count: int) -> None:
+    """Its ends are the shares p for which the accuracy lies 1.96 standard errors from p."""
+    for end in interval(right, count):
+        error = (end * (1 - end) / count) ** 0.5
+        away = abs(right / count - end)
+        assert away == pytest.approx(1.96 * error, abs=1e-6) or (end in (0, 1) and away < 1e-9)
+    low, high = interval(right, count)
+    assert 0 <= low <= right / count <= high <= 1

@@ -80,7 +80,7 @@ def _certify(args: Args, path: Path) -> dict[str, Any]:
         common.say(f"{path}: the existing certificate is kept; this result is not saved")
     if not args.json and len(args.runs) == 1:
         _show(path, found.document)
-        if not found.proven and args.length is None:
+        if args.length is None and (not found.proven or _is_poor(found.document)):
             _hint(args, path, run)
     return found.document
 
@@ -110,30 +110,40 @@ def _show(path: Path, document: dict[str, Any]) -> None:
         )
 
 
+def _is_poor(document: dict[str, Any]) -> bool:
+    """Whether so many rows of a file disagree that the machine is probably not the right one."""
+    from csprop.exact.attempts import LEARNED
+
+    wrong = len(document.get("disagreeing", ()))
+    return bool(wrong) and wrong > (1 - LEARNED) * document["rows"]
+
+
 def _hint(args: Args, path: Path, run: Any) -> None:
-    """Print what to try next when nothing was proven."""
-    if run.task.finite:
-        config = run.config
-        what = f"--data {config.task['data']}" if "data" in config.task else run.task.name
-        again = f"csprop train {what} --preset {config.preset}"
-        print("\nNext, one of:")
-        if config.model.depth == 1:
-            print(
-                f"  {again} --depth 2 --recall --out {path}-deeper\n"
-                "      a second layer: one layer sees a token at a time, not what came before"
-            )
-        print(
-            f"  csprop certify {path} --rounds {max(16, 2 * args.rounds)}\n"
-            "      more rounds of training\n"
-            f"  {again} --seed {config.seed + 1} --out {path}-{config.seed + 1}\n"
-            "      another seed"
-        )
-    else:
+    """Print what to try next when nothing was proven, or nothing that is worth much."""
+    from csprop.exact.attempts import LEARNED
+    from csprop.training.metrics import percent
+
+    if not run.task.finite:
         print(
             "\nThe task is not regular, and a model that counts by adding has infinitely many states.\n"
             "Next:\n"
             f"  csprop certify {path} --length 16   tests every input of one length"
         )
+        return
+    named, accuracy = run.config.task, (run.result or {}).get("accuracy")
+    asked = named.get("data", run.task.name)
+    if accuracy is not None and accuracy < LEARNED:
+        print(f"\nThe model has not learned: {percent(accuracy)} of the held-out answers are right.")
+    print("\nNext, one of:")
+    if accuracy is None or accuracy >= LEARNED:
+        print(f"  csprop certify {path} --rounds {max(16, 2 * args.rounds)}\n      more training")
+    if run.config.preset != "router":
+        data = f"--data {asked}" if "data" in named else asked
+        print(
+            f"  csprop train {data} --preset router --out {path}-router\n"
+            "      a router holds any finite machine; a rotor holds counters, resets and groups"
+        )
+    print(f"  csprop learn {asked} --out {path}-learned\n      several models, and the best machine")
 
 
 def _show_table(paths: tuple[Path, ...], documents: list[dict[str, Any]]) -> None:

@@ -18,6 +18,7 @@ VERBS = {
     "eval": "measure the accuracy of a run, by length or over every input",
     "predict": "classify sequences: one per line in, one class per line out",
     "certify": "lock a run's model and prove it correct at every length",
+    "compile": "write a machine into the weights of a model that is exact",
     "automaton": "export a certified run as JSON, Graphviz, Python or C",
     "report": "write a page about runs: curves, tables, certificates, explorer",
     "explore": "step through a model in the browser",

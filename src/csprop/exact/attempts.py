@@ -1,7 +1,11 @@
 """Repeated attempts to lock a model and prove it correct.
 
 In each round the model is simplified, locked and compared with the task. If it does not lock, or the
-locked model is wrong, it is trained towards a finite set of states before the next round.
+locked model is wrong, it is trained towards a finite set of states before the next round. A model that
+has not learned its training data is not trained further: it needs other options, not more rounds.
+
+The labels of a data file may be partly wrong, so a locked model may disagree with some of its rows. It
+must be better than the commonest class by a clear margin.
 """
 
 import copy
@@ -16,7 +20,7 @@ from csprop.errors import InputError
 from csprop.exact.document import Certificate, proven, reason, refused
 from csprop.exact.examples import Labelled
 from csprop.exact.lock import lock
-from csprop.exact.locked import Locked, NotFinite
+from csprop.exact.locked import Locked, NotFinite, NotLearned
 from csprop.exact.margins import Tightness, margin, moves_of
 from csprop.exact.prove import domain, prove
 from csprop.exact.prune import follow, prune, thinned
@@ -31,6 +35,7 @@ from csprop.exact.tune import (
     tune,
 )
 from csprop.tasks.base import UNLABELLED, Task
+from csprop.training.metrics import interval, percent
 
 ROUNDS = 8
 """The default number of rounds of further training."""
@@ -39,6 +44,8 @@ HARDENINGS = 4
 SLACK = 0.002
 """Fraction of the training labels that may be misclassified in between; in the end there may be no
 more errors than at first."""
+LEARNED = 0.9
+"""Fraction of the training labels that a model must have right to be trained further."""
 
 
 class _Simple(NamedTuple):
@@ -86,7 +93,9 @@ class Attempts:
             )
         self.everything = torch.ones(first.shape[0], first.shape[2], dtype=torch.bool)
         self.misses = self._misses(_Simple(model, self.everything, self.everything))
-        self.slack = int(SLACK * (examples.labels != UNLABELLED).sum())
+        labels = examples.labels[examples.labels != UNLABELLED]
+        self.labels, self.commonest = len(labels), int(labels.bincount().max())
+        self.slack = int(SLACK * self.labels)
         self.failure: NotFinite | Difference | None = None
         self.loose: Sequence[torch.Tensor] | None = None
         """Codes that were found but are too close to each other."""
@@ -110,6 +119,10 @@ class Attempts:
                 return found
             self.on_round(f"round {number}: {simple}: {reason(self.task, self.failure)}")
             if number == rounds or not self._can_go_on(model):
+                break
+            right = 1 - self.misses / self.labels
+            if right < LEARNED:
+                self.on_round(f"it is right on {percent(right)} of its training labels: not learned")
                 break
             model, kept, turning = self._tuned(simple, number < HARDENINGS)
         return refused(self.task, self.failure)
@@ -178,5 +191,12 @@ class Attempts:
         if misses > self.misses:
             raise NotFinite(
                 f"the locked model misclassifies {misses:,} training labels, {self.misses:,} before"
+            )
+        right, best = self.labels - misses, self.commonest
+        no_better = misses and interval(right, self.labels)[0] <= best / self.labels
+        if self.task.oracle is None and no_better:
+            raise NotLearned(
+                f"the locked model is right on {right:,} of {self.labels:,} training labels, and the "
+                f"commonest class alone on {best:,}"
             )
         return locked, measured

@@ -1,20 +1,25 @@
 """From a trained model to a certificate."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from torch import Generator
+import torch
+from torch import Generator, Tensor
 
-from csprop.automata.walk import OUTSIDE, Endless, Walk, moves
+from csprop.automata.walk import OUTSIDE, Difference, Endless, Walk, moves
 from csprop.errors import InputError
 from csprop.exact import document
 from csprop.exact.attempts import ROUNDS, Attempts
 from csprop.exact.document import Certificate
 from csprop.exact.examples import Labelled
+from csprop.exact.lock import lock_at
+from csprop.exact.locked import NotFinite
+from csprop.exact.margins import margin, moves_of
 from csprop.exact.models import Stepwise
-from csprop.exact.prove import domain
+from csprop.exact.prove import domain, prove
+from csprop.exact.search import RADII
 from csprop.tasks import resolve
 from csprop.tasks.base import UNLABELLED, Task
 from csprop.training.config import RunConfig
@@ -106,6 +111,30 @@ def certify_length(model: Any, task: Task, length: int) -> Certificate:
             f"{task.name}: a data file gives the correct class of its rows only: leave out the length"
         )
     return document.of_length(task, length, exhaustive(model, task, length))
+
+
+def certify_at(model: Stepwise, codes: Sequence[Tensor], task: Task) -> Certificate:
+    """Prove a model whose states are known, such as a compiled one. Nothing is searched or trained.
+
+    Args:
+        model: the model, which is not changed.
+        codes: the states of each layer, (S, M, D).
+        task: the task.
+
+    Returns:
+        The certificate, whether or not anything is proven.
+    """
+    inputs = domain(task, None)
+    kept = torch.ones(len(codes), codes[0].shape[2], dtype=torch.bool)
+    try:
+        locked, measured = lock_at(copy.deepcopy(model), codes, kept, inputs)
+    except NotFinite as failure:
+        return document.refused(task, failure)
+    outcome = prove(locked.machine, task)
+    if isinstance(outcome, Difference):
+        return document.refused(task, outcome)
+    lead, search = margin(locked, moves_of(locked, inputs)), {"rounds": 0, "radius": RADII[0]}
+    return document.proven(task, None, locked, measured, lead, outcome, search)
 
 
 def _drawn(task: Task, seed: int) -> Labelled:

@@ -61,9 +61,8 @@ def _checked(folder: Path, config: dict[str, Any], task: Task) -> str:
     _check_form(certificate["machine"], len(task.vocab))
     _check_automaton(certificate["automaton"], certificate["machine"], task)
     if task.oracle is None:
-        verdict = "agrees with every row"
-        moves = _moves_of_rows(certificate["machine"], task)
-        said = f"The locked model is a finite machine that agrees with every row of {task.source}."
+        verdict, moves = _check_rows(certificate, task), _all_moves(certificate["machine"])
+        said = f"The locked model is a finite machine that {verdict} of {task.source}."
     else:
         depth = certificate["depth"]
         bound = "" if depth is None else f" of any input that goes no deeper than {depth}"
@@ -166,18 +165,32 @@ def _check_pairs(certificate: dict[str, Any], task: Task) -> set[tuple[int, int]
     return moves
 
 
-def _moves_of_rows(machine: dict[str, Any], task: Task) -> set[tuple[int, int]]:
-    """That every row is answered as the file says; all moves of the machine, for all are claimed."""
-    data = task.data
-    for tokens, labels in zip(data.tokens.tolist(), data.labels.tolist(), strict=True):
-        state = 0
+def _check_rows(certificate: dict[str, Any], task: Task) -> str:
+    """That the rows which disagree are those that the certificate lists; the verdict."""
+    machine, data = certificate["machine"], task.data
+    count, found = len(data), []
+    for number, (tokens, labels) in enumerate(
+        zip(data.tokens.tolist(), data.labels.tolist(), strict=True), start=1
+    ):
+        state, agrees = 0, True
         for token, label in zip(tokens, labels, strict=True):
             state = machine["transitions"][state][token]
-            if label >= 0:
-                said = machine["outputs"][state]
-                demand(said == label, f"a row is answered {said}, not {label}")
-    count, size = len(machine["transitions"]), len(task.vocab)
-    return {(state, token) for state in range(count) for token in range(size)}
+            agrees = agrees and (label < 0 or machine["outputs"][state] == label)
+        if not agrees:
+            found.append(number)
+    stated = [certificate.get(name) for name in ("rows", "disagreeing")]
+    if not found:
+        demand(stated == [None, None], "it lists rows that disagree, and none does")
+        return "agrees with every row"
+    numbers = all(map(_is_number, [stated[0], *(stated[1] or [])]))
+    demand(numbers and stated == [count, found], f"the rows that disagree are others: {len(found):,}")
+    return f"agrees with {count - len(found):,} of {count:,} rows"
+
+
+def _all_moves(machine: dict[str, Any]) -> set[tuple[int, int]]:
+    """Every move, for what a machine computes is claimed beyond the rows of a file."""
+    rows = enumerate(machine["transitions"])
+    return {(state, token) for state, row in rows for token in range(len(row))}
 
 
 def _check_moves(certificate: dict[str, Any], network: Network, moves: list[tuple[int, int]]) -> None:

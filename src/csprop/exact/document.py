@@ -6,7 +6,7 @@ from typing import Any
 
 from csprop.automata.automaton import Automaton
 from csprop.automata.walk import Difference
-from csprop.exact.locked import Locked
+from csprop.exact.locked import Locked, NotLearned
 from csprop.exact.margins import DOUBT, RATIO, Tightness
 from csprop.exact.prove import Proof
 from csprop.tasks.base import Task, written
@@ -16,10 +16,12 @@ FORMAT = 2
 ALL_LENGTHS = "proven for all lengths"
 UP_TO_DEPTH = "proven up to depth {}"
 EVERY_ROW = "agrees with every row"
+SOME_ROWS = "agrees with {:,} of {:,} rows"
 ONE_LENGTH = "right on every input of length {}"
 ONE_LENGTH_WRONG = "wrong on some inputs of length {}"
 COUNTEREXAMPLE = "counterexample"
 NOT_FINITE = "not finite"
+NOT_LEARNED = "not learned"
 NOT_CHECKED = "not checked"
 NOTHING = "Nothing is proven: "
 """How the statement of a certificate begins that proves nothing."""
@@ -50,18 +52,26 @@ class Certificate:
     claims nothing, though it has a locked model."""
 
 
-def claim(task: Task, depth: int | None, states: int, minimal_states: int) -> tuple[str, str]:
+def claim(
+    task: Task, depth: int | None, states: int, minimal_states: int, disagreeing: int
+) -> tuple[str, str]:
     """Verdict and statement of a proof.
 
     Args:
         depth: how deep the inputs go, of a task with infinitely many states.
         states: of the locked network; `minimal_states` are those of its minimal automaton.
+        disagreeing: how many rows of a data file have another label.
     """
     if task.oracle is None:
-        return EVERY_ROW, (
+        rows = len(task.data)
+        agreeing, rest = f"all {rows}", "."
+        if disagreeing:
+            agreeing = f"{rows - disagreeing:,} of {rows:,}"
+            rest = f"; the other {disagreeing:,} are listed in the certificate, as `disagreeing`."
+        return SOME_ROWS.format(rows - disagreeing, rows) if disagreeing else EVERY_ROW, (
             f"The locked model is a finite machine of {states} states, and computes what its minimal "
-            f"automaton of {minimal_states} states does, at every length. Its answers agree with all "
-            f"{len(task.data)} rows of {task.source}. What is right beyond them, the file does not say."
+            f"automaton of {minimal_states} states does, at every length. Its answers agree with "
+            f"{agreeing} rows of {task.source}{rest} What is right beyond them, the file does not say."
         )
     tokens, meant = _listed(task.vocab), f"the task {task.name!r} ({task.description})"
     if depth is None:
@@ -102,11 +112,13 @@ def proven(
     """The certificate of a locked model."""
     automaton = locked.automaton(task.vocab, task.classes, task.words).minimal()
     states = network_states(locked.places.tolist())
-    verdict, statement = claim(task, depth, states, len(automaton))
+    verdict, statement = claim(task, depth, states, len(automaton), len(proof.disagreeing))
     document = _head(task, verdict, statement, proven=True)
     document |= _measured(task, depth, locked, automaton, measured, margin, search)
     if proof.pairs:
         document |= {"pairs": proof.pairs, "task_states": [repr(state) for state in proof.states]}
+    if proof.disagreeing:
+        document |= {"rows": len(task.data), "disagreeing": proof.disagreeing}
     return Certificate(verdict, True, statement, document, locked, automaton)
 
 
@@ -155,7 +167,7 @@ def _measured(
 
 def refused(task: Task, failure: Exception | Difference | None) -> Certificate:
     """The certificate that says why nothing is proven."""
-    verdict, document = NOT_FINITE, {}
+    verdict, document = NOT_LEARNED if isinstance(failure, NotLearned) else NOT_FINITE, {}
     if isinstance(failure, Difference):
         verdict = COUNTEREXAMPLE
         document["counterexample"] = {
@@ -178,8 +190,6 @@ def reason(task: Task, failure: Exception | Difference | None) -> str:
     if len(sequence) > LONGEST_SHOWN:
         sequence = f"{sequence[: LONGEST_SHOWN - 3]}… ({len(failure.tokens)} tokens)"
     said, right = task.classes[failure.left or 0], task.classes[failure.right or 0]
-    if task.oracle is None:
-        return f"after {sequence} it says {said!r}, and {task.source} says {right!r}"
     return f"after {sequence} it says {said!r}, and {right!r} is right"
 
 

@@ -4,7 +4,9 @@
 codes is several times the largest snapping distance, and no transition or answer depends on rounding.
 """
 
-from jaxtyping import Bool
+from collections.abc import Sequence
+
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from csprop.automata.walk import Oracle
@@ -32,12 +34,19 @@ def lock(
         NotFinite: the model cannot be locked; with the reason.
     """
     found = refine(model, kept, search(model, kept, radius, domain))
-    locked = Locked(model, found.codes, kept, domain.symbols)
+    return lock_at(model, found.codes, kept, domain)
+
+
+def lock_at(
+    model: Stepwise, codes: Sequence[Float[Tensor, "S M D"]], kept: Bool[Tensor, "L D"], domain: Oracle
+) -> tuple[Locked, list[Tightness]]:
+    """Lock a model at codes that are known, one list for each layer; otherwise as `lock`."""
+    locked = Locked(model, codes, kept, domain.symbols)
     moves = moves_of(locked, domain)
     measured = tightness(locked, moves)
     try:
         accept(measured)
     except NotFinite as reason:
-        raise NotFinite(str(reason), found.codes) from None
+        raise NotFinite(str(reason), codes) from None
     settled(locked, moves)
     return locked, measured

@@ -28,8 +28,9 @@ from csprop.stream import Stream
 
 CPU = torch.device("cpu")
 MOST_LOCKED = 4096
-AT_ONCE = 1 << 24
-"""The largest number of differences in memory during the search for the nearest code."""
+AT_ONCE = 1 << 18
+"""The largest number of differences in memory during the search for the nearest code: a megabyte, which
+stays in the cache."""
 
 
 _Node = tuple[tuple[int, ...], int | None]
@@ -44,6 +45,10 @@ class NotFinite(Exception):
         self.codes = codes
 
 
+class NotLearned(NotFinite):
+    """That a model is a finite machine, and no better than one that always gives the same answer."""
+
+
 def nearest(
     h: Float[Tensor, "N M D"], codes: Float[Tensor, "S M D"]
 ) -> tuple[Float[Tensor, "N k"], Int64[Tensor, "N k"]]:
@@ -52,12 +57,16 @@ def nearest(
     Returns:
         Their distances and their numbers, nearest first. A distance is the largest over the channels.
     """
-    count = min(2, len(codes))
-    rows = max(1, AT_ONCE // codes.numel())
+    count, size = min(2, len(codes)), len(codes) * codes.shape[1]
+    theirs = codes.permute(2, 1, 0).contiguous()[:, :, None]  # (D, M, 1, S)
     found = []
-    for part in h.split(rows):
-        apart = (part[:, None] - codes).square().sum(dim=2).amax(dim=2).sqrt()  # (n, S)
-        found.append(apart.topk(count, dim=1, largest=False))
+    for part in h.split(max(1, AT_ONCE // size)):
+        mine = part.permute(2, 1, 0).contiguous()[..., None]  # (D, M, n, 1)
+        channels = max(1, AT_ONCE // (size * len(part)))
+        apart = mine.new_zeros(len(part), len(codes))
+        for here, there in zip(mine.split(channels), theirs.split(channels), strict=True):
+            apart = torch.maximum(apart, (here - there).square().sum(dim=1).amax(dim=0))
+        found.append(apart.sqrt().topk(count, dim=1, largest=False))
     distances, numbers = zip(*found, strict=True)
     return torch.cat(distances), torch.cat(numbers)
 

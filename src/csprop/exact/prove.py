@@ -4,11 +4,12 @@ From the pair of starts every token leads to another pair of states. There are f
 if both machines give the same answer in each of them, they agree after every input of every length. The
 certificate contains the pairs: an invariant that can be checked without a search.
 
-A data file gives the correct class of its rows only, so the machine is run over them instead.
+A data file gives the class of its rows only, and some of them may be wrong. So the machine is run over
+them instead, and the certificate contains the rows with which it disagrees.
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,12 +23,14 @@ from csprop.tasks.base import UNLABELLED, Task
 class Proof:
     """Pairs of a state of the machine and a state of the task, closed under every token.
 
-    For a data file there are no pairs: what is proven is that every row gets its label.
+    For a data file there are no pairs: what is proven is which rows get their label.
     """
 
     pairs: list[tuple[int, int]]
     states: list[Hashable]
     """The states of the task, by their number in the pairs."""
+    disagreeing: list[int] = field(default_factory=list)
+    """The rows of a data file of which some label is not the machine's answer; the first row is 1."""
 
 
 def domain(task: Task, depth: int | None) -> Oracle:
@@ -46,7 +49,7 @@ def prove(machine: Machine, task: Task, depth: int | None = None) -> Proof | Dif
         depth: for a task with infinitely many states, the largest depth of the inputs to cover.
 
     Returns:
-        The proof, or a shortest counterexample; for a data file, the first row that disagrees.
+        The proof, or a shortest counterexample. For a data file, always a proof.
 
     Raises:
         InputError: the task has too many states.
@@ -64,12 +67,8 @@ def prove(machine: Machine, task: Task, depth: int | None = None) -> Proof | Dif
     return Proof([(mine, numbers[theirs]) for mine, theirs in found.pairs], list(numbers))
 
 
-def _over_rows(machine: Machine, task: Task) -> Proof | Difference:
+def _over_rows(machine: Machine, task: Task) -> Proof:
     data = task.data
     said, labels = machine.run(data.tokens.numpy()), data.labels.numpy()
-    wrong = np.argwhere((said != labels) & (labels != UNLABELLED))
-    if not len(wrong):
-        return Proof([], [])
-    row, place = wrong[0].tolist()
-    tokens = tuple(data.tokens[row, : place + 1].tolist())
-    return Difference(tokens, int(said[row, place]), int(labels[row, place]))
+    wrong = ((said != labels) & (labels != UNLABELLED)).any(axis=1)
+    return Proof([], [], (np.flatnonzero(wrong) + 1).tolist())

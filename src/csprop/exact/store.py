@@ -37,11 +37,13 @@ from csprop.training.session import Trained
 TOLERANCE = 1e-3
 """Of measured distances, which another processor computes a little differently."""
 CLAIM = frozenset(["verdict", "proven", "statement"])
+ROWS = frozenset(["rows", "disagreeing"])
 TRUST = frozenset(["trusted"])
 """Words for people, which another version of csprop may choose otherwise."""
 COMPLAINTS = {
     "is not about this locked model": frozenset(["weights", "model", "machine", "automaton"]),
     "says something else than what is proven": CLAIM,
+    "lists other rows than those that disagree": ROWS,
     "has other margins than this locked model": frozenset(["layers", "margin", "minimal_states"]),
 }
 """What is said where some field is not what comes out."""
@@ -126,7 +128,7 @@ def load(trained: Trained) -> Certificate | None:
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
         _refuse(folder, "is malformed")
     unchecked = words.NOT_CHECKED in (found.verdict, document.get("verdict"))
-    passed_over = TRUST | CLAIM if unchecked else TRUST
+    passed_over = TRUST | CLAIM | ROWS if unchecked else TRUST
     for name in found.document | document:
         both = name in document and name in found.document
         if name not in passed_over and not (both and _alike(document[name], found.document[name])):
@@ -211,7 +213,8 @@ def _length(folder: RunFolder, document: dict[str, Any], trained: Trained) -> Ce
 def _unproven(folder: RunFolder, document: dict[str, Any]) -> Certificate:
     """Why nothing was proven. Nobody can check that; but it must not sound like a proof."""
     verdict, statement = document["verdict"], document["statement"]
-    honest = document["proven"] is False and verdict in (words.COUNTEREXAMPLE, words.NOT_FINITE)
+    failures = (words.COUNTEREXAMPLE, words.NOT_FINITE, words.NOT_LEARNED)
+    honest = document["proven"] is False and verdict in failures
     if not (honest and statement.startswith(words.NOTHING)):
         _refuse(folder, "claims a proof and has none")
     return Certificate(verdict, False, statement, document)

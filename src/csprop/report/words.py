@@ -3,6 +3,7 @@
 from typing import Any
 
 from csprop.exact.document import Certificate, network_states
+from csprop.tasks.base import shown
 
 
 def verdict(certificate: Certificate) -> str:
@@ -38,4 +39,6 @@ def certified(document: dict[str, Any]) -> list[tuple[str, str]]:
             )
     lead = f"{document['margin']:.2f} times the largest score"
     lines.append(("scores", f"the best score leads the next by at least {lead}"))
+    if "disagreeing" in document:
+        lines.append(("disagree", f"rows {shown(list(map(str, document['disagreeing'])))}"))
     return lines

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from csprop.automata.automaton import Automaton
 from csprop.errors import InputError
 from csprop.tasks.base import Examples, Task
 from csprop.tasks.cycle import CycleNav
@@ -11,6 +12,7 @@ from csprop.tasks.evenpairs import EvenPairs
 from csprop.tasks.file import SUFFIXES, FileTask, from_file
 from csprop.tasks.flipflop import FlipFlop
 from csprop.tasks.group import GROUPS, Group
+from csprop.tasks.machine import MachineTask
 from csprop.tasks.modular import Modular
 from csprop.tasks.parenthesis import Parenthesis
 from csprop.tasks.parity import Parity
@@ -19,6 +21,7 @@ from csprop.tasks.reset import ModularReset
 __all__ = [
     "Examples",
     "FileTask",
+    "MachineTask",
     "Task",
     "catalogue",
     "from_description",
@@ -98,6 +101,8 @@ def from_description(values: dict[str, Any]) -> Task:
     Raises:
         InputError: it is a task of the user's own, which csprop cannot find by its name.
     """
+    if "automaton" in values:
+        return MachineTask(Automaton.from_json(values["automaton"]), values["name"])
     if "data" not in values:
         return get(values["name"])
     path = Path(values["data"])

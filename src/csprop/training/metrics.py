@@ -35,6 +35,14 @@ def percent(accuracy: float) -> str:
     return f"{min(max(100 * accuracy, 0.1), 99.9):.1f}%"
 
 
+def interval(right: int, count: int) -> tuple[float, float]:
+    """Wilson's 95% interval of an accuracy, from the number of right answers among some."""
+    z2 = 1.96**2
+    middle = (right + z2 / 2) / (count + z2)
+    half = math.sqrt(z2 * (right * (count - right) / count + z2 / 4)) / (count + z2)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
 def score(model: nn.Module, examples: Examples) -> Score:
     """The score of a model on the answers of some examples.
 

@@ -1,0 +1,171 @@
+"""An automaton from whatever has one: a file, a table, or a machine of AALpy or automata-lib.
+
+The first answer of an automaton comes after the first token, so whether a DFA accepts the empty word is
+lost. A DFA without a transition for a token rejects from there on, as both libraries mean it: it gets a
+state that rejects for ever. A Moore or Mealy machine says nothing there, and is refused.
+"""
+
+from collections.abc import Callable, Hashable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from csprop.automata.automaton import Automaton
+from csprop.automata.machine import Machine
+from csprop.automata.walk import Oracle
+from csprop.errors import InputError
+from csprop.files import from_json
+
+REJECT, ACCEPT = "reject", "accept"
+"""The classes of a DFA."""
+MOST_BYTES = 1 << 28
+"""The largest file that is read."""
+
+
+def read_automaton(path: str | Path) -> Automaton:
+    """Read an automaton as `csprop automaton` prints it, in JSON.
+
+    Raises:
+        InputError: the file cannot be read, or does not hold an automaton.
+    """
+    path = Path(path)
+    try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path}: cannot be read: it is not a regular file")
+        if path.stat().st_size > MOST_BYTES:
+            raise InputError(f"{path}: has more than {MOST_BYTES >> 20} MB, which is too large here")
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise InputError(f"{str(path)!r}: cannot be read: no file can have this name") from None
+    try:
+        document = from_json(content)
+    except ValueError:
+        raise InputError(
+            f"{path}: is not JSON: write what `csprop automaton RUN --format json` prints"
+        ) from None
+    try:
+        return Automaton.from_json(document)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def automaton_of(machine: Any) -> Automaton:
+    """An automaton from a machine of csprop, AALpy or automata-lib.
+
+    Args:
+        machine: a `Machine`, whose tokens and classes are then named 0, 1, …; a `Dfa`, `MooreMachine` or
+            `MealyMachine` of AALpy; a `DFA` of automata-lib; or an `Automaton`, which is returned.
+
+    Raises:
+        InputError: it is something else, or a Moore or Mealy machine lacks a transition.
+    """
+    if isinstance(machine, Automaton):
+        return machine
+    if isinstance(machine, Machine):
+        classes = 1 + max(output for output in machine.outputs if output is not None)
+        return Automaton.named(machine, _numbers(machine.symbols), _numbers(max(2, classes)))
+    kind = type(machine)
+    adapter = _ADAPTERS.get((kind.__module__.split(".")[0], kind.__name__))
+    if adapter is None:
+        raise InputError(
+            f"a {kind.__name__} cannot be compiled: give an Automaton, a DFA of automata-lib, or a Dfa, "
+            "MooreMachine or MealyMachine of AALpy"
+        )
+    return _named(adapter(machine))
+
+
+def _numbers(count: int) -> tuple[str, ...]:
+    return tuple(map(str, range(count)))
+
+
+class _Found(NamedTuple):
+    """A machine of another library: states and outputs as it has them."""
+
+    start: Hashable
+    tokens: Iterable[Any]
+    step: Callable[[Any, Any], tuple[Any, Any]]
+    """(state, token) to the next state and the answer; raises LookupError where there is none."""
+    classes: Iterable[Any]
+
+
+_SINK = object()
+"""The state in which an incomplete DFA ends."""
+
+
+def _from_dfa(dfa: Any) -> _Found:
+    """automata-lib's, complete or partial."""
+
+    def step(state: Any, token: Any) -> tuple[Any, Any]:
+        after = _SINK if state is _SINK else dfa.transitions.get(state, {}).get(token, _SINK)
+        return after, ACCEPT if after in dfa.final_states else REJECT
+
+    return _Found(dfa.initial_state, dfa.input_symbols, step, (REJECT, ACCEPT))
+
+
+def _from_aalpy_dfa(dfa: Any) -> _Found:
+    def step(state: Any, token: Any) -> tuple[Any, Any]:
+        after = _SINK if state is _SINK else state.transitions.get(token, _SINK)
+        return after, ACCEPT if after is not _SINK and after.is_accepting else REJECT
+
+    return _Found(dfa.initial_state, dfa.get_input_alphabet(), step, (REJECT, ACCEPT))
+
+
+def _from_moore(moore: Any) -> _Found:
+    def step(state: Any, token: Any) -> tuple[Any, Any]:
+        after = state.transitions[token]
+        return after, after.output
+
+    outputs = (state.output for state in moore.states)
+    return _Found(moore.initial_state, moore.get_input_alphabet(), step, _in_order(outputs))
+
+
+def _from_mealy(mealy: Any) -> _Found:
+    def step(state: Any, token: Any) -> tuple[Any, Any]:
+        return state.transitions[token], state.output_fun[token]
+
+    outputs = (output for state in mealy.states for output in state.output_fun.values())
+    return _Found(mealy.initial_state, mealy.get_input_alphabet(), step, _in_order(outputs))
+
+
+_ADAPTERS: dict[tuple[str, str], Callable[[Any], _Found]] = {
+    ("automata", "DFA"): _from_dfa,
+    ("aalpy", "Dfa"): _from_aalpy_dfa,
+    ("aalpy", "MooreMachine"): _from_moore,
+    ("aalpy", "MealyMachine"): _from_mealy,
+}
+"""By the library and the name of the class, so that neither library is imported here."""
+
+
+def _named(found: _Found) -> Automaton:
+    """Explored from its start; a state is one of the other machine with the answer that led to it."""
+    tokens, classes = _in_order(found.tokens), list(found.classes)
+    numbers = {answer: number for number, answer in enumerate(classes)}
+    if not tokens:
+        raise InputError("the machine has no tokens: it needs at least one")
+
+    def step(state: tuple[Any, Any], token: int) -> tuple[Any, Any]:
+        try:
+            after, answer = found.step(state[0], tokens[token])
+        except LookupError:
+            name = getattr(state[0], "state_id", state[0])
+            raise InputError(
+                f"the machine has no transition from {name!r} for {tokens[token]!r}: complete it, for "
+                "example with make_input_complete()"
+            ) from None
+        return after, numbers[answer]
+
+    oracle = Oracle(len(tokens), (found.start, None), step, lambda state: state[1])
+    vocab = tuple(map(str, tokens))
+    words = any(len(name) > 1 for name in vocab)
+    return Automaton.named(Machine.explored(oracle), vocab, tuple(map(str, classes)), words)
+
+
+def _in_order(values: Iterable[Any]) -> list[Any]:
+    """Each once: numbers by their size, anything else by its text."""
+    distinct = list(dict.fromkeys(values))
+    if all(type(value) in (int, float) for value in distinct):
+        return sorted(distinct)
+    return sorted(distinct, key=str)

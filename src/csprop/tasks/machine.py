@@ -1,0 +1,59 @@
+"""A machine as a task: the answers to learn, or to be proven, are those of a table."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from csprop.automata.automaton import Automaton
+from csprop.automata.walk import Oracle
+from csprop.errors import InputError
+from csprop.tasks.base import Task
+
+
+class MachineTask(Task):
+    """The task of answering as an automaton does. The description of the task holds the automaton.
+
+    Args:
+        automaton: the machine.
+        name: a name that no built-in task has.
+
+    Raises:
+        InputError: there is a single class, or a name cannot be printed.
+
+    >>> task = MachineTask(automaton)       # a lamp, dark before the first press
+    >>> task.truth([0, 0, 0])               # pressed three times
+    1
+    """
+
+    def __init__(self, automaton: Automaton, name: str = "machine") -> None:
+        self.automaton, self.name = automaton, name
+        self.vocab, self.classes, self.words = automaton.vocab, automaton.classes, automaton.words
+        self.description = f"a machine of {len(automaton)} state{'s' if len(automaton) > 1 else ''}"
+        if len(self.classes) < 2:
+            raise InputError(
+                f"{name}: every answer is {self.classes[0]!r}: there must be at least two classes"
+            )
+        for each in (*self.vocab, *self.classes):
+            if not each.isprintable():
+                raise InputError(f"{name}: the name {each!r} has unprintable characters: remove them")
+
+    @property
+    def oracle(self) -> Oracle:
+        return self.automaton.oracle  # whose start may have no answer
+
+    def truth(self, sequence: Sequence[int]) -> int:
+        return self.automaton.final(sequence)
+
+    def start(self) -> int:
+        return self.automaton.start
+
+    def step(self, state: int, token: int) -> int:
+        return self.automaton.transitions[state][token]
+
+    def answer(self, state: int) -> int:
+        answer = self.automaton.outputs[state]
+        if answer is None:
+            raise InputError(f"{self.name}: there is no answer before the first token")
+        return answer
+
+    def describe(self) -> dict[str, Any]:
+        return {"name": self.name, "automaton": self.automaton.to_json()}
