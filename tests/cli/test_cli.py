@@ -301,12 +301,16 @@ def test_tasks_and_info(capsys: pytest.CaptureFixture[str]) -> None:
     names = [task["name"] for task in document(capsys)["tasks"]]
     counting = ["parity", "mod3", "mod3-residue", "mod3-reset", "cycle-nav"]
     others = ["flip-flop", "even-pairs", "parenthesis"]
-    groups = ["group-S3", "group-A4", "group-S4", "group-A5", "group-S5"]
+    others += ["modular-arithmetic", "modular-arithmetic-precedence"]
+    others += [f"tomita-{number}" for number in range(1, 8)]
+    groups = ["group-S3", "group-A4", "group-S4", "group-A5", "group-S5", "group-S3xS3"]
     assert names == counting + others + groups
     assert main(["info", "--json"]) == 0
     assert document(capsys).keys() >= {"csprop", "torch", "backend", "threads", "cpu"}
     assert main(["tasks"]) == 0
-    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+    table = capsys.readouterr().out
+    assert max(map(len, table.splitlines())) <= 80
+    assert all(name in table for name in names)
 
 
 def csprop(*argv: str, **options: Any) -> subprocess.CompletedProcess[str]:
