@@ -67,12 +67,14 @@ class Group(Task):
         self.elements = elements(kind)
         self.classes = tuple("".join(map(str, element)) for element in self.elements)
         self._number = {element: number for number, element in enumerate(self.elements)}
+        count = len(self.elements)
+        if some and not 2 <= some < count:
+            raise InputError(
+                f"group-{group}-{some}: write group-{group}-2 to group-{group}-{count - 1}"
+            )
         if every or some:
-            count = len(self.elements)
             self.name = f"group-{group}-{some or 'all'}"
             self.description = "the product of the permutations read"
-            if some and not 2 <= some < count:
-                raise InputError(f"{self.name}: write group-{group}-2 to group-{group}-{count - 1}")
             numbers = [i * count // some for i in range(some)] if some else range(count)
             self.tokens = tuple(self.elements[number] for number in numbers)
             self.vocab, self.words = tuple(self.classes[number] for number in numbers), True
