@@ -11,7 +11,7 @@ from csprop.errors import InputError
 from csprop.tasks import get
 from csprop.tasks.base import Examples, every_sequence
 from csprop.training import metrics
-from csprop.training.metrics import check_exhaustive, exhaustive, sampled, score
+from csprop.training.metrics import check_exhaustive, exhaustive, interval, sampled, score
 
 
 class Oracle:
@@ -102,3 +102,19 @@ def test_too_many_inputs_and_odd_lengths_are_refused() -> None:
     with pytest.raises(InputError, match="odd length 5"):
         check_exhaustive(get("parenthesis"), 5)
     assert len(every_sequence(2, 16)) == 65_536
+
+
+@given(st.integers(1, 2000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_the_interval_holds_the_accuracies_that_a_score_test_does_not_reject(
+    drawn: tuple[int, int],
+) -> None:
+    """Wilson's bounds are where |share - p| is 1.96 standard deviations of p itself."""
+    right, count = drawn
+    low, high = interval(right, count)
+    assert 0 <= low <= right / count + 1e-12
+    assert right / count - 1e-12 <= high <= 1
+    for bound in (low, high):
+        if 1e-9 < bound < 1 - 1e-9:
+            deviations = abs(right / count - bound) / (bound * (1 - bound) / count) ** 0.5
+            assert deviations == pytest.approx(1.959964, rel=1e-4)
+    assert interval(right, count, 0.001)[0] <= low + 1e-12
