@@ -220,7 +220,7 @@ def _run(trained: Trained) -> Run:
 
 def train(
     task: str | Path | Task,
-    preset: str = "rotor",
+    preset: str | None = None,
     seed: int = 0,
     out: str | Path | None = None,
     resume: bool = False,
@@ -231,7 +231,7 @@ def train(
 
     Args:
         task: a task, its name, or a data file.
-        preset: `rotor` or `paper`.
+        preset: `rotor`, `router` or `paper`; without it, the one that suits the task.
         seed: the seed of the data, the split, the initial weights and the order of examples.
         out: a run directory to write; without it, the run is kept in memory.
         resume: continue the run in `out` from its last completed epoch.
@@ -254,7 +254,7 @@ def train(
 def train_seeds(
     task: str | Path | Task,
     seeds: Iterable[int],
-    preset: str = "rotor",
+    preset: str | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     on_epoch: Callable[[dict[int, Epoch]], None] = lambda rows: None,

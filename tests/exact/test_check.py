@@ -330,7 +330,23 @@ def configurations(draw: st.DrawFn) -> CSPConfig:
         options |= {"rotate": "state", "angle": "free"}
         if options["decoder"] in ("phase", "complex"):
             options["decoder"] = "linear"
-    return CSPConfig(vocab_size=3, num_classes=4, width=3, **options)
+    if draw(st.booleans()):
+        options |= routing(draw)
+    elif options["h0"] == "place":
+        options["h0"] = "learned"
+    return CSPConfig(vocab_size=3, num_classes=4, **{"width": 3} | options)
+
+
+def routing(draw: st.DrawFn) -> dict[str, Any]:
+    """Options of a model that routes, or of one that also rotates."""
+    options: dict[str, Any] = {"width": 6, "order": 2, "coupling_rank": 0, "coupling": "shared"}
+    options |= {"places": draw(st.sampled_from([2, 3, 6])), "maps": draw(st.sampled_from([0, 1, 2]))}
+    if draw(st.booleans()):
+        kinds = draw(st.lists(st.sampled_from(["rotor", "router"]), min_size=1, max_size=3))
+        return options | {"depth": len(kinds), "kinds": kinds}
+    options |= {"rotate": draw(st.sampled_from(["none", "state"])), "decay": "none"}
+    options |= {"activation": draw(st.sampled_from(["none", "boundary"]))}
+    return options | {"h0": draw(st.sampled_from(["place", "learned"]))}
 
 
 ROTORS = [

@@ -57,7 +57,23 @@ def layer_norm(z: Vector, weight: list[float], bias: list[float]) -> Vector:
     return [complex(y[d], y[half + d]) for d in range(half)]
 
 
-def step(options: CSPConfig, weights: dict[str, Any], z: Vector, h: Vector, extra: Vector) -> tuple:
+def largest(scores: list[float]) -> int:
+    return max(range(len(scores)), key=scores.__getitem__)
+
+
+def route(options: ModelOptions, weights: dict[str, Any], z: Vector, h: Vector) -> Vector:
+    """What is in each place, at the place to which the map that the input chooses sends it."""
+    chosen = weights["maps"][largest(matvec(weights["keys.weight"], planes(z), weights["keys.bias"]))]
+    moved = [0j] * options.width
+    for group, logits in enumerate(chosen):
+        first = group * options.places
+        for source in range(options.places):
+            target = largest([row[source] for row in logits])
+            moved[first + target] += h[first + source]
+    return moved
+
+
+def step(options: ModelOptions, weights: dict[str, Any], z: Vector, h: Vector, extra: Vector) -> tuple:
     """One token through one block: its output and its new state."""
     width = options.width
 
@@ -72,13 +88,22 @@ def step(options: CSPConfig, weights: dict[str, Any], z: Vector, h: Vector, extr
         ]
     else:
         theta = each(matvec(weights["angle.weight"], planes(z), weights["angle.bias"]))
-    delta = each(matvec(weights["gate.weight"], planes(z), weights["gate.bias"]))
+    delta = [0.0] * width
+    if options.decay != "none":
+        delta = each(matvec(weights["gate.weight"], planes(z), weights["gate.bias"]))
+    before = h
+    if options.places:
+        turns = theta if options.rotate == "state" else [0.0] * width
+        h = route(options, weights, z, [cmath.exp(1j * t) * c for t, c in zip(turns, h, strict=True)])
+        theta = [0.0] * width
     out, state = [], []
     for d in range(width):
         gamma, entering = softplus(delta[d]), z[d]
         alpha = {"softplus": gamma, "exp": math.exp(-gamma), "unit": 1.0}.get(options.decay, 0.0)
         if options.decay == "reset":
             alpha, gamma, entering = sigmoid(delta[d]), 1 - sigmoid(delta[d]), unit(z[d])
+        if options.decay == "none":
+            alpha, gamma = 1.0, 0.0
         if options.decay == "switch":
             alpha, gamma, entering = float(delta[d] > 0), float(delta[d] <= 0), unit(z[d])
         turn = cmath.exp(1j * theta[d])
@@ -94,7 +119,7 @@ def step(options: CSPConfig, weights: dict[str, Any], z: Vector, h: Vector, extr
         if options.skip:
             value += sigmoid(weights["skip"][d]) * z[d]
         if options.recall:
-            value += weights["recall"][d] * h[d]
+            value += weights["recall"][d] * before[d]
         bounded = value / max(1.0, abs(value) / 2**20)  # the project's limit, where no norm holds it
         out.append(unit(value) if options.norm == "complex" else bounded)
     if options.norm == "layer":
@@ -114,14 +139,8 @@ def transcribed(model: CSP, tokens: list[int]) -> list[list[float]]:
         }
         for layer in range(options.depth)
     ]
-    states: list[Vector] = [
-        [complex(re, im) for re, im in zip(*block["h0"], strict=True)]
-        if options.h0 == "learned"
-        else [0j] * options.width
-        for block in blocks
-    ]
-    if options.h0 == "learned" and options.decay in ("reset", "switch"):
-        states = [[c / abs(c) for c in state] for state in states]
+    layers = [of_layer(options, layer) for layer in range(options.depth)]
+    states = [start(each, block) for each, block in zip(layers, blocks, strict=True)]
     logits = []
     for token in tokens:
         z = [complex(re, im) for re, im in zip(*weights["embedding"][token], strict=True)]
@@ -135,9 +154,34 @@ def transcribed(model: CSP, tokens: list[int]) -> list[list[float]]:
                     for r in range(options.coupling_rank)
                 ]
                 extra = [complex(sum(a * b for a, b in zip(row, inner, strict=True))) for row in u]
-            z, states[layer] = step(options, block, z, states[layer], extra)
+            z, states[layer] = step(layers[layer], block, z, states[layer], extra)
         logits.append(decoded(options, weights, z))
     return logits
+
+
+ROTOR: dict[str, Any] = {"rotate": "state", "rotation": "per_channel", "angle": "free"}
+ROTOR |= {"decay": "switch", "gate": "per_channel", "activation": "none", "norm": "none"}
+ROTOR |= {"h0": "learned", "places": 0, "maps": 0}
+ROUTER: dict[str, Any] = {"rotate": "none", "decay": "none", "activation": "none", "skip": False}
+ROUTER |= {"recall": False, "norm": "none", "h0": "place"}
+
+
+def of_layer(options: CSPConfig, layer: int) -> ModelOptions:
+    if not options.kinds:
+        return options
+    router = ROUTER | {"places": options.places or options.width}
+    return dataclasses.replace(
+        options, kinds=(), **ROTOR if options.kinds[layer] == "rotor" else router
+    )
+
+
+def start(options: ModelOptions, block: dict[str, Any]) -> Vector:
+    if options.h0 == "place":
+        return [complex(d % options.places == 0) for d in range(options.width)]
+    if options.h0 == "zero":
+        return [0j] * options.width
+    learned = [complex(re, im) for re, im in zip(*block["h0"], strict=True)]
+    return [c / abs(c) for c in learned] if options.decay in ("reset", "switch") else learned
 
 
 def decoded(options: CSPConfig, weights: dict[str, Any], h: Vector) -> list[float]:
@@ -148,7 +192,7 @@ def decoded(options: CSPConfig, weights: dict[str, Any], h: Vector) -> list[floa
         return [n.real * along[0][v] + n.imag * along[1][v] + bias[v] for v, n in enumerate(numbers)]
     # Next to 0, where its gradient would be infinite, φ is taken of Im h alone.
     features = [cmath.phase(c) if abs(c) ** 2 >= 1e-30 else math.atan2(c.imag, 1) for c in h]
-    if options.decoder == "cos_sin" and options.norm == "complex":
+    if options.decoder == "cos_sin" and of_layer(options, options.depth - 1).norm == "complex":
         features = planes(h)  # cos φ and sin φ, but for the ε of the norm
     elif options.decoder == "linear":
         features = planes(h)
@@ -160,8 +204,8 @@ def decoded(options: CSPConfig, weights: dict[str, Any], h: Vector) -> list[floa
 
 def randomised(options: dict[str, Any]) -> CSP:
     """A small model in float64 with every weight away from its start."""
-    small: dict[str, Any] = options | {"width": 3, "depth": 3, "vocab_size": 3, "num_classes": 4}
-    model = CSP(CSPConfig(**small)).double()
+    small: dict[str, Any] = options | {"width": 4, "depth": 3, "vocab_size": 3, "num_classes": 4}
+    model = CSP(CSPConfig(**small)).double().eval()
     g = Generator().manual_seed(7)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -185,11 +229,21 @@ def choices() -> dict[str, list[Any]]:
     }
     for size in ("width", "depth", "order"):  # those of `randomised`; a complex number has order 2
         del found[size]
-    return found | {"coupling_rank": [0, 2]}
+    kinds = [(), ("router", "rotor", "router"), ("rotor", "router", "rotor")]
+    return found | {"coupling_rank": [0, 2], "places": [0, 1, 2, 4], "maps": [0, 2], "kinds": kinds}
 
 
 def sensible(options: dict[str, Any]) -> dict[str, Any]:
-    """per_layer coupling exists only with a rank."""
+    """per_layer coupling exists only with a rank; a router moves what it has, and nothing enters."""
+    if options["kinds"]:
+        options = options | {"coupling_rank": 0}
+    elif options["places"]:
+        options = options | {"coupling_rank": 0, "decay": "none"}
+        replaced = {"rotate": "input", "activation": "step", "h0": "zero"}
+        others = {"rotate": "state", "activation": "none", "h0": "place"}
+        options |= {name: others[name] for name, bad in replaced.items() if options[name] == bad}
+    else:
+        options = options | {"maps": 0, "h0": "zero" if options["h0"] == "place" else options["h0"]}
     return options | ({} if options["coupling_rank"] else {"coupling": "shared"})
 
 

@@ -37,7 +37,15 @@ PRESET = {
 }
 """What users get: a switch, and a counter that neither turns nor decays."""
 HINTS = get_type_hints(ModelOptions)
-SIZES = {"width": [5], "depth": [1, 2], "order": [2, 3], "coupling_rank": [0, 2]}
+SIZES = {
+    "width": [6],
+    "depth": [1, 2],
+    "order": [2, 3],
+    "coupling_rank": [0, 2],
+    "places": [0, 0, 3],
+    "maps": [0, 2],
+    "kinds": [(), (), ("rotor", "router"), ("router", "rotor")],
+}
 
 
 def choices() -> dict[str, list[Any]]:
@@ -51,6 +59,13 @@ def choices() -> dict[str, list[Any]]:
 def sensible(options: dict[str, Any]) -> dict[str, Any]:
     """With what `ModelOptions` refuses replaced, and what is chaotic: there rounding errors grow."""
     changed = dict(options)
+    if changed["kinds"]:
+        changed |= {"depth": 2, "places": 3, "order": 2, "coupling_rank": 0}
+    elif changed["places"]:
+        changed |= {"decay": "none", "rotate": "state", "activation": "none", "h0": "place"}
+        changed |= {"order": 2, "coupling_rank": 0}
+    else:
+        changed |= {"maps": 0, "h0": "zero" if changed["h0"] == "place" else changed["h0"]}
     if changed["order"] > 2:
         changed |= {"rotate": "state", "angle": "free", "decoder": "linear"}
     if changed["depth"] == 1:

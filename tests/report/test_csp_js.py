@@ -51,7 +51,18 @@ def any_config(draw: random.Random) -> CSPConfig:
             "coupling_rank": draw.choice([0, 1, 2]),
             "vocab_size": draw.randint(1, 4),
             "num_classes": draw.randint(2, 4),
+            "kinds": [],
         }
+        if draw.random() < 0.3:
+            options |= {"width": 6, "places": draw.choice([2, 3, 6]), "maps": draw.choice([0, 1, 3])}
+            options |= {"decay": "none", "activation": draw.choice(["none", "boundary"]), "order": 2}
+            options |= {
+                "h0": draw.choice(["place", "learned"]),
+                "coupling_rank": 0,
+                "coupling": "shared",
+            }
+        elif draw.random() < 0.2:
+            options["kinds"] = [draw.choice(["rotor", "router"]) for _ in range(options["depth"])]
         try:
             return CSPConfig(**options)
         except InputError:
@@ -65,7 +76,7 @@ def test_every_option_gives_the_same_scores_and_states() -> None:
         config = any_config(draw)
         model = csprop.CSP(config, torch.Generator().manual_seed(number))
         for name, value in model.named_parameters():  # couplings start at 0, norms at the identity
-            if "couplings" in name or "norm" in name:
+            if "couplings" in name or "norm" in name or "keys" in name:
                 torch.nn.init.normal_(value, generator=torch.Generator().manual_seed(number))
         rows = [[draw.randrange(config.vocab_size) for _ in range(24)] for _ in range(2)]
         cases.append({"model": embed.trained(model), "rows": rows})

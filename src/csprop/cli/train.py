@@ -10,7 +10,7 @@ from tyro.conf import arg
 
 from csprop.cli import common
 from csprop.errors import InputError
-from csprop.nn.config import ModelOptions
+from csprop.nn.config import KINDS, ModelOptions
 from csprop.training.presets import PRESETS, Asking, Plain, Preset, Recipe, preset
 
 
@@ -24,8 +24,9 @@ class Args:
     data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """Train on your own labelled sequences instead: a .jsonl, .csv or .tsv file."""
 
-    preset: Literal["rotor", "paper"] = "rotor"
-    """rotor: models that can be locked and certified; paper: the model as printed."""
+    preset: Literal["rotor", "router", "paper"] = "rotor"
+    """rotor: states that rotate; router: states that are places, for any finite machine; both can be
+    locked and certified; paper: the model as printed. The default is the one that suits the task."""
 
     seed: Annotated[int | None, arg(help_behavior_hint="(default: 0)")] = None
     """Seed of the data, the split, the initial weights and the order of examples."""
@@ -57,9 +58,10 @@ def parse(argv: list[str]) -> Args:
     if {"resume", "out"} <= seen.keys() and not seen.keys() & {"task", "data", "seeds", "help", "h"}:
         defaults = _stored(Path(seen["out"]))
     else:
-        name = seen.get("preset", "rotor")
-        chosen = preset(name, _asking(seen.get("task"))) if name in PRESETS else Preset()
-        defaults = {"model": chosen.model, "recipe": chosen.recipe}
+        asking = Plain(preset="router") if "data" in seen else _asking(seen.get("task"))
+        name = seen.get("preset", asking.preset)
+        chosen = preset(name, asking) if name in PRESETS else Preset()
+        defaults = {"preset": asking.preset, "model": chosen.model, "recipe": chosen.recipe}
     return common.parse(Args, "train", argv, Args(**defaults))
 
 
@@ -96,13 +98,18 @@ def _glance(argv: Sequence[str]) -> dict[str, str]:
     """The arguments that decide the defaults, read before the options are parsed."""
     switches = [name for name, hint in get_type_hints(ModelOptions).items() if hint is bool]
     flags = {"resume", "json", "help", "h", *switches, *(f"no-{name}" for name in switches)}
-    seen, rest = {}, iter(argv)
+    seen, rest, kinds = {}, iter(argv), False
     for word in rest:
         if not word.startswith("-"):
-            seen["task"] = word
+            if not (kinds and word in KINDS):
+                seen["task"] = word
             continue
+        kinds = False
         name, given, value = word.lstrip("-").partition("=")
         name = name.replace("_", "-")
+        if name == "kinds":  # the one option that takes several words
+            kinds = True
+            continue
         seen[name] = value if given else "yes" if name in flags else next(rest, "")
     return seen
 

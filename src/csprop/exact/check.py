@@ -27,6 +27,7 @@ from csprop.tasks.base import Task
 
 def check(folder: Path, config: dict[str, Any], task: Task) -> str:
     """Verify certificate.json in a run directory; what it proves, or Rejected."""
+    config = json.loads(json.dumps(config))  # where a tuple is a list, as in the certificate
     try:
         with np.errstate(all="ignore"):  # what is not finite is refused where it matters
             return _checked(folder, config, task)

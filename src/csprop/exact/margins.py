@@ -5,15 +5,15 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from csprop.automata.walk import Oracle, Walk, moves
 from csprop.exact.locked import Locked, NotFinite, nearest
-from csprop.nn.block import Block
 from csprop.nn.model import CSP
+from csprop.nn.router import Router, lead
 
 RATIO = 5.0
 """The smallest gap between two codes must be at least this many times the snapping distance."""
@@ -40,7 +40,8 @@ class Tightness:
     size: float
     """The largest absolute value in a code."""
     gate: float | None
-    """The smallest |δ| of a gate that is rounded to 0 or 1; None if gates are not rounded."""
+    """The smallest |δ| of a gate that is rounded to 0 or 1, or of a router the smallest lead of the
+    chosen map or target over the next one; None if nothing is rounded."""
 
 
 def tightness(locked: Locked, moves: MachineMoves) -> list[Tightness]:
@@ -52,7 +53,7 @@ def tightness(locked: Locked, moves: MachineMoves) -> list[Tightness]:
         NotFinite: a transition has another result.
     """
     states, tokens = torch.tensor(moves).flip(0).unbind(1)
-    with _gates_of(locked) as gates:
+    with _gates_of(locked, locked.places[states]) as gates:
         places, scores, near = locked.leave(locked.places[states], tokens)
     same = torch.equal(places, locked.places[locked.following[states, tokens]])
     before = locked.scores[states, tokens]
@@ -68,31 +69,42 @@ def tightness(locked: Locked, moves: MachineMoves) -> list[Tightness]:
                 gap=None if len(codes) == 1 else float(nearest(codes, codes)[0][:, 1].min()),
                 snap=float(torch.cat([distances, first])[:, 0].max()),
                 size=float(codes.abs().max()),
-                gate=gates[layer] if gates else None,
+                gate=gates.get(layer),
             )
         )
     return measured
 
 
 @contextmanager
-def _gates_of(locked: Locked) -> Iterator[list[float | None]]:
-    """Record the smallest |δ| of each layer during a step, if the network rounds its gates."""
-    network, found = locked.network, list[float | None]()
-    if not (isinstance(network, CSP) and network.config.decay == "switch"):
-        yield found
-        return
+def _gates_of(locked: Locked, places: Tensor) -> Iterator[dict[int, float | None]]:
+    """Record what is rounded in each layer during a step from some places, by its distance to a tie."""
+    network, found = locked.network, dict[int, float | None]()
 
-    def watch(mine: Tensor) -> Callable[..., None]:
-        def see(_module: Any, _inputs: Any, delta: Tensor) -> None:
-            used = delta.expand(*delta.shape[:-1], len(mine))[..., mine]
-            found.append(float(used.abs().amin()) if used.numel() else None)
+    def watch(layer: int, distance: Callable[[Tensor], Tensor]) -> Callable[..., None]:
+        def see(_module: Any, _inputs: Any, scores: Tensor) -> None:
+            decided = distance(scores)
+            nearest = float(decided.amin()) if decided.numel() else math.inf
+            found[layer] = None if nearest == math.inf else nearest
 
         return see
 
-    gates = [cast(Block, block).gate for block in network.blocks]
-    hooks = [
-        gate.register_forward_hook(watch(mine)) for gate, mine in zip(gates, locked.kept, strict=True)
-    ]
+    def gate(layer: int) -> Callable[[Tensor], Tensor]:
+        mine = locked.kept[layer]
+        return lambda delta: delta.expand(*delta.shape[:-1], len(mine))[..., mine].abs()
+
+    def route(layer: int, router: Router) -> Callable[[Tensor], Tensor]:
+        held = (locked.codes[layer][places[:, layer]] != 0).any(dim=1)  # (N, D)
+        of_targets = lead(router.maps.detach(), dim=2).flatten(1)  # (K, D)
+        return lambda scores: torch.cat(
+            [lead(scores[:, 0], dim=1), of_targets[scores[:, 0].argmax(dim=1)][held]]
+        )
+
+    hooks = []
+    for layer, block in enumerate(network.layers if isinstance(network, CSP) else ()):
+        if isinstance(block, Router):
+            hooks.append(block.keys.register_forward_hook(watch(layer, route(layer, block))))
+        elif block.options.decay == "switch":
+            hooks.append(block.gate.register_forward_hook(watch(layer, gate(layer))))
     try:
         yield found
     finally:
@@ -163,7 +175,9 @@ def accept(measured: list[Tightness]) -> None:
         if not math.isfinite(each.snap):
             raise NotFinite(f"layer {layer}: a state is not finite")
         if each.gate is not None and not each.gate >= DOUBT:
-            raise NotFinite(f"layer {layer}: rounding could switch a gate (δ = {each.gate:.1g})")
+            raise NotFinite(
+                f"layer {layer}: rounding could switch a gate or a route (by {each.gate:.1g})"
+            )
         if each.gap is not None and not each.gap >= RATIO * max(each.snap, DOUBT * max(1, each.size)):
             raise NotFinite(
                 f"layer {layer}: the {each.codes} codes are as close as {each.gap:.3g}, and states are "

@@ -30,22 +30,31 @@ def check_weights(stored: dict[str, Array], options: dict[str, Any]) -> None:
     demand(fits and shapes == _shapes(options), "its weights are not those of such a model")
 
 
+ROTOR = {
+    "rotate": "state", "rotation": "per_channel", "angle": "free", "decay": "switch",
+    "gate": "per_channel", "activation": "none", "norm": "none", "h0": "learned",
+    "places": 0, "maps": 0,
+}  # fmt: skip
+ROUTER = {
+    "rotate": "none", "decay": "none", "activation": "none", "skip": False, "recall": False,
+    "norm": "none", "h0": "place",
+}  # fmt: skip
+
+
+def _of_layer(options: dict[str, Any], layer: int) -> dict[str, Any]:
+    """The options of a layer: its kind decides some of them."""
+    kinds = options.get("kinds")
+    if not kinds:
+        return {"places": 0, "maps": 0} | options
+    if kinds[layer] == "rotor":
+        return options | ROTOR
+    return options | ROUTER | {"places": options["places"] or options["width"]}
+
+
 def _shapes(options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     """Of every tensor but the codes, by its name."""
     order, width, classes = options["order"], options["width"], options["num_classes"]
-    whole, gates = order * width, width if options["gate"] == "per_channel" else 1
-    turns = width if options["rotation"] == "per_channel" else 1
-    block = {"gate.weight": (gates, whole), "gate.bias": (gates,)}
-    if options["rotate"] != "none" and options["angle"] == "tanh":
-        block["angle.weight"] = (turns, width)
-    elif options["rotate"] != "none":
-        angles = turns * order * (order - 1) // 2
-        block |= {"angle.weight": (angles, whole), "angle.bias": (angles,)}
-    block |= {name: (width,) for name in ("skip", "recall") if options[name]}
-    block |= {"h0": (order, width)} if options["h0"] == "learned" else {}
-    if options["norm"] == "layer":
-        block |= {"norm.weight": (whole,), "norm.bias": (whole,)}
-    features = width if options["decoder"] in ("complex", "phase") else whole
+    features = width if options["decoder"] in ("complex", "phase") else order * width
     decoder = {"linear.weight": (classes, features), "linear.bias": (classes,)}
     if options["decoder"] == "complex":
         decoder = {"linear.weight": (classes, features), "projection": (2, classes), "bias": (classes,)}
@@ -59,9 +68,33 @@ def _shapes(options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
         **{f"network.decoder.{name}": shape for name, shape in decoder.items()},
         **{
             f"network.blocks.{layer}.{name}": shape
-            for layer in range(options["depth"]) for name, shape in block.items()
+            for layer in range(options["depth"])
+            for name, shape in _block_shapes(_of_layer(options, layer)).items()
         },
-    }  # fmt: skip
+    }
+
+
+def _block_shapes(options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    order, width, places = options["order"], options["width"], options["places"]
+    whole, gates = order * width, width if options["gate"] == "per_channel" else 1
+    turns = width if options["rotation"] == "per_channel" else 1
+    block: dict[str, tuple[int, ...]] = {}
+    if options["decay"] != "none":
+        block |= {"gate.weight": (gates, whole), "gate.bias": (gates,)}
+    if places:
+        maps = options["maps"] or options["vocab_size"]
+        block |= {"maps": (maps, width // places, places, places)}
+        block |= {"keys.weight": (maps, whole), "keys.bias": (maps,)}
+    if options["rotate"] != "none" and options["angle"] == "tanh":
+        block["angle.weight"] = (turns, width)
+    elif options["rotate"] != "none":
+        angles = turns * order * (order - 1) // 2
+        block |= {"angle.weight": (angles, whole), "angle.bias": (angles,)}
+    block |= {name: (width,) for name in ("skip", "recall") if options[name]}
+    block |= {"h0": (order, width)} if options["h0"] == "learned" else {}
+    if options["norm"] == "layer":
+        block |= {"norm.weight": (whole,), "norm.bias": (whole,)}
+    return block
 
 
 def nearest(h: Array, codes: Array) -> tuple[int, float]:
@@ -75,6 +108,14 @@ def _linear(weight: Array, x: Array, bias: Array | float = 0.0) -> Array:
     largest = np.max(np.abs(weight) @ np.abs(x) + np.abs(bias))
     demand(bool(largest * 2.0**-23 < 1e-4), "weights are so large that float32 cannot be relied on")
     return weight @ x + bias
+
+
+def _first(scores: Array, what: str) -> int:
+    """The largest of some scores, with no other near it."""
+    best = int(scores.argmax())
+    lead = scores[best] - np.delete(scores, best).max(initial=-np.inf)
+    demand(bool(lead >= 0.99e-3), f"rounding could choose another {what}")
+    return best
 
 
 def _sigmoid(x: Array) -> Array:
@@ -95,15 +136,20 @@ class Network:
     def __init__(self, tensors: dict[str, Array], config: dict[str, Any]) -> None:
         self.tensors, self.options = tensors, config
         self.depth, self.order = config["depth"], config["order"]
+        self.layers = [_of_layer(config, layer) for layer in range(self.depth)]
         self.kept = tensors["kept"] != 0
         self.codes = [tensors[f"codes_{layer}"] for layer in range(self.depth)]
         self.start = [self._start(layer) for layer in range(self.depth)]
 
     def _start(self, layer: int) -> Array:
-        if self.options["h0"] == "zero":
-            return np.zeros((self.order, self.options["width"]))
+        options = self.layers[layer]
+        if options["h0"] != "learned":
+            start = np.zeros((self.order, options["width"]))
+            if options["h0"] == "place":
+                start[0, :: options["places"]] = 1
+            return start
         h0 = self.tensors[f"network.blocks.{layer}.h0"]
-        return _unit(h0, 0.0) if self.options["decay"] in ("reset", "switch") else h0
+        return _unit(h0, 0.0) if options["decay"] in ("reset", "switch") else h0
 
     def move(self, place: list[int], token: int) -> tuple[list[int], list[float], Array]:
         """From codes, by a token: to which codes, how far from them, and the scores."""
@@ -111,7 +157,8 @@ class Network:
         where, near = [], []
         for layer in range(self.depth):
             before = self.codes[layer][place[layer]]
-            h = self._recur(layer, z, before)
+            step = self._route if self.layers[layer]["places"] else self._recur
+            h = step(layer, z, before)
             h = np.where(self.kept[layer], h, self.start[layer])
             number, distance = nearest(h, self.codes[layer])
             where.append(number)
@@ -119,10 +166,27 @@ class Network:
             z = self._finish(layer, self.codes[layer][number], z, before)
         return where, near, self._decode(z)
 
+    def _route(self, layer: int, z: Array, h: Array) -> Array:
+        """What is in a place turns, and moves to where the logit of its column is largest."""
+        own = self._own(layer)
+        scores = _linear(own("keys.weight"), z.ravel(), own("keys.bias"))
+        chosen = _first(scores, f"map of layer {layer + 1}")
+        h = self._turn(layer, z)(h) if self.layers[layer]["rotate"] == "state" else h
+        moved, places = np.zeros_like(h), self.layers[layer]["places"]
+        for channel in np.flatnonzero((h != 0).any(axis=0)):
+            group, source = divmod(channel, places)
+            logits = own("maps")[chosen, group, :, source]
+            moved[:, group * places + _first(logits, f"place in layer {layer + 1}")] += h[:, channel]
+        return moved
+
     def _recur(self, layer: int, z: Array, h: Array) -> Array:
-        options, own = self.options, self._own(layer)
-        delta = _linear(own("gate.weight"), z.ravel(), own("gate.bias"))
-        if options["decay"] == "switch":
+        options, own = self.layers[layer], self._own(layer)
+        delta = np.zeros(1)
+        if options["decay"] != "none":
+            delta = _linear(own("gate.weight"), z.ravel(), own("gate.bias"))
+        if options["decay"] == "none":
+            alpha, gamma, entering = np.ones(1), np.zeros(1), z
+        elif options["decay"] == "switch":
             used = np.broadcast_to(np.abs(delta), self.kept[layer].shape)[self.kept[layer]]
             demand(bool((used >= 0.99e-3).all()), f"rounding could turn a gate of layer {layer + 1}")
             alpha, gamma, entering = delta > 0, delta <= 0, _unit(z, 1e-8)
@@ -145,7 +209,7 @@ class Network:
 
     def _turn(self, layer: int, z: Array) -> Callable[[Array], Array]:
         """The rotation of this step, as a function of (M, D)."""
-        options, own = self.options, self._own(layer)
+        options, own = self.layers[layer], self._own(layer)
         if options["rotate"] == "none":
             return lambda h: h
         if options["angle"] == "tanh":
@@ -163,7 +227,7 @@ class Network:
         return lambda h: np.einsum("dij,jd->id", matrices, h)
 
     def _finish(self, layer: int, h: Array, z: Array, before: Array) -> Array:
-        options, own = self.options, self._own(layer)
+        options, own = self.layers[layer], self._own(layer)
         if options["activation"] == "boundary":
             h = h * _sigmoid(h)
         if options["skip"]:
@@ -187,7 +251,7 @@ class Network:
         if self.options["decoder"] == "phase":
             nowhere = (h**2).sum(axis=0) < 1e-30
             features = np.arctan2(h[1], np.where(nowhere, 1.0, h[0]))
-        elif self.options["decoder"] == "cos_sin" and self.options["norm"] != "complex":
+        elif self.options["decoder"] == "cos_sin" and self.layers[-1]["norm"] != "complex":
             features = _unit(h, 0.0).ravel()
         else:
             features = h.ravel()

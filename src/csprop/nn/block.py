@@ -13,6 +13,7 @@ M is the order: 2, a complex number as two planes, or more, a vector turned by M
 """
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -43,6 +44,9 @@ SPREAD = 4.0
 OUTPUT_LIMIT = 2.0**20
 
 
+Transition = tuple[Tensor, Any]
+
+
 class Block(nn.Module):
     """z ↦ h^{(l)}, with the options of `ModelOptions`."""
 
@@ -60,7 +64,8 @@ class Block(nn.Module):
             spread = SPREAD if free and options.depth == 1 else 1.0
             self.angle = linear(inputs, angles_of(order) * angles, generator, bias=free, spread=spread)
         gates = width if options.gate == "per_channel" else 1
-        self.gate = linear(order * width, gates, generator)
+        if options.decay != "none":
+            self.gate = linear(order * width, gates, generator)
         if options.replaces:
             stacked = options.decay == "switch" and options.depth > 1
             first, last = (STACKED_BIAS,) * 2 if stacked else GATE_BIAS[options.decay]
@@ -74,7 +79,10 @@ class Block(nn.Module):
         if options.h0 == "learned":
             self.h0 = nn.Parameter(_on_sphere(order, width, generator))
         else:
-            self.register_buffer("h0", torch.zeros(order, width), persistent=False)
+            start = torch.zeros(order, width)
+            if options.h0 == "place":
+                start[0, :: options.places] = 1
+            self.register_buffer("h0", start, persistent=False)
 
     def forward(
         self,
@@ -82,19 +90,31 @@ class Block(nn.Module):
         state: Float[Tensor, "B M D"],
         reset: Bool[Tensor, "B T"] | None = None,
         coupled: Float[Tensor, "B T M D"] | None = None,
-        transition: tuple[Tensor, Tensor] | None = None,
+        transition: Transition | None = None,
     ) -> tuple[Float[Tensor, "B T M D"], Float[Tensor, "B M D"]]:
         """The block's output and its last state.
 
-        `coupled` is what the layer below adds to the recurrence, `transition` a and u where they are
-        known already. A reset starts again from h_0. Raises InputError for what is no tensor of the
-        right shape, type and device.
+        `coupled` is what the layer below adds to the recurrence, `transition` what `self.transition(z)`
+        would be, where that is known already. A reset starts again from h_0. Raises InputError for what
+        is no tensor of the right shape, type and device.
         """
         self._check(z, state, reset, coupled)
         if layers := for_kernel([self], z, state, reset, coupled, whole=False):
             options = self.options.of_kernel
             out, last = fused.blocks(z, state[None], reset, coupled, layers, options)
             return self.rescale(out), last[0]
+        h, last = self.recur(z, state, reset, coupled, transition)
+        return self.finish(h, z, self._before(h, state, reset)), last
+
+    def recur(
+        self,
+        z: Float[Tensor, "B T M D"],
+        state: Float[Tensor, "B M D"],
+        reset: Bool[Tensor, "B T"] | None = None,
+        coupled: Float[Tensor, "B T M D"] | None = None,
+        transition: Transition | None = None,
+    ) -> tuple[Float[Tensor, "B T M D"], Float[Tensor, "B M D"]]:
+        """All states of the recurrence, and the last one; the arguments are those of a call."""
         a, u = transition or self.transition(z)
         if coupled is not None:
             u = u + coupled
@@ -102,13 +122,22 @@ class Block(nn.Module):
             u = u + turn(a, self.start.expand_as(u)) * reset[:, :, None, None]
         if self.options.loops:
             h = reference.scan(a, u, state, reset, F.silu)
-            last = h[:, -1] if h.shape[1] else state
-        else:
-            h, last = scan(a, u, state, reset)
-        return self.finish(h, z, self._before(h, state, reset)), last
+            return h, h[:, -1] if h.shape[1] else state
+        return scan(a, u, state, reset)
+
+    def advance(
+        self,
+        z: Float[Tensor, "B 1 M D"],
+        state: Float[Tensor, "B M D"],
+        coupled: Float[Tensor, "B 1 M D"] | None = None,
+    ) -> Float[Tensor, "B M D"]:
+        """The state after one more step."""
+        a, u = self.transition(z)
+        h = saturate(turn(a, state[:, None]) + (u if coupled is None else u + coupled))
+        return (F.silu(h) if self.options.loops else h)[:, 0]
 
     def _check(self, z: Tensor, state: Tensor, reset: Tensor | None, coupled: Tensor | None) -> None:
-        planes, device = (self.options.order, self.options.width), self.gate.weight.device
+        planes, device = (self.options.order, self.options.width), self.h0.device
         check_tensor("z", z, "floating-point", ("batch", "time", *planes), device)
         check_tensor("state", state, "floating-point", (z.shape[0], *planes), device)
         if reset is not None:
@@ -171,6 +200,9 @@ class Block(nn.Module):
         self, z: Float[Tensor, "B T M D"]
     ) -> tuple[Float[Tensor, "B T E"], Float[Tensor, "B T E"]]:
         """α and γ, both from δ."""
+        if self.options.decay == "none":
+            ones = z.new_ones(*z.shape[:2], 1)
+            return ones, torch.zeros_like(ones)
         delta = self.gate(z.flatten(2))
         if self.options.decay == "reset":
             return torch.sigmoid(delta), torch.sigmoid(-delta)

@@ -3,11 +3,26 @@
 import dataclasses
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from csprop.errors import InputError
 from csprop.ops.options import KernelOptions
+
+Kind = Literal["rotor", "router"]
+
+KINDS: dict[str, dict[str, Any]] = {
+    "rotor": {
+        "rotate": "state", "rotation": "per_channel", "angle": "free", "decay": "switch",
+        "gate": "per_channel", "activation": "none", "norm": "none", "h0": "learned",
+        "places": 0, "maps": 0,
+    },
+    "router": {
+        "rotate": "none", "decay": "none", "activation": "none", "skip": False, "recall": False,
+        "norm": "none", "h0": "place", "places": 1,
+    },
+}  # fmt: skip
+"""What the kind of a layer says about its options; the others are those of the model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,10 +48,10 @@ class ModelOptions:
     angle: Literal["tanh", "free"] = "tanh"
     """θ = π·tanh(W Re z) (printed), or W [Re z, Im z] + b up to ±1024."""
 
-    decay: Literal["softplus", "exp", "unit", "reset", "switch"] = "softplus"
+    decay: Literal["softplus", "exp", "unit", "reset", "switch", "none"] = "softplus"
     """α = softplus δ (printed), e^{−softplus δ}, or 1, each with γ = softplus δ; or "reset":
     α = σ(δ) and what enters is (1 − α) z/|z|, so a gate keeps the state or replaces it; or "switch":
-    the same with α rounded to 0 or 1, and the gradient of σ."""
+    the same with α rounded to 0 or 1, and the gradient of σ; or "none": α = 1 and nothing enters."""
 
     gate: Literal["shared", "per_channel"] = "shared"
     """One δ a step or one for each channel."""
@@ -53,8 +68,9 @@ class ModelOptions:
     norm: Literal["complex", "layer", "none"] = "complex"
     """Divide by the modulus (printed), LayerNorm over both planes, or neither."""
 
-    h0: Literal["zero", "learned"] = "zero"
-    """Where a state starts: 0 (printed) or a learned point for each channel."""
+    h0: Literal["zero", "learned", "place"] = "zero"
+    """Where a state starts: 0 (printed), a learned point for each channel, or of a router ("place"): 1
+    in the first place of every group."""
 
     decoder: Literal["cos_sin", "phase", "complex", "linear"] = "cos_sin"
     """[cos φ, sin φ] (printed), φ itself, a complex linear map and a real projection, or the state."""
@@ -64,6 +80,25 @@ class ModelOptions:
 
     coupling: Literal["shared", "per_layer"] = "shared"
     """One u vᵀ for all layers, or one for each."""
+
+    places: int = 0
+    """Places of a router: the channels form groups of so many, and a token sends the content of every
+    place to one place of its group. 0: the channels do not exchange anything."""
+
+    maps: int = 0
+    """How many such maps a router has, of which its input chooses one; 0: one for each token."""
+
+    kinds: tuple[Kind, ...] = ()
+    """The kind of each layer, `rotor` or `router`; none: all layers are as the other options say."""
+
+    def of_layer(self, layer: int) -> "ModelOptions":
+        """The options of one layer, first layer 0."""
+        if not self.kinds:
+            return self
+        changes = KINDS[self.kinds[layer]]
+        if changes["places"]:  # those of the options, or one group
+            changes = changes | {"places": self.places or self.width}
+        return replace(self, kinds=(), **changes)
 
     @property
     def replaces(self) -> bool:
@@ -78,7 +113,12 @@ class ModelOptions:
     @property
     def beyond_kernel(self) -> set[str]:
         """The names of options that have values which the compiled kernel does not know."""
-        beyond = {"order": self.order > 2, "recall": self.recall, "activation": self.loops}
+        beyond = {
+            "order": self.order > 2,
+            "recall": self.recall,
+            "activation": self.loops,
+            "decay": self.decay == "none",
+        }
         return {name for name, is_beyond in beyond.items() if is_beyond}
 
     @property
@@ -93,8 +133,15 @@ class ModelOptions:
         )
 
     def __post_init__(self) -> None:
+        if isinstance(self.kinds, list):  # as JSON has it
+            object.__setattr__(self, "kinds", tuple(self.kinds))
         check_types(self)
-        check_ranges(self, width=(1, 65_536), depth=(1, 1024), order=(2, 16))
+        check_ranges(
+            self, width=(1, 65_536), depth=(1, 1024), order=(2, 16), places=(0, 65_536), maps=(0, 10**6)
+        )
+        if self.kinds:
+            self._check_kinds()
+            return
         if self.order > 2 and (self.rotate != "state" or self.angle != "free"):
             raise InputError(
                 f"order={self.order} turns the state by free angles: write rotate='state' and "
@@ -119,6 +166,41 @@ class ModelOptions:
                 "coupling='per_layer' needs a rank: write coupling_rank=1 or more, "
                 "or leave coupling out"
             )
+        self._check_places()
+
+    def _check_kinds(self) -> None:
+        if len(self.kinds) != self.depth:
+            raise InputError(
+                f"kinds names {len(self.kinds)} layers, but depth={self.depth}: write one kind a layer"
+            )
+        for layer in range(self.depth):
+            try:
+                self.of_layer(layer)
+            except InputError as error:
+                raise InputError(f"layer {layer + 1}, a {self.kinds[layer]}: {error}") from None
+
+    def _check_places(self) -> None:
+        if not self.places:
+            if self.h0 == "place":
+                raise InputError("h0='place' is where a router starts: write places, or another h0")
+            if self.maps:
+                raise InputError(f"maps={self.maps} are those of a router: write places, or maps=0")
+            return
+        if self.width % self.places:
+            raise InputError(
+                f"places={self.places} does not divide the channels into groups: write a divisor of "
+                f"width={self.width}"
+            )
+        needed = {
+            "order": (2,), "decay": ("none",), "rotate": ("none", "state"), "coupling_rank": (0,),
+            "activation": ("none", "boundary"), "h0": ("place", "learned"),
+        }  # fmt: skip
+        for name, values in needed.items():
+            if getattr(self, name) not in values:
+                raise InputError(
+                    f"{name}={getattr(self, name)!r} does not go with places: a router only moves and "
+                    f"turns what it holds; write {name}={' or '.join(map(repr, values))}, or places=0"
+                )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,11 +220,17 @@ class CSPConfig(ModelOptions):
     @property
     def least_weights(self) -> int:
         """Numbers that a model has at least: a file with fewer is none of it, however wide it says."""
-        gates = self.width if self.gate == "per_channel" else 1
-        turns = self.width if self.rotation == "per_channel" else 1
-        angles = 0 if self.rotate == "none" else turns * self.order * (self.order - 1) // 2
-        embedding, decoder = self.vocab_size * self.order, self.num_classes
-        return self.width * (embedding + decoder + self.depth * (gates * self.order + angles))
+        layers = sum(self._least_of(self.of_layer(layer)) for layer in range(self.depth))
+        return self.width * (self.vocab_size * self.order + self.num_classes + layers)
+
+    def _least_of(self, options: ModelOptions) -> int:
+        """Those of a layer, by channel."""
+        gates = self.width if options.gate == "per_channel" else 1
+        turns = self.width if options.rotation == "per_channel" else 1
+        angles = 0 if options.rotate == "none" else turns * self.order * (self.order - 1) // 2
+        if options.places:
+            return angles + (options.maps or self.vocab_size) * (options.places + self.order)
+        return angles + (0 if options.decay == "none" else gates * self.order)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "CSPConfig":
@@ -223,6 +311,10 @@ def check_types(options: Any) -> None:
             fits = value in get_args(hint)
         elif hint is bool:
             expected, fits = "True or False", isinstance(value, bool)
+        elif get_origin(hint) is tuple:
+            names = get_args(get_args(hint)[0])
+            expected = "a list of " + " or ".join(names)
+            fits = isinstance(value, tuple) and all(each in names for each in value)
         elif hint is int:
             expected = "a whole number"
             fits = isinstance(value, int) and not isinstance(value, bool)

@@ -26,7 +26,7 @@ class LinearDecoder(nn.Module):
     def __init__(self, config: CSPConfig, generator: Generator) -> None:
         super().__init__()
         self.order = config.order
-        self.normalises = config.decoder == "cos_sin" and config.norm != "complex"
+        self.normalises = config.decoder == "cos_sin" and config.of_layer(-1).norm != "complex"
         self.linear = linear(config.order * config.width, config.num_classes, generator)
 
     def forward(self, h: Float[Tensor, "B T M D"]) -> Float[Tensor, "B T V"]:

@@ -36,13 +36,16 @@ def for_kernel(
 
     - the backend in force is `native`;
     - the kernel knows the options: `ModelOptions.beyond_kernel` names none;
-    - if it has to be the whole, there are no couplings and no LayerNorm, which torch does;
+    - if it has to be the whole, there are no couplings and no LayerNorm, which torch does, and all
+      layers are of one kind;
     - there is something to compute;
     - the tensors are on the CPU, all in float32 or all in float64, the parameters of the shapes that a
       `Layer` has (a user may have put others in their place).
     """
     options = blocks[0].options
     if whole and (options.coupling_rank or options.norm == "layer"):
+        return None
+    if any(block.options is not options for block in blocks):
         return None
     if backend() != "native" or options.beyond_kernel or not z.numel():
         return None

@@ -12,16 +12,16 @@ from jaxtyping import Bool, Float, Int64
 from torch import Generator, Tensor, nn
 
 from csprop.errors import InputError
-from csprop.nn.block import Block
+from csprop.nn.block import Block, Transition
 from csprop.nn.config import CSPConfig
 from csprop.nn.coupling import Coupling
 from csprop.nn.decoder import DECODERS
 from csprop.nn.hub import Names, read, saved_as
 from csprop.nn.kernel import for_kernel
+from csprop.nn.router import Router
 from csprop.ops import fused
 from csprop.ops.checks import check_tensor
 from csprop.ops.native.stepper import Stepper
-from csprop.ops.planes import saturate, turn
 from csprop.stream import Stream
 
 
@@ -44,13 +44,27 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         self.config = config
         shape = (config.vocab_size, config.order, config.width)
         self.embedding = nn.Parameter(torch.randn(shape, generator=generator) / math.sqrt(config.order))
-        self.blocks = nn.ModuleList(Block(config, generator) for _ in range(config.depth))
+        self.blocks = nn.ModuleList(self._block(layer, generator) for layer in range(config.depth))
         links = 1 if config.coupling == "shared" else config.depth - 1
         self.couplings = nn.ModuleList(
             Coupling(config.width, config.coupling_rank, generator)
             for _ in range(links if config.coupling_rank else 0)
         )
         self.decoder = DECODERS[config.decoder](config, generator)
+
+    def _block(self, layer: int, generator: Generator) -> Block:
+        options = self.config.of_layer(layer)
+        if not options.places:
+            return Block(options, generator)
+        router = Router(options, generator, self.config.vocab_size)
+        if layer == 0 and not options.maps:
+            router.read_tokens(self.embedding)
+        return router
+
+    @property
+    def routers(self) -> list[Router]:
+        """The layers that route."""
+        return [block for block in self.layers if isinstance(block, Router)]
 
     @property
     def layers(self) -> list[Block]:
@@ -106,7 +120,7 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         if state is None:
             state = self.initial_state(len(tokens))
         try:
-            z = _look_up(tokens, self.embedding)  # (B, T, M, D)
+            z = _look_up(tokens, self._rows)  # (B, T, M, D)
         except IndexError:
             for bound in tokens.aminmax():
                 self.check_token(int(bound))
@@ -114,6 +128,13 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         z, last = self._propagate(tokens, z, state, reset)
         logits = self.decoder(z)
         return (logits, last) if return_state else logits
+
+    @property
+    def _rows(self) -> Float[Tensor, "V M D"]:
+        """The embedding; where its rows only tell tokens apart, they are not trained."""
+        first = self.layers[0]
+        by_token = isinstance(first, Router) and first.by_token
+        return self.embedding.detach() if by_token else self.embedding
 
     def _propagate(
         self,
@@ -151,27 +172,22 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
 
         A layer passes on what `settle(layer, h)` makes of its new state (B, M, D).
         """
-        z, states = self.embedding[tokens][:, None], []
+        z, states = self._rows[tokens][:, None], []
         for layer, block in enumerate(self.layers):
-            a, u = block.transition(z)
-            coupled = self._coupled(layer, z)
-            h = turn(a, state[:, layer, None]) + (u if coupled is None else u + coupled)
-            h = saturate(h)
-            if self.config.loops:
-                h = F.silu(h)
-            h = settle(layer, h[:, 0])
+            h = settle(layer, block.advance(z, state[:, layer], self._coupled(layer, z)))
             states.append(h)
-            before = state[:, layer, None] if self.config.recall else None
+            before = state[:, layer, None] if block.options.recall else None
             z = block.finish(h[:, None], z, before)
         return torch.stack(states, dim=1), self.decoder(z)[:, 0]
 
-    def _first_transition(self, tokens: Int64[Tensor, "B T"]) -> tuple[Tensor, Tensor] | None:
-        """a and u of the first layer, where a rotation a token is less work than one a step."""
+    def _first_transition(self, tokens: Int64[Tensor, "B T"]) -> Transition | None:
+        """The first layer's, where one for each token is less work than one for each step."""
+        first = self.layers[0]
         # Worth it for what is beyond the kernel, but for SiLU in the recurrence: its loop costs more.
-        if self.config.beyond_kernel <= {"activation"} or tokens.numel() < self.config.vocab_size:
+        if first.options.beyond_kernel <= {"activation"} or tokens.numel() < self.config.vocab_size:
             return None
-        a, u = self.layers[0].transition(self.embedding[None])
-        return _look_up(tokens, a[0]), _look_up(tokens, u[0])
+        a, u = first.transition(self._rows[None])
+        return _look_up(tokens, a[0]), None if u is None else _look_up(tokens, u[0])
 
     def _check(self, tokens: Tensor, state: Tensor | None, reset: Tensor | None) -> None:
         device = self.embedding.device
@@ -193,8 +209,10 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         """A tracker that reads one token at a time."""
         return Stream(self)
 
-    def stepper(self, state: Float[Tensor, "1 L M D"]) -> Stepper | None:
+    def stepper(self, state: Float[Tensor, "1 L M D"]) -> "Stepper | _Steps | None":
         """This model laid out for single steps, where the compiled kernel can do all of it."""
+        if self.routers:
+            return _Steps(self, state)
         decoder = self.decoder.as_linear()
         if decoder is None:
             return None
@@ -203,6 +221,18 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
             return None
         unit_features = self.config.decoder == "cos_sin" and self.config.norm != "complex"
         return Stepper(self.embedding, layers, self.config.of_kernel, decoder, unit_features, state)
+
+
+class _Steps:
+    """Single steps of a model with routers, whose maps are hard there whatever it is used for else."""
+
+    def __init__(self, model: CSP, state: Float[Tensor, "1 L M D"]) -> None:
+        self.model, self.state = model, state
+
+    def step(self, token: int) -> Float[Tensor, " V"]:
+        tokens = torch.tensor([token], device=self.state.device)
+        self.state, scores = self.model.step(self.state, tokens)
+        return scores[0]
 
 
 def _look_up(tokens: Int64[Tensor, "B T"], rows: Float[Tensor, "V ..."]) -> Float[Tensor, "B T ..."]:

@@ -76,9 +76,10 @@ def _rows(data: Examples) -> list[list[int]]:
 
 
 def trained(model: CSP) -> dict[str, Any]:
-    """A network: its options and weights."""
+    """A network: its options, those of each layer, and its weights."""
     return {
         "config": asdict(model.config),
+        "layers": [asdict(block.options) for block in model.layers],
         "weights": {name: _tensor(value) for name, value in model.state_dict().items()},
     }
 

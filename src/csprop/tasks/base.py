@@ -67,6 +67,8 @@ class Task(ABC):
     """Whether a sequence is written as words separated by spaces, rather than as characters."""
 
     # What the task asks of a model and of training.
+    preset: str = "rotor"
+    """The preset that suits the task: `rotor`, or `router` for a machine of any kind."""
     samples: int = 5000
     """How many sequences to draw, before the split; the default is the paper's number."""
     order: int = 2

@@ -45,6 +45,7 @@ class FileTask(Task):
     """
 
     description = "your own data"
+    preset = "router"
 
     def __init__(
         self, path: Path, sha256: str, vocab: Sequence[str], classes: Sequence[str], words: bool

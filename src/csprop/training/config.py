@@ -33,13 +33,13 @@ class RunConfig:
 
 
 def configure(
-    task: str | Path | Task, preset_name: str = "rotor", seed: int = 0, **changes: Any
+    task: str | Path | Task, preset_name: str | None = None, seed: int = 0, **changes: Any
 ) -> RunConfig:
     """The configuration of a preset for a task, with some options changed.
 
     Args:
         task: a task, its name, or a data file.
-        preset_name: `rotor` or `paper`.
+        preset_name: `rotor`, `router` or `paper`; without it, the one that suits the task.
         seed: the seed of the run.
         changes: options of `CSPConfig` or `Recipe`, by name.
 
@@ -47,6 +47,7 @@ def configure(
         InputError: there is no such task, preset or option, or a value is out of range.
     """
     task = resolve(task)
+    preset_name = task.preset if preset_name is None else preset_name
     chosen = preset(preset_name, task)
     of_model = {field.name for field in fields(ModelOptions)}
     of_recipe = {field.name for field in fields(Recipe)}

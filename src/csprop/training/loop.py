@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from csprop.tasks.base import UNLABELLED, Examples
 from csprop.training.losses import loss
 from csprop.training.metrics import score
 from csprop.training.presets import Recipe
+from csprop.training.schedule import longest, shortened, temperature
 from csprop.training.seeding import generator
 
 Epoch = dict[str, float | int]
@@ -102,13 +104,20 @@ class Trainer:
             raise row
         return row
 
+    def begin_epoch(self) -> None:
+        """Set the model as this epoch trains it."""
+        self.model.train()
+        for router in self.model.routers:
+            router.temperature = temperature(self.recipe, self.epoch + 1)
+
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """The tokens and labels of each step of the next epoch."""
         epoch = self.epoch + 1
-        order = torch.randperm(len(self.training), generator=generator(self.seed, "order", epoch))
+        training = shortened(self.training, longest(self.recipe, epoch, self.training.tokens.shape[1]))
+        order = torch.randperm(len(training), generator=generator(self.seed, "order", epoch))
         cuts = generator(self.seed, "lengths", epoch)
         for rows in order.split(self.recipe.batch_size):
-            batch = self.training[rows].trimmed()
+            batch = training[rows].trimmed()
             yield batch.tokens, supervised(batch, self.recipe, cuts)
 
     def step(self, step: int, value: float) -> float:
@@ -127,6 +136,7 @@ class Trainer:
     def end_epoch(self, loss: float, grad_norm: float, started: float) -> Epoch:
         """Evaluate on the held-out set, update the learning rate, and return the epoch's metrics."""
         lr = self.optimizer.param_groups[0]["lr"]
+        self.model.eval()
         held_out = score(self.model, self.held_out)
         if not math.isfinite(held_out.loss):
             steps = -(-len(self.training) // self.recipe.batch_size)
@@ -201,7 +211,8 @@ class Trainer:
         adam = _under("adam.", tensors)
         for name, parameter in self.model.named_parameters():
             for key in ("step", "exp_avg", "exp_avg_sq"):
-                self.optimizer.state[parameter][key] = adam[f"{key}.{name}"]
+                if f"{key}.{name}" in adam:  # a parameter that is not trained has none
+                    self.optimizer.state[parameter][key] = adam[f"{key}.{name}"]
         self.epoch, self.streak, self.best = values["epoch"], values["held"], values["best"]
         self.optimizer.param_groups[0]["lr"] = values["lr"]
         self.scheduler.load_state_dict(values["scheduler"])
@@ -214,16 +225,20 @@ def run_epochs(trainers: Sequence[Trainer]) -> list[Epoch | Diverged]:
         For each model its metrics, or the reason why it diverged.
     """
     started = time.perf_counter()
-    totals, largest = [0.0] * len(trainers), [0.0] * len(trainers)
+    totals, largest, counts = [0.0] * len(trainers), [0.0] * len(trainers), [0] * len(trainers)
     failed: dict[int, Diverged] = {}
-    for step, batches in enumerate(zip(*(trainer.batches() for trainer in trainers), strict=True)):
-        values = _set_gradients(trainers, batches)
-        for i, (trainer, value) in enumerate(zip(trainers, values, strict=True)):
+    for trainer in trainers:
+        trainer.begin_epoch()
+    for step, batches in enumerate(zip_longest(*(trainer.batches() for trainer in trainers))):
+        going = [i for i, batch in enumerate(batches) if batch is not None]
+        values = _set_gradients([trainers[i] for i in going], [batches[i] for i in going])
+        for i, value in zip(going, values, strict=True):
             if i in failed:
                 continue
             try:
-                largest[i] = max(largest[i], trainer.step(step, value))
+                largest[i] = max(largest[i], trainers[i].step(step, value))
                 totals[i] += value * len(batches[i][0])
+                counts[i] += len(batches[i][0])
             except Diverged as error:
                 failed[i] = error
     rows: list[Epoch | Diverged] = []
@@ -231,7 +246,7 @@ def run_epochs(trainers: Sequence[Trainer]) -> list[Epoch | Diverged]:
         try:
             if i in failed:
                 raise failed[i]
-            rows.append(trainer.end_epoch(totals[i] / len(trainer.training), largest[i], started))
+            rows.append(trainer.end_epoch(totals[i] / max(1, counts[i]), largest[i], started))
         except Diverged as error:
             rows.append(error)
     return rows
@@ -242,7 +257,9 @@ def _set_gradients(
 ) -> list[float]:
     """The loss of each model on its own batch; the gradients are set on its parameters."""
     recipe, models = trainers[0].recipe, [trainer.model for trainer in trainers]
-    if len(models) > 1 and not models[0].config.loops and backend() != "reference":
+    # Where short sequences come first, the seeds of a file do not have equally many.
+    alike = len({len(tokens) for tokens, _ in batches}) == 1
+    if len(models) > 1 and alike and not models[0].config.loops and backend() != "reference":
         return _set_stacked_gradients(models, batches, recipe)
     values = []
     for model, (tokens, labels) in zip(models, batches, strict=True):

@@ -1,4 +1,4 @@
-"""The presets `paper` and `rotor`, each a function of the task, and the options of training."""
+"""The presets, each a function of the task, and the options of training."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -63,9 +63,18 @@ class Recipe:
     hold: int = 0
     """Stop after this many consecutive epochs at the target; 0 trains for all epochs."""
 
+    cool: float = 1.0
+    """Last temperature of routers; the first is 1. The lower, the closer a column is to a single 1."""
+
+    cool_epochs: int = 0
+    """Epochs until the last temperature is reached; 0: it is there from the first epoch on."""
+
+    short_first: int = 0
+    """Epochs over which the longest sequence to learn from grows, from 4 on; 0: all from the start."""
+
     def __post_init__(self) -> None:
         check_types(self)
-        for name in ("lr", "clip_norm"):
+        for name in ("lr", "clip_norm", "cool"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise InputError(f"{name}={getattr(self, name)}: write a number above 0")
         check_ranges(
@@ -81,6 +90,8 @@ class Recipe:
             focal_alpha=(0, 1),
             target=(0, 1),
             hold_pairs=(0, 1),
+            cool_epochs=(0, 10**8),
+            short_first=(0, 10**8),
         )
 
 
@@ -119,6 +130,8 @@ class Asking(Protocol):
     """The attributes of a task that a preset depends on."""
 
     @property
+    def preset(self) -> str: ...
+    @property
     def order(self) -> int: ...
     @property
     def depth(self) -> int: ...
@@ -130,8 +143,9 @@ class Asking(Protocol):
 
 @dataclass(frozen=True)
 class Plain:
-    """The values of a task with no special needs, such as a data file."""
+    """The values of a task with no special needs."""
 
+    preset: str = "rotor"
     order: int = 2
     depth: int = 1
     finite: bool = True
@@ -174,19 +188,35 @@ def rotor(task: Asking) -> Preset:
     return Preset(model=turning, recipe=recipe)
 
 
-PRESETS: dict[str, Callable[[Asking], Preset]] = {"rotor": rotor, "paper": paper}
+def router(task: Asking) -> Preset:
+    """A layer of 32 places, which can be any machine of up to 32 states.
+
+    It learns from every prefix that has a label; in a file that may be the whole sequence alone.
+    """
+    model = ModelOptions(
+        width=32, depth=1, places=32, rotate="none", decay="none", activation="none", skip=False,
+        norm="none", h0="place", decoder="linear",
+    )  # fmt: skip
+    recipe = Recipe(
+        split="disjoint", supervise="every", lr=0.05, batch_size=32, epochs=40, hold=3, cool=0.2,
+        cool_epochs=20, short_first=8,
+    )  # fmt: skip
+    return Preset(model=model, recipe=recipe)
+
+
+PRESETS: dict[str, Callable[[Asking], Preset]] = {"rotor": rotor, "router": router, "paper": paper}
 
 
 def preset(name: str, task: Asking) -> Preset:
     """A preset, evaluated for a task.
 
     Args:
-        name: `rotor` or `paper`.
+        name: `rotor`, `router` or `paper`.
         task: the task, or its attributes.
 
     Raises:
         InputError: there is no preset of this name.
     """
     if name not in PRESETS:
-        raise InputError(f"there is no preset {name!r}: write {' or '.join(PRESETS)}")
+        raise InputError(f"there is no preset {name!r}: write {', '.join(PRESETS)}")
     return PRESETS[name](task)

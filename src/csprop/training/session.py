@@ -194,7 +194,8 @@ def _groups(sessions: Sequence[_Session]) -> Iterator[list[_Session]]:
     alike: dict[tuple[Any, ...], list[_Session]] = {}
     for session in sessions:
         training, where = session.trainer.training, session.environment
-        key = (training.tokens.shape, where["threads"], where["backend"])
+        epoch = session.trainer.epoch  # which may decide temperature and lengths
+        key = (training.tokens.shape, where["threads"], where["backend"], epoch)
         alike.setdefault(key, []).append(session)
     for (shape, *_), group in alike.items():
         together = max(1, MOST_TOKENS // (group[0].config.recipe.batch_size * max(1, shape[1])))
@@ -272,6 +273,7 @@ def ended(
         every_input: test every input of the trained length, if there are at most 2^20.
     """
     trainer.model.load_state_dict(trainer.best_weights)
+    trainer.model.eval()
     trainer.model.trained_as, trainer.model.names = config, names_of(task)
     recipe, best = config.recipe, trainer.best
     early = trainer.epoch < recipe.epochs
@@ -290,7 +292,7 @@ def ended(
     if every_input and task.oracle is not None and len(task.vocab) ** recipe.length <= MOST_INPUTS:
         every = exhaustive(trainer.model, task, recipe.length)
         result["exhaustive"] = asdict(every) | {"length": recipe.length}
-    return Trained(trainer.model.eval(), task, config, metrics, result)
+    return Trained(trainer.model, task, config, metrics, result)
 
 
 def _learned(trainer: Trainer, task: Task) -> dict[str, Any]:

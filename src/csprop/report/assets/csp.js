@@ -5,10 +5,14 @@ const CSP = (() => {
   const { STATE_LIMIT, ANGLE_LIMIT, OUTPUT_LIMIT, TINY, sigmoid, silu, softplus } = Planes;
   const { mapped, squared, flat, unit, saturate, tensor, planesAt, linear, rotation } = Planes;
 
+  const largest = (scores) => scores.indexOf(Math.max(...scores));
+
   class Model {
-    // What csprop.report.embed writes: config, weights by name, and codes and kept of a locked model.
-    constructor({ config, weights, codes, kept }) {
+    // What csprop.report.embed writes: config, the options of each layer, weights by name, and codes and
+    // kept of a locked model.
+    constructor({ config, layers, weights, codes, kept }) {
       this.config = config;
+      this.layers = layers;
       this.weights = new Map(Object.entries(weights).map(([name, value]) => [name, tensor(value)]));
       this.origin = Array.from({ length: config.depth }, (_, layer) => this.beginning(layer));
       this.kept = kept ?? null;
@@ -30,15 +34,18 @@ const CSP = (() => {
       return Array.from({ length: stacked.shape[0] }, (_, each) => place(each));
     }
 
-    get replaces() {
-      return ["reset", "switch"].includes(this.config.decay);
+    replaces(layer) {
+      return ["reset", "switch"].includes(this.layers[layer].decay);
     }
 
     beginning(layer) {
-      const { h0, order, width } = this.config;
-      if (h0 === "zero") return Array.from({ length: order }, () => new Float64Array(width));
-      const planes = this.planes(`blocks.${layer}.h0`);
-      return this.replaces ? unit(planes, 0) : planes;
+      const { h0, order, width, places } = this.layers[layer];
+      if (h0 === "learned") {
+        const planes = this.planes(`blocks.${layer}.h0`);
+        return this.replaces(layer) ? unit(planes, 0) : planes;
+      }
+      const zero = Array.from({ length: order }, () => new Float64Array(width));
+      return h0 === "place" ? mapped(zero, (_, d, m) => Number(m === 0 && d % places === 0)) : zero;
     }
 
     // The code nearest to a state, where the distance is the largest over the channels.
@@ -72,9 +79,10 @@ const CSP = (() => {
 
     // α and γ, one for each channel or one for all.
     decay(layer, z) {
+      if (this.layers[layer].decay === "none") return [[1], [0]];
       const delta = this.linear(`blocks.${layer}.gate`, flat(z));
       const both = (alpha, gamma) => [delta.map(alpha), delta.map(gamma)];
-      switch (this.config.decay) {
+      switch (this.layers[layer].decay) {
         case "reset":
           return both(sigmoid, (x) => sigmoid(-x));
         case "switch":
@@ -92,11 +100,9 @@ const CSP = (() => {
     }
 
     angles(layer, z) {
-      const angles = this.linear(
-        `blocks.${layer}.angle`,
-        this.config.angle === "free" ? flat(z) : z[0],
-      );
-      if (this.config.angle !== "free") return angles.map((x) => Math.PI * Math.tanh(x));
+      const free = this.layers[layer].angle === "free";
+      const angles = this.linear(`blocks.${layer}.angle`, free ? flat(z) : z[0]);
+      if (!free) return angles.map((x) => Math.PI * Math.tanh(x));
       return angles.map((x) => Math.max(-ANGLE_LIMIT, Math.min(ANGLE_LIMIT, x)));
     }
 
@@ -141,7 +147,7 @@ const CSP = (() => {
     }
 
     finish(layer, h, z, before) {
-      const { activation, skip, recall, norm } = this.config;
+      const { activation, skip, recall, norm } = this.layers[layer];
       if (activation === "boundary") h = mapped(h, silu);
       if (skip) {
         const g = this.weight(`blocks.${layer}.skip`).values;
@@ -171,7 +177,8 @@ const CSP = (() => {
     }
 
     decoded(h) {
-      const { decoder, norm } = this.config;
+      const { decoder } = this.config,
+        { norm } = this.layers.at(-1);
       if (decoder === "phase") {
         const phase = h[0].map((re, d) => Math.atan2(h[1][d], squared(h, d) < TINY ? 1 : re));
         return this.linear("decoder.linear", phase);
@@ -189,27 +196,50 @@ const CSP = (() => {
       );
     }
 
+    // The next state of a layer, and its gates.
+    recurred(layer, z, before) {
+      const { rotate, activation, places } = this.layers[layer];
+      const kept = rotate === "state" ? this.turned(before, this.angles(layer, z)) : before;
+      if (places) return { h: this.routed(layer, z, kept), alpha: [1] };
+      const [alpha, gamma] = this.decay(layer, z);
+      const of = (gate, d) => gate[d % gate.length];
+      let entering = mapped(this.replaces(layer) ? unit(z) : z, (x, d) => x * of(gamma, d));
+      if (rotate === "input") entering = this.turned(entering, this.angles(layer, z));
+      const below = this.coupled(layer, z);
+      let h = mapped(
+        kept,
+        (x, d, m) => of(alpha, d) * x + entering[m][d] + (below ? below[m][d] : 0),
+      );
+      h = saturate(h, STATE_LIMIT);
+      return { h: activation === "step" ? mapped(h, silu) : h, alpha };
+    }
+
+    // The content of every place at the place to which the chosen map sends it.
+    routed(layer, z, kept) {
+      const { places, width } = this.layers[layer];
+      const maps = this.weight(`blocks.${layer}.maps`).values;
+      const map = largest(this.linear(`blocks.${layer}.keys`, flat(z)));
+      const moved = kept.map((plane) => new Float64Array(plane.length));
+      for (let d = 0; d < width; d++) {
+        const source = d % places,
+          group = (d - source) / places;
+        const column = (map * width + group * places) * places + source;
+        const logits = Array.from({ length: places }, (_, target) => maps[column + target * places]);
+        const target = group * places + largest(logits);
+        kept.forEach((plane, m) => (moved[m][target] += plane[d]));
+      }
+      return moved;
+    }
+
     // One step: the layers' states, gates and scores after one more token.
     step(state, token) {
-      const { order, width, depth, rotate, activation } = this.config;
+      const { order, width, depth } = this.config;
       let z = planesAt(this.weight("embedding"), order, width, token * order * width);
       const states = [],
         gates = [];
       for (let layer = 0; layer < depth; layer++) {
-        const [alpha, gamma] = this.decay(layer, z);
-        const of = (gate, d) => gate[d % gate.length];
-        let entering = mapped(this.replaces ? unit(z) : z, (x, d) => x * of(gamma, d));
-        let kept = state[layer];
-        if (rotate === "state") kept = this.turned(kept, this.angles(layer, z));
-        if (rotate === "input") entering = this.turned(entering, this.angles(layer, z));
-        const below = this.coupled(layer, z);
-        let h = mapped(
-          kept,
-          (x, d, m) => of(alpha, d) * x + entering[m][d] + (below ? below[m][d] : 0),
-        );
-        h = saturate(h, STATE_LIMIT);
-        if (activation === "step") h = mapped(h, silu);
-        h = this.settle(layer, h);
+        const { h: next, alpha } = this.recurred(layer, z, state[layer]);
+        const h = this.settle(layer, next);
         z = this.finish(layer, h, z, state[layer]);
         states.push(h);
         gates.push(alpha);
