@@ -296,17 +296,57 @@ def test_two_ways_to_say_which_seed_are_one_too_many(
     assert "--seed and --seeds exclude each other" in err
 
 
+def test_a_run_that_has_not_learned_says_so_in_one_sentence(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blind = ["--preset", "paper", "--epochs", "3", "--samples", "2000"]
+    assert main(["train", "parity", *blind, "--out", "blind", "--json"]) == 0
+    said = capsys.readouterr()
+    result = json.loads(said.out)
+    assert not result["learned"]
+    assert 0.5 <= result["commonest"]["share"] < 0.55
+    (hint,) = [line for line in said.err.splitlines() if "has not learned" in line]
+    assert hint.startswith("blind: has not learned: ")
+    assert f"always answering '{result['commonest']['class']}' gives 5" in hint
+    assert "--preset router" in hint
+    assert hint.endswith("add --resume --epochs 6")
+
+
+def test_a_run_that_has_learned_gets_no_hint(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    again = ["train", "--resume", "--out", str(trained), "--json"]
+    capsys.readouterr()
+    assert main(again) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["learned"]
+    assert "learned" not in said.err
+
+
+def test_training_at_lengths_up_to_twelve_and_testing_beyond(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short = ["--length", "12", "--lengths", "drawn", "--samples", "600", "--epochs", "3"]
+    for task in ("modular-arithmetic", "tomita-5", "parenthesis"):
+        assert main(["train", task, *short, "--out", task, "--json"]) == 0
+        assert document(capsys)["epochs"] == 3
+        assert main(["eval", task, "--lengths", "12,64,128", "--json"]) == 0
+        assert [row["length"] for row in document(capsys)["scores"]] == [12, 64, 128]
+
+
 def test_tasks_and_info(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tasks", "--json"]) == 0
     names = [task["name"] for task in document(capsys)["tasks"]]
     counting = ["parity", "mod3", "mod3-residue", "mod3-reset", "cycle-nav"]
     others = ["flip-flop", "even-pairs", "parenthesis"]
-    groups = ["group-S3", "group-A4", "group-S4", "group-A5", "group-S5"]
+    others += ["modular-arithmetic", "modular-arithmetic-precedence"]
+    others += [f"tomita-{number}" for number in range(1, 8)]
+    groups = ["group-S3", "group-A4", "group-S4", "group-A5", "group-S5", "group-S3xS3"]
     assert names == counting + others + groups
     assert main(["info", "--json"]) == 0
     assert document(capsys).keys() >= {"csprop", "torch", "backend", "threads", "cpu"}
     assert main(["tasks"]) == 0
-    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+    table = capsys.readouterr().out
+    assert max(map(len, table.splitlines())) <= 80
+    assert all(name in table for name in names)
 
 
 def csprop(*argv: str, **options: Any) -> subprocess.CompletedProcess[str]:

@@ -12,7 +12,7 @@ from csprop import tasks
 from csprop.tasks.base import every_sequence
 from csprop.tasks.group import GROUPS, Group, cycles
 
-SIZES = {"S3": 6, "A4": 12, "S4": 24, "A5": 60, "S5": 120}
+SIZES = {"S3": 6, "A4": 12, "S4": 24, "A5": 60, "S5": 120, "S3xS3": 36}
 
 
 def matrix(name: str) -> np.ndarray:
@@ -27,19 +27,21 @@ def name_of(found: np.ndarray) -> str:
     return "".join(map(str, found.argmax(axis=0)))
 
 
-def test_there_are_the_five_groups() -> None:
+def test_there_are_the_six_groups() -> None:
     assert list(GROUPS) == list(SIZES)
 
 
 @pytest.mark.parametrize(("group", "size"), SIZES.items())
 def test_the_classes_are_the_group(group: str, size: int) -> None:
     classes = Group(group).classes
-    degree = int(group[1])
+    degree = 6 if group == "S3xS3" else int(group[1])
     assert len(set(classes)) == size
     assert classes[0] == "".join(map(str, range(degree)))
     wanted = ["".join(map(str, each)) for each in permutations(range(degree))]
     if group[0] == "A":  # by determinants, where the code counts inversions
         wanted = [name for name in wanted if np.linalg.det(matrix(name)) > 0]
+    if group == "S3xS3":  # those that keep the two triples of points apart
+        wanted = [name for name in wanted if set(name[:3]) == set("012")]
     assert set(classes) == set(wanted)
 
 
@@ -47,7 +49,7 @@ def test_the_classes_are_the_group(group: str, size: int) -> None:
 def test_the_generators_generate_the_group(group: str) -> None:
     """By multiplying matrices until nothing new comes."""
     task = Group(group)
-    generators = [matrix(task.classes[task.truth([token])]) for token in range(2)]
+    generators = [matrix(task.classes[task.truth([t])]) for t in range(len(task.vocab))]
     found = edge = {task.classes[0]}
     while edge:
         edge = {name_of(each @ matrix(name)) for each in generators for name in edge} - found
@@ -56,19 +58,20 @@ def test_the_generators_generate_the_group(group: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "a", "b"),
+    ("group", "images"),
     [
-        ("S3", "102", "120"),
-        ("A4", "1032", "1203"),
-        ("S4", "1023", "0231"),
-        ("A5", "12034", "12340"),
-        ("S5", "10234", "12340"),
+        ("S3", ["102", "120"]),
+        ("A4", ["1032", "1203"]),
+        ("S4", ["1023", "0231"]),
+        ("A5", ["12034", "12340"]),
+        ("S5", ["10234", "12340"]),
+        ("S3xS3", ["102345", "120345", "012435", "012453"]),
     ],
 )
-def test_the_generators_are_the_described_ones(group: str, a: str, b: str) -> None:
+def test_the_generators_are_the_described_ones(group: str, images: list[str]) -> None:
     task = Group(group)
-    assert [task.classes[task.truth([token])] for token in range(2)] == [a, b]
-    for token, cycle in zip("ab", GROUPS[group].generators, strict=True):
+    assert [task.classes[task.truth([token])] for token in range(len(task.vocab))] == images
+    for token, cycle in zip(task.vocab, GROUPS[group].generators, strict=True):
         assert f"{token}={cycle}" in task.description
 
 
@@ -120,7 +123,7 @@ def test_a_word_is_the_product_of_its_matrices_the_last_one_on_the_left(
 ) -> None:
     task = TASKS[group, every]
     word = data.draw(st.lists(st.integers(0, len(task.vocab) - 1), max_size=30))
-    total = np.eye(int(group[1]), dtype=int)
+    total = np.eye(len(task.classes[0]), dtype=int)
     for token in word:
         total = matrix(task.classes[task.truth([token])]) @ total
     assert task.classes[task.truth(word)] == name_of(total)

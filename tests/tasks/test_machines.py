@@ -37,6 +37,18 @@ STATES = {
     "group-S4-all": 24,
     "group-A5-all": 60,
     "group-S5-all": 120,
+    "group-S5-32": 120,
+    "group-S3xS3": 36,
+    "group-S3xS3-all": 36,
+    "modular-arithmetic": 15,  # the value, and whether the next digit is added, taken off or multiplies
+    "modular-arithmetic-precedence": 35,  # two sums, or the value and a sign
+    "tomita-1": 2,
+    "tomita-2": 3,
+    "tomita-3": 5,
+    "tomita-4": 4,
+    "tomita-5": 4,
+    "tomita-6": 3,
+    "tomita-7": 5,
 }
 NAMES = [name for name in STATES if name != "mod10000-reset"] + ["parenthesis"]
 
@@ -213,7 +225,8 @@ def test_what_the_tokens_mean() -> None:
         (["even-pairs"], 2, 2),
         (["parenthesis"], 2, 2),
         (["group-S3", "group-A4", "group-S4", "group-A5", "group-S4-all", "group-A5-all"], 3, 1),
-        (["group-S5", "group-S5-all"], 5, 1),
+        (["group-S5", "group-S5-all", "group-S5-32"], 5, 1),
+        (["group-S3xS3", "group-S3xS3-all"], 3, 1),
     ],
 )
 def test_what_a_task_asks_of_a_model(names: list[str], order: int, depth: int) -> None:

@@ -13,11 +13,12 @@ from csprop.tasks.base import every_sequence, symbols
 from csprop.tasks.parenthesis import Parenthesis
 from csprop.tasks.split import split
 
-GROUPS = ["S3", "A4", "S4", "A5", "S5"]
+GROUPS = ["S3", "A4", "S4", "A5", "S5", "S3xS3"]
 NAMES = [
     *(task.name for task in tasks.catalogue()),
     *("mod2", "mod5", "mod5-residue", "mod7-residue", "mod5-reset"),
     *(f"group-{group}-all" for group in GROUPS),
+    "group-S5-32",
 ]
 
 
@@ -74,7 +75,11 @@ def test_samples_come_from_the_generator_at_any_length(name: str, length: int) -
 
 
 @pytest.mark.parametrize(
-    "module", ["parity", "modular", "reset", "cycle", "flipflop", "evenpairs", "parenthesis", "group"]
+    "module",
+    [
+        *("parity", "modular", "reset", "cycle", "flipflop", "evenpairs", "parenthesis", "group"),
+        *("arithmetic", "precedence", "tomita"),
+    ],
 )
 def test_docstring_examples(module: str) -> None:
     result = doctest.testmod(import_module(f"csprop.tasks.{module}"))
@@ -127,13 +132,22 @@ def test_half_of_a_parenthesis_sample_is_balanced_and_the_rest_uniform() -> None
             "cycle",
             "write parity, parenthesis, cycle-nav, flip-flop, even-pairs, .*modK, modK-residue or ",
         ),
-        ("group", r"group-NAME or group-NAME-all \(NAME = S3, A4, S4, A5, S5\), or give your own"),
+        (
+            "group",
+            r"group-NAME, group-NAME-all or group-NAME-K \(NAME = S3, A4, S4, A5, S5, S3xS3\), or",
+        ),
         (
             "group-S6",
-            "there is no task for the group 'S6': write group-NAME with NAME = S3, A4, S4, A5, S5",
+            "there is no task for the group 'S6': write group-NAME with NAME = S3, A4, S4, A5, S5, ",
         ),
         ("group-s5-all", "there is no task for the group 's5'"),
         ("group-S5-some", "there is no task 'group-S5-some'"),
+        ("group-S5-120", "group-S5-120: write group-S5-2 to group-S5-119"),
+        ("group-S5-0", "there is no task 'group-S5-0'"),
+        ("group-S5-4", "group-S5-4: these 4 elements generate only 60 of 120: write another number"),
+        ("tomita-8", "there is no task tomita-8: write tomita-1 to tomita-7"),
+        ("tomita-0", "there is no task tomita-0"),
+        ("tomita", "modular-arithmetic-precedence, .*tomita-1 to tomita-7"),
     ],
 )
 def test_unknown_tasks_are_refused(name: str, sentence: str) -> None:

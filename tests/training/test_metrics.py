@@ -104,12 +104,17 @@ def test_too_many_inputs_and_odd_lengths_are_refused() -> None:
     assert len(every_sequence(2, 16)) == 65_536
 
 
-@pytest.mark.parametrize(("right", "count"), [(0, 1), (1, 1), (0, 62), (40, 62), (3957, 4000), (7, 7)])
-def test_wilson_s_interval_is_where_the_test_of_a_share_ends(right: int, count: int) -> None:
-    """Its ends are the shares p for which the accuracy lies 1.96 standard errors from p."""
-    for end in interval(right, count):
-        error = (end * (1 - end) / count) ** 0.5
-        away = abs(right / count - end)
-        assert away == pytest.approx(1.96 * error, abs=1e-6) or (end in (0, 1) and away < 1e-9)
+@given(st.integers(1, 2000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_the_interval_holds_the_accuracies_that_a_score_test_does_not_reject(
+    drawn: tuple[int, int],
+) -> None:
+    """Wilson's bounds are where |share - p| is 1.96 standard deviations of p itself."""
+    right, count = drawn
     low, high = interval(right, count)
-    assert 0 <= low <= right / count <= high <= 1
+    assert 0 <= low <= right / count + 1e-12
+    assert right / count - 1e-12 <= high <= 1
+    for bound in (low, high):
+        if 1e-9 < bound < 1 - 1e-9:
+            deviations = abs(right / count - bound) / (bound * (1 - bound) / count) ** 0.5
+            assert deviations == pytest.approx(1.959964, rel=1e-4)
+    assert interval(right, count, 0.001)[0] <= low + 1e-12

@@ -1,5 +1,6 @@
 """`csprop tasks`: list the built-in tasks."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from csprop.cli import common
@@ -20,33 +21,38 @@ def parse(argv: list[str]) -> Args:
 def run(args: Args) -> int:
     from csprop.tasks import catalogue
 
-    tasks = [
-        {
-            "name": task.name,
-            "question": task.description,
-            "vocabulary": list(task.vocab),
-            "classes": list(task.classes),
-        }
-        for task in catalogue()
-    ]
+    tasks = catalogue()
     if args.json:
-        common.show_json({"tasks": tasks})
-        return 0
-    rows = [
-        [
-            str(task["name"]),
-            str(task["question"]),
-            *(_listed(task[k]) for k in ("vocabulary", "classes")),
+        listed = [
+            {
+                "name": task.name,
+                "question": task.description,
+                "vocabulary": list(task.vocab),
+                "classes": list(task.classes),
+            }
+            for task in tasks
         ]
-        for task in tasks
-    ]
+        common.show_json({"tasks": listed})
+        return 0
+    rows, more = [], []
+    kinds: list[type] = []
+    for task in tasks:
+        tokens, classes = _listed(task.vocab), _listed(task.classes)
+        # A further question about the same tokens, with the same classes, gets a line, not a row.
+        if kinds and isinstance(task, kinds[-1]) and rows[-1][2:] == [tokens, classes]:
+            more.append(f"{task.name}: {task.description}")
+        else:
+            rows.append([task.name, task.description, tokens, classes])
+            kinds.append(type(task))
     common.show_table(["task", "question", "tokens", "classes"], rows)
+    print("\n".join(more))
     print("modK, modK-residue and modK-reset take any K from 2 to 10000.")
     print("group-NAME-all, such as group-S5-all: each permutation of the group is a token.")
+    print("group-NAME-K, such as group-S5-32: K of its permutations, evenly spaced, are.")
     print("Your own data: csprop train --data FILE (.jsonl, .csv or .tsv)")
     return 0
 
 
-def _listed(names: list[str], most: int = 5) -> str:
+def _listed(names: Sequence[str], most: int = 5) -> str:
     """All names if they are few, otherwise the first name and their number."""
     return f"{names[0]} … ({len(names)})" if len(names) > most else " ".join(names)

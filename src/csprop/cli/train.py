@@ -177,9 +177,20 @@ def say_how_they_ended(results: list[dict[str, Any]]) -> None:
 
 
 def _hint(args: Args, results: list[dict[str, Any]]) -> None:
-    """Print what to try when one layer with hard gates has not learned a file."""
-    unlearned = any(result.get("accuracy", 1) < 1 for result in results)
-    if args.data and unlearned and (args.model.depth, args.model.decay) == (1, "switch"):
+    """Print which runs have not learned, and what to try."""
+    from csprop.training.metrics import percent
+
+    epochs = f"more epochs: add --resume --epochs {2 * args.recipe.epochs}"
+    other = "" if args.preset == "router" else "another preset, such as --preset router, or "
+    for result in results:
+        if not result.get("learned", True):
+            share, always = percent(result["commonest"]["share"]), result["commonest"]["class"]
+            common.say(
+                f"{result['run']}: has not learned: {percent(result['accuracy'])} of the held-out "
+                f"answers are right, and always answering {always!r} gives {share}; try {other}{epochs}"
+            )
+    misclassified = any(result.get("accuracy", 1) < 1 for result in results)
+    if args.data and misclassified and (args.model.depth, args.model.decay) == (1, "switch"):
         common.say(
             "csprop train: some held-out rows are misclassified; two layers with soft gates learn more "
             "files, but rarely lock: try --depth 2 --decay reset --decoder complex"

@@ -6,6 +6,7 @@ from typing import Any
 
 from csprop.automata.automaton import Automaton
 from csprop.errors import InputError
+from csprop.tasks.arithmetic import ModularArithmetic
 from csprop.tasks.base import Examples, Task
 from csprop.tasks.cycle import CycleNav
 from csprop.tasks.evenpairs import EvenPairs
@@ -16,7 +17,9 @@ from csprop.tasks.machine import MachineTask
 from csprop.tasks.modular import Modular
 from csprop.tasks.parenthesis import Parenthesis
 from csprop.tasks.parity import Parity
+from csprop.tasks.precedence import ModularPrecedence
 from csprop.tasks.reset import ModularReset
+from csprop.tasks.tomita import Tomita
 
 __all__ = [
     "Examples",
@@ -30,7 +33,15 @@ __all__ = [
     "resolve",
 ]
 
-SINGLE: tuple[type[Task], ...] = (Parity, Parenthesis, CycleNav, FlipFlop, EvenPairs)
+SINGLE: tuple[type[Task], ...] = (
+    Parity,
+    Parenthesis,
+    CycleNav,
+    FlipFlop,
+    EvenPairs,
+    ModularArithmetic,
+    ModularPrecedence,
+)
 """Tasks without a parameter."""
 
 
@@ -38,8 +49,8 @@ def get(name: str) -> Task:
     """A built-in task by its name.
 
     Args:
-        name: such as "parity", "mod3", "mod5-residue", "mod3-reset", "group-A5" or "group-A5-all";
-            `csprop tasks` lists all names.
+        name: such as "parity", "mod3", "mod5-residue", "mod3-reset", "tomita-4", "group-A5",
+            "group-A5-all" or "group-S5-32"; `csprop tasks` lists all names.
 
     Raises:
         InputError: there is no built-in task of this name.
@@ -50,12 +61,15 @@ def get(name: str) -> Task:
     if match := re.fullmatch(r"mod(\d{1,9})(-residue|-reset)?", name):
         modulus, kind = int(match[1]), match[2]
         return ModularReset(modulus) if kind == "-reset" else Modular(modulus, kind == "-residue")
-    if match := re.fullmatch(r"group-(\w+)(-all)?", name):
-        return Group(match[1], every=bool(match[2]))
+    if match := re.fullmatch(r"tomita-(\d{1,9})", name):
+        return Tomita(int(match[1]))
+    if match := re.fullmatch(r"group-(\w+)(-all|-[1-9]\d{0,8})?", name):
+        every = match[2] == "-all"
+        return Group(match[1], every, 0 if every else int((match[2] or "-0")[1:]))
     raise InputError(
         f"there is no task {name!r}: write {', '.join(task.name for task in SINGLE)}, modK, "
-        "modK-residue or modK-reset (K = 2, 3, …), group-NAME or group-NAME-all "
-        f"(NAME = {', '.join(GROUPS)}), or give your own data with --data FILE"
+        "modK-residue or modK-reset (K = 2, 3, …), tomita-1 to tomita-7, group-NAME, group-NAME-all or "
+        f"group-NAME-K (NAME = {', '.join(GROUPS)}), or give your own data with --data FILE"
     )
 
 
@@ -112,5 +126,10 @@ def from_description(values: dict[str, Any]) -> Task:
 def catalogue() -> list[Task]:
     """One task of each kind, for `csprop tasks`."""
     counting = ("parity", "mod3", "mod3-residue", "mod3-reset", "cycle-nav")
-    others = ("flip-flop", "even-pairs", "parenthesis")
-    return [get(name) for name in (*counting, *others, *(f"group-{group}" for group in GROUPS))]
+    others = (
+        *("flip-flop", "even-pairs", "parenthesis"),
+        *("modular-arithmetic", "modular-arithmetic-precedence"),
+    )
+    languages = [f"tomita-{number}" for number in range(1, 8)]
+    groups = [f"group-{group}" for group in GROUPS]
+    return [get(name) for name in (*counting, *others, *languages, *groups)]

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations, permutations
+from itertools import chain, combinations, permutations, product
 
 from csprop.errors import InputError
 from csprop.tasks.base import Task
@@ -14,31 +14,35 @@ Permutation = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Kind:
-    """A symmetric or alternating group of permutations."""
+    """A symmetric or alternating group of permutations, or a product of symmetric groups."""
 
-    degree: int
+    degrees: tuple[int, ...]  # of each factor; the second factor permutes the points after the first's
     even: bool  # even permutations only
-    order: int  # of the rotations that represent it
-    generators: tuple[str, str]  # in cycle notation: (012) maps 0 to 1, 1 to 2 and 2 to 0
+    order: int  # of the rotations that represent it, or each of its factors
+    generators: tuple[str, ...]  # in cycle notation: (012) maps 0 to 1, 1 to 2 and 2 to 0
 
 
 GROUPS = {
-    "S3": Kind(3, even=False, order=3, generators=("(01)", "(012)")),
-    "A4": Kind(4, even=True, order=3, generators=("(01)(23)", "(012)")),
+    "S3": Kind((3,), even=False, order=3, generators=("(01)", "(012)")),
+    "A4": Kind((4,), even=True, order=3, generators=("(01)(23)", "(012)")),
     # Not (0123): like (01) it is odd, and words of one length would reach only half of the group.
-    "S4": Kind(4, even=False, order=3, generators=("(01)", "(123)")),
-    "A5": Kind(5, even=True, order=3, generators=("(012)", "(01234)")),
-    "S5": Kind(5, even=False, order=5, generators=("(01)", "(01234)")),
+    "S4": Kind((4,), even=False, order=3, generators=("(01)", "(123)")),
+    "A5": Kind((5,), even=True, order=3, generators=("(012)", "(01234)")),
+    "S5": Kind((5,), even=False, order=5, generators=("(01)", "(01234)")),
+    # Two generators would do, but words of one length would reach only half of the group.
+    "S3xS3": Kind((3, 3), even=False, order=3, generators=("(01)", "(012)", "(34)", "(345)")),
 }
 
 
 class Group(Task):
     """The product of permutations of a group.
 
-    In `group-NAME` the tokens are two generators, `a` and `b`; in `group-NAME-all` every element is a
-    token. The first token is applied first: reading g replaces the product p by g∘p, so that `ab` maps
-    i to b(a(i)). The classes are permutations in one-line notation, identity first: "120" maps 0 to 1,
-    1 to 2 and 2 to 0.
+    In `group-NAME` the tokens are generators, `a`, `b` and so on; in `group-NAME-all` every element is
+    a token, and in `group-NAME-K` only K of them: every (order/K)-th in lexicographic order, identity
+    first, so that no kind of permutation is preferred. The first token is applied first: reading g
+    replaces the product p by g∘p, so that `ab` maps i to b(a(i)). The classes are permutations in
+    one-line notation, identity first: "120" maps 0 to 1, 1 to 2 and 2 to 0. S3xS3 permutes the points
+    0, 1, 2 and the points 3, 4, 5.
 
     >>> task = Group("S3")  # a = (01), b = (012)
     >>> [task.classes[task.truth(word)] for word in ([], [0], [1], [0, 1], [1, 0])]
@@ -48,9 +52,11 @@ class Group(Task):
     ('012', '021', '102', '120', '201', '210')
     >>> task.classes[task.truth([2, 3])]  # 102 and then 120
     '210'
+    >>> Group("S4", some=5).vocab
+    ('0123', '0312', '1230', '2103', '3021')
     """
 
-    def __init__(self, group: str, every: bool = False) -> None:
+    def __init__(self, group: str, every: bool = False, some: int = 0) -> None:
         if group not in GROUPS:
             known = ", ".join(GROUPS)
             raise InputError(
@@ -61,15 +67,29 @@ class Group(Task):
         self.elements = elements(kind)
         self.classes = tuple("".join(map(str, element)) for element in self.elements)
         self._number = {element: number for number, element in enumerate(self.elements)}
-        a, b = kind.generators
-        if every:
-            self.name = f"group-{group}-all"
+        count = len(self.elements)
+        if some and not 2 <= some < count:
+            raise InputError(
+                f"group-{group}-{some}: write group-{group}-2 to group-{group}-{count - 1}"
+            )
+        if every or some:
+            self.name = f"group-{group}-{some or 'all'}"
             self.description = "the product of the permutations read"
-            self.tokens, self.vocab, self.words = self.elements, self.classes, True
+            numbers = [i * count // some for i in range(some)] if some else range(count)
+            self.tokens = tuple(self.elements[number] for number in numbers)
+            self.vocab, self.words = tuple(self.classes[number] for number in numbers), True
         else:
+            letters = "abcd"[: len(kind.generators)]
+            named = zip(letters, kind.generators, strict=True)
             self.name = f"group-{group}"
-            self.description = f"the product of a={a}, b={b}"
-            self.tokens, self.vocab = (cycles(a, kind.degree), cycles(b, kind.degree)), ("a", "b")
+            self.description = f"the product of {', '.join(f'{a}={cycle}' for a, cycle in named)}"
+            self.tokens = tuple(cycles(each, sum(kind.degrees)) for each in kind.generators)
+            self.vocab = tuple(letters)
+        if some and len(self.machine) < count:
+            raise InputError(
+                f"{self.name}: these {some} elements generate only {len(self.machine)} of {count}: "
+                "write another number"
+            )
 
     def truth(self, sequence: Sequence[int]) -> int:
         """Follow each point through the word."""
@@ -97,7 +117,9 @@ def after(later: Permutation, earlier: Permutation) -> Permutation:
 
 def elements(kind: Kind) -> tuple[Permutation, ...]:
     """All elements in lexicographic order, the identity first."""
-    every = permutations(range(kind.degree))
+    points = iter(range(sum(kind.degrees)))
+    factors = [permutations([next(points) for _ in range(degree)]) for degree in kind.degrees]
+    every = (tuple(chain(*parts)) for parts in product(*factors))
     return tuple(element for element in every if not (kind.even and _odd(element)))
 
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import torch
@@ -35,11 +36,18 @@ def percent(accuracy: float) -> str:
     return f"{min(max(100 * accuracy, 0.1), 99.9):.1f}%"
 
 
-def interval(right: int, count: int) -> tuple[float, float]:
-    """Wilson's 95% interval of an accuracy, from the number of right answers among some."""
-    z2 = 1.96**2
-    middle = (right + z2 / 2) / (count + z2)
-    half = math.sqrt(z2 * (right * (count - right) / count + z2 / 4)) / (count + z2)
+def interval(right: int, count: int, doubt: float = 0.05) -> tuple[float, float]:
+    """Wilson's interval for the accuracy of a model of which `right` of `count` answers are right.
+
+    Args:
+        right: the number of right answers.
+        count: the number of answers, at least 1.
+        doubt: the probability that the accuracy lies outside of the interval, at most.
+    """
+    z = NormalDist().inv_cdf(1 - doubt / 2)
+    share, scale = right / count, 1 + z * z / count
+    middle = (share + z * z / (2 * count)) / scale
+    half = z / scale * math.sqrt(share * (1 - share) / count + (z / (2 * count)) ** 2)
     return max(0.0, middle - half), min(1.0, middle + half)
 
 

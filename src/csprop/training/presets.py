@@ -27,6 +27,9 @@ class Recipe:
     lengths: Literal["fixed", "drawn"] = "fixed"
     """Learn from whole sequences (fixed), or from prefixes drawn in each epoch (drawn)."""
 
+    hold_pairs: float = 0.0
+    """Share of all ordered pairs of tokens that never follow each other in training."""
+
     loss: Literal["cross_entropy", "focal"] = "cross_entropy"
     """The loss; focal loss gives less weight to well-classified examples."""
 
@@ -86,6 +89,7 @@ class Recipe:
             focal_gamma=(0, 100),
             focal_alpha=(0, 1),
             target=(0, 1),
+            hold_pairs=(0, 1),
             cool_epochs=(0, 10**8),
             short_first=(0, 10**8),
         )

@@ -14,6 +14,7 @@ from csprop.files import one_writer
 from csprop.nn.model import CSP
 from csprop.ops.backends import use_backend
 from csprop.tasks.base import Examples, Task
+from csprop.tasks.pairs import hold_pairs
 from csprop.tasks.split import split
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder
@@ -27,7 +28,7 @@ from csprop.training.config import (
     to_json,
 )
 from csprop.training.loop import Diverged, Epoch, Trainer, run_epochs
-from csprop.training.metrics import MOST_INPUTS, exhaustive
+from csprop.training.metrics import MOST_INPUTS, exhaustive, interval
 from csprop.training.seeding import generator
 
 MOST_TOKENS = 1 << 16
@@ -241,14 +242,18 @@ def training_data(task: Task, config: RunConfig) -> tuple[Examples, Examples]:
     """The training set and the held-out set of a run.
 
     Raises:
-        InputError: there are too few sequences to split, or a data file has changed.
+        InputError: there are too few sequences to split, a data file has changed, or the pairs that are
+            to be held out cannot be.
     """
     recipe, seed = config.recipe, config.seed
     whole = task.examples(recipe.samples or task.samples, recipe.length, generator(seed, "data"))
     try:
-        return split(whole, recipe.split, generator(seed, "split"))
+        training, held_out = split(whole, recipe.split, generator(seed, "split"))
     except InputError as error:
         raise InputError(f"{task.describe().get('data', task.name)}: {error}") from None
+    if not recipe.hold_pairs:
+        return training, held_out
+    return hold_pairs(task, training, held_out, recipe.hold_pairs, generator(seed, "pairs"))
 
 
 def ended(
@@ -280,6 +285,7 @@ def ended(
         "best_epoch": best["epoch"],
         "accuracy": best["accuracy"],
         "f1": best["f1"],
+        **_learned(trainer, task),
         "parameters": sum(p.numel() for p in trainer.model.parameters()),
         "exhaustive": None,
     }
@@ -287,3 +293,16 @@ def ended(
         every = exhaustive(trainer.model, task, recipe.length)
         result["exhaustive"] = asdict(every) | {"length": recipe.length}
     return Trained(trainer.model, task, config, metrics, result)
+
+
+def _learned(trainer: Trainer, task: Task) -> dict[str, Any]:
+    """Whether the accuracy is above the share of the commonest class, by more than chance explains."""
+    counts = trainer.held_out.labels[trainer.held_out.answers].bincount()
+    total, most = int(counts.sum()), int(counts.max())
+    accuracy = trainer.best["accuracy"]
+    # The best of many epochs is lucky: the probability of an error is shared among them.
+    low, _ = interval(round(accuracy * total), total, 0.01 / trainer.epoch)
+    return {
+        "learned": accuracy == 1 or low > most / total,
+        "commonest": {"class": task.classes[int(counts.argmax())], "share": most / total},
+    }

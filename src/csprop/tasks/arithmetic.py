@@ -1,0 +1,70 @@
+"""Modular arithmetic: the value of an expression modulo 5, evaluated from left to right."""
+
+import operator
+import re
+from collections.abc import Sequence
+
+import torch
+from torch import Generator, Tensor
+
+from csprop.tasks.base import Task
+
+MODULUS = 5
+PLUS, MINUS = 5, 6
+"""The tokens of the signs; tokens below 5 are digits, and 7 is `x`."""
+
+_OPERATIONS = {"+": operator.add, "-": operator.sub, "": operator.mul}
+
+
+class ModularArithmetic(Task):
+    """The digits 0 to 4, `+`, `-` and `x`: each digit is added, subtracted or multiplied in turn.
+
+    Delétang et al. ("Neural Networks and the Chomsky Hierarchy", 2023) ask for the value of
+    expressions, in which digits and operators alternate. A proof is about all sequences, so the others
+    have a value as well. As in algebra, `x` may be left out: a digit multiplies, unless there is a
+    sign between it and the digit before it; of several signs the last one counts. The first digit is
+    added to 0, and before it the value is 0.
+
+    >>> task = ModularArithmetic()
+    >>> def value(text): return task.classes[task.truth([task.vocab.index(each) for each in text])]
+    >>> [value(text) for text in ("2+1x4", "1-3", "3x4", "34", "2+", "2+-1", "-1")]
+    ['2', '3', '2', '2', '2', '1', '4']
+    """
+
+    name = "modular-arithmetic"
+    description = "the value modulo 5, left to right"
+    vocab = ("0", "1", "2", "3", "4", "+", "-", "x")
+    classes = ("0", "1", "2", "3", "4")
+
+    def truth(self, sequence: Sequence[int]) -> int:
+        value = 0
+        for signs, digit in re.findall(r"([+-]*)([0-4])", "+" + self.text(sequence).replace("x", "")):
+            value = _OPERATIONS[signs[-1:]](value, int(digit))
+        return value % MODULUS
+
+    def text(self, sequence: Sequence[int]) -> str:
+        """The sequence as it is written."""
+        return "".join(self.vocab[token] for token in sequence)
+
+    def start(self) -> tuple[int, ...]:
+        return 0, 1
+
+    def step(self, state: tuple[int, ...], token: int) -> tuple[int, ...]:
+        """The value, and the sign with which the next digit is added; 0 if the digit multiplies."""
+        value, sign = state
+        if token < MODULUS:
+            return (value + sign * token if sign else value * token) % MODULUS, 0
+        return value, {PLUS: 1, MINUS: -1}.get(token, sign)
+
+    def answer(self, state: tuple[int, ...]) -> int:
+        return state[0]
+
+    def sample(self, count: int, length: int, generator: Generator) -> Tensor:
+        """Each row is either an expression, or a row of any tokens, with equal probability."""
+        self.check_length(length)
+        shape = (count, length)
+        digits = torch.randint(MODULUS, shape, generator=generator)
+        operators = torch.randint(MODULUS, len(self.vocab), shape, generator=generator)
+        others = torch.randint(len(self.vocab), shape, generator=generator)
+        expressions = torch.where(torch.arange(length) % 2 == 0, digits, operators)
+        return torch.where(torch.rand(count, 1, generator=generator) < 0.5, expressions, others)

@@ -1,0 +1,64 @@
+"""Pairs of tokens that training never sees side by side: does a model compose what it knows?"""
+
+import torch
+from torch import Generator, Tensor
+
+from csprop.errors import InputError
+from csprop.tasks.base import Examples, Task
+
+
+def hold_pairs(
+    task: Task, training: Examples, held_out: Examples, share: float, generator: Generator
+) -> tuple[Examples, Examples]:
+    """Remove a share of all ordered pairs of tokens from the training set.
+
+    After each token the same number of tokens, drawn at random, never follows. In the training set
+    these are replaced by others, from the left to the right. The held-out set keeps the sequences that
+    contain such a pair.
+
+    Args:
+        task: a task with an oracle.
+        training: sequences of one length.
+        held_out: sequences of one length.
+        share: the share of the ordered pairs, such as 1/3.
+        generator: decides which pairs are held out, and what replaces them.
+
+    Raises:
+        InputError: the task is a data file, the share leaves no or every pair, or no held-out sequence
+            contains a pair that is held out.
+    """
+    if task.oracle is None:
+        raise InputError(f"{task.name}: pairs of a data file cannot be held out: leave out hold_pairs")
+    held = drawn_pairs(len(task.vocab), share, generator)
+    tokens = held_out.tokens
+    rows = held[tokens[:, :-1], tokens[:, 1:]].any(dim=1)
+    if not rows.any():
+        raise InputError(
+            f"{task.name}: no held-out sequence contains a pair that is held out: write a greater "
+            "length, or more samples"
+        )
+    return task.labelled(avoiding(training.tokens, held, generator)), held_out[rows]
+
+
+def drawn_pairs(symbols: int, share: float, generator: Generator) -> Tensor:
+    """Which token never follows which, (symbols, symbols) bool: [earlier, later]."""
+    count = round(share * symbols)
+    if not 1 <= count < symbols:
+        raise InputError(
+            f"hold_pairs={share}: would keep {count} of {symbols} tokens from following a token: write "
+            f"a share from {1 / symbols:.2g} to {(symbols - 1) / symbols:.2g}"
+        )
+    held = torch.zeros(symbols, symbols, dtype=torch.bool)
+    for row in held:
+        row[torch.randperm(symbols, generator=generator)[:count]] = True
+    return held
+
+
+def avoiding(tokens: Tensor, held: Tensor, generator: Generator) -> Tensor:
+    """The sequences (N, T), with every token that may not follow the one before it drawn again."""
+    tokens = tokens.clone()
+    for step in range(1, tokens.shape[1]):
+        before = tokens[:, step - 1]
+        drawn = torch.multinomial((~held[before]).double(), 1, generator=generator)[:, 0]
+        tokens[:, step] = torch.where(held[before, tokens[:, step]], drawn, tokens[:, step])
+    return tokens
