@@ -19,7 +19,7 @@ from csprop.exact.locked import Locked
 from csprop.files import one_writer
 from csprop.nn.model import CSP
 from csprop.stream import Stream
-from csprop.tasks import resolve
+from csprop.tasks import FileTask, RowsTask, resolve
 from csprop.tasks.base import Task, encode, symbols
 from csprop.training import checkpoint
 from csprop.training import load as reading
@@ -28,6 +28,9 @@ from csprop.training.config import configure, to_json
 from csprop.training.loop import Diverged, Epoch
 from csprop.training.metrics import last_logits, percent
 from csprop.training.session import Trained, execute, refuse_existing
+
+ROWS = "rows.jsonl"
+"""The file in a run directory that holds rows which were given from Python."""
 
 
 class Run(Trained):
@@ -218,6 +221,15 @@ def _run(trained: Trained) -> Run:
     return Run(**{each.name: getattr(trained, each.name) for each in fields(Trained)})
 
 
+def _kept(task: Task, out: str | Path | None, runs: Sequence[str | Path | None], resume: bool) -> Task:
+    """The task; rows from Python are written into the directory of the run, which needs them later."""
+    if out is None or not isinstance(task, RowsTask) or isinstance(task, FileTask):
+        return task
+    if not resume:
+        refuse_existing(each for each in runs if each is not None)
+    return task.save(Path(out) / ROWS)
+
+
 def train(
     task: str | Path | Task,
     preset: str = "rotor",
@@ -230,7 +242,7 @@ def train(
     """Train a model.
 
     Args:
-        task: a task, its name, or a data file.
+        task: a task, its name, or a data file. Rows from Python are written to rows.jsonl in `out`.
         preset: `rotor` or `paper`.
         seed: the seed of the data, the split, the initial weights and the order of examples.
         out: a run directory to write; without it, the run is kept in memory.
@@ -243,7 +255,7 @@ def train(
         InputError: there is no such task or option, or the directory already holds a run.
         Diverged: a loss or a gradient was not finite.
     """
-    task = resolve(task)
+    task = _kept(resolve(task), out, [out], resume)
     configs = [configure(task, preset, seed, **changes)]
     (trained,) = execute(task, configs, [out], resume, lambda rows: on_epoch(rows[seed]))
     if isinstance(trained, Diverged):
@@ -279,9 +291,10 @@ def train_seeds(
     Raises:
         InputError: there is no such task or option, or a directory already holds a run.
     """
-    task, seeds = resolve(task), list(seeds)
-    configs = [configure(task, preset, seed, **changes) for seed in seeds]
+    seeds = list(seeds)
     outs = [None if out is None else Path(out) / f"seed-{seed}" for seed in seeds]
+    task = _kept(resolve(task), out, outs, resume)
+    configs = [configure(task, preset, seed, **changes) for seed in seeds]
     outcomes = execute(task, configs, outs, resume, on_epoch)
     return [each if isinstance(each, Diverged) else _run(each) for each in outcomes]
 

@@ -17,6 +17,9 @@ from csprop.automata.walk import Difference, Endless, Oracle, compare, every_inp
 from csprop.errors import InputError
 from csprop.tasks.base import UNLABELLED, Task
 
+AT_ONCE = 1 << 20
+"""Tokens of a file that are run at once, with their padding."""
+
 
 @dataclass(frozen=True)
 class Proof:
@@ -65,11 +68,11 @@ def prove(machine: Machine, task: Task, depth: int | None = None) -> Proof | Dif
 
 
 def _over_rows(machine: Machine, task: Task) -> Proof | Difference:
-    data = task.data
-    said, labels = machine.run(data.tokens.numpy()), data.labels.numpy()
-    wrong = np.argwhere((said != labels) & (labels != UNLABELLED))
-    if not len(wrong):
-        return Proof([], [])
-    row, place = wrong[0].tolist()
-    tokens = tuple(data.tokens[row, : place + 1].tolist())
-    return Difference(tokens, int(said[row, place]), int(labels[row, place]))
+    for batch in task.data.windows(AT_ONCE):
+        said, labels = machine.run(batch.tokens.numpy()), batch.labels.numpy()
+        wrong = np.argwhere((said != labels) & (labels != UNLABELLED))
+        if len(wrong):
+            row, place = wrong[0].tolist()
+            tokens = tuple(batch.tokens[row, : place + 1].tolist())
+            return Difference(tokens, int(said[row, place]), int(labels[row, place]))
+    return Proof([], [])

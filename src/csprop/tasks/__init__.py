@@ -15,14 +15,19 @@ from csprop.tasks.modular import Modular
 from csprop.tasks.parenthesis import Parenthesis
 from csprop.tasks.parity import Parity
 from csprop.tasks.reset import ModularReset
+from csprop.tasks.rows import RowsTask, from_rows
+from csprop.tasks.summary import Summary
 
 __all__ = [
     "Examples",
     "FileTask",
+    "RowsTask",
+    "Summary",
     "Task",
     "catalogue",
     "from_description",
     "from_file",
+    "from_rows",
     "get",
     "resolve",
 ]
