@@ -16,6 +16,7 @@ import csprop
 from csprop.errors import InputError
 from csprop.tasks import from_file, from_rows
 from csprop.tasks.pack import Packer, Words, packed, read_row
+from csprop.tasks.read import Rows, columns
 from csprop.tasks.rows import RowsTask
 
 TOKENS = st.sampled_from(["a", "b", "é", "🂡", " ", "ab", "open", 0, 1, 10, True, False])
@@ -82,8 +83,8 @@ def test_packing_is_what_reading_row_by_row_gives(rows: list[tuple[Any, Any]], s
     except InputError as error:
         wanted, complaint = [], str(error)
 
-    def some() -> Iterator[list[Any]]:
-        return (numbered[at : at + size] for at in range(0, len(numbered), size))
+    def some() -> Iterator[Rows]:
+        return (columns(numbered[at : at + size]) for at in range(0, len(numbered), size))
 
     if complaint is not None:
         with pytest.raises(InputError) as caught:
@@ -101,9 +102,9 @@ def test_packing_is_what_reading_row_by_row_gives(rows: list[tuple[Any, Any]], s
 
 def test_a_word_after_many_characters_starts_the_reading_anew() -> None:
     packer = Packer("x", None)
-    packer.add([(1, "ab", 0)])
+    packer.add(([1], ["ab"], [0]))
     with pytest.raises(Words):
-        packer.add([(2, ["ab"], 1)])
+        packer.add(([2], [["ab"]], [1]))
     task = from_rows(["ab", "ba", ["ab", "c"]], [0, 1, 0])
     assert contents(task)[0] == (["ab"], ["0"])
     assert task.vocab == ("ab", "ba", "c")

@@ -72,20 +72,17 @@ class Examples:
 
     def padded(self) -> Steps:
         """All rows as int64 matrices (N, T), padded at the end to the longest row."""
-        longest = self.longest
-        steps = torch.arange(longest)
-        places = self.begins[:, None] + steps  # (N, T)
-        beyond = steps >= self.lengths[:, None]
-        uneven = bool((self.lengths != longest).any())
-        if uneven:
-            places.masked_fill_(beyond, 0)
-        tokens, labels = self.flat.tokens[places].long(), self.flat.labels[places].long()
-        answers = self.flat.answers[places]
-        if uneven:
-            tokens.masked_fill_(beyond, 0)
-            labels.masked_fill_(beyond, UNLABELLED)
-            answers.masked_fill_(beyond, False)
-        return Steps(tokens, labels, answers)
+        steps = np.arange(self.longest)
+        within = steps < self.lengths.numpy()[:, None]  # (N, T)
+        places = np.where(within, self.begins.numpy()[:, None] + steps, 0)
+        tokens, labels, answers = (
+            flat.numpy()[places] for flat in (self.flat.tokens, self.flat.labels, self.flat.answers)
+        )
+        return Steps(
+            torch.from_numpy(tokens.astype(np.int64) * within),
+            torch.from_numpy(np.where(within, labels, np.int64(UNLABELLED))),
+            torch.from_numpy(answers & within),
+        )
 
     def windows(self, most: int) -> Iterator[Steps]:
         """All rows in their order, padded: some at a time, with at most `most` steps or of one row."""

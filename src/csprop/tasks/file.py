@@ -19,7 +19,7 @@ from typing import Any
 from csprop.errors import InputError
 from csprop.tasks.base import Task
 from csprop.tasks.pack import Table, packed
-from csprop.tasks.read import SUFFIXES, Reading, Row
+from csprop.tasks.read import SUFFIXES, Reading, Rows
 from csprop.tasks.rows import RowsTask
 
 __all__ = ["SUFFIXES", "FileTask", "from_file"]
@@ -80,7 +80,7 @@ def from_file(path: str | Path, like: Task | None = None) -> FileTask:
     path = Path(path)
     readings: list[Reading] = []
 
-    def rows() -> Iterator[list[Row]]:
+    def rows() -> Iterator[Rows]:
         readings.append(Reading(path))
         return readings[-1].rows()
 

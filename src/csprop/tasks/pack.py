@@ -17,7 +17,7 @@ from csprop.errors import InputError
 from csprop.tasks.base import encode, shown, symbols
 from csprop.tasks.examples import UNLABELLED, Examples, Steps
 from csprop.tasks.names import UNKNOWN, Names, Numbers, named
-from csprop.tasks.read import Row
+from csprop.tasks.read import Rows
 
 Packed = tuple[Numbers, Numbers, Numbers]
 """The tokens of some rows one after the other, their lengths, and the label of every token."""
@@ -60,16 +60,16 @@ class Packer:
         self._packed: list[Packed] = []
         self._lines: list[Numbers] = []
 
-    def add(self, rows: Sequence[Row]) -> None:
+    def add(self, rows: Rows) -> None:
         """Take some rows.
 
         Raises:
             InputError: a row is malformed; the message names it.
             Words: a token is a word, and it was not known whether any is.
         """
-        if not rows:
+        lines, sequences, labels = rows
+        if not lines:
             return
-        lines, sequences, labels = zip(*rows, strict=True)
         self._packed.append(_smaller(self._at_once(sequences, labels) or self._one_by_one(rows)))
         self._lines.append(np.array(lines, np.int32))
         if self.words is None and self.tokens.longest > 1:
@@ -100,11 +100,11 @@ class Packer:
         given[np.cumsum(lengths) - 1] = last
         return tokens, np.array(lengths), given
 
-    def _one_by_one(self, rows: Sequence[Row]) -> Packed:
+    def _one_by_one(self, rows: Rows) -> Packed:
         tokens, lengths, labels = [], [], []
-        for line, sequence, label in rows:
+        for line, sequence, label in zip(*rows, strict=True):
             where = f"{self.where} row {line}"
-            if self.words is None and isinstance(sequence, str) and len(sequence.split()) > 1:
+            if self.words is None and has_words(sequence):
                 raise Words
             names, given = read_row(where, sequence, label, bool(self.words))
             numbers = [self.tokens.number(name) for name in names]
@@ -153,7 +153,7 @@ class Packer:
 
 def packed(
     where: str,
-    rows: Callable[[], Iterable[Sequence[Row]]],
+    rows: Callable[[], Iterable[Rows]],
     words: bool | None = None,
     vocab: Sequence[str] | None = None,
     classes: Sequence[str] | None = None,
@@ -176,6 +176,10 @@ def packed(
             packer.add(some)
     except Words:
         return packed(where, rows, True, vocab, classes)
+    except InputError:  # what is wrong among characters may be right among words
+        if words is None and any(map(has_words, chain.from_iterable(some[1] for some in rows()))):
+            return packed(where, rows, True, vocab, classes)
+        raise
     return packer.table()
 
 
@@ -185,6 +189,13 @@ def _smaller(packed: Packed) -> Packed:
     tokens = tokens.astype(np.uint8) if tokens.max() < 2**8 else tokens
     labels = labels.astype(np.int8) if labels.max() < 2**7 else labels
     return tokens, lengths.astype(np.int32), labels
+
+
+def has_words(sequence: Any) -> bool:
+    """Whether a sequence has spaces between its tokens, or a token that is longer than a character."""
+    if isinstance(sequence, str):
+        return len(sequence.split()) > 1
+    return isinstance(sequence, list) and any(len(named(token) or "") > 1 for token in sequence)
 
 
 def read_row(where: str, sequence: Any, label: Any, words: bool) -> tuple[list[str], list[str]]:

@@ -1,13 +1,14 @@
 """Data files, read some lines at a time, so that a file of any size needs little memory.
 
-Whatever the format, a row is (the number of its first line, its sequence, its label), as written.
+Whatever the format, rows are three lists: the number of the first line of each row, its sequence and
+its label, as written.
 """
 
 import csv
 import hashlib
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,9 @@ ROWS = 1 << 13
 """Rows of a table that are passed on at once."""
 MARK = "\N{BYTE ORDER MARK}".encode()
 
-Row = tuple[int, Any, Any]
+Rows = tuple[list[int], list[Any], list[Any]]
+"""Line numbers, sequences and labels."""
+_decode = json.JSONDecoder().raw_decode
 
 
 class Reading:
@@ -41,7 +44,7 @@ class Reading:
             pass
         return self
 
-    def rows(self) -> Iterator[list[Row]]:
+    def rows(self) -> Iterator[Rows]:
         """The rows of the file, some at a time.
 
         Raises:
@@ -58,12 +61,12 @@ class Reading:
             raise InputError(f"{path}: cannot be read: it is not a regular file")
         try:
             with path.open("rb") as file:
-                block = file.read(BLOCK).removeprefix(MARK)
-                while block:
-                    block += file.readline()
+                mark = MARK
+                while block := file.read(BLOCK):
+                    block = (block + file.readline()).removeprefix(mark)
                     self._digest.update(block)
                     yield block
-                    block = file.read(BLOCK)
+                    mark = b""
         except FileNotFoundError:
             raise InputError(f"{path}: there is no such file") from None
         except OSError as error:
@@ -83,30 +86,38 @@ class Reading:
             before += len(block)
             yield text
 
-    def _json_rows(self) -> Iterator[list[Row]]:
+    def _json_rows(self) -> Iterator[Rows]:
         before = 0
         for text in self._texts():
             lines = text.removesuffix("\n").split("\n")
-            rows: list[Row] = []
+            numbers: list[int] = []
+            sequences: list[Any] = []
+            labels: list[Any] = []
             for number, line in enumerate(lines, start=before + 1):
+                line = line.strip()
+                if not line:
+                    continue
                 try:
-                    row = json.loads(line)
-                    rows.append((number, row["sequence"], row["label"]))
+                    row, end = _decode(line)
+                    sequences.append(row["sequence"])
+                    labels.append(row["label"])
                 except (ValueError, RecursionError, LookupError, TypeError):
-                    if line.strip():
-                        raise InputError(
-                            f'{self.path} row {number}: write {{"sequence": …, "label": …}}, one JSON '
-                            "object per line"
-                        ) from None
+                    end = -1
+                if end != len(line):
+                    raise InputError(
+                        f'{self.path} row {number}: write {{"sequence": …, "label": …}}, one JSON '
+                        "object per line"
+                    )
+                numbers.append(number)
             before += len(lines)
-            yield rows
+            yield numbers, sequences, labels
 
-    def _table_rows(self) -> Iterator[list[Row]]:
+    def _table_rows(self) -> Iterator[Rows]:
         rows = self._table()
         while some := list(islice(rows, ROWS)):
-            yield some
+            yield columns(some)
 
-    def _table(self) -> Iterator[Row]:
+    def _table(self) -> Iterator[tuple[int, str, str]]:
         delimiter = "\t" if self.path.suffix == ".tsv" else ","
         lines = (line for text in self._texts() for line in io.StringIO(text, newline=""))
         reader, began, headed = csv.reader(lines, delimiter=delimiter), 1, False
@@ -134,3 +145,8 @@ class Reading:
             raise InputError(f"{self.path} row {began}: {error}") from None
         finally:
             csv.field_size_limit(limit)
+
+
+def columns(rows: Sequence[tuple[int, Any, Any]]) -> Rows:
+    """Rows as three lists."""
+    return [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]

@@ -13,7 +13,7 @@ from csprop.errors import InputError
 from csprop.files import digest, replace
 from csprop.tasks.base import UNLABELLED, Examples, Task
 from csprop.tasks.pack import Table, packed
-from csprop.tasks.read import ROWS, Reading, Row
+from csprop.tasks.read import ROWS, Reading, Rows, columns
 from csprop.tasks.summary import Summary, summary
 
 if TYPE_CHECKING:
@@ -151,13 +151,13 @@ def from_rows(sequences: Iterable[Any], labels: Iterable[Any], name: str = "rows
     return RowsTask(name, packed(name, lambda: _some(sequences, labels, name)))
 
 
-def _some(sequences: Iterable[Any], labels: Iterable[Any], name: str) -> Iterator[list[Row]]:
+def _some(sequences: Iterable[Any], labels: Iterable[Any], name: str) -> Iterator[Rows]:
     rows = _rows(sequences, labels, name)
     while some := list(islice(rows, ROWS)):
-        yield some
+        yield columns(some)
 
 
-def _rows(sequences: Iterable[Any], labels: Iterable[Any], name: str) -> Iterator[Row]:
+def _rows(sequences: Iterable[Any], labels: Iterable[Any], name: str) -> Iterator[tuple[int, Any, Any]]:
     try:
         for number, (sequence, label) in enumerate(zip(sequences, labels, strict=True), start=1):
             yield number, _plain(sequence), _plain(label)

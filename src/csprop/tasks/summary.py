@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from csprop.tasks.examples import UNLABELLED, Examples
 
@@ -36,18 +37,19 @@ class Summary:
 
 
 def summary(examples: Examples, classes: Sequence[str]) -> Summary:
-    """Count what there is."""
-    lengths, same = examples.lengths, examples.same.numpy()
+    """Count what there is in all rows of a file."""
+    lengths, same = examples.lengths.numpy(), examples.same.numpy()
+    tokens, labelled = int(lengths.sum()), int((examples.flat.labels != UNLABELLED).sum())
     given = np.bincount(examples.last.numpy(), minlength=len(classes))
-    whole, every = labelling(examples)
     clashing = contradicting(examples)
+    whole = labelled == len(examples)  # the last step of every row has a label
     return Summary(
         rows=len(examples),
-        tokens=int(lengths.sum()),
+        tokens=tokens,
         shortest=int(lengths.min()),
-        median=float(np.median(lengths.numpy())),
+        median=float(np.median(lengths)),
         longest=int(lengths.max()),
-        labels="whole" if whole else "every step" if every else "mixed",
+        labels="whole" if whole else "every step" if labelled == tokens else "mixed",
         classes=dict(zip(classes, given.tolist(), strict=True)),
         duplicates=len(examples) - int(same.max()) - 1,
         contradictions=len(np.unique(same[clashing])),
@@ -55,53 +57,41 @@ def summary(examples: Examples, classes: Sequence[str]) -> Summary:
     )
 
 
-def labelling(examples: Examples) -> tuple[bool, bool]:
-    """Whether every row has a label for the whole alone, and whether every row has one at each step."""
-    whole = every = True
-    for batch in examples.windows(AT_ONCE):
-        given = (batch.labels != UNLABELLED).sum(dim=1)
-        whole = whole and bool((given == 1).all())
-        every = every and bool((given == batch.lengths).all())
-    return whole, every
-
-
-def contradicting(examples: Examples) -> np.ndarray:
+def contradicting(examples: Examples) -> NDArray[np.int64]:
     """The rows, in order, that have the same sequence as another row, and another label at some step.
 
     All rows of such a sequence are given. Steps without a label contradict nothing.
     """
-    same = examples.same.numpy()
+    same, lengths = examples.same.numpy(), examples.lengths.numpy()
     order = np.argsort(same, kind="stable")
     order = order[(np.bincount(same) > 1)[same[order]]]  # repeated sequences, each with all its rows
-    lengths = examples.lengths.numpy()[order]
-    found = []
-    for rows in np.split(order, _cuts(same[order], lengths)):
-        if len(rows):
-            found.append(rows[_clashes(examples, rows)])
-    return np.sort(np.concatenate(found)) if found else order
+    if not len(order):
+        return order
+    # Cut into parts with few steps, so that no sequence is in two parts.
+    before = (np.cumsum(lengths[order]) - lengths[order]) // AT_ONCE
+    firsts = _firsts(same[order])
+    parts = np.split(order, firsts[1:][np.diff(before[firsts]) > 0])
+    return np.sort(np.concatenate([part[_clashes(examples, part)] for part in parts]))
 
 
-def _cuts(same: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Where to cut sorted rows, so that a part has few steps and no sequence is in two parts."""
-    before = (np.cumsum(lengths) - lengths) // AT_ONCE
-    firsts = np.flatnonzero(np.r_[True, same[1:] != same[:-1]]) if len(same) else np.empty(0, np.int64)
-    return firsts[1:][np.diff(before[firsts]) > 0]
+def _firsts(same: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each sequence begins in rows that are sorted by sequence."""
+    return np.flatnonzero(np.r_[True, same[1:] != same[:-1]])
 
 
-def _clashes(examples: Examples, rows: np.ndarray) -> np.ndarray:
-    """Whether each row's sequence has two labels at some step; rows of a sequence follow each other."""
-    same, begins = examples.same.numpy()[rows], examples.begins.numpy()[rows]
-    lengths = examples.lengths.numpy()[rows]
-    firsts = np.flatnonzero(np.r_[True, same[1:] != same[:-1]])
+def _clashes(examples: Examples, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether each row's sequence has two labels at some step, for rows sorted by sequence."""
+    begins, lengths = examples.begins.numpy()[rows], examples.lengths.numpy()[rows]
+    firsts = _firsts(examples.same.numpy()[rows])
     group = np.repeat(np.arange(len(firsts)), np.diff(np.r_[firsts, len(rows)]))
     step = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    places = np.repeat(begins, lengths) + step
-    labels = examples.flat.labels.numpy()[places].astype(np.int64)
-    offsets = np.cumsum(lengths[firsts]) - lengths[firsts]  # one place for each step of a sequence
+    labels = examples.flat.labels.numpy()[np.repeat(begins, lengths) + step].astype(np.int64)
+    # A cell for each step of a sequence, with the least and the largest of its labels.
+    offsets = np.cumsum(lengths[firsts]) - lengths[firsts]
     cell = np.repeat(offsets[group], lengths) + step
     known = labels != UNLABELLED
-    least = np.full(lengths[firsts].sum(), np.iinfo(np.int64).max)
-    most = np.full(len(least), -1)
+    least = np.full(int(lengths[firsts].sum()), np.iinfo(np.int64).max)
+    largest = np.full(len(least), UNLABELLED, np.int64)
     np.minimum.at(least, cell[known], labels[known])
-    np.maximum.at(most, cell[known], labels[known])
-    return np.logical_or.reduceat(least < most, offsets)[group]
+    np.maximum.at(largest, cell[known], labels[known])
+    return np.logical_or.reduceat(least < largest, offsets)[group]
