@@ -22,7 +22,7 @@ from csprop.files import one_writer
 from csprop.nn.compiled import codes, compiled
 from csprop.nn.model import CSP
 from csprop.stream import Stream
-from csprop.tasks import resolve
+from csprop.tasks import FileTask, RowsTask, resolve
 from csprop.tasks.base import Task, encode, symbols
 from csprop.tasks.machine import MachineTask
 from csprop.training import checkpoint
@@ -33,6 +33,9 @@ from csprop.training.loop import Diverged, Epoch
 from csprop.training.metrics import at_length, last_logits, percent, score
 from csprop.training.presets import preset as preset_of
 from csprop.training.session import Trained, execute, refuse_existing
+
+ROWS = "rows.jsonl"
+"""The file in a run directory that holds rows which were given from Python."""
 
 
 class Run(Trained):
@@ -223,6 +226,15 @@ def _run(trained: Trained) -> Run:
     return Run(**{each.name: getattr(trained, each.name) for each in fields(Trained)})
 
 
+def _kept(task: Task, out: str | Path | None, runs: Sequence[str | Path | None], resume: bool) -> Task:
+    """The task; rows from Python are written into the directory of the run, which needs them later."""
+    if out is None or not isinstance(task, RowsTask) or isinstance(task, FileTask):
+        return task
+    if not resume:
+        refuse_existing(each for each in runs if each is not None)
+    return task.save(Path(out) / ROWS)
+
+
 def train(
     task: str | Path | Task,
     preset: str | None = None,
@@ -235,7 +247,7 @@ def train(
     """Train a model.
 
     Args:
-        task: a task, its name, or a data file.
+        task: a task, its name, or a data file. Rows from Python are written to rows.jsonl in `out`.
         preset: `rotor`, `router` or `paper`; without it, the one that suits the task.
         seed: the seed of the data, the split, the initial weights and the order of examples.
         out: a run directory to write; without it, the run is kept in memory.
@@ -248,7 +260,7 @@ def train(
         InputError: there is no such task or option, or the directory already holds a run.
         Diverged: a loss or a gradient was not finite.
     """
-    task = resolve(task)
+    task = _kept(resolve(task), out, [out], resume)
     configs = [configure(task, preset, seed, **changes)]
     (trained,) = execute(task, configs, [out], resume, lambda rows: on_epoch(rows[seed]))
     if isinstance(trained, Diverged):
@@ -284,9 +296,10 @@ def train_seeds(
     Raises:
         InputError: there is no such task or option, or a directory already holds a run.
     """
-    task, seeds = resolve(task), list(seeds)
-    configs = [configure(task, preset, seed, **changes) for seed in seeds]
+    seeds = list(seeds)
     outs = [None if out is None else Path(out) / f"seed-{seed}" for seed in seeds]
+    task = _kept(resolve(task), out, outs, resume)
+    configs = [configure(task, preset, seed, **changes) for seed in seeds]
     outcomes = execute(task, configs, outs, resume, on_epoch)
     return [each if isinstance(each, Diverged) else _run(each) for each in outcomes]
 

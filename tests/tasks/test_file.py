@@ -1,4 +1,6 @@
+import hashlib
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -6,7 +8,7 @@ import torch
 from torch import Generator
 
 from csprop.errors import InputError
-from csprop.tasks import FileTask, from_file
+from csprop.tasks import FileTask, from_file, read
 from csprop.tasks.split import split
 
 
@@ -84,14 +86,36 @@ def test_labels_that_look_alike_are_one_class(tmp_path: Path) -> None:
             '{"sequence": "a", "label": 1}\n{"sequence": "b", "label": 1}',
             "every label is '1'",
         ),
-        (
-            "d.jsonl",
-            '{"sequence": "a", "label": 1}\n{"sequence": "a", "label": 0}',
-            "row 2: has the same sequence as row 1, but another label",
-        ),
         ("d.jsonl", '{"sequence": [], "label": []}', "row 1: the sequence is empty"),
         ("d.jsonl", '{"sequence": "a\\ud800", "label": 1}', "row 1: .* has unprintable characters"),
         ("d.jsonl", '{"sequence": "a", "label": "x\\ny"}', "row 1: .* has unprintable characters"),
+        ("d.jsonl", '{"sequence": "a", "label": NaN}', "row 1: the label nan must be a string"),
+        ("d.jsonl", '{"sequence": "a", "label": Infinity}', "row 1: the label inf must be"),
+        ("d.jsonl", '{"sequence": ["a", 1e3], "label": 1}', "row 1: the token 1000.0 must be"),
+        ("d.jsonl", '{"sequence": ["a", ["b"]], "label": 1}', r"row 1: the token \['b'\] must be"),
+        ("d.jsonl", '{"sequence": ["a", ""], "label": 1}', "row 1: the token '' must be"),
+        ("d.jsonl", '{"sequence": ["a", null], "label": 1}', "row 1: the token None must be"),
+        ("d.jsonl", '{"sequence": "ab", "label": [1, [0]]}', r"row 1: the label \[0\] must be"),
+        ("d.jsonl", '{"sequence": "a", "label": {"x": 1}}', "row 1: the label {'x': 1} must be"),
+        ("d.jsonl", '{"sequence": {"a": 1}, "label": 1}', "row 1: the sequence must be a string"),
+        ("d.jsonl", '{"sequence": null, "label": 1}', "row 1: the sequence must be a string"),
+        ("d.jsonl", '{"sequence": "a", "label": ' + "9" * 5000 + "}", r"row 1: write {\"sequence\""),
+        ("d.jsonl", "[" * 200_000, r"row 1: write {\"sequence\""),
+        ("d.jsonl", '{"sequence": "a", "label": 1} {}', r"row 1: write {\"sequence\""),
+        ("d.jsonl", '{"sequence": "a", "label": 1},\n', r"row 1: write {\"sequence\""),
+        ("d.jsonl", '"sequence, label"', r"row 1: write {\"sequence\""),
+        ("d.jsonl", '{"sequence": "a\\u0007", "label": 1}', r"row 1: .*\\x07.* has unprintable"),
+        ("d.jsonl", '{"sequence": ["a\\u2028"], "label": 1}', "row 1: .* has unprintable characters"),
+        ("d.jsonl", '{"sequence": "a", "label": "\\ufeffx"}', "row 1: .* has unprintable characters"),
+        ("d.jsonl", '{"sequence": "ab", "label": [1]}', "row 1: 1 labels for 2 tokens"),
+        ("d.jsonl", '{"sequence": "ab", "label": []}', "row 1: 0 labels for 2 tokens"),
+        ("d.csv", "sequence,label\n", "d.csv: has no rows"),
+        ("d.csv", "", "d.csv: has no rows"),
+        ("d.csv", "a,1\nb,1\n", "every label is '1'"),
+        ("d.csv", "a\x00b,1\nb,2\n", r"row 1: the token '\\x00' has unprintable"),
+        ("d.csv", '"a\nb\n,1\n', "d.csv row 1: has 1 columns: write two"),
+        ("d.csv", "   ,1\nb,2\n", "d.csv row 1: the sequence is empty"),
+        ("d.csv", 'a,1\n"b\nb",2,3\n', "d.csv row 2: has 3 columns"),
         ("d.csv", "a,1\nb,2,3\n", "d.csv row 2: has 3 columns: write two"),
         ("d.csv", "a\n", "d.csv row 1: has 1 columns: write two"),
         ("d.csv", ",1\nb,2\n", "d.csv row 1: the sequence is empty"),
@@ -104,6 +128,7 @@ def test_bad_files_are_refused_by_row(tmp_path: Path, name: str, content: str, s
     with pytest.raises(InputError, match=sentence) as caught:
         from_file(written(tmp_path, name, content))
     assert "\n" not in str(caught.value)
+    assert len(str(caught.value).removeprefix(str(tmp_path))) < 200
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -112,9 +137,79 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "folder.jsonl").mkdir()
     with pytest.raises(InputError, match="cannot be read"):
         from_file(tmp_path / "folder.jsonl")
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    with pytest.raises(InputError, match="cannot be read: it is not a regular file"):
+        from_file(tmp_path / "pipe.jsonl")
+    with pytest.raises(InputError, match="cannot be read: no file can have this name"):
+        from_file("a\0b.jsonl")
     (tmp_path / "binary.csv").write_bytes(b"a,1\n\xff\xfe,2\n")
     with pytest.raises(InputError, match="byte 4 is not UTF-8 text"):
         from_file(tmp_path / "binary.csv")
+
+
+def test_invalid_text_far_into_a_file_is_found_at_its_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read, "BLOCK", 100)
+    content = b'{"sequence": "01", "label": 1}\n' * 100
+    (tmp_path / "d.jsonl").write_bytes(content + b'{"sequence": "\xe9')
+    with pytest.raises(InputError, match=f"byte {len(content) + 14} is not UTF-8 text"):
+        from_file(tmp_path / "d.jsonl")
+
+
+ROWS = [("01é", "ä"), ("1", "b"), ("10", "ä"), ("é", "b")]
+
+
+@pytest.mark.parametrize("name", ["d.jsonl", "d.csv", "d.tsv"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("block", [1, 7, 1 << 20])
+def test_marks_ends_of_lines_and_blocks_change_nothing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    end: str,
+    last: bool,
+    mark: bytes,
+    block: int,
+) -> None:
+    monkeypatch.setattr(read, "BLOCK", block)
+    monkeypatch.setattr(read, "ROWS", 3)
+    lines = [json.dumps({"sequence": sequence, "label": label}) for sequence, label in ROWS]
+    if not name.endswith("jsonl"):
+        lines = [("," if name == "d.csv" else "\t").join(row) for row in ROWS]
+    content = end.join([lines[0], "", *lines[1:]]) + end * last
+    (tmp_path / name).write_bytes(mark + content.encode())
+    task = from_file(tmp_path / name)
+    assert (task.vocab, task.classes) == (("0", "1", "é"), ("b", "ä"))
+    assert task.data.tokens.tolist() == [[0, 1, 2], [1, 0, 0], [1, 0, 0], [2, 0, 0]]
+    assert task.data.last.tolist() == [1, 0, 1, 0]
+    assert [task.line(row) for row in range(4)] == [1, 3, 4, 5]
+    assert task.sha256 == hashlib.sha256(content.encode()).hexdigest()
+    again = FileTask(task.path, task.sha256, task.vocab, task.classes, task.words)
+    assert torch.equal(again.data.tokens, task.data.tokens)
+
+
+def test_a_sequence_of_200_000_tokens_is_read_from_every_format(tmp_path: Path) -> None:
+    long = "01" * 100_000
+    for name, line in (
+        ("d.jsonl", json.dumps({"sequence": long, "label": "a"}) + '\n{"sequence": "0", "label": "b"}'),
+        ("d.csv", f"{long},a\n0,b\n"),
+        ("w.csv", f"{' '.join(long)},a\n0,b\n"),
+    ):
+        task = from_file(written(tmp_path, name, line))
+        assert task.data.lengths.tolist() == [200_000, 1]
+        assert len(task.data.flat.tokens) == 200_001
+
+
+def test_rows_that_contradict_each_other_are_counted(tmp_path: Path) -> None:
+    lines = ["0110,even", "0111,odd", "0110,odd", "0110,even", "1,odd", "1,odd"]
+    summary = from_file(written(tmp_path, "d.csv", "\n".join(lines))).summary
+    assert (summary.rows, summary.duplicates) == (6, 3)
+    assert (summary.contradictions, summary.contradicting_rows) == (1, 3)
+    assert (summary.shortest, summary.median, summary.longest) == (1, 4, 4)
+    assert (summary.labels, summary.classes) == ("whole", {"even": 2, "odd": 4})
 
 
 def test_a_known_vocabulary_rejects_what_it_does_not_have(tmp_path: Path) -> None:
@@ -130,10 +225,10 @@ def test_a_known_vocabulary_rejects_what_it_does_not_have(tmp_path: Path) -> Non
 
 def test_a_whole_label_and_step_labels_that_agree_are_no_contradiction(tmp_path: Path) -> None:
     rows = '{"sequence": "ab", "label": "y"}\n{"sequence": "ab", "label": ["n", "y"]}\n'
-    assert len(from_file(written(tmp_path, "d.jsonl", rows)).data) == 2
+    assert from_file(written(tmp_path, "d.jsonl", rows)).summary.contradictions == 0
     rows = '{"sequence": "ab", "label": "n"}\n{"sequence": "ab", "label": ["n", "y"]}\n'
-    with pytest.raises(InputError, match="row 2: has the same sequence as row 1"):
-        from_file(written(tmp_path, "d.jsonl", rows))
+    summary = from_file(written(tmp_path, "d.jsonl", rows)).summary
+    assert (summary.contradictions, summary.contradicting_rows, summary.labels) == (1, 2, "mixed")
 
 
 @pytest.mark.parametrize("heading", ["Sequence,Label", "\nsequence,label", " sequence , LABEL "])

@@ -8,18 +8,19 @@ from torch import Generator
 import csprop
 from csprop import CSP, CSPConfig
 from csprop.tasks import get
-from csprop.tasks.base import Examples
+from csprop.tasks.examples import Examples, Steps
+from csprop.training import loop
 from csprop.training.loop import Diverged, Trainer, supervised
 from csprop.training.presets import Recipe
 from csprop.training.seeding import generator
 
 Options = dict[str, Any]
 LABELS = torch.tensor([[0, 1, 0, 1], [1, 1, -1, -1], [-1, 0, -1, -1]])
-BATCH = Examples(torch.zeros_like(LABELS), LABELS, LABELS >= 0)
+BATCH = Examples.of(torch.zeros_like(LABELS), LABELS, LABELS >= 0)
 
 
 def kept(cuts: int = 0, **recipe: Any) -> torch.Tensor:
-    return supervised(BATCH, Recipe(**recipe), Generator().manual_seed(cuts))
+    return supervised(BATCH.padded(), Recipe(**recipe), Generator().manual_seed(cuts))
 
 
 def trainer(rows: int = 64, held_out: int = 16, seed: int = 0, **recipe: Any) -> Trainer:
@@ -57,13 +58,52 @@ def test_padding_reaches_no_gradient() -> None:
     for filler in (0, 2):
         tokens = torch.tensor([[1, 0, 1, 1], [0, 1, filler, filler]])
         labels = torch.tensor([[-1, -1, -1, 1], [-1, 0, -1, -1]])
-        run = Trainer(net, Examples(tokens, labels, labels >= 0), BATCH, Recipe(), 0)
+        run = Trainer(net, Examples.of(tokens, labels, labels >= 0), BATCH, Recipe(), 0)
+        run.batches = lambda tokens=tokens, labels=labels: iter([[(tokens, labels)]])
         net.zero_grad()
         run.optimizer.step = lambda: None  # pyright: ignore
         run.run_epoch()
         gradients.append([p.grad.clone() for p in net.parameters() if p.grad is not None])
     assert len(gradients[0]) == len(list(net.parameters()))
     assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))
+
+
+def uneven() -> Examples:
+    """Rows of 1 to 5 tokens, and one of 60."""
+    lengths = torch.tensor([1, 5, 2, 60, 3, 3, 4, 1])
+    tokens = torch.randint(2, (int(lengths.sum()),), generator=Generator().manual_seed(0))
+    begins = lengths.cumsum(0) - lengths
+    labels = torch.cat(
+        [tokens[at : at + n].cumsum(0) % 2 for at, n in zip(begins, lengths, strict=True)]
+    )
+    return Examples(Steps(tokens, labels, labels >= 0), begins, lengths)
+
+
+@pytest.mark.parametrize("loss", ["cross_entropy", "focal"])
+@pytest.mark.parametrize("supervise", ["last", "every"])
+@pytest.mark.parametrize("models", [1, 2])
+def test_a_batch_of_very_different_lengths_goes_in_parts_with_the_same_gradient(
+    monkeypatch: pytest.MonkeyPatch, loss: str, supervise: str, models: int
+) -> None:
+    """Once with all rows in one padded matrix, once in parts: the same loss and gradients."""
+    found = []
+    for most in (loop.MOST_PADDED, 100):
+        monkeypatch.setattr(loop, "MOST_PADDED", most)
+        recipe = Recipe(loss=loss, supervise=supervise)  # pyright: ignore
+        nets = [
+            CSP(CSPConfig(vocab_size=2, num_classes=2, width=4, depth=2), generator(seed, "weights"))
+            for seed in range(models)
+        ]
+        trainers = [Trainer(net.double(), uneven(), BATCH, recipe, 0) for net in nets]
+        batches = [list(each.batches()) for each in trainers]
+        assert [len(steps) for steps in batches] == [1] * models
+        assert len(batches[0][0]) == (1 if most > 100 else 4)  # 1; 2 and 3; 4 and 5; 60 tokens
+        for parts in zip(*batches, strict=True):
+            values = loop._set_gradients(trainers, parts)
+        found.append((values, [p.grad.clone() for net in nets for p in net.parameters()]))  # pyright: ignore
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-12)
+    for one, other in zip(found[0][1], found[1][1], strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("preset", ["paper", "rotor"])

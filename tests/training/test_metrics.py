@@ -9,7 +9,8 @@ from torch import Generator, Tensor
 from csprop import CSP, CSPConfig
 from csprop.errors import InputError
 from csprop.tasks import get
-from csprop.tasks.base import Examples, every_sequence
+from csprop.tasks.base import every_sequence
+from csprop.tasks.examples import Examples, Steps
 from csprop.training import metrics
 from csprop.training.metrics import check_exhaustive, exhaustive, interval, sampled, score
 
@@ -68,7 +69,7 @@ def test_accuracy_and_f1_by_their_definitions(drawn: tuple[int, list[tuple[int, 
     tokens = torch.arange(len(pairs))[:, None]
     labels = torch.tensor([[true] for true, _ in pairs])
     oracle = Oracle(lambda row: pairs[row[0]][1], classes)
-    got = score(oracle, Examples(tokens, labels, torch.ones_like(labels, dtype=torch.bool)))  # pyright: ignore
+    got = score(oracle, Examples.of(tokens, labels, torch.ones_like(labels) > 0))  # pyright: ignore
     assert got.accuracy == pytest.approx(sum(t == p for t, p in pairs) / len(pairs))
     f1 = {}
     for c in range(classes):
@@ -87,10 +88,32 @@ def test_rows_of_any_lengths_get_their_own_last_scores() -> None:
         torch.testing.assert_close(scores, net(torch.tensor([row]))[0, -1].detach())
 
 
+def test_a_long_row_is_scored_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model sees at most a window at a time, and every answer of every row is the right one."""
+    drawn = Generator().manual_seed(0)
+    rows = [torch.randint(2, (length,), generator=drawn) for length in (1, 3, 40, 2, 100, 5)]
+    flat = torch.cat(rows)
+    lengths = torch.tensor([len(row) for row in rows])
+    truth = torch.cat([row.cumsum(0) % 2 for row in rows])
+    steps = Steps(flat.to(torch.uint8), truth.to(torch.int8), torch.ones_like(flat) > 0)
+    examples = Examples(steps, lengths.cumsum(0) - lengths, lengths)
+    monkeypatch.setattr(metrics, "WINDOW", 16)
+    seen = []
+
+    class Watched(Oracle):
+        def __call__(self, tokens: Tensor, state: Any = None, return_state: bool = False) -> Any:
+            seen.append(tokens.numel())
+            return super().__call__(tokens, state, return_state)
+
+    result = score(Watched(lambda row: sum(row) % 2), examples)  # pyright: ignore
+    assert (result.wrong, result.count) == (0, 151)
+    assert max(seen) <= 16
+
+
 def test_padding_is_never_scored() -> None:
     tokens = torch.tensor([[1, 0, 0], [1, 1, 1]])
     labels = torch.tensor([[1, -1, -1], [-1, -1, 1]])
-    examples = Examples(tokens, labels, labels >= 0)
+    examples = Examples.of(tokens, labels, labels >= 0)
     result = score(Oracle(lambda row: sum(row) % 2), examples)  # pyright: ignore
     assert (result.wrong, result.count) == (0, 2)
 

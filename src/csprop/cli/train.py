@@ -1,6 +1,6 @@
 """`csprop train`: train a model on a task or on a data file."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
@@ -133,16 +133,16 @@ def run(args: Args) -> int:
     named = args.data or args.task or ""
     task = resolve(named)
     if task.oracle is None:
-        common.say(_summary(task))
+        for line in _summary(task):
+            common.say(line)
     out = args.out or Path("runs") / task.name
     outs = {args.seed or 0: out}
     if args.seeds is not None:
         outs = {seed: out / f"seed-{seed}" for seed in parse_seeds(args.seeds)}
-    seeds = work(args, named, outs)
     if args.seeds is None:
-        results = train(seeds, common.progress)
-    else:
-        results = share_out(seeds, common.progress, args.workers)
+        results = train(work(args, task, outs), common.progress)
+    else:  # every process reads the task for itself
+        results = share_out(work(args, named, outs), common.progress, args.workers)
     say_how_they_ended(results)
     if args.json:
         common.show_json(results if args.seeds else results[0])
@@ -152,12 +152,12 @@ def run(args: Args) -> int:
     return int(any(_missed(args, result) for result in results))
 
 
-def work(args: Args, task: str | Path, outs: dict[int, Path]) -> Any:
+def work(args: Args, task: Any, outs: dict[int, Path]) -> Any:
     """The training job that the arguments describe.
 
     Args:
         args: the parsed arguments.
-        task: the name of a task, or a data file.
+        task: a task, its name, or a data file.
         outs: the run directory of each seed.
     """
     from csprop.training.seeds import Seeds
@@ -197,14 +197,20 @@ def _hint(args: Args, results: list[dict[str, Any]]) -> None:
         )
 
 
-def _summary(task: Any) -> str:
+def _summary(task: Any) -> Iterator[str]:
     """The size, tokens and classes of a file, so that a misspelt one is noticed before training."""
     from csprop.tasks.base import shown
 
-    return (
+    yield (
         f"{task.source}: {len(task.data)} rows; tokens {shown(task.vocab)}; "
         f"classes {shown(task.classes)}"
     )
+    if count := task.summary.contradictions:
+        sequences = "1 sequence occurs" if count == 1 else f"{count:,} sequences occur"
+        yield (
+            f"{task.source}: {sequences} with different labels, in "
+            f"{task.summary.contradicting_rows:,} rows: some of these labels are wrong"
+        )
 
 
 def _missed(args: Args, result: dict[str, Any]) -> bool:

@@ -3,13 +3,16 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
 from csprop.errors import InputError
-from csprop.tasks.base import UNLABELLED, Examples
+from csprop.tasks.examples import UNLABELLED, Examples
 
+MOST_PADDED = 1 << 20
+"""Tokens of the examples, with their padding, up to which all of them are used."""
 LEAD = 0.25
 """The fraction of the margin of the correct scores that a simplified model must keep."""
 
@@ -23,8 +26,21 @@ class Labelled:
 
     @classmethod
     def of(cls, examples: Examples) -> "Labelled":
-        """All labels of some examples, not only those of the answers."""
-        return cls(examples.tokens, examples.labels)
+        """All labels of some examples, not only those of the answers.
+
+        Of very many, or very different, examples some are chosen, spread evenly, and without those that
+        are much longer than the others. What is proven goes by all rows of a file, not by these.
+        """
+        if len(examples) * examples.longest > MOST_PADDED:
+            count = max(1, MOST_PADDED * len(examples) // (4 * int(examples.lengths.sum())))
+            step = -(-len(examples) // count)
+            examples = examples[torch.arange(0, len(examples), step)]
+            lengths = examples.lengths.sort().values
+            fits = lengths * torch.arange(1, len(lengths) + 1) <= MOST_PADDED
+            longest = lengths[max(0, int(fits.sum()) - 1)]
+            examples = examples[examples.lengths <= longest]
+        matrices = examples.padded()
+        return cls(matrices.tokens, matrices.labels)
 
     def first(self, rows: int) -> "Labelled":
         """The first rows."""

@@ -16,7 +16,7 @@ from csprop.errors import InputError
 from csprop.exact.locked import Locked
 from csprop.nn.model import CSP
 from csprop.runs import Run
-from csprop.tasks.base import Examples
+from csprop.tasks.examples import Examples
 from csprop.training.seeding import generator
 from csprop.training.session import training_data
 
@@ -70,9 +70,8 @@ def _examples(run: Run) -> list[list[int]]:
 
 
 def _rows(data: Examples) -> list[list[int]]:
-    lengths = data.lengths.clamp(max=LONGEST).tolist()[:EXAMPLES]
-    rows = data.tokens.tolist()[:EXAMPLES]
-    return [row[:length] for row, length in zip(rows, lengths, strict=True)]
+    places = zip(data.begins[:EXAMPLES].tolist(), data.lengths[:EXAMPLES].tolist(), strict=True)
+    return [data.flat.tokens[at : at + min(length, LONGEST)].tolist() for at, length in places]
 
 
 def trained(model: CSP) -> dict[str, Any]:

@@ -19,16 +19,21 @@ from csprop.tasks.parenthesis import Parenthesis
 from csprop.tasks.parity import Parity
 from csprop.tasks.precedence import ModularPrecedence
 from csprop.tasks.reset import ModularReset
+from csprop.tasks.rows import RowsTask, from_rows
+from csprop.tasks.summary import Summary
 from csprop.tasks.tomita import Tomita
 
 __all__ = [
     "Examples",
     "FileTask",
     "MachineTask",
+    "RowsTask",
+    "Summary",
     "Task",
     "catalogue",
     "from_description",
     "from_file",
+    "from_rows",
     "get",
     "resolve",
 ]

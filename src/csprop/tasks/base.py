@@ -4,7 +4,6 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -15,35 +14,9 @@ from torch import Generator, Tensor
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Endless, Oracle
 from csprop.errors import InputError
+from csprop.tasks.examples import UNLABELLED, Examples
 
-UNLABELLED = -1
-"""The label of padding and of steps without a label. Losses and metrics ignore it."""
-
-
-@dataclass(frozen=True)
-class Examples:
-    """Labelled sequences of possibly different lengths, padded at the end."""
-
-    tokens: Tensor  # (N, T) int64; padding is 0
-    labels: Tensor  # (N, T) int64; UNLABELLED where there is no label
-    answers: Tensor  # (N, T) bool; the labelled steps that count as the task's answer
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    def __getitem__(self, rows: Tensor) -> "Examples":
-        return Examples(self.tokens[rows], self.labels[rows], self.answers[rows])
-
-    @property
-    def lengths(self) -> Tensor:
-        """The number of steps up to the last answer of each row, (N,)."""
-        steps = torch.arange(1, self.tokens.shape[1] + 1)
-        return (self.answers * steps).amax(dim=1)
-
-    def trimmed(self) -> "Examples":
-        """Without the steps that are padding in every row."""
-        longest = int(self.lengths.max()) if len(self) else 0
-        return Examples(self.tokens[:, :longest], self.labels[:, :longest], self.answers[:, :longest])
+__all__ = ["UNLABELLED", "Examples", "Task", "encode", "every_sequence", "shown", "symbols", "written"]
 
 
 class Task(ABC):
@@ -210,7 +183,7 @@ class Task(ABC):
         """Label sequences (N, T): every prefix gets its class, and the last class is the answer."""
         answers = torch.zeros_like(tokens, dtype=torch.bool)
         answers[:, -1] = True
-        return Examples(tokens, self.labels(tokens), answers)
+        return Examples.of(tokens, self.labels(tokens), answers)
 
     def examples(self, count: int, length: int, generator: Generator) -> Examples:
         """Data to learn from: `count` drawn sequences of one length, or all rows of a data file."""

@@ -6,7 +6,7 @@ import torch
 from torch import Generator, Tensor
 
 from csprop.errors import InputError
-from csprop.tasks.base import UNLABELLED, Examples
+from csprop.tasks.examples import Examples
 
 HELD_OUT = 0.2
 
@@ -29,26 +29,20 @@ def split(
     Raises:
         InputError: there are too few distinct sequences to split.
     """
-    classes = _last_label(examples)
-    if how == "disjoint":
-        # A label of its own for padding keeps "0" apart from "00".
-        padded = examples.tokens.masked_fill(_beyond(examples), UNLABELLED)
-        _, group = padded.unique(dim=0, return_inverse=True)
-    else:
-        group = torch.arange(len(examples))
-    held_out = torch.zeros(int(group.max()) + 1 if len(group) else 0, dtype=torch.bool)
-    rows_of = group.bincount().tolist()
+    group = examples.same if how == "disjoint" else torch.arange(len(examples))
+    sizes = group.bincount()  # rows of each sequence
+    classes = torch.empty_like(sizes)
+    # Of each sequence the label of its first row: of several values for one place NumPy keeps the last.
+    classes.numpy()[group.numpy()[::-1]] = examples.last.numpy()[::-1]
+    held_out = torch.zeros(len(sizes), dtype=torch.bool)
     seen = wanted = 0  # rows, and how many of those so far to hold out
     for label in classes.unique():
-        members = group[classes == label].unique()
-        seen += int((classes == label).sum())
+        members = (classes == label).nonzero()[:, 0]
+        seen += int(sizes[members].sum())
         share = round(HELD_OUT * seen) - wanted
         wanted += share
-        shuffled = members[torch.randperm(len(members), generator=generator)].tolist()
-        for member in shuffled:
-            if rows_of[member] <= share:
-                held_out[member] = True
-                share -= rows_of[member]
+        shuffled = members[torch.randperm(len(members), generator=generator)]
+        held_out[_filling(shuffled, sizes, share)] = True
         if len(members) > 1 and not held_out[members].any():  # few sequences: one is better than none
             held_out[shuffled[0]] = True
     rows = held_out[group]
@@ -60,9 +54,13 @@ def split(
     return examples[~rows], examples[rows]
 
 
-def _beyond(examples: Examples) -> Tensor:
-    return torch.arange(examples.tokens.shape[1]) >= examples.lengths[:, None]
-
-
-def _last_label(examples: Examples) -> Tensor:
-    return examples.labels.gather(1, examples.lengths[:, None] - 1)[:, 0]
+def _filling(members: Tensor, sizes: Tensor, share: int) -> Tensor:
+    """The members that are taken if each one is that fits into what is left of the share."""
+    taken = members[:0]
+    while len(members := members[sizes[members] <= share]):
+        rows = sizes[members].cumsum(0)
+        fitting = int((rows <= share).sum())
+        taken = torch.cat([taken, members[:fitting]])
+        share -= int(rows[fitting - 1])
+        members = members[fitting:]
+    return taken

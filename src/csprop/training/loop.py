@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 
 from csprop.nn.model import CSP
 from csprop.ops.backends import backend
-from csprop.tasks.base import UNLABELLED, Examples
+from csprop.tasks.examples import UNLABELLED, Examples, Steps
 from csprop.training.losses import loss
 from csprop.training.metrics import score
 from csprop.training.presets import Recipe
@@ -27,6 +27,10 @@ from csprop.training.seeding import generator
 
 Epoch = dict[str, float | int]
 """One row of metrics.jsonl."""
+Batch = list[tuple[Tensor, Tensor]]
+"""The tokens and labels of one step, each (B, T); in several parts if the lengths are too different."""
+MOST_PADDED = 1 << 16
+"""Tokens of a batch, with its padding, up to which it is one part whatever the lengths are."""
 
 
 class Diverged(RuntimeError):
@@ -110,15 +114,17 @@ class Trainer:
         for router in self.model.routers:
             router.temperature = temperature(self.recipe, self.epoch + 1)
 
-    def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
+    def batches(self) -> Iterator[Batch]:
         """The tokens and labels of each step of the next epoch."""
         epoch = self.epoch + 1
-        training = shortened(self.training, longest(self.recipe, epoch, self.training.tokens.shape[1]))
+        training = shortened(self.training, longest(self.recipe, epoch, self.training.longest))
         order = torch.randperm(len(training), generator=generator(self.seed, "order", epoch))
         cuts = generator(self.seed, "lengths", epoch)
-        for rows in order.split(self.recipe.batch_size):
-            batch = training[rows].trimmed()
-            yield batch.tokens, supervised(batch, self.recipe, cuts)
+        size = self.recipe.batch_size
+        for first in range(0, len(order), size):
+            rows = training[order[first : first + size]]
+            parts = (part.padded() for part in rows.parts(MOST_PADDED))
+            yield [(part.tokens, supervised(part, self.recipe, cuts)) for part in parts]
 
     def step(self, step: int, value: float) -> float:
         """Take a step with the gradients that are set on the parameters, and return their norm."""
@@ -237,8 +243,9 @@ def run_epochs(trainers: Sequence[Trainer]) -> list[Epoch | Diverged]:
                 continue
             try:
                 largest[i] = max(largest[i], trainers[i].step(step, value))
-                totals[i] += value * len(batches[i][0])
-                counts[i] += len(batches[i][0])
+                rows = sum(len(tokens) for tokens, _ in batches[i])
+                totals[i] += value * rows
+                counts[i] += rows
             except Diverged as error:
                 failed[i] = error
     rows: list[Epoch | Diverged] = []
@@ -252,21 +259,24 @@ def run_epochs(trainers: Sequence[Trainer]) -> list[Epoch | Diverged]:
     return rows
 
 
-def _set_gradients(
-    trainers: Sequence[Trainer], batches: Sequence[tuple[Tensor, Tensor]]
-) -> list[float]:
+def _set_gradients(trainers: Sequence[Trainer], batches: Sequence[Batch]) -> list[float]:
     """The loss of each model on its own batch; the gradients are set on its parameters."""
     recipe, models = trainers[0].recipe, [trainer.model for trainer in trainers]
     # Where short sequences come first, the seeds of a file do not have equally many.
-    alike = len({len(tokens) for tokens, _ in batches}) == 1
-    if len(models) > 1 and alike and not models[0].config.loops and backend() != "reference":
-        return _set_stacked_gradients(models, batches, recipe)
+    alike = len({tuple(len(tokens) for tokens, _ in parts) for parts in batches}) == 1
+    together = len(models) > 1 and alike and not models[0].config.loops and backend() != "reference"
+    if together and all(len(parts) == 1 for parts in batches):
+        return _set_stacked_gradients(models, [parts[0] for parts in batches], recipe)
     values = []
-    for model, (tokens, labels) in zip(models, batches, strict=True):
+    for model, parts in zip(models, batches, strict=True):
         model.zero_grad()
-        value = loss(model(tokens), labels, recipe)
-        value.backward()
-        values.append(value.item())
+        counts = [int((labels != UNLABELLED).sum()) for _, labels in parts]
+        total = 0.0
+        for (tokens, labels), count in zip(parts, counts, strict=True):
+            value = loss(model(tokens), labels, recipe) * (count / sum(counts))
+            value.backward()
+            total += value.item()
+        values.append(total)
     return values
 
 
@@ -307,7 +317,7 @@ def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
-def supervised(batch: Examples, recipe: Recipe, cuts: Generator) -> Tensor:
+def supervised(batch: Steps, recipe: Recipe, cuts: Generator) -> Tensor:
     """The labels to learn from, (B, T); all others are UNLABELLED.
 
     The model is causal, so learning from a prefix means learning from the steps up to its end.

@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from csprop.errors import InputError
-from csprop.tasks.base import Examples, Task, every_sequence
+from csprop.tasks.base import Task, every_sequence
+from csprop.tasks.examples import Examples, Steps
 from csprop.training.seeding import generator
 
 # Tokens in one forward pass: bounds the memory at any length.
@@ -58,9 +59,8 @@ def score(model: nn.Module, examples: Examples) -> Score:
         InputError: there are no examples.
     """
     logits, labels = [], []
-    for rows in torch.arange(len(examples)).split(_rows(examples.tokens.shape[1])):
-        batch = examples[rows]
-        logits.append(_logits(model, batch.tokens)[batch.answers])
+    for batch in examples.windows(WINDOW):
+        logits.append(_answers(model, batch))
         labels.append(batch.labels[batch.answers])
     if not logits:
         raise InputError("there are no examples to score: give at least one")
@@ -148,9 +148,25 @@ def _logits(model: nn.Module, tokens: Tensor) -> Tensor:
     return model(tokens)
 
 
+def _answers(model: Any, batch: Steps) -> Tensor:
+    """The scores where the answers are; a long row goes piece by piece, with its state carried on."""
+    if batch.tokens.numel() <= WINDOW or not hasattr(model, "initial_state"):
+        return _logits(model, batch.tokens)[batch.answers]
+    pieces = zip(batch.tokens.split(WINDOW, 1), batch.answers.split(WINDOW, 1), strict=True)
+    state, found = model.initial_state(len(batch.tokens)), []
+    for tokens, answers in pieces:
+        logits, state = _carried(model, tokens, state)
+        found.append(logits[answers])
+    return torch.cat(found)
+
+
 @torch.no_grad()
+def _carried(model: Any, tokens: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    return model(tokens, state, return_state=True)
+
+
 def _advance(model: Any, tokens: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    logits, state = model(tokens, state, return_state=True)
+    logits, state = _carried(model, tokens, state)
     return logits[:, -1], state
 
 

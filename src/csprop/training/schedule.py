@@ -1,6 +1,6 @@
 """What changes from epoch to epoch: a function of its number alone, so that a run can be resumed."""
 
-import torch
+from dataclasses import replace
 
 from csprop.tasks.base import UNLABELLED, Examples
 from csprop.training.presets import Recipe
@@ -23,18 +23,17 @@ def longest(recipe: Recipe, epoch: int, whole: int) -> int:
 
 
 def shortened(examples: Examples, longest: int) -> Examples:
-    """Sequences up to a length: longer ones end at their last label before it, or are left out.
+    """Sequences up to a length: longer ones are cut there, or left out where the cut has no label.
 
     If all would be left out, they stay as they are.
     """
-    if longest >= examples.tokens.shape[1]:
+    if longest >= examples.longest:
         return examples
-    labels = examples.labels[:, :longest]
-    labelled = labels != UNLABELLED
-    steps = torch.arange(1, longest + 1)
-    ends = (labelled * steps).amax(dim=1)
-    if not ends.any():
+    lengths = examples.lengths.clamp(max=longest)
+    ends = examples.begins + lengths - 1
+    kept = examples.flat.labels[ends] != UNLABELLED
+    if not kept.any():
         return examples
-    over = examples.lengths > longest
-    answers = examples.answers[:, :longest] | (over[:, None] & labelled & (steps == ends[:, None]))
-    return Examples(examples.tokens[:, :longest], labels, answers)[ends > 0]
+    answers = examples.flat.answers.clone()
+    answers[ends[kept]] = True
+    return Examples(replace(examples.flat, answers=answers), examples.begins, lengths)[kept]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from csprop.errors import InputError
-from csprop.tasks import resolve
+from csprop.tasks import Task, resolve
 from csprop.training.config import configure
 from csprop.training.loop import Diverged, Epoch
 from csprop.training.session import execute, refuse_existing
@@ -26,7 +26,7 @@ returns a context manager whose value is a callback for every epoch."""
 class Seeds:
     """A configuration, and the run directory of each seed to train it with."""
 
-    task: str | Path
+    task: str | Path | Task
     preset: str
     options: dict[str, Any]
     outs: dict[int, Path]

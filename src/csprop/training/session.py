@@ -195,10 +195,12 @@ def _groups(sessions: Sequence[_Session]) -> Iterator[list[_Session]]:
     for session in sessions:
         training, where = session.trainer.training, session.environment
         epoch = session.trainer.epoch  # which may decide temperature and lengths
-        key = (training.tokens.shape, where["threads"], where["backend"], epoch)
+        key = (len(training), where["threads"], where["backend"], epoch)
         alike.setdefault(key, []).append(session)
-    for (shape, *_), group in alike.items():
-        together = max(1, MOST_TOKENS // (group[0].config.recipe.batch_size * max(1, shape[1])))
+    for group in alike.values():
+        trainer = group[0].trainer
+        longest = max(trainer.training.longest, trainer.held_out.longest, 1)
+        together = max(1, MOST_TOKENS // (trainer.recipe.batch_size * longest))
         for start in range(0, len(group), together):
             yield group[start : start + together]
 

@@ -1,0 +1,152 @@
+"""Data files, read some lines at a time, so that a file of any size needs little memory.
+
+Whatever the format, rows are three lists: the number of the first line of each row, its sequence and
+its label, as written.
+"""
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from csprop.errors import InputError
+
+SUFFIXES = (".jsonl", ".csv", ".tsv")
+BLOCK = 1 << 20
+"""Bytes that are read at once."""
+ROWS = 1 << 13
+"""Rows of a table that are passed on at once."""
+MARK = "\N{BYTE ORDER MARK}".encode()
+
+Rows = tuple[list[int], list[Any], list[Any]]
+"""Line numbers, sequences and labels."""
+_decode = json.JSONDecoder().raw_decode
+
+
+class Reading:
+    """One reading of a file from start to end; afterwards `sha256` is that of its text."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._digest = path, hashlib.sha256()
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of what was read so far, without a byte order mark."""
+        return self._digest.hexdigest()
+
+    def to_end(self) -> "Reading":
+        """Read the whole file only for its digest."""
+        for _ in self._blocks():
+            pass
+        return self
+
+    def rows(self) -> Iterator[Rows]:
+        """The rows of the file, some at a time.
+
+        Raises:
+            InputError: the file cannot be read, or a row is not of the form that its suffix asks for.
+        """
+        return self._json_rows() if self.path.suffix == ".jsonl" else self._table_rows()
+
+    def _blocks(self) -> Iterator[bytes]:
+        """The content, cut after the ends of lines."""
+        path = self.path
+        if path.suffix not in SUFFIXES:
+            raise InputError(f"{path}: the name must end in .jsonl, .csv or .tsv")
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path}: cannot be read: it is not a regular file")
+        try:
+            with path.open("rb") as file:
+                mark = MARK
+                while block := file.read(BLOCK):
+                    block = (block + file.readline()).removeprefix(mark)
+                    self._digest.update(block)
+                    yield block
+                    mark = b""
+        except FileNotFoundError:
+            raise InputError(f"{path}: there is no such file") from None
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+        except ValueError:
+            raise InputError(f"{str(path)!r}: cannot be read: no file can have this name") from None
+
+    def _texts(self) -> Iterator[str]:
+        before = 0
+        for block in self._blocks():
+            try:
+                text = block.decode()
+            except UnicodeDecodeError as error:
+                raise InputError(
+                    f"{self.path}: byte {before + error.start} is not UTF-8 text"
+                ) from None
+            before += len(block)
+            yield text
+
+    def _json_rows(self) -> Iterator[Rows]:
+        before = 0
+        for text in self._texts():
+            lines = text.removesuffix("\n").split("\n")
+            numbers: list[int] = []
+            sequences: list[Any] = []
+            labels: list[Any] = []
+            for number, line in enumerate(lines, start=before + 1):
+                line = line.strip()
+                if not line:
+                    continue
+                try:
+                    row, end = _decode(line)
+                    sequences.append(row["sequence"])
+                    labels.append(row["label"])
+                except (ValueError, RecursionError, LookupError, TypeError):
+                    end = -1
+                if end != len(line):
+                    raise InputError(
+                        f'{self.path} row {number}: write {{"sequence": …, "label": …}}, one JSON '
+                        "object per line"
+                    )
+                numbers.append(number)
+            before += len(lines)
+            yield numbers, sequences, labels
+
+    def _table_rows(self) -> Iterator[Rows]:
+        rows = self._table()
+        while some := list(islice(rows, ROWS)):
+            yield columns(some)
+
+    def _table(self) -> Iterator[tuple[int, str, str]]:
+        delimiter = "\t" if self.path.suffix == ".tsv" else ","
+        lines = (line for text in self._texts() for line in io.StringIO(text, newline=""))
+        reader, began, headed = csv.reader(lines, delimiter=delimiter), 1, False
+        limit = csv.field_size_limit(2**31 - 1)  # a sequence may be long
+        try:
+            for cells in reader:
+                number, began = began, reader.line_num + 1
+                if not cells:
+                    continue
+                where = f"{self.path} row {number}"
+                names = [] if headed else [each.strip().lower() for each in cells]
+                headed = True
+                if names == ["label", "sequence"]:
+                    raise InputError(
+                        f"{where}: the columns are in the wrong order: write sequence, label"
+                    )
+                if names == ["sequence", "label"]:
+                    continue
+                if len(cells) != 2:
+                    raise InputError(
+                        f"{where}: has {len(cells)} columns: write two, sequence and label"
+                    )
+                yield number, cells[0], cells[1].strip()
+        except csv.Error as error:
+            raise InputError(f"{self.path} row {began}: {error}") from None
+        finally:
+            csv.field_size_limit(limit)
+
+
+def columns(rows: Sequence[tuple[int, Any, Any]]) -> Rows:
+    """Rows as three lists."""
+    return [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
