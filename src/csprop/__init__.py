@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from csprop.automata.automaton import Automaton
     from csprop.exact.certify import certify
     from csprop.exact.document import Certificate
+    from csprop.learning.learn import Learned, learn
     from csprop.nn.config import CSPConfig
     from csprop.nn.model import CSP
     from csprop.ops.backends import use_backend
@@ -22,9 +23,11 @@ __all__ = [
     "Automaton",
     "CSPConfig",
     "Certificate",
+    "Learned",
     "Run",
     "certify",
     "compile",
+    "learn",
     "load",
     "scan",
     "tasks",
@@ -39,9 +42,11 @@ _HOMES = {
     "Certificate": "csprop.exact.document",
     "CSP": "csprop.nn.model",
     "CSPConfig": "csprop.nn.config",
+    "Learned": "csprop.learning.learn",
     "Run": "csprop.runs",
     "certify": "csprop.exact.certify",
     "compile": "csprop.runs",
+    "learn": "csprop.learning.learn",
     "load": "csprop.runs",
     "scan": "csprop.ops.scan",
     "train": "csprop.runs",

@@ -14,6 +14,7 @@ from csprop.automata.names import visible
 from csprop.errors import InputError
 
 VERBS = {
+    "learn": "find the machine behind labelled sequences, and wrong labels",
     "train": "train a model on a task or on your own data file",
     "eval": "measure the accuracy of a run, by length or over every input",
     "predict": "classify sequences: one per line in, one class per line out",

@@ -24,13 +24,14 @@ from csprop.learning.tree import PrefixTree, Table
 from csprop.ops import backends
 from csprop.ops.native.search import polish_table
 
+Reals = NDArray[np.float64]
 MOST_STATES = 1024
 SLACK = 1e-9
-WORK = 100_000_000
-"""Nodes that a search may walk: a few seconds of the compiled one."""
+WORK = 30_000_000
+"""Nodes that a search may walk: at most a few seconds of the compiled one."""
 
 
-def miss_bits(labels: int, classes: int) -> NDArray[np.float64]:
+def miss_bits(labels: int, classes: int) -> Reals:
     """The bits that say which of `labels` labels are contradicted, by their number."""
     missed = np.arange(labels + 1)
     log_factorial = np.concatenate([[0.0], np.cumsum(np.log2(np.arange(1, labels + 1)))])
@@ -40,7 +41,7 @@ def miss_bits(labels: int, classes: int) -> NDArray[np.float64]:
     return bits
 
 
-def state_bits(most: int, symbols: int, classes: int) -> NDArray[np.float64]:
+def state_bits(most: int, symbols: int, classes: int) -> Reals:
     """The bits of a table, by its number of states up to `most`."""
     states = np.arange(most + 1)
     return states * (symbols * np.log2(np.maximum(2, states)) + math.log2(classes))
@@ -78,8 +79,8 @@ class _Polishing:
         self,
         tree: PrefixTree,
         table: Table,
-        of_misses: NDArray[np.float64],
-        of_states: NDArray[np.float64],
+        of_misses: Reals,
+        of_states: Reals,
     ) -> None:
         self.tree, self.table = tree, table.copy()
         self.of_misses, self.of_states = of_misses, of_states
@@ -107,10 +108,10 @@ class _Polishing:
             if here not in number:
                 number[here] = len(order)
                 order.append(here)
-        self.table = np.array(
-            [[number.get(int(there), number[state]) for there in self.table[state]] for state in order],
-            np.int32,
-        )
+        rows = [
+            [number.get(int(there), number[state]) for there in self.table[state]] for state in order
+        ]
+        self.table = np.array(rows, np.int32)
         self.where = [number[state] for state in where]
         self.entered = {(number[state], token) for state, token in entered}
         self.misses = self.tree.misses(self.table)

@@ -1,6 +1,6 @@
 """Labelled rows as a prefix tree: every common prefix is one node.
 
-Nodes are in preorder: a parent stands before its children, and the nodes of a subtree follow each other.
+Nodes are in preorder: a parent stands before its children, and a subtree's nodes follow each other.
 
 parent, token     of each node; the root is node 0, its own parent           (N,)
 end               one past the last node of its subtree                      (N,)
@@ -8,7 +8,7 @@ first             where its labels begin                                     (N 
 label, weight     the different labels of each node, and how often each      (labels,)
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -79,6 +79,27 @@ class PrefixTree:
     def totals(self) -> NDArray[np.int64]:
         """How often each class occurs, (classes,)."""
         return np.bincount(self.label, self.weight, self.classes).astype(np.int64)
+
+    @cached_property
+    def depths(self) -> NDArray[np.int64]:
+        """The number of tokens that lead to each node, (N,)."""
+        depths = [0] * len(self)
+        for node, up in enumerate(self.parent.tolist()):
+            depths[node] = depths[up] + 1 if node else 0
+        return np.array(depths)
+
+    @property
+    def labelled(self) -> NDArray[np.bool_]:
+        """The nodes with a label, (N,)."""
+        return np.diff(self.first) > 0
+
+    def rows(self) -> Iterator[tuple[tuple[int, ...], int, int]]:
+        """The distinct labelled sequences: tokens, label, and how often."""
+        path: list[int] = []
+        for node, depth in enumerate(self.depths.tolist()):
+            path[max(0, depth - 1) :] = [int(self.token[node])] if node else []
+            for i in range(self.first[node], self.first[node + 1]):
+                yield tuple(path), int(self.label[i]), int(self.weight[i])
 
     def counts(self, table: Table) -> NDArray[np.int64]:
         """How often each label occurs in each state of a table, (states, classes)."""

@@ -243,9 +243,9 @@ def run_epochs(trainers: Sequence[Trainer]) -> list[Epoch | Diverged]:
                 continue
             try:
                 largest[i] = max(largest[i], trainers[i].step(step, value))
-                rows = sum(len(tokens) for tokens, _ in batches[i])
-                totals[i] += value * rows
-                counts[i] += rows
+                seen = sum(len(tokens) for tokens, _ in batches[i])
+                totals[i] += value * seen
+                counts[i] += seen
             except Diverged as error:
                 failed[i] = error
     rows: list[Epoch | Diverged] = []

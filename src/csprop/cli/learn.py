@@ -1,0 +1,155 @@
+"""`csprop learn`: from labelled sequences to the machine behind them."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+from tyro.conf import arg
+
+from csprop.cli import common
+
+if TYPE_CHECKING:
+    from csprop.learning.learn import Learned
+    from csprop.tasks.base import Task
+    from csprop.tasks.summary import Summary
+
+MOST_SHOWN = 12
+"""States and tokens up to which the machine's table is printed."""
+LONGEST = 40
+"""Characters of a suspect's sequence that are printed."""
+FEW = 5
+"""Suspects that are printed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Args:
+    """Find the machine behind labelled sequences, although some labels may be wrong.
+
+    Several ways to a machine are tried, cheap ones first. Exit code 0 means that a machine came out, 1
+    that none is better than the commonest class by a clear margin.
+    """
+
+    source: Annotated[str, tyro.conf.Positional, arg(metavar="FILE|TASK")]
+    """A .jsonl, .csv or .tsv file of labelled sequences, or the name of a task (see csprop tasks)."""
+
+    seed: int = 0
+    """Decides which rows are held out, and the initial weights of networks."""
+
+    out: Annotated[Path | None, arg(metavar="RUN", help_behavior_hint="(default: runs/NAME)")] = None
+    """The run directory to write."""
+
+    length: Annotated[int | None, arg(help_behavior_hint="(default: 16)")] = None
+    """Length of the sequences that are drawn for a task."""
+
+    samples: Annotated[int | None, arg(help_behavior_hint="(default: the task's)")] = None
+    """Number of sequences that are drawn for a task."""
+
+    json: common.Flag = False
+    """Print one JSON document on stdout."""
+
+
+def parse(argv: list[str]) -> Args:
+    return common.parse(Args, "learn", argv)
+
+
+def run(args: Args) -> int:
+    from csprop.errors import InputError
+    from csprop.learning.learn import learn
+    from csprop.tasks import resolve
+    from csprop.tasks.rows import RowsTask
+
+    task = resolve(args.source)
+    drawn = {name: getattr(args, name) for name in ("length", "samples") if getattr(args, name)}
+    if isinstance(task, RowsTask):
+        if drawn:
+            raise InputError(f"{args.source}: a file has its own rows: leave out --{next(iter(drawn))}")
+        for line in _told(task.summary):
+            common.say(line)
+    out = args.out or Path("runs") / f"learned-{task.name}"
+    learned = learn(task, seed=args.seed, out=out, on_event=common.say, **drawn)
+    path = None if learned.run is None else str(out)
+    if args.json:
+        common.show_json(_document(learned, path))
+    else:
+        _show(learned, task, path)
+    return int(not learned.verdict.clear)
+
+
+def _told(found: "Summary") -> list[str]:
+    """What is in a file."""
+    classes = ", ".join(f"{name} {count:,}" for name, count in list(found.classes.items())[:MOST_SHOWN])
+    more = len(found.classes) - MOST_SHOWN
+    labels = {"whole": "one for each row", "every step": "one for every token", "mixed": "mixed"}
+    lines = [
+        f"{found.rows:,} rows of {found.shortest:,} to {found.longest:,} tokens (median "
+        f"{found.median:g}), {found.duplicates:,} of them duplicates",
+        f"labels: {labels[found.labels]}; {classes}{f', … ({more} more)' if more > 0 else ''}",
+    ]
+    if found.contradictions:
+        lines.append(
+            f"{found.contradictions:,} sequences occur with different labels, in "
+            f"{found.contradicting_rows:,} rows: some labels are wrong"
+        )
+    return lines
+
+
+def _document(learned: "Learned", path: str | None) -> dict[str, Any]:
+    verdict, certificate = learned.verdict, learned.verdict.certificate
+    return {
+        "run": path,
+        "verdict": verdict.sentence,
+        "text": verdict.text,
+        "clear": verdict.clear,
+        "states": verdict.states,
+        **verdict.as_json(),
+        "proven": certificate is not None and certificate.proven,
+        "statement": None if certificate is None else certificate.statement,
+        "counterexample": None if certificate is None else certificate.document.get("counterexample"),
+        "suspects": [asdict(each) for each in learned.suspects],
+        "candidates": [
+            {
+                "method": each.method,
+                "states": len(each.machine),
+                "held_out_wrong": each.misses,
+                "bits": round(each.bits, 3),
+                "seconds": round(each.seconds, 3),
+            }
+            for each in learned.candidates
+        ],
+        "automaton": learned.machine.to_json() if verdict.clear else None,
+    }
+
+
+def _show(learned: "Learned", task: "Task", path: str | None) -> None:
+    common.show_text(learned.verdict.text)
+    if path is None:
+        print("\nNothing was written. More rows, or rows with fewer wrong labels, may show a machine.")
+        return
+    machine = learned.machine
+    if max(len(machine), machine.symbols) <= MOST_SHOWN:
+        rows = [
+            [
+                f"{'→' if state == machine.start else ' '} {state}",
+                "" if output is None else machine.classes[output],
+                *(str(there) for there in machine.transitions[state]),
+            ]
+            for state, output in enumerate(machine.outputs)
+        ]
+        print()
+        common.show_table(["state", "answer", *machine.vocab], rows)
+    if learned.suspects:
+        shown = [
+            [str(each.line), _short(each.sequence), each.label, each.answer]
+            for each in learned.suspects[:FEW]
+        ]
+        title = f"Suspects: the first {FEW} of {len(learned.suspects):,}, all in {path}/suspects.jsonl"
+        if len(learned.suspects) <= FEW:
+            title = f"Suspects, also in {path}/suspects.jsonl"
+        print()
+        common.show_table(["line", "sequence", "label", "machine says"], shown, title)
+    print(f"\nNext:\n  csprop predict {path}\n  csprop automaton {path}\n  csprop explore {path}")
+
+
+def _short(sequence: str) -> str:
+    return sequence if len(sequence) <= LONGEST else f"{sequence[: LONGEST - 1]}…"

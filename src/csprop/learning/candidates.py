@@ -1,0 +1,115 @@
+"""Ways to a machine from labelled rows, cheap ones first. Each ends as a polished table."""
+
+import contextlib
+import io
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from csprop.learning.merging import merged
+from csprop.learning.polishing import description, polished
+from csprop.learning.tree import PrefixTree, Table
+from csprop.nn.model import CSP
+from csprop.tasks.base import Task
+from csprop.training.config import configure
+from csprop.training.loop import Diverged
+from csprop.training.session import execute
+
+WRONG = (1e-30, 1e-4, 1e-2, 5e-2, 1.5e-1)
+"""Shares of wrong labels that merging is tried with; with the first, no contradiction is borne."""
+MOST_MERGED = 64
+"""States of a machine beyond which merging has failed; more where each label names its state."""
+FINALISTS = 2
+"""Tables of which copies of states are tried, too."""
+PLACES = (32, 16, 64, 8, 128)
+"""Sizes of routers, in the order in which they are tried."""
+EPOCHS = 24
+MOST_AALPY = 1 << 16
+"""Tokens beyond which AALpy would take too long."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to a table. What a family finds, another family can confirm."""
+
+    name: str
+    family: str
+    tables: Callable[[PrefixTree], list[Table]]
+
+
+def methods(task: Task, seed: int) -> Iterator[Method]:
+    """All ways to a table, cheap ones first.
+
+    Args:
+        task: what a network is trained on. Its training rows are those of the tree that the others get.
+        seed: the seed of the networks.
+    """
+    yield Method("merging", "merging", merging)
+    yield Method("merging (RPNI, EDSM of AALpy)", "merging", by_aalpy)
+    for places in PLACES:
+        yield Method(f"router of {places} places", "router", _router(task, seed, places))
+
+
+def merging(tree: PrefixTree) -> list[Table]:
+    """What merging leads to, for several shares of wrong labels."""
+    most = max(MOST_MERGED, 4 * tree.classes)
+    found = [merged(tree, wrong, most, by_class) for by_class in (False, True) for wrong in WRONG]
+    return best(tree, [table for table in found if table is not None])
+
+
+def by_aalpy(tree: PrefixTree) -> list[Table]:
+    """What RPNI and EDSM lead to; nothing where two rows contradict each other, or for many rows."""
+    contradicting = (np.diff(tree.first) > 1).any()
+    if contradicting or tree.depths[tree.labelled].sum() > MOST_AALPY:
+        return []
+    return best(tree, aalpy_tables(tree))
+
+
+def aalpy_tables(tree: PrefixTree) -> list[Table]:
+    """The machines of AALpy's RPNI and EDSM, without any change."""
+    from aalpy.learning_algs import run_EDSM, run_RPNI
+
+    rows = [(path, label) for path, label, _ in tree.rows()]
+    tables = []
+    for run in (run_RPNI, run_EDSM):
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")  # that some inputs lead nowhere
+            model = run(rows, automaton_type="moore", print_info=False)
+        states = [model.initial_state, *(each for each in model.states if each != model.initial_state)]
+        numbers = {id(state): number for number, state in enumerate(states)}
+        table = [
+            [numbers[id(state.transitions.get(token, state))] for token in range(tree.symbols)]
+            for state in states
+        ]
+        tables.append(np.array(table, np.int32))
+    return tables
+
+
+def _router(task: Task, seed: int, places: int) -> Callable[[PrefixTree], list[Table]]:
+    def tables(tree: PrefixTree) -> list[Table]:
+        config = configure(task, "router", seed, width=places, places=places, epochs=EPOCHS)
+        (trained,) = execute(task, [config], [None], every_input=False)
+        if isinstance(trained, Diverged):
+            return []
+        return best(tree, [read(trained.model)])
+
+    return tables
+
+
+def read(model: CSP) -> Table:
+    """The table of a model of one router: a state is a place, and the start is the first one."""
+    (router,) = model.routers
+    return router.targets().T.numpy().astype(np.int32)
+
+
+def best(tree: PrefixTree, tables: list[Table]) -> list[Table]:
+    """The tables polished, and those with the shortest descriptions by all kinds of moves."""
+    first = _distinct([polished(tree, table, split=False) for table in _distinct(tables)])
+    first.sort(key=lambda table: description(tree, table))
+    return [polished(tree, table) for table in first[:FINALISTS]]
+
+
+def _distinct(tables: list[Table]) -> list[Table]:
+    return list({table.tobytes(): table for table in tables}.values())

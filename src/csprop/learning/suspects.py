@@ -1,0 +1,55 @@
+"""The rows that disagree with a machine: if the machine is right, their labels are wrong."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from csprop.automata.machine import Machine
+from csprop.files import replace
+from csprop.tasks.base import UNLABELLED, written
+from csprop.tasks.rows import RowsTask
+
+FILE = "suspects.jsonl"
+AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A row whose label is not the machine's answer."""
+
+    line: int
+    """Its line in the data file, from 1 on; without a file, the number of the row."""
+    sequence: str
+    label: str
+    """What the row says: its first label that differs, where every token has one."""
+    answer: str
+    """What the machine says there."""
+    position: int
+    """After how many tokens."""
+
+
+def suspects(task: RowsTask, machine: Machine) -> list[Suspect]:
+    """The rows that disagree with a machine, in the order of the file."""
+    found, first = [], 0
+    for steps in task.data.windows(AT_ONCE):
+        tokens, labels = steps.tokens.numpy(), steps.labels.numpy()
+        said = machine.run(tokens)
+        wrong = (said != labels) & (labels != UNLABELLED)
+        for row in np.flatnonzero(wrong.any(axis=1)).tolist():
+            place = int(wrong[row].argmax())
+            length = int(steps.lengths[row])
+            names = [task.vocab[token] for token in tokens[row, :length].tolist()]
+            answers = (task.classes[each[row, place]] for each in (labels, said))
+            sequence = written(names, task.words)
+            found.append(Suspect(task.line(first + row), sequence, *answers, place + 1))
+        first += len(tokens)
+    return found
+
+
+def write(found: Sequence[Suspect], folder: Path) -> None:
+    """Write the suspects into a run directory, one JSON object a line."""
+    lines = [json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in found]
+    replace(folder / FILE, "".join(lines).encode())
