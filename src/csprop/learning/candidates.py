@@ -5,6 +5,7 @@ import io
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,8 @@ FINALISTS = 2
 """Tables of which copies of states are tried, too."""
 PLACES = (32, 16, 64, 8, 128)
 """Sizes of routers, in the order in which they are tried."""
-EPOCHS = 24
+RECIPE: dict[str, Any] = {"epochs": 10, "cool_epochs": 8, "short_first": 5, "batch_size": 64}
+"""Shorter than the preset's: a table that is nearly right is polished (docs/notes/learning.md)."""
 MOST_AALPY = 1 << 16
 """Tokens beyond which AALpy would take too long."""
 
@@ -89,7 +91,7 @@ def aalpy_tables(tree: PrefixTree) -> list[Table]:
 
 def _router(task: Task, seed: int, places: int) -> Callable[[PrefixTree], list[Table]]:
     def tables(tree: PrefixTree) -> list[Table]:
-        config = configure(task, "router", seed, width=places, places=places, epochs=EPOCHS)
+        config = configure(task, "router", seed, width=places, places=places, **RECIPE)
         (trained,) = execute(task, [config], [None], every_input=False)
         if isinstance(trained, Diverged):
             return []
