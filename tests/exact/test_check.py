@@ -358,7 +358,8 @@ def configurations(draw: st.DrawFn) -> CSPConfig:
         options |= routing(draw)
     elif options["h0"] == "place":
         options["h0"] = "learned"
-    return CSPConfig(vocab_size=3, num_classes=4, **{"width": 3} | options)
+    options.setdefault("width", 3)
+    return CSPConfig(vocab_size=3, num_classes=4, **options)
 
 
 def routing(draw: st.DrawFn) -> dict[str, Any]:

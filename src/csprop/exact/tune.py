@@ -25,6 +25,7 @@ from csprop.exact.examples import Judgement, Labelled
 from csprop.exact.locked import nearest
 from csprop.exact.prune import PRUNING_ROWS
 from csprop.nn.block import Block
+from csprop.nn.config import ModelOptions
 from csprop.nn.model import CSP
 from csprop.tasks.base import UNLABELLED
 from csprop.training.loop import descend
@@ -41,20 +42,21 @@ def is_rotor(model: object) -> TypeGuard[CSP]:
     """Whether a model rotates its state, with an angle and a keep-or-replace gate per channel."""
     if not isinstance(model, CSP):
         return False
-    config = model.config
-    own = config.gate == config.rotation == "per_channel"
-    return own and config.replaces and config.rotate == "state"
+    return all(_rotates(block.options) for block in model.layers)
+
+
+def _rotates(options: ModelOptions) -> bool:
+    own = options.gate == options.rotation == "per_channel"
+    return own and options.replaces and options.rotate == "state"
 
 
 @torch.no_grad()
 def harden(model: CSP) -> None:
     """Bring every soft gate closer to 0 or 1, by doubling its weights."""
-    if model.config.decay == "switch":
-        return
-    for block in model.blocks:
-        assert isinstance(block, Block)
-        block.gate.weight.mul_(2)
-        block.gate.bias.mul_(2)
+    for block in model.layers:
+        if block.options.decay != "switch":
+            block.gate.weight.mul_(2)
+            block.gate.bias.mul_(2)
 
 
 @torch.no_grad()

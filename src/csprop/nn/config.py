@@ -83,7 +83,8 @@ class ModelOptions:
 
     places: int = 0
     """Places of a router: the channels form groups of so many, and a token sends the content of every
-    place to one place of its group. 0: the channels do not exchange anything."""
+    place to one place of its group. 0: the channels do not exchange anything, or all channels of a
+    layer of the kind `router` are one group."""
 
     maps: int = 0
     """How many such maps a router has, of which its input chooses one; 0: one for each token."""

@@ -145,7 +145,7 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
     ) -> tuple[Float[Tensor, "B T M D"], Float[Tensor, "B L M D"]]:
         """Through all blocks: the last one's output, and the states after the last token."""
         if layers := for_kernel(self.layers, z, state, reset, whole=True):
-            options = self.config.of_kernel
+            options = self.layers[0].options.of_kernel
             z, h = fused.blocks(z, state.transpose(0, 1), reset, None, layers, options)
             return z, h.transpose(0, 1)
         last: list[Tensor] = []
@@ -219,8 +219,9 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         layers = for_kernel(self.layers, self.embedding, state, None, None, *decoder, whole=True)
         if layers is None:
             return None
-        unit_features = self.config.decoder == "cos_sin" and self.config.norm != "complex"
-        return Stepper(self.embedding, layers, self.config.of_kernel, decoder, unit_features, state)
+        options = self.layers[0].options
+        unit_features = options.decoder == "cos_sin" and options.norm != "complex"
+        return Stepper(self.embedding, layers, options.of_kernel, decoder, unit_features, state)
 
 
 class _Steps:

@@ -91,7 +91,8 @@ class Router(Block):
         choice = scores.argmax(dim=2)
         if self.training:
             maps = torch.softmax(self.maps / self.temperature, dim=2)
-            h = route.soft(maps, self._weights(scores, choice), state, turns, reset, self.start)
+            weights = None if self.by_token else self._weights(scores, choice)
+            h = route.soft(maps, choice, state, turns, reset, self.start, weights)
         else:
             h = route.hard(self.targets(), choice, state, turns, reset, self.start)
         return h, h[:, -1] if h.shape[1] else state
@@ -99,8 +100,6 @@ class Router(Block):
     def _weights(self, scores: Float[Tensor, "B T K"], choice: Tensor) -> Float[Tensor, "B T K"]:
         """A single 1, with the gradient of a softmax."""
         chosen = (choice[..., None] == torch.arange(scores.shape[2], device=scores.device)).to(scores)
-        if self.by_token:
-            return chosen
         soft = torch.softmax(scores, dim=2)
         return chosen + (soft - soft.detach())
 

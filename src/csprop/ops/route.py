@@ -4,21 +4,24 @@ maps       P^k, one for each k; a column says where the content of one place goe
            maps[k, g, target, source], group by group                          (K, G, m, m)
 targets    the same where every column has a single 1: the channel to which
            the content of each channel goes                                    (K, D), D = G · m
-weights    how much of each map is in P_t; a single 1 where one is chosen      (B, T, K)
-choice     which map that is                                                   (B, T)
+choice     which map a step applies                                            (B, T)
+weights    in place of a choice, how much of each map is in P_t                (B, T, K)
 turns      D_t = e^{iθ_t}, one number for each channel or one for all          (B, T, 2, 1 or D)
 start      h_0, where a reset begins again                                     (2, D)
 
-`reference` is the specification: a loop over time, with matrices. `soft` does the same with less work,
-and is what a router trains with. `hard` is for maps whose columns have a single 1. There the steps up
-to t are one map again: a target and a phase for each channel. These are found for all t together, by
-composing neighbours, then neighbours of neighbours and so on, and applied to h_0 once.
+`soft` is what a router trains with, `hard` what it is otherwise. `reference` is the specification of
+both: a loop over time, with matrices. `places` has them in torch; the compiled kernel does `hard`
+without gradients, and `soft` where nothing turns and no maps are mixed.
 """
 
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from csprop.ops import places
+from csprop.ops.backends import backend
+from csprop.ops.native import route as native
+from csprop.ops.native.tensors import fits
 from csprop.ops.planes import turn
 
 
@@ -46,37 +49,20 @@ def reference(
 
 def soft(
     maps: Float[Tensor, "K G m m"],
-    weights: Float[Tensor, "B T K"],
+    choice: Int64[Tensor, "B T"],
     h0: Float[Tensor, "B 2 D"],
     turns: Float[Tensor, "B T 2 #D"] | None = None,
     reset: Bool[Tensor, "B T"] | None = None,
     start: Float[Tensor, "2 D"] | None = None,
+    weights: Float[Tensor, "B T K"] | None = None,
 ) -> Float[Tensor, "B T 2 D"]:
-    """All states, where columns are probabilities: a step is one product with all maps side by side."""
-    count, groups, places, _ = maps.shape
-    flat = maps.permute(1, 0, 3, 2).reshape(groups, count * places, places)  # (G, K m, m)
-    batch, steps = weights.shape[:2]
-    share = weights.transpose(0, 1)[:, None, :, None, :, None]  # (T, 1, B, 1, K, 1)
-    h = h0.unflatten(2, (groups, places)).permute(2, 0, 1, 3)  # (G, B, 2, m)
-    begin = None if start is None else start.unflatten(1, (groups, places)).transpose(0, 1)[:, None]
-    states = []
-    for t in range(steps):
-        if reset is not None:
-            h = torch.where(reset[:, t, None, None], begin, h)
-        if turns is not None:
-            h = _turned(turns[:, t], h)
-        spread = (share[t] * h[:, :, :, None]).reshape(groups, 2 * batch, count * places)
-        h = torch.bmm(spread, flat).unflatten(1, (batch, 2))
-        states.append(h)
-    if not states:
-        return h0.new_empty(batch, 0, *h0.shape[1:])
-    return torch.stack(states).permute(2, 0, 3, 1, 4).flatten(3)  # (B, T, 2, D)
-
-
-def _turned(by: Float[Tensor, "B 2 #D"], h: Float[Tensor, "G B 2 m"]) -> Float[Tensor, "G B 2 m"]:
-    if by.shape[-1] > 1:
-        by = by.unflatten(2, (len(h), -1)).permute(2, 0, 1, 3)
-    return turn(by.expand(*h.shape[:-1], -1), h)
+    """All states, with gradients; `weights` say the choice where it is to be learned too."""
+    if weights is None and turns is None and _natively(maps, h0, start) and choice.numel():
+        return native.Soft.apply(maps, choice, h0, reset, start)
+    if weights is None:
+        weights = (choice[..., None] == torch.arange(len(maps), device=maps.device)).to(maps)
+    compute = reference if backend() == "reference" else places.soft
+    return compute(maps, weights, h0, turns, reset, start)
 
 
 def hard(
@@ -88,29 +74,26 @@ def hard(
     start: Float[Tensor, "2 D"] | None = None,
 ) -> Float[Tensor, "B T 2 D"]:
     """All states, where every column has a single 1."""
-    batch, steps = choice.shape
-    where = targets[choice]  # (B, T, D)
-    phase = None if turns is None else turns.expand(batch, steps, 2, where.shape[2])
-    begun = None if reset is None else reset
-    reach = 1
-    while reach < steps:
-        earlier, later = slice(None, -reach), slice(reach, None)
-        joined = torch.gather(where[:, later], 2, where[:, earlier])
-        fresh = None if begun is None else begun[:, later, None]
-        if phase is not None:
-            index = where[:, earlier, None].expand(-1, -1, 2, -1)
-            both = turn(torch.gather(phase[:, later], 3, index), phase[:, earlier])
-            both = both if fresh is None else torch.where(fresh[..., None], phase[:, later], both)
-            phase = torch.cat([phase[:, :reach], both], dim=1)
-        joined = joined if fresh is None else torch.where(fresh, where[:, later], joined)
-        where = torch.cat([where[:, :reach], joined], dim=1)
-        if begun is not None:
-            begun = torch.cat([begun[:, :reach], begun[:, later] | begun[:, earlier]], dim=1)
-        reach *= 2
-    content = h0[:, None].expand(-1, steps, -1, -1)
-    if begun is not None:
-        content = torch.where(begun[:, :, None, None], start, content)
-    if phase is not None:
-        content = turn(phase, content)
-    index = where[:, :, None].expand(-1, -1, 2, -1)
-    return torch.zeros_like(content).scatter_add(3, index, content)
+    given = [each for each in (h0, turns, start) if each is not None]
+    if backend() == "reference":
+        weights = torch.nn.functional.one_hot(choice, len(targets)).to(h0)
+        # One group of all channels: a 1 in the row of its target for each source.
+        maps = torch.nn.functional.one_hot(targets, h0.shape[2]).transpose(1, 2)[:, None].to(h0)
+        return reference(maps, weights, h0, turns, reset, start)
+    learned = torch.is_grad_enabled() and any(each.requires_grad for each in given)
+    if not learned and _natively(*given) and choice.numel():
+        return native.hard(targets, choice, h0, turns, reset, start)
+    return places.hard(targets, choice, h0, turns, reset, start)
+
+
+def _natively(first: Tensor, *others: Tensor | None) -> bool:
+    return backend() == "native" and not _traced() and fits(first, *others)
+
+
+def _traced() -> bool:
+    """Whether compile, export, vmap, or a mode such as that of fake tensors has to see the steps."""
+    return (
+        torch.compiler.is_compiling()
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._len_torch_dispatch_stack() > 0
+    )

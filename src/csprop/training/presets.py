@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from csprop.errors import InputError
-from csprop.nn.config import ModelOptions, check_ranges, check_types
+from csprop.nn.config import KINDS, ModelOptions, check_ranges, check_types
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,10 +193,8 @@ def router(task: Asking) -> Preset:
 
     It learns from every prefix that has a label; in a file that may be the whole sequence alone.
     """
-    model = ModelOptions(
-        width=32, depth=1, places=32, rotate="none", decay="none", activation="none", skip=False,
-        norm="none", h0="place", decoder="linear",
-    )  # fmt: skip
+    kind = KINDS["router"] | {"places": 0}  # as many as the width
+    model = ModelOptions(width=32, depth=1, kinds=("router",), decoder="linear", **kind)
     recipe = Recipe(
         split="disjoint", supervise="every", lr=0.05, batch_size=32, epochs=40, hold=3, cool=0.2,
         cool_epochs=20, short_first=8,

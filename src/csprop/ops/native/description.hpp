@@ -11,6 +11,7 @@ template <> inline constexpr const char* type_name<int64_t> = "int64";
 template <> inline constexpr const char* type_name<const void*> = "const void*";
 template <> inline constexpr const char* type_name<void*> = "void*";
 template <> inline constexpr const char* type_name<const bool*> = "const bool*";
+template <> inline constexpr const char* type_name<const int64_t*> = "const int64*";
 template <> inline constexpr const char* type_name<const Block*> = "const Block*";
 template <> inline constexpr const char* type_name<Block*> = "Block*";
 template <> inline constexpr const char* type_name<const uint32_t*> = "const uint32*";
@@ -47,6 +48,14 @@ inline std::string described_scan() {
     return described<Struct>("Scan", {
         FIELD(wide), FIELD(batch), FIELD(steps), FIELD(width), FIELD(order), FIELD(planes), FIELD(columns),
         FIELD(a), FIELD(u), FIELD(h0), FIELD(reset), FIELD(h), FIELD(g_h), FIELD(g_a), FIELD(g_u), FIELD(g_h0)});
+}
+
+inline std::string described_route() {
+    using Struct = Route;
+    return described<Struct>("Route", {
+        FIELD(wide), FIELD(batch), FIELD(steps), FIELD(width), FIELD(places), FIELD(columns), FIELD(maps),
+        FIELD(targets), FIELD(choice), FIELD(turns), FIELD(h0), FIELD(start), FIELD(reset), FIELD(h), FIELD(g_h),
+        FIELD(reaching), FIELD(before)});
 }
 
 inline std::string described_block() {
@@ -119,8 +128,8 @@ std::string described(const char* name, const Number (&numbers)[count]) {
 
 inline const char* description() {
     static const std::string text =
-        described_scan() + described_block() + described_stack() + described_stream() + described_table() +
-        described_tree() + described_merge() + described_polish() +
+        described_scan() + described_route() + described_block() + described_stack() + described_stream() +
+        described_table() + described_tree() + described_merge() + described_polish() +
         described("Rotate", {{"none", NONE}, {"input", INPUT}, {"state", STATE}}) +
         described("Decay", {{"softplus", SOFTPLUS}, {"exp", EXP}, {"unit", UNIT}, {"reset", RESET}, {"switch", SWITCH}});
     return text.c_str();

@@ -113,6 +113,9 @@ static void run_scan(const Scan* scan, int64_t threads) {
     const int64_t load = std::max(scan->order, scan->planes) / 2;  // a complex number is 1
     deal(*scan, load, 3 * scan->order, threads, chosen().scan);
 }
+static void run_route(const Route* route, int64_t threads) {
+    deal(*route, std::max<int64_t>(1, route->maps ? route->places / 8 : 1), 0, threads, chosen().route);
+}
 // Whether there was memory enough.
 template <typename Arguments>
 static bool attempt(void (*run)(const Arguments*, int64_t), const Arguments* arguments, int64_t threads) {
@@ -127,6 +130,7 @@ static bool attempt(void (*run)(const Arguments*, int64_t), const Arguments* arg
 extern "C" {
 bool csprop_stack(const Stack* stack, int64_t threads) { return attempt(run_stack, stack, threads); }
 bool csprop_scan(const Scan* scan, int64_t threads) { return attempt(run_scan, scan, threads); }
+bool csprop_route(const Route* route, int64_t threads) { return attempt(run_route, route, threads); }
 void csprop_stream(const Stream* stream, int64_t token) { chosen().stream(*stream, token); }
 int64_t csprop_table(Table* table) {
     if (table->out) ask_for_large_pages(table->out, table->length * sizeof(uint16_t));

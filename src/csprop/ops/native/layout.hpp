@@ -13,6 +13,18 @@ struct Scan {
     void *g_a, *g_u, *g_h0;
 };
 
+// A router: columns with a single 1 as targets, or maps with rows (K, D, m). Backward where g_h is given.
+struct Route {
+    int64_t wide, batch, steps, width, places, columns;  // of a group m; of turns 0, 1 or D
+    const void* maps;
+    const int64_t *targets, *choice;                     // (K, D), (batch, steps)
+    const void *turns, *h0, *start;
+    const bool* reset;
+    void* h;
+    const void* g_h;
+    void *reaching, *before;
+};
+
 enum Rotate : int64_t { NONE, INPUT, STATE };
 enum Decay : int64_t { SOFTPLUS, EXP, UNIT, RESET, SWITCH };
 
@@ -124,4 +136,5 @@ struct Functions {
     void (*stack)(const Stack&, void* memory, int64_t first, int64_t last);  // backward where g_out is given
     void (*scan)(const Scan&, void* memory, int64_t first, int64_t last);    // backward where g_h is given
     void (*stream)(const Stream&, int64_t token);
+    void (*route)(const Route&, void* memory, int64_t first, int64_t last);
 };

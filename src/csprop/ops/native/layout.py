@@ -10,6 +10,7 @@ Int = Annotated[int, "int64"]
 In = Annotated[int, "const void*"]
 Out = Annotated[int, "void*"]
 Mask = Annotated[int, "const bool*"]
+Numbers = Annotated[int, "const int64*"]
 
 
 class Scan(NamedTuple):
@@ -31,6 +32,28 @@ class Scan(NamedTuple):
     g_a: Out = 0
     g_u: Out = 0
     g_h0: Out = 0
+
+
+class Route(NamedTuple):
+    """The recurrence of a router, forward, or backward where `g_h` is given."""
+
+    wide: Int = 0
+    batch: Int = 0
+    steps: Int = 0
+    width: Int = 0
+    places: Int = 0
+    columns: Int = 0
+    maps: In = 0
+    targets: Numbers = 0
+    choice: Numbers = 0
+    turns: In = 0
+    h0: In = 0
+    start: In = 0
+    reset: Mask = 0
+    h: Out = 0
+    g_h: In = 0
+    reaching: Out = 0
+    before: Out = 0
 
 
 class Block(NamedTuple):
@@ -171,7 +194,7 @@ DECAY = {"softplus": 0, "exp": 1, "unit": 2, "reset": 3, "switch": 4}
 def description() -> str:
     """A line for each structure, with types and names, and for each option, with its numbers."""
     lines = []
-    for each in (Scan, Block, Stack, Stream, Table, Tree, Merge, Polish):
+    for each in (Scan, Route, Block, Stack, Stream, Table, Tree, Merge, Polish):
         hints = get_type_hints(each, include_extras=True)
         fields = [f"{hint.__metadata__[0]} {name}" for name, hint in hints.items()]
         lines.append(f"{each.__name__}: {', '.join(fields)}\n")

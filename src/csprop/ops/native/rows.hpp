@@ -2,6 +2,7 @@
 // and includes this.
 #pragma once
 
+#include "route.hpp"
 #include "scan.hpp"
 #include "stack.hpp"
 #include "stream.hpp"
@@ -20,6 +21,10 @@ const Functions functions = {
     [](const Stream& stream, int64_t token) {
         if (stream.wide) stream_step<double>(stream, token);
         else stream_step<float>(stream, token);
+    },
+    [](const Route& route, void*, int64_t first, int64_t last) {
+        if (route.wide) route_either<double>(route, first, last);
+        else route_either<float>(route, first, last);
     },
 };
 
