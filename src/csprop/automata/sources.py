@@ -100,7 +100,7 @@ class _Found(NamedTuple):
     classes: Iterable[Any]
 
 
-_SINK = object()
+_SINK: Any = object()
 """The state in which an incomplete DFA ends."""
 
 
