@@ -250,7 +250,7 @@ def test_a_file_that_is_gone_leaves_the_certificate_unchecked(tmp_path: Path) ->
     rows = ["".join("ab"[i >> k & 1] for k in range(n)) for n in range(1, 6) for i in range(2**n)]
     data = tmp_path / "ends.csv"
     data.write_text("".join(f"{row},{'yes' if row[-1] == 'a' else 'no'}\n" for row in rows))
-    run = csprop.train(data, out=tmp_path / "run", epochs=10, width=8)
+    run = csprop.train(data, out=tmp_path / "run", preset="rotor", epochs=10, width=8)
     assert run.certify().verdict == "agrees with every row"
     again = csprop.load(tmp_path / "run")
     assert again.certificate is not None

@@ -171,7 +171,7 @@ class Run(Trained):
         Raises:
             InputError: the directory already holds a run.
         """
-        refuse_existing([save_directory])
+        refuse_existing([save_directory], resumable=False)
         folder, certificate = RunFolder(save_directory), self.certificate
         with one_writer(folder.path):
             folder.create(to_json(self.config, self.task, self.environment))
@@ -330,7 +330,7 @@ def from_machine(
     if not fits or (isinstance(machine, Automaton) and (machine.vocab, machine.classes) != names):
         raise InputError(f"{task.name}: the machine has other tokens or classes than the task")
     if out is not None:
-        refuse_existing([out])
+        refuse_existing([out], resumable=False)
     model = compiled(machine, len(task.classes))
     recipe = preset_of("router", task).recipe
     config = RunConfig(
@@ -343,9 +343,11 @@ def from_machine(
         measured = score(answering, task.data)
     else:
         measured = at_length(answering, task, recipe.length, seed)
-    made = {"epochs": 0, "ended": "compiled from a machine", "first_epoch_at_target": None,
-            "best_epoch": 0, "accuracy": measured.accuracy, "f1": measured.f1,
-            "parameters": sum(each.numel() for each in model.parameters()), "exhaustive": None}  # fmt: skip
+    made = {
+        "epochs": 0, "ended": "compiled from a machine", "first_epoch_at_target": None, "best_epoch": 0,
+        "accuracy": measured.accuracy, "f1": measured.f1, "exhaustive": None,
+        "parameters": sum(each.numel() for each in model.parameters()),
+    }  # fmt: skip
     run = Run(model, task, config, [], made | (result or {}))
     run._certificate, run._read = found, True
     if out is not None:
@@ -355,7 +357,7 @@ def from_machine(
 
 
 def compile(machine: Any, out: str | Path | None = None) -> Run:
-    """Write a machine into the weights of a model, and prove that the model answers as the machine does.
+    """Write a machine into the weights of a model, and prove that both give the same answers.
 
     Args:
         machine: an `Automaton`, a file of one in JSON as `csprop automaton` prints it, a DFA of

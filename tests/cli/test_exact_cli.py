@@ -215,7 +215,7 @@ def test_a_data_file_that_is_gone(tmp_path: Path, capsys: pytest.CaptureFixture[
     data, run = tmp_path / "ends.csv", tmp_path / "run"
     words = ["".join(s) for n in range(1, 6) for s in itertools.product("ab", repeat=n)]
     data.write_text("".join(f"{word},{'yes' if word[-1] == 'a' else 'no'}\n" for word in words))
-    options = ["--width", "8", "--epochs", "10", "--out", str(run)]
+    options = ["--preset", "rotor", "--width", "8", "--epochs", "10", "--out", str(run)]
     assert main(["train", "--data", str(data), *options]) == 0
     assert main(["certify", str(run)]) == 0
     assert main(["certify", str(run), "--check"]) == 0
@@ -232,7 +232,7 @@ def test_a_data_file_with_wrong_labels(tmp_path: Path, capsys: pytest.CaptureFix
     lines = [f"{each},{'yes' if yes != (row in (30, 77)) else 'no'}\n" for row, (each, yes) in
              enumerate(right, start=1)]  # fmt: skip
     data.write_text("".join(lines))
-    options = ["--width", "8", "--epochs", "10", "--out", run]
+    options = ["--preset", "rotor", "--width", "8", "--epochs", "10", "--out", run]
     assert main(["train", "--data", str(data), *options]) == 0
     capsys.readouterr()
     assert main(["certify", run]) == 0
@@ -253,7 +253,7 @@ def test_a_machine_that_disagrees_with_many_rows_is_said_to_be_poor(
     data, run = tmp_path / "some.csv", str(tmp_path / "run")
     words = ["".join(s) for n in range(1, 7) for s in itertools.product("ab", repeat=n)]
     data.write_text("".join(f"{w},{'yes' if w[-1] == 'a' or w[:2] == 'bb' else 'no'}\n" for w in words))
-    options = ["--width", "2", "--epochs", "12", "--rotate", "none", "--out", run]
+    options = ["--preset", "rotor", "--width", "2", "--epochs", "12", "--rotate", "none", "--out", run]
     assert main(["train", "--data", str(data), *options]) == 0
     capsys.readouterr()
     assert main(["certify", run]) == 0

@@ -24,6 +24,7 @@ from safetensors.torch import save as packed
 from torch import Tensor
 
 import csprop
+from csprop import runs
 from csprop.automata.machine import Machine
 from csprop.automata.walk import every_input
 from csprop.errors import InputError
@@ -56,7 +57,11 @@ ROWS = "0,even\n1,odd\n01,odd\n11,even\n0110,even\n10110,odd\n"
 STRINGS = ["".join(each) for size in range(1, 6) for each in itertools.product("01", repeat=size)]
 WRONG = (3, 17, 40, 58)
 """Rows of the second file whose labels are wrong; the first row is 1."""
-FILE, NOISY, LENGTH = "own.csv", "noisy.csv", "one length"
+FILE, NOISY, LENGTH, MACHINE = "own.csv", "noisy.csv", "one length", "a machine"
+DOOR = machines.automaton(
+    ("open", "close", "lock"), ("fine", "alarm"), True, 0,
+    ((1, 0, 2), (1, 0, 3), (3, 2, 0), (3, 3, 3)), (0, 0, 0, 1),
+)  # fmt: skip
 FILES = (
     checkpoint.CONFIG, checkpoint.METRICS, checkpoint.WEIGHTS, checkpoint.RESULT, checkpoint.LOCKED,
     checkpoint.CERTIFICATE, checkpoint.MANIFEST,
@@ -76,6 +81,11 @@ def genuine(folder: Path, slow: bool = False) -> dict[str, Path]:
     labels = (f"{each},{('even', 'odd')[said]}\n" for each, said in zip(STRINGS, odd, strict=True))
     (folder / NOISY).write_text("".join(labels))
     made[NOISY] = _compiled(folder / "noisy", PARITY, folder / NOISY)
+    csprop.compile(DOOR, folder / "machine")
+    made[MACHINE] = folder / "machine"
+    learned = Machine(transitions=((0, 1), (1, 0)), outputs=(0, 1))
+    runs.from_machine(csprop.tasks.from_file(folder / NOISY), learned, folder / "learned")
+    made["a machine of rows"] = folder / "learned"
     wrong = machines.Counter(2, ((False, 0), (False, 0)), (0, 1), 2)
     made[LENGTH] = _compiled(folder / "length", PARITY, "parity", length=4)
     made["a wrong length"] = _compiled(folder / "wrong length", wrong, "parity", length=4)
@@ -526,9 +536,39 @@ def task_renamed(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
 
 
 @kind
+def another_machine(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+    """The machine of the task is another one, or has the name of a built-in task."""
+    where = dice.choice(("config", "certificate", "both", "both", "settled", "settled"))
+    machine, name = copy.deepcopy(draft.config["task"]["automaton"]), draft.config["task"]["name"]
+    change = dice.randrange(6)
+    if change < 2:
+        row = dice.choice(machine["transitions"])
+        row[dice.randrange(len(row))] = dice.randrange(len(machine["transitions"]))
+    elif change == 2:
+        machine["answers"][dice.randrange(len(machine["answers"]))] = dice.choice((0, 1, None))
+    elif change == 3:
+        machine["start"] = dice.randrange(len(machine["answers"]))
+    elif change == 4:
+        names = dice.choice(("vocab", "classes"))
+        machine[names] = machine[names][::-1]
+    else:
+        name = dice.choice((*COUNTERS, *OTHERS))
+    task = {"name": name, "automaton": machine}
+    if where != "certificate":
+        draft.config["task"] = task
+    if where != "config":
+        draft.certificate["task"] = copy.deepcopy(task)
+    if where == "settled":
+        draft.settle()
+
+
+@kind
 def task_that_is_none(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
     junk = dice.choice(JUNK)
-    task = dice.choice((junk, {"name": junk}, {"name": "parity", "data": junk}, {"data": "x.csv"}))
+    task = dice.choice(
+        (junk, {"name": junk}, {"name": "parity", "data": junk}, {"data": "x.csv"},
+         {"name": "machine", "automaton": junk}, {"name": junk, "automaton": DOOR.to_json()})
+    )  # fmt: skip
     where = dice.choice(("config", "certificate", "both"))
     if where != "certificate":
         draft.config["task"] = copy.deepcopy(task)

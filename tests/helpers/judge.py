@@ -37,7 +37,7 @@ CLAIMS = re.compile(
     r"the certificate holds|"
     r"right on every input|at every length|of any length|as trained answered all as"
 )
-Table = tuple[Sequence[Sequence[int]], Sequence[int | None], int]
+Tables = tuple[Sequence[Sequence[int]], Sequence[int | None], int]
 """Transitions, outputs and the start of a machine."""
 
 
@@ -50,6 +50,33 @@ def demand(condition: object, complaint: str) -> None:
         raise Lie(complaint)
 
 
+class Table(Task):
+    """The task of a machine, read off its JSON."""
+
+    def __init__(self, name: str, document: Any) -> None:
+        with contextlib.suppress(InputError):
+            raise AssertionError(f"the name of {get(name)!r} is that of a machine")
+        self.name, self.rows, self.outputs = name, document["transitions"], document["answers"]
+        self.vocab, self.classes = tuple(document["vocab"]), tuple(document["classes"])
+        self.first = document["start"]
+        self.description = f"a machine of {len(self.rows)} states"
+
+    def truth(self, sequence: Sequence[int]) -> int:
+        state = self.first
+        for token in sequence:
+            state = self.rows[state][token]
+        return self.outputs[state]
+
+    def start(self) -> int:
+        return self.first
+
+    def step(self, state: int, token: int) -> int:
+        return self.rows[state][token]
+
+    def answer(self, state: int) -> int:
+        return self.outputs[state]
+
+
 class Truth:
     """What the task that a run's configuration names says of machines."""
 
@@ -57,7 +84,11 @@ class Truth:
         assert (path / "config.json").is_file()
         config = json.loads((path / "config.json").read_bytes())
         self.options, named = config["model"], config["task"]
-        self.task: Task | None = None if "data" in named else get(named["name"])
+        self.task: Task | None = None
+        if "automaton" in named:
+            self.task = Table(named["name"], named["automaton"])
+        elif "data" not in named:
+            self.task = get(named["name"])
         self.rows: list[tuple[list[int], int]] | None = None
         if self.task is None:
             self.vocab, self.classes = list(named["vocab"]), list(named["classes"])
@@ -77,7 +108,7 @@ class Truth:
             for sequence, label in cells
         ]
 
-    def allows(self, machine: Table, stated: dict[str, Any]) -> bool:
+    def allows(self, machine: Tables, stated: dict[str, Any]) -> bool:
         """Whether a machine is right after every input; of a file, whether the rows that disagree are
         those of a certificate."""
         rows, outputs, state = machine
@@ -131,7 +162,7 @@ class Truth:
         return sum(a != self.task.truth(each) for a, each in zip(said, inputs, strict=True))
 
 
-def smallest(machine: Table) -> int:
+def smallest(machine: Tables) -> int:
     """How many states the smallest machine with the same answers has, by Moore's refinement."""
     rows, outputs, start = machine
     reached, todo = {start}, [start]

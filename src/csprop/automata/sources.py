@@ -5,6 +5,7 @@ lost. A DFA without a transition for a token rejects from there on, as both libr
 state that rejects for ever. A Moore or Mealy machine says nothing there, and is refused.
 """
 
+import stat
 from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,18 +29,7 @@ def read_automaton(path: str | Path) -> Automaton:
         InputError: the file cannot be read, or does not hold an automaton.
     """
     path = Path(path)
-    try:
-        if path.exists() and not path.is_file():
-            raise InputError(f"{path}: cannot be read: it is not a regular file")
-        if path.stat().st_size > MOST_BYTES:
-            raise InputError(f"{path}: has more than {MOST_BYTES >> 20} MB, which is too large here")
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError:
-        raise InputError(f"{str(path)!r}: cannot be read: no file can have this name") from None
+    content = _content(path)
     try:
         document = from_json(content)
     except ValueError:
@@ -52,12 +42,31 @@ def read_automaton(path: str | Path) -> Automaton:
         raise InputError(f"{path}: {error}") from None
 
 
+def _content(path: Path) -> bytes:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise InputError(f"{str(path)!r}: cannot be read: no file can have this name") from None
+    if not stat.S_ISREG(found.st_mode):
+        raise InputError(f"{path}: cannot be read: it is not a regular file")
+    if found.st_size > MOST_BYTES:
+        raise InputError(f"{path}: has more than {MOST_BYTES >> 20} MB, which is too large here")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+
+
 def automaton_of(machine: Any) -> Automaton:
     """An automaton from a machine of csprop, AALpy or automata-lib.
 
     Args:
-        machine: a `Machine`, whose tokens and classes are then named 0, 1, …; a `Dfa`, `MooreMachine` or
-            `MealyMachine` of AALpy; a `DFA` of automata-lib; or an `Automaton`, which is returned.
+        machine: an `Automaton`, which is returned; a `Machine`, whose tokens and classes are then named
+            0, 1, …; a `DFA` of automata-lib; or a `Dfa`, `MooreMachine` or `MealyMachine` of AALpy.
 
     Raises:
         InputError: it is something else, or a Moore or Mealy machine lacks a transition.
@@ -71,8 +80,8 @@ def automaton_of(machine: Any) -> Automaton:
     adapter = _ADAPTERS.get((kind.__module__.split(".")[0], kind.__name__))
     if adapter is None:
         raise InputError(
-            f"a {kind.__name__} cannot be compiled: give an Automaton, a DFA of automata-lib, or a Dfa, "
-            "MooreMachine or MealyMachine of AALpy"
+            f"a {kind.__name__} cannot be compiled: give an Automaton, a DFA of automata-lib, or a "
+            "Dfa, MooreMachine or MealyMachine of AALpy"
         )
     return _named(adapter(machine))
 
@@ -91,7 +100,7 @@ class _Found(NamedTuple):
     classes: Iterable[Any]
 
 
-_SINK = object()
+_SINK: Any = object()
 """The state in which an incomplete DFA ends."""
 
 

@@ -62,15 +62,15 @@ def _show(found: dict[str, Any]) -> None:
     print(f"{path}: {found['verdict'] if found['proven'] else 'not proven'}\n")
     common.show_text(found["statement"])
     if found["proven"]:
+        states, smallest = found["states"], found["minimal_states"]
         facts = {
-            "machine": f"{found['states']} states that can be reached, {found['minimal_states']} in the "
-            f"smallest; {found['tokens']} tokens, {found['classes']} classes",
-            "model": f"one router layer of {found['places']} places, {found['parameters']:,} parameters",
+            "machine": f"{states} states that can be reached, {smallest} in the smallest; "
+            f"{found['tokens']} tokens, {found['classes']} classes",
+            "model": f"a router of {found['places']} places, {found['parameters']:,} parameters",
             "proof": f"{found['pairs']:,} pairs of states, in each of which both answer the same",
         }
         print()
         for name, value in facts.items():
             print(f"{name:<10} {value}")
-        print(
-            f"\nNext:\n  csprop certify {path} --check\n  csprop predict {path}\n  csprop explore {path}"
-        )
+        verbs = (f"certify {path} --check", f"predict {path}", f"explore {path}")
+        print("\nNext:", *(f"  csprop {verb}" for verb in verbs), sep="\n")

@@ -118,10 +118,11 @@ def from_description(values: dict[str, Any]) -> Task:
         values: what `describe` returned, as config.json has it.
 
     Raises:
-        InputError: it is a task of the user's own, which csprop cannot find by its name.
+        InputError: it is a task of the user's own, which csprop cannot find by its name, or a machine
+            that is malformed or has the name of a built-in task.
     """
     if "automaton" in values:
-        return MachineTask(Automaton.from_json(values["automaton"]), values["name"])
+        return resolve(MachineTask(Automaton.from_json(values["automaton"]), values["name"]))
     if "data" not in values:
         return get(values["name"])
     path = Path(values["data"])

@@ -28,10 +28,9 @@ class MachineTask(Task):
         self.automaton, self.name = automaton, name
         self.vocab, self.classes, self.words = automaton.vocab, automaton.classes, automaton.words
         self.description = f"a machine of {len(automaton)} state{'s' if len(automaton) > 1 else ''}"
-        if len(self.classes) < 2:
-            raise InputError(
-                f"{name}: every answer is {self.classes[0]!r}: there must be at least two classes"
-            )
+        if len(automaton.classes) == 1:
+            (only,) = automaton.classes
+            raise InputError(f"{name}: every answer is {only!r}: there must be at least two classes")
         for each in (*self.vocab, *self.classes):
             if not each.isprintable():
                 raise InputError(f"{name}: the name {each!r} has unprintable characters: remove them")

@@ -95,8 +95,12 @@ def execute(
     return [session.outcome for session in sessions if session.outcome is not None]
 
 
-def refuse_existing(outs: Iterable[str | Path]) -> None:
+def refuse_existing(outs: Iterable[str | Path], resumable: bool = True) -> None:
     """Check that no directory holds a run.
+
+    Args:
+        outs: the directories.
+        resumable: whether the user could continue the run instead.
 
     Raises:
         InputError: a directory holds a run, or is a file.
@@ -105,9 +109,8 @@ def refuse_existing(outs: Iterable[str | Path]) -> None:
         if out.exists() and not out.is_dir():
             raise InputError(f"{out}: is a file, not a directory: choose another --out")
         if RunFolder(out).exists():
-            raise InputError(
-                f"{out}: already holds a run: add --resume to continue it, or choose another --out"
-            )
+            hint = "add --resume to continue it, or " if resumable else ""
+            raise InputError(f"{out}: already holds a run: {hint}choose another --out")
 
 
 class _Session:
