@@ -35,6 +35,7 @@ class ModularArithmetic(Task):
     description = "the value modulo 5, left to right"
     vocab = ("0", "1", "2", "3", "4", "+", "-", "x")
     classes = ("0", "1", "2", "3", "4")
+    preset = "router"
 
     def truth(self, sequence: Sequence[int]) -> int:
         value = 0

@@ -136,6 +136,8 @@ class Asking(Protocol):
     @property
     def depth(self) -> int: ...
     @property
+    def places(self) -> int: ...
+    @property
     def finite(self) -> bool: ...
     @property
     def loss(self) -> Literal["cross_entropy", "focal"]: ...
@@ -148,6 +150,7 @@ class Plain:
     preset: str = "rotor"
     order: int = 2
     depth: int = 1
+    places: int = 32
     finite: bool = True
     loss: Literal["cross_entropy", "focal"] = "cross_entropy"
 
@@ -189,13 +192,13 @@ def rotor(task: Asking) -> Preset:
 
 
 def router(task: Asking) -> Preset:
-    """A layer of 32 places, which can be any machine of up to 32 states.
+    """A layer of the task's number of places, which can be any machine of up to so many states.
 
     It learns from every prefix that has a label; in a file that may be the whole sequence alone.
     """
     model = ModelOptions(
-        width=32, depth=1, places=32, rotate="none", decay="none", activation="none", skip=False,
-        norm="none", h0="place", decoder="linear",
+        width=task.places, depth=1, places=task.places, rotate="none", decay="none", activation="none",
+        skip=False, norm="none", h0="place", decoder="linear",
     )  # fmt: skip
     recipe = Recipe(
         split="disjoint", supervise="every", lr=0.05, batch_size=32, epochs=40, hold=3, cool=0.2,
