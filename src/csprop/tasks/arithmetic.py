@@ -36,6 +36,7 @@ class ModularArithmetic(Task):
     vocab = ("0", "1", "2", "3", "4", "+", "-", "x")
     classes = ("0", "1", "2", "3", "4")
     preset = "router"
+    samples = 20_000  # with fewer, some state is reached too rarely to be learned
 
     def truth(self, sequence: Sequence[int]) -> int:
         value = 0
