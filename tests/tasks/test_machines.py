@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from csprop import tasks
 from csprop.errors import InputError
 from csprop.tasks.base import Task, every_sequence
+from csprop.training.presets import preset
 
 STATES = {
     "parity": 2,
@@ -232,6 +233,15 @@ def test_what_the_tokens_mean() -> None:
 def test_what_a_task_asks_of_a_model(names: list[str], order: int, depth: int) -> None:
     for name in names:
         assert (tasks.get(name).order, tasks.get(name).depth) == (order, depth), name
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_a_router_has_more_places_than_its_task_has_states(name: str) -> None:
+    task = task_of(name)
+    assert task.preset in ("rotor", "router")
+    if task.preset == "router":
+        assert task.places > STATES[name]
+        assert preset("router", task).model.places == task.places
 
 
 def test_a_table_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:

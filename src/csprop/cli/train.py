@@ -189,11 +189,11 @@ def _hint(args: Args, results: list[dict[str, Any]]) -> None:
                 f"{result['run']}: has not learned: {percent(result['accuracy'])} of the held-out "
                 f"answers are right, and always answering {always!r} gives {share}; try {other}{epochs}"
             )
-    misclassified = any(result.get("accuracy", 1) < 1 for result in results)
-    if args.data and misclassified and (args.model.depth, args.model.decay) == (1, "switch"):
+    misclassified = any(result.get("learned") and result["accuracy"] < 1 for result in results)
+    if args.data and misclassified and args.preset == "rotor":
         common.say(
-            "csprop train: some held-out rows are misclassified; two layers with soft gates learn more "
-            "files, but rarely lock: try --depth 2 --decay reset --decoder complex"
+            "csprop train: some held-out rows are misclassified; a router can be any finite machine: "
+            "try --preset router"
         )
 
 

@@ -91,7 +91,7 @@ def aalpy_tables(tree: PrefixTree) -> list[Table]:
 
 def _router(task: Task, seed: int, places: int) -> Callable[[PrefixTree], list[Table]]:
     def tables(tree: PrefixTree) -> list[Table]:
-        config = configure(task, "router", seed, width=places, places=places, **RECIPE)
+        config = configure(task, "router", seed, width=places, **RECIPE)
         (trained,) = execute(task, [config], [None], every_input=False)
         if isinstance(trained, Diverged):
             return []

@@ -35,6 +35,8 @@ class ModularArithmetic(Task):
     description = "the value modulo 5, left to right"
     vocab = ("0", "1", "2", "3", "4", "+", "-", "x")
     classes = ("0", "1", "2", "3", "4")
+    preset = "router"
+    samples = 20_000  # with fewer, some state is reached too rarely to be learned
 
     def truth(self, sequence: Sequence[int]) -> int:
         value = 0

@@ -48,6 +48,8 @@ class Task(ABC):
     """Order of the rotations that the preset `rotor` uses: 2 for counters, more for groups."""
     depth: int = 1
     """Number of layers that the preset `rotor` uses."""
+    places: int = 32
+    """Number of places that the preset `router` uses: more than the machine has states."""
     finite: bool = True
     """Whether the machine has finitely many states that can be reached."""
     loss: Literal["cross_entropy", "focal"] = "cross_entropy"

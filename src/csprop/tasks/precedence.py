@@ -21,6 +21,7 @@ class ModularPrecedence(ModularArithmetic):
 
     name = "modular-arithmetic-precedence"
     description = "the value modulo 5, x before + and -"
+    places = 64
 
     def truth(self, sequence: Sequence[int]) -> int:
         terms = re.findall(r"([+-])([0-4x]*)", "+" + self.text(sequence))

@@ -92,6 +92,7 @@ class Tomita(Task):
 
     vocab = ("0", "1")
     classes = ("no", "yes")
+    preset = "router"
 
     def __init__(self, number: int) -> None:
         if not 1 <= number <= len(GRAMMARS):

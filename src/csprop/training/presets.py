@@ -136,6 +136,8 @@ class Asking(Protocol):
     @property
     def depth(self) -> int: ...
     @property
+    def places(self) -> int: ...
+    @property
     def finite(self) -> bool: ...
     @property
     def loss(self) -> Literal["cross_entropy", "focal"]: ...
@@ -148,6 +150,7 @@ class Plain:
     preset: str = "rotor"
     order: int = 2
     depth: int = 1
+    places: int = 32
     finite: bool = True
     loss: Literal["cross_entropy", "focal"] = "cross_entropy"
 
@@ -189,12 +192,12 @@ def rotor(task: Asking) -> Preset:
 
 
 def router(task: Asking) -> Preset:
-    """A layer of 32 places, which can be any machine of up to 32 states.
+    """A layer of the task's number of places, which can be any machine of up to so many states.
 
     It learns from every prefix that has a label; in a file that may be the whole sequence alone.
     """
     kind = KINDS["router"] | {"places": 0}  # as many as the width
-    model = ModelOptions(width=32, depth=1, kinds=("router",), decoder="linear", **kind)
+    model = ModelOptions(width=task.places, depth=1, kinds=("router",), decoder="linear", **kind)
     recipe = Recipe(
         split="disjoint", supervise="every", lr=0.05, batch_size=32, epochs=40, hold=3, cool=0.2,
         cool_epochs=20, short_first=8,
