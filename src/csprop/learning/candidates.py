@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from csprop.exact.certify import certify
 from csprop.learning.merging import merged
 from csprop.learning.polishing import description, polished
 from csprop.learning.tree import PrefixTree, Table
@@ -52,6 +53,7 @@ def methods(task: Task, seed: int) -> Iterator[Method]:
     yield Method("merging (RPNI, EDSM of AALpy)", "merging", by_aalpy)
     for places in PLACES:
         yield Method(f"router of {places} places", "router", _router(task, seed, places))
+    yield Method("rotor", "rotor", _rotor(task, seed))
 
 
 def merging(tree: PrefixTree) -> list[Table]:
@@ -78,7 +80,7 @@ def aalpy_tables(tree: PrefixTree) -> list[Table]:
     for run in (run_RPNI, run_EDSM):
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")  # that some inputs lead nowhere
-            model = run(rows, automaton_type="moore", print_info=False)
+            model: Any = run(rows, automaton_type="moore", print_info=False)
         states = [model.initial_state, *(each for each in model.states if each != model.initial_state)]
         numbers = {id(state): number for number, state in enumerate(states)}
         table = [
@@ -96,6 +98,17 @@ def _router(task: Task, seed: int, places: int) -> Callable[[PrefixTree], list[T
         if isinstance(trained, Diverged):
             return []
         return best(tree, [read(trained.model)])
+
+    return tables
+
+
+def _rotor(task: Task, seed: int) -> Callable[[PrefixTree], list[Table]]:
+    def tables(tree: PrefixTree) -> list[Table]:
+        (trained,) = execute(task, [configure(task, "rotor", seed)], [None], every_input=False)
+        if isinstance(trained, Diverged):
+            return []
+        automaton = certify(trained.model, task, rounds=1).automaton
+        return [] if automaton is None else best(tree, [np.array(automaton.transitions, np.int32)])
 
     return tables
 

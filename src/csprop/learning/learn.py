@@ -167,10 +167,12 @@ class _Search:
         """All candidates that were tried, and the chosen machine, polished on all rows."""
         since = 0
         for method in methods(self.task, self.seed):
-            before = self.chosen.bits if self.tried else np.inf
+            count, before = len(self.tried), self.chosen.bits if self.tried else np.inf
             self._try(method)
-            since = 0 if self.tried and self.chosen.bits < before - 1e-9 else since + 1
-            if self.tried and (self._plain() or since >= PATIENCE):
+            if len(self.tried) == count:
+                continue
+            since = 0 if self.chosen.bits < before - 1e-9 else since + 1
+            if self._plain() or (since >= PATIENCE and self._clear(self.chosen.bits)):
                 break
         return self.tried, self._fitted()
 
@@ -199,7 +201,7 @@ class _Search:
         """Whether the chosen machine is plainly right."""
         chosen = self.chosen
         if not chosen.misses and not _contradicted(self.training, chosen.machine):
-            return chosen.bits + CLEAR < description(self.all, _constant(self.all))
+            return self._clear(chosen.bits)
         families = {each.family for each in self.tried if each.machine == chosen.machine}
         return len(families) > 1
 
@@ -218,12 +220,10 @@ class _Search:
     @property
     def clear(self) -> bool:
         """Whether the machine is better than the commonest class by a clear margin."""
-        return self.bits + CLEAR < description(self.all, _constant(self.all))
+        return self._clear(self.bits)
 
-
-def _constant(tree: PrefixTree) -> Table:
-    """The machine of one state."""
-    return np.zeros((1, tree.symbols), np.int32)
+    def _clear(self, bits: float) -> bool:
+        return bits + CLEAR < description(self.all, np.zeros((1, self.all.symbols), np.int32))
 
 
 def _contradicted(tree: PrefixTree, machine: Machine) -> int:

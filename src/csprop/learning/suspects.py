@@ -42,9 +42,9 @@ def suspects(task: RowsTask, machine: Machine) -> list[Suspect]:
             place = int(wrong[row].argmax())
             length = int(steps.lengths[row])
             names = [task.vocab[token] for token in tokens[row, :length].tolist()]
-            answers = (task.classes[each[row, place]] for each in (labels, said))
+            label, answer = (task.classes[each[row, place]] for each in (labels, said))
             sequence = written(names, task.words)
-            found.append(Suspect(task.line(first + row), sequence, *answers, place + 1))
+            found.append(Suspect(task.line(first + row), sequence, label, answer, place + 1))
         first += len(tokens)
     return found
 
