@@ -23,6 +23,8 @@ WRONG = (1e-30, 1e-4, 1e-2, 5e-2, 1.5e-1)
 """Shares of wrong labels that merging is tried with; with the first, no contradiction is borne."""
 MOST_MERGED = 64
 """States of a machine beyond which merging has failed; more where each label names its state."""
+PLAIN = 10
+"""How much shorter a machine must be than the labels that it explains, to be plainly right."""
 FINALISTS = 2
 """Tables of which copies of states are tried, too."""
 PLACES = (32, 16, 64, 8, 128)
@@ -58,9 +60,21 @@ def methods(task: Task, seed: int) -> Iterator[Method]:
 
 def merging(tree: PrefixTree) -> list[Table]:
     """What merging leads to, for several shares of wrong labels."""
-    most = max(MOST_MERGED, 4 * tree.classes)
-    found = [merged(tree, wrong, most, by_class) for by_class in (False, True) for wrong in WRONG]
-    return best(tree, [table for table in found if table is not None])
+    most, found = max(MOST_MERGED, 4 * tree.classes), []
+    for wrong in WRONG:
+        for by_class in (False, True):
+            table = merged(tree, wrong, most, by_class)
+            if table is not None:
+                found.append(table)
+                if plain(tree, table):
+                    return best(tree, [table])
+    return best(tree, found)
+
+
+def plain(tree: PrefixTree, table: Table) -> bool:
+    """Whether a table contradicts no label, and is far shorter than they are."""
+    alone = description(tree, np.zeros((1, tree.symbols), np.int32))
+    return not tree.misses(table) and PLAIN * description(tree, table) < alone
 
 
 def by_aalpy(tree: PrefixTree) -> list[Table]:

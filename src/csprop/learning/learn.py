@@ -19,7 +19,7 @@ import torch
 from csprop.automata.automaton import Automaton
 from csprop.automata.machine import Machine
 from csprop.errors import InputError
-from csprop.learning.candidates import Method, best, merging, methods
+from csprop.learning.candidates import Method, best, merging, methods, plain
 from csprop.learning.polishing import description
 from csprop.learning.suspects import Suspect, suspects, write
 from csprop.learning.tree import PrefixTree, Table
@@ -34,8 +34,10 @@ from csprop.training.config import configure
 from csprop.training.metrics import interval
 from csprop.training.session import refuse_existing, training_data
 
-MOST_TOKENS = 1 << 20
+MOST_TOKENS = 1 << 19
 """Tokens of the rows that are searched; of a larger file, a part is drawn. All rows are counted."""
+FEW_CLASSES = 16
+"""With more classes fewer tokens are searched: every node counts its labels by class."""
 CLEAR = 10.0
 """Bits by which a machine must describe the rows shorter than their commonest class alone does."""
 PATIENCE = 2
@@ -143,8 +145,9 @@ class _Search:
         self.task, self.seed, self.on_event = task, seed, on_event
         size = (len(task.vocab), len(task.classes))
         generator = np.random.default_rng([seed, 0x1EA4])
-        rows = _drawn(training, MOST_TOKENS, generator)
-        others = _drawn(held_out, MOST_TOKENS // 4, generator)
+        most = MOST_TOKENS // max(1, len(task.classes) // FEW_CLASSES)
+        rows = _drawn(training, most, generator)
+        others = _drawn(held_out, most // 4, generator)
         self.training = PrefixTree.of(rows, *size)
         self.others = PrefixTree.of(others, *size)
         self.all = PrefixTree.of(rows + others, *size)
@@ -207,7 +210,9 @@ class _Search:
 
     def _fitted(self) -> Machine:
         """The machine with the shortest description of all rows, from the chosen one and from anew."""
-        tables = [*best(self.all, [self.chosen.table]), *merging(self.all)]
+        tables = best(self.all, [self.chosen.table])
+        if not plain(self.all, tables[0]):
+            tables += merging(self.all)
         table = min(tables, key=lambda table: description(self.all, table))
         self.bits = description(self.all, table)
         return self.all.machine(table)

@@ -10,6 +10,7 @@ merging it with any state loses bits; otherwise the merger that gains most is do
 
 import math
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from csprop.learning.tree import PrefixTree, Table
 from csprop.ops import backends
 from csprop.ops.native.search import merge_tree
 
+BREADTH = 32
+"""Blue nodes that are looked at before each step, the nearest to the first states first."""
 FLOOR = -64.0
 """A merger that has lost this many bits is given up, without looking at the rest of its nodes."""
 
@@ -34,7 +37,7 @@ def merged(tree: PrefixTree, wrong: float, most: int, by_class: bool) -> Table |
     shares = (tree.totals + 1) / (tree.totals.sum() + tree.classes)
     agree = (-np.log2(shares) if by_class else np.full(tree.classes, math.log2(tree.classes))).tolist()
     if backends.backend() == "native":
-        return merge_tree(tree.columns, agree, tree.symbols, most, conflict, FLOOR)
+        return merge_tree(tree.columns, agree, tree.symbols, most, BREADTH, conflict, FLOOR)
     return _Merging(tree, agree, conflict).run(most)
 
 
@@ -57,7 +60,7 @@ class _Merging:
 
     def run(self, most: int) -> Table | None:
         red = [0]
-        while blue := list(self._fringe(red)):
+        while blue := list(islice(self._fringe(red), BREADTH)):
             offers = [(*self._best(red, node), node) for node in blue]  # (gain, red, blue)
             least = min(offers, key=lambda offer: offer[0])
             if least[0] < 0:

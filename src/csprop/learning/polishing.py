@@ -128,7 +128,7 @@ class _Polishing:
         ]
 
     def _redirected(self, entry: tuple[int, int]) -> bool:
-        if entry not in self.entered:
+        if not self.misses or entry not in self.entered:
             return False
         others = [state for state in range(len(self.table)) if state != self.table[entry]]
         missed = [self._tried([entry], target) for target in others]
@@ -164,7 +164,7 @@ class _Polishing:
         return any_of_them
 
     def _split_some(self) -> bool:
-        for entry in self._entries():
+        for entry in self._entries() if self.misses else ():
             if entry not in self.entered or not self._shared(entry):
                 continue
             before, kept, count = self._bits, self.table, len(self.table)

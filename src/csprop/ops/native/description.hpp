@@ -100,7 +100,7 @@ inline std::string described_tree() {
 inline std::string described_merge() {
     using Struct = Merge;
     return described<Struct>("Merge", {
-        FIELD(tree), FIELD(most), FIELD(conflict), FIELD(floor), FIELD(agree), FIELD(table)});
+        FIELD(tree), FIELD(most), FIELD(breadth), FIELD(conflict), FIELD(floor), FIELD(agree), FIELD(table)});
 }
 
 inline std::string described_polish() {

@@ -110,6 +110,7 @@ struct Tree {
 struct Merge {
     const Tree* tree;
     int64_t most;         // states
+    int64_t breadth;      // blue nodes that are looked at before each step
     double conflict;      // bits that a contradicted label costs
     double floor;         // a merger that has gained less than this is given up
     const double* agree;  // (classes): bits of an answer

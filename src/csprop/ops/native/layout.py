@@ -168,6 +168,7 @@ class Merge(NamedTuple):
 
     tree: Annotated[int, "const Tree*"] = 0
     most: Int = 0
+    breadth: Int = 0
     conflict: Real = 0
     floor: Real = 0
     agree: Reals = 0

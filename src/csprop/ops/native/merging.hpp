@@ -4,7 +4,8 @@
 // red one merges what follows as well. What that gains is measured in bits: two nodes with labels that become one
 // need one answer instead of two, which saves the bits of that answer; and every label that the common answer
 // contradicts, and that the single answers did not, costs `conflict` bits. A blue node that no red one gains
-// from becomes red itself; otherwise the best of all mergers is done. learning/merging.py is the specification.
+// from becomes red itself; otherwise the best of all mergers is done. Of many blue nodes only the first `breadth`
+// are looked at. learning/merging.py is the specification.
 #pragma once
 
 #include <algorithm>
@@ -84,6 +85,7 @@ class Merging {
                     return std::find(all.begin(), all.end(), node) != all.end();
                 };
                 if (!in(red) && !in(blue)) blue.push_back(node);
+                if (int64_t(blue.size()) == given.breadth) return blue;
             }
         return blue;
     }

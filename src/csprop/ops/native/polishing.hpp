@@ -130,7 +130,7 @@ class Polishing {
     }
 
     bool redirected(int64_t entry) {
-        if (through[entry].empty() || tired()) return false;
+        if (!contradicted || through[entry].empty() || tired()) return false;
         int64_t best = -1, least = contradicted;
         for (int64_t target = 0; target < states; target++) {
             if (target == table[entry]) continue;
@@ -173,7 +173,7 @@ class Polishing {
 
     bool split_some() {
         const int64_t symbols = tree.symbols;
-        if (states == given.room) return false;
+        if (!contradicted || states == given.room) return false;
         for (int64_t entry = 0; entry < states * symbols && !tired(); entry++) {
             if (through[entry].empty() || !shared(entry)) continue;
             const double before = bits();

@@ -13,14 +13,20 @@ Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.n
 
 
 def merge_tree(
-    columns: Columns, agree: Sequence[float], symbols: int, most: int, conflict: float, floor: float
+    columns: Columns,
+    agree: Sequence[float],
+    symbols: int,
+    most: int,
+    breadth: int,
+    conflict: float,
+    floor: float,
 ) -> np.ndarray | None:
     """The table (states, symbols) that merging leads to, None where it has more than `most` states."""
     table = np.zeros((most, symbols), np.int32)
     bits = np.array(agree, np.float64)
     tree = _tree(columns, symbols, len(bits))
-    numbers = (address(tree), most, _bits(conflict), _bits(floor), bits.ctypes.data, table.ctypes.data)
-    packed = pack(Merge(*numbers))
+    prices = (_bits(conflict), _bits(floor), bits.ctypes.data)
+    packed = pack(Merge(address(tree), most, breadth, *prices, table.ctypes.data))
     states = _checked(library().csprop_merge(address(packed)))
     return None if states < 0 else table[:states]
 
