@@ -17,7 +17,7 @@ ROUTER: dict[str, Any] = {
     "width": 8, "depth": 1, "places": 4, "rotate": "none", "decay": "none", "activation": "none",
     "skip": False, "norm": "none", "h0": "place", "decoder": "linear",
 }  # fmt: skip
-TURNING = {"rotate": "state", "rotation": "per_channel", "angle": "free"}
+TURNING: dict[str, Any] = {"rotate": "state", "rotation": "per_channel", "angle": "free"}
 
 
 def model(vocab: int = 3, seed: int = 0, **changes: Any) -> CSP:
@@ -119,7 +119,8 @@ def test_a_layer_without_tokens_needs_a_number_of_maps() -> None:
     draws = Generator().manual_seed(0)
     with pytest.raises(InputError, match="this layer has no tokens: write maps"):
         Router(ModelOptions(**ROUTER), draws)
-    assert Router(ModelOptions(**ROUTER | {"maps": 5}), draws).maps.shape == (5, 2, 4, 4)
+    given: dict[str, Any] = ROUTER | {"maps": 5}
+    assert Router(ModelOptions(**given), draws).maps.shape == (5, 2, 4, 4)
 
 
 def test_kinds_make_each_layer_its_own_and_survive_json() -> None:

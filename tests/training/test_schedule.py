@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 import csprop
+from csprop.runs import Run
 from csprop.tasks.base import Examples
 from csprop.training.config import configure
 from csprop.training.metrics import score
@@ -76,11 +77,11 @@ def test_seeds_trained_together_are_those_trained_alone(tmp_path: Path) -> None:
     """The rows of a file that are short are not equally many for each seed."""
     rows = [(format(n, "b"), "odd" if format(n, "b").count("1") % 2 else "even") for n in range(1, 300)]
     (tmp_path / "rows.csv").write_text("".join(f"{word},{label}\n" for word, label in rows))
-    options = {name: value for name, value in SMALL.items() if name != "samples"} | {"epochs": 3}
+    options: dict[str, Any] = SMALL | {"samples": 0, "epochs": 3}
     together = csprop.train_seeds(tmp_path / "rows.csv", [0, 1, 2], **options)
     for seed, run in enumerate(together):
         alone = csprop.train(tmp_path / "rows.csv", seed=seed, **options)
-        assert isinstance(run, csprop.runs.Run)
+        assert isinstance(run, Run)
         for one, two in zip(run.metrics, alone.metrics, strict=True):
             assert one["loss"] == pytest.approx(two["loss"], rel=1e-4)
 

@@ -45,6 +45,7 @@ OUTPUT_LIMIT = 2.0**20
 
 
 Transition = tuple[Tensor, Any]
+"""What a step does: a_t and u_t; of a router the scores of its maps, and its phases or None."""
 
 
 class Block(nn.Module):

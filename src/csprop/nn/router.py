@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float
 from torch import Generator, Tensor, nn
 
 from csprop.errors import InputError
-from csprop.nn.block import Block
+from csprop.nn.block import Block, Transition
 from csprop.nn.config import ModelOptions
 from csprop.nn.layers import linear, polar
 from csprop.ops import route
@@ -71,7 +71,7 @@ class Router(Block):
         first = torch.arange(groups, device=self.maps.device)[:, None] * places
         return (self.maps.detach().argmax(dim=2) + first).reshape(count, groups * places)
 
-    def transition(self, z: Float[Tensor, "B T 2 D"]) -> tuple[Tensor, Tensor | None]:
+    def transition(self, z: Float[Tensor, "B T 2 D"]) -> Transition:
         """What the input says: a score for each map, (B, T, K), and the phases, if there are any."""
         scores = self.keys(z.flatten(2))
         if self.options.rotate == "none":
@@ -85,7 +85,7 @@ class Router(Block):
         state: Float[Tensor, "B 2 D"],
         reset: Bool[Tensor, "B T"] | None = None,
         coupled: Tensor | None = None,
-        transition: tuple[Tensor, Tensor | None] | None = None,
+        transition: Transition | None = None,
     ) -> tuple[Float[Tensor, "B T 2 D"], Float[Tensor, "B 2 D"]]:
         scores, turns = transition or self.transition(z)
         choice = scores.argmax(dim=2)

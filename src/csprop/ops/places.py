@@ -30,7 +30,7 @@ def soft(
     begin = None if start is None else start.unflatten(1, (groups, places)).transpose(0, 1)[:, None]
     states = []
     for t in range(steps):
-        if reset is not None:
+        if reset is not None and begin is not None:
             h = torch.where(reset[:, t, None, None], begin, h)
         if turns is not None:
             h = _turned(turns[:, t], h)
@@ -77,7 +77,7 @@ def hard(
             begun = torch.cat([begun[:, :reach], begun[:, later] | begun[:, earlier]], dim=1)
         reach *= 2
     content = h0[:, None].expand(-1, steps, -1, -1)
-    if begun is not None:
+    if begun is not None and start is not None:
         content = torch.where(begun[:, :, None, None], start, content)
     if phase is not None:
         content = turn(phase, content)

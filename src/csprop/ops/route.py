@@ -37,7 +37,7 @@ def reference(
     groups = maps.shape[1]
     h, states = h0, []
     for t in range(weights.shape[1]):
-        if reset is not None:
+        if reset is not None and start is not None:
             h = torch.where(reset[:, t, None, None], start, h)
         if turns is not None:
             h = turn(turns[:, t], h)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from csprop.errors import InputError
 from csprop.nn.config import KINDS, ModelOptions, check_ranges, check_types
@@ -196,7 +196,7 @@ def router(task: Asking) -> Preset:
 
     It learns from every prefix that has a label; in a file that may be the whole sequence alone.
     """
-    kind = KINDS["router"] | {"places": 0}  # as many as the width
+    kind: dict[str, Any] = KINDS["router"] | {"places": 0}  # as many as the width
     model = ModelOptions(width=task.places, depth=1, kinds=("router",), decoder="linear", **kind)
     recipe = Recipe(
         split="disjoint", supervise="every", lr=0.05, batch_size=32, epochs=40, hold=3, cool=0.2,
