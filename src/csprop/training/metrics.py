@@ -58,13 +58,17 @@ def score(model: nn.Module, examples: Examples) -> Score:
     Raises:
         InputError: there are no examples.
     """
-    logits, labels = [], []
-    for batch in examples.windows(WINDOW):
-        logits.append(_answers(model, batch))
-        labels.append(batch.labels[batch.answers])
-    if not logits:
+    given = [batch.labels[batch.answers] for batch in examples.windows(WINDOW)]
+    if not given:
         raise InputError("there are no examples to score: give at least one")
-    return _score(torch.cat(logits), torch.cat(labels))
+    labels, logits, end = torch.cat(given), torch.empty(0), 0
+    for batch, some in zip(examples.windows(WINDOW), given, strict=True):
+        found = _answers(model, batch)
+        if not end:  # room for all: small pieces kept between large ones that are freed waste memory
+            logits = found.new_empty(len(labels), found.shape[1])
+        logits[end : end + len(some)] = found
+        end += len(some)
+    return _score(logits, labels)
 
 
 def exhaustive(model: nn.Module, task: Task, length: int) -> Score:
