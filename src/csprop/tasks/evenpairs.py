@@ -9,7 +9,7 @@ class EvenPairs(Task):
     """The number of pairs `01` and `10` is even if and only if the first token equals the last.
 
     The answer for the empty sequence is yes. The model has to recognise the first token and remember
-    it, which takes two layers.
+    it, for which a rotor needs two layers and a router one.
 
     >>> task = EvenPairs()
     >>> [task.classes[task.truth(s)] for s in ([1, 0, 1], [1, 1, 0], [0], [])]
@@ -20,6 +20,7 @@ class EvenPairs(Task):
     description = "does the first token equal the last?"
     vocab = ("0", "1")
     classes = ("no", "yes")
+    preset = "router"
     depth = 2
 
     def truth(self, sequence: Sequence[int]) -> int:
