@@ -143,7 +143,7 @@ class Table(NamedTuple):
     out: Annotated[int, "uint16*"] = 0
 
 
-Numbers = Annotated[int, "const int32*"]
+Counts = Annotated[int, "const int32*"]
 Reals = Annotated[int, "const double*"]
 Real = Annotated[int, "double"]
 """As the integer of the same bits."""
@@ -155,12 +155,12 @@ class Tree(NamedTuple):
     nodes: Int = 0
     symbols: Int = 0
     classes: Int = 0
-    parent: Numbers = 0
-    token: Numbers = 0
-    end: Numbers = 0
-    first: Numbers = 0
-    label: Numbers = 0
-    weight: Numbers = 0
+    parent: Counts = 0
+    token: Counts = 0
+    end: Counts = 0
+    first: Counts = 0
+    label: Counts = 0
+    weight: Counts = 0
 
 
 class Merge(NamedTuple):
