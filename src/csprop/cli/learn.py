@@ -140,14 +140,14 @@ def _show(learned: "Learned", task: "Task", path: str | None) -> None:
         common.show_table(["state", "answer", *machine.vocab], rows)
     if learned.suspects:
         shown = [
-            [str(each.line), _short(each.sequence), each.label, each.answer]
+            [_short(each.sequence), str(each.line), each.label, each.answer]
             for each in learned.suspects[:FEW]
         ]
         title = f"Suspects: the first {FEW} of {len(learned.suspects):,}, all in {path}/suspects.jsonl"
         if len(learned.suspects) <= FEW:
             title = f"Suspects, also in {path}/suspects.jsonl"
         print()
-        common.show_table(["line", "sequence", "label", "machine says"], shown, title)
+        common.show_table(["sequence", "line", "label", "machine says"], shown, title)
     print(f"\nNext:\n  csprop predict {path}\n  csprop automaton {path}\n  csprop explore {path}")
 
 

@@ -1,0 +1,188 @@
+"""`csprop.learn`: rows of machines that are known, with some labels changed."""
+
+import importlib.util
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import csprop
+from csprop.automata.machine import Machine
+from csprop.cli.main import main
+from csprop.errors import InputError
+from csprop.learning.candidates import aalpy_tables
+from csprop.learning.learn import Learned, learn
+from csprop.learning.tree import PrefixTree
+from csprop.ops.backends import use_backend
+
+ROOT = Path(__file__).parents[2]
+
+NO_THREE = Machine(
+    transitions=((1, 0), (2, 0), (3, 0), (3, 3)), outputs=(1, 1, 1, 0)
+)  # no three 0s in a row
+
+
+def rows_of(
+    machine: Machine, count: int, seed: int, wrong: int = 0
+) -> tuple[list[str], list[int], list[int]]:
+    """Sequences, labels, and which of the labels are wrong."""
+    draw = random.Random(seed)
+    sequences = [
+        "".join(draw.choices("012"[: machine.symbols], k=draw.randint(1, 16))) for _ in range(count)
+    ]
+    labels = [machine.final([int(token) for token in sequence]) for sequence in sequences]
+    changed = sorted(draw.sample(range(count), wrong))
+    for row in changed:
+        labels[row] = 1 - labels[row]
+    return sequences, labels, changed
+
+
+def test_the_machine_and_the_wrong_labels_are_found(tmp_path: Path) -> None:
+    sequences, labels, changed = rows_of(NO_THREE, 1500, seed=0, wrong=45)
+    path = tmp_path / "rows.jsonl"
+    lines = [json.dumps({"sequence": s, "label": n}) for s, n in zip(sequences, labels, strict=True)]
+    path.write_text("\n\n".join(lines) + "\n")  # a blank line after each row: lines are not rows
+    lines_told: list[str] = []
+    learned = learn(path, out=tmp_path / "run", on_event=lines_told.append)
+    assert learned.machine.difference(NO_THREE) is None
+    assert learned.verdict.sentence == (
+        "rows.jsonl: a machine of 4 states, which agrees with 1,455 of 1,500 rows"
+    )
+    assert [each.line for each in learned.suspects] == [2 * row + 1 for row in changed]
+    written = [json.loads(line) for line in (tmp_path / "run/suspects.jsonl").read_text().splitlines()]
+    assert [each["line"] for each in written] == [2 * row + 1 for row in changed]
+    assert written[0]["sequence"] == sequences[changed[0]]
+    assert {each.family for each in learned.candidates} == {"merging", "router"}  # one confirms another
+    assert len(lines_told) == len(learned.candidates)
+    run = csprop.load(tmp_path / "run")
+    assert run.certificate is not None
+    assert run.certificate.verdict == "agrees with 1,455 of 1,500 rows"
+    assert run.predict(["0100", "1000"]) == ["1", "0"]
+    assert main(["certify", str(tmp_path / "run"), "--check"]) == 0
+
+
+def test_a_machine_that_contradicts_no_row_ends_the_search() -> None:
+    sequences, labels, _ = rows_of(NO_THREE, 1000, seed=1)
+    learned = csprop.learn(sequences, labels)
+    assert learned.machine.difference(NO_THREE) is None
+    assert {each.family for each in learned.candidates} == {"merging"}
+    assert (learned.suspects, learned.verdict.agreed) == ([], 1000)
+    assert learned.run is not None
+    assert learned.run.path is None
+
+
+def test_rows_from_python_are_kept_in_the_run(tmp_path: Path) -> None:
+    sequences, labels, changed = rows_of(NO_THREE, 600, seed=2, wrong=3)
+    arrays = [np.array([f"t{token}" for token in sequence]) for sequence in sequences]
+    learned = csprop.learn(arrays, np.array(labels) == 1, out=tmp_path / "run")
+    assert learned.machine.vocab == ("t0", "t1")
+    assert [each.line for each in learned.suspects] == [row + 1 for row in changed]
+    again = csprop.load(tmp_path / "run")
+    assert again.automaton == learned.machine
+    assert len(again.task.data) == 600
+
+
+def test_labels_at_every_step() -> None:
+    sequences, _, _ = rows_of(NO_THREE, 60, seed=3)
+    labels = [NO_THREE.run([int(token) for token in sequence]).tolist() for sequence in sequences]
+    at = next(row for row, each in enumerate(sequences) if len(each) > 9)
+    labels[at][8] = 1 - labels[at][8]
+    learned = csprop.learn(sequences, labels)
+    assert learned.machine.difference(NO_THREE) is None
+    (suspect,) = learned.suspects
+    assert (suspect.line, suspect.position) == (at + 1, 9)
+
+
+def test_labels_without_a_pattern_are_refused(tmp_path: Path) -> None:
+    draw = random.Random(4)
+    sequences = ["".join(draw.choices("01", k=draw.randint(8, 16))) for _ in range(200)]
+    labels = [draw.choice("ab") for _ in sequences]
+    learned = csprop.learn(sequences, labels, out=tmp_path / "run")
+    assert not learned.verdict.clear
+    assert learned.run is None
+    assert "no machine is clearly better" in learned.verdict.sentence
+    assert not (tmp_path / "run/config.json").exists()
+
+
+@pytest.mark.parametrize("backend", ["torch", "reference"])
+def test_without_the_kernel_the_same_machine_is_found(backend: str) -> None:
+    sequences, labels, _ = rows_of(NO_THREE, 150, seed=5)
+    with use_backend(backend):
+        assert csprop.learn(sequences, labels).machine.difference(NO_THREE) is None
+
+
+def test_a_task_is_proven_or_refuted() -> None:
+    proven = csprop.learn("tomita-7", samples=500)
+    assert proven.verdict.sentence == "tomita-7: a machine of 5 states, proven for all lengths"
+    refuted = csprop.learn("mod7-residue", samples=60, length=3)  # too short to come round
+    assert refuted.run is not None
+    assert refuted.verdict.certificate is not None
+    assert "counterexample" in refuted.verdict.sentence
+    assert refuted.verdict.certificate.document["counterexample"]["length"] > 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("parenthesis",), "infinitely many states"),
+        (("no-such-task",), "no-such-task"),
+        ((["01", "10"], ["a"]), "one label for each sequence"),
+        ((["01", "10"], ["a", "b"]), "cannot be split"),
+        ((["01", "1", "0"], ["a", "a", "a"]), "two classes"),
+    ],
+)
+def test_what_cannot_be_learned_from_is_said_in_a_sentence(
+    arguments: tuple[Any, ...], words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        csprop.learn(*arguments)
+
+
+def test_the_example_is_what_its_script_writes_and_its_eight_rows_are_found() -> None:
+    spec = importlib.util.spec_from_file_location("events", ROOT / "examples/events.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    path = ROOT / "examples/events.jsonl"
+    made = [json.loads(line) for line in path.read_text().splitlines()]
+    assert made == script.rows()
+    wrong = [
+        number
+        for number, row in enumerate(made, start=1)
+        if script.state_after(row["sequence"].split()) != row["label"]
+    ]
+    learned = csprop.learn(path)
+    assert len(learned.machine) == 5
+    assert [each.line for each in learned.suspects] == wrong
+    assert len(wrong) == script.WRONG
+
+
+def test_beside_aalpy_on_a_hundred_files() -> None:
+    """Where the two machines differ, a walk over pairs of states says which is right."""
+    draw = np.random.default_rng(6)
+    ours = theirs = 0
+    for _ in range(100):
+        states = int(draw.integers(2, 6))
+        truth = Machine(
+            transitions=tuple(map(tuple, draw.integers(0, states, (states, 2)).tolist())),
+            outputs=tuple(draw.integers(0, 2, states).tolist()),
+        ).minimal()
+        rows = []
+        for _ in range(150):
+            tokens = draw.integers(0, 2, draw.integers(1, 13)).tolist()
+            rows.append((tokens, [truth.final(tokens)]))
+        if len({label for _, (label,) in rows}) < 2:
+            continue
+        tree = PrefixTree.of(rows, 2, 2)
+        edsm = tree.machine(aalpy_tables(tree)[1])
+        found = csprop.learn([[str(t) for t in tokens] for tokens, _ in rows], [n for _, (n,) in rows])
+        assert isinstance(found, Learned)
+        ours += found.machine.difference(truth) is None
+        theirs += edsm.difference(truth) is None
+        if found.machine.difference(edsm) is None:
+            assert (found.machine.difference(truth) is None) == (edsm.difference(truth) is None)
+    assert ours >= theirs > 0

@@ -1,0 +1,84 @@
+"""Merging and polishing: the compiled search beside the specification, and beside all machines."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from csprop.learning.merging import merged
+from csprop.learning.polishing import description, miss_bits, polished, state_bits
+from csprop.learning.tree import PrefixTree
+from csprop.ops import native
+from csprop.ops.backends import use_backend
+
+needs_kernel = pytest.mark.skipif(bool(native.WHY_NOT), reason="the kernel is not compiled")
+
+
+def drawn(seed: int, rows: int, states: int = 3, symbols: int = 2, wrong: float = 0.1) -> PrefixTree:
+    """Rows of a random machine, some with a wrong label."""
+    draw = np.random.default_rng(seed)
+    table, answers = draw.integers(0, states, (states, symbols)), draw.integers(0, 2, states)
+    made = []
+    for _ in range(rows):
+        tokens = draw.integers(0, symbols, draw.integers(1, 8)).tolist()
+        state = 0
+        for token in tokens:
+            state = table[state, token]
+        made.append((tokens, [int(answers[state]) ^ int(draw.random() < wrong)]))
+    return PrefixTree.of(made, symbols, 2)
+
+
+@needs_kernel
+@pytest.mark.parametrize("seed", range(30))
+def test_the_compiled_search_makes_the_moves_of_the_specification(seed: int) -> None:
+    tree = drawn(seed, 10 + 4 * seed, states=2 + seed % 4, symbols=1 + seed % 3, wrong=0.15)
+    for wrong, by_class in itertools.product((1e-30, 1e-3, 0.1), (False, True)):
+        with use_backend("native"):
+            fast = merged(tree, wrong, 12, by_class)
+        with use_backend("reference"):
+            slow = merged(tree, wrong, 12, by_class)
+        assert (fast is None) == (slow is None)
+        if fast is None or slow is None:
+            continue
+        assert fast.tolist() == slow.tolist()
+        for split in (False, True):
+            with use_backend("native"):
+                fast = polished(tree, slow, split)
+            with use_backend("reference"):
+                assert fast.tolist() == polished(tree, slow, split).tolist()
+
+
+@needs_kernel
+def test_the_search_ends_where_its_work_is_done() -> None:
+    """With no work allowed the table is as it was, but for states that no row reaches."""
+    tree = drawn(0, 100)
+    table = np.array([[1, 2], [2, 3], [3, 0], [0, 1], [4, 4]], np.int32)
+    assert polished(tree, table, work=0).tolist() == [[1, 2], [2, 3], [3, 0], [0, 1]]
+    assert description(tree, polished(tree, table)) < description(tree, table)
+
+
+@pytest.mark.parametrize(("labels", "classes"), [(1, 2), (10, 2), (300, 5)])
+def test_descriptions_are_counted_as_the_text_says(labels: int, classes: int) -> None:
+    bits = miss_bits(labels, classes)
+    assert bits[0] == 1
+    for missed in range(1, labels + 1):
+        ways = math.comb(labels, missed) * max(1, classes - 1) ** missed * (labels + 1)
+        assert bits[missed] == pytest.approx(1 + math.log2(ways))
+    assert state_bits(4, 3, classes)[4] == pytest.approx(4 * (3 * 2 + math.log2(classes)))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_machine_of_up_to_three_states_is_shorter(seed: int) -> None:
+    """All 1 + 16 + 729 tables of up to three states over two tokens are tried."""
+    tree = drawn(seed, 400, wrong=0.05)
+    shortest = min(
+        description(tree, np.array(entries, np.int32).reshape(states, 2))
+        for states in (1, 2, 3)
+        for entries in itertools.product(range(states), repeat=2 * states)
+    )
+    tables = [
+        merged(tree, wrong, 32, by_class) for wrong in (0.001, 0.05) for by_class in (False, True)
+    ]
+    found = min(description(tree, polished(tree, table)) for table in tables if table is not None)
+    assert found <= shortest + 1e-9
