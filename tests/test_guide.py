@@ -28,7 +28,7 @@ from csprop.exact import attempts, examples, margins, search
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = ("index", "train", "exact", "report", "extend", "how")
+PAGES = ("index", "train", "learn", "exact", "report", "extend", "how")
 NOT_RUN = {
     "git": "needs a network",
     "make": "installs",
