@@ -21,14 +21,16 @@ def certified(document: dict[str, Any]) -> list[tuple[str, str]]:
     """
     if "machine" not in document:
         return []
-    kept = " + ".join(map(str, document["search"]["channels"]))
+    channels = document["search"]["channels"]
+    kept = " + ".join(map(str, channels))
+    all_kept = min(channels) == document.get("model", {}).get("width")
     lines = [
         (
             "states",
             f"{network_states(document['machine']['places'])}, "
             f"and {document['minimal_states']} in the smallest automaton",
         ),
-        ("channels", f"{kept} kept, the others are not needed"),
+        ("channels", f"{kept}, all of them" if all_kept else f"{kept} kept, the others are not needed"),
     ]
     for number, layer in enumerate(document["layers"], start=1):
         if layer["codes"] > 1:
