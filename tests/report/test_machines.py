@@ -233,6 +233,34 @@ def test_a_page_tells_what_was_compiled(compiled: Path, tmp_path: Path, visit: V
     assert tab.text(".legend") == "compiled, exact"
 
 
+def test_rows_that_are_gone_are_not_claimed(learned: Path, tmp_path: Path) -> None:
+    rows = learned.parent / "events.jsonl"
+    rows.rename(tmp_path / "elsewhere.jsonl")
+    try:
+        html = runs.page([learned], measured=False)
+    finally:
+        (tmp_path / "elsewhere.jsonl").rename(rows)
+    assert "590 of 600 rows when it was learned; they cannot be read now" in html
+    assert "not proven: its certificate could not be checked" in html
+
+
+def test_labels_within_a_row_are_listed_with_their_place(tmp_path: Path) -> None:
+    draw, rows = random.Random(0), []
+    for line in range(1, 201):
+        tokens = [draw.randrange(2) for _ in range(8)]
+        labels = [sum(tokens[: t + 1]) % 2 for t in range(8)]
+        labels[4] ^= line == 77
+        rows.append({"sequence": "".join(map(str, tokens)), "label": labels})
+    (tmp_path / "steps.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert learn(tmp_path / "steps.jsonl", out=tmp_path / "run").verdict.states == 2
+    html = runs.page([tmp_path / "run"], measured=False)
+    wrong = rows[76]
+    label = wrong["label"][4]
+    cells = [wrong["sequence"], label, 1 - label, 5]
+    line = '<th scope="row">77</th>' + "".join(f"<td>{cell}</td>" for cell in cells)
+    assert line in html
+
+
 def test_more_suspects_than_a_page_lists(learned: Path, tmp_path: Path) -> None:
     shutil.copytree(learned, tmp_path / "run")
     first = (learned / "suspects.jsonl").read_text().splitlines()[0]

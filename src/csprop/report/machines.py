@@ -8,6 +8,7 @@ from csprop.learning.suspects import Suspect
 from csprop.learning.verdict import Verdict
 from csprop.report.page import facts, folded, table
 from csprop.report.read import Shown
+from csprop.tasks.base import symbols
 from csprop.training.checkpoint import RESULT
 from csprop.training.metrics import percent
 
@@ -79,23 +80,28 @@ def _learned(each: Shown) -> str:
     listed = ""
     if not found.is_task:
         wrong = found.rows - found.agreed
-        pairs.insert(1, ("agrees with", f"{found.agreed:,} of {found.rows:,} rows"))
+        unread = found.certificate is not None and found.certificate.unchecked
+        when = " when it was learned; they cannot be read now" if unread else ""
+        pairs.insert(1, ("agrees with", f"{found.agreed:,} of {found.rows:,} rows{when}"))
         pairs.append(("suspects", f"{wrong:,} rows disagree with the machine" if wrong else "none"))
-        listed = _suspects(suspects.read(each.path))
+        listed = _suspects(suspects.read(each.path), each.run.task.words)
     return facts(pairs) + listed
 
 
-def _suspects(found: list[Suspect]) -> str:
-    """The first suspects, folded away."""
+def _suspects(found: list[Suspect], words: bool) -> str:
+    """The first suspects, folded away; with the place of a label, unless all are of whole rows."""
     if not found:
         return ""
+    whole = all(each.position == len(symbols(each.sequence, words)) for each in found)
     rows = [
-        [str(each.line), _short(each.sequence), str(each.position), each.label, each.answer]
+        [str(each.line), _short(each.sequence), each.label, each.answer]
+        + ([] if whole else [str(each.position)])
         for each in found[:MOST_LISTED]
     ]
     few = len(found) <= MOST_LISTED
     title = "The suspects" if few else f"The first {MOST_LISTED} of {len(found):,} suspects"
-    headings = ["line", "sequence", "after so many tokens", "label", "the machine says"]
+    headings = ["line", "sequence", "label", "the machine says"]
+    headings += [] if whole else ["after so many tokens"]
     note = (
         f"<p>If the machine is right, these labels are wrong. All suspects are in "
         f"<code>{suspects.FILE}</code>.</p>"

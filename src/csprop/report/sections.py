@@ -131,14 +131,14 @@ def certificate(each: Shown) -> str:
     held = each.run.certificate
     if held is None:
         return ""
-    heading = f"<h3>{escape(f'{each.name}: {verdict(held)}')}</h3>"
+    heading, width = f"<h3>{escape(f'{each.name}: {verdict(held)}')}</h3>", each.run.config.model.width
     if held.unchecked:
         return (
             f"{heading}<p>The certificate is about rows that cannot be read now, so that nothing is "
             "claimed here. The explorer shows the locked model and its automaton as they are computed "
             "from the weights.</p>"
         )
-    return f"{heading}<p>{escape(held.statement)}</p>{facts(certified(held.document))}"
+    return f"{heading}<p>{escape(held.statement)}</p>{facts(certified(held.document, width))}"
 
 
 def provenance(each: Shown) -> str:

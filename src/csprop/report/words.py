@@ -13,17 +13,18 @@ def verdict(certificate: Certificate) -> str:
     return certificate.verdict if certificate.proven else f"not proven ({certificate.verdict})"
 
 
-def certified(document: dict[str, Any]) -> list[tuple[str, str]]:
+def certified(document: dict[str, Any], width: int) -> list[tuple[str, str]]:
     """The numbers of a certificate, each with its name; none, unless it has a machine.
 
     Args:
         document: as certificate.json has it.
+        width: the channels of a layer, whether they are kept or not.
     """
     if "machine" not in document:
         return []
     channels = document["search"]["channels"]
     kept = " + ".join(map(str, channels))
-    all_kept = min(channels) == document.get("model", {}).get("width")
+    all_kept = min(channels) == width
     lines = [
         (
             "states",
