@@ -27,9 +27,9 @@ console.log(JSON.stringify(cases.map(run)));
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 
 
-def in_javascript(cases: list[dict[str, Any]]) -> list[Any]:
+def in_javascript(cases: list[dict[str, Any]], script: str = SCRIPT) -> list[Any]:
     done = subprocess.run(
-        ["node", "-e", "\n".join([*map(asset, MODEL), SCRIPT])],
+        ["node", "-e", "\n".join([*map(asset, MODEL), script])],
         input=json.dumps(cases),
         capture_output=True,
         text=True,
@@ -92,6 +92,33 @@ def test_every_option_gives_the_same_scores_and_states() -> None:
                             torch.tensor(one, dtype=torch.float64), two.detach(), rtol=1e-5, atol=1e-5,
                             msg=lambda words, config=model.config: f"{config}: {words}",
                         )  # fmt: skip
+
+
+@needs_node
+def test_places_are_sent_and_reached_as_in_python() -> None:
+    """What a page leaves out is what no sequence of twelve tokens or fewer leads to."""
+    script = """
+    const models = JSON.parse(require("fs").readFileSync(0, "utf8")).map((each) => new CSP.Model(each));
+    console.log(JSON.stringify(models.map((model) => [model.targets[0], model.reached(0)])));
+    """
+    options: dict[str, Any] = {"depth": 1, "decay": "none", "rotate": "none", "activation": "none"}
+    options |= {"skip": False, "norm": "none", "h0": "place", "decoder": "linear"}
+    models = [
+        csprop.CSP(
+            CSPConfig(width=12, places=places, vocab_size=3, num_classes=2, **options),
+            torch.Generator().manual_seed(places),
+        )
+        for places in (3, 4, 6, 12)
+    ]
+    for model, (targets, reached) in zip(
+        models, in_javascript([embed.trained(model) for model in models], script), strict=True
+    ):
+        assert targets == model.routers[0].targets().tolist()
+        groups = range(0, 12, model.config.places)
+        found = set(groups)
+        for _ in range(12):
+            found |= {sent[place] for place in found for sent in targets}
+        assert reached == sorted(found)
 
 
 @needs_node

@@ -166,7 +166,7 @@ def test_long_names_leave_the_present_token_in_sight(tmp_path: Path, visit: Visi
     rows = [{"sequence": "ab" * n + "a" * m, "label": [label, "b"][m % 2]} for n, m in both]
     data = tmp_path / "long.jsonl"
     data.write_text("\n".join(map(json.dumps, rows)))
-    csprop.train(data, out=tmp_path / "run", epochs=1, width=4)
+    csprop.train(data, out=tmp_path / "run", epochs=1, width=4, places=4)
     path = tmp_path / "page.html"
     path.write_text(runs.page([tmp_path / "run"], measured=False))
     tab = visit(path, 360)
@@ -268,7 +268,7 @@ def test_a_label_with_markup_is_text(tmp_path: Path, visit: Visit) -> None:
     data = tmp_path / "evil <i>.jsonl"
     data.write_text("\n".join(map(json.dumps, rows)))
     run = tmp_path / "run <u>"
-    csprop.train(data, out=run, epochs=2, width=4)
+    csprop.train(data, out=run, epochs=2, width=4, places=4)
     path = tmp_path / "page.html"
     path.write_text(runs.page([run]))
     tab = visit(path)

@@ -269,7 +269,7 @@ def test_a_file_has_no_numbers_of_the_papers(rows: Path, parity: Path, report: R
     page = report(rows)[1]
     assert "the paper (" not in page
     assert "~70" not in page
-    assert "<h1>parity.csv, rotor, seed 0</h1>" in page, "it is not taken for the task of that name"
+    assert "<h1>parity.csv, router, seed 0</h1>" in page, "it is not taken for the task of that name"
     assert "<td>parity.csv</td>" in page
 
 

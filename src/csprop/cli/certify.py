@@ -79,7 +79,7 @@ def _certify(args: Args, path: Path) -> dict[str, Any]:
     if not _kept(run, found):
         common.say(f"{path}: the existing certificate is kept; this result is not saved")
     if not args.json and len(args.runs) == 1:
-        _show(path, found.document)
+        _show(path, found.document, run.config.model.width)
         if args.length is None and (not found.proven or _is_poor(found.document)):
             _hint(args, path, run)
     return found.document
@@ -93,14 +93,14 @@ def _kept(run: Any, found: Any) -> bool:
         return False
 
 
-def _show(path: Path, document: dict[str, Any]) -> None:
+def _show(path: Path, document: dict[str, Any], width: int) -> None:
     from csprop.report.words import certified
 
     print(f"{path}: {document['verdict'] if document['proven'] else 'not proven'}\n")
     common.show_text(document["statement"])
     if "machine" in document:
         print()
-        for name, value in certified(document):
+        for name, value in certified(document, width):
             print(f"{name:<10} {value}")
         print(
             f"\nThe whole certificate is in {path}/certificate.json. Next:\n"

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from csprop.automata.machine import Machine
+from csprop.errors import InputError
 from csprop.files import replace
 from csprop.tasks.base import UNLABELLED, written
 from csprop.tasks.rows import RowsTask
@@ -53,3 +54,22 @@ def write(found: Sequence[Suspect], folder: Path) -> None:
     """Write the suspects into a run directory, one JSON object a line."""
     lines = [json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in found]
     replace(folder / FILE, "".join(lines).encode())
+
+
+def read(folder: Path) -> list[Suspect]:
+    """The suspects in a run directory; none if it has no such file.
+
+    Raises:
+        InputError: the file is malformed.
+    """
+    path = folder / FILE
+    if not path.exists():
+        return []
+    try:
+        found = [Suspect(**json.loads(line)) for line in path.read_text("utf-8").splitlines()]
+    except (TypeError, ValueError):
+        raise InputError(f"{path}: is malformed; the run is damaged") from None
+    kinds = {"line": int, "sequence": str, "label": str, "answer": str, "position": int}
+    if not all(isinstance(getattr(each, name), kinds[name]) for each in found for name in kinds):
+        raise InputError(f"{path}: is malformed; the run is damaged")
+    return found

@@ -40,7 +40,7 @@ def by_length(shown: Sequence[Shown]) -> list[Chart]:
             if each.run.task.name != task:
                 continue
             for kind, accuracies in each.accuracies.items():
-                group = f"{each.run.config.preset}, {kind}"
+                group = f"{each.kind}, {kind}"
                 groups += [] if group in groups else [group]
                 series.append(
                     Series(

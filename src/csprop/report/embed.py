@@ -14,6 +14,7 @@ from csprop.automata.layout import READABLE, layout
 from csprop.automata.walk import Endless, Oracle, Walk, moves
 from csprop.errors import InputError
 from csprop.exact.locked import Locked
+from csprop.nn.compiled import codes
 from csprop.nn.model import CSP
 from csprop.runs import Run
 from csprop.tasks.examples import Examples
@@ -37,7 +38,7 @@ def task(run: Run) -> dict[str, Any]:
         "vocab": list(asked.vocab),
         "classes": list(asked.classes),
         "words": asked.words,
-        "trained": None if oracle is None else run.config.recipe.length,
+        "trained": None if oracle is None or not run.metrics else run.config.recipe.length,
         "truth": None if oracle is None else _truth(oracle),
         "examples": _examples(run),
     }
@@ -92,16 +93,35 @@ def locked(model: Locked, automaton: Automaton) -> dict[str, Any]:
     assert isinstance(model.network, CSP)
     return {
         **trained(model.network),
-        "codes": [_tensor(codes) for codes in model.codes],
+        "codes": [_tensor(each) for each in model.codes],
         "kept": model.kept.int().tolist(),
-        "automaton": {
-            "start": automaton.start,
-            "transitions": automaton.transitions,
-            "answers": automaton.outputs,
-            "readable": len(automaton) <= READABLE,
-            "places": layout(automaton).round(3).tolist() if len(automaton) <= MOST_DRAWN else None,
-        },
+        "automaton": drawn(automaton),
     }
+
+
+def drawn(automaton: Automaton) -> dict[str, Any]:
+    """An automaton with a place for each state."""
+    return {
+        "start": automaton.start,
+        "transitions": automaton.transitions,
+        "answers": automaton.outputs,
+        "readable": len(automaton) <= READABLE,
+        "places": layout(automaton).round(3).tolist() if len(automaton) <= MOST_DRAWN else None,
+    }
+
+
+def of_router(run: Run) -> Automaton | None:
+    """The smallest automaton of a model that is one group of places, from its first place on.
+
+    Such a model is a finite machine whether it is right or not: what it holds is in one of the places.
+    """
+    model, options = run.model, run.model.config.of_layer(0)
+    alone = len(model.layers) == 1 and options.places == options.width and options.h0 == "place"
+    if not alone or options.rotate != "none":
+        return None
+    kept = torch.ones(1, options.width, dtype=torch.bool)
+    machine = Locked(model, [codes(model)], kept, symbols=len(run.task.vocab))
+    return machine.automaton(run.task.vocab, run.task.classes, run.task.words).minimal()
 
 
 def _tensor(value: Tensor) -> dict[str, Any]:

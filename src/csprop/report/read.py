@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from csprop.errors import InputError
 from csprop.report.charts import COLOURS
@@ -28,10 +28,23 @@ class Shown:
     name: str = ""
     """Unlike that of any other run of the page."""
     group: str = ""
-    """The name that it shares with runs of the same task and preset, as it shares their colour."""
+    """The name that it shares with runs that were made alike, as it shares their colour."""
     colour: int = 0
     accuracies: dict[str, dict[int, float]] = field(default_factory=dict)
-    """Accuracy by length, of the model "as trained" and "locked"."""
+    """Accuracy by length, of the model "as trained" and "locked"; of a machine's model, "exact"."""
+
+    @property
+    def made(self) -> Literal["trained", "learned", "compiled"]:
+        """How the model came about; one that was not trained has a machine written into its weights."""
+        result = self.run.result
+        if result is None or result["epochs"]:
+            return "trained"
+        return "learned" if "learned" in result else "compiled"
+
+    @property
+    def kind(self) -> str:
+        """Its preset, or how else it was made."""
+        return self.run.config.preset if self.made == "trained" else self.made
 
     @property
     def row(self) -> dict[str, Any]:
@@ -81,8 +94,11 @@ def _read(path: Path) -> Shown:
 
 def _name(shown: Sequence[Shown]) -> None:
     """Names that tell the runs apart, and a colour for each group."""
-    groups = [f"{each.run.task.source}, {each.run.config.preset}" for each in shown]
-    names = [f"{group}, seed {each.run.config.seed}" for group, each in zip(groups, shown, strict=True)]
+    groups = [f"{each.run.task.source}, {each.kind}" for each in shown]
+    names = [
+        group if each.made == "compiled" else f"{group}, seed {each.run.config.seed}"
+        for group, each in zip(groups, shown, strict=True)
+    ]
     order = list(dict.fromkeys(groups))
     for each, group, name in zip(shown, groups, names, strict=True):
         seeds = groups.count(group)
@@ -102,7 +118,10 @@ def measure(each: Shown, say: Say) -> None:
     say(f"{each.path}: measuring accuracy by length")
     trained = run.config.recipe.length
     lengths = sorted({trained * times for times in TIMES} | {trained + 1, trained + 2})
-    for kind, model in {"locked": run.locked, "as trained": run.model}.items():
+    models = {"locked": run.locked, "as trained": run.model}
+    if each.made != "trained":
+        models = {"exact": run.answering()}  # both are the same machine
+    for kind, model in models.items():
         if model is not None:
             each.accuracies[kind] = {
                 length: at_length(model, task, length).accuracy

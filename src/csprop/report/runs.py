@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from csprop.report import curves, sections
+from csprop.report import curves, machines, sections
 from csprop.report.page import Page
 from csprop.report.read import Say, measure, read
 
@@ -22,9 +22,14 @@ def page(paths: Sequence[Path], measured: bool = True, say: Say = lambda line: N
     shown = read(paths, say)
     made = Page(sections.title(shown), sections.lead(shown))
     sections.explorer(made, shown)
+    if sources := list(filter(None, map(machines.source, shown))):
+        made.add("Where the machine comes from", *sources)
     made.add("Runs", sections.runs(shown))
+    training = list(filter(None, map(machines.untrained, shown)))
     if begun := [each for each in shown if each.run.metrics]:
-        made.add("Training", made.figures(*curves.training(begun)))
+        training.append(made.figures(*curves.training(begun)))
+    if training:
+        made.add("Training", *training)
     if measured:
         for each in shown:
             measure(each, say)

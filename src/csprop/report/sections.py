@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from csprop.report import embed
+from csprop.report import embed, machines
 from csprop.report.page import Page, asset, facts, folded, table
 from csprop.report.read import Shown
 from csprop.report.words import certified, verdict
@@ -38,7 +38,8 @@ def explorer(page: Page, shown: Sequence[Shown]) -> None:
     for number, each in enumerate(shown):
         recipe, task = each.run.config.recipe, json.dumps(embed.task(each.run))
         only_last = recipe.supervise == "last" and recipe.lengths == "fixed"
-        asked = recipe.length if only_last else 1  # the first token on whose answer it was trained
+        # The first token on whose answer it was trained.
+        asked = recipe.length if only_last and each.made == "trained" else 1
         entry = {"run": number, "task": tasks.get(task, len(tasks)), "asked": asked}
         models = [entry | model for model in _models(each)]
         size = len(json.dumps(models)) + (0 if task in tasks else len(task))
@@ -60,10 +61,14 @@ def explorer(page: Page, shown: Sequence[Shown]) -> None:
 
 
 def _models(each: Shown) -> list[dict[str, Any]]:
-    """A run's model, and before it the locked one, if there is one."""
+    """A run's model, and before it the locked one, if there is one and it is another."""
     locked, automaton = each.run.locked, each.run.automaton
     if locked is None or automaton is None:
-        return [{"name": each.name, **embed.trained(each.run.model)}]
+        routed = embed.of_router(each.run)
+        drawn = {} if routed is None else {"automaton": embed.drawn(routed)}
+        return [{"name": each.name, **embed.trained(each.run.model), **drawn}]
+    if each.made != "trained":
+        return [{"name": each.name, **embed.locked(locked, automaton)}]
     return [
         {"name": f"{each.name}, locked", **embed.locked(locked, automaton)},
         {"name": f"{each.name}, as trained", **embed.trained(each.run.model)},
@@ -82,29 +87,38 @@ def _line(each: Shown) -> dict[str, str]:
     result: dict[str, Any] = run.result or {}
     every = result.get("exhaustive")
     best = result or max(run.metrics, key=lambda epoch: epoch["accuracy"], default={})
+    epochs = str(len(run.metrics)) + ("" if result else ", unfinished")
+    if each.made != "trained":
+        best, epochs = {}, f"none: {each.made}"  # the result's accuracy is not that of held-out rows
     return {
         "run": str(each.path),
         "task": run.task.source,
         "preset": run.config.preset,
         "seed": str(run.config.seed),
         "parameters": f"{sum(value.numel() for value in run.model.parameters()):,}",
-        "epochs": str(len(run.metrics)) + ("" if result else ", unfinished"),
+        "epochs": epochs,
         "first at 90%": str(first(row, ALMOST) or ""),
         "first at 100%": str(first(row, 1.0) or ""),
         "the paper (Table 2, text, Figure 3)": run.task.paper_epochs,
         "largest gradient norm at": str(spike(row)) if run.metrics else "",
-        "held-out accuracy": percent(best["accuracy"]) if best else "",
+        "held-out accuracy": percent(best["accuracy"]) if best else _held_out(each),
         "F1": f"{best['f1']:.4f}" if best else "",
         "wrong, of every input": f"{every['wrong']:,} of {every['count']:,}" if every else "",
         "certificate": verdict(run.certificate) if run.certificate else "",
     }
 
 
+def _held_out(each: Shown) -> str:
+    return percent(machines.verdict(each).accuracy) if each.made == "learned" else ""
+
+
 def length_note(shown: Sequence[Shown]) -> str:
     """How the accuracies by length were measured."""
-    trained = sorted({each.run.config.recipe.length for each in shown if each.accuracies})
+    measured = [each for each in shown if each.accuracies and each.made == "trained"]
+    trained = sorted({each.run.config.recipe.length for each in measured})
+    lengths = f"Trained on length {', '.join(map(str, trained))}. " if trained else ""
     return (
-        f"<p>Trained on length {', '.join(map(str, trained))}. Tested on {EVALUATION.most:,} random "
+        f"<p>{lengths}Tested on {EVALUATION.most:,} random "
         f"sequences of each length, fewer where they would have more than {EVALUATION.tokens:,} tokens "
         "in all. They are the sequences on which <code>csprop eval</code> tests, so that it gives the "
         "same accuracies. An accuracy near 0 means that the state has drifted until every answer is "
@@ -117,14 +131,14 @@ def certificate(each: Shown) -> str:
     held = each.run.certificate
     if held is None:
         return ""
-    heading = f"<h3>{escape(f'{each.name}: {verdict(held)}')}</h3>"
+    heading, width = f"<h3>{escape(f'{each.name}: {verdict(held)}')}</h3>", each.run.config.model.width
     if held.unchecked:
         return (
             f"{heading}<p>The certificate is about rows that cannot be read now, so that nothing is "
             "claimed here. The explorer shows the locked model and its automaton as they are computed "
             "from the weights.</p>"
         )
-    return f"{heading}<p>{escape(held.statement)}</p>{facts(certified(held.document))}"
+    return f"{heading}<p>{escape(held.statement)}</p>{facts(certified(held.document, width))}"
 
 
 def provenance(each: Shown) -> str:

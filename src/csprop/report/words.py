@@ -13,22 +13,25 @@ def verdict(certificate: Certificate) -> str:
     return certificate.verdict if certificate.proven else f"not proven ({certificate.verdict})"
 
 
-def certified(document: dict[str, Any]) -> list[tuple[str, str]]:
+def certified(document: dict[str, Any], width: int) -> list[tuple[str, str]]:
     """The numbers of a certificate, each with its name; none, unless it has a machine.
 
     Args:
         document: as certificate.json has it.
+        width: the channels of a layer, whether they are kept or not.
     """
     if "machine" not in document:
         return []
-    kept = " + ".join(map(str, document["search"]["channels"]))
+    channels = document["search"]["channels"]
+    kept = " + ".join(map(str, channels))
+    all_kept = min(channels) == width
     lines = [
         (
             "states",
             f"{network_states(document['machine']['places'])}, "
             f"and {document['minimal_states']} in the smallest automaton",
         ),
-        ("channels", f"{kept} kept, the others are not needed"),
+        ("channels", f"{kept}, all of them" if all_kept else f"{kept} kept, the others are not needed"),
     ]
     for number, layer in enumerate(document["layers"], start=1):
         if layer["codes"] > 1:

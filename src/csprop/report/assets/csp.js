@@ -15,6 +15,7 @@ const CSP = (() => {
       this.layers = layers;
       this.weights = new Map(Object.entries(weights).map(([name, value]) => [name, tensor(value)]));
       this.origin = Array.from({ length: config.depth }, (_, layer) => this.beginning(layer));
+      this.targets = this.origin.map((_, layer) => this.sent(layer));
       this.kept = kept ?? null;
       this.codes = codes ? codes.map((each) => this.points(tensor(each))) : null;
       this.start = this.codes ? this.origin.map((h, layer) => this.nearest(layer, h)) : this.origin;
@@ -196,11 +197,14 @@ const CSP = (() => {
       );
     }
 
-    // The next state of a layer, and its gates.
+    // The next state of a layer, its gates, and of a router the map that its input chooses.
     recurred(layer, z, before) {
       const { rotate, activation, places } = this.layers[layer];
       const kept = rotate === "state" ? this.turned(before, this.angles(layer, z)) : before;
-      if (places) return { h: this.routed(layer, z, kept), alpha: [1] };
+      if (places) {
+        const map = largest(this.linear(`blocks.${layer}.keys`, flat(z)));
+        return { h: this.routed(kept, this.targets[layer][map]), alpha: [1], map };
+      }
       const [alpha, gamma] = this.decay(layer, z);
       const of = (gate, d) => gate[d % gate.length];
       let entering = mapped(this.replaces(layer) ? unit(z) : z, (x, d) => x * of(gamma, d));
@@ -214,43 +218,59 @@ const CSP = (() => {
       return { h: activation === "step" ? mapped(h, silu) : h, alpha };
     }
 
-    // The content of every place at the place to which the chosen map sends it.
-    routed(layer, z, kept) {
+    // The channel to which each map of a router sends the content of each channel; null for other layers.
+    sent(layer) {
       const { places, width } = this.layers[layer];
-      const maps = this.weight(`blocks.${layer}.maps`).values;
-      const map = largest(this.linear(`blocks.${layer}.keys`, flat(z)));
+      if (!places) return null;
+      const { values, shape } = this.weight(`blocks.${layer}.maps`);
+      return Array.from({ length: shape[0] }, (_, map) =>
+        Array.from({ length: width }, (_, d) => {
+          const source = d % places,
+            first = d - source; // of its group
+          const column = (map * width + first) * places + source;
+          const logits = Array.from({ length: places }, (_, target) => values[column + target * places]);
+          return first + largest(logits);
+        }),
+      );
+    }
+
+    // The content of every place at the place to which a map sends it.
+    routed(kept, targets) {
       const moved = kept.map((plane) => new Float64Array(plane.length));
-      for (let d = 0; d < width; d++) {
-        const source = d % places,
-          group = (d - source) / places;
-        const column = (map * width + group * places) * places + source;
-        const logits = Array.from({ length: places }, (_, target) => maps[column + target * places]);
-        const target = group * places + largest(logits);
-        kept.forEach((plane, m) => (moved[m][target] += plane[d]));
-      }
+      kept.forEach((plane, m) => plane.forEach((x, d) => (moved[m][targets[d]] += x)));
       return moved;
     }
 
-    // One step: the layers' states, gates and scores after one more token.
+    // The places of a router that any sequence leads to.
+    reached(layer) {
+      const found = new Set();
+      this.origin[layer][0].forEach((_, d) => squared(this.origin[layer], d) && found.add(d));
+      for (const place of found) for (const map of this.targets[layer]) found.add(map[place]); // grows
+      return [...found].sort((a, b) => a - b);
+    }
+
+    // One step: the layers' states, gates and maps, and the scores after one more token.
     step(state, token) {
       const { order, width, depth } = this.config;
       let z = planesAt(this.weight("embedding"), order, width, token * order * width);
       const states = [],
-        gates = [];
+        gates = [],
+        maps = [];
       for (let layer = 0; layer < depth; layer++) {
-        const { h: next, alpha } = this.recurred(layer, z, state[layer]);
+        const { h: next, alpha, map } = this.recurred(layer, z, state[layer]);
         const h = this.settle(layer, next);
         z = this.finish(layer, h, z, state[layer]);
         states.push(h);
         gates.push(alpha);
+        maps.push(map ?? null);
       }
-      return { states, gates, scores: this.decoded(z) };
+      return { states, gates, maps, scores: this.decoded(z) };
     }
 
     // All steps of a sequence, continuing from its first steps if they are known. The first entry is the
     // state before the first token, which has no scores.
     run(tokens, known = []) {
-      const steps = known.length ? known : [{ states: this.start, gates: null, scores: null }];
+      const steps = known.length ? known : [{ states: this.start, gates: null, maps: null, scores: null }];
       for (const token of tokens.slice(steps.length - 1))
         steps.push(this.step(steps.at(-1).states, token));
       return steps;

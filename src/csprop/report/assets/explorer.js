@@ -88,6 +88,9 @@ const Explorer = (() => {
       const shown = [this.first, ...(beside === "" ? [] : [this.models[Number(beside)]])];
       this.panels = shown.map((model) => new Panel(model, this.tasks[model.task]));
       byId("panels").replaceChildren(...this.panels.map((panel) => panel.element));
+      const layers = shown.flatMap((model) => model.layers);
+      byId("about-dots").hidden = !layers.some((layer) => !layer.places);
+      byId("about-places").hidden = !layers.some((layer) => layer.places);
       if (run) this.run();
     }
 

@@ -5,6 +5,27 @@ const Machine = (() => {
   const LETTER = 0.15; // its width, roughly
   let heads = 0;
 
+  // The head of arrows in a drawing: its definition, and what an arrow has to say to get it.
+  function head(size) {
+    const id = `head-${heads++}`;
+    const shape = make("path", { d: "M0,0L6,3L0,6z", class: "head" });
+    const marker = make(
+      "marker",
+      {
+        id,
+        viewBox: "0 0 6 6",
+        refX: 5.4,
+        refY: 3,
+        markerUnits: "userSpaceOnUse",
+        markerWidth: size,
+        markerHeight: size,
+        orient: "auto-start-reverse",
+      },
+      shape,
+    );
+    return { defined: make("defs", {}, marker), worn: `url(#${id})` };
+  }
+
   function draw(automaton, task) {
     const { start, transitions, answers, readable, places } = automaton; // readable: arrows are labelled
     const states = transitions.length;
@@ -31,7 +52,7 @@ const Machine = (() => {
       const values = seen.map((point) => point[axis]);
       return [Math.min(...values) - 0.2, Math.max(...values) + 0.2];
     };
-    const head = `head-${heads++}`;
+    const { defined, worn } = head(0.17);
     const edges = new Map(); // "from>to" to its path
     const arrows = make("g"),
       labels = make("g"),
@@ -52,7 +73,7 @@ const Machine = (() => {
       const wide = LETTER * text.length;
       for (const end of { start: [0, 1], middle: [-0.5, 0.5], end: [-1, 0] }[anchor])
         seen.push([label[0] + end * wide, label[1]]);
-      const element = make("path", { class: "arrow", d: path, "marker-end": `url(#${head})` });
+      const element = make("path", { class: "arrow", d: path, "marker-end": worn });
       edges.set(key, element);
       arrows.append(element);
       if (readable)
@@ -72,7 +93,7 @@ const Machine = (() => {
       make("path", {
         class: "arrow",
         d: `M${entry(radius + 0.5)}L${entry(radius + 0.06)}`,
-        "marker-end": `url(#${head})`,
+        "marker-end": worn,
       }),
     );
     const nodes = transitions.map((_, s) => {
@@ -101,24 +122,7 @@ const Machine = (() => {
         role: "img",
         style: `max-width: ${Math.round(Math.min(34, (readable ? 5 : 3) * wide))}rem`,
       },
-      make(
-        "defs",
-        {},
-        make(
-          "marker",
-          {
-            id: head,
-            viewBox: "0 0 6 6",
-            refX: 5.4,
-            refY: 3,
-            markerUnits: "userSpaceOnUse",
-            markerWidth: 0.17,
-            markerHeight: 0.17,
-            orient: "auto-start-reverse",
-          },
-          make("path", { d: "M0,0L6,3L0,6z", class: "head" }),
-        ),
-      ),
+      defined,
       arrows,
       labels,
       bodies,
@@ -193,5 +197,5 @@ const Machine = (() => {
     };
   }
 
-  return { draw };
+  return { draw, head };
 })();

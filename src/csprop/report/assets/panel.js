@@ -19,18 +19,22 @@ const Panel = (() => {
       Object.assign(this, { entry, task, model: new CSP.Model(entry) });
       this.summary = make("p", { class: "verdict" });
       this.circles = make("div", { class: "circles" });
-      this.dots = Array.from({ length: entry.config.depth }, (_, layer) => this.circle(layer));
+      this.views = make("div", { class: "views" }, this.circles);
+      this.routers = []; // the drawings of layers that route; the others have dots
+      this.dots = entry.layers.map((options, layer) =>
+        options.places ? this.places(layer) : this.circle(layer),
+      );
       this.numbers = make("tbody");
       this.element = make(
         "article",
         { class: "panel", "aria-label": entry.name },
         make("h3", {}, entry.name),
         this.summary,
-        this.circles,
+        this.views,
       );
       if (entry.automaton) {
         this.drawing = Machine.draw(entry.automaton, task);
-        this.element.append(this.drawing.element);
+        this.views.append(this.drawing.element);
       }
       this.details = make(
         "details",
@@ -44,6 +48,13 @@ const Panel = (() => {
       );
       this.details.addEventListener("toggle", () => this.list());
       this.element.append(this.details);
+    }
+
+    places(layer) {
+      const drawing = new Places(this.model, layer, this.task);
+      this.routers.push(drawing);
+      this.circles.append(drawing.element);
+      return [];
     }
 
     circle(layer) {
@@ -127,6 +138,7 @@ const Panel = (() => {
       );
       if (part < 1) return;
       this.now = t;
+      for (const router of this.routers) router.show(this.steps, t);
       this.drawing?.light(this.states[t], t ? this.states[t - 1] : null);
       this.summary.textContent = this.sentence(t);
       this.list();
@@ -165,16 +177,17 @@ const Panel = (() => {
       this.numbers.replaceChildren(
         ...states.flatMap((planes, layer) =>
           Array.from(planes[0], (re, d) => {
+            const routes = this.entry.layers[layer].places > 0;
             const numbers = [
               Math.atan2(planes[1][d], re),
               Math.hypot(...planes.map((plane) => plane[d])),
-              gates ? gates[layer][d % gates[layer].length] : null,
+              gates && !routes ? gates[layer][d % gates[layer].length] : null,
             ];
             return make(
               "tr",
               {},
               make("th", { scope: "row" }, layer + 1),
-              make("td", {}, d + 1),
+              make("td", {}, routes ? `place ${d}` : d + 1),
               ...numbers.map((value) => make("td", {}, value === null ? "" : value.toFixed(3))),
             );
           }),

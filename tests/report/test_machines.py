@@ -1,0 +1,296 @@
+"""Pages of routers, and of runs that were learned or compiled: places, machines, words."""
+
+import json
+import random
+import re
+import shutil
+from collections.abc import Callable
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import csprop
+from csprop.automata.automaton import Automaton
+from csprop.errors import InputError
+from csprop.learning.learn import learn
+from csprop.report import embed, runs
+from csprop.training.checkpoint import RESULT, RunFolder
+from tests.helpers.browser import Tab
+
+Visit = Callable[..., Tab]
+FLIPPED = (7, 100, 150, 200, 260, 333, 400, 450, 520, 580)
+"""Lines with a wrong label."""
+
+
+def locked_out(events: list[str]) -> int:
+    """Failures in a row since the last success; three of them lock the account for good."""
+    failures = 0
+    for event in events:
+        if failures < 3:
+            failures = failures + 1 if event == "fail" else 0
+    return failures
+
+
+@pytest.fixture(scope="session")
+def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What was learned from a file in which ten labels are wrong."""
+    folder, draw, rows = tmp_path_factory.mktemp("learned"), random.Random(0), []
+    for line in range(1, 601):
+        events = [draw.choice(["fail", "fail", "ok"]) for _ in range(draw.randint(1, 12))]
+        locked = (locked_out(events) == 3) != (line in FLIPPED)
+        rows.append({"sequence": events, "label": "locked" if locked else "<b>open</b>"})
+    (folder / "events.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert learn(folder / "events.jsonl", out=folder / "run").verdict.clear
+    return folder / "run"
+
+
+@pytest.fixture(scope="session")
+def compiled(learned: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A machine of 60 states or a few fewer, too many for one row of places."""
+    draw, count = random.Random(3), 60
+    machine = Automaton(
+        transitions=tuple(tuple(draw.randrange(count) for _ in "ab") for _ in range(count)),
+        outputs=tuple(draw.randrange(2) for _ in range(count)),
+        vocab=("a", "b"),
+        classes=("no", "yes"),
+    )
+    path = tmp_path_factory.mktemp("compiled")
+    (path / "sixty.json").write_text(json.dumps(machine.to_json()))
+    csprop.compile(path / "sixty.json", out=path / "run")
+    return path / "run"
+
+
+def shown(run: Path, folder: Path, measured: bool = False) -> Path:
+    path = folder / "page.html"
+    path.write_text(runs.page([run], measured))
+    return path
+
+
+def lit(tab: Tab, row: int) -> list[int]:
+    """The numbers of the places that are lit in a row: 0 is before the last token, −1 after it."""
+    drawn = tab.page.locator(".places svg > g:has(.place)")
+    titles = drawn.nth(row if row >= 0 else drawn.count() - 1).locator(".place.lit title")
+    return [int(title.removeprefix("place ")) for title in titles.all_text_contents()]
+
+
+def test_stepping_moves_the_lit_place_and_the_state(
+    learned: Path, tmp_path: Path, visit: Visit
+) -> None:
+    tab = visit(shown(learned, tmp_path))
+    draw = random.Random(1)
+    events = ["fail", "ok", "fail", "fail", *(draw.choice(["fail", "ok"]) for _ in range(12))]
+    tab.page.locator("#sequence").fill(" ".join(events))
+    slider = tab.page.locator("#time")
+    slider.focus()
+    slider.press("Home")
+    assert lit(tab, -1) == [0]
+    assert lit(tab, 0) == []
+    assert tab.page.locator(".places .arrow").count() == 0, "no token has sent anything"
+    meanings, last = {0: 0}, 0  # a place to the number of failures in a row
+    for t, event in enumerate(events, start=1):
+        slider.press("ArrowRight")
+        (place,) = lit(tab, -1)
+        truth = locked_out(events[:t])
+        assert meanings.setdefault(place, truth) == truth
+        assert lit(tab, 0) == [last], "above is what was before"
+        assert tab.page.locator(".places .arrow").count() == 4, "from each place that is in use"
+        assert tab.page.locator(".places .arrow.lit").count() == 1
+        answer = "locked" if truth == 3 else "<b>open</b>"
+        assert tab.page.locator(".state.lit title").text_content() == f"state {place}: {answer}"
+        words = f"from place {last} to place {place}" if place != last else f"in place {place}"
+        assert words in tab.text(".places figcaption")
+        assert f": {event} " in tab.text(".places figcaption")
+        last = place
+    assert sorted(meanings.values()) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("width", [360, 1440])
+def test_places_stay_within_the_window(
+    width: int, learned: Path, compiled: Path, tmp_path: Path, visit: Visit
+) -> None:
+    for run in (learned, compiled):
+        tab = visit(shown(run, tmp_path), width)
+        assert tab.page.evaluate("document.documentElement.scrollWidth") == width
+        tab.page.locator("summary").first.click()
+        box = tab.page.locator(".places svg").bounding_box()
+        assert 0 <= box["x"] <= box["x"] + box["width"] <= width
+
+
+def test_many_places_form_a_grid(compiled: Path, tmp_path: Path, visit: Visit) -> None:
+    machine = csprop.load(compiled).automaton
+    assert machine is not None
+    assert len(machine) > 40
+    tab = visit(shown(compiled, tmp_path))
+    assert tab.page.locator(".place").count() == len(machine)
+    state, before, draw = machine.start, machine.start, random.Random(2)
+    tokens = [draw.randrange(2) for _ in range(20)]
+    tab.page.locator("#sequence").fill("".join("ab"[token] for token in tokens))
+    for t, token in enumerate(tokens, start=1):
+        before, state = state, machine.transitions[state][token]
+        tab.page.locator("#time").fill(str(t))
+        assert lit(tab, -1) == [state]
+        assert tab.page.locator(".places .arrow").count() == (before != state)
+    assert "trained on length" not in tab.text("#strip")
+
+
+def test_a_router_that_is_not_certified_has_its_machine(tmp_path: Path, visit: Visit) -> None:
+    run = csprop.train("tomita-4", preset="router", epochs=1, samples=200, out=tmp_path / "run")
+    model = run.model.eval()
+    targets = model.routers[0].targets()
+    tab = visit(shown(tmp_path / "run", tmp_path))
+    tokens = [0, 1, 0, 0, 1, 0, 0, 0, 1, 0]
+    tab.page.locator("#sequence").fill("".join(map(str, tokens)))
+    with torch.no_grad():
+        said = model(torch.tensor([tokens]))[0].argmax(dim=1).tolist()
+    place = 0
+    for t, token in enumerate(tokens, start=1):
+        tab.page.locator("#time").fill(str(t))
+        place = int(targets[token, place])
+        assert lit(tab, -1) == [place]
+        assert (
+            tab.page.locator(".state.lit title")
+            .text_content()
+            .endswith(f": {['no', 'yes'][said[t - 1]]}")
+        )
+    reached = {0}
+    for _ in range(32):
+        reached |= {int(each) for place in reached for each in targets[:, place]}
+    assert tab.page.locator(".place").count() == 2 * len(reached), "the others are left out"
+    drawn = embed.of_router(run)
+    assert drawn is not None
+    assert tab.page.locator(".state").count() == len(drawn) <= len(reached)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "options"),
+    [
+        (["rotor", "router"], {"maps": 3}),
+        (["router", "rotor"], {}),
+        (["router", "router"], {"maps": 2}),
+    ],
+)
+def test_layers_of_different_kinds_stand_beside_each_other(
+    kinds: list[Any], options: dict[str, Any], tmp_path: Path, visit: Visit
+) -> None:
+    run = csprop.train(
+        "tomita-2", preset="router", epochs=1, samples=100, depth=2, width=8, places=4, kinds=kinds,
+        **options, out=tmp_path / "run",
+    )  # fmt: skip
+    tab = visit(shown(tmp_path / "run", tmp_path))
+    tab.page.locator("#sequence").fill("1011")
+    assert tab.page.locator(".dot").count() == 8 * kinds.count("rotor")
+    assert tab.page.locator(".places").count() == kinds.count("router")
+    with torch.no_grad():
+        state = run.model.eval()(torch.tensor([[1, 0, 1, 1]]), return_state=True)[1][0]  # (L, 2, D)
+    for layer, number in enumerate(number for number, kind in enumerate(kinds) if kind == "router"):
+        rows = tab.page.locator(".places").nth(layer).locator("svg > g:has(.place)")
+        titles = rows.nth(1).locator(".lit title").all_text_contents()
+        held = state[number].norm(dim=0).nonzero().flatten().tolist()
+        assert titles == [f"place {place}" for place in held]
+        assert len(held) == 2, "one of each group"
+    assert tab.page.locator("#about-dots").is_visible() == ("rotor" in kinds)
+    tab.page.locator("summary", has_text="The numbers of this step").click()
+    tab.page.locator(".panel tbody tr").nth(15).wait_for()  # opening is told a moment later
+    assert tab.page.locator(".panel tbody tr").count() == 16
+
+
+def test_a_page_tells_what_was_learned(learned: Path, tmp_path: Path, visit: Visit) -> None:
+    path = shown(learned, tmp_path)
+    tab = visit(path)
+    text = tab.text("main")
+    assert "4 states, found by csprop learn in 600 rows of events.jsonl" in text
+    assert "590 of 600 rows" in text
+    assert "10 rows disagree with the machine" in text
+    right, of = map(int, re.findall(r"(\d+) of (\d+) right", text)[0])
+    assert right < of, "some wrong labels are held out"
+    share = right / of  # Wilson's interval, as it is printed everywhere
+    z, centre = 1.959964, share + 1.959964**2 / (2 * of)
+    half = z * sqrt(share * (1 - share) / of + z**2 / (4 * of**2))
+    low, high = ((centre + sign * half) / (1 + z**2 / of) for sign in (-1, 1))
+    assert f"{share:.1%}; 95% interval {low:.1%} to {high:.1%}" in text
+    tab.page.locator("summary", has_text="The suspects").click()
+    lines = tab.page.locator("details[open] tbody th").all_inner_texts()
+    assert lines == list(map(str, FLIPPED))
+    assert "not trained: compiled from the machine that was learned" in text
+    assert "computes what its minimal automaton of 4 states does" in text
+    assert tab.page.locator("main b").count() == 0, "names are text"
+    assert tab.page.locator("#model option").all_inner_texts() == ["events.jsonl, learned, seed 0"]
+    held_out = tab.page.locator("h2:text('Runs') + .wide td").all_inner_texts()
+    assert f"{share:.1%}" in held_out
+
+
+def test_a_page_tells_what_was_compiled(compiled: Path, tmp_path: Path, visit: Visit) -> None:
+    tab = visit(shown(compiled, tmp_path, measured=True))
+    text = tab.text("main")
+    assert "sixty.json, a machine of 60 states, which is written into the weights" in text
+    assert "sixty.json, compiled: not trained: compiled from a machine." in text
+    assert "Held-out accuracy" not in text
+    assert "held-out accuracy" not in text
+    assert "Trained on length" not in text
+    assert tab.text(".legend") == "compiled, exact"
+
+
+def test_rows_that_are_gone_are_not_claimed(learned: Path, tmp_path: Path) -> None:
+    rows = learned.parent / "events.jsonl"
+    rows.rename(tmp_path / "elsewhere.jsonl")
+    try:
+        html = runs.page([learned], measured=False)
+    finally:
+        (tmp_path / "elsewhere.jsonl").rename(rows)
+    assert "590 of 600 rows when it was learned; they cannot be read now" in html
+    assert "not proven: its certificate could not be checked" in html
+
+
+def test_labels_within_a_row_are_listed_with_their_place(tmp_path: Path) -> None:
+    draw, rows = random.Random(0), []
+    for line in range(1, 201):
+        tokens = [draw.randrange(2) for _ in range(8)]
+        labels = [sum(tokens[: t + 1]) % 2 for t in range(8)]
+        labels[4] ^= line == 77
+        rows.append({"sequence": "".join(map(str, tokens)), "label": labels})
+    (tmp_path / "steps.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert learn(tmp_path / "steps.jsonl", out=tmp_path / "run").verdict.states == 2
+    html = runs.page([tmp_path / "run"], measured=False)
+    wrong = rows[76]
+    label = wrong["label"][4]
+    cells = [wrong["sequence"], label, 1 - label, 5]
+    line = '<th scope="row">77</th>' + "".join(f"<td>{cell}</td>" for cell in cells)
+    assert line in html
+
+
+def test_more_suspects_than_a_page_lists(learned: Path, tmp_path: Path) -> None:
+    shutil.copytree(learned, tmp_path / "run")
+    first = (learned / "suspects.jsonl").read_text().splitlines()[0]
+    (tmp_path / "run" / "suspects.jsonl").write_text(f"{first}\n" * 1234)
+    html = runs.page([tmp_path / "run"], measured=False)
+    assert "The first 20 of 1,234 suspects" in html
+    assert html.count(f'<th scope="row">{FLIPPED[0]}</th>') == 20
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        None, 3, {}, {"rows": 3}, {"held_out": 0}, {"agreed": 601}, {"held_out_right": "all"},
+        {"commonest": 2}, {"rows": True},
+    ],
+)  # fmt: skip
+def test_damaged_numbers_are_one_sentence(damage: Any, learned: Path, tmp_path: Path) -> None:
+    shutil.copytree(learned, tmp_path / "run")
+    folder = RunFolder(tmp_path / "run")
+    result = folder.read_json(RESULT)
+    numbers = result["learned"] | damage if isinstance(damage, dict) and damage else damage
+    folder.write_json(RESULT, result | {"learned": numbers})
+    with pytest.raises(InputError, match=r"result.json: is malformed; the run is damaged"):
+        runs.page([tmp_path / "run"], measured=False)
+
+
+@pytest.mark.parametrize("line", ["{}", "3", "nonsense", '{"line": "7"}', "\xff"])
+def test_damaged_suspects_are_one_sentence(line: str, learned: Path, tmp_path: Path) -> None:
+    shutil.copytree(learned, tmp_path / "run")
+    path = tmp_path / "run" / "suspects.jsonl"
+    path.write_bytes(path.read_bytes() + line.encode("latin-1"))
+    with pytest.raises(InputError, match=r"suspects.jsonl: is malformed; the run is damaged"):
+        runs.page([tmp_path / "run"], measured=False)
