@@ -33,9 +33,7 @@ def test_the_readme_has_a_tour() -> None:
     assert len(COMMANDS) >= 9
 
 
-def test_what_learn_is_shown_to_say_it_says(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_learn_is_shown_to_say_it_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (shown,) = re.findall(r"<!-- shown: learn -->\n\n(.*?)\n\n<!--", README, flags=re.DOTALL)
     events = Path(__file__).parents[1] / "examples/events.jsonl"
     assert main(["learn", str(events), "--out", str(tmp_path / "events")]) == 0

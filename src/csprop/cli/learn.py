@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from csprop.tasks.base import Task
     from csprop.tasks.summary import Summary
 
+DEFAULT = "(default: runs/learned-NAME)"
 MOST_SHOWN = 12
 """States and tokens up to which the machine's table is printed."""
 LONGEST = 40
@@ -36,7 +37,7 @@ class Args:
     seed: int = 0
     """Decides which rows are held out, and the initial weights of networks."""
 
-    out: Annotated[Path | None, arg(metavar="RUN", help_behavior_hint="(default: runs/NAME)")] = None
+    out: Annotated[Path | None, arg(metavar="RUN", help_behavior_hint=DEFAULT)] = None
     """The run directory to write."""
 
     length: Annotated[int | None, arg(help_behavior_hint="(default: 16)")] = None

@@ -31,8 +31,8 @@ PLACES = (32, 16, 64, 8, 128)
 """Sizes of routers, in the order in which they are tried."""
 RECIPE: dict[str, Any] = {"epochs": 10, "cool_epochs": 8, "short_first": 5, "batch_size": 64}
 """Shorter than the preset's: a table that is nearly right is polished (docs/notes/learning.md)."""
-MOST_AALPY = 1 << 16
-"""Tokens beyond which AALpy would take too long."""
+MOST_AALPY = 1 << 17
+"""Nodes of the tree times tokens of the vocabulary, beyond which AALpy takes too long."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,10 @@ def plain(tree: PrefixTree, table: Table) -> bool:
 
 
 def by_aalpy(tree: PrefixTree) -> list[Table]:
-    """What RPNI and EDSM lead to; nothing where two rows contradict each other, or for many rows."""
-    contradicting = (np.diff(tree.first) > 1).any()
-    if contradicting or tree.depths[tree.labelled].sum() > MOST_AALPY:
+    """What RPNI and EDSM lead to; nothing where that would take long, or rows contradict each other."""
+    if len(tree) * tree.symbols > MOST_AALPY or (np.diff(tree.first) > 1).any():
+        return []
+    if merged(tree, WRONG[0], MOST_MERGED, by_class=False) is None:  # nor would they find a small one
         return []
     return best(tree, aalpy_tables(tree))
 

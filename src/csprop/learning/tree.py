@@ -88,11 +88,6 @@ class PrefixTree:
             depths[node] = depths[up] + 1 if node else 0
         return np.array(depths)
 
-    @property
-    def labelled(self) -> NDArray[np.bool_]:
-        """The nodes with a label, (N,)."""
-        return np.diff(self.first) > 0
-
     def rows(self) -> Iterator[tuple[tuple[int, ...], int, int]]:
         """The distinct labelled sequences: tokens, label, and how often."""
         path: list[int] = []

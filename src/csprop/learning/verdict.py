@@ -57,11 +57,11 @@ class Verdict:
     @property
     def text(self) -> str:
         """The verdict as a paragraph."""
-        low, high = (100 * each for each in self.interval)
+        low, high = map(percent, self.interval)
         said = [
             f"{self.sentence}.",
             f"On held-out labels it is right on {self.held_out_right:,} of {self.held_out:,} "
-            f"({percent(self.accuracy)}; 95% interval {low:.1f} to {high:.1f}%); the commonest class "
+            f"({percent(self.accuracy)}; 95% interval {low} to {high}); the commonest class "
             f"alone on {percent(self.commonest)}.",
         ]
         if self.clear and self.rows > self.agreed and not self.is_task:
