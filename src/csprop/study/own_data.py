@@ -1,7 +1,7 @@
 """A user's own data: which methods find the machine behind labelled rows, some labelled wrongly."""
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from csprop.study.job import FileJob
 from csprop.study.languages import (
@@ -20,9 +20,11 @@ from csprop.training.metrics import percent
 
 LANGUAGES = (*tomita(), *protocols(), *random_machines(5), *cascades(3))
 QUICKLY = ("tomita-4", "door", "mutex")
-SIZES, SHARES = (300, 1000, 4000), (0.0, 0.01, 0.05)
+SIZES, SHARES = (300, 1000), (0.0, 0.01, 0.05)
 MACHINES = tuple(method for method in METHODS if method != "LSTM")
 """The methods whose result is a machine, which can be compared with that of the language."""
+Kinds = Mapping[str, tuple[Iterable[str], Callable[[Iterable[Row]], object]]]
+"""What is told in the columns of a table: of which methods, and how it is made of their rows."""
 
 
 class OwnData(Table):
@@ -90,43 +92,31 @@ def _mean(rows: Iterable[Row]) -> str:
 
 
 def _seconds(rows: Iterable[Row]) -> str:
-    return f"{statistics.median(row['seconds'] for row in rows):.1f}"
+    return f"{statistics.median(row['seconds'] for row in rows):.2g}"
 
 
 def _exactness(rows: Rows, lines: Sequence[Label]) -> str:
-    headings = [
-        "rows",
-        "labels",
-        *(f"{method}: right machines" for method in MACHINES),
-        *(f"{method}: right on all fresh rows" for method in METHODS),
-    ]
-    return markdown(
-        headings,
-        [
-            [
-                *line,
-                *(f"{right(rows[method, *line])}" for method in MACHINES),
-                *(f"{all_fresh(rows[method, *line])}" for method in METHODS),
-            ]
-            for line in lines
-        ],
-    )
+    kinds = {"right machines": (MACHINES, right), "right on all fresh rows": (METHODS, all_fresh)}
+    return _columns(rows, lines, kinds)
 
 
 def _accuracy(rows: Rows, lines: Sequence[Label]) -> str:
-    headings = [
-        "rows",
-        "labels",
-        *(f"{method}: mean accuracy on fresh rows" for method in METHODS),
-        *(f"{method}: median seconds" for method in METHODS),
-    ]
+    kinds = {"mean accuracy on fresh rows": (METHODS, _mean), "median seconds": (METHODS, _seconds)}
+    return _columns(rows, lines, kinds)
+
+
+def _columns(rows: Rows, lines: Sequence[Label], kinds: Kinds) -> str:
+    """A line for each number of rows and share of wrong labels, a column for each kind and method."""
+    columns = [(kind, method) for kind, (methods, _) in kinds.items() for method in methods]
     return markdown(
-        headings,
+        ["rows", "labels", *(f"{method}: {kind}" for kind, method in columns)],
         [
             [
                 *line,
-                *(_mean(rows[method, *line]) for method in METHODS),
-                *(_seconds(rows[method, *line]) for method in METHODS),
+                *(
+                    f"{kinds[kind][1](rows[method, *line])}" if (method, *line) in rows else "–"
+                    for kind, method in columns
+                ),
             ]
             for line in lines
         ],
@@ -148,14 +138,11 @@ def _said(rows: Rows) -> str:
     said = []
     for clean, words in ((True, "With clean labels"), (False, "With wrong labels")):
         some = {method: _of(rows, method, clean) for method in METHODS}
-        found = ", ".join(f"{method} {right(some[method])}" for method in MACHINES)
-        fresh = ", ".join(f"{method} {all_fresh(some[method])}" for method in METHODS)
-        said.append(
-            f"{words}, these many of {len(some['csprop'])} machines are right: {found}; and these many "
-            f"are right on all fresh rows: {fresh}."
-        )
+        found = ", ".join(_share(method, right(some[method]), some[method]) for method in MACHINES)
+        fresh = ", ".join(_share(method, all_fresh(some[method]), some[method]) for method in METHODS)
+        said.append(f"{words}, right machines: {found}. Right on all fresh rows: {fresh}.")
         said += [
-            f"{method} was given up in {given_up(some[method])} of them."
+            f"Given up: {_share(method, given_up(some[method]), some[method])}."
             for method in MACHINES
             if given_up(some[method])
         ]
@@ -166,6 +153,10 @@ def _said(rows: Rows) -> str:
         f"{_named(slowest)}."
     )
     return " ".join([*said, _missed(ours), *_suspected(rows)])
+
+
+def _share(method: str, count: int, rows: Sequence[Row]) -> str:
+    return f"{method} {count} of {len(rows)}"
 
 
 def _named(row: Row) -> str:
