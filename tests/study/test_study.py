@@ -16,7 +16,7 @@ from csprop.errors import InputError
 from csprop.study import engine, reproduce
 from csprop.study.grokking import first, gap_of, mean_and_std, spike
 from csprop.study.job import Job, csp, peer
-from csprop.study.main import LENGTHS, lengths_of
+from csprop.study.main import LENGTHS, Main, lengths_of
 from csprop.study.measure import SAMPLING, measure
 from csprop.study.publish import publish, report
 from csprop.study.results import Results
@@ -138,7 +138,7 @@ def test_nothing_that_is_finished_is_run_again(tmp_path: Path, study: Tiny) -> N
     again = Results(tmp_path)
     assert len(again.rows) == 3
     left = reproduce.missing(again, FULL, [study])
-    assert [job.recipe.lr for _, jobs in left for job in jobs] == [0.02]
+    assert [job for _, jobs in left for job in jobs] == [tiny(0, lr=0.02)]
     reproduce.run(again, left, one_by_one, lambda table, rows: None)
     assert reproduce.missing(Results(tmp_path), FULL, [study]) == []
 
@@ -222,7 +222,7 @@ def test_killed_at_any_moment_the_same_command_goes_on(tmp_path: Path) -> None:
     ) as first_run:
         assert first_run.stderr is not None
         for line in first_run.stderr:
-            if "2 seeds" in line or "3 seeds" in line:
+            if "2 rows" in line or "3 rows" in line:
                 first_run.kill()
                 break
     kept = Results(tmp_path).rows
@@ -273,7 +273,7 @@ def test_the_study_asks_for_every_table_with_enough_seeds() -> None:
     """Ten seeds and 300 epochs in the main table; five at least elsewhere; every task and preset."""
     tables = {table.name: table.jobs(FULL) for table in reproduce.TABLES}
     assert len(tables["main"]) == 4 * 2 * 2
-    for jobs in tables["main"].values():
+    for jobs in Main().jobs(FULL).values():
         assert [job.seed for job in jobs] == list(range(10))
         assert jobs[0].recipe.epochs == (300 if jobs[0].model["rotate"] == "input" else 100)
     assert all(len(jobs) >= 5 for table in tables.values() for jobs in table.values())

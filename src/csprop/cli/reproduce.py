@@ -112,7 +112,7 @@ def _progress(total: int, labels: dict[str, str]) -> Callable[[str, list[Any]], 
         minutes = (time.perf_counter() - started) / 60
         left = minutes * (total - finished) / finished
         pace = f", about {left:.0f} left" if 0.1 * total < finished < total else ""
-        what = f"{table}: {labels[rows[0]['key']]}, {len(rows)} seeds"
+        what = f"{table}: {labels[rows[0]['key']]}, {len(rows)} row{'s' if len(rows) > 1 else ''}"
         common.say(f"{finished:>4}/{total}  {minutes:.1f} min{pace}  {what}")
 
     return done

@@ -28,6 +28,8 @@ class PeerConfig:
 class Peer(nn.Module):
     """Tokens (B, T) to scores (B, T, classes)."""
 
+    routers = ()  # what the training loop cools in csprop's own models
+
     def __init__(self, config: PeerConfig, generator: Generator) -> None:
         super().__init__()
         with torch.random.fork_rng(devices=[]):  # torch's own layers draw from the global generator

@@ -10,23 +10,24 @@ from typing import Any
 import torch
 
 from csprop.errors import InputError
-from csprop.study.job import Job
+from csprop.study.job import AnyJob
 from csprop.study.measure import Row, measure
 from csprop.training.workers import pool
 
-Group = tuple[str, list[Job]]
-"""The name of the table that asks for them, and jobs that differ only in their seed."""
+Group = tuple[str, Sequence[AnyJob]]
+"""The name of the table that asks for them, and jobs that are measured together."""
 
 TOGETHER = 5
-"""Seeds trained in one computation: few enough that the workers finish at about the same time."""
+"""Jobs that a worker measures together, such as seeds trained in one computation: few enough that the
+workers finish at about the same time."""
 
 RETRIES = 5
 """How often the work of a lost Ray worker is given to another one."""
 
 
-def groups(table: str, jobs: Sequence[Job]) -> list[Group]:
-    """Jobs in groups that can be trained together."""
-    alike: dict[str, list[Job]] = {}
+def groups(table: str, jobs: Sequence[AnyJob]) -> list[Group]:
+    """Jobs in groups that are measured together."""
+    alike: dict[str, list[AnyJob]] = {}
     for job in jobs:
         alike.setdefault(job.group, []).append(job)
     return [
@@ -119,7 +120,7 @@ def _knock(address: str) -> None:
         ) from None
 
 
-def _one_thread(jobs: list[Job], unfinished: Path | None = None) -> list[Row]:
+def _one_thread(jobs: Sequence[AnyJob], unfinished: Path | None = None) -> list[Row]:
     """Measure on one thread: models this small gain little from a second, and the cores are shared."""
     torch.set_num_threads(1)
     return measure(jobs, unfinished)

@@ -16,6 +16,8 @@ FIRST_FIELDS = frozenset(
     ("task", "family", "model", "recipe", "seed", "test_lengths", "every_input", "lock")
 )
 """The fields that every stored job has; one that is added later stays out of this set."""
+FIRST_FILE_FIELDS = frozenset(("language", "rows", "wrong", "method", "options", "seed", "family"))
+"""The same for a `FileJob`."""
 FIRST_PEER_OPTIONS = frozenset(("kind", "vocab_size", "num_classes", "width", "depth"))
 """The same for the options of a peer."""
 MODELS = {"csp": (CSPConfig, FIRST_OPTIONS), "peer": (PeerConfig, FIRST_PEER_OPTIONS)}
@@ -57,17 +59,58 @@ class Job:
         return cls(**values | {"recipe": recipe, "test_lengths": tested})
 
 
+@dataclass(frozen=True, kw_only=True)
+class FileJob:
+    """A method that learns from the labelled rows of a language, as from a user's file."""
+
+    language: str
+    """Its name in languages.py."""
+    rows: int
+    wrong: float
+    """The share of wrong labels."""
+    method: str
+    """As in learners.py."""
+    options: dict[str, Any]
+    """What else the method depends on."""
+    seed: int
+    family: str = "file"
+
+    @cached_property
+    def key(self) -> str:
+        """As that of a `Job`."""
+        return key_of(asdict(self))
+
+    @cached_property
+    def group(self) -> str:
+        """Equal for all methods on the same rows, of which some take as long as another one did."""
+        return replace(self, method="", options={}).key
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "FileJob":
+        """A job from a row in results/."""
+        return cls(**values)
+
+
+AnyJob = Job | FileJob
+
+
 def key_of(job: dict[str, Any]) -> str:
     """The key of a job as JSON has it, also of one that no table asks for any more.
 
     A field or an option that was added after the first rows were written counts only if it is not at
     its default, so that adding one leaves all stored rows valid.
     """
+    if job["family"] == "file":
+        return _digest(essential(job, FileJob, FIRST_FILE_FIELDS))
     options, first = MODELS[job["family"]]
     essence = essential(job, Job, FIRST_FIELDS) | {
         "model": essential(job["model"], options, first),
         "recipe": essential(job["recipe"], Recipe, FIRST_RECIPE),
     }
+    return _digest(essence)
+
+
+def _digest(essence: dict[str, Any]) -> str:
     return digest(json.dumps(essence, sort_keys=True).encode())[:16]
 
 

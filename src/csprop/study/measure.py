@@ -10,7 +10,8 @@ from csprop.errors import InputError
 from csprop.exact.certify import certify
 from csprop.nn.config import CSPConfig
 from csprop.nn.peers import Peer, PeerConfig
-from csprop.study.job import Job
+from csprop.study.job import AnyJob, FileJob, Job
+from csprop.study.learners import learned
 from csprop.tasks import get
 from csprop.training.config import RunConfig, environment
 from csprop.training.loop import Diverged, Epoch, Trainer
@@ -20,7 +21,7 @@ from csprop.training.session import Trained, ended, execute, training_data
 
 Row = dict[str, Any]
 """A row of results: key, job, environment, seconds, and either `diverged` or result, curve, lengths and
-locked."""
+locked; that of a `FileJob` has result alone."""
 
 SAMPLING = Sampling(tokens=1 << 20, fewest=4, most=256)
 """How many sequences are tried at a length; fewer than by `csprop eval`, as there are many runs."""
@@ -28,21 +29,31 @@ CURVES = ("accuracy", "f1", "loss", "grad_norm")
 """What a row keeps of every epoch."""
 
 
-def measure(jobs: Sequence[Job], unfinished: Path | None = None) -> list[Row]:
-    """The rows of jobs that differ only in their seed, trained together.
+def measure(jobs: Sequence[AnyJob], unfinished: Path | None = None) -> list[Row]:
+    """The rows of jobs of one group: models that are trained together, or methods on the same rows.
 
     Args:
         unfinished: a folder for csprop's models in training, from which interrupted ones are resumed.
 
     Raises:
-        InputError: the jobs differ in more than their seed.
+        InputError: the jobs are not of one group.
     """
     if len({job.group for job in jobs}) != 1:
-        raise InputError("jobs that are measured together may differ only in their seed")
-    if jobs[0].family == "peer":
-        return [_row(job, run, [run]) for job in jobs for run in [_peer(job)]]
-    trained = _csp(jobs, unfinished)
-    return [_row(job, run, trained) for job, run in zip(jobs, trained, strict=True)]
+        raise InputError(
+            "jobs that are measured together differ only in their seed, or are methods on the same rows"
+        )
+    files = [job for job in jobs if isinstance(job, FileJob)]
+    if files:
+        return [_head(job) | found for job, found in zip(files, learned(files), strict=True)]
+    models = [job for job in jobs if isinstance(job, Job)]
+    if models[0].family == "peer":
+        return [_row(job, run, [run]) for job in models for run in [_peer(job)]]
+    trained = _csp(models, unfinished)
+    return [_row(job, run, trained) for job, run in zip(models, trained, strict=True)]
+
+
+def _head(job: AnyJob) -> Row:
+    return {"key": job.key, "job": asdict(job), "environment": environment()}
 
 
 def _csp(jobs: Sequence[Job], unfinished: Path | None) -> list[Trained | Diverged]:
@@ -77,7 +88,7 @@ def _peer(job: Job) -> Trained | Diverged:
 
 
 def _row(job: Job, run: Trained | Diverged, together: Sequence[Trained | Diverged]) -> Row:
-    row: Row = {"key": job.key, "job": asdict(job), "environment": environment()}
+    row = _head(job)
     started, seconds = time.perf_counter(), 0.0
     if isinstance(run, Diverged):
         row["diverged"] = str(run)

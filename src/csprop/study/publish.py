@@ -92,7 +92,7 @@ def _head(results: Results, budget: Budget) -> str:
 def _cost(rows: Mapping[str, Row]) -> str:
     minutes = sum(row["seconds"] for row in rows.values()) / 60
     took = f"{minutes / 60:.2f} hours" if minutes > 30 else f"{minutes:.0f} minutes"
-    return f"{len(rows)} rows, {took} of one process."
+    return f"{len(rows):,} rows, {took} of one process."
 
 
 def blocks(results: Results, budget: Budget, tables: Sequence[Table]) -> dict[str, str]:

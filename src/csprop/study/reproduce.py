@@ -14,12 +14,14 @@ from csprop.study.grokking import Grokking
 from csprop.study.length import Length
 from csprop.study.main import Main
 from csprop.study.measure import Row
+from csprop.study.own_data import OwnData
 from csprop.study.results import Results
 from csprop.study.structure import Structure
 from csprop.study.table import Budget, Table
 
 TABLES: tuple[Table, ...] = (
     Main(), Grokking(), Length(), Exact(), Structure(), Focal(), Decoders(), Baselines(),
+    OwnData(),
 )  # fmt: skip
 
 Engine = Callable[[Sequence[engine.Group]], Generator[tuple[str, list[Row]]]]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from csprop.study.job import Job
+from csprop.study.job import AnyJob
 from csprop.study.measure import Row
 from csprop.tasks import get
 from csprop.training.metrics import percent
@@ -14,7 +14,7 @@ from csprop.training.metrics import percent
 Label = tuple[str, ...]
 """The place of a cell in a table, such as task and preset."""
 Rows = Mapping[Label, Sequence[Row]]
-"""The rows of each label, one for each seed."""
+"""The rows of each label, one for each seed or language."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class Table(ABC):
     title: str
 
     @abstractmethod
-    def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
-        """The jobs whose rows it shows, by label, one for each seed."""
+    def jobs(self, budget: Budget) -> Mapping[Label, Sequence[AnyJob]]:
+        """The jobs whose rows it shows, by label, one for each seed or language."""
 
     @abstractmethod
     def text(self, rows: Rows, budget: Budget) -> str:

@@ -1,0 +1,247 @@
+"""Languages whose machines are known, and rows drawn from them, some of them labelled wrongly.
+
+The seeds were fixed before anything was learned from the rows; changing a draw changes every language
+or row that comes after it.
+
+>>> door = protocols()["door"]
+>>> said = door.run([door.vocab.index(word) for word in ("open", "lock", "close", "lock")])
+>>> [door.classes[each] for each in said]  # an open door cannot be locked
+['open', 'open', 'closed', 'locked']
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from csprop.automata.automaton import Automaton
+from csprop.automata.machine import Machine
+from csprop.automata.walk import Oracle
+from csprop.tasks.tomita import GRAMMARS, Tomita
+
+SEED = 2026
+LETTERS, NO_YES = ("a", "b", "c"), ("no", "yes")
+LONGEST = 16
+"""Of the rows to learn from; all lengths from 1 on are equally likely."""
+FRESH, FRESH_LENGTHS = 2000, (17, 64)
+"""The number of rows to test with, and their shortest and longest."""
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Rows of a language, with one label for each."""
+
+    tokens: list[NDArray[np.int64]]
+    labels: NDArray[np.int64]
+    """As given, some of them wrong."""
+    truth: NDArray[np.int64]
+
+
+@cache
+def languages() -> dict[str, Automaton]:
+    """All languages by name: Tomita's, random machines, cascades and protocols, all minimal."""
+    return tomita() | random_machines() | cascades() | protocols()
+
+
+def tomita() -> dict[str, Automaton]:
+    """Tomita's seven grammars."""
+    tasks = [Tomita(number) for number in range(1, len(GRAMMARS) + 1)]
+    return {
+        task.name: Automaton.named(task.machine.minimal(), task.vocab, task.classes) for task in tasks
+    }
+
+
+@cache
+def random_machines(count: int = 30) -> dict[str, Automaton]:
+    """Random machines of 3 to 8 states with 2 or 3 letters, of which those that are minimal are kept.
+
+    A name has the number of states and of letters: `random-0-6x3`.
+    """
+    lots = np.random.default_rng(SEED)
+    found: dict[str, Automaton] = {}
+    while len(found) < count:
+        states, letters = int(lots.integers(3, 9)), int(lots.integers(2, 4))
+        following, outputs = lots.integers(0, states, (states, letters)), lots.integers(0, 2, states)
+        transitions = tuple(map(tuple, following.tolist()))
+        machine = Machine(transitions=transitions, outputs=tuple(outputs.tolist())).minimal()
+        if len(machine) == states:
+            name = f"random-{len(found)}-{states}x{letters}"
+            found[name] = Automaton.named(machine, LETTERS[:letters], NO_YES)
+    return found
+
+
+@cache
+def cascades(count: int = 10) -> dict[str, Automaton]:
+    """Machines of two layers: what a letter does to the second depends on the state of the first.
+
+    A letter permutes the 2 or 3 states of a layer, or sends them all to one. Those that have at least 4
+    states when they are minimal are kept, and named as the random machines are.
+    """
+    lots = np.random.default_rng(SEED + 1)
+    found: dict[str, Automaton] = {}
+    while len(found) < count:
+        letters, low, high = (int(lots.integers(2, 4)) for _ in range(3))
+        machine = _cascade(lots, letters, low, high)
+        if len(machine) >= 4:
+            name = f"cascade-{len(found)}-{len(machine)}x{letters}"
+            found[name] = Automaton.named(machine, LETTERS[:letters], NO_YES)
+    return found
+
+
+def _cascade(lots: np.random.Generator, letters: int, low: int, high: int) -> Machine:
+    def action(states: int) -> NDArray[np.int64]:
+        return (
+            lots.permutation(states) if lots.random() < 0.5 else np.full(states, lots.integers(states))
+        )
+
+    first = [action(low) for _ in range(letters)]
+    second = [[action(high) for _ in range(letters)] for _ in range(low)]
+    for letter in range(letters):
+        if lots.random() < 0.3:
+            first[letter] = np.arange(low)
+    outputs = lots.integers(0, 2, (low, high))
+    return _explored(
+        letters,
+        (0, 0),
+        lambda at, letter: (int(first[letter][at[0]]), int(second[at[0]][letter][at[1]])),
+        lambda at: int(outputs[at]),
+    )
+
+
+def protocols() -> dict[str, Automaton]:
+    """Events with words: a door, a login, a vending machine, a handshake, two locks."""
+    named = {
+        "door": (_door, "closed", ("open", "closed", "locked").index, ("open", "closed", "locked")),
+        "login": (_login, 0, lambda at: {"in": 1, 3: 2}.get(at, 0), ("out", "in", "locked")),
+        "vending": (_vending, 0, lambda at: int(at >= 3), NO_YES),
+        "handshake": (_handshake, "closed", lambda at: int(at == "up"), NO_YES),
+        "mutex": (_mutex, (0, 0), lambda at: int(at == "bad"), ("good", "bad")),
+    }
+    return {
+        name: Automaton.named(
+            _explored(len(WORDS[name]), start, step, answer), WORDS[name], classes, words=True
+        )
+        for name, (step, start, answer, classes) in named.items()
+    }
+
+
+WORDS = {
+    "door": ("open", "close", "lock", "unlock"),
+    "login": ("ok", "fail", "logout", "timeout"),
+    "vending": ("five", "ten", "buy", "refund"),
+    "handshake": ("syn", "synack", "ack", "fin", "rst"),
+    "mutex": ("take-a", "free-a", "take-b", "free-b", "reset"),
+}
+"""The words of each protocol, in the order of the tokens."""
+
+
+def _door(at: str, token: int) -> str:
+    """Is it open, closed or locked? It can be locked when it is closed."""
+    moves = {("closed", 0): "open", ("open", 1): "closed", ("closed", 2): "locked"}
+    return (moves | {("locked", 3): "closed"}).get((at, token), at)
+
+
+def _login(at: Any, token: int) -> Any:
+    """Is the user out, in, or locked out by three failures? A time-out ends all of these."""
+    if at == "in":
+        return 0 if token in (2, 3) else "in"
+    if at == 3:
+        return 0 if token == 3 else 3
+    return "in" if token == 0 else min(at + 1, 3) if token == 1 else at
+
+
+def _vending(at: int, token: int) -> int:
+    """Is there enough to buy? The price is fifteen, and at most twenty are held."""
+    if token == 2:
+        return at - 3 if at >= 3 else at
+    return 0 if token == 3 else min(at + 1 + token, 4)
+
+
+def _handshake(at: str, token: int) -> str:
+    """Is the connection up? What comes out of turn is ignored; `rst` ends everything."""
+    moves = {("closed", 0): "syn", ("syn", 1): "half", ("half", 2): "up", ("up", 3): "fin"}
+    return "closed" if token == 4 else (moves | {("fin", 2): "closed"}).get((at, token), at)
+
+
+def _mutex(at: Any, token: int) -> Any:
+    """Were both locks held at once, since the last reset?"""
+    if token == 4:
+        return (0, 0)
+    if at == "bad":
+        return at
+    held = list(at)
+    held[token // 2] = 1 - token % 2
+    return "bad" if all(held) else tuple(held)
+
+
+def _explored(
+    symbols: int, start: Any, step: Callable[[Any, int], Any], answer: Callable[[Any], int]
+) -> Machine:
+    return Machine.explored(Oracle(symbols, start, step, answer)).minimal()
+
+
+def draw(language: Automaton, rows: int, wrong: float, seed: int) -> Drawn:
+    """Rows to learn from: lengths 1 to 16, all tokens equally likely, the label of the whole.
+
+    Args:
+        language: gives the right labels.
+        rows: how many.
+        wrong: the share of wrong labels; exactly that many, rounded, are some other class.
+        seed: decides all draws.
+    """
+    lots = np.random.default_rng([SEED, seed])
+    lengths = lots.integers(1, LONGEST + 1, rows)
+    tokens = [lots.integers(0, language.symbols, length) for length in lengths]
+    truth = np.array([language.final(each) for each in tokens])
+    labels, classes = truth.copy(), len(language.classes)
+    spoiled = lots.permutation(rows)[: round(wrong * rows)]
+    labels[spoiled] = (labels[spoiled] + lots.integers(1, classes, len(spoiled))) % classes
+    return Drawn(tokens, labels, truth)
+
+
+def fresh(language: Automaton, seed: int) -> Drawn:
+    """Longer rows to test with, labelled right.
+
+    The tokens of the first half are equally likely. In some languages nearly all such rows have one
+    class, so each row of the other half is drawn from those of a class, which is drawn first.
+    """
+    lots = np.random.default_rng([SEED, seed, FRESH])
+    shortest, longest = FRESH_LENGTHS
+    lengths = lots.integers(shortest, longest + 1, FRESH).tolist()
+    ways = _ways(language, longest)
+    tokens = [lots.integers(0, language.symbols, length) for length in lengths[: FRESH // 2]]
+    for length in lengths[FRESH // 2 :]:
+        possible = np.flatnonzero(ways[length, :, language.start])
+        tokens.append(_of_class(language, ways[:, lots.choice(possible)], length, lots))
+    truth = np.array([language.final(each) for each in tokens])
+    return Drawn(tokens, truth, truth)
+
+
+def _ways(language: Automaton, longest: int) -> NDArray[np.float64]:
+    """The share of continuations that lead from a state to a class, (length + 1, classes, states)."""
+    following = np.array(language.transitions)  # (states, symbols)
+    outputs = np.array([-1 if each is None else each for each in language.outputs])
+    ways = [np.equal(outputs, np.arange(len(language.classes))[:, None]).astype(float)]
+    for _ in range(longest):
+        ways.append(ways[-1][:, following].mean(axis=2))
+    return np.array(ways)
+
+
+def _of_class(
+    language: Automaton, ways: NDArray[np.float64], length: int, lots: np.random.Generator
+) -> NDArray[np.int64]:
+    """A row that ends in a class, all such rows being equally likely.
+
+    Args:
+        ways: the share of continuations of each length that lead to the class, (length + 1, states).
+    """
+    tokens, state = np.empty(length, np.int64), language.start
+    for place, lot in enumerate(lots.random(length).tolist()):
+        following = language.transitions[state]
+        chances = np.cumsum(ways[length - place - 1, list(following)])
+        tokens[place] = np.searchsorted(chances, lot * chances[-1], side="right")
+        state = following[tokens[place]]
+    return tokens

@@ -1,0 +1,186 @@
+"""Methods that learn a language from labelled rows: csprop, state merging by AALpy, and an LSTM.
+
+All get the same rows, and are tested with the same fresh ones. Seconds are those of the processor, on
+which other processes have little influence.
+"""
+
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+from functools import cache
+from io import StringIO
+from typing import Any
+
+import numpy as np
+
+from csprop.automata.automaton import Automaton
+from csprop.automata.machine import Machine
+from csprop.automata.walk import Oracle
+from csprop.learning.learn import Learned, learn
+from csprop.nn.peers import Peer, PeerConfig
+from csprop.study.job import FileJob
+from csprop.study.languages import Drawn, draw, fresh, languages
+from csprop.tasks.pack import packed
+from csprop.tasks.rows import RowsTask
+from csprop.training.config import configure
+from csprop.training.loop import Diverged, Trainer
+from csprop.training.metrics import last_logits
+from csprop.training.presets import Recipe
+from csprop.training.seeding import generator
+from csprop.training.session import training_data
+
+Found = dict[str, Any]
+"""What is told of a method: `result` and `seconds`."""
+
+METHODS: dict[str, dict[str, Any]] = {
+    "csprop": {},
+    "RPNI": {"most_seconds": 20.0},
+    "EDSM": {"most_seconds": 20.0},
+    "LSTM": {"width": 64, "depth": 1, "lr": 3e-3, "batch_size": 64, "least_seconds": 5.0},
+}
+"""The methods, and the options of each."""
+
+
+def learned(jobs: Sequence[FileJob]) -> list[Found]:
+    """What the methods make of the same rows.
+
+    The LSTM is trained for as long as csprop takes, which is measured first.
+    """
+    job = jobs[0]
+    language = languages()[job.language]
+    rows = draw(language, job.rows, job.wrong, job.seed)
+    task = as_task(job.language, language, rows)
+    found: dict[str, Found] = {}
+    asked = {each.method: each.options for each in jobs}
+    if "csprop" in asked or "LSTM" in asked:
+        found["csprop"] = _csprop(job, task, rows)
+    for name in asked.keys() & {"RPNI", "EDSM"}:
+        found[name] = _aalpy(job, rows, name, asked[name]["most_seconds"])
+    if "LSTM" in asked:
+        found["LSTM"] = _lstm(job, task, found["csprop"]["seconds"], asked["LSTM"])
+    return [found[each.method] for each in jobs]
+
+
+def as_task(name: str, language: Automaton, rows: Drawn) -> RowsTask:
+    """The rows as a user's own data, in the words of the language."""
+    sequences = [[language.vocab[token] for token in tokens] for tokens in rows.tokens]
+    labels = [language.classes[label] for label in rows.labels]
+    given = list(range(1, len(labels) + 1)), sequences, labels
+    names = language.words, language.vocab, language.classes
+    return RowsTask(name, packed(name, lambda: [given], *names))
+
+
+def _csprop(job: FileJob, task: RowsTask, rows: Drawn) -> Found:
+    out, seconds = _timed(lambda: learn(task, seed=job.seed))
+    result = _judged(job, out.machine)
+    # A machine that csprop itself does not call clear is not handed out.
+    result["right"] = result["right"] and out.verdict.clear
+    result["clear"] = out.verdict.clear
+    return {"result": result | _suspects(out, rows), "seconds": seconds}
+
+
+def _suspects(out: Learned, rows: Drawn) -> dict[str, int]:
+    """How many labels are wrong, how many rows are suspected, and how many of these are wrong."""
+    wrong = set(np.flatnonzero(rows.labels != rows.truth).tolist())
+    suspected = {each.line - 1 for each in out.suspects}
+    return {"wrong": len(wrong), "suspects": len(suspected), "hits": len(wrong & suspected)}
+
+
+class _Limit(StringIO):
+    """Takes what AALpy prints about every merge, and stops it when its time is over."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.end = time.process_time() + seconds
+
+    def write(self, text: str) -> int:
+        if time.process_time() > self.end:
+            raise TimeoutError
+        return len(text)
+
+
+def _aalpy(job: FileJob, rows: Drawn, name: str, most_seconds: float) -> Found:
+    """RPNI or EDSM on all rows, with the commonest label of each sequence.
+
+    AALpy cannot use rows that contradict each other. An input that leads nowhere in its machine leaves
+    the state as it is, and a state without an answer gives the commonest label of all.
+    """
+    from aalpy.learning_algs import run_EDSM, run_RPNI
+
+    run: Callable[..., Any] = {"RPNI": run_RPNI, "EDSM": run_EDSM}[name]
+    labels: dict[tuple[int, ...], Counter[int]] = {}
+    for tokens, label in zip(rows.tokens, rows.labels.tolist(), strict=True):
+        labels.setdefault(tuple(tokens.tolist()), Counter())[label] += 1
+    data = [(tokens, counts.most_common(1)[0][0]) for tokens, counts in labels.items()]
+    try:
+        with warnings.catch_warnings(), redirect_stdout(_Limit(most_seconds)):
+            warnings.simplefilter("ignore")  # that some inputs lead nowhere
+            model, seconds = _timed(lambda: run(data, automaton_type="moore"))
+    except TimeoutError:
+        return {"result": {"right": False, "given_up": True}, "seconds": most_seconds}
+    commonest = int(np.bincount(rows.labels).argmax())
+    oracle = Oracle(
+        languages()[job.language].symbols,
+        model.initial_state,
+        lambda state, token: state.transitions.get(token, state),
+        lambda state: commonest if state.output is None else state.output,
+    )
+    return {"result": _judged(job, Machine.explored(oracle).minimal()), "seconds": seconds}
+
+
+def _lstm(job: FileJob, task: RowsTask, seconds: float, options: dict[str, Any]) -> Found:
+    """An LSTM that learns from the rows that csprop's candidates learn from, for as long as it took.
+
+    The epoch with the best accuracy on the held-out rows is kept.
+    """
+    config = PeerConfig(
+        kind="LSTM",
+        vocab_size=len(task.vocab),
+        num_classes=len(task.classes),
+        width=options["width"],
+        depth=options["depth"],
+    )
+    recipe = Recipe(supervise="every", lr=options["lr"], batch_size=options["batch_size"])
+    started, limit = time.process_time(), max(seconds, options["least_seconds"])
+    model: Any = Peer(config, generator(job.seed, "weights"))
+    parts = training_data(task, configure(task, "router", job.seed))
+    trainer = Trainer(model, *parts, recipe, job.seed)
+    while time.process_time() - started < limit:
+        try:
+            trainer.run_epoch()
+        except Diverged:
+            break
+    took = round(time.process_time() - started, 3)
+    if trainer.best:
+        model.load_state_dict(trainer.best_weights)
+    tested = _tested(job.language, job.seed)
+    scores = last_logits(model.eval(), [tokens.tolist() for tokens in tested.tokens])
+    answers = [int(each.argmax()) for each in scores]
+    result = _on_fresh(answers, tested) | {"epochs": trainer.epoch}
+    return {"result": result, "seconds": took}
+
+
+def _judged(job: FileJob, machine: Machine) -> dict[str, Any]:
+    """A machine beside that of the language: by walking both, and on the fresh rows."""
+    tested = _tested(job.language, job.seed)
+    return {
+        "right": machine.difference(languages()[job.language]) is None,
+        "states": len(machine),
+        **_on_fresh([machine.final(tokens) for tokens in tested.tokens], tested),
+    }
+
+
+def _on_fresh(answers: Sequence[int], tested: Drawn) -> dict[str, int]:
+    return {"fresh": len(answers), "fresh_right": int((np.array(answers) == tested.truth).sum())}
+
+
+@cache
+def _tested(language: str, seed: int) -> Drawn:
+    return fresh(languages()[language], seed)
+
+
+def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    started = time.process_time()
+    return work(), round(time.process_time() - started, 3)
