@@ -31,11 +31,9 @@ from csprop.training.checkpoint import RunFolder
 from csprop.training.config import RunConfig, configure, names_of, to_json
 from csprop.training.loop import Diverged, Epoch
 from csprop.training.metrics import at_length, last_logits, percent, score
+from csprop.training.presets import Recipe
 from csprop.training.presets import preset as preset_of
 from csprop.training.session import Trained, execute, refuse_existing
-
-ROWS = "rows.jsonl"
-"""The file in a run directory that holds rows which were given from Python."""
 
 
 class Run(Trained):
@@ -232,7 +230,7 @@ def _kept(task: Task, out: str | Path | None, runs: Sequence[str | Path | None],
         return task
     if not resume:
         refuse_existing(each for each in runs if each is not None)
-    return task.save(Path(out) / ROWS)
+    return task.save(Path(out) / checkpoint.ROWS)
 
 
 def train(
@@ -310,6 +308,7 @@ def from_machine(
     out: str | Path | None = None,
     seed: int = 0,
     result: dict[str, Any] | None = None,
+    recipe: Recipe | None = None,
 ) -> Run:
     """A run whose model has a machine in its weights, certified.
 
@@ -320,6 +319,7 @@ def from_machine(
         seed: the seed in the configuration, by which a data file is split into training and held-out
             rows.
         result: more for result.json, such as the accuracy on held-out rows.
+        recipe: which rows were learned from; by default that of the preset.
 
     Raises:
         InputError: the machine does not fit the task or is too large, or the directory holds a run.
@@ -332,7 +332,7 @@ def from_machine(
     if out is not None:
         refuse_existing([out], resumable=False)
     model = compiled(machine, len(task.classes))
-    recipe = preset_of("router", task).recipe
+    recipe = recipe or preset_of("router", task).recipe
     config = RunConfig(
         task=task.describe(), preset="router", seed=seed, model=model.config, recipe=recipe
     )

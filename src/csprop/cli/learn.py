@@ -61,7 +61,8 @@ def run(args: Args) -> int:
     from csprop.tasks.rows import RowsTask
 
     task = resolve(args.source)
-    drawn = {name: getattr(args, name) for name in ("length", "samples") if getattr(args, name)}
+    drawn = {name: getattr(args, name) for name in ("length", "samples")}
+    drawn = {name: value for name, value in drawn.items() if value is not None}
     if isinstance(task, RowsTask):
         if drawn:
             raise InputError(f"{args.source}: a file has its own rows: leave out --{next(iter(drawn))}")
@@ -85,12 +86,13 @@ def _told(found: "Summary") -> list[str]:
     lines = [
         f"{found.rows:,} rows of {found.shortest:,} to {found.longest:,} tokens (median "
         f"{found.median:g}), {found.duplicates:,} of them duplicates",
-        f"labels: {labels[found.labels]}; {classes}{f', … ({more} more)' if more > 0 else ''}",
+        f"labels: {labels[found.labels]}; in the end: {classes}"
+        f"{f', … ({more} more)' if more > 0 else ''}",
     ]
     if found.contradictions:
         lines.append(
-            f"{found.contradictions:,} sequences occur with different labels, in "
-            f"{found.contradicting_rows:,} rows: some labels are wrong"
+            f"sequences with different labels: {found.contradictions:,}, in "
+            f"{found.contradicting_rows:,} rows, so that some labels are wrong"
         )
     return lines
 
@@ -125,7 +127,10 @@ def _document(learned: "Learned", path: str | None) -> dict[str, Any]:
 def _show(learned: "Learned", task: "Task", path: str | None) -> None:
     common.show_text(learned.verdict.text)
     if path is None:
-        print("\nNothing was written. More rows, or rows with fewer wrong labels, may show a machine.")
+        print()
+        common.show_text(
+            "Nothing was written. More rows, or rows with fewer wrong labels, may show a machine."
+        )
         return
     machine = learned.machine
     if max(len(machine), machine.symbols) <= MOST_SHOWN:
@@ -133,7 +138,10 @@ def _show(learned: "Learned", task: "Task", path: str | None) -> None:
             [
                 f"{'→' if state == machine.start else ' '} {state}",
                 "" if output is None else machine.classes[output],
-                *(str(there) for there in machine.transitions[state]),
+                *(
+                    f"{there}{'?' if (state, token) in learned.verdict.unseen else ''}"
+                    for token, there in enumerate(machine.transitions[state])
+                ),
             ]
             for state, output in enumerate(machine.outputs)
         ]

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from csprop.exact.certify import certify
 from csprop.learning.merging import merged
 from csprop.learning.polishing import description, polished
 from csprop.learning.tree import PrefixTree, Table
+from csprop.nn.compiled import MOST_PLACES, MOST_WEIGHTS
 from csprop.nn.model import CSP
 from csprop.tasks.base import Task
 from csprop.training.config import configure
@@ -48,7 +50,7 @@ def methods(task: Task, seed: int) -> Iterator[Method]:
     """All ways to a table, cheap ones first.
 
     Args:
-        task: what a network is trained on. Its training rows are those of the tree that the others get.
+        task: the rows of the tree that merging gets, for networks, which hold out a part of them.
         seed: the seed of the networks.
     """
     yield Method("merging", "merging", merging)
@@ -60,7 +62,8 @@ def methods(task: Task, seed: int) -> Iterator[Method]:
 
 def merging(tree: PrefixTree) -> list[Table]:
     """What merging leads to, for several shares of wrong labels."""
-    most, found = max(MOST_MERGED, 4 * tree.classes), []
+    fitting = math.isqrt(MOST_WEIGHTS // tree.symbols)  # in a model
+    most, found = min(max(MOST_MERGED, 4 * tree.classes), MOST_PLACES, fitting), []
     for wrong in WRONG:
         for by_class in (False, True):
             table = merged(tree, wrong, most, by_class)

@@ -4,14 +4,22 @@ Each candidate is fitted to the training rows alone. The held-out rows come firs
 candidate that is clearly worse on them than the best one is out. Among the others the shortest
 description of all rows decides (`polishing.py`), which weighs the contradicted labels against the
 states. The search ends early where a candidate is plainly right: it contradicts no row, or another kind
-of candidate has found the same machine. In the end the chosen machine is polished on all rows.
+of candidate has found the same machine. In the end a machine is fitted to all rows, from the chosen one
+and from anew.
+
+A machine must be better than the commonest class by a clear margin, which is asked twice. Its
+description of the rows, each distinct sequence counted once, must be shorter by `CLEAR` bits. And of
+the held-out sequences on which only one of the two is right, it must be right on so many that a coin
+would seldom have done it (a sign test).
 """
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -20,26 +28,33 @@ from csprop.automata.automaton import Automaton
 from csprop.automata.machine import Machine
 from csprop.errors import InputError
 from csprop.learning.candidates import Method, best, merging, methods, plain
-from csprop.learning.polishing import description
+from csprop.learning.polishing import description, miss_bits
 from csprop.learning.suspects import Suspect, suspects, write
-from csprop.learning.tree import PrefixTree, Table
-from csprop.learning.verdict import Verdict
-from csprop.runs import ROWS, Run, from_machine
+from csprop.learning.tree import PrefixTree
+from csprop.learning.verdict import Verdict, counted
+from csprop.runs import Run, from_machine
 from csprop.tasks import from_rows, resolve
 from csprop.tasks.base import UNLABELLED, Task
 from csprop.tasks.examples import Examples
 from csprop.tasks.file import FileTask
+from csprop.tasks.pack import Table
 from csprop.tasks.rows import RowsTask
+from csprop.training.checkpoint import ROWS
 from csprop.training.config import configure
 from csprop.training.metrics import interval
 from csprop.training.session import refuse_existing, training_data
 
+Row = tuple[list[int], list[int]]
+"""Tokens and labels; one label is that of the whole."""
 MOST_TOKENS = 1 << 19
 """Tokens of the rows that are searched; of a larger file, a part is drawn. All rows are counted."""
-FEW_CLASSES = 16
-"""With more classes fewer tokens are searched: every node counts its labels by class."""
+MANY_SYMBOLS, MANY_CLASSES = 64, 16
+"""With more of them fewer tokens are searched: every node has a child for each token, and a count for
+each class."""
 CLEAR = 10.0
 """Bits by which a machine must describe the rows shorter than their commonest class alone does."""
+CHANCE = 0.2
+"""The largest probability that a coin would be right as often as the machine, in the sign test."""
 PATIENCE = 2
 """Candidates in a row without a better machine, after which the search ends."""
 
@@ -51,7 +66,6 @@ class Candidate:
     method: str
     family: str
     machine: Machine
-    table: Table
     bits: float
     """Of the shortest description of all rows with its help."""
     misses: int
@@ -100,37 +114,43 @@ def learn(
     Raises:
         InputError: the source cannot be read or has too few rows, or the directory holds a run.
     """
-    task = resolve(source) if labels is None else from_rows(source, labels)  # pyright: ignore
+    task = resolve(cast(Any, source)) if labels is None else from_rows(cast(Any, source), labels)
     if not task.finite:
         raise InputError(f"{task.name}: has infinitely many states, which no finite machine holds")
+    if task.oracle is None and changes:
+        raise InputError(f"{task.source}: has its own rows: leave out {next(iter(changes))}")
     if out is not None:
-        refuse_existing([out])
-        if isinstance(task, RowsTask) and not isinstance(task, FileTask):
-            task = task.save(Path(out) / ROWS)
+        refuse_existing([out], resumable=False)
     config = configure(task, "router", seed, **changes)
     training, held_out = training_data(task, config)
     search = _Search(task, training, held_out, seed, on_event)
-    tried, machine = search.run()
+    machine = search.run()
     automaton = Automaton.named(machine, task.vocab, task.classes, task.words)
-    wrong = suspects(task, machine) if isinstance(task, RowsTask) else []
+    clear = search.clear(machine)
+    wrong = suspects(task, machine) if clear and isinstance(task, RowsTask) else []
     rows = len(training) + len(held_out)
     found = Verdict(
         source=task.source,
-        clear=search.clear,
+        clear=clear,
         states=len(automaton),
+        unseen=search.unseen(machine),
         rows=rows,
         agreed=rows - len(wrong),
         held_out=search.held_out,
         held_out_right=search.held_out - search.chosen.misses,
+        held_out_states=len(search.chosen.machine),
+        same=search.chosen.machine == machine,
         commonest=search.commonest,
         is_task=task.oracle is not None,
     )
-    if not search.clear:
-        return Learned(automaton, found, wrong, tried, None)
-    run = from_machine(task, automaton, out, seed, {"learned": found.as_json()})
+    if not clear:
+        return Learned(automaton, found, wrong, search.tried, None)
+    if out is not None and isinstance(task, RowsTask) and not isinstance(task, FileTask):
+        task = task.save(Path(out) / ROWS)
+    run = from_machine(task, automaton, out, seed, {"learned": found.as_json()}, config.recipe)
     if out is not None and wrong:
         write(wrong, Path(out))
-    return Learned(automaton, replace(found, certificate=run.certificate), wrong, tried, run)
+    return Learned(automaton, replace(found, certificate=run.certificate), wrong, search.tried, run)
 
 
 class _Search:
@@ -142,15 +162,18 @@ class _Search:
         seed: int,
         on_event: Callable[[str], None],
     ) -> None:
-        self.task, self.seed, self.on_event = task, seed, on_event
+        self.seed, self.on_event = seed, on_event
         size = (len(task.vocab), len(task.classes))
         generator = np.random.default_rng([seed, 0x1EA4])
-        most = MOST_TOKENS // max(1, len(task.classes) // FEW_CLASSES)
-        rows = _drawn(training, most, generator)
-        others = _drawn(held_out, most // 4, generator)
+        most = MOST_TOKENS // max(1, size[0] // MANY_SYMBOLS, size[1] // MANY_CLASSES)
+        drawn = _drawn(training, most, generator)
+        rows, others = _listed(drawn), _listed(_drawn(held_out, most // 4, generator))
+        self.networks = _as_task(task, drawn)
         self.training = PrefixTree.of(rows, *size)
         self.others = PrefixTree.of(others, *size)
         self.all = PrefixTree.of(rows + others, *size)
+        self.once = PrefixTree.of(_distinct(rows + others), *size)
+        self.other_sequences = _distinct(others)
         self.tried: list[Candidate] = []
 
     @property
@@ -166,69 +189,87 @@ class _Search:
         fair = [each for each in self.tried if self.held_out - each.misses >= low * self.held_out]
         return min(fair, key=lambda each: each.bits)
 
-    def run(self) -> tuple[list[Candidate], Machine]:
-        """All candidates that were tried, and the chosen machine, polished on all rows."""
+    def run(self) -> Machine:
+        """The machine that is fitted to all rows, after the candidates were tried."""
         since = 0
-        for method in methods(self.task, self.seed):
-            count, before = len(self.tried), self.chosen.bits if self.tried else np.inf
-            self._try(method)
-            if len(self.tried) == count:
+        for method in methods(self.networks, self.seed):
+            before = self.chosen.bits if self.tried else np.inf
+            if not self._try(method):
                 continue
             since = 0 if self.chosen.bits < before - 1e-9 else since + 1
-            if self._plain() or (since >= PATIENCE and self._clear(self.chosen.bits)):
+            if self.clear(self.chosen.machine) and (self._plain() or since >= PATIENCE):
                 break
-        return self.tried, self._fitted()
+        return self._fitted()
 
-    def _try(self, method: Method) -> None:
+    def _try(self, method: Method) -> bool:
+        """Whether a method led to a machine."""
         started = perf_counter()
-        for table in method.tables(self.training):
-            machine = self.training.machine(table)
-            small = np.array(machine.transitions, np.int32)
-            candidate = Candidate(
+        found = [
+            Candidate(
                 method.name,
                 method.family,
                 machine,
-                small,
-                description(self.all, small),
+                description(self.all, np.array(machine.transitions, np.int32)),
                 _contradicted(self.others, machine),
                 perf_counter() - started,
             )
-            self.tried.append(candidate)
-            right = self.held_out - candidate.misses
-            self.on_event(
-                f"{method.name}: {len(machine)} states, {right:,} of {self.held_out:,} held-out labels "
-                f"right, {candidate.seconds:.1f} s"
+            for machine in map(self.training.machine, method.tables(self.training))
+        ]
+        self.tried += found
+        said = "nothing"
+        if found:
+            first = min(found, key=lambda each: each.bits)
+            right = self.held_out - first.misses
+            said = (
+                f"{counted(len(first.machine), 'state')}, {right:,} of {self.held_out:,} held-out "
+                "labels right"
             )
+        self.on_event(f"{method.name}: {said}, {perf_counter() - started:.1f} s")
+        return bool(found)
 
     def _plain(self) -> bool:
         """Whether the chosen machine is plainly right."""
         chosen = self.chosen
-        if not chosen.misses and not _contradicted(self.training, chosen.machine):
-            return self._clear(chosen.bits)
         families = {each.family for each in self.tried if each.machine == chosen.machine}
-        return len(families) > 1
+        return len(families) > 1 or not (chosen.misses or _contradicted(self.training, chosen.machine))
 
     def _fitted(self) -> Machine:
         """The machine with the shortest description of all rows, from the chosen one and from anew."""
-        tables = best(self.all, [self.chosen.table])
+        tables = best(self.all, [np.array(self.chosen.machine.transitions, np.int32)])
         if not plain(self.all, tables[0]):
             tables += merging(self.all)
-        table = min(tables, key=lambda table: description(self.all, table))
-        self.bits = description(self.all, table)
-        return self.all.machine(table)
+        return self.all.machine(min(tables, key=lambda table: description(self.all, table)))
 
     @property
     def commonest(self) -> float:
         """The share of the commonest class among the labels."""
         return float(self.all.totals.max() / self.all.totals.sum())
 
-    @property
-    def clear(self) -> bool:
-        """Whether the machine is better than the commonest class by a clear margin."""
-        return self._clear(self.bits)
+    def unseen(self, machine: Machine) -> frozenset[tuple[int, int]]:
+        """The states and tokens of transitions that no row takes."""
+        where, taken = [machine.start] * len(self.all), set()
+        steps = zip(self.all.parent.tolist(), self.all.token.tolist(), strict=True)
+        for node, (up, token) in enumerate(steps):
+            if node:
+                taken.add((where[up], token))
+                where[node] = machine.transitions[where[up]][token]
+        return frozenset(np.ndindex(len(machine), machine.symbols)) - taken
 
-    def _clear(self, bits: float) -> bool:
-        return bits + CLEAR < description(self.all, np.zeros((1, self.all.symbols), np.int32))
+    def clear(self, machine: Machine) -> bool:
+        """Whether a machine is better than the commonest class by a clear margin."""
+        table = np.array(machine.transitions, np.int32)
+        labels = int(self.once.totals.sum())
+        alone = miss_bits(labels, self.once.classes)[labels - int(self.once.totals.max())]
+        if description(self.once, table) + CLEAR > alone + math.log2(self.once.classes):
+            return False
+        commonest = int(self.all.totals.argmax())
+        better = worse = 0
+        for tokens, labels_given in self.other_sequences:
+            said = machine.run(tokens).tolist()[-len(labels_given) :] == labels_given
+            constant = all(label == commonest for label in labels_given)
+            better, worse = better + (said and not constant), worse + (constant and not said)
+        tail = sum(math.comb(better + worse, n) for n in range(better, better + worse + 1))
+        return tail <= CHANCE * 2 ** (better + worse)
 
 
 def _contradicted(tree: PrefixTree, machine: Machine) -> int:
@@ -238,18 +279,40 @@ def _contradicted(tree: PrefixTree, machine: Machine) -> int:
     return int(counts.sum() - counts[np.arange(len(counts)), answers].sum())
 
 
-def _drawn(examples: Examples, most: int, generator: np.random.Generator) -> list[Any]:
-    """Tokens and labels of all rows, or of as many as have `most` tokens, drawn."""
+def _drawn(examples: Examples, most: int, generator: np.random.Generator) -> Examples:
+    """All rows, or as many as have `most` tokens, drawn; then none has more than a quarter of that."""
     lengths = examples.lengths.numpy()
-    order = np.arange(len(examples))
-    if lengths.sum() > most:
-        order = generator.permutation(len(examples))
-        order = order[: max(1, int((lengths[order].cumsum() <= most).sum()))]
+    if lengths.sum() <= most:
+        return examples
+    order = generator.permutation(len(examples))
+    fitting = order[lengths[order] <= most // 4]
+    if not len(fitting):
+        fitting = lengths.argsort()[:1]
+    kept = fitting[lengths[fitting].cumsum() <= max(most, lengths[fitting[0]])]
+    return examples[torch.from_numpy(np.sort(kept))]
+
+
+def _listed(examples: Examples) -> list[Row]:
+    """Tokens and labels of every row."""
     rows = []
-    for steps in examples[torch.from_numpy(order)].windows(1 << 16):
-        for tokens, labels, length in zip(
-            steps.tokens.tolist(), steps.labels.tolist(), steps.lengths.tolist(), strict=True
-        ):
-            given = [label for label in labels[:length] if label != UNLABELLED]
-            rows.append((tokens[:length], given))
+    for steps in examples.windows(1 << 16):
+        columns = (steps.tokens.tolist(), steps.labels.tolist(), steps.lengths.tolist())
+        for tokens, labels, length in zip(*columns, strict=True):
+            rows.append((tokens[:length], [each for each in labels[:length] if each != UNLABELLED]))
+    return rows
+
+
+def _distinct(rows: list[Row]) -> list[Row]:
+    """Every sequence once, with its commonest labels."""
+    seen: dict[tuple[int, ...], Counter[tuple[int, ...]]] = {}
+    for tokens, labels in rows:
+        seen.setdefault(tuple(tokens), Counter())[tuple(labels)] += 1
+    return [(list(tokens), list(found.most_common(1)[0][0])) for tokens, found in seen.items()]
+
+
+def _as_task(task: Task, examples: Examples) -> RowsTask:
+    """Some rows as a task of their own, so that networks see nothing but them."""
+    lines = np.arange(1, len(examples) + 1)
+    rows = RowsTask(task.name, Table(list(task.vocab), list(task.classes), task.words, examples, lines))
+    rows.order, rows.depth = task.order, task.depth
     return rows

@@ -3,7 +3,7 @@
 A machine explains the rows but for some labels. To write the rows down with its help takes the bits of
 its table and the bits that say which labels it contradicts:
 
-    k states, V tokens, C classes     k (V log2 k + log2 C)
+    k states, V tokens, C classes     k (V log2 max(2, k) + log2 C)
     e of n labels contradicted        0 if e = 0, else log2(n + 1) + log2 (n choose e) + e log2(C − 1)
 
 and one bit to say whether e = 0. A larger machine is worth its states only if it explains enough labels
@@ -21,11 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from csprop.learning.tree import PrefixTree, Table
+from csprop.nn.compiled import MOST_PLACES
 from csprop.ops import backends
 from csprop.ops.native.search import polish_table
 
 Reals = NDArray[np.float64]
-MOST_STATES = 1024
+MOST_STATES = MOST_PLACES
+"""A larger machine could not be compiled."""
 SLACK = 1e-9
 WORK = 30_000_000
 """Nodes that a search may walk: at most a few seconds of the compiled one."""

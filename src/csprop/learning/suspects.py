@@ -9,11 +9,10 @@ import numpy as np
 
 from csprop.automata.machine import Machine
 from csprop.errors import InputError
-from csprop.files import replace
 from csprop.tasks.base import UNLABELLED, written
 from csprop.tasks.rows import RowsTask
+from csprop.training.checkpoint import SUSPECTS, RunFolder
 
-FILE = "suspects.jsonl"
 AT_ONCE = 1 << 16
 
 
@@ -53,7 +52,7 @@ def suspects(task: RowsTask, machine: Machine) -> list[Suspect]:
 def write(found: Sequence[Suspect], folder: Path) -> None:
     """Write the suspects into a run directory, one JSON object a line."""
     lines = [json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in found]
-    replace(folder / FILE, "".join(lines).encode())
+    RunFolder(folder).write(SUSPECTS, "".join(lines).encode())
 
 
 def read(folder: Path) -> list[Suspect]:
@@ -62,7 +61,7 @@ def read(folder: Path) -> list[Suspect]:
     Raises:
         InputError: the file is malformed.
     """
-    path = folder / FILE
+    path = folder / SUSPECTS
     if not path.exists():
         return []
     try:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from csprop.exact.document import Certificate
-from csprop.learning.suspects import FILE
+from csprop.training.checkpoint import SUSPECTS
 from csprop.training.metrics import interval, percent
 
 
@@ -16,12 +16,19 @@ class Verdict:
     clear: bool
     """Whether it is better than the commonest class by a clear margin."""
     states: int
+    unseen: frozenset[tuple[int, int]]
+    """States and tokens of transitions that no row takes: they are guesses."""
     rows: int
     agreed: int
     """Rows of a data file with all labels right; for a task, 0."""
     held_out: int
-    """Labels that no candidate was fitted to while it was chosen."""
+    """Labels that no candidate was fitted to."""
     held_out_right: int
+    """How many of them the chosen candidate has right."""
+    held_out_states: int
+    """The number of its states."""
+    same: bool
+    """Whether it is the machine that was fitted to all rows in the end."""
     commonest: float
     """The share of the commonest class among the labels."""
     is_task: bool
@@ -45,30 +52,36 @@ class Verdict:
                 f"{self.source}: no machine is clearly better than always saying the commonest class, "
                 f"which is right on {percent(self.commonest)} of the labels"
             )
-        size = f"{self.source}: a machine of {self.states} state{'s' if self.states > 1 else ''}"
+        size = f"{self.source}: a machine of {counted(self.states, 'state')}"
         if self.is_task:
             assert self.certificate is not None
             return f"{size}, {self.certificate.verdict}"
-        agreed = (
-            f"all {self.rows:,}" if self.agreed == self.rows else f"{self.agreed:,} of {self.rows:,}"
-        )
+        every = self.agreed == self.rows
+        agreed = f"all {self.rows:,}" if every else f"{self.agreed:,} of {self.rows:,}"
         return f"{size}, which agrees with {agreed} rows"
 
     @property
     def text(self) -> str:
         """The verdict as a paragraph."""
+        if not self.clear:
+            return f"{self.sentence}."
         low, high = map(percent, self.interval)
+        who = "it" if self.same else f"a machine of {counted(self.held_out_states, 'state')}"
         said = [
             f"{self.sentence}.",
-            f"On held-out labels it is right on {self.held_out_right:,} of {self.held_out:,} "
-            f"({percent(self.accuracy)}; 95% interval {low} to {high}); the commonest class "
-            f"alone on {percent(self.commonest)}.",
+            f"Found without the held-out rows, {who} is right on {self.held_out_right:,} of "
+            f"{self.held_out:,} of their labels ({percent(self.accuracy)}; 95% interval {low} to "
+            f"{high}); the commonest class alone on {percent(self.commonest)}.",
         ]
-        if self.clear and self.rows > self.agreed and not self.is_task:
-            disagreeing = self.rows - self.agreed
-            rest = "1 row disagrees" if disagreeing == 1 else f"{disagreeing:,} rows disagree"
-            said.append(f"{rest} with it, and may be labelled wrongly: see {FILE}.")
-        if self.clear and self.is_task and self.certificate is not None:
+        if self.unseen:
+            verb = "occurs" if len(self.unseen) == 1 else "occur"
+            transitions = counted(len(self.unseen), "transition")
+            said.append(f"{transitions} {verb} in no row: there the machine is a guess.")
+        if self.rows > self.agreed and not self.is_task:
+            disagreeing = counted(self.rows - self.agreed, "row")
+            verb = "disagrees" if self.rows - self.agreed == 1 else "disagree"
+            said.append(f"{disagreeing} {verb} with it, and may be labelled wrongly: see {SUSPECTS}.")
+        if self.is_task and self.certificate is not None:
             said.append(self.certificate.statement)
         return " ".join(said)
 
@@ -81,4 +94,10 @@ class Verdict:
             "held_out_right": self.held_out_right,
             "interval": list(self.interval),
             "commonest": self.commonest,
+            "unseen_transitions": len(self.unseen),
         }
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things: 1 state, 2 states."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

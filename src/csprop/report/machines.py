@@ -9,7 +9,7 @@ from csprop.learning.verdict import Verdict
 from csprop.report.page import facts, folded, table
 from csprop.report.read import Shown
 from csprop.tasks.base import symbols
-from csprop.training.checkpoint import RESULT
+from csprop.training.checkpoint import RESULT, SUSPECTS
 from csprop.training.metrics import percent
 
 NUMBERS = ("rows", "agreed", "held_out", "held_out_right", "commonest")
@@ -104,7 +104,7 @@ def _suspects(found: list[Suspect], words: bool) -> str:
     headings += [] if whole else ["after so many tokens"]
     note = (
         f"<p>If the machine is right, these labels are wrong. All suspects are in "
-        f"<code>{suspects.FILE}</code>.</p>"
+        f"<code>{SUSPECTS}</code>.</p>"
     )
     return folded(title, note + table("Suspects", headings, rows))
 

@@ -88,7 +88,9 @@ def resolve(task: str | Path | Task) -> Task:
         InputError: there is no such task or file, or a task of the user's own has the name of a
             built-in one.
     """
-    if isinstance(task, Path) or (isinstance(task, str) and Path(task).suffix in SUFFIXES):
+    if isinstance(task, str) and (Path(task).suffix in SUFFIXES or "/" in task):
+        task = Path(task)
+    if isinstance(task, Path):
         return from_file(task)
     if isinstance(task, str):
         return get(task)

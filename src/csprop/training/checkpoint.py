@@ -37,7 +37,11 @@ LOCKED, CERTIFICATE = "locked.safetensors", "certificate.json"
 MANIFEST = "manifest.json"
 MEASURED = ("epoch", "loss", "accuracy", "f1", "grad_norm")
 """Fields that are finite numbers in every row of the metrics."""
-FILES = (CONFIG, METRICS, WEIGHTS, LAST, RESULT, DIAGNOSIS, LOCKED, CERTIFICATE)
+SUSPECTS = "suspects.jsonl"
+"""Rows that disagree with a machine which was learned."""
+ROWS = "rows.jsonl"
+"""Rows that were given from Python."""
+FILES = (CONFIG, METRICS, WEIGHTS, LAST, RESULT, DIAGNOSIS, LOCKED, CERTIFICATE, SUSPECTS)
 
 
 class RunFolder:

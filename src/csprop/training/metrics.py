@@ -49,7 +49,8 @@ def interval(right: int, count: int, doubt: float = 0.05) -> tuple[float, float]
     share, scale = right / count, 1 + z * z / count
     middle = (share + z * z / (2 * count)) / scale
     half = z / scale * math.sqrt(share * (1 - share) / count + (z / (2 * count)) ** 2)
-    return max(0.0, middle - half), min(1.0, middle + half)
+    # The ends are exact where all answers are wrong, or right; rounding would miss them.
+    return (middle - half if right else 0.0), (middle + half if right < count else 1.0)
 
 
 def score(model: nn.Module, examples: Examples) -> Score:
