@@ -16,8 +16,6 @@ class Verdict:
     clear: bool
     """Whether it is better than the commonest class by a clear margin."""
     states: int
-    unseen: frozenset[tuple[int, int]]
-    """States and tokens of transitions that no row takes: they are guesses."""
     rows: int
     agreed: int
     """Rows of a data file with all labels right; for a task, 0."""
@@ -33,6 +31,8 @@ class Verdict:
     """The share of the commonest class among the labels."""
     is_task: bool
     certificate: Certificate | None = None
+    unseen: frozenset[tuple[int, int]] = frozenset()
+    """States and tokens of transitions that no row takes: they are guesses."""
 
     @property
     def accuracy(self) -> float:
@@ -92,6 +92,8 @@ class Verdict:
             "agreed": self.agreed,
             "held_out": self.held_out,
             "held_out_right": self.held_out_right,
+            "held_out_states": self.held_out_states,
+            "same": self.same,
             "interval": list(self.interval),
             "commonest": self.commonest,
             "unseen_transitions": len(self.unseen),

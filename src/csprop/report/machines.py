@@ -12,7 +12,9 @@ from csprop.tasks.base import symbols
 from csprop.training.checkpoint import RESULT, SUSPECTS
 from csprop.training.metrics import percent
 
-NUMBERS = ("rows", "agreed", "held_out", "held_out_right", "commonest")
+NUMBERS = (
+    "rows", "agreed", "held_out", "held_out_right", "held_out_states", "same", "commonest",
+)  # fmt: skip
 """What result.json has of a verdict, beside what follows from it."""
 MOST_LISTED = 20
 """Suspects that a page lists."""
@@ -54,7 +56,7 @@ def verdict(each: Shown) -> Verdict:
             certificate=run.certificate,
             **numbers,
         )
-        counts = (found.rows, found.agreed, found.held_out, found.held_out_right)
+        counts = (found.rows, found.agreed, found.held_out, found.held_out_right, found.held_out_states)
         sound = all(type(count) is int and count >= 0 for count in counts)
         sound = sound and found.rows >= found.agreed and found.held_out >= found.held_out_right
         if sound and 0 <= found.commonest <= 1 and found.held_out:
