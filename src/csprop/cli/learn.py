@@ -19,7 +19,7 @@ MOST_SHOWN = 12
 """States and tokens up to which the machine's table is printed."""
 LONGEST = 40
 """Characters of a suspect's sequence that are printed."""
-FEW = 5
+FEW = 10
 """Suspects that are printed."""
 
 
@@ -91,8 +91,8 @@ def _told(found: "Summary") -> list[str]:
     ]
     if found.contradictions:
         lines.append(
-            f"sequences with different labels: {found.contradictions:,}, in "
-            f"{found.contradicting_rows:,} rows, so that some labels are wrong"
+            f"sequences that occur with different labels: {found.contradictions:,}, in "
+            f"{found.contradicting_rows:,} rows; so some labels are wrong, or depend on something else"
         )
     return lines
 
@@ -129,7 +129,8 @@ def _show(learned: "Learned", task: "Task", path: str | None) -> None:
     if path is None:
         print()
         common.show_text(
-            "Nothing was written. More rows, or rows with fewer wrong labels, may show a machine."
+            "Nothing was written. More rows, or rows with fewer wrong labels, may show a machine, "
+            "unless the labels depend on something that is not in the sequences."
         )
         return
     machine = learned.machine

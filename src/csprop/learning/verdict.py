@@ -71,7 +71,8 @@ class Verdict:
             f"{self.sentence}.",
             f"Found without the held-out rows, {who} is right on {self.held_out_right:,} of "
             f"{self.held_out:,} of their labels ({percent(self.accuracy)}; 95% interval {low} to "
-            f"{high}); the commonest class alone on {percent(self.commonest)}.",
+            f"{high}). Always saying the commonest class is right on {percent(self.commonest)} of all "
+            "labels.",
         ]
         if self.unseen:
             verb = "occurs" if len(self.unseen) == 1 else "occur"
