@@ -125,6 +125,18 @@ def test_coin_flips_that_are_repeated_are_no_machine(copies: int, every: bool) -
     assert learned.suspects == []
 
 
+def test_a_class_with_few_different_sequences_is_found() -> None:
+    """Of the sequences of up to 16 tokens that repeat 10 there are eight."""
+    machine = Machine(transitions=((2, 1), (0, 2), (2, 2)), outputs=(1, 0, 0))
+    sequences, labels, _ = rows_of(machine, 1500, seed=11)
+    for times in range(1, 9):
+        sequences += ["10" * times] * 3
+        labels += [1] * 3
+    learned = csprop.learn(sequences, labels)
+    assert learned.verdict.clear
+    assert learned.machine.difference(machine) is None
+
+
 def test_transitions_that_no_row_takes_are_named() -> None:
     sequences, labels, _ = rows_of(NO_THREE, 300, seed=8)
     learned = csprop.learn([*sequences, "12"], [*labels, 1])
