@@ -92,7 +92,9 @@ def test_the_drawings_have_their_tables(page: Path, visit: Visit) -> None:
     rows = tab.page.locator(".machine tbody tr").all_inner_texts()
     assert [row.split() for row in rows] == [["0", "(start)", "even", "0", "1"], ["1", "odd", "1", "0"]]
     tab.page.locator(".panel >> nth=1").locator("summary").click()
-    assert tab.page.locator(".panel >> nth=1 >> tbody tr").count() == 3 * 64
+    rows_shown = tab.page.locator(".panel >> nth=1 >> tbody tr")
+    rows_shown.first.wait_for()  # the table is made when it is opened
+    assert rows_shown.count() == 3 * 64
 
 
 def test_the_dots_are_the_states(page: Path, printed: Path, visit: Visit) -> None:
