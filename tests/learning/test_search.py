@@ -6,8 +6,9 @@ import math
 import numpy as np
 import pytest
 
+from csprop.learning.description import alone, description, miss_bits, table_bits
 from csprop.learning.merging import merged
-from csprop.learning.polishing import description, miss_bits, polished, state_bits
+from csprop.learning.polishing import polished
 from csprop.learning.tree import PrefixTree
 from csprop.ops import native
 from csprop.ops.backends import use_backend
@@ -32,7 +33,7 @@ def drawn(seed: int, rows: int, states: int = 3, symbols: int = 2, wrong: float 
 @needs_kernel
 @pytest.mark.parametrize("seed", range(30))
 def test_the_compiled_search_makes_the_moves_of_the_specification(seed: int) -> None:
-    tree = drawn(seed, 10 + 4 * seed, states=2 + seed % 4, symbols=1 + seed % 3, wrong=0.15)
+    tree = drawn(seed, 10 + 4 * seed, states=2 + seed % 4, symbols=1 + seed % 7, wrong=0.15)
     for wrong, by_class in itertools.product((1e-30, 1e-3, 0.1), (False, True)):
         with use_backend("native"):
             fast = merged(tree, wrong, 12, by_class)
@@ -65,7 +66,26 @@ def test_descriptions_are_counted_as_the_text_says(labels: int, classes: int) ->
     for missed in range(1, labels + 1):
         ways = math.comb(labels, missed) * max(1, classes - 1) ** missed * (labels + 1)
         assert bits[missed] == pytest.approx(1 + math.log2(ways))
-    assert state_bits(4, 3, classes)[4] == pytest.approx(4 * (3 * 2 + math.log2(classes)))
+
+
+def test_a_table_takes_the_fewer_bits_of_two_ways_to_write_it() -> None:
+    counting = np.array([[1, 2, 3], [2, 3, 0], [3, 0, 1], [0, 1, 2]], np.int32)
+    assert table_bits(counting, 5) == pytest.approx(1 + 4 * math.log2(5) + 4 * 3 * math.log2(4))
+    waiting = np.repeat([[0], [1], [2]], 100, axis=1).astype(np.int32)  # most tokens do nothing
+    waiting[0, 7], waiting[1, [8, 9]] = 1, 2
+    ways = 3**3 * 100**3 * (100 * 2) * (math.comb(100, 2) * 2**2)
+    assert table_bits(waiting, 2) == pytest.approx(1 + 3 + math.log2(ways))
+
+
+def test_labels_are_described_without_a_machine_as_the_text_says() -> None:
+    def bits(distinct: int, unlike: int, labels: int, missed: int) -> float:
+        return float(miss_bits(distinct, 2)[unlike] + miss_bits(labels, 2)[missed])
+
+    often = [([0], [1])] * 9 + [([0], [0])] + [([1] * n, [0]) for n in range(1, 30)]
+    # The sequence 0 has a label of its own, and one of its ten labels differs from it.
+    assert alone(PrefixTree.of(often, 2, 2)) == pytest.approx(bits(30, 1, 39, 1))
+    sticky = [([row, 0, 0, 0, 0, 0], [row % 2] * 6) for row in range(8)]  # labels of rows, repeated
+    assert alone(PrefixTree.of(sticky, 8, 2)) == pytest.approx(bits(48, 4, 48, 0))
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from csprop.exact.certify import certify
+from csprop.learning.description import description
 from csprop.learning.merging import merged
-from csprop.learning.polishing import description, polished
+from csprop.learning.polishing import polished
 from csprop.learning.tree import PrefixTree, Table
 from csprop.nn.compiled import MOST_PLACES, MOST_WEIGHTS
 from csprop.nn.model import CSP

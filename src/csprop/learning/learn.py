@@ -7,15 +7,11 @@ states. The search ends early where a candidate is plainly right: it contradicts
 of candidate has found the same machine. In the end a machine is fitted to all rows, from the chosen one
 and from anew.
 
-A machine must be better than the commonest class by a clear margin, which is asked twice. Its
-description of the rows, each distinct sequence counted once, must be shorter by `CLEAR` bits. And of
-the held-out sequences on which only one of the two is right, it must be right on at least half. If
-sequences have a label at every step, these labels are not independent, and the bits say less: then it
-must be right on so many that a coin would seldom have done it (a sign test).
+A machine must be better than none by a clear margin: it must describe the rows shorter by `CLEAR` bits
+than they can be described without one (`description.alone`). Whatever the labels are, a coin gives such
+labels at most once in 2^`CLEAR` times.
 """
 
-import math
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,7 +25,7 @@ from csprop.automata.automaton import Automaton
 from csprop.automata.machine import Machine
 from csprop.errors import InputError
 from csprop.learning.candidates import Method, best, merging, methods, plain
-from csprop.learning.polishing import description, miss_bits
+from csprop.learning.description import alone, description
 from csprop.learning.suspects import Suspect, suspects, write
 from csprop.learning.tree import PrefixTree
 from csprop.learning.verdict import Verdict, counted
@@ -52,10 +48,8 @@ MOST_TOKENS = 1 << 19
 MANY_SYMBOLS, MANY_CLASSES = 64, 16
 """With more of them fewer tokens are searched: every node has a child for each token, and a count for
 each class."""
-CLEAR = 10.0
-"""Bits by which a machine must describe the rows shorter than their commonest class alone does."""
-CHANCE = 0.05
-"""The largest probability that a coin would be right as often as the machine, in the sign test."""
+CLEAR = 7.0
+"""Bits by which a machine must describe the rows shorter than they can be described without one."""
 PATIENCE = 2
 """Candidates in a row without a better machine, after which the search ends."""
 
@@ -173,8 +167,7 @@ class _Search:
         self.training = PrefixTree.of(rows, *size)
         self.others = PrefixTree.of(others, *size)
         self.all = PrefixTree.of(rows + others, *size)
-        self.once = PrefixTree.of(_distinct(rows + others), *size)
-        self.other_sequences = _distinct(others)
+        self.alone = alone(self.all)
         self.tried: list[Candidate] = []
 
     @property
@@ -257,22 +250,8 @@ class _Search:
         return frozenset(np.ndindex(len(machine), machine.symbols)) - taken
 
     def clear(self, machine: Machine) -> bool:
-        """Whether a machine is better than the commonest class by a clear margin."""
-        table = np.array(machine.transitions, np.int32)
-        labels = int(self.once.totals.sum())
-        alone = miss_bits(labels, self.once.classes)[labels - int(self.once.totals.max())]
-        if description(self.once, table) + CLEAR > alone + math.log2(self.once.classes):
-            return False
-        commonest = int(self.all.totals.argmax())
-        better = worse = 0
-        for tokens, given in self.other_sequences:
-            said = machine.run(tokens).tolist()[-len(given) :] == given
-            constant = all(label == commonest for label in given)
-            better, worse = better + (said and not constant), worse + (constant and not said)
-        if all(len(given) == 1 for _, given in self.other_sequences):
-            return better >= worse
-        tail = sum(math.comb(better + worse, n) for n in range(better, better + worse + 1))
-        return tail <= CHANCE * 2 ** (better + worse)
+        """Whether a machine is better than none by a clear margin."""
+        return description(self.all, np.array(machine.transitions, np.int32)) + CLEAR <= self.alone
 
 
 def _contradicted(tree: PrefixTree, machine: Machine) -> int:
@@ -303,14 +282,6 @@ def _listed(examples: Examples) -> list[Row]:
         for tokens, labels, length in zip(*columns, strict=True):
             rows.append((tokens[:length], [each for each in labels[:length] if each != UNLABELLED]))
     return rows
-
-
-def _distinct(rows: list[Row]) -> list[Row]:
-    """Every sequence once, with its commonest labels."""
-    seen: dict[tuple[int, ...], Counter[tuple[int, ...]]] = {}
-    for tokens, labels in rows:
-        seen.setdefault(tuple(tokens), Counter())[tuple(labels)] += 1
-    return [(list(tokens), list(found.most_common(1)[0][0])) for tokens, found in seen.items()]
 
 
 def _as_task(task: Task, examples: Examples) -> RowsTask:

@@ -1,59 +1,23 @@
 """A local search on the table of a machine, for the shortest description of the labelled rows.
 
-A machine explains the rows but for some labels. To write the rows down with its help takes the bits of
-its table and the bits that say which labels it contradicts:
-
-    k states, V tokens, C classes     k (V log2 max(2, k) + log2 C)
-    e of n labels contradicted        0 if e = 0, else log2(n + 1) + log2 (n choose e) + e log2(C − 1)
-
-and one bit to say whether e = 0. A larger machine is worth its states only if it explains enough labels
-more, and labels that are all explained are cheap, as most files have no wrong label at all. This is the
-principle of minimum description length (Rissanen 1978).
-
 Three kinds of moves are tried until none makes the description shorter: an entry of the table leads to
 another state; all entries that lead to one state lead to another one; an entry leads to a copy of its
 state, whose own entries are then free to lead elsewhere.
 """
 
-import math
-
 import numpy as np
-from numpy.typing import NDArray
 
+from csprop.learning.description import miss_bits, row_bits, state_bits, table_bits
 from csprop.learning.tree import PrefixTree, Table
 from csprop.nn.compiled import MOST_PLACES
 from csprop.ops import backends
 from csprop.ops.native.search import polish_table
 
-Reals = NDArray[np.float64]
 MOST_STATES = MOST_PLACES
 """A larger machine could not be compiled."""
 SLACK = 1e-9
 WORK = 30_000_000
 """Nodes that a search may walk: at most a few seconds of the compiled one."""
-
-
-def miss_bits(labels: int, classes: int) -> Reals:
-    """The bits that say which of `labels` labels are contradicted, by their number."""
-    missed = np.arange(labels + 1)
-    log_factorial = np.concatenate([[0.0], np.cumsum(np.log2(np.arange(1, labels + 1)))])
-    chosen = log_factorial[labels] - log_factorial[missed] - log_factorial[labels - missed]
-    bits = 1 + math.log2(labels + 1) + chosen + missed * math.log2(max(1, classes - 1))
-    bits[0] = 1
-    return bits
-
-
-def state_bits(most: int, symbols: int, classes: int) -> Reals:
-    """The bits of a table, by its number of states up to `most`."""
-    states = np.arange(most + 1)
-    return states * (symbols * np.log2(np.maximum(2, states)) + math.log2(classes))
-
-
-def description(tree: PrefixTree, table: Table) -> float:
-    """The bits of a machine and of the labels that it contradicts."""
-    symbols, classes = tree.symbols, tree.classes
-    of_states = state_bits(len(table), symbols, classes)[len(table)]
-    return float(of_states + miss_bits(int(tree.totals.sum()), classes)[tree.misses(table)])
 
 
 def polished(tree: PrefixTree, table: Table, split: bool = True, work: int = WORK) -> Table:
@@ -65,27 +29,23 @@ def polished(tree: PrefixTree, table: Table, split: bool = True, work: int = WOR
         split: whether to try copies of states, the most expensive kind of move.
         work: how many nodes of the tree may be walked, after which the search ends where it is.
     """
-    of_misses = miss_bits(int(tree.totals.sum()), tree.classes)
-    most = max(MOST_STATES, len(table))
-    of_states = state_bits(most, tree.symbols, tree.classes)
     if backends.backend() == "native":
+        bits = (
+            miss_bits(int(tree.totals.sum()), tree.classes),
+            state_bits(max(MOST_STATES, len(table)), tree.symbols, tree.classes),
+            row_bits(tree.symbols),
+        )
         begin = np.ascontiguousarray(table, np.int32)
-        return polish_table(tree.columns, tree.classes, begin, of_misses, of_states, split, work)
-    return _Polishing(tree, table, of_misses, of_states).run(split)
+        return polish_table(tree.columns, tree.classes, begin, *bits, split, work)
+    return _Polishing(tree, table).run(split)
 
 
 class _Polishing:
     """The specification, which `polishing.hpp` follows move by move; it counts every row for each."""
 
-    def __init__(
-        self,
-        tree: PrefixTree,
-        table: Table,
-        of_misses: Reals,
-        of_states: Reals,
-    ) -> None:
+    def __init__(self, tree: PrefixTree, table: Table) -> None:
         self.tree, self.table = tree, table.copy()
-        self.of_misses, self.of_states = of_misses, of_states
+        self.of_misses = miss_bits(int(tree.totals.sum()), tree.classes)
         self._settle()
 
     def run(self, split: bool) -> Table:
@@ -97,7 +57,7 @@ class _Polishing:
 
     @property
     def _bits(self) -> float:
-        return self.of_misses[self.misses] + self.of_states[len(self.table)]
+        return self.of_misses[self.misses] + table_bits(self.table, self.tree.classes)
 
     def _settle(self) -> None:
         """Keep the states in use, numbered as the tree meets them."""
@@ -118,11 +78,23 @@ class _Polishing:
         self.entered = {(number[state], token) for state, token in entered}
         self.misses = self.tree.misses(self.table)
 
-    def _tried(self, entries: list[tuple[int, int]], target: int) -> int:
+    def _tried(self, entries: list[tuple[int, int]], target: int, without: int | None = None) -> float:
+        """The bits if these entries led to `target`, and the table went without a state."""
         table = self.table.copy()
         for entry in entries:
             table[entry] = target
-        return self.tree.misses(table)
+        kept = table if without is None else np.delete(table, without, axis=0)
+        of_table = table_bits(kept, self.tree.classes)
+        return self.of_misses[self.tree.misses(table)] + of_table
+
+    def _least(self, entries: list[tuple[int, int]], gone: int | None, others: list[int]) -> int | None:
+        """The target to which these entries are led at the fewest bits, if they are fewer than now."""
+        best, least = None, self._bits - SLACK
+        for target in others:
+            bits = self._tried(entries, target, gone)
+            if bits < least:
+                best, least = target, bits - SLACK
+        return best
 
     def _entries(self) -> list[tuple[int, int]]:
         return [
@@ -130,13 +102,13 @@ class _Polishing:
         ]
 
     def _redirected(self, entry: tuple[int, int]) -> bool:
-        if not self.misses or entry not in self.entered:
+        if entry not in self.entered:
             return False
         others = [state for state in range(len(self.table)) if state != self.table[entry]]
-        missed = [self._tried([entry], target) for target in others]
-        if min(missed, default=self.misses) >= self.misses:
+        best = self._least([entry], None, others)
+        if best is None:
             return False
-        self.table[entry] = others[missed.index(min(missed))]
+        self.table[entry] = best
         self._settle()
         return True
 
@@ -154,13 +126,10 @@ class _Polishing:
                 continue
             entries = [entry for entry in self._entries() if self.table[entry] == state]
             others = [other for other in range(len(self.table)) if other != state]
-            bits = [
-                self.of_misses[self._tried(entries, other)] + self.of_states[len(self.table) - 1]
-                for other in others
-            ]
-            if min(bits) < self._bits - SLACK:
+            best = self._least(entries, state, others)
+            if best is not None:
                 for entry in entries:
-                    self.table[entry] = others[bits.index(min(bits))]
+                    self.table[entry] = best
                 self._settle()
                 any_of_them = True
         return any_of_them

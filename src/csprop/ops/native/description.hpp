@@ -107,7 +107,7 @@ inline std::string described_polish() {
     using Struct = Polish;
     return described<Struct>("Polish", {
         FIELD(tree), FIELD(states), FIELD(room), FIELD(split), FIELD(work), FIELD(miss_bits),
-        FIELD(state_bits), FIELD(table)});
+        FIELD(state_bits), FIELD(row_bits), FIELD(table)});
 }
 
 #undef FIELD

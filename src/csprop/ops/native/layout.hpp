@@ -123,7 +123,8 @@ struct Polish {
     int64_t states, room;      // in the table, and at most
     int64_t split, work;       // whether to try copies of states; how many nodes may be walked
     const double* miss_bits;   // (labels' weight + 1)
-    const double* state_bits;  // (room + 1)
+    const double* state_bits;  // (3, room + 1): of all entries; of own targets; of each entry elsewhere
+    const double* row_bits;    // (symbols): of which entries of a state lead elsewhere
     int32_t* table;            // (room, symbols), replaced
 };
 

@@ -185,6 +185,7 @@ class Polish(NamedTuple):
     work: Int = 0
     miss_bits: Reals = 0
     state_bits: Reals = 0
+    row_bits: Reals = 0
     table: Annotated[int, "int32*"] = 0
 
 

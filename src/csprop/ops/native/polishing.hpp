@@ -1,9 +1,9 @@
 // A local search on the table of a machine, for the shortest description of the rows in a prefix tree.
 //
-// Each state answers with the commonest label of the rows that end there. The description of a machine with k
-// states that contradicts e labels takes miss_bits[e] + state_bits[k] bits. Three kinds of moves are tried until none
-// of them shortens it: an entry of the table leads elsewhere; all that leads to one state leads to another; an
-// entry leads to a copy of its state, whose own entries are then free. learning/polishing.py is the specification.
+// Each state answers with the commonest label of the rows that end there. The bits of a description are those of
+// learning/description.py. Three kinds of moves are tried until none of them saves any: an entry of the table leads
+// elsewhere; all that leads to one state leads to another; an entry leads to a copy of its state, whose own entries
+// are then free. learning/polishing.py is the specification.
 //
 // Only the part of the tree that a move changes is walked: `through[entry]` has the nodes that an entry leads
 // to, and below a node whose state does not change nothing changes, except where such a node is met again.
@@ -37,16 +37,48 @@ class Polishing {
     }
 
   private:
+    struct Elsewhere {
+        int64_t entries = 0;
+        double bits = 0;
+        void operator+=(const Elsewhere& other) { entries += other.entries, bits += other.bits; }
+        void operator-=(const Elsewhere& other) { entries -= other.entries, bits -= other.bits; }
+    };
+
     const Polish& given;
     const Tree& tree;
+    Elsewhere elsewhere;
     int64_t states, mark = 0, work = 0, contradicted = 0;
     std::vector<int32_t> table, state, changed, touched, replaced;
-    std::vector<int64_t> stamp, counts;
+    std::vector<int64_t> stamp, counts, led;
     std::vector<std::vector<int32_t>> through;
 
     bool tired() const { return work > given.work; }
-    double bits(int64_t misses, int64_t count) const { return given.miss_bits[misses] + given.state_bits[count]; }
-    double bits() const { return bits(contradicted, states); }
+
+    // The bits of some misses and of a table with `count` states.
+    double bits(int64_t misses, int64_t count, const Elsewhere& all) const {
+        const double* of_states = given.state_bits + count;
+        const int64_t row = given.room + 1;
+        const double by_default = of_states[row] + all.bits + all.entries * of_states[2 * row];
+        return given.miss_bits[misses] + std::min(of_states[0], by_default);
+    }
+    double bits() const { return bits(contradicted, states, elsewhere); }
+
+    // The entries of a state that do not lead where most of its entries lead.
+    Elsewhere of_row(const int32_t* row) {
+        int64_t most = 0;
+        for (int64_t token = 0; token < tree.symbols; token++) most = std::max(most, ++led[row[token]]);
+        for (int64_t token = 0; token < tree.symbols; token++) led[row[token]] = 0;
+        work += tree.symbols / 16;
+        return {tree.symbols - most, given.row_bits[tree.symbols - most]};
+    }
+
+    // The same of all states but `without`.
+    Elsewhere of_table(int64_t without = -1) {
+        Elsewhere all;
+        for (int64_t s = 0; s < states; s++)
+            if (s != without) all += of_row(&table[s * tree.symbols]);
+        return all;
+    }
 
     // Keep the states in use, numbered as the tree meets them, and note where every node is.
     void settle() {
@@ -76,6 +108,8 @@ class Polishing {
                 counts[state[node] * tree.classes + tree.label[i]] += tree.weight[i];
         }
         contradicted = misses();
+        led.assign(states, 0);
+        elsewhere = of_table();
         work += tree.nodes;
     }
 
@@ -130,12 +164,22 @@ class Polishing {
     }
 
     bool redirected(int64_t entry) {
-        if (!contradicted || through[entry].empty() || tired()) return false;
-        int64_t best = -1, least = contradicted;
+        if (through[entry].empty() || tired()) return false;
+        int32_t* row = &table[entry / tree.symbols * tree.symbols];
+        const int32_t old = table[entry];
+        Elsewhere others = elsewhere;
+        others -= of_row(row);
+        int64_t best = -1;
+        double least = bits() - SLACK;
         for (int64_t target = 0; target < states; target++) {
-            if (target == table[entry]) continue;
-            const int64_t missed = tried({entry}, target);
-            if (missed < least) least = missed, best = target;
+            if (target == old) continue;
+            table[entry] = int32_t(target);
+            Elsewhere all = others;
+            all += of_row(row);
+            table[entry] = old;
+            if (bits(0, states, all) >= least) continue;  // whatever it explains
+            const double length = bits(tried({entry}, target), states, all);
+            if (length < least) least = length - SLACK, best = target;
         }
         if (best < 0) return false;
         table[entry] = int32_t(best);
@@ -160,8 +204,12 @@ class Polishing {
             double least = bits() - SLACK;
             for (int64_t to = 0; to < states; to++) {
                 if (to == from) continue;
-                const double length = bits(tried(entries, to), states - 1);
-                if (length < least) least = length, best = to;
+                for (int64_t entry : entries) table[entry] = int32_t(to);
+                const Elsewhere all = of_table(from);
+                for (int64_t entry : entries) table[entry] = int32_t(from);
+                if (bits(0, states - 1, all) >= least) continue;
+                const double length = bits(tried(entries, to), states - 1, all);
+                if (length < least) least = length - SLACK, best = to;
             }
             if (best < 0) continue;
             for (int64_t entry : entries) table[entry] = int32_t(best);

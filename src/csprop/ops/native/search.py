@@ -37,15 +37,16 @@ def polish_table(
     table: np.ndarray,
     miss_bits: np.ndarray,
     state_bits: np.ndarray,
+    row_bits: np.ndarray,
     split: bool,
     work: int,
 ) -> np.ndarray:
-    """The table after a local search; `state_bits` has an entry for each number of states allowed."""
+    """The table after a local search; `state_bits` has a column for each number of states allowed."""
     states, symbols = table.shape
-    room = np.zeros((len(state_bits) - 1, symbols), np.int32)
+    room = np.zeros((state_bits.shape[1] - 1, symbols), np.int32)
     room[:states] = table
     tree = _tree(columns, symbols, classes)
-    numbers = (miss_bits.ctypes.data, state_bits.ctypes.data, room.ctypes.data)
+    numbers = [each.ctypes.data for each in (miss_bits, state_bits, row_bits, room)]
     packed = pack(Polish(address(tree), states, len(room), split, work, *numbers))
     return room[: _checked(library().csprop_polish(address(packed)))].copy()
 
