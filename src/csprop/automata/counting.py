@@ -1,0 +1,153 @@
+"""Machines that count: a finite control, and counters that every token changes by whole numbers.
+
+A counter begins at 0, and a token adds its increment to it, whatever the state is. The control sees the
+counters through a window: c is seen as it is from −w to w, and beyond as −w or w. So it is a finite
+`Machine` over pairs of a token and a view of the counters after it:
+
+    c_t = c_{t−1} + increments[token]          k whole numbers
+    v_t = the number of the view of c_t        0 to (2w + 1)^k − 1, the last counter counts fastest
+    q_t = control[q_{t−1}][token, v_t]         the token and the view are one symbol: token·views + v_t
+
+and the answer is that of q_t. With w = 1 a counter is seen as negative, zero or positive.
+"""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from csprop.automata.machine import Machine, integers
+from csprop.automata.walk import Oracle
+from csprop.errors import InputError
+
+MOST_COUNT = 2**62
+"""Counts are 64-bit numbers; a sequence that could lead beyond this is refused."""
+MOST_SYMBOLS = 2**20
+"""Pairs of a token and a view."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CounterMachine:
+    """A deterministic machine with counters, which gives a class after every token.
+
+    Raises:
+        InputError: the parts are malformed or do not fit together.
+    """
+
+    increments: tuple[tuple[int, ...], ...]
+    """What each token adds to each counter: `increments[token][counter]`."""
+    window: int
+    """The control sees counts from −window to window."""
+    control: Machine
+    """The control; its symbols are pairs of a token and a view."""
+
+    def __post_init__(self) -> None:
+        rows = self.increments
+        if not (isinstance(rows, tuple) and rows and all(isinstance(row, tuple) for row in rows)):
+            raise InputError("counter machine: increments must be a tuple of tuples, one per token")
+        if len({len(row) for row in rows}) > 1:
+            raise InputError("counter machine: every token needs an increment for each counter")
+        if any(type(each) is not int or abs(each) > 2**31 for row in rows for each in row):
+            raise InputError("counter machine: increments must be whole numbers up to 2^31")
+        if type(self.window) is not int or self.window < 0:
+            raise InputError(
+                f"counter machine: window={self.window!r} must be a whole number, 0 or more"
+            )
+        if not isinstance(self.control, Machine):
+            raise InputError("counter machine: the control must be a Machine")
+        if self.symbols * self.views > MOST_SYMBOLS:
+            raise InputError("counter machine: there are more than 2^20 pairs of a token and a view")
+        if self.control.symbols != self.symbols * self.views:
+            raise InputError(
+                f"counter machine: the control reads {self.control.symbols} symbols, but "
+                f"{self.symbols} tokens with {self.views} views are {self.symbols * self.views}"
+            )
+
+    @classmethod
+    def explored(
+        cls,
+        increments: tuple[tuple[int, ...], ...],
+        start: Hashable,
+        step: Callable[[Any, int, tuple[int, ...]], Hashable],
+        answer: Callable[[Any, tuple[int, ...]], int],
+        window: int = 1,
+    ) -> "CounterMachine":
+        """The machine whose control is given by functions.
+
+        Args:
+            increments: what each token adds to each counter.
+            start: the control's state before the first token.
+            step: the state after a token, from the state before, the token, and the counts after it as
+                the window shows them.
+            answer: the class, from the state after a token and these counts.
+            window: of the counts that the functions see.
+        """
+        size, counters = 2 * window + 1, len(increments[0])
+        views = size**counters
+
+        def seen(symbol: int) -> tuple[int, tuple[int, ...]]:
+            token, view = divmod(symbol, views)
+            return token, tuple(
+                view // size**place % size - window for place in reversed(range(counters))
+            )
+
+        def moved(state: Any, symbol: int) -> Any:
+            token, counts = seen(symbol)
+            after = step(state[0], token, counts)
+            return after, answer(after, counts)
+
+        oracle = Oracle(len(increments) * views, (start, None), moved, lambda state: state[1])
+        control = Machine.explored(oracle)
+        return cls(increments=increments, window=window, control=control.minimal())
+
+    @property
+    def symbols(self) -> int:
+        """The number of tokens."""
+        return len(self.increments)
+
+    @property
+    def counters(self) -> int:
+        """The number of counters."""
+        return len(self.increments[0])
+
+    @property
+    def views(self) -> int:
+        """The number of different views of all counters."""
+        return (2 * self.window + 1) ** self.counters
+
+    def view(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The number of the view of some counts, (..., counters)."""
+        clipped = np.clip(counts, -self.window, self.window) + self.window
+        places = (2 * self.window + 1) ** np.arange(self.counters - 1, -1, -1)
+        return (clipped * places).sum(axis=-1)
+
+    @property
+    def oracle(self) -> Oracle:
+        """The machine as functions; a state is that of the control and the counts."""
+        increments, control, views = self.increments, self.control, self.views
+
+        def step(state: tuple[int, tuple[int, ...]], token: int) -> tuple[int, tuple[int, ...]]:
+            counts = tuple(map(sum, zip(state[1], increments[token], strict=True)))
+            symbol = token * views + int(self.view(np.array(counts, np.int64)))
+            return control.transitions[state[0]][symbol], counts
+
+        start = (control.start, (0,) * self.counters)
+        return Oracle(self.symbols, start, step, lambda state: control.outputs[state[0]])
+
+    def run(self, tokens: ArrayLike) -> NDArray[np.uint16]:
+        """The class after every token of one sequence (T,), or of one per row (N, T).
+
+        Raises:
+            InputError: the tokens are not whole numbers, one is out of range, or a count could become
+                too large.
+        """
+        given = integers(tokens, "tokens").astype(np.int64)
+        if given.size and not 0 <= given.min() <= given.max() < self.symbols:
+            raise InputError(f"machine: a token is out of range: write 0 to {self.symbols - 1}")
+        largest = max((abs(each) for row in self.increments for each in row), default=0)
+        if given.ndim and given.shape[-1] * largest > MOST_COUNT:
+            raise InputError("counter machine: the sequence is so long that a count could exceed 2^62")
+        added = np.array(self.increments, np.int64).reshape(self.symbols, self.counters)[given]
+        return self.control.run(given * self.views + self.view(added.cumsum(axis=-2)))
