@@ -12,13 +12,14 @@ and the answer is that of q_t. With w = 1 a counter is seen as negative, zero or
 """
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from csprop.automata.machine import Machine, integers
+from csprop.automata.reduction import Parts, reduced
 from csprop.automata.walk import Oracle
 from csprop.errors import InputError
 
@@ -151,3 +152,25 @@ class CounterMachine:
             raise InputError("counter machine: the sequence is so long that a count could exceed 2^62")
         added = np.array(self.increments, np.int64).reshape(self.symbols, self.counters)[given]
         return self.control.run(given * self.views + self.view(added.cumsum(axis=-2)))
+
+    def final(self, tokens: ArrayLike) -> int:
+        """The class after the last token of one sequence.
+
+        Raises:
+            InputError: the sequence is empty, a token is out of range, or a count could become too large.
+        """
+        said = self.run(tokens)
+        if said.ndim != 1 or not len(said):
+            raise InputError("machine: tokens must be one sequence that is not empty")
+        return int(said[-1])
+
+    def reduced(self) -> Self:
+        """A machine with the same answers and, where possible, fewer counters, states and views.
+
+        The greatest common divisor of a counter's increments is divided out, and its first increment
+        that is not 0 becomes positive. Counters that are multiples of one another become one, and
+        counters that do not matter are dropped. The window becomes as narrow as it can, and the control
+        is minimised.
+        """
+        parts = reduced(Parts(self.increments, self.window, self.control))
+        return replace(self, **parts._asdict())

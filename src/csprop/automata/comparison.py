@@ -1,0 +1,286 @@
+"""Two machines that count, compared at every length and every depth.
+
+**The theorem.** Let the counters of both machines be multiples of linear forms, and let a pair be a state
+of each control together with values of the forms as `Ranges` holds them, where every bound is so large that
+beyond it no window changes any more. Let a set of pairs hold the start (both controls at their starts, all
+values 0), and let every token lead from a pair in the set only to pairs in the set in which both machines
+give the same answer. Then the machines give the same answer after every input.
+
+**Proof.** We show for every input that some pair of the set stands for where the machines are: it has the
+states of both controls, and its values stand for the true values of the forms, among others. The empty
+input has the start. Let it hold for an input, with values v, and let a token follow. The token adds a fixed
+number to each form, so what it makes of the true values is among what `Ranges.after` makes of v: an exact
+value moves exactly, and a value beyond the bound may have been any of those for which it stands. What
+`after` leaves out contradicts an integer relation among the forms, which the true values satisfy. So one
+of the following values stands for the true ones. It determines both views: a counter is λ times a form,
+and for values beyond the bound λ times any of them is at the edge of the window or beyond, on the same
+side. So both controls take the step of the pair, and the pair that follows is in the set, with equal
+answers. ∎
+
+The pairs are found by a walk from the start, and `flaw` checks such a set without a walk. If the walk meets
+a pair with different answers, this may be due to what is not known exactly. So we look for an input that
+leads there, among exact values and by a shortest way first. If there is none nearby, the walk is repeated
+with more knowledge: with the remainders and the sums that the cycles of the doubtful pairs keep, or with
+twice the bounds.
+
+With one form this ends in principle: the values that go with a pair of control states are the same from
+some bound on in steps of some period, because one counter reaches no other sets, and with this bound and
+period the walk meets only what can be reached. With two or more forms the question is undecidable
+in general (two counters compute everything), so some comparisons have to be given up.
+"""
+
+import heapq
+import math
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from csprop.automata.counting import CounterMachine
+from csprop.automata.cycles import gains
+from csprop.automata.forms import Ranges, Values, Weights, dependency, primitive, relations, viewing
+from csprop.automata.walk import Difference, Endless, Walk
+from csprop.errors import InputError
+
+MOST_PAIRS = 1 << 18
+"""The largest number of pairs in a walk."""
+MOST_SEARCHED = 1 << 17
+"""The largest number of exact states in one search for a counterexample."""
+ATTEMPTS = 8
+"""How often the walk is repeated with more knowledge."""
+MOST_SUMS = 3
+"""The largest number of forms that are followed beside those of the counters."""
+
+Pair = tuple[int, int, Values]
+"""A state of the left control, one of the right, and values of the forms."""
+
+
+@dataclass(frozen=True)
+class Invariant:
+    """A proof that two machines give the same answer after every input: see the theorem above."""
+
+    ranges: Ranges
+    pairs: list[Pair]
+    """In the order of discovery, the start first."""
+
+
+@dataclass(frozen=True)
+class Undecided:
+    """Neither a proof nor a counterexample was found."""
+
+    reason: str
+
+
+def compare_counting(left: CounterMachine, right: CounterMachine) -> Invariant | Difference | Undecided:
+    """Compare the answers of two machines after every input of one or more tokens.
+
+    Returns:
+        A proof that they always agree, a shortest input on which they differ, or why neither was found.
+
+    Raises:
+        InputError: the machines have different numbers of tokens.
+    """
+    ranges = _coarsest(left, right)
+    counted, distances = len(ranges.forms), None
+    reason = f"after {ATTEMPTS} refinements there are still pairs that may differ"
+    for attempt in range(ATTEMPTS):
+        try:
+            found = _Pairs(left, right, ranges)
+        except Endless:
+            reason = f"a proof needs more than {MOST_PAIRS:,} pairs"
+            break
+        if not found.differ:
+            return Invariant(ranges, list(found.following))
+        distances = (ranges, found.distances)
+        # Few states at first: more knowledge may be cheaper than a longer search.
+        difference = _search(left, right, *distances, MOST_SEARCHED >> 2 * max(0, 3 - attempt))
+        if difference is not None:
+            return difference
+        ranges = _finer(found, ranges, counted)
+    difference = _search(left, right, *(distances or (ranges, None)), MOST_SEARCHED)
+    return difference or Undecided(
+        f"{reason}, and no counterexample is among the nearest {MOST_SEARCHED:,} states"
+    )
+
+
+def flaw(left: CounterMachine, right: CounterMachine, invariant: Invariant) -> str | None:
+    """Why the pairs do not prove that the machines agree; None if they do. There is no search."""
+    ranges, pairs = invariant.ranges, set(invariant.pairs)
+    least = _coarsest(left, right)
+    known = dict(zip(ranges.forms, ranges.bounds, strict=True))
+    if any(known.get(form, -1) < bound for form, bound in zip(least.forms, least.bounds, strict=True)):
+        return "a form is missing, or its bound is too small for the windows"
+    if min(ranges.periods, default=1) < 1 or min(ranges.bounds, default=0) < 0:
+        return "a period or a bound is too small"
+    start: Pair = (left.control.start, right.control.start, (0,) * len(ranges.forms))
+    if start not in pairs:
+        return "the start is missing"
+    step = _stepping(left, right, ranges.forms)
+    for p, q, values in pairs:
+        if ranges.rough(values) != values:
+            return f"the pair {(p, q, values)} is none"
+        for token in range(left.symbols):
+            for known_after in ranges.after(values, token):
+                after = step(p, q, token, known_after)
+                if after not in pairs:
+                    return f"token {token} leads from {(p, q, values)} to {after}, which is missing"
+                if left.control.outputs[after[0]] != right.control.outputs[after[1]]:
+                    return f"token {token} leads from {(p, q, values)} to different answers"
+    return None
+
+
+def _coarsest(left: CounterMachine, right: CounterMachine) -> Ranges:
+    if left.symbols != right.symbols:
+        raise InputError("counter machine: only machines with the same tokens can be compared")
+    return Ranges.coarsest((left.increments, left.window), (right.increments, right.window))
+
+
+def _stepping(
+    left: CounterMachine, right: CounterMachine, forms: Sequence[Weights]
+) -> Callable[[int, int, int, Values], Pair]:
+    """The function from two states, a token and the values after it to the pair after it."""
+    here, there = (viewing(each.increments, each.window, forms) for each in (left, right))
+    rows, others = left.control.transitions, right.control.transitions
+
+    def step(p: int, q: int, token: int, values: Values) -> Pair:
+        return (
+            rows[p][token * left.views + here(values)],
+            others[q][token * right.views + there(values)],
+            values,
+        )
+
+    return step
+
+
+class _Pairs:
+    """All pairs that a walk reaches."""
+
+    def __init__(self, left: CounterMachine, right: CounterMachine, ranges: Ranges) -> None:
+        self.following: dict[Pair, list[tuple[int, Pair]]] = {}
+        """Tokens and the pairs to which they lead."""
+        self.differ: set[Pair] = set()
+        """The pairs with different answers. None is followed further."""
+        step = _stepping(left, right, ranges.forms)
+        said, others = left.control.outputs, right.control.outputs
+        start: Pair = (left.control.start, right.control.start, (0,) * len(ranges.forms))
+
+        def leaving(pair: Pair) -> list[tuple[int, Pair]]:
+            p, q, values = pair
+            made: list[tuple[int, Pair]] = []
+            if pair not in self.differ or pair == start:
+                for token in range(left.symbols):
+                    made += [(token, step(p, q, token, each)) for each in ranges.after(values, token)]
+                self.differ.update(each for _, each in made if said[each[0]] != others[each[1]])
+            self.following[pair] = made
+            return made
+
+        Walk(start).run(lambda pairs: map(leaving, pairs), MOST_PAIRS)
+
+    @property
+    def distances(self) -> dict[Pair, int]:
+        """The least number of tokens to a pair with different answers, where there is a way."""
+        before: dict[Pair, list[Pair]] = defaultdict(list)
+        for pair, after in self.following.items():
+            for _, each in after:
+                before[each].append(pair)
+        found = dict.fromkeys(self.differ, 0)
+        queue = deque(found)
+        while queue:
+            pair = queue.popleft()
+            for each in before[pair]:
+                if each not in found:
+                    found[each] = found[pair] + 1
+                    queue.append(each)
+        return found
+
+
+def _search(
+    left: CounterMachine,
+    right: CounterMachine,
+    ranges: Ranges,
+    distances: dict[Pair, int] | None,
+    most: int,
+) -> Difference | None:
+    """A shortest counterexample, if there is one among the nearest states.
+
+    What a walk knows of a state's distance from a difference is never too much. So the states are
+    visited in the order of their length plus this distance, and what cannot lead to one is left out.
+    """
+    forms = ranges.forms
+    step = _stepping(left, right, forms)
+    said, others = left.control.outputs, right.control.outputs
+    # The start counts as another state when it is entered again, because only then it answers.
+    start: Any = (left.control.start, right.control.start, (0,) * len(forms), "start")
+    before: dict[Any, tuple[Any, int]] = {}
+    length = {start: 0}
+    queue = [(0, 0, start)]
+    done: set[Any] = set()
+    while queue and len(done) < most:
+        _, _, pair = heapq.heappop(queue)
+        if pair != start and said[pair[0]] != others[pair[1]]:
+            answers, tokens = (said[pair[0]], others[pair[1]]), []
+            while pair != start:
+                pair, token = before[pair]
+                tokens.append(token)
+            return Difference(tuple(reversed(tokens)), *answers)
+        if pair in done:
+            continue
+        done.add(pair)
+        for token in range(left.symbols):
+            exact = tuple(
+                value + form[token] for value, form in zip(pair[2], forms, strict=True)
+            )
+            after = step(pair[0], pair[1], token, exact)
+            ahead = 0
+            if distances is not None:
+                ahead = distances.get((after[0], after[1], ranges.rough(exact)), -1)
+            longer = length[pair] + 1
+            if ahead >= 0 and longer < length.get(after, longer + 1):
+                length[after], before[after] = longer, (pair, token)
+                heapq.heappush(queue, (longer + ahead, -longer, after))
+    return None
+
+
+def _finer(found: _Pairs, ranges: Ranges, counted: int) -> Ranges:
+    """More knowledge: what the cycles of the doubtful pairs keep, or if that is known, larger bounds.
+
+    Args:
+        found: the pairs of a walk.
+        ranges: what was known in it.
+        counted: the number of forms that belong to counters.
+    """
+    doubtful = found.distances.keys() - found.differ
+    following = {
+        pair: [each for each in found.following[pair] if each[1] in doubtful] for pair in doubtful
+    }
+    steps = list(zip(*ranges.forms, strict=True))
+    periods, sums = list(ranges.periods), dict.fromkeys(ranges.forms)
+    for added in gains(following, steps) if steps else []:
+        for i, column in enumerate(zip(*added, strict=True)):
+            # Cycles that add multiples of g to a form keep its remainder modulo g.
+            periods[i] = math.lcm(periods[i], math.gcd(*column) or 1)
+        sums |= dict.fromkeys(_kept(ranges.forms, added))
+    forms = tuple(sums)[: counted + MOST_SUMS]
+    more = len(forms) - len(ranges.forms)
+    if more or periods != list(ranges.periods):
+        return Ranges(forms, ranges.bounds + (1,) * more, (*periods, *(1,) * more))
+    return Ranges(forms, tuple(2 * bound + 1 for bound in ranges.bounds), ranges.periods)
+
+
+def _kept(forms: Sequence[Weights], added: set[tuple[int, ...]]) -> list[Weights]:
+    """Sums of multiples of forms to which cycles add nothing, though other inputs may.
+
+    Args:
+        forms: the forms.
+        added: what the cycles add to each form.
+    """
+    basis: list[tuple[int, ...]] = []
+    for each in sorted(added):
+        if dependency([*basis, each]) is None:
+            basis.append(each)
+    made = []
+    for factors in relations(list(zip(*basis, strict=True))):
+        total = [sum(map(int.__mul__, factors, column)) for column in zip(*forms, strict=True)]
+        if any(total):
+            made.append(primitive(total)[1])
+    return made
