@@ -1,44 +1,44 @@
 """Two machines that count, compared at every length and every depth.
 
-**The theorem.** Let the counters of both machines be multiples of linear forms, and let a pair be a state
-of each control together with values of the forms as `Ranges` holds them, where every bound is so large that
-beyond it no window changes any more. Let a set of pairs hold the start (both controls at their starts, all
-values 0), and let every token lead from a pair in the set only to pairs in the set in which both machines
-give the same answer. Then the machines give the same answer after every input.
+**The theorem.** Let the counters of both machines be multiples of linear forms, and let a pair be a
+state of each control together with values of the forms as `Ranges` holds them, where every bound is so
+large that beyond it no window changes any more. Let a set of pairs hold the start (both controls at
+their starts, all values 0), and let every token lead from a pair in the set only to pairs in the set in
+which both machines give the same answer. Then the machines give the same answer after every input.
 
-**Proof.** We show for every input that some pair of the set stands for where the machines are: it has the
-states of both controls, and its values stand for the true values of the forms, among others. The empty
-input has the start. Let it hold for an input, with values v, and let a token follow. The token adds a fixed
-number to each form, so what it makes of the true values is among what `Ranges.after` makes of v: an exact
-value moves exactly, and a value beyond the bound may have been any of those for which it stands. What
-`after` leaves out contradicts an integer relation among the forms, which the true values satisfy. So one
-of the following values stands for the true ones. It determines both views: a counter is λ times a form,
-and for values beyond the bound λ times any of them is at the edge of the window or beyond, on the same
-side. So both controls take the step of the pair, and the pair that follows is in the set, with equal
-answers. ∎
+**Proof.** We show for every input that some pair of the set stands for where the machines are: it has
+the states of both controls, and its values stand for the true values of the forms, among others. The
+empty input has the start. Let it hold for an input, with values v, and let a token follow. The token
+adds a fixed number to each form, so what it makes of the true values is among what `Ranges.after` makes
+of v: an exact value moves exactly, and a value beyond the bound may have been any of those for which it
+stands. What `after` leaves out contradicts an integer relation among the forms, which the true values
+satisfy. So one of the following values stands for the true ones. It determines both views: a counter is
+λ times a form, and for values beyond the bound λ times any of them is at the edge of the window or
+beyond, on the same side. So both controls take the step of the pair, and the pair that follows is in
+the set, with equal answers. ∎
 
-The pairs are found by a walk from the start, and `flaw` checks such a set without a walk. If the walk meets
-a pair with different answers, this may be due to what is not known exactly. So we look for an input that
-leads there, among exact values and by a shortest way first. If there is none nearby, the walk is repeated
-with more knowledge: with the remainders and the sums that the cycles of the doubtful pairs keep, or with
-twice the bounds.
+The pairs are found by a walk from the start, and `flaw` checks such a set without a walk. If the walk
+meets a pair with different answers, this may be due to what is not known exactly. So we look for an
+input that leads there, among exact values and by a shortest way first. If there is none nearby, the
+walk is repeated with more knowledge: with the remainders and the sums that the cycles of the doubtful
+pairs keep, or with twice the bounds.
 
-With one form this ends in principle: the values that go with a pair of control states are the same from
-some bound on in steps of some period, because one counter reaches no other sets, and with this bound and
-period the walk meets only what can be reached. With two or more forms the question is undecidable
-in general (two counters compute everything), so some comparisons have to be given up.
+If all counters are multiples of one form, and the machines agree, some bound and period always suffice:
+the counts with which two states of the control are reached together repeat with some period from some
+number on, and with these the walk meets only what can be reached. With two or more forms the question
+is undecidable in general, because tokens can spell the run of a program on two counters, and the
+control can check it. So some comparisons have to be given up.
 """
 
 import heapq
-import math
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from csprop.automata.counting import CounterMachine
-from csprop.automata.cycles import gains
-from csprop.automata.forms import Ranges, Values, Weights, dependency, primitive, relations, viewing
+from csprop.automata.forms import Ranges, Values, Weights, viewing
+from csprop.automata.refinement import finer
 from csprop.automata.walk import Difference, Endless, Walk
 from csprop.errors import InputError
 
@@ -48,8 +48,6 @@ MOST_SEARCHED = 1 << 17
 """The largest number of exact states in one search for a counterexample."""
 ATTEMPTS = 8
 """How often the walk is repeated with more knowledge."""
-MOST_SUMS = 3
-"""The largest number of forms that are followed beside those of the counters."""
 
 Pair = tuple[int, int, Values]
 """A state of the left control, one of the right, and values of the forms."""
@@ -96,7 +94,7 @@ def compare_counting(left: CounterMachine, right: CounterMachine) -> Invariant |
         difference = _search(left, right, *distances, MOST_SEARCHED >> 2 * max(0, 3 - attempt))
         if difference is not None:
             return difference
-        ranges = _finer(found, ranges, counted)
+        ranges = finer(found.doubtful, ranges, counted)
     difference = _search(left, right, *(distances or (ranges, None)), MOST_SEARCHED)
     return difference or Undecided(
         f"{reason}, and no counterexample is among the nearest {MOST_SEARCHED:,} states"
@@ -117,7 +115,7 @@ def flaw(left: CounterMachine, right: CounterMachine, invariant: Invariant) -> s
         return "the start is missing"
     step = _stepping(left, right, ranges.forms)
     for p, q, values in pairs:
-        if ranges.rough(values) != values:
+        if len(values) != len(ranges.forms) or ranges.rough(values) != values:
             return f"the pair {(p, q, values)} is none"
         for token in range(left.symbols):
             for known_after in ranges.after(values, token):
@@ -193,6 +191,16 @@ class _Pairs:
                     queue.append(each)
         return found
 
+    @property
+    def doubtful(self) -> dict[Pair, list[tuple[int, Pair]]]:
+        """What leads to a pair with different answers, and the moves among these pairs."""
+        pairs = self.distances.keys() - self.differ
+        return {
+            pair: [each for each in self.following[pair] if each[1] in pairs]
+            for pair in self.following
+            if pair in pairs
+        }
+
 
 def _search(
     left: CounterMachine,
@@ -227,9 +235,7 @@ def _search(
             continue
         done.add(pair)
         for token in range(left.symbols):
-            exact = tuple(
-                value + form[token] for value, form in zip(pair[2], forms, strict=True)
-            )
+            exact = tuple(value + form[token] for value, form in zip(pair[2], forms, strict=True))
             after = step(pair[0], pair[1], token, exact)
             ahead = 0
             if distances is not None:
@@ -239,48 +245,3 @@ def _search(
                 length[after], before[after] = longer, (pair, token)
                 heapq.heappush(queue, (longer + ahead, -longer, after))
     return None
-
-
-def _finer(found: _Pairs, ranges: Ranges, counted: int) -> Ranges:
-    """More knowledge: what the cycles of the doubtful pairs keep, or if that is known, larger bounds.
-
-    Args:
-        found: the pairs of a walk.
-        ranges: what was known in it.
-        counted: the number of forms that belong to counters.
-    """
-    doubtful = found.distances.keys() - found.differ
-    following = {
-        pair: [each for each in found.following[pair] if each[1] in doubtful] for pair in doubtful
-    }
-    steps = list(zip(*ranges.forms, strict=True))
-    periods, sums = list(ranges.periods), dict.fromkeys(ranges.forms)
-    for added in gains(following, steps) if steps else []:
-        for i, column in enumerate(zip(*added, strict=True)):
-            # Cycles that add multiples of g to a form keep its remainder modulo g.
-            periods[i] = math.lcm(periods[i], math.gcd(*column) or 1)
-        sums |= dict.fromkeys(_kept(ranges.forms, added))
-    forms = tuple(sums)[: counted + MOST_SUMS]
-    more = len(forms) - len(ranges.forms)
-    if more or periods != list(ranges.periods):
-        return Ranges(forms, ranges.bounds + (1,) * more, (*periods, *(1,) * more))
-    return Ranges(forms, tuple(2 * bound + 1 for bound in ranges.bounds), ranges.periods)
-
-
-def _kept(forms: Sequence[Weights], added: set[tuple[int, ...]]) -> list[Weights]:
-    """Sums of multiples of forms to which cycles add nothing, though other inputs may.
-
-    Args:
-        forms: the forms.
-        added: what the cycles add to each form.
-    """
-    basis: list[tuple[int, ...]] = []
-    for each in sorted(added):
-        if dependency([*basis, each]) is None:
-            basis.append(each)
-    made = []
-    for factors in relations(list(zip(*basis, strict=True))):
-        total = [sum(map(int.__mul__, factors, column)) for column in zip(*forms, strict=True)]
-        if any(total):
-            made.append(primitive(total)[1])
-    return made

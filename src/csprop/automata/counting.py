@@ -157,7 +157,7 @@ class CounterMachine:
         """The class after the last token of one sequence.
 
         Raises:
-            InputError: the sequence is empty, a token is out of range, or a count could become too large.
+            InputError: the sequence is empty, a token is out of range, or a count could be too large.
         """
         said = self.run(tokens)
         if said.ndim != 1 or not len(said):

@@ -1,15 +1,15 @@
 """Linear forms of the tokens read so far, and what is known of their values.
 
 A counter is a linear form: the sum over the tokens of what each adds, times how often it was read. The
-counters of two machines are multiples of a few primitive forms, whose weights have no common divisor and
-begin with a positive one. `Ranges` holds a value for each form, exactly near zero and only roughly
+counters of two machines are multiples of a few primitive forms, whose weights have no common divisor
+and begin with a positive one. `Ranges` holds a value for each form, exactly near zero and only roughly
 beyond, so that there are finitely many values:
 
     bound    N     a value from −N to N is known exactly
     period   m     of a value beyond, the sign and the remainder modulo m are known
 
-A value is written as a whole number v: if |v| ≤ N it stands for v alone, if v > N for v, v + m, v + 2m, …,
-and if v < −N for v, v − m, v − 2m, …; so v goes from −N − m to N + m.
+A value is written as a whole number v: if |v| ≤ N it stands for v alone, if v > N for v, v + m, v + 2m,
+…, and if v < −N for v, v − m, v − 2m, …; so v goes from −N − m to N + m.
 """
 
 import math
@@ -61,8 +61,8 @@ def dependency(rows: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
 def relations(forms: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
     """The integer relations among forms of which no part is a relation already.
 
-    If real numbers in given intervals satisfy none of these relations' contradictions, there are
-    numbers in the intervals that satisfy all relations at once (Rockafellar, Convex Analysis, 22.6).
+    These are enough to test intervals: if each of them can be satisfied by real numbers in given
+    intervals, all relations can be satisfied at once (Rockafellar, Convex Analysis, Theorem 22.6).
     """
     found: dict[frozenset[int], tuple[int, ...]] = {}
     sizes = range(1, min(len(forms), len(forms[0]) + 1) + 1) if forms else ()
@@ -136,11 +136,11 @@ class Ranges:
         return tuple(map(_rough, exact, self.bounds, self.periods))
 
     def possible(self, values: Values) -> bool:
-        """Whether no relation contradicts the values; a contradiction is a proof that none have them."""
+        """Whether no relation contradicts the values. The true values contradict none."""
         return all(self._satisfies(values, relation) for relation in self.relations)
 
     def _satisfies(self, values: Values, relation: tuple[int, ...]) -> bool:
-        """Whether the sum can be 0 if values beyond their bounds may grow by multiples of the period."""
+        """Whether the sum can be 0 if values beyond their bounds may grow by whole periods."""
         total = sum(map(int.__mul__, values, relation))
         growth = [
             factor * (period if value > 0 else -period)

@@ -1,11 +1,12 @@
-"""Machines that count, made smaller: fewer counters, a narrower window, and fewer states of the control.
+"""Machines that count, made smaller: fewer counters, a narrower window, fewer states of the control.
 
-The counters become distinct primitive forms: what is common to all increments of a counter is divided out,
-and counters that are multiples of one another become one. Then a walk over what is known of the counts
-(`Ranges`) tells which views a state can meet with a token. Where it meets none, the table may hold anything.
-A counter is dropped if no state meets two views that differ only in it and lead to different states; the
-window becomes narrower if its two outermost places on each side never lead to different states; and what
-is never met is filled with its neighbours, so that more states of the control can be merged.
+The counters become distinct primitive forms: what is common to all increments of a counter is divided
+out, and counters that are multiples of one another become one. Then a walk over what is known of the
+counts (`Ranges`) tells which views a state can meet with a token. Where it meets none, the table may
+hold anything. A counter is dropped if no state meets two views that differ only in it and lead to
+different states; the window becomes narrower if its two outermost places on each side never lead to
+different states; and what is never met is filled with its neighbours, so that more states of the
+control can be merged.
 """
 
 from itertools import product

@@ -1,10 +1,43 @@
-"""Cycles of a graph, and what they add up to."""
+"""More knowledge of counts, for pairs of which a comparison cannot tell whether they are reached.
 
+What the cycles among these pairs add up to says what is worth knowing: if all of them add a multiple of
+g to a form, the control may know its remainder modulo g; and if they add nothing to a sum of forms, the
+control may know this sum.
+"""
+
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 
+from csprop.automata.forms import Ranges, Weights, dependency, primitive, relations
+
+MOST_SUMS = 3
+"""The largest number of forms that are followed beside those of the counters."""
+
 Node = TypeVar("Node", bound=Hashable)
 Vector = tuple[int, ...]
+
+
+def finer(following: Mapping[Node, Sequence[tuple[int, Node]]], ranges: Ranges, counted: int) -> Ranges:
+    """What the cycles of doubtful pairs keep; if that is known already, larger bounds.
+
+    Args:
+        following: the pairs, with the tokens and pairs that follow each.
+        ranges: what was known.
+        counted: the number of forms that belong to counters.
+    """
+    steps = list(zip(*ranges.forms, strict=True))
+    periods, sums = list(ranges.periods), dict.fromkeys(ranges.forms)
+    for added in gains(following, steps) if steps else []:
+        for i, column in enumerate(zip(*added, strict=True)):
+            # Cycles that add multiples of g to a form keep its remainder modulo g.
+            periods[i] = math.lcm(periods[i], math.gcd(*column) or 1)
+        sums |= dict.fromkeys(_kept(ranges.forms, added))
+    forms = tuple(sums)[: counted + MOST_SUMS]
+    more = len(forms) - len(ranges.forms)
+    if more or periods != list(ranges.periods):
+        return Ranges(forms, ranges.bounds + (1,) * more, (*periods, *(1,) * more))
+    return Ranges(forms, tuple(2 * bound + 1 for bound in ranges.bounds), ranges.periods)
 
 
 def gains(
@@ -36,9 +69,7 @@ def gains(
                 if after not in reached:
                     reached[after] = there
                     todo.append(after)
-                found.setdefault(part[root], set()).add(
-                    tuple(map(int.__sub__, there, reached[after]))
-                )
+                found.setdefault(part[root], set()).add(tuple(map(int.__sub__, there, reached[after])))
     return list(found.values())
 
 
@@ -79,3 +110,22 @@ def _finished(following: Mapping[Node, Sequence[tuple[int, Node]]]) -> list[Node
                 seen.add(after)
                 path.append((after, iter(following[after])))
     return order
+
+
+def _kept(forms: Sequence[Weights], added: set[Vector]) -> list[Weights]:
+    """Sums of multiples of forms to which cycles add nothing, though other inputs may.
+
+    Args:
+        forms: the forms.
+        added: what the cycles add to each form.
+    """
+    basis: list[Vector] = []
+    for each in sorted(added):
+        if dependency([*basis, each]) is None:
+            basis.append(each)
+    made = []
+    for factors in relations(list(zip(*basis, strict=True))):
+        total = [sum(map(int.__mul__, factors, column)) for column in zip(*forms, strict=True)]
+        if any(total):
+            made.append(primitive(total)[1])
+    return made

@@ -1,0 +1,343 @@
+"""The comparison of machines that count: proofs that can be checked, and shortest counterexamples."""
+
+import itertools
+import math
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from csprop.automata import comparison
+from csprop.automata.comparison import Invariant, Undecided, compare_counting, flaw
+from csprop.automata.counting import CounterMachine
+from csprop.automata.machine import Machine
+from csprop.automata.walk import Difference
+from csprop.errors import InputError
+from tests.automata.test_counting import counter_machines
+from tests.helpers.counters import LANGUAGES, brackets, in_order, plain, shortest_difference
+
+
+def test_the_machines_are_those_of_the_languages() -> None:
+    for language in LANGUAGES.values():
+        machine = language.machine
+        length = 12 if machine.symbols == 2 else 8 if machine.symbols == 3 else 6
+        for sequence in itertools.product(range(machine.symbols), repeat=length):
+            expected = [language.truth(sequence[: n + 1]) for n in range(length)]
+            assert plain(machine, sequence) == expected
+
+
+# Proofs.
+
+
+def proven(one: CounterMachine, two: CounterMachine) -> Invariant:
+    found = compare_counting(one, two)
+    assert isinstance(found, Invariant), found
+    assert flaw(one, two, found) is None
+    return found
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_a_machine_is_proven_equal_to_other_writings_of_it(name: str) -> None:
+    machine = LANGUAGES[name].machine
+    for other in (machine, scaled(machine, -2), widened(machine, 3), renamed(machine)):
+        proven(machine, other)
+        proven(other, machine)
+
+
+def scaled(machine: CounterMachine, factor: int) -> CounterMachine:
+    """Every counter times a number, seen through a window as wide as needed."""
+    increments = tuple(tuple(factor * each for each in row) for row in machine.increments)
+    return rebuilt(
+        machine, increments, abs(factor), lambda counts: [math.trunc(each / factor) for each in counts]
+    )
+
+
+def widened(machine: CounterMachine, window: int) -> CounterMachine:
+    return rebuilt(machine, machine.increments, window, lambda counts: counts)
+
+
+def rebuilt(
+    machine: CounterMachine,
+    increments: tuple[tuple[int, ...], ...],
+    window: int,
+    seen: Callable[[list[int]], list[int]],
+    lost: int | None = None,
+    far: int | None = None,
+) -> CounterMachine:
+    """The machine with other counters, from which its own are seen.
+
+    Where the first count is `far`, the state becomes `lost`; without such a state, the answer is wrong.
+    """
+
+    def step(state: int, token: int, counts: tuple[int, ...]) -> int:
+        if far is not None and lost is not None and counts[0] == far:
+            return lost
+        view = 0
+        for count in seen(list(counts)):
+            view = view * (2 * machine.window + 1) + sorted((-machine.window, count, machine.window))[1]
+            view += machine.window
+        return machine.control.transitions[state][token * machine.views + view]
+
+    def answer(state: int, counts: tuple[int, ...]) -> int:
+        wrong = far is not None and lost is None and counts[0] == far
+        return (machine.control.outputs[state] or 0) + wrong
+
+    return CounterMachine.explored(increments, machine.control.start, step, answer, window)
+
+
+def renamed(machine: CounterMachine) -> CounterMachine:
+    """Every state of the control twice, and shuffled."""
+    dice, count = random.Random(0), len(machine.control)
+    order = dice.sample(range(2 * count), 2 * count)
+    rows: list[tuple[int, ...]] = [()] * (2 * count)
+    said: list[int | None] = [None] * (2 * count)
+    for copied, place in enumerate(order):
+        row = machine.control.transitions[copied % count]
+        rows[place] = tuple(order[there + count * dice.randint(0, 1)] for there in row)
+        said[place] = machine.control.outputs[copied % count]
+    control = Machine(transitions=tuple(rows), outputs=tuple(said), start=order[machine.control.start])
+    return replace(machine, control=control)
+
+
+def test_sums_of_counters_are_understood() -> None:
+    """As many a's as b's and c's can be asked in many ways, of counters that depend on each other."""
+    ways = [
+        in_order(((1, 0), (-1, 1), (0, -1)), lambda counts: counts == (0, 0)),
+        in_order(((1, 1), (-1, 0), (0, -1)), lambda counts: counts == (0, 0)),
+        in_order(((2, 1), (-1, 0), (-1, -1)), lambda counts: counts == (0, 0)),
+        in_order(((1, 2, 5), (-1, -1, 0), (0, -1, -5)), lambda counts: counts[0] == counts[1] == 0),
+        in_order(((1, 0, 1), (-1, 1, 0), (0, -1, -1)), lambda counts: counts == (0, 0, 0)),
+    ]
+    for one, two in itertools.product(ways, repeat=2):
+        proven(one, two)
+    wrong = in_order(((1, 1), (-1, -1), (0, 0)), lambda counts: counts == (0, 0))
+    for one in ways:
+        found = compare_counting(one, wrong)
+        assert isinstance(found, Difference)
+        assert found.tokens == (0, 1, 2, 2)
+
+
+@pytest.mark.parametrize("modulus", [2, 3, 6])
+def test_a_control_may_know_the_remainder_of_a_count(modulus: int) -> None:
+    """The control counts the depth modulo a number as well, which does not follow near zero alone."""
+    machine = CounterMachine.explored(
+        ((1,), (-1,)),
+        0,
+        lambda state, token, counts: (
+            -1 if state < 0 or counts[0] < 0 else (state + 1 - 2 * token) % modulus
+        ),
+        lambda state, counts: int(state == 0 and counts[0] == 0),
+    )
+    found = proven(machine, brackets())
+    assert found.ranges.periods == (modulus,)
+
+
+def test_a_control_may_know_a_small_count() -> None:
+    """One control answers by its own count up to 4, the other by the counter: the bound must grow."""
+
+    def step(state: int, token: int, counts: tuple[int, ...]) -> int:
+        if state < 0 or counts[0] < 0:
+            return -1
+        return 5 if state == 5 and counts[0] > 4 else min(5, abs(state + 1 - 2 * token))
+
+    own = CounterMachine.explored(((1,), (-1,)), 0, step, lambda state, counts: int(state == 0), 5)
+    small = CounterMachine.explored(
+        ((1,), (-1,)),
+        0,
+        lambda state, token, counts: -1 if state < 0 or counts[0] < 0 else 0,
+        lambda state, counts: int(state == 0 and counts[0] == 0),
+    )
+    proven(own, small)
+
+
+def test_a_control_may_know_the_difference_of_two_counters() -> None:
+    """A first token c adds 5 in one machine and nothing in the other; both remember whether it came."""
+
+    def bracketed(offset: int) -> CounterMachine:
+        def step(state: str, token: int, counts: tuple[int, ...]) -> str:
+            if state == "bad" or (token == 2 and state != "start"):
+                return "bad"
+            state = {"start": "c" if token == 2 else "plain"}.get(state, state)
+            return "bad" if counts[0] < offset * (state == "c") else state
+
+        return CounterMachine.explored(
+            ((1,), (-1,), (offset,)),
+            "start",
+            step,
+            lambda state, counts: int(state != "bad" and counts[0] == offset * (state == "c")),
+            offset + 1,
+        )
+
+    found = proven(bracketed(0), bracketed(5))
+    assert (0, 0, 1) in found.ranges.forms
+
+
+def test_large_increments_are_no_loops() -> None:
+    """2^31 down and 1 up: the walk does not go through the values between."""
+    machine = CounterMachine.explored(
+        ((2**31,), (-1,)), 0, lambda state, token, counts: 0, lambda state, counts: int(counts[0] > 0)
+    )
+    assert len(proven(machine, scaled(machine, -1)).pairs) < 10
+
+
+def test_finite_machines_are_machines_without_counters() -> None:
+    def depth(most: int) -> CounterMachine:
+        return CounterMachine.explored(
+            ((), ()),
+            0,
+            lambda state, token, counts: (
+                -1 if state < 0 or not 0 <= state + 1 - 2 * token <= most else state + 1 - 2 * token
+            ),
+            lambda state, counts: int(state == 0),
+            0,
+        )
+
+    proven(depth(3), depth(3))
+    found = compare_counting(depth(40), depth(41))
+    assert found == Difference((0,) * 41 + (1,) * 41, 0, 1)
+    assert compare_counting(brackets(), depth(40)) == Difference((0,) * 41 + (1,) * 41, 1, 0)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_any_two_machines(data: st.DataObject) -> None:
+    one = data.draw(counter_machines())
+    two = data.draw(counter_machines(one.symbols))
+    found = compare_counting(one, two)
+    length = shortest_difference(one, two, 12)
+    if isinstance(found, Invariant):
+        assert length is None
+        assert flaw(one, two, found) is None
+    if isinstance(found, Difference):
+        assert length == len(found.tokens) if len(found.tokens) <= 12 else length is None
+        assert plain(one, found.tokens)[-1] == found.left
+        assert plain(two, found.tokens)[-1] == found.right
+        assert found.left != found.right
+    if isinstance(found, Undecided):
+        assert length is None
+
+
+# Faults.
+
+
+def increment(machine: CounterMachine, dice: random.Random) -> CounterMachine:
+    rows = [list(row) for row in machine.increments]
+    row = dice.choice(rows)
+    row[dice.randrange(len(row))] += dice.choice([-2, -1, 1, 2])
+    return replace(machine, increments=tuple(map(tuple, rows)))
+
+
+def transition(machine: CounterMachine, dice: random.Random) -> CounterMachine:
+    rows = [list(row) for row in machine.control.transitions]
+    row = dice.choice(rows)
+    place = dice.randrange(len(row))
+    row[place] = dice.choice([each for each in set(itertools.chain(*rows)) if each != row[place]])
+    return replace(machine, control=replace(machine.control, transitions=tuple(map(tuple, rows))))
+
+
+def view(machine: CounterMachine, dice: random.Random) -> CounterMachine:
+    """One view is taken for another, after one token or after all."""
+    here, there = dice.sample(range(machine.views), 2)
+    tokens = [dice.randrange(machine.symbols)] if dice.random() < 0.5 else range(machine.symbols)
+    rows = [list(row) for row in machine.control.transitions]
+    for row, token in itertools.product(rows, tokens):
+        row[token * machine.views + here] = row[token * machine.views + there]
+    entered = set(itertools.chain(*rows))
+    start = machine.control.start
+    said = [o if i in entered or i == start else 0 for i, o in enumerate(machine.control.outputs)]
+    control = Machine(transitions=tuple(map(tuple, rows)), outputs=tuple(said), start=start)
+    return replace(machine, control=control)
+
+
+def answer(machine: CounterMachine, dice: random.Random) -> CounterMachine:
+    said = list(machine.control.outputs)
+    place = dice.choice([i for i, each in enumerate(said) if each is not None])
+    said[place] = (said[place] or 0) + dice.choice([1, 2])
+    return replace(machine, control=replace(machine.control, outputs=tuple(said)))
+
+
+def far_away(machine: CounterMachine, dice: random.Random) -> CounterMachine:
+    """Right as long as the first count is below some number; there wrong, or in another state."""
+    far = 41 if machine.counters == 1 and dice.random() < 0.2 else dice.randint(2, 8)
+    lost = dice.choice([None, *set(itertools.chain(*machine.control.transitions))])
+    return rebuilt(machine, machine.increments, far, lambda counts: counts, lost, far)
+
+
+FAULTS = {"increment": increment, "transition": transition, "view": view, "answer": answer,
+          "far away": far_away}  # fmt: skip
+
+
+def test_a_thousand_faults_are_found_and_none_is_called_equal() -> None:
+    dice, kinds = random.Random(1), dict.fromkeys(FAULTS, 0)
+    while sum(kinds.values()) < 1000:
+        name, kind = dice.choice(list(LANGUAGES)), dice.choice(list(FAULTS))
+        machine = LANGUAGES[name].machine
+        faulty = FAULTS[kind](machine, dice)
+        length = shortest_difference(machine, faulty, 130 if machine.counters == 1 else 26)
+        if length is None:  # the change made no difference nearby
+            continue
+        found = compare_counting(machine, faulty)
+        assert isinstance(found, Difference), (name, kind)
+        assert len(found.tokens) == length
+        assert plain(machine, found.tokens)[-1] == found.left
+        assert plain(faulty, found.tokens)[-1] == found.right
+        assert found.left != found.right
+        kinds[kind] += 1
+    assert min(kinds.values()) > 100
+
+
+def test_right_up_to_depth_40_and_wrong_at_41() -> None:
+    machine = brackets()
+    bad = machine.control.transitions[machine.control.start][machine.views]  # after a closing one
+    faulty = rebuilt(machine, machine.increments, 41, lambda counts: counts, bad, 41)
+    assert compare_counting(machine, faulty) == Difference((0,) * 41 + (1,) * 41, 1, 0)
+
+
+def test_what_is_not_decided_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = brackets()
+    faulty = rebuilt(machine, machine.increments, 41, lambda counts: counts, 0, 41)
+    monkeypatch.setattr(comparison, "MOST_PAIRS", 10)
+    monkeypatch.setattr(comparison, "MOST_SEARCHED", 10)
+    found = compare_counting(machine, faulty)
+    assert found == Undecided(
+        "a proof needs more than 10 pairs, and no counterexample is among the nearest 10 states"
+    )
+
+
+def test_only_machines_with_the_same_tokens_are_compared() -> None:
+    with pytest.raises(InputError, match="same tokens"):
+        compare_counting(LANGUAGES["parenthesis"].machine, LANGUAGES["interleaved"].machine)
+
+
+# The checker.
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_a_proof_with_a_pair_missing_or_of_another_machine_is_refused(name: str) -> None:
+    machine = LANGUAGES[name].machine
+    found = proven(machine, widened(machine, 2))
+    for pair in found.pairs:
+        fewer = replace(found, pairs=[each for each in found.pairs if each != pair])
+        assert flaw(machine, widened(machine, 2), fewer) is not None
+    dice = random.Random(2)
+    for fault in FAULTS.values():
+        faulty = fault(machine, dice)
+        if shortest_difference(machine, faulty, 60 if machine.counters == 1 else 20) is not None:
+            assert flaw(faulty, widened(machine, 2), found) is not None
+
+
+def test_a_proof_without_knowledge_is_refused() -> None:
+    machine = brackets(window=3)
+    found = proven(machine, machine)
+    ranges = found.ranges
+    for changed, complaint in (
+        (replace(ranges, bounds=(1,)), "too small for the windows"),
+        (replace(ranges, forms=((1, 0),)), "a form is missing"),
+        (replace(ranges, periods=(0,)), "a period or a bound is too small"),
+    ):
+        assert complaint in (flaw(machine, machine, replace(found, ranges=changed)) or "")
+    extra = replace(found, pairs=[*found.pairs, (0, 0, (99,))])
+    assert "is none" in (flaw(machine, machine, extra) or "")

@@ -1,0 +1,159 @@
+"""Languages that need counters: a machine for each, and its definition in plain Python."""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from csprop.automata.counting import CounterMachine
+
+Sequence = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Language:
+    machine: CounterMachine
+    truth: Callable[[Sequence], int]
+
+
+def brackets(window: int = 1, scale: int = 1) -> CounterMachine:
+    """0 opens, 1 closes."""
+    return CounterMachine.explored(
+        ((scale,), (-scale,)),
+        "good",
+        lambda state, token, counts: "bad" if state == "bad" or counts[0] * scale < 0 else "good",
+        lambda state, counts: int(state == "good" and counts[0] == 0),
+        window,
+    )
+
+
+def in_order(
+    increments: tuple[tuple[int, ...], ...], good: Callable[[tuple[int, ...]], bool]
+) -> CounterMachine:
+    """a's, then b's, and so on, some of each, such that the counts are good."""
+    last = len(increments) - 1
+
+    def step(state: int, token: int, counts: tuple[int, ...]) -> int:
+        return token if token in (state, state + 1) and state <= last else last + 1
+
+    # In the state −1 nothing was read; the answer is yes only in the state of the last letter.
+    return CounterMachine.explored(
+        increments, -1, step, lambda state, counts: int(state == last and good(counts))
+    )
+
+
+def balanced(sequence: Sequence) -> int:
+    depth = 0
+    for token in sequence:
+        depth += 1 - 2 * token
+        if depth < 0:
+            return 0
+    return int(depth == 0)
+
+
+def said_of_brackets(sequence: Sequence) -> int:
+    """0 if some are open, 1 if balanced, 2 once too many are closed."""
+    depth = 0
+    for token in sequence:
+        depth += 1 - 2 * token
+        if depth < 0:
+            return 2
+    return int(depth == 0)
+
+
+def runs(sequence: Sequence, letters: int) -> tuple[int, ...]:
+    """How many of each letter; nothing unless they are in order, and some of each."""
+    counts = tuple(sequence.count(letter) for letter in range(letters))
+    return counts if list(sequence) == sorted(sequence) and all(counts) else ()
+
+
+def interleaved(sequence: Sequence) -> int:
+    """0 and 2 open, 1 and 3 close."""
+    kinds = [[token % 2 for token in sequence if token // 2 == kind] for kind in (0, 1)]
+    return int(all(balanced(tuple(kind)) or not kind for kind in kinds))
+
+
+def proportions(letters: int, good: Callable[..., bool]) -> Callable[[Sequence], int]:
+    return lambda sequence: int((counts := runs(sequence, letters)) != () and good(*counts))
+
+
+LANGUAGES = {
+    "parenthesis": Language(brackets(), balanced),
+    "too many": Language(
+        CounterMachine.explored(
+            ((1,), (-1,)),
+            "good",
+            lambda state, token, counts: "bad" if state == "bad" or counts[0] < 0 else "good",
+            lambda state, counts: 2 if state == "bad" else int(counts[0] == 0),
+        ),
+        said_of_brackets,
+    ),
+    "a^n b^n": Language(
+        in_order(((1,), (-1,)), lambda counts: counts == (0,)), proportions(2, lambda a, b: a == b)
+    ),
+    "a^n b^2n": Language(
+        in_order(((2,), (-1,)), lambda counts: counts == (0,)), proportions(2, lambda a, b: 2 * a == b)
+    ),
+    "a^n b^n c^n": Language(
+        in_order(((1, 0), (-1, 1), (0, -1)), lambda counts: counts == (0, 0)),
+        proportions(3, lambda a, b, c: a == b == c),
+    ),
+    "a^n b^m c^n+m": Language(
+        in_order(((1,), (1,), (-1,)), lambda counts: counts == (0,)),
+        proportions(3, lambda a, b, c: a + b == c),
+    ),
+    "majority": Language(
+        CounterMachine.explored(
+            ((1,), (-1,)), 0, lambda state, token, counts: 0, lambda state, counts: int(counts[0] > 0)
+        ),
+        lambda sequence: int(sequence.count(0) > sequence.count(1)),
+    ),
+    "interleaved": Language(
+        CounterMachine.explored(
+            ((1, 0), (-1, 0), (0, 1), (0, -1)),
+            "good",
+            lambda state, token, counts: "bad" if state == "bad" or min(counts) < 0 else "good",
+            lambda state, counts: int(state == "good" and counts == (0, 0)),
+        ),
+        interleaved,
+    ),
+}
+
+
+def plain(machine: CounterMachine, sequence: Sequence) -> list[int | None]:
+    """The answers, by definition."""
+    state, counts, said = machine.control.start, [0] * machine.counters, []
+    for token in sequence:
+        state, counts = plain_step(machine, state, counts, token)
+        said.append(machine.control.outputs[state])
+    return said
+
+
+def plain_step(
+    machine: CounterMachine, state: int, counts: list[int], token: int
+) -> tuple[int, list[int]]:
+    counts = [count + more for count, more in zip(counts, machine.increments[token], strict=True)]
+    view = 0
+    for count in counts:
+        view = view * (2 * machine.window + 1) + sorted((-machine.window, count, machine.window))[1]
+        view += machine.window
+    return machine.control.transitions[state][token * machine.views + view], counts
+
+
+def shortest_difference(one: CounterMachine, two: CounterMachine, most: int) -> int | None:
+    """The length of the shortest input with different answers among those of up to `most` tokens."""
+    start = (one.control.start, (0,) * one.counters, two.control.start, (0,) * two.counters)
+    queue, seen = deque([(start, 0)]), {start}
+    while queue:
+        (p, counts, q, others), length = queue.popleft()
+        if length == most:
+            continue
+        for token in range(one.symbols):
+            here, now = plain_step(one, p, list(counts), token)
+            there, then = plain_step(two, q, list(others), token)
+            if one.control.outputs[here] != two.control.outputs[there]:
+                return length + 1
+            after = (here, tuple(now), there, tuple(then))
+            if after not in seen:
+                seen.add(after)
+                queue.append((after, length + 1))
+    return None
