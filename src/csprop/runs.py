@@ -373,7 +373,7 @@ def compile(machine: Any, out: str | Path | None = None) -> Run:
             already holds a run.
     """
     if isinstance(machine, str | Path):
-        task = MachineTask(read_automaton(machine), Path(machine).name)
+        task = MachineTask(automaton_of(read_automaton(machine)), Path(machine).name)
     else:
         task = MachineTask(automaton_of(machine))
     return from_machine(resolve(task), task.automaton, out)

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from csprop.automata.automaton import Automaton
+from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.drawing import draw
 from csprop.automata.export import to_c, to_dot, to_python
 from csprop.errors import InputError
@@ -95,7 +96,7 @@ def written(automaton: Automaton, sequence: list[int], space: str) -> str:
     return (space if automaton.words else "").join(automaton.vocab[token] for token in sequence)
 
 
-def programs(automaton: Automaton, folder: Path) -> list[list[str]]:
+def programs(automaton: Automaton | CounterAutomaton, folder: Path) -> list[list[str]]:
     """How to start each of the programs."""
     source = folder / "automaton.py"
     source.write_text(to_python(automaton), encoding="utf-8")

@@ -33,21 +33,13 @@ class Automaton(Machine):
     """Whether a sequence is written as words separated by spaces, rather than as characters."""
 
     def __post_init__(self) -> None:
-        _check_names(self.vocab, "vocab")
-        _check_names(self.classes, "classes")
-        if not isinstance(self.words, bool):
-            raise InputError("automaton: words must be True or False")
+        check_names(self)
         super().__post_init__()
         if self.symbols != len(self.vocab):
             raise InputError(
                 f"automaton: {self.symbols} transitions per state, but {len(self.vocab)} tokens"
             )
-        for state, output in enumerate(self.outputs):
-            if output is not None and output >= len(self.classes):
-                raise InputError(
-                    f"automaton: state {state} has the output {output}, but there are only "
-                    f"{len(self.classes)} classes"
-                )
+        check_outputs(self.outputs, self.classes)
 
     @classmethod
     def named(
@@ -108,10 +100,7 @@ class Automaton(Machine):
         Raises:
             InputError: the automata have different tokens or classes.
         """
-        if (self.vocab, self.classes) != (other.vocab, other.classes):
-            raise InputError(
-                "automaton: only automata with the same tokens and classes can be compared"
-            )
+        check_same_names(self, other)
         found = self.difference(other)
         return None if found is None else found.tokens
 
@@ -134,10 +123,7 @@ class Automaton(Machine):
         Raises:
             InputError: the document is malformed.
         """
-        if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise InputError(f"automaton: this is not a document of the format {FORMAT!r}")
-        if wrong := sorted(map(str, document.keys() ^ set(FIELDS))):
-            raise InputError(f"automaton: the fields must be {', '.join(FIELDS)}: check {wrong[0]!r}")
+        check_fields(document, FORMAT, FIELDS)
         lists = [document[name] for name in ("vocab", "classes", "transitions", "answers")]
         if not (
             all(isinstance(each, list) for each in lists)
@@ -152,6 +138,54 @@ class Automaton(Machine):
             start=document["start"], vocab=tuple(vocab), classes=tuple(classes),
             words=document["words"],
         )  # fmt: skip
+
+
+def check_fields(document: Any, format: str, fields: tuple[str, ...]) -> None:
+    """Check that a document has a format and its fields.
+
+    Raises:
+        InputError: it does not.
+    """
+    if not isinstance(document, dict) or document.get("format") != format:
+        raise InputError(f"automaton: this is not a document of the format {format!r}")
+    if wrong := sorted(map(str, document.keys() ^ set(fields))):
+        raise InputError(f"automaton: the fields must be {', '.join(fields)}: check {wrong[0]!r}")
+
+
+def check_names(automaton: Any) -> None:
+    """Check the vocab, classes and words of an automaton.
+
+    Raises:
+        InputError: they are malformed.
+    """
+    _check_names(automaton.vocab, "vocab")
+    _check_names(automaton.classes, "classes")
+    if not isinstance(automaton.words, bool):
+        raise InputError("automaton: words must be True or False")
+
+
+def check_outputs(outputs: Sequence[int | None], classes: Sequence[str]) -> None:
+    """Check that every output is a class.
+
+    Raises:
+        InputError: one is not.
+    """
+    for state, output in enumerate(outputs):
+        if output is not None and output >= len(classes):
+            raise InputError(
+                f"automaton: state {state} has the output {output}, but there are only "
+                f"{len(classes)} classes"
+            )
+
+
+def check_same_names(one: Any, two: Any) -> None:
+    """Check that two automata have the same tokens and classes.
+
+    Raises:
+        InputError: they do not.
+    """
+    if (one.vocab, one.classes) != (two.vocab, two.classes):
+        raise InputError("automaton: only automata with the same tokens and classes can be compared")
 
 
 def _check_names(names: Any, what: str) -> None:

@@ -103,6 +103,10 @@ class CounterMachine:
         control = Machine.explored(oracle)
         return cls(increments=increments, window=window, control=control.minimal())
 
+    def __len__(self) -> int:
+        """The number of states of the control."""
+        return len(self.control)
+
     @property
     def symbols(self) -> int:
         """The number of tokens."""

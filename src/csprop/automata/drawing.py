@@ -8,14 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from csprop.automata.arrows import Arrow, arrows, counted
 from csprop.automata.automaton import Automaton
+from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.layout import READABLE, Points, layout
-from csprop.automata.names import edges, visible
+from csprop.automata.names import visible
 from csprop.errors import InputError
 from csprop.files import replace
 
 MOST_DRAWN = 400
 """The largest number of states that is drawn."""
+MOST_LINES = 4
+"""The largest number of lines in the label of an arrow."""
 INCHES = 0.75
 """The size of one unit of the layout."""
 # Okabe and Ito's colours, which colour-blind people can distinguish.
@@ -24,7 +28,7 @@ PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#0
 LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555", "#B8A800")
 
 
-def draw(automaton: Automaton, path: FilePath | str) -> None:
+def draw(automaton: Automaton | CounterAutomaton, path: FilePath | str) -> None:
     """Draw an automaton.
 
     Args:
@@ -63,13 +67,16 @@ def draw(automaton: Automaton, path: FilePath | str) -> None:
 class _Canvas:
     """The positions and colours of everything, and the axes to draw on."""
 
-    def __init__(self, automaton: Automaton) -> None:
+    def __init__(self, automaton: Automaton | CounterAutomaton) -> None:
         self.automaton, states = automaton, len(automaton)
         self.readable = states <= READABLE
         self.radius = 0.42 if self.readable else 0.2
         self.scale = 1.0 if self.readable else 0.8
         self.margin = 1.28 if self.readable else 0.75
-        self.places = layout(automaton, self.gap())
+        self.arrows = arrows(automaton)
+        self.counted = counted(automaton)
+        graph = automaton.control if isinstance(automaton, CounterAutomaton) else automaton
+        self.places = layout(graph, self.gap())
         self.names = [visible(name) for name in automaton.classes]
         used = sorted({answer for answer in automaton.outputs if answer is not None})
         self.colours = dict(zip(used, _colours(len(used)), strict=True))
@@ -78,43 +85,34 @@ class _Canvas:
         # The legend explains answers that do not fit into the circles, and the colours of arrows.
         self.explained = [] if self.inside or len(used) > 24 else used
         self.columns = max(1, int(np.ptp(self.places[:, 0]) + 2 * self.margin) // 3)
-        entries = len(self.explained) + (
-            0 if self.readable else min(len(automaton.vocab), len(LINES) + 1)
-        )
+        entries = len(self.explained) + len(self.counted)
+        entries += 0 if self.readable else min(len(automaton.vocab), len(LINES) + 1)
         self.legend_rows = -(-entries // self.columns)
         self.taken: list[tuple[Points, float, float]] = []  # centres of labels, half widths and heights
 
     def paint(self, axes: Any) -> None:
         self.axes = axes
-        curves, loops = [], []
-        for state, row in enumerate(self.automaton.transitions):
-            for there, tokens in edges(row).items():
-                if self.readable:
-                    (loops if there == state else curves).append((state, there, tokens))
-                else:  # one arrow per token, because its colour says which
-                    split = [(state, there, [token]) for token in tokens]
-                    (loops if there == state else curves).extend(split)
-        pairs = {(one, two) for one, two, _ in curves}
-        self.lines = [self.curve(one, two, (two, one) in pairs, tokens) for one, two, tokens in curves]
-        self.start_arrow(any(one == self.automaton.start for one, _, _ in loops))
-        for (_, _, tokens), line in zip(curves, self.lines, strict=True):
-            self.arrow(line, tokens)
-        for state, _, tokens in loops:
-            self.loop(state, tokens)
+        shown = self.arrows
+        if not self.readable:  # one arrow per token, because its colour says which
+            shown = [each._replace(tokens=[token]) for each in shown for token in each.tokens]
+        curves = [each for each in shown if each.there != each.state]
+        loops = [each for each in shown if each.there == each.state]
+        pairs = {(each.state, each.there) for each in curves}
+        self.lines = [self.curve(each, (each.there, each.state) in pairs) for each in curves]
+        self.start_arrow(any(each.state == self.automaton.start for each in loops))
+        for each, line in zip(curves, self.lines, strict=True):
+            self.arrow(line, each.tokens)
+        for each in loops:
+            self.loop(each)
         if self.readable:
-            for (_, _, tokens), line in zip(curves, self.lines, strict=True):
-                self.label_along(line, self.text_of(tokens))
+            for each, line in zip(curves, self.lines, strict=True):
+                self.label_along(line, self.text_of(each))
         self.circles()
         self.legend()
 
     def gap(self) -> float:
         """The distance between neighbours, so that the longest label of an arrow fits."""
-        labels = [
-            self.text_of(tokens)
-            for state, row in enumerate(self.automaton.transitions)
-            for there, tokens in edges(row).items()
-            if there != state
-        ]
+        labels = [self.text_of(each) for each in self.arrows if each.there != each.state]
         return max([1.9, *(2 * _extent(label)[0] + 1.0 for label in labels)])
 
     def outward(self, state: int) -> float:
@@ -125,8 +123,9 @@ class _Canvas:
     def at(self, state: int, angle: float, distance: float) -> Points:
         return self.places[state] + distance * np.array([math.cos(angle), math.sin(angle)])
 
-    def curve(self, one: int, two: int, both_ways: bool, tokens: list[int]) -> Points:
+    def curve(self, arrow: Arrow, both_ways: bool) -> Points:
         """The three points of a parabola from circle to circle, curved to its left."""
+        one, two, tokens, _ = arrow
         start, end = self.places[one], self.places[two]
         way = end - start
         left = np.array([-way[1], way[0]])
@@ -169,7 +168,8 @@ class _Canvas:
         )
         self.axes.add_patch(patch)
 
-    def loop(self, state: int, tokens: list[int]) -> None:
+    def loop(self, arrow: Arrow) -> None:
+        state, _, tokens, _ = arrow
         angle, size = self.outward(state), 1.0 if self.readable else 0.45
         if not self.readable:
             angle += 0.5 * tokens[0]  # several loops of one state
@@ -177,7 +177,7 @@ class _Canvas:
         bulge = [self.at(state, angle + turn, self.radius + size) for turn in (0.55, -0.55)]
         self.arrow(np.array([ends[0], *bulge, ends[1]]), tokens)
         if self.readable:
-            text = self.text_of(tokens)
+            text = self.text_of(arrow)
             wide, high = _extent(text)
             # Far enough out for the box of the text to touch the loop.
             reach = min(wide / max(abs(math.cos(angle)), 1e-9), high / max(abs(math.sin(angle)), 1e-9))
@@ -193,12 +193,17 @@ class _Canvas:
                         "shrinkB": 0, "mutation_scale": 13 if self.readable else 10},
         )  # fmt: skip
 
-    def text_of(self, tokens: list[int]) -> str:
-        parts, most = [visible(self.automaton.vocab[token]) for token in tokens], 22
+    def text_of(self, arrow: Arrow) -> str:
+        """The label of an arrow: a line, or with counters a line for each condition."""
+        if self.counted:
+            few = arrow.labels[:MOST_LINES]
+            few += [f"… ({len(arrow.labels)})"] if len(few) < len(arrow.labels) else []
+            return "\n".join(each if len(each) <= 40 else f"{each[:39]}…" for each in few)
+        parts, most = arrow.labels[:], 22
         text = ", ".join(parts)
         while len(text) > most and len(parts) > 1:
             parts.pop()
-            text = f"{', '.join(parts)}, … ({len(tokens)})"
+            text = f"{', '.join(parts)}, … ({len(arrow.labels)})"
         return text if len(text) <= most + 8 else f"{text[: most + 7]}…"
 
     def label_along(self, line: Points, text: str) -> None:
@@ -262,6 +267,9 @@ class _Canvas:
             shown = vocab[: len(LINES)] + (["other tokens"] if len(vocab) > len(LINES) else [])
             handles += [Line2D([], [], color=_line(i), linewidth=2) for i in range(len(shown))]
             texts += shown
+        # A counter has no mark, only a text.
+        handles += [Line2D([], [], linestyle="none") for _ in self.counted]
+        texts += self.counted
         if not handles:
             return
         # matplotlib ignores labels with a leading underscore, so the texts are set afterwards.
@@ -286,7 +294,9 @@ def _along(points: Points, t: Points) -> Points:
 
 def _extent(text: str) -> tuple[float, float]:
     """The approximate half width and half height of a label, in units of the layout."""
-    return (0.5 * 0.62 * 10 / 72 * len(text) / INCHES + 0.04, 0.5 * 1.3 * 10 / 72 / INCHES)
+    lines = text.split("\n")
+    wide = 0.5 * 0.62 * 10 / 72 * max(map(len, lines)) / INCHES + 0.04
+    return wide, 0.5 * 1.3 * 10 / 72 * len(lines) / INCHES
 
 
 def _colours(count: int) -> list[str]:

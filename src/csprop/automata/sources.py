@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from csprop.automata.automaton import Automaton
+from csprop.automata.counter_automaton import FORMAT as COUNTING
+from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Oracle
 from csprop.errors import InputError
@@ -22,8 +25,8 @@ MOST_BYTES = 1 << 28
 """The largest file that is read."""
 
 
-def read_automaton(path: str | Path) -> Automaton:
-    """Read an automaton as `csprop automaton` prints it, in JSON.
+def read_automaton(path: str | Path) -> Automaton | CounterAutomaton:
+    """Read an automaton as `csprop automaton` prints it, in JSON: a finite one, or one that counts.
 
     Raises:
         InputError: the file cannot be read, or does not hold an automaton.
@@ -36,8 +39,9 @@ def read_automaton(path: str | Path) -> Automaton:
         raise InputError(
             f"{path}: is not JSON: write what `csprop automaton RUN --format json` prints"
         ) from None
+    counts = isinstance(document, dict) and document.get("format") == COUNTING
     try:
-        return Automaton.from_json(document)
+        return (CounterAutomaton if counts else Automaton).from_json(document)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
@@ -71,6 +75,8 @@ def automaton_of(machine: Any) -> Automaton:
     Raises:
         InputError: it is something else, or a Moore or Mealy machine lacks a transition.
     """
+    if isinstance(machine, CounterMachine):
+        raise InputError("a machine that counts cannot be compiled: a router has no counters")
     if isinstance(machine, Automaton):
         return machine
     if isinstance(machine, Machine):

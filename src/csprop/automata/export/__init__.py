@@ -4,17 +4,18 @@ import json
 from collections.abc import Callable
 
 from csprop.automata.automaton import Automaton
+from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.export.c import to_c
 from csprop.automata.export.dot import to_dot
 from csprop.automata.export.python import to_python
 
 
-def to_json(automaton: Automaton) -> str:
-    """The automaton as a JSON text, which `Automaton.from_json` can read after `json.loads`."""
+def to_json(automaton: Automaton | CounterAutomaton) -> str:
+    """The automaton as a JSON text, which `from_json` of its class can read after `json.loads`."""
     return json.dumps(automaton.to_json(), indent=2, ensure_ascii=False) + "\n"
 
 
-FORMATS: dict[str, Callable[[Automaton], str]] = {
+FORMATS: dict[str, Callable[[Automaton | CounterAutomaton], str]] = {
     "json": to_json,
     "dot": to_dot,
     "python": to_python,

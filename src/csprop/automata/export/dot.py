@@ -1,20 +1,24 @@
-"""Export to Graphviz: a circle per state, and one arrow for all tokens between two states."""
+"""Export to Graphviz: a circle per state, and one arrow for all transitions between two states."""
 
+from csprop.automata.arrows import arrows, counted
 from csprop.automata.automaton import Automaton
-from csprop.automata.names import edges, visible
+from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.names import visible
 
 
-def to_dot(automaton: Automaton) -> str:
+def to_dot(automaton: Automaton | CounterAutomaton) -> str:
     """The automaton as a directed graph in the DOT language."""
     lines = ["digraph automaton {", "  rankdir=LR;", "  node [shape=circle];"]
     lines += ["  start [shape=point];", f"  start -> s{automaton.start};"]
+    counts = counted(automaton)
+    lines += [f"  label={_quoted('; '.join(counts))};"] if counts else []
     for state, output in enumerate(automaton.outputs):
         name = "" if output is None else automaton.classes[output]
         lines.append(f"  s{state} [label={_quoted(name)}];")
-    for state, row in enumerate(automaton.transitions):
-        for there, tokens in edges(row).items():
-            label = ", ".join(automaton.vocab[token] for token in tokens)
-            lines.append(f"  s{state} -> s{there} [label={_quoted(label)}];")
+    between = "; " if counts else ", "
+    for arrow in arrows(automaton):
+        label = _quoted(between.join(arrow.labels))
+        lines.append(f"  s{arrow.state} -> s{arrow.there} [label={label}];")
     return "\n".join([*lines, "}", ""])
 
 

@@ -1,0 +1,325 @@
+"""Automata that count: documents, programs and pictures, each beside the definition of the machine."""
+
+import copy
+import itertools
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import csprop
+from csprop.automata.conditions import condition
+from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.drawing import draw
+from csprop.automata.export import to_c, to_dot, to_json, to_python
+from csprop.automata.sources import automaton_of, read_automaton
+from csprop.errors import InputError
+from tests.automata.test_counting import counter_machines
+from tests.automata.test_export import FLAGS, GCC, programs, says
+from tests.helpers.counters import LANGUAGES, plain
+
+RELAXED = settings(
+    max_examples=16, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def brackets() -> CounterAutomaton:
+    return CounterAutomaton.named(LANGUAGES["parenthesis"].machine.reduced(), "()", ("no", "yes"))
+
+
+@st.composite
+def counter_automata(draw: st.DrawFn) -> CounterAutomaton:
+    machine, words = draw(counter_machines()), draw(st.booleans())
+    vocab = ("open", "né", "close") if words else ("(", "é", ")")
+    return CounterAutomaton.named(machine, vocab[: machine.symbols], ("no", 'y"es'), words)
+
+
+# Documents.
+
+
+@settings(max_examples=50, deadline=None)
+@given(counter_automata())
+def test_json_round_trip(automaton: CounterAutomaton) -> None:
+    assert CounterAutomaton.from_json(json.loads(to_json(automaton))) == automaton
+
+
+def test_the_document_of_brackets() -> None:
+    assert brackets().to_json() == {
+        "format": "csprop automaton 2",
+        "vocab": ["(", ")"],
+        "classes": ["no", "yes"],
+        "words": False,
+        "increments": [[1], [-1]],
+        "window": 1,
+        "start": 0,
+        "transitions": [[[0, 0, 0], [1, 2, 0]], [[1, 1, 1], [1, 1, 1]], [[0, 0, 0], [1, 1, 1]]],
+        "answers": [0, 0, 1],
+    }
+
+
+MALFORMED: dict[Any, list[Any]] = {
+    "format": ["csprop automaton 1", "csprop automaton 3", None],
+    "vocab": [[], "()", ["(", "("], ["(", 1], ["("], ["(", ")", "x"], None],
+    "classes": [[], ["no"], ["no", "no"], [["no"], "yes"]],
+    "words": [0, "no", None],
+    "increments": [
+        *([], None, 5, "11", [1, -1], [[1], -1], [[1]], [[1], [-1], [0]], [[1], [-1, 0]], [[], []]),
+        *([[1], [0.5]], [[1], [True]], [[1], [None]], [[1], ["1"]], [[1], [2**40]], {"0": [1]}),
+        [[1, 0], [-1, 0]],
+    ],
+    "window": [-1, 0, 2, 1.0, True, None, "1", 2**80],
+    "start": [3, -1, 0.0, True, None, "0", []],
+    "transitions": [
+        *([], None, 5, [[0, 1, 2]], [[[0, 0, 0], [1, 2, 0]]], [[[0, 0], [0, 0]]] * 3),
+        *([[0, 0, 0, 1, 2, 0]] * 3, [[[0, 0, 0], [1, 2]]] * 3, [[[0, 0, 0], [1, 2, 3]]] * 3),
+        *([[[0, 0, 0]]] * 3, [[[0, 0, 0], [1, 2, 0.0]]] * 3, [[[0, 0, 0], [1, 2, None]]] * 3),
+        *([[[0, 0, 0], 5]] * 3, [[[0, 0, 0], "120"]] * 3, [[]] * 3, {"0": []}),
+        [[[0, 0], [0, 1, 2, 0]]] * 3,
+    ],
+    "answers": [
+        [0, 0],
+        [0, 0, 1, 1],
+        [0, 0, 2],
+        [0, 0, -1],
+        [],
+        [None, 0, 1],
+        [0, 0, "1"],
+        None,
+        "001",
+    ],
+    "extra": [1],
+    7: [1],
+}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [(field, value) for field, values in MALFORMED.items() for value in values],
+    ids=lambda value: ascii(value)[:40],
+)
+def test_malformed_documents(field: Any, value: Any) -> None:
+    document = copy.deepcopy(brackets().to_json())
+    document[field] = value
+    with pytest.raises(InputError, match=r"^(automaton|machine|counter machine): ") as caught:
+        CounterAutomaton.from_json(document)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("document", [None, [], "x", 3, {}, True])
+def test_what_is_no_document(document: Any) -> None:
+    with pytest.raises(InputError):
+        CounterAutomaton.from_json(document)
+
+
+@pytest.mark.parametrize("field", sorted(brackets().to_json()))
+def test_missing_fields(field: str) -> None:
+    document = brackets().to_json()
+    del document[field]
+    with pytest.raises(InputError, match=r"^automaton: "):
+        CounterAutomaton.from_json(document)
+
+
+def test_a_file_of_either_format_is_read_and_only_a_finite_one_is_compiled(tmp_path: Path) -> None:
+    path = tmp_path / "brackets.json"
+    path.write_text(to_json(brackets()), encoding="utf-8")
+    assert read_automaton(path) == brackets()
+    for machine in (path, brackets()):
+        with pytest.raises(InputError, match="a machine that counts cannot be compiled"):
+            csprop.compile(machine)
+    with pytest.raises(InputError, match="a machine that counts cannot be compiled"):
+        automaton_of(brackets())
+    path.write_text(to_json(brackets()).replace('"window": 1', '"window": -1'), encoding="utf-8")
+    with pytest.raises(InputError, match=r"brackets\.json: counter machine: window=-1 must be"):
+        read_automaton(path)
+
+
+def test_automata_are_told_apart_by_a_shortest_sequence() -> None:
+    one = brackets()
+    names: Any = {"vocab": one.vocab, "classes": one.classes}
+    other = CounterAutomaton.named(LANGUAGES["a^n b^n"].machine, **names)
+    assert one.distinguishing(CounterAutomaton.named(LANGUAGES["parenthesis"].machine, **names)) is None
+    assert one.distinguishing(other) == (0, 1, 0, 1)
+    with pytest.raises(InputError, match="same tokens and classes"):
+        one.distinguishing(CounterAutomaton.named(one, "ab", one.classes))
+    assert len(one) == 3
+    assert one.reduced() == one
+
+
+# Programs.
+
+
+@RELAXED
+@given(st.data())
+def test_programs_answer_alike(tmp_path: Path, data: st.DataObject) -> None:
+    automaton = data.draw(counter_automata())
+    token = st.integers(0, automaton.symbols - 1)
+    sequences = data.draw(st.lists(st.lists(token, min_size=1, max_size=30), min_size=1, max_size=9))
+    space = " " if automaton.words else ""
+    lines = [space.join(automaton.vocab[token] for token in sequence) for sequence in sequences]
+    expected = "".join(
+        f"{automaton.classes[plain(automaton, tuple(each))[-1] or 0]}\n" for each in sequences
+    )
+    for command in programs(automaton, tmp_path):
+        assert says(command, "\n".join(lines).encode()) == (0, expected.encode(), "")
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_languages_in_programs(tmp_path: Path, name: str) -> None:
+    language = LANGUAGES[name]
+    vocab, classes = "abcd"[: language.machine.symbols], ("no", "yes", "too many")
+    automaton = CounterAutomaton.named(language.machine.reduced(), vocab, classes)
+    sequences = [
+        sequence
+        for length in range(1, 9 if len(vocab) < 4 else 6)
+        for sequence in itertools.product(range(len(vocab)), repeat=length)
+    ]
+    text = "\n".join("".join(vocab[token] for token in sequence) for sequence in sequences)
+    expected = "".join(f"{classes[language.truth(sequence)]}\n" for sequence in sequences)
+    for command in programs(automaton, tmp_path):
+        assert says(command, text.encode()) == (0, expected.encode(), "")
+
+
+@RELAXED
+@given(st.data())
+def test_python_as_a_module(data: st.DataObject) -> None:
+    automaton = data.draw(counter_automata())
+    module: dict[str, Any] = {"__name__": "exported"}
+    exec(compile(to_python(automaton), "exported.py", "exec"), module)
+    tokens = data.draw(st.lists(st.integers(0, automaton.symbols - 1), min_size=1, max_size=40))
+    state, said = module["START"], []
+    for token in tokens:
+        state = module["step"](state, token)
+        said.append(module["answer"](state))
+    assert said == plain(automaton, tuple(tokens))
+    for wrong in (-1, automaton.symbols):
+        with pytest.raises(ValueError, match="not in the vocabulary"):
+            module["step"](state, wrong)
+
+
+def test_python_counts_without_end() -> None:
+    module: dict[str, Any] = {"__name__": "exported"}
+    exec(compile(to_python(brackets()), "exported.py", "exec"), module)
+    open_, good = 2**70, module["step"](module["START"], 0)[0]
+    state = module["step"]((good, (open_,)), 1)
+    assert state == (good, (open_ - 1,))
+
+
+LIBRARY = """
+#define CSPROP_NO_MAIN
+#include "automaton.c"
+#include <stdio.h>
+int main(void) {
+    unsigned short answers[COUNT];
+    csprop_state here = csprop_start(), end, before;
+    size_t i, read = csprop_run(tokens, COUNT, answers, &end);
+    if (read != COUNT || csprop_run(tokens, COUNT, NULL, NULL) != COUNT) return 1;
+    for (i = 0; i < COUNT; i++) {
+        if (csprop_step(&here, tokens[i]) || csprop_answer(here) != answers[i]) return 2;
+        printf("%d ", (int)answers[i]);
+    }
+    if (here.state != end.state || memcmp(here.counts, end.counts, sizeof here.counts)) return 3;
+    for (i = 0; i < COUNTERS; i++) printf("%ld ", (long)here.counts[i]);
+    for (i = 0; i < TOKENS; i++) { /* at the edge, and one beyond it, where nothing may change */
+        long side = ADDED[i][0] > 0 ? 1 : -1;
+        if (ADDED[i][0] == 0) continue;
+        before = here;
+        before.counts[0] = side * MOST_COUNT - ADDED[i][0];
+        if (csprop_step(&before, i) || before.counts[0] != side * MOST_COUNT) return 4;
+        here = before;
+        if (csprop_step(&here, i) != -1 || here.state != before.state) return 5;
+        if (memcmp(here.counts, before.counts, sizeof here.counts)) return 6;
+        here = end;
+    }
+    return 0;
+}
+"""
+
+
+@pytest.mark.skipif(not GCC, reason="there is no gcc here")
+@RELAXED
+@given(st.data())
+def test_c_as_a_library_notices_overflow(tmp_path: Path, data: st.DataObject) -> None:
+    automaton = data.draw(counter_automata())
+    tokens = data.draw(st.lists(st.integers(0, automaton.symbols - 1), min_size=1, max_size=60))
+    (tmp_path / "automaton.c").write_text(to_c(automaton), encoding="utf-8")
+    listed = ", ".join(map(str, tokens))
+    (tmp_path / "user.c").write_text(
+        f"#define COUNT {len(tokens)}\nstatic const unsigned short tokens[] = {{{listed}}};\n{LIBRARY}"
+    )
+    program = str(tmp_path / "user")
+    sanitised = ["-fsanitize=undefined", "-fno-sanitize-recover"]
+    subprocess.run([GCC or "", *FLAGS, *sanitised, "-o", program, str(tmp_path / "user.c")], check=True)
+    code, out, error = says([program], b"")
+    assert (code, error) == (0, "")
+    counts = np.array(automaton.increments, int).reshape(automaton.symbols, -1)[tokens].sum(axis=0)
+    expected = [*plain(automaton, tuple(tokens)), *(counts.tolist() or [0])]
+    assert [int(each) for each in out.split()] == expected
+
+
+# Pictures.
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_a_condition_means_its_views(data: st.DataObject) -> None:
+    counters, window = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 2))
+    names = ["x", "y", "z"][:counters]
+    shape = (2 * window + 1,) * counters
+    size = int(np.prod(shape))
+    chosen = data.draw(st.lists(st.booleans(), min_size=size, max_size=size).filter(any))
+    views = np.array(chosen).reshape(shape)
+    text = condition(views, names)
+    plain_text = re.sub("([^<>≠]) = ", r"\1 == ", text).replace("−", "-")
+    for sign, code in {"≠": "!=", "≤": "<=", "≥": ">="}.items():
+        plain_text = plain_text.replace(sign, code)
+    for counts in itertools.product(range(-window - 2, window + 3), repeat=counters):
+        seen = tuple(min(max(count, -window), window) + window for count in counts)
+        means = text == "any" or eval(plain_text, dict(zip(names, counts, strict=True)))
+        assert means == views[seen]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "text"),
+    [
+        ([1, 0, 0, 0, 0], "c ≤ −2"), ([1, 1, 0, 0, 0], "c < 0"), ([1, 1, 1, 0, 0], "c ≤ 0"),
+        ([0, 0, 1, 0, 0], "c = 0"), ([0, 1, 0, 0, 0], "c = −1"), ([0, 0, 0, 1, 1], "c > 0"),
+        ([0, 0, 1, 1, 1], "c ≥ 0"), ([0, 0, 0, 0, 1], "c ≥ 2"), ([1, 1, 0, 1, 1], "c ≠ 0"),
+        ([0, 1, 1, 1, 0], "−1 ≤ c ≤ 1"), ([1, 1, 1, 1, 1], "any"),
+        ([1, 0, 1, 0, 1], "c ≤ −2 or c = 0 or c ≥ 2"),
+    ],
+)  # fmt: skip
+def test_conditions_in_few_words(chosen: list[int], text: str) -> None:
+    assert condition(np.array(chosen, bool), ["c"]) == text
+
+
+def test_conditions_of_two_counters() -> None:
+    both = np.zeros((3, 3), bool)
+    both[1, 1] = True
+    assert condition(both, ["c1", "c2"]) == "c1 = 0 and c2 = 0"
+    assert set(condition(~both, ["c1", "c2"]).split(" or ")) == {"c1 ≠ 0", "c2 ≠ 0"}
+
+
+def test_dot_of_brackets() -> None:
+    lines = to_dot(brackets()).splitlines()
+    assert '  label="c: ( +1, ) −1";' in lines
+    assert '  s0 -> s0 [label="( : any; ) : c > 0"];' in lines
+    assert '  s0 -> s1 [label=") : c < 0"];' in lines
+    assert '  s0 -> s2 [label=") : c = 0"];' in lines
+    assert '  s1 -> s1 [label="(, ) : any"];' in lines
+    assert sum("->" in line for line in lines) == 7
+
+
+def test_a_drawing_says_the_conditions_and_what_is_counted(tmp_path: Path) -> None:
+    for name, language in LANGUAGES.items():
+        automaton = CounterAutomaton.named(language.machine, "abcd"[: language.machine.symbols], "xyz")
+        draw(automaton, tmp_path / "one.svg")
+        text = (tmp_path / "one.svg").read_text()
+        for counter in ["c"] if automaton.counters == 1 else ["c1", "c2"]:
+            assert f"<!-- {counter}: " in text, name
+        assert re.search(r"<!-- [^>]* = 0", text) or re.search(r"<!-- [^>]* &gt; 0", text), name
