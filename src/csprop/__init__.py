@@ -8,6 +8,7 @@ from csprop.ops.announce import announce
 if TYPE_CHECKING:
     from csprop import tasks
     from csprop.automata.automaton import Automaton
+    from csprop.automata.counter_automaton import CounterAutomaton
     from csprop.exact.certify import certify
     from csprop.exact.document import Certificate
     from csprop.learning.learn import Learned, learn
@@ -23,6 +24,7 @@ __all__ = [
     "Automaton",
     "CSPConfig",
     "Certificate",
+    "CounterAutomaton",
     "Learned",
     "Run",
     "certify",
@@ -40,6 +42,7 @@ __all__ = [
 _HOMES = {
     "Automaton": "csprop.automata.automaton",
     "Certificate": "csprop.exact.document",
+    "CounterAutomaton": "csprop.automata.counter_automaton",
     "CSP": "csprop.nn.model",
     "CSPConfig": "csprop.nn.config",
     "Learned": "csprop.learning.learn",
