@@ -34,6 +34,8 @@ PLACES = (32, 16, 64, 8, 128)
 """Sizes of routers, in the order in which they are tried."""
 RECIPE: dict[str, Any] = {"epochs": 10, "cool_epochs": 8, "short_first": 5, "batch_size": 64}
 """Shorter than the preset's: a table that is nearly right is polished (docs/notes/learning.md)."""
+ROTOR_EPOCHS = 20
+"""A group that a rotor can learn, it learns in a few epochs."""
 MOST_AALPY = 1 << 17
 """Nodes of the tree times tokens of the vocabulary, beyond which AALpy takes too long."""
 
@@ -123,7 +125,8 @@ def _router(task: Task, seed: int, places: int) -> Callable[[PrefixTree], list[T
 
 def _rotor(task: Task, seed: int) -> Callable[[PrefixTree], list[Table]]:
     def tables(tree: PrefixTree) -> list[Table]:
-        (trained,) = execute(task, [configure(task, "rotor", seed)], [None], every_input=False)
+        config = configure(task, "rotor", seed, epochs=ROTOR_EPOCHS)
+        (trained,) = execute(task, [config], [None], every_input=False)
         if isinstance(trained, Diverged):
             return []
         automaton = certify(trained.model, task, rounds=1).automaton
