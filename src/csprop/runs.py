@@ -1,5 +1,6 @@
 """Runs: a trained model with its task, its configuration and what is proven about it."""
 
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
@@ -33,7 +34,7 @@ from csprop.training.loop import Diverged, Epoch
 from csprop.training.metrics import at_length, last_logits, percent, score
 from csprop.training.presets import Recipe
 from csprop.training.presets import preset as preset_of
-from csprop.training.session import Trained, execute, refuse_existing
+from csprop.training.session import Trained, execute, refuse_existing, within
 
 
 class Run(Trained):
@@ -170,18 +171,20 @@ class Run(Trained):
             InputError: the directory already holds a run.
         """
         refuse_existing([save_directory], resumable=False)
-        folder, certificate = RunFolder(save_directory), self.certificate
-        with one_writer(folder.path):
-            folder.create(to_json(self.config, self.task, self.environment))
-            folder.write(checkpoint.METRICS, b"".join(map(checkpoint.metrics_line, self.metrics)))
-            folder.write(checkpoint.WEIGHTS, packed(self.model.state_dict()))
+        folder, certificate, task = RunFolder(save_directory), self.certificate, self.task
+        with one_writer(folder.path), folder.draft() as draft:
+            draft.begin(to_json(self.config, task, self.environment))
+            draft.write(checkpoint.METRICS, b"".join(map(checkpoint.metrics_line, self.metrics)))
+            draft.write(checkpoint.WEIGHTS, packed(self.model.state_dict()))
             if self.result is not None:
-                folder.write_json(checkpoint.RESULT, self.result)
-        if certificate is not None:
-            store.save(certificate, folder.path)
+                draft.write_json(checkpoint.RESULT, self.result)
+            if certificate is not None:
+                store.save(certificate, draft.path)
+            if isinstance(task, FileTask) and task.stored == checkpoint.ROWS and task.path.exists():
+                shutil.copy(task.path, draft.path / checkpoint.ROWS)
 
     def push_to_hub(self, repo_id: str, **options: Any) -> Any:
-        """Upload what `save_pretrained` saves to the Hugging Face Hub.
+        """Upload what `save_pretrained` saves to the Hugging Face Hub, but no rows of data.
 
         Args:
             repo_id: the repository, such as "me/parity"; it is created if necessary.
@@ -197,7 +200,7 @@ class Run(Trained):
         api.create_repo(repo_id, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
             self.save_pretrained(Path(folder) / "run")
-            hidden = [files.LOCK, "last/*"]
+            hidden = [files.LOCK, checkpoint.ROWS]
             return api.upload_folder(
                 repo_id=repo_id, folder_path=Path(folder) / "run", ignore_patterns=hidden, **options
             )
@@ -331,6 +334,7 @@ def from_machine(
         raise InputError(f"{task.name}: the machine has other tokens or classes than the task")
     if out is not None:
         refuse_existing([out], resumable=False)
+        task = within(task, Path(out))
     model = compiled(machine, len(task.classes))
     recipe = recipe or preset_of("router", task).recipe
     config = RunConfig(
