@@ -320,7 +320,7 @@ def ended(
 def _learned(trainer: Trainer, task: Task) -> dict[str, Any]:
     """Whether the accuracy is above the share of the commonest class, by more than chance explains."""
     counts = torch.zeros(len(task.classes), dtype=torch.int64)
-    for steps in trainer.held_out.windows(1 << 16):
+    for steps in trainer.held_out.windows():
         counts += steps.labels[steps.answers].bincount(minlength=len(counts))
     total, most = int(counts.sum()), int(counts.max())
     accuracy = trainer.best["accuracy"]
