@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
@@ -84,6 +84,28 @@ def sweep(folder: Path) -> None:
     for temporary in folder.glob(".*.tmp"):
         if _TEMPORARY.fullmatch(temporary.name):
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that a user named.
+
+    Raises:
+        InputError: there is none, it is no regular file, or it cannot be read.
+    """
+    try:
+        if path.exists() and not path.is_file():  # a pipe or a device might never end
+            raise InputError(f"{path}: cannot be read: it is not a regular file")
+        with path.open("rb") as file:
+            yield file
+    except InputError:
+        raise
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise InputError(f"{str(path)!r}: cannot be read: no file can have this name") from None
 
 
 def append(path: Path, content: bytes) -> None:
