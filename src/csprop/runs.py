@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from safetensors.torch import save as packed
 
@@ -54,6 +54,13 @@ class Run(Trained):
         where = "in memory" if self.path is None else str(self.path)
         config = self.config
         return f"Run({self.task.name}, {config.preset}, seed {config.seed}: {accuracy}; {where})"
+
+    @property
+    def made(self) -> Literal["trained", "learned", "compiled"]:
+        """How the model came about; one that was not trained has a machine written into its weights."""
+        if self.result is None or self.result["epochs"]:
+            return "trained"
+        return "learned" if "learned" in self.result else "compiled"
 
     @property
     def certificate(self) -> Certificate | None:

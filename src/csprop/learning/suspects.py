@@ -27,6 +27,10 @@ class Suspect:
     position: int
     """After how many tokens."""
 
+    def short(self, most: int) -> str:
+        """The sequence, or as much of its beginning as fits into so many characters."""
+        return self.sequence if len(self.sequence) <= most else f"{self.sequence[: most - 1]}…"
+
 
 def suspects(task: RowsTask, machine: Machine) -> list[Suspect]:
     """The rows that disagree with a machine, in the order of the file."""
