@@ -79,6 +79,12 @@ def replace(path: Path, content: bytes) -> None:
     _sync_folder(path.parent)
 
 
+def move(source: Path, target: Path) -> None:
+    """Rename a file atomically within a file system; a file of the new name is replaced."""
+    _rename(source, target)
+    _sync_folder(target.parent)
+
+
 def sweep(folder: Path) -> None:
     """Remove the temporary files of a killed writer. No other process may be writing to the folder."""
     for temporary in folder.glob(".*.tmp"):

@@ -21,7 +21,6 @@ drafted in a folder within the directory, and moved up when it is whole.
 
 import json
 import math
-import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -34,7 +33,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from csprop.errors import InputError
-from csprop.files import LOCK, append, as_json, digest, from_json, replace, sweep
+from csprop.files import LOCK, append, as_json, digest, from_json, move, replace, sweep
 from csprop.training.loop import Epoch, Trainer
 
 FORMAT = 1
@@ -199,7 +198,7 @@ class RunFolder:
         yield draft
         names = {each.name for each in draft.path.iterdir()} - {LOCK, CONFIG}
         for name in (*names, CONFIG):
-            os.replace(draft.path / name, self.path / name)
+            move(draft.path / name, self.path / name)
         shutil.rmtree(draft.path)
 
     def _refuse_parts(self) -> None:
