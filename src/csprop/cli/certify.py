@@ -131,7 +131,7 @@ def _hint(args: Args, path: Path, run: Any) -> None:
         )
         return
     named, accuracy = run.config.task, (run.result or {}).get("accuracy")
-    asked = named.get("data", run.task.name)
+    asked = run.task.path if "data" in named else run.task.name
     if accuracy is not None and accuracy < LEARNED:
         print(f"\nThe model has not learned: {percent(accuracy)} of the held-out answers are right.")
     print("\nNext, one of:")
@@ -174,7 +174,7 @@ def _check(args: Args, path: Path) -> dict[str, Any]:
     if not (path / "certificate.json").exists():
         raise InputError(f"{path}: there is no certificate: run `csprop certify {path}` first")
     try:
-        statement = check(path, asdict(config.model), from_description(config.task))
+        statement = check(path, asdict(config.model), from_description(config.task, path))
     except Rejected as reason:
         complaint = str(reason)
     else:

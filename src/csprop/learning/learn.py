@@ -277,7 +277,7 @@ def _drawn(examples: Examples, most: int, generator: np.random.Generator) -> Exa
 def _listed(examples: Examples) -> list[Row]:
     """Tokens and labels of every row."""
     rows = []
-    for steps in examples.windows(1 << 16):
+    for steps in examples.windows():
         columns = (steps.tokens.tolist(), steps.labels.tolist(), steps.lengths.tolist())
         for tokens, labels, length in zip(*columns, strict=True):
             rows.append((tokens[:length], [each for each in labels[:length] if each != UNLABELLED]))
