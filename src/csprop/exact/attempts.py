@@ -1,7 +1,8 @@
 """Repeated attempts to lock a model and prove it correct.
 
 In each round the model is simplified, locked and compared with the task. If it does not lock, or the
-locked model is wrong, it is trained towards a finite set of states before the next round. A model that
+locked model is wrong, it is trained towards a finite set of states before the next round. A router is
+finite as it is, and simplified by merging places that its training rows do not tell apart. A model that
 has not learned its training data is not trained further: it needs other options, not more rounds.
 
 The labels of a data file may be partly wrong, so a locked model may disagree with some of its rows. It
@@ -22,6 +23,7 @@ from csprop.exact.examples import Labelled
 from csprop.exact.lock import lock
 from csprop.exact.locked import Locked, NotFinite, NotLearned
 from csprop.exact.margins import Tightness, margin, moves_of
+from csprop.exact.places import is_router, merge_places
 from csprop.exact.prove import domain, prove
 from csprop.exact.prune import follow, prune, thinned
 from csprop.exact.search import RADII
@@ -128,8 +130,11 @@ class Attempts:
         return refused(self.task, self.failure)
 
     def _simpler(self, of: "_Simple") -> "_Simple":
-        """The model without the channels and rotations that the answers do not need."""
+        """The model without the channels, rotations or places that the answers do not need."""
         model, kept, turning = of
+        if is_router(model):
+            model = copy.deepcopy(model)
+            return _Simple(model, merge_places(model, self.examples), turning)
         kept = prune(of.scores, self.examples, kept)
         if is_rotor(model):
             model = copy.deepcopy(model)
