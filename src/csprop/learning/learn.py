@@ -8,8 +8,8 @@ of candidate has found the same machine. In the end a machine is fitted to all r
 and from anew.
 
 A machine must be better than none by a clear margin: it must describe the rows shorter by `CLEAR` bits
-than they can be described without one (`description.alone`). Whatever the labels are, a coin gives such
-labels at most once in 2^`CLEAR` times.
+than they can be described without one (`description.alone`). Labels drawn as such a description expects
+them pass for a machine at most once in 2^`CLEAR` times.
 """
 
 from collections.abc import Callable, Iterable
