@@ -2,14 +2,15 @@
 
 Each candidate is fitted to the training rows alone. The held-out rows come first in the choice: a
 candidate that is clearly worse on them than the best one is out. Among the others the shortest
-description of all rows decides (`polishing.py`), which weighs the contradicted labels against the
+description of all rows decides (`description.py`), which weighs the contradicted labels against the
 states. The search ends early where a candidate is plainly right: it contradicts no row, or another kind
 of candidate has found the same machine. In the end a machine is fitted to all rows, from the chosen one
 and from anew.
 
 A machine must be better than none by a clear margin: it must describe the rows shorter by `CLEAR` bits
-than they can be described without one (`description.alone`). Labels drawn as such a description expects
-them pass for a machine at most once in 2^`CLEAR` times.
+than the better of two ways that know no machine (`description.alone`). A code that is fixed beforehand
+is shorter by b bits than the right one at most once in 2^b times, and these two are close to the right
+one for labels that are independent, copied, or carried along a row.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,7 +26,7 @@ from csprop.automata.automaton import Automaton
 from csprop.automata.machine import Machine
 from csprop.errors import InputError
 from csprop.learning.candidates import Method, best, merging, methods, plain
-from csprop.learning.description import alone, description
+from csprop.learning.description import alone, description, with_machine
 from csprop.learning.suspects import Suspect, suspects, write
 from csprop.learning.tree import PrefixTree
 from csprop.learning.verdict import Verdict, counted
@@ -251,7 +252,7 @@ class _Search:
 
     def clear(self, machine: Machine) -> bool:
         """Whether a machine is better than none by a clear margin."""
-        return description(self.all, np.array(machine.transitions, np.int32)) + CLEAR <= self.alone
+        return with_machine(self.all, np.array(machine.transitions, np.int32)) + CLEAR <= self.alone
 
 
 def _contradicted(tree: PrefixTree, machine: Machine) -> int:
