@@ -146,11 +146,11 @@ def test_a_class_with_few_different_sequences_is_found(wrong: int) -> None:
 
 
 def test_words_that_do_nothing_cost_little() -> None:
-    """A lamp among 200 other words, each of which occurs about 20 times."""
+    """A lamp among a hundred other words, each of which occurs about 70 times."""
     draw = random.Random(13)
-    words = [f"word{number}" for number in range(200)]
+    words = [f"word{number}" for number in range(100)]
     sequences, labels = [], []
-    for _ in range(600):
+    for _ in range(1000):
         row = [draw.choice(["on", "off"] if draw.random() < 0.3 else words) for _ in range(10)]
         switched = [word for word in row if word in ("on", "off")]
         sequences.append(row)

@@ -55,11 +55,11 @@ def test_the_compiled_search_makes_the_moves_of_the_specification(seed: int) -> 
         if fast is None or slow is None:
             continue
         assert fast.tolist() == slow.tolist()
-        for split in (False, True):
+        for split, by_target in ((False, False), (True, False), (False, True)):
             with use_backend("native"):
-                fast = polished(tree, slow, split)
+                fast = polished(tree, slow, split, by_target=by_target)
             with use_backend("reference"):
-                assert fast.tolist() == polished(tree, slow, split).tolist()
+                assert fast.tolist() == polished(tree, slow, split, by_target=by_target).tolist()
 
 
 @needs_kernel

@@ -27,7 +27,7 @@ class Args:
     """Find the machine behind labelled sequences, although some labels may be wrong.
 
     Several ways to a machine are tried, cheap ones first. Exit code 0 means that a machine came out, 1
-    that none is better than the commonest class by a clear margin.
+    that no machine is better than none by a clear margin.
     """
 
     source: Annotated[str, tyro.conf.Positional, arg(metavar="FILE|TASK")]

@@ -138,7 +138,7 @@ class Attempts:
         """The model without the channels, rotations or places that the answers do not need."""
         model, kept, turning = of
         if is_router(model):
-            if self._right < LEARNED:
+            if self._right < LEARNED or isinstance(self.failure, NotLearned):
                 return of
             model = copy.deepcopy(model)
             return _Simple(model, repair(model, self.examples), turning)

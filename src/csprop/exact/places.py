@@ -25,6 +25,9 @@ from csprop.tasks.base import UNLABELLED
 
 GLANCE_ROWS = 64
 """Rows that are tried first: they refuse nearly every change that is wrong."""
+WORK, CALL = 1 << 33, 1 << 12
+"""Steps of rows that may be followed, about half a minute, after which the table stays as it is; and
+what it costs to begin a step of any number of rows."""
 
 
 def is_router(model: object) -> TypeGuard[CSP]:
@@ -67,13 +70,16 @@ class _Repair:
         self, targets: Int64[Tensor, "D V"], answers: Int64[Tensor, " D"], examples: Labelled
     ) -> None:
         self.targets, self.answers, self.examples = targets, answers, examples
+        known = (examples.labels != UNLABELLED).flip(1).cumsum(dim=1).flip(1)
+        self.inside = known > 0  # up to the last label of each row: the rest may be padding
+        self.work = 0
         self.places, self.wrong = self._followed(targets, torch.arange(len(examples.tokens)))
 
     def redirect(self) -> bool:
         """Redirect every move with which fewer labels are missed elsewhere; whether there was one."""
         missed = int(self.wrong.sum())
         for number in self._suspects():
-            if self.wrong.any():
+            if self.wrong.any() and self.work < WORK:
                 move = torch.arange(self.targets.numel()) == number
                 self._lead(move.view_as(self.targets), fewer=1)
         return int(self.wrong.sum()) < missed
@@ -81,13 +87,14 @@ class _Repair:
     def merge(self) -> None:
         """Merge places, the one that is reached least first, if no more labels are missed."""
         for place in self._reached.argsort(stable=True).tolist():
-            if place:  # the start has to stay
+            if place and self.work < WORK:  # the start has to stay
                 self._lead(self.targets == place, fewer=0)
 
     @property
     def _reached(self) -> Int64[Tensor, " D"]:
-        """How often the rows reach each place."""
-        return self.places.flatten().bincount(minlength=len(self.targets))
+        """How often the rows are at each place, the start among them."""
+        at = torch.cat([torch.zeros_like(self.places[:, 0]), self.places[self.inside]])
+        return at.bincount(minlength=len(self.targets))
 
     @property
     def _left(self) -> Int64[Tensor, "N T"]:
@@ -96,7 +103,7 @@ class _Repair:
 
     def _suspects(self) -> list[int]:
         """The moves up to the first miss of a row; first those that are most often in such rows."""
-        at_first = self.wrong.cumsum(dim=1) - self.wrong.long() == 0
+        at_first = (self.wrong.cumsum(dim=1) - self.wrong.long() == 0) & self.inside
         moves = self._left * self.targets.shape[1] + self.examples.tokens
         size = self.targets.numel()
         taken = moves[at_first].bincount(minlength=size)
@@ -130,6 +137,7 @@ class _Repair:
     ) -> tuple[Int64[Tensor, "n T"], Bool[Tensor, "n T"]]:
         """The places after every token of some rows, and whether a label is missed there."""
         tokens, labels = self.examples.tokens[rows], self.examples.labels[rows]
+        self.work += tokens.numel() + CALL * tokens.shape[1]
         place, places = torch.zeros_like(rows), []
         for column in tokens.unbind(1):
             place = targets[place, column]

@@ -28,6 +28,8 @@ MOST_MERGED = 64
 """States of a machine beyond which merging has failed; more where each label names its state."""
 PLAIN = 10
 """How much shorter a machine must be than the labels that it explains, to be plainly right."""
+MANY_TOKENS = 8
+"""Of so many, most may do nothing in most states: then entries that do nothing are looked for first."""
 FINALISTS = 2
 """Tables of which copies of states are tried, too."""
 PLACES = (32, 16, 64, 8, 128)
@@ -79,8 +81,8 @@ def merging(tree: PrefixTree) -> list[Table]:
 
 def plain(tree: PrefixTree, table: Table) -> bool:
     """Whether a table contradicts no label, and is far shorter than they are."""
-    alone = description(tree, np.zeros((1, tree.symbols), np.int32))
-    return not tree.misses(table) and PLAIN * description(tree, table) < alone
+    one_state = description(tree, np.zeros((1, tree.symbols), np.int32))
+    return not tree.misses(table) and PLAIN * description(tree, table) < one_state
 
 
 def by_aalpy(tree: PrefixTree) -> list[Table]:
@@ -143,6 +145,9 @@ def read(model: CSP) -> Table:
 
 def best(tree: PrefixTree, tables: list[Table]) -> list[Table]:
     """The tables polished, and those with the shortest descriptions by all kinds of moves."""
+    tables = _distinct(tables)
+    if tree.symbols >= MANY_TOKENS:
+        tables += [polished(tree, table, split=False, by_target=True) for table in tables]
     first = _distinct([polished(tree, table, split=False) for table in _distinct(tables)])
     first.sort(key=lambda table: description(tree, table))
     return [polished(tree, table) for table in first[:FINALISTS]]

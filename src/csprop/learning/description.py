@@ -70,12 +70,13 @@ def exceptions(table: Table) -> NDArray[np.int64]:
     return table.shape[1] - np.array(most, np.int64)
 
 
-def table_bits(table: Table, classes: int) -> float:
-    """The bits of a machine with this table."""
+def table_bits(table: Table, classes: int, by_target: bool = False) -> float:
+    """The bits of a machine with this table; with `by_target`, in the second way only."""
     states, symbols = table.shape
     listed, own, each = state_bits(states, symbols, classes)[:, states]
     elsewhere = exceptions(table)
-    return float(min(listed, own + row_bits(symbols)[elsewhere].sum() + elsewhere.sum() * each))
+    second = own + row_bits(symbols)[elsewhere].sum() + elsewhere.sum() * each
+    return float(second if by_target else min(listed, second))
 
 
 def description(tree: PrefixTree, table: Table) -> float:

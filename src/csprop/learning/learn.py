@@ -27,7 +27,7 @@ from csprop.automata.machine import Machine
 from csprop.errors import InputError
 from csprop.learning.candidates import Method, best, merging, methods, plain
 from csprop.learning.description import alone, description, with_machine
-from csprop.learning.suspects import Suspect, suspects, write
+from csprop.learning.suspects import Suspect, file_of, suspects
 from csprop.learning.tree import PrefixTree
 from csprop.learning.verdict import Verdict, counted
 from csprop.runs import Run, from_machine
@@ -143,9 +143,8 @@ def learn(
         return Learned(automaton, found, wrong, search.tried, None)
     if out is not None and isinstance(task, RowsTask) and not isinstance(task, FileTask):
         task = task.save(Path(out) / ROWS)
-    run = from_machine(task, automaton, out, seed, {"learned": found.as_json()}, config.recipe)
-    if out is not None and wrong:
-        write(wrong, Path(out))
+    result = {"learned": found.as_json()}
+    run = from_machine(task, automaton, out, seed, result, config.recipe, file_of(wrong))
     return Learned(automaton, replace(found, certificate=run.certificate), wrong, search.tried, run)
 
 

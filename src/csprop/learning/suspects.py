@@ -10,7 +10,7 @@ from csprop.errors import InputError
 from csprop.tasks.base import written
 from csprop.tasks.disagreeing import disagreeing
 from csprop.tasks.rows import RowsTask
-from csprop.training.checkpoint import SUSPECTS, RunFolder
+from csprop.training.checkpoint import SUSPECTS
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ def suspects(task: RowsTask, machine: Machine) -> list[Suspect]:
     return found
 
 
-def write(found: Sequence[Suspect], folder: Path) -> None:
-    """Write the suspects into a run directory, one JSON object a line."""
+def file_of(found: Sequence[Suspect]) -> dict[str, bytes]:
+    """The file of a run directory that has them, one JSON object a line; none if there are none."""
     lines = [json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in found]
-    RunFolder(folder).write(SUSPECTS, "".join(lines).encode())
+    return {SUSPECTS: "".join(lines).encode()} if lines else {}
 
 
 def read(folder: Path) -> list[Suspect]:

@@ -1,5 +1,6 @@
 """Runs that are not trained: a machine is written into the weights of a model."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ def from_machine(
     seed: int = 0,
     result: dict[str, Any] | None = None,
     recipe: Recipe | None = None,
+    files: Mapping[str, bytes] | None = None,
 ) -> Run:
     """A run whose model has a machine in its weights, certified.
 
@@ -38,6 +40,7 @@ def from_machine(
             rows.
         result: more for result.json, such as the accuracy on held-out rows.
         recipe: which rows were learned from; by default that of the preset.
+        files: more files for the run directory.
 
     Raises:
         InputError: the machine does not fit the task or is too large, or the directory holds a run.
@@ -70,7 +73,7 @@ def from_machine(
     run = Run(model, task, config, [], made | (result or {}))
     run._certificate, run._read = found, True
     if out is not None:
-        run.save_pretrained(out)
+        run._save(out, files or {})
         run.path = Path(out)
     return run
 

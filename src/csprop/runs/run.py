@@ -1,7 +1,7 @@
 """Runs: a trained model with its task, its configuration and what is proven about it."""
 
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
@@ -174,6 +174,12 @@ class Run(Trained):
         Raises:
             InputError: the directory already holds a run.
         """
+        suspects = Path(self.path or "") / checkpoint.SUSPECTS
+        known = self.path is not None and suspects.exists()
+        self._save(save_directory, {suspects.name: suspects.read_bytes()} if known else {})
+
+    def _save(self, save_directory: str | Path, more: Mapping[str, bytes]) -> None:
+        """Save the run, and more files."""
         refuse_existing([save_directory], resumable=False)
         folder, certificate, task = RunFolder(save_directory), self.certificate, self.task
         with one_writer(folder.path), folder.draft() as draft:
@@ -186,6 +192,8 @@ class Run(Trained):
                 store.save(certificate, draft.path)
             if isinstance(task, FileTask) and task.stored == checkpoint.ROWS and task.path.exists():
                 draft.write(checkpoint.ROWS, task.path.read_bytes())
+            for name, content in more.items():
+                draft.write(name, content)
 
     def push_to_hub(self, repo_id: str, **options: Any) -> Any:
         """Upload what `save_pretrained` saves to the Hugging Face Hub, but no rows of data.

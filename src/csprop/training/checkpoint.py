@@ -189,13 +189,19 @@ class RunFolder:
         begins again. No other process may be writing here.
         """
         draft = RunFolder(self.path / DRAFT)
+        if self.has(CONFIG):  # written since somebody looked
+            raise InputError(f"{self.path}: already holds a run: choose another --out")
         if draft.path.exists():  # a writer was killed, perhaps while it moved the files
             for name in (*FILES[1:], MANIFEST):
                 (self.path / name).unlink(missing_ok=True)
             shutil.rmtree(draft.path)
         self._refuse_parts()
         draft.path.mkdir()
-        yield draft
+        try:
+            yield draft
+        except BaseException:
+            shutil.rmtree(draft.path)
+            raise
         names = {each.name for each in draft.path.iterdir()} - {LOCK, CONFIG}
         for name in (*names, CONFIG):
             move(draft.path / name, self.path / name)
