@@ -1,6 +1,8 @@
 """A run knows its proof, answers with it, and takes it along wherever it goes."""
 
+import contextlib
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import torch
 
 import csprop
 from csprop import CSP
+from csprop.cli.main import main
 from csprop.errors import InputError
 from csprop.exact.examples import Labelled
 from csprop.files import LOCK
@@ -173,6 +176,72 @@ def test_a_saved_run_says_where_it_was_trained(certified: Path, tmp_path: Path) 
     run.environment["cpu"] = "an abacus"
     run.save_pretrained(tmp_path / "saved")
     assert csprop.load(tmp_path / "saved").environment["cpu"] == "an abacus"
+
+
+def test_a_writer_that_is_killed_leaves_no_half_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever file it was renaming: there is no run, and the same call goes over what is there."""
+    machine = csprop.tasks.get("parity").machine
+    renamed, real = 0, os.replace
+
+    def killed(source: Any, target: Any) -> None:
+        nonlocal renamed
+        if renamed == 0:
+            raise KeyboardInterrupt
+        renamed -= 1
+        real(source, target)
+
+    path, times = tmp_path / "run", 0
+    while not (path / "config.json").exists():
+        with pytest.raises(InputError, match=r"is not a run: there is no config\.json in it"):
+            csprop.load(path)
+        renamed, times = times, times + 1
+        with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+            patch.setattr(os, "replace", killed)
+            csprop.compile(machine, path)
+    assert times > 12
+    certificate = csprop.load(path).certificate
+    assert certificate is not None
+    assert certificate.proven
+    kept = {"config.json", "metrics.jsonl", "model.safetensors", "result.json", "manifest.json"}
+    proof = {"locked.safetensors", "certificate.json"}
+    assert {each.name for each in path.iterdir()} == kept | proof | {LOCK}
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "metrics.jsonl", "manifest.json"])
+def test_a_run_that_was_not_trained_here_is_not_to_be_resumed(tmp_path: Path, name: str) -> None:
+    csprop.compile(csprop.tasks.get("parity").machine, tmp_path / "run")
+    (tmp_path / "run" / name).unlink()
+    with pytest.raises(InputError, match=rf"{name}: (is missing: )?make the run again"):
+        csprop.load(tmp_path / "run")
+
+
+def test_rows_that_are_kept_in_a_run_move_with_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sequences = [f"{n:b}" for n in range(1, 400)]
+    labels = [each.count("1") % 2 for each in sequences]
+    csprop.learn(sequences, labels, out=tmp_path / "old")
+    shutil.move(tmp_path / "old", tmp_path / "new")
+    csprop.load(tmp_path / "new").save_pretrained(tmp_path / "copy")
+    shutil.rmtree(shutil.move(tmp_path / "new", tmp_path / "newest"))
+    certificate = csprop.load(tmp_path / "copy").certificate
+    assert certificate is not None
+    assert (certificate.verdict, certificate.proven) == ("agrees with every row", True)
+    assert main(["certify", str(tmp_path / "copy"), "--check"]) == 0
+    assert "agrees with every row of rows.jsonl" in capsys.readouterr().out
+
+
+def test_a_run_on_rows_is_resumed_where_it_was_moved(tmp_path: Path) -> None:
+    task = csprop.tasks.from_rows([f"{n:b}" for n in range(1, 80)], [n % 2 for n in range(1, 80)])
+    csprop.train(task, out=tmp_path / "old", epochs=2, width=4)
+    shutil.move(tmp_path / "old", tmp_path / "new")
+    assert main(["train", "--resume", "--out", str(tmp_path / "new"), "--epochs", "3"]) in (0, 1)
+    again = csprop.load(tmp_path / "new")
+    assert len(again.metrics) == 3
+    csprop.train(again.task, out=tmp_path / "other", epochs=2, width=4)  # the rows are not in this one
+    assert len(csprop.load(tmp_path / "other").task.data) == 79
 
 
 def test_a_run_keeps_to_its_task(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
@@ -79,11 +79,39 @@ def replace(path: Path, content: bytes) -> None:
     _sync_folder(path.parent)
 
 
+def move(source: Path, target: Path) -> None:
+    """Rename a file atomically within a file system; a file of the new name is replaced."""
+    _rename(source, target)
+    _sync_folder(target.parent)
+
+
 def sweep(folder: Path) -> None:
     """Remove the temporary files of a killed writer. No other process may be writing to the folder."""
     for temporary in folder.glob(".*.tmp"):
         if _TEMPORARY.fullmatch(temporary.name):
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that a user named.
+
+    Raises:
+        InputError: there is none, it is no regular file, or it cannot be read.
+    """
+    try:
+        if path.exists() and not path.is_file():  # a pipe or a device might never end
+            raise InputError(f"{path}: cannot be read: it is not a regular file")
+        with path.open("rb") as file:
+            yield file
+    except InputError:
+        raise
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise InputError(f"{str(path)!r}: cannot be read: no file can have this name") from None
 
 
 def append(path: Path, content: bytes) -> None:

@@ -235,6 +235,26 @@ def test_a_file_of_ones_own(
 
 
 @pytest.mark.parametrize(
+    "argv",
+    [
+        ["train", "parity", *TINY],
+        ["train", "--resume"],
+        ["learn", "tomita-1"],
+        ["compile", "door.json"],
+        ["report", "runs/parity"],
+        ["reproduce", "--quick"],
+        ["demo"],
+    ],
+)
+def test_an_empty_out_is_refused_and_nothing_is_written(
+    here: Path, capsys: pytest.CaptureFixture[str], argv: list[str]
+) -> None:
+    for out in (["--out", ""], ["--out="]):
+        assert "--out is empty: write a name after it" in refused([*argv, *out], capsys)
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize(
     ("argv", "sentence"),
     [
         (["trian"], "there is no command 'trian': did you mean 'train'?"),

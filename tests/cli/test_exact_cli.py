@@ -193,6 +193,17 @@ def test_what_training_did_not_teach_is_exit_1(
     assert "is not certified" in refused(["automaton", run], capsys)
 
 
+def test_a_router_that_saw_too_little_is_told_to_see_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = str(tmp_path / "run")  # of length 4, only 1010 is not in Tomita 7
+    assert main(["train", "tomita-7", "--length", "4", "--samples", "400", "--out", run]) == 0
+    assert main(["certify", run]) == 1
+    said = capsys.readouterr().out
+    assert f"csprop train tomita-7 --samples 800 --out {run}-more" in said
+    assert "--rounds" not in said  # a router is not trained further
+
+
 def test_what_cannot_be_certified_is_one_sentence(
     certified: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

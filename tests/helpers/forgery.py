@@ -154,12 +154,12 @@ class Draft:
             model=unpacked(read(checkpoint.WEIGHTS)),
             result=json.loads(read(checkpoint.RESULT)),
             metrics=[json.loads(line) for line in read(checkpoint.METRICS).splitlines()],
-            data=Path(config["task"]["data"]).read_text() if "data" in config["task"] else None,
+            data=(path / config["task"]["data"]).read_text() if "data" in config["task"] else None,
         )
 
     @property
     def task(self) -> Task:
-        return from_description(self.config["task"])
+        return from_description(self.config["task"], Path())
 
     def write(self, path: Path) -> None:
         """A run directory with digests that fit."""

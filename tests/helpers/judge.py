@@ -93,12 +93,12 @@ class Truth:
         if self.task is None:
             self.vocab, self.classes = list(named["vocab"]), list(named["classes"])
             with contextlib.suppress(OSError, ValueError, LookupError):
-                self.rows = self._rows(named)
+                self.rows = self._rows(path / named["data"], named)
         else:
             self.vocab, self.classes = list(self.task.vocab), list(self.task.classes)
 
-    def _rows(self, named: dict[str, Any]) -> list[tuple[list[int], int]]:
-        content = Path(named["data"]).read_bytes()
+    def _rows(self, data: Path, named: dict[str, Any]) -> list[tuple[list[int], int]]:
+        content = data.read_bytes()
         if hashlib.sha256(content).hexdigest() != named["sha256"]:
             raise ValueError
         cells = list(csv.reader(io.StringIO(content.decode())))

@@ -125,16 +125,39 @@ def test_coin_flips_that_are_repeated_are_no_machine(copies: int, every: bool) -
     assert learned.suspects == []
 
 
-def test_a_class_with_few_different_sequences_is_found() -> None:
+def test_all_prefixes_of_a_row_are_one_coin_flip() -> None:
+    draw = random.Random(12)
+    rows = ["".join(draw.choices("01", k=15)) for _ in range(30)]
+    flips = [draw.randint(0, 1) for _ in rows]
+    sequences = [row[:end] for row in rows for end in range(1, 16)]
+    learned = csprop.learn(sequences, [flip for flip in flips for _ in range(15)])
+    assert not learned.verdict.clear
+
+
+@pytest.mark.parametrize("wrong", [0, 80])
+def test_a_class_with_few_different_sequences_is_found(wrong: int) -> None:
     """Of the sequences of up to 16 tokens that repeat 10 there are eight."""
     machine = Machine(transitions=((2, 1), (0, 2), (2, 2)), outputs=(1, 0, 0))
-    sequences, labels, _ = rows_of(machine, 1500, seed=11)
-    for times in range(1, 9):
-        sequences += ["10" * times] * 3
-        labels += [1] * 3
+    sequences, labels, changed = rows_of(machine, 1600, seed=11, wrong=wrong)
     learned = csprop.learn(sequences, labels)
     assert learned.verdict.clear
     assert learned.machine.difference(machine) is None
+    assert [each.line for each in learned.suspects] == [row + 1 for row in changed]
+
+
+def test_words_that_do_nothing_cost_little() -> None:
+    """A lamp among a hundred other words, each of which occurs about 70 times."""
+    draw = random.Random(13)
+    words = [f"word{number}" for number in range(100)]
+    sequences, labels = [], []
+    for _ in range(1000):
+        row = [draw.choice(["on", "off"] if draw.random() < 0.3 else words) for _ in range(10)]
+        switched = [word for word in row if word in ("on", "off")]
+        sequences.append(row)
+        labels.append(switched[-1] if switched else "off")
+    learned = csprop.learn(sequences, labels)
+    assert len(learned.machine) == 2
+    assert learned.suspects == []
 
 
 def test_transitions_that_no_row_takes_are_named() -> None:

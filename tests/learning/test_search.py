@@ -6,7 +6,15 @@ import math
 import numpy as np
 import pytest
 
-from csprop.learning.description import alone, description, miss_bits, table_bits
+from csprop.learning.candidates import merging
+from csprop.learning.description import (
+    alone,
+    description,
+    miss_bits,
+    table_bits,
+    unlike_bits,
+    with_machine,
+)
 from csprop.learning.merging import merged
 from csprop.learning.polishing import polished
 from csprop.learning.tree import PrefixTree
@@ -16,24 +24,28 @@ from csprop.ops.backends import use_backend
 needs_kernel = pytest.mark.skipif(bool(native.WHY_NOT), reason="the kernel is not compiled")
 
 
-def drawn(seed: int, rows: int, states: int = 3, symbols: int = 2, wrong: float = 0.1) -> PrefixTree:
-    """Rows of a random machine, some with a wrong label."""
+def drawn(
+    seed: int, rows: int, states: int = 3, symbols: int = 2, wrong: float = 0.1, classes: int = 2
+) -> PrefixTree:
+    """Rows of a random machine, some with another label."""
     draw = np.random.default_rng(seed)
-    table, answers = draw.integers(0, states, (states, symbols)), draw.integers(0, 2, states)
+    table, answers = draw.integers(0, states, (states, symbols)), draw.integers(0, classes, states)
     made = []
     for _ in range(rows):
         tokens = draw.integers(0, symbols, draw.integers(1, 8)).tolist()
         state = 0
         for token in tokens:
             state = table[state, token]
-        made.append((tokens, [int(answers[state]) ^ int(draw.random() < wrong)]))
-    return PrefixTree.of(made, symbols, 2)
+        other = int(draw.integers(1, max(2, classes))) if draw.random() < wrong else 0
+        made.append((tokens, [(int(answers[state]) + other) % classes]))
+    return PrefixTree.of(made, symbols, classes)
 
 
 @needs_kernel
 @pytest.mark.parametrize("seed", range(30))
 def test_the_compiled_search_makes_the_moves_of_the_specification(seed: int) -> None:
-    tree = drawn(seed, 10 + 4 * seed, states=2 + seed % 4, symbols=1 + seed % 7, wrong=0.15)
+    symbols, classes = (1, 2, 3, 7, 17)[seed % 5], (1, 2, 2, 5)[seed % 4]
+    tree = drawn(seed, 10 + 2 * seed, 2 + seed % 4, symbols, wrong=0.15, classes=classes)
     for wrong, by_class in itertools.product((1e-30, 1e-3, 0.1), (False, True)):
         with use_backend("native"):
             fast = merged(tree, wrong, 12, by_class)
@@ -43,11 +55,11 @@ def test_the_compiled_search_makes_the_moves_of_the_specification(seed: int) -> 
         if fast is None or slow is None:
             continue
         assert fast.tolist() == slow.tolist()
-        for split in (False, True):
+        for split, by_target in ((False, False), (True, False), (False, True)):
             with use_backend("native"):
-                fast = polished(tree, slow, split)
+                fast = polished(tree, slow, split, by_target=by_target)
             with use_backend("reference"):
-                assert fast.tolist() == polished(tree, slow, split).tolist()
+                assert fast.tolist() == polished(tree, slow, split, by_target=by_target).tolist()
 
 
 @needs_kernel
@@ -75,6 +87,30 @@ def test_a_table_takes_the_fewer_bits_of_two_ways_to_write_it() -> None:
     waiting[0, 7], waiting[1, [8, 9]] = 1, 2
     ways = 3**3 * 100**3 * (100 * 2) * (math.comb(100, 2) * 2**2)
     assert table_bits(waiting, 2) == pytest.approx(1 + 3 + math.log2(ways))
+
+
+def test_classes_that_are_rare_take_fewer_bits() -> None:
+    """Of 100 labels 30 are unlike, 26 of one class, 3 and 1 of others; the fourth is expected."""
+    ways = math.comb(100, 30) * 101 * math.comb(33, 3) * math.comb(30, 26) * math.comb(4, 3)
+    assert unlike_bits(100, np.array([26, 3, 1, 0])) == pytest.approx(2 + math.log2(ways))
+    even = math.comb(100, 30) * 101 * 3**30
+    assert unlike_bits(100, np.array([10, 10, 10, 0])) == pytest.approx(2 + math.log2(even))
+    assert unlike_bits(100, np.array([30, 0])) == pytest.approx(miss_bits(100, 2)[30])
+
+
+@pytest.mark.parametrize("shares", [(0.45, 0.45, 0.1), (0.4, 0.4, *(0.025,) * 8), (0.9, 0.1)])
+@pytest.mark.parametrize("seed", range(3))
+def test_random_labels_are_described_best_without_a_machine(
+    shares: tuple[float, ...], seed: int
+) -> None:
+    draw = np.random.default_rng(seed)
+    rows = [
+        (draw.integers(0, 2, draw.integers(1, 17)).tolist(), [int(draw.choice(len(shares), p=shares))])
+        for _ in range(600)
+    ]
+    tree = PrefixTree.of(rows, 2, len(shares))
+    for table in merging(tree):
+        assert with_machine(tree, table) > alone(tree)
 
 
 def test_labels_are_described_without_a_machine_as_the_text_says() -> None:

@@ -118,7 +118,7 @@ def test_any_small_machine(machine: Automaton, seed: int) -> None:
     assert run.certificate is not None
     assert run.certificate.proven, run.certificate.statement
     assert_same(run, machine, seed, length=20)
-    assert from_description(json.loads(json.dumps(run.task.describe()))).describe() == (
+    assert from_description(json.loads(json.dumps(run.task.describe())), Path()).describe() == (
         run.task.describe()
     )
 
@@ -221,4 +221,4 @@ def test_the_task_of_a_machine() -> None:
     with pytest.raises(InputError, match="no answer before the first token"):
         task.answer(task.start())
     with pytest.raises(InputError, match="'parity' is the name of a built-in task"):
-        from_description(MachineTask(lamp, "parity").describe())
+        from_description(MachineTask(lamp, "parity").describe(), Path())

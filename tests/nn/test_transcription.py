@@ -24,7 +24,7 @@ Vector = list[complex]
 
 
 def softplus(x: float) -> float:
-    return math.log1p(math.exp(x))
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
 def sigmoid(x: float) -> float:

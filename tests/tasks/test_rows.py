@@ -236,7 +236,7 @@ def test_a_run_keeps_its_rows(tmp_path: Path) -> None:
     run = csprop.train(task, out=out, **options)
     again = csprop.load(out)
     assert again.task.data.tokens.tolist() == task.data.tokens.tolist()
-    assert again.config.task["data"] == str(out / "rows.jsonl")
+    assert again.config.task["data"] == "rows.jsonl"
     assert run.predict(["0110"]) == again.predict(["0110"])
     with pytest.raises(InputError, match="already holds a run"):
         csprop.train(rows_of_parity(70), out=out, **options)

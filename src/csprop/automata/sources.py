@@ -5,7 +5,6 @@ lost. A DFA without a transition for a token rejects from there on, as both libr
 state that rejects for ever. A Moore or Mealy machine says nothing there, and is refused.
 """
 
-import stat
 from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Oracle
 from csprop.errors import InputError
-from csprop.files import from_json
+from csprop.files import from_json, opened
 
 REJECT, ACCEPT = "reject", "accept"
 """The classes of a DFA."""
@@ -32,7 +31,10 @@ def read_automaton(path: str | Path) -> Automaton | CounterAutomaton:
         InputError: the file cannot be read, or does not hold an automaton.
     """
     path = Path(path)
-    content = _content(path)
+    with opened(path) as file:
+        if path.stat().st_size > MOST_BYTES:
+            raise InputError(f"{path}: has more than {MOST_BYTES >> 20} MB, which is too large here")
+        content = file.read()
     try:
         document = from_json(content)
     except ValueError:
@@ -44,25 +46,6 @@ def read_automaton(path: str | Path) -> Automaton | CounterAutomaton:
         return (CounterAutomaton if counts else Automaton).from_json(document)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-
-
-def _content(path: Path) -> bytes:
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError:
-        raise InputError(f"{str(path)!r}: cannot be read: no file can have this name") from None
-    if not stat.S_ISREG(found.st_mode):
-        raise InputError(f"{path}: cannot be read: it is not a regular file")
-    if found.st_size > MOST_BYTES:
-        raise InputError(f"{path}: has more than {MOST_BYTES >> 20} MB, which is too large here")
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def automaton_of(machine: Any) -> Automaton:

@@ -121,6 +121,7 @@ def _is_poor(document: dict[str, Any]) -> bool:
 def _hint(args: Args, path: Path, run: Any) -> None:
     """Print what to try next when nothing was proven, or nothing that is worth much."""
     from csprop.exact.attempts import LEARNED
+    from csprop.exact.places import is_router
     from csprop.training.metrics import percent
 
     if not run.task.finite:
@@ -131,11 +132,15 @@ def _hint(args: Args, path: Path, run: Any) -> None:
         )
         return
     named, accuracy = run.config.task, (run.result or {}).get("accuracy")
-    asked = named.get("data", run.task.name)
+    asked = run.task.path if "data" in named else run.task.name
     if accuracy is not None and accuracy < LEARNED:
         print(f"\nThe model has not learned: {percent(accuracy)} of the held-out answers are right.")
     print("\nNext, one of:")
-    if accuracy is None or accuracy >= LEARNED:
+    learned = accuracy is None or accuracy >= LEARNED
+    if learned and is_router(run.model) and "data" not in named:
+        more = 2 * (run.config.recipe.samples or run.task.samples)
+        print(f"  csprop train {asked} --samples {more} --out {path}-more\n      more sequences")
+    elif learned and not is_router(run.model):
         print(f"  csprop certify {path} --rounds {max(16, 2 * args.rounds)}\n      more training")
     if run.config.preset != "router":
         data = f"--data {asked}" if "data" in named else asked
@@ -174,7 +179,7 @@ def _check(args: Args, path: Path) -> dict[str, Any]:
     if not (path / "certificate.json").exists():
         raise InputError(f"{path}: there is no certificate: run `csprop certify {path}` first")
     try:
-        statement = check(path, asdict(config.model), from_description(config.task))
+        statement = check(path, asdict(config.model), from_description(config.task, path))
     except Rejected as reason:
         complaint = str(reason)
     else:

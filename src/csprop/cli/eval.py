@@ -77,7 +77,7 @@ def _on_file(run: Any, model: Any, data: Path | None) -> dict[str, Any]:
 
     if data is None:
         over = f"held-out rows of {run.task.source}"
-        if "learned" in (run.result or {}) and isinstance(run.result["learned"], dict):
+        if run.made == "learned":
             over = f"rows of {run.task.source} (not held out: the machine was fitted to all rows)"
         return {"over": over, **asdict(score(model, training_data(run.task, run.config)[1]))}
     rows = from_file(data, like=run.task).data

@@ -8,13 +8,12 @@ import tyro
 from tyro.conf import arg
 
 from csprop.cli import common
+from csprop.errors import InputError
 
 if TYPE_CHECKING:
     from csprop.learning.learn import Learned
-    from csprop.tasks.base import Task
     from csprop.tasks.summary import Summary
 
-DEFAULT = "(default: runs/learned-NAME)"
 MOST_SHOWN = 12
 """States and tokens up to which the machine's table is printed."""
 LONGEST = 40
@@ -28,7 +27,7 @@ class Args:
     """Find the machine behind labelled sequences, although some labels may be wrong.
 
     Several ways to a machine are tried, cheap ones first. Exit code 0 means that a machine came out, 1
-    that none is better than the commonest class by a clear margin.
+    that no machine is better than none by a clear margin.
     """
 
     source: Annotated[str, tyro.conf.Positional, arg(metavar="FILE|TASK")]
@@ -37,7 +36,9 @@ class Args:
     seed: int = 0
     """Decides which rows are held out, and the initial weights of networks."""
 
-    out: Annotated[Path | None, arg(metavar="RUN", help_behavior_hint=DEFAULT)] = None
+    out: Annotated[
+        Path | None, arg(metavar="RUN", help_behavior_hint="(default: runs/learned-NAME)")
+    ] = None
     """The run directory to write."""
 
     length: Annotated[int | None, arg(help_behavior_hint="(default: 16)")] = None
@@ -55,7 +56,6 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
-    from csprop.errors import InputError
     from csprop.learning.learn import learn
     from csprop.tasks import resolve
     from csprop.tasks.rows import RowsTask
@@ -74,7 +74,7 @@ def run(args: Args) -> int:
     if args.json:
         common.show_json(_document(learned, path))
     else:
-        _show(learned, task, path)
+        _show(learned, path)
     return int(not learned.verdict.clear)
 
 
@@ -124,7 +124,7 @@ def _document(learned: "Learned", path: str | None) -> dict[str, Any]:
     }
 
 
-def _show(learned: "Learned", task: "Task", path: str | None) -> None:
+def _show(learned: "Learned", path: str | None) -> None:
     common.show_text(learned.verdict.text)
     if path is None:
         print()
@@ -150,7 +150,7 @@ def _show(learned: "Learned", task: "Task", path: str | None) -> None:
         common.show_table(["state", "answer", *machine.vocab], rows)
     if learned.suspects:
         shown = [
-            [_short(each.sequence), str(each.line), each.label, each.answer]
+            [each.short(LONGEST), str(each.line), each.label, each.answer]
             for each in learned.suspects[:FEW]
         ]
         title = f"Suspects: the first {FEW} of {len(learned.suspects):,}, all in {path}/suspects.jsonl"
@@ -159,7 +159,3 @@ def _show(learned: "Learned", task: "Task", path: str | None) -> None:
         print()
         common.show_table(["sequence", "line", "label", "machine says"], shown, title)
     print(f"\nNext:\n  csprop predict {path}\n  csprop automaton {path}\n  csprop explore {path}")
-
-
-def _short(sequence: str) -> str:
-    return sequence if len(sequence) <= LONGEST else f"{sequence[: LONGEST - 1]}…"

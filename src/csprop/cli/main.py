@@ -8,6 +8,7 @@ import io
 import os
 import sys
 from importlib import import_module
+from itertools import pairwise
 
 from csprop import __version__
 from csprop.automata.names import visible
@@ -79,6 +80,9 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(verb: str, argv: list[str]) -> int:
     if verb:
+        # A Path of no characters is the current directory, which nobody asked for.
+        if "--out=" in argv or ("--out", "") in pairwise(argv):
+            raise InputError("--out is empty: write a name after it")
         module = import_module(f"csprop.cli.{verb}")
         return module.run(module.parse(argv[1:]))
     if not argv:

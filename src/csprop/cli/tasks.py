@@ -34,16 +34,15 @@ def run(args: Args) -> int:
         ]
         common.show_json({"tasks": listed})
         return 0
-    rows, more = [], []
-    kinds: list[type] = []
+    rows, more, kind = [], [], object
     for task in tasks:
         tokens, classes = _listed(task.vocab), _listed(task.classes)
         # A further question about the same tokens, with the same classes, gets a line, not a row.
-        if kinds and isinstance(task, kinds[-1]) and rows[-1][2:] == [tokens, classes]:
+        if rows and isinstance(task, kind) and rows[-1][2:] == [tokens, classes]:
             more.append(f"{task.name}: {task.description}")
         else:
             rows.append([task.name, task.description, tokens, classes])
-            kinds.append(type(task))
+            kind = type(task)
     common.show_table(["task", "question", "tokens", "classes"], rows)
     print("\n".join(more))
     print("modK, modK-residue and modK-reset take any K from 2 to 10000.")

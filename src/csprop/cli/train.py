@@ -86,7 +86,7 @@ def _stored(out: Path) -> dict[str, Any]:
     described = config.task
     return {
         "task": None if "data" in described else described["name"],
-        "data": Path(described["data"]) if "data" in described else None,
+        "data": out / described["data"] if "data" in described else None,
         "preset": config.preset,
         "seed": config.seed,
         "model": ModelOptions(**options),

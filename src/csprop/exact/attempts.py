@@ -1,8 +1,9 @@
 """Repeated attempts to lock a model and prove it correct.
 
 In each round the model is simplified, locked and compared with the task. If it does not lock, or the
-locked model is wrong, it is trained towards a finite set of states before the next round. A model that
-has not learned its training data is not trained further: it needs other options, not more rounds.
+locked model is wrong, it is trained towards a finite set of states before the next round. A router is
+finite as it is; its table is repaired by its training rows. A model that has not learned its training
+data is not trained further: it needs other options, not more rounds.
 
 The labels of a data file may be partly wrong, so a locked model may disagree with some of its rows. It
 must be better than the commonest class by a clear margin.
@@ -22,6 +23,7 @@ from csprop.exact.examples import Labelled
 from csprop.exact.lock import lock
 from csprop.exact.locked import Locked, NotFinite, NotLearned
 from csprop.exact.margins import Tightness, margin, moves_of
+from csprop.exact.places import is_router, repair
 from csprop.exact.prove import domain, prove
 from csprop.exact.prune import follow, prune, thinned
 from csprop.exact.search import RADII
@@ -104,6 +106,11 @@ class Attempts:
     def _misses(self, simple: "_Simple") -> int:
         return self.examples.judge(simple.scores(simple.kept, self.examples.tokens)).misses
 
+    @property
+    def _right(self) -> float:
+        """The share of the training labels that the model gives."""
+        return 1 - self.misses / self.labels
+
     def run(self, rounds: int) -> Certificate:
         """Try to lock and prove the model, with at most `rounds` rounds of further training."""
         if (found := self._attempt(self.model, self.everything, 0, RADII[:1])) is not None:
@@ -120,16 +127,21 @@ class Attempts:
             self.on_round(f"round {number}: {simple}: {reason(self.task, self.failure)}")
             if number == rounds or not self._can_go_on(model):
                 break
-            right = 1 - self.misses / self.labels
-            if right < LEARNED:
-                self.on_round(f"it is right on {percent(right)} of its training labels: not learned")
+            if self._right < LEARNED:
+                share = percent(self._right)
+                self.on_round(f"it is right on {share} of its training labels: not learned")
                 break
             model, kept, turning = self._tuned(simple, number < HARDENINGS)
         return refused(self.task, self.failure)
 
     def _simpler(self, of: "_Simple") -> "_Simple":
-        """The model without the channels and rotations that the answers do not need."""
+        """The model without the channels, rotations or places that the answers do not need."""
         model, kept, turning = of
+        if is_router(model):
+            if self._right < LEARNED or isinstance(self.failure, NotLearned):
+                return of
+            model = copy.deepcopy(model)
+            return _Simple(model, repair(model, self.examples), turning)
         kept = prune(of.scores, self.examples, kept)
         if is_rotor(model):
             model = copy.deepcopy(model)

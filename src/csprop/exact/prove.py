@@ -11,15 +11,11 @@ them instead, and the certificate contains the rows with which it disagrees.
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Difference, Endless, Oracle, compare, every_input
 from csprop.errors import InputError
-from csprop.tasks.base import UNLABELLED, Task
-
-AT_ONCE = 1 << 20
-"""Tokens of a file that are run at once, with their padding."""
+from csprop.tasks.base import Task
+from csprop.tasks.disagreeing import disagreeing
 
 
 @dataclass(frozen=True)
@@ -58,7 +54,7 @@ def prove(machine: Machine, task: Task, depth: int | None = None) -> Proof | Dif
         InputError: the task has too many states.
     """
     if task.oracle is None:
-        return _over_rows(machine, task)
+        return Proof([], [], [each.row + 1 for each in disagreeing(machine, task.data)])
     oracle = task.oracle if depth is None else domain(task, depth)
     try:
         found = compare(machine.oracle, oracle)
@@ -68,13 +64,3 @@ def prove(machine: Machine, task: Task, depth: int | None = None) -> Proof | Dif
         return found
     numbers = {state: number for number, state in enumerate(dict.fromkeys(b for _, b in found.pairs))}
     return Proof([(mine, numbers[theirs]) for mine, theirs in found.pairs], list(numbers))
-
-
-def _over_rows(machine: Machine, task: Task) -> Proof:
-    first, disagreeing = 1, []
-    for batch in task.data.windows(AT_ONCE):
-        said, labels = machine.run(batch.tokens.numpy()), batch.labels.numpy()
-        wrong = ((said != labels) & (labels != UNLABELLED)).any(axis=1)
-        disagreeing += (np.flatnonzero(wrong) + first).tolist()
-        first += len(labels)
-    return Proof([], [], disagreeing)

@@ -28,12 +28,16 @@ MOST_MERGED = 64
 """States of a machine beyond which merging has failed; more where each label names its state."""
 PLAIN = 10
 """How much shorter a machine must be than the labels that it explains, to be plainly right."""
+MANY_TOKENS = 8
+"""Of so many, most may do nothing in most states: then entries that do nothing are looked for first."""
 FINALISTS = 2
 """Tables of which copies of states are tried, too."""
 PLACES = (32, 16, 64, 8, 128)
 """Sizes of routers, in the order in which they are tried."""
 RECIPE: dict[str, Any] = {"epochs": 10, "cool_epochs": 8, "short_first": 5, "batch_size": 64}
 """Shorter than the preset's: a table that is nearly right is polished (docs/notes/learning.md)."""
+ROTOR_EPOCHS = 20
+"""A group that a rotor can learn, it learns in a few epochs."""
 MOST_AALPY = 1 << 17
 """Nodes of the tree times tokens of the vocabulary, beyond which AALpy takes too long."""
 
@@ -77,8 +81,8 @@ def merging(tree: PrefixTree) -> list[Table]:
 
 def plain(tree: PrefixTree, table: Table) -> bool:
     """Whether a table contradicts no label, and is far shorter than they are."""
-    alone = description(tree, np.zeros((1, tree.symbols), np.int32))
-    return not tree.misses(table) and PLAIN * description(tree, table) < alone
+    one_state = description(tree, np.zeros((1, tree.symbols), np.int32))
+    return not tree.misses(table) and PLAIN * description(tree, table) < one_state
 
 
 def by_aalpy(tree: PrefixTree) -> list[Table]:
@@ -123,7 +127,8 @@ def _router(task: Task, seed: int, places: int) -> Callable[[PrefixTree], list[T
 
 def _rotor(task: Task, seed: int) -> Callable[[PrefixTree], list[Table]]:
     def tables(tree: PrefixTree) -> list[Table]:
-        (trained,) = execute(task, [configure(task, "rotor", seed)], [None], every_input=False)
+        config = configure(task, "rotor", seed, epochs=ROTOR_EPOCHS)
+        (trained,) = execute(task, [config], [None], every_input=False)
         if isinstance(trained, Diverged):
             return []
         automaton = certify(trained.model, task, rounds=1).automaton
@@ -140,6 +145,9 @@ def read(model: CSP) -> Table:
 
 def best(tree: PrefixTree, tables: list[Table]) -> list[Table]:
     """The tables polished, and those with the shortest descriptions by all kinds of moves."""
+    tables = _distinct(tables)
+    if tree.symbols >= MANY_TOKENS:
+        tables += [polished(tree, table, split=False, by_target=True) for table in tables]
     first = _distinct([polished(tree, table, split=False) for table in _distinct(tables)])
     first.sort(key=lambda table: description(tree, table))
     return [polished(tree, table) for table in first[:FINALISTS]]

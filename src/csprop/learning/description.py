@@ -13,7 +13,12 @@ so that a state that ignores most of a large vocabulary is cheap. That e of n la
 takes one bit if e = 0, and otherwise 1 + log2(n + 1) + log2 (n choose e) + e log2(C − 1).
 
 A larger machine is worth its states only if it explains enough labels more. This is the principle of
-minimum description length (Rissanen 1978).
+minimum description length (Rissanen 1978). The number of states is not written: of the (k − 1)! orders
+of the states after the start one is used, which pays for it but for log2 e bits.
+
+The search for a machine counts these bits. Whether a machine is better than none is asked more exactly,
+because classes that are not equally common would make misses seem dearer than they are: the classes of
+the labels that are contradicted take the fewer bits of e log2(C − 1) and of a code by their numbers.
 """
 
 import math
@@ -65,45 +70,107 @@ def exceptions(table: Table) -> NDArray[np.int64]:
     return table.shape[1] - np.array(most, np.int64)
 
 
-def table_bits(table: Table, classes: int) -> float:
-    """The bits of a machine with this table."""
+def table_bits(table: Table, classes: int, by_target: bool = False) -> float:
+    """The bits of a machine with this table; with `by_target`, in the second way only."""
     states, symbols = table.shape
     listed, own, each = state_bits(states, symbols, classes)[:, states]
     elsewhere = exceptions(table)
-    return float(min(listed, own + row_bits(symbols)[elsewhere].sum() + elsewhere.sum() * each))
+    second = own + row_bits(symbols)[elsewhere].sum() + elsewhere.sum() * each
+    return float(second if by_target else min(listed, second))
 
 
 def description(tree: PrefixTree, table: Table) -> float:
-    """The bits of a machine and of the labels that it contradicts."""
+    """The bits of a machine and of the labels that it contradicts, as the search counts them."""
     missed = miss_bits(int(tree.totals.sum()), tree.classes)[tree.misses(table)]
     return table_bits(table, tree.classes) + float(missed)
 
 
+def unlike_bits(many: int, unlike: NDArray[np.int64]) -> float:
+    """The bits that say which of `many` labels are not the expected ones, and what they are.
+
+    Args:
+        many: the number of labels.
+        unlike: how many of them are not as expected, by their class, (classes,).
+    """
+    few, classes = int(unlike.sum()), len(unlike)
+    if not few:
+        return 1.0
+    bits = 1 + math.log2(many + 1) + _log_choose(many, few)
+    if classes == 2:
+        return bits
+    rest = few - np.cumsum(unlike) + unlike
+    by_number = sum(map(_log_choose, rest.tolist(), unlike.tolist()))
+    by_number += _log_choose(few + classes - 1, classes - 1)
+    return bits + 1 + min(few * math.log2(max(1, classes - 1)), by_number)
+
+
+def _log_choose(many: int, few: int) -> float:
+    """log2 (many choose few)."""
+    logs = math.lgamma(many + 1) - math.lgamma(few + 1) - math.lgamma(many - few + 1)
+    return logs / math.log(2)
+
+
+def with_machine(tree: PrefixTree, table: Table) -> float:
+    """The bits of a machine and of the labels that it contradicts."""
+    counts = tree.counts(table)
+    missed = counts.copy()
+    missed[np.arange(len(counts)), counts.argmax(axis=1)] = 0
+    return table_bits(table, tree.classes) + unlike_bits(int(counts.sum()), missed.sum(axis=0))
+
+
 def alone(tree: PrefixTree) -> float:
-    """The fewest bits of the labels without a machine.
+    """The bits of the labels without a machine: the fewer of two ways.
 
     Copies of a sequence tend to have the same label, and a sequence that begins with another one may
     share its label, for reasons that no machine knows. So a label is expected of every distinct
     sequence: the commonest class, or the label of the longest labelled sequence that it begins with.
-    Sequences with a label of their own are written down first, and then the single labels that differ.
+    Sequences with another label are written down first, and then the single labels that differ from
+    the one of their sequence.
     """
     counts = np.zeros((len(tree), tree.classes), np.int64)
     counts[np.repeat(np.arange(len(tree)), np.diff(tree.first)), tree.label] = tree.weight
-    labelled = counts.any(axis=1)
-    of_sequences = miss_bits(int(labelled.sum()), tree.classes)
-    of_labels = miss_bits(int(tree.totals.sum()), tree.classes)
+    return min(_by_class(tree, counts), _by_prefix(tree, counts))
 
+
+def _by_class(tree: PrefixTree, counts: NDArray[np.int64]) -> float:
+    """The bits if the commonest class is expected."""
+    sequences = counts[counts.any(axis=1)]
+    commonest, own = int(tree.totals.argmax()), sequences.argmax(axis=1)
+    saved = sequences.max(axis=1) - sequences[:, commonest]
+    order = np.argsort(-saved, kind="stable")[: int((saved > 0).sum())]
+    fewer = np.concatenate([[0], np.cumsum(saved[order])])
     missed = int(tree.totals.sum() - tree.totals.max())
-    saved = counts[labelled].max(axis=1) - counts[labelled][:, tree.totals.argmax()]
-    fewer = np.concatenate([[0], np.cumsum(np.sort(saved[saved > 0])[::-1])])
-    by_class = (of_sequences[: len(fewer)] + of_labels[missed - fewer]).min()
+    of_sequences, of_labels = (
+        miss_bits(many, tree.classes) for many in (len(sequences), int(tree.totals.sum()))
+    )
+    best = int((of_sequences[: len(fewer)] + of_labels[missed - fewer]).argmin())
 
+    def bits(listed: int) -> float:
+        """With so many sequences written down."""
+        expected = np.full(len(sequences), commonest)
+        expected[order[:listed]] = own[order[:listed]]
+        unlike = np.bincount(expected[order[:listed]], minlength=tree.classes)
+        return unlike_bits(len(sequences), unlike) + _singles(sequences, expected)
+
+    return min(map(bits, {0, best, len(order)}))
+
+
+def _by_prefix(tree: PrefixTree, counts: NDArray[np.int64]) -> float:
+    """The bits if the label of the longest labelled sequence before is expected."""
+    most, own = counts.max(axis=1).tolist(), counts.argmax(axis=1).tolist()
     expected = [int(tree.totals.argmax())] * len(tree)
-    changes = 0
+    unlike = [0] * tree.classes
     for node, up in enumerate(tree.parent.tolist()):
-        before = expected[up]
-        most = counts[node].max()
-        expected[node] = before if counts[node, before] == most else int(counts[node].argmax())
-        changes += expected[node] != before
-    by_prefix = of_sequences[changes] + of_labels[(counts.sum(axis=1) - counts.max(axis=1)).sum()]
-    return float(min(by_class, by_prefix))
+        before = expected[node] = expected[up]
+        if most[node] and counts[node, before] < most[node]:
+            expected[node] = own[node]
+            unlike[own[node]] += 1
+    labelled = int(counts.any(axis=1).sum())
+    return unlike_bits(labelled, np.array(unlike)) + _singles(counts, np.array(expected))
+
+
+def _singles(counts: NDArray[np.int64], expected: NDArray[np.int64]) -> float:
+    """The bits of the labels that differ from what is expected of their sequences."""
+    missed = counts.copy()
+    missed[np.arange(len(counts)), expected] = 0
+    return unlike_bits(int(counts.sum()), missed.sum(axis=0))

@@ -2,14 +2,15 @@
 
 Each candidate is fitted to the training rows alone. The held-out rows come first in the choice: a
 candidate that is clearly worse on them than the best one is out. Among the others the shortest
-description of all rows decides (`polishing.py`), which weighs the contradicted labels against the
+description of all rows decides (`description.py`), which weighs the contradicted labels against the
 states. The search ends early where a candidate is plainly right: it contradicts no row, or another kind
 of candidate has found the same machine. In the end a machine is fitted to all rows, from the chosen one
 and from anew.
 
 A machine must be better than none by a clear margin: it must describe the rows shorter by `CLEAR` bits
-than they can be described without one (`description.alone`). Whatever the labels are, a coin gives such
-labels at most once in 2^`CLEAR` times.
+than the better of two ways that know no machine (`description.alone`). A code that is fixed beforehand
+is shorter by b bits than the right one at most once in 2^b times, and these two are close to the right
+one for labels that are independent, copied, or carried along a row.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,8 +26,8 @@ from csprop.automata.automaton import Automaton
 from csprop.automata.machine import Machine
 from csprop.errors import InputError
 from csprop.learning.candidates import Method, best, merging, methods, plain
-from csprop.learning.description import alone, description
-from csprop.learning.suspects import Suspect, suspects, write
+from csprop.learning.description import alone, description, with_machine
+from csprop.learning.suspects import Suspect, file_of, suspects
 from csprop.learning.tree import PrefixTree
 from csprop.learning.verdict import Verdict, counted
 from csprop.runs import Run, from_machine
@@ -142,9 +143,8 @@ def learn(
         return Learned(automaton, found, wrong, search.tried, None)
     if out is not None and isinstance(task, RowsTask) and not isinstance(task, FileTask):
         task = task.save(Path(out) / ROWS)
-    run = from_machine(task, automaton, out, seed, {"learned": found.as_json()}, config.recipe)
-    if out is not None and wrong:
-        write(wrong, Path(out))
+    result = {"learned": found.as_json()}
+    run = from_machine(task, automaton, out, seed, result, config.recipe, file_of(wrong))
     return Learned(automaton, replace(found, certificate=run.certificate), wrong, search.tried, run)
 
 
@@ -251,7 +251,7 @@ class _Search:
 
     def clear(self, machine: Machine) -> bool:
         """Whether a machine is better than none by a clear margin."""
-        return description(self.all, np.array(machine.transitions, np.int32)) + CLEAR <= self.alone
+        return with_machine(self.all, np.array(machine.transitions, np.int32)) + CLEAR <= self.alone
 
 
 def _contradicted(tree: PrefixTree, machine: Machine) -> int:
@@ -277,7 +277,7 @@ def _drawn(examples: Examples, most: int, generator: np.random.Generator) -> Exa
 def _listed(examples: Examples) -> list[Row]:
     """Tokens and labels of every row."""
     rows = []
-    for steps in examples.windows(1 << 16):
+    for steps in examples.windows():
         columns = (steps.tokens.tolist(), steps.labels.tolist(), steps.lengths.tolist())
         for tokens, labels, length in zip(*columns, strict=True):
             rows.append((tokens[:length], [each for each in labels[:length] if each != UNLABELLED]))

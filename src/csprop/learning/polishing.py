@@ -20,7 +20,13 @@ WORK = 30_000_000
 """Nodes that a search may walk: at most a few seconds of the compiled one."""
 
 
-def polished(tree: PrefixTree, table: Table, split: bool = True, work: int = WORK) -> Table:
+def polished(
+    tree: PrefixTree,
+    table: Table,
+    split: bool = True,
+    work: int = WORK,
+    by_target: bool = False,
+) -> Table:
     """The table after the search, its states numbered as the rows meet them; unused ones are dropped.
 
     Args:
@@ -28,23 +34,25 @@ def polished(tree: PrefixTree, table: Table, split: bool = True, work: int = WOR
         table: where the search begins.
         split: whether to try copies of states, the most expensive kind of move.
         work: how many nodes of the tree may be walked, after which the search ends where it is.
+        by_target: whether the table is written by the targets of its states in any case, so that every
+            entry that does nothing special saves bits.
     """
     if backends.backend() == "native":
-        bits = (
-            miss_bits(int(tree.totals.sum()), tree.classes),
-            state_bits(max(MOST_STATES, len(table)), tree.symbols, tree.classes),
-            row_bits(tree.symbols),
-        )
+        of_states = state_bits(max(MOST_STATES, len(table)), tree.symbols, tree.classes)
+        if by_target:
+            of_states[0] = np.inf
+        of_misses = miss_bits(int(tree.totals.sum()), tree.classes)
+        bits = (of_misses, of_states, row_bits(tree.symbols))
         begin = np.ascontiguousarray(table, np.int32)
         return polish_table(tree.columns, tree.classes, begin, *bits, split, work)
-    return _Polishing(tree, table).run(split)
+    return _Polishing(tree, table, by_target).run(split)
 
 
 class _Polishing:
     """The specification, which `polishing.hpp` follows move by move; it counts every row for each."""
 
-    def __init__(self, tree: PrefixTree, table: Table) -> None:
-        self.tree, self.table = tree, table.copy()
+    def __init__(self, tree: PrefixTree, table: Table, by_target: bool) -> None:
+        self.tree, self.table, self.by_target = tree, table.copy(), by_target
         self.of_misses = miss_bits(int(tree.totals.sum()), tree.classes)
         self._settle()
 
@@ -57,7 +65,7 @@ class _Polishing:
 
     @property
     def _bits(self) -> float:
-        return self.of_misses[self.misses] + table_bits(self.table, self.tree.classes)
+        return self.of_misses[self.misses] + table_bits(self.table, self.tree.classes, self.by_target)
 
     def _settle(self) -> None:
         """Keep the states in use, numbered as the tree meets them."""
@@ -84,7 +92,7 @@ class _Polishing:
         for entry in entries:
             table[entry] = target
         kept = table if without is None else np.delete(table, without, axis=0)
-        of_table = table_bits(kept, self.tree.classes)
+        of_table = table_bits(kept, self.tree.classes, self.by_target)
         return self.of_misses[self.tree.misses(table)] + of_table
 
     def _least(self, entries: list[tuple[int, int]], gone: int | None, others: list[int]) -> int | None:

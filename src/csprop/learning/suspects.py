@@ -5,15 +5,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import numpy as np
-
 from csprop.automata.machine import Machine
 from csprop.errors import InputError
-from csprop.tasks.base import UNLABELLED, written
+from csprop.tasks.base import written
+from csprop.tasks.disagreeing import disagreeing
 from csprop.tasks.rows import RowsTask
-from csprop.training.checkpoint import SUSPECTS, RunFolder
-
-AT_ONCE = 1 << 16
+from csprop.training.checkpoint import SUSPECTS
 
 
 @dataclass(frozen=True)
@@ -30,29 +27,27 @@ class Suspect:
     position: int
     """After how many tokens."""
 
+    def short(self, most: int) -> str:
+        """The sequence, or as much of its beginning as fits into so many characters."""
+        return self.sequence if len(self.sequence) <= most else f"{self.sequence[: most - 1]}…"
+
 
 def suspects(task: RowsTask, machine: Machine) -> list[Suspect]:
     """The rows that disagree with a machine, in the order of the file."""
-    found, first = [], 0
-    for steps in task.data.windows(AT_ONCE):
-        tokens, labels = steps.tokens.numpy(), steps.labels.numpy()
-        said = machine.run(tokens)
-        wrong = (said != labels) & (labels != UNLABELLED)
-        for row in np.flatnonzero(wrong.any(axis=1)).tolist():
-            place = int(wrong[row].argmax())
-            length = int(steps.lengths[row])
-            names = [task.vocab[token] for token in tokens[row, :length].tolist()]
-            label, answer = (task.classes[each[row, place]] for each in (labels, said))
-            sequence = written(names, task.words)
-            found.append(Suspect(task.line(first + row), sequence, label, answer, place + 1))
-        first += len(tokens)
+    found, flat = [], task.data.flat
+    for row, step, answer in disagreeing(machine, task.data):
+        begin, length = int(task.data.begins[row]), int(task.data.lengths[row])
+        names = [task.vocab[token] for token in flat.tokens[begin : begin + length].tolist()]
+        label = task.classes[int(flat.labels[begin + step])]
+        sequence = written(names, task.words)
+        found.append(Suspect(task.line(row), sequence, label, task.classes[answer], step + 1))
     return found
 
 
-def write(found: Sequence[Suspect], folder: Path) -> None:
-    """Write the suspects into a run directory, one JSON object a line."""
+def file_of(found: Sequence[Suspect]) -> dict[str, bytes]:
+    """The file of a run directory that has them, one JSON object a line; none if there are none."""
     lines = [json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in found]
-    RunFolder(folder).write(SUSPECTS, "".join(lines).encode())
+    return {SUSPECTS: "".join(lines).encode()} if lines else {}
 
 
 def read(folder: Path) -> list[Suspect]:

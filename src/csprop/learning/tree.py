@@ -98,13 +98,10 @@ class PrefixTree:
 
     def counts(self, table: Table) -> NDArray[np.int64]:
         """How often each label occurs in each state of a table, (states, classes)."""
-        state = np.zeros(len(self), np.int64)
-        following = table.tolist()
-        here = [0] * len(self)
+        following, state = table.tolist(), [0] * len(self)
         for node, (up, token) in enumerate(zip(self.parent.tolist(), self.token.tolist(), strict=True)):
             if node:
-                here[node] = following[here[up]][token]
-        state[:] = here
+                state[node] = following[state[up]][token]
         counts = np.zeros((len(table), self.classes), np.int64)
         np.add.at(counts, (np.repeat(state, np.diff(self.first)), self.label), self.weight)
         return counts

@@ -14,7 +14,7 @@ class Verdict:
 
     source: str
     clear: bool
-    """Whether it is better than the commonest class by a clear margin."""
+    """Whether it is better than no machine by a clear margin."""
     states: int
     rows: int
     agreed: int
@@ -49,8 +49,8 @@ class Verdict:
         """The verdict in one sentence."""
         if not self.clear:
             return (
-                f"{self.source}: no machine is clearly better than always saying the commonest class, "
-                f"which is right on {percent(self.commonest)} of the labels"
+                f"{self.source}: no machine is clearly better than none; always saying the commonest "
+                f"class is right on {percent(self.commonest)} of the labels"
             )
         size = f"{self.source}: a machine of {counted(self.states, 'state')}"
         if self.is_task:

@@ -104,19 +104,18 @@ class Block(nn.Module):
             options = self.options.of_kernel
             out, last = fused.blocks(z, state[None], reset, coupled, layers, options)
             return self.rescale(out), last[0]
-        h, last = self.recur(z, state, reset, coupled, transition)
+        h, last = self.recur(transition or self.transition(z), state, reset, coupled)
         return self.finish(h, z, self._before(h, state, reset)), last
 
     def recur(
         self,
-        z: Float[Tensor, "B T M D"],
+        transition: Transition,
         state: Float[Tensor, "B M D"],
-        reset: Bool[Tensor, "B T"] | None = None,
-        coupled: Float[Tensor, "B T M D"] | None = None,
-        transition: Transition | None = None,
+        reset: Bool[Tensor, "B T"] | None,
+        coupled: Float[Tensor, "B T M D"] | None,
     ) -> tuple[Float[Tensor, "B T M D"], Float[Tensor, "B M D"]]:
-        """All states of the recurrence, and the last one; the arguments are those of a call."""
-        a, u = transition or self.transition(z)
+        """All states of the recurrence, and the last one."""
+        a, u = transition
         if coupled is not None:
             u = u + coupled
         if reset is not None:

@@ -81,13 +81,12 @@ class Router(Block):
 
     def recur(
         self,
-        z: Float[Tensor, "B T 2 D"],
+        transition: Transition,
         state: Float[Tensor, "B 2 D"],
-        reset: Bool[Tensor, "B T"] | None = None,
-        coupled: Tensor | None = None,
-        transition: Transition | None = None,
+        reset: Bool[Tensor, "B T"] | None,
+        coupled: Tensor | None,
     ) -> tuple[Float[Tensor, "B T 2 D"], Float[Tensor, "B 2 D"]]:
-        scores, turns = transition or self.transition(z)
+        scores, turns = transition
         choice = scores.argmax(dim=2)
         if self.training:
             maps = torch.softmax(self.maps / self.temperature, dim=2)
@@ -99,9 +98,8 @@ class Router(Block):
 
     def _weights(self, scores: Float[Tensor, "B T K"], choice: Tensor) -> Float[Tensor, "B T K"]:
         """A single 1, with the gradient of a softmax."""
-        chosen = (choice[..., None] == torch.arange(scores.shape[2], device=scores.device)).to(scores)
         soft = torch.softmax(scores, dim=2)
-        return chosen + (soft - soft.detach())
+        return route.ones_at(choice, scores.shape[2], scores) + (soft - soft.detach())
 
     def advance(
         self,

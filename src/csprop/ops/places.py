@@ -60,7 +60,7 @@ def hard(
     batch, steps = choice.shape
     where = targets[choice]  # (B, T, D)
     phase = None if turns is None else turns.expand(batch, steps, 2, where.shape[2])
-    begun = None if reset is None else reset
+    begun = reset
     reach = 1
     while reach < steps:
         earlier, later = slice(None, -reach), slice(reach, None)

@@ -60,7 +60,7 @@ def soft(
     if weights is None and turns is None and _natively(maps, h0, start) and choice.numel():
         return native.Soft.apply(maps, choice, h0, reset, start)
     if weights is None:
-        weights = (choice[..., None] == torch.arange(len(maps), device=maps.device)).to(maps)
+        weights = ones_at(choice, len(maps), h0)
     compute = reference if backend() == "reference" else places.soft
     return compute(maps, weights, h0, turns, reset, start)
 
@@ -74,16 +74,22 @@ def hard(
     start: Float[Tensor, "2 D"] | None = None,
 ) -> Float[Tensor, "B T 2 D"]:
     """All states, where every column has a single 1."""
-    given = [each for each in (h0, turns, start) if each is not None]
     if backend() == "reference":
-        weights = torch.nn.functional.one_hot(choice, len(targets)).to(h0)
         # One group of all channels: a 1 in the row of its target for each source.
-        maps = torch.nn.functional.one_hot(targets, h0.shape[2]).transpose(1, 2)[:, None].to(h0)
-        return reference(maps, weights, h0, turns, reset, start)
+        maps = ones_at(targets, h0.shape[2], h0).transpose(1, 2)[:, None]
+        return reference(maps, ones_at(choice, len(targets), h0), h0, turns, reset, start)
+    given = [each for each in (h0, turns, start) if each is not None]
     learned = torch.is_grad_enabled() and any(each.requires_grad for each in given)
     if not learned and _natively(*given) and choice.numel():
         return native.hard(targets, choice, h0, turns, reset, start)
     return places.hard(targets, choice, h0, turns, reset, start)
+
+
+def ones_at(
+    places: Int64[Tensor, "*batch"], count: int, like: Float[Tensor, "..."]
+) -> Float[Tensor, "*batch count"]:
+    """A 1 at each place and 0 elsewhere. Unlike that of torch, it can be mapped over by vmap."""
+    return (places[..., None] == torch.arange(count, device=places.device)).to(like)
 
 
 def _natively(first: Tensor, *others: Tensor | None) -> bool:

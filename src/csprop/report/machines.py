@@ -24,17 +24,17 @@ LONGEST = 80
 
 def source(each: Shown) -> str:
     """Where the machine of a run comes from, as HTML; empty for a model that was trained."""
-    if each.made == "trained":
+    if each.run.made == "trained":
         return ""
     heading = f"<h3>{escape(each.name)}</h3>"
-    return heading + (_learned(each) if each.made == "learned" else _compiled(each))
+    return heading + (_learned(each) if each.run.made == "learned" else _compiled(each))
 
 
 def untrained(each: Shown) -> str:
     """Why a run has no curves; empty if it has some."""
-    if each.made == "trained":
+    if each.run.made == "trained":
         return ""
-    machine = "a machine" if each.made == "compiled" else "the machine that was learned"
+    machine = "a machine" if each.run.made == "compiled" else "the machine that was learned"
     return f"<p>{escape(each.name)}: not trained: compiled from {machine}.</p>"
 
 
@@ -96,7 +96,7 @@ def _suspects(found: list[Suspect], words: bool) -> str:
         return ""
     whole = all(each.position == len(symbols(each.sequence, words)) for each in found)
     rows = [
-        [str(each.line), _short(each.sequence), each.label, each.answer]
+        [str(each.line), each.short(LONGEST), each.label, each.answer]
         + ([] if whole else [str(each.position)])
         for each in found[:MOST_LISTED]
     ]
@@ -109,10 +109,6 @@ def _suspects(found: list[Suspect], words: bool) -> str:
         f"<code>{SUSPECTS}</code>.</p>"
     )
     return folded(title, note + table("Suspects", headings, rows))
-
-
-def _short(sequence: str) -> str:
-    return sequence if len(sequence) <= LONGEST else f"{sequence[: LONGEST - 1]}…"
 
 
 def _compiled(each: Shown) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from csprop.errors import InputError
 from csprop.report.charts import COLOURS
@@ -34,17 +34,9 @@ class Shown:
     """Accuracy by length, of the model "as trained" and "locked"; of a machine's model, "exact"."""
 
     @property
-    def made(self) -> Literal["trained", "learned", "compiled"]:
-        """How the model came about; one that was not trained has a machine written into its weights."""
-        result = self.run.result
-        if result is None or result["epochs"]:
-            return "trained"
-        return "learned" if "learned" in result else "compiled"
-
-    @property
     def kind(self) -> str:
         """Its preset, or how else it was made."""
-        return self.run.config.preset if self.made == "trained" else self.made
+        return self.run.config.preset if self.run.made == "trained" else self.run.made
 
     @property
     def row(self) -> dict[str, Any]:
@@ -96,7 +88,7 @@ def _name(shown: Sequence[Shown]) -> None:
     """Names that tell the runs apart, and a colour for each group."""
     groups = [f"{each.run.task.source}, {each.kind}" for each in shown]
     names = [
-        group if each.made == "compiled" else f"{group}, seed {each.run.config.seed}"
+        group if each.run.made == "compiled" else f"{group}, seed {each.run.config.seed}"
         for group, each in zip(groups, shown, strict=True)
     ]
     order = list(dict.fromkeys(groups))
@@ -119,7 +111,7 @@ def measure(each: Shown, say: Say) -> None:
     trained = run.config.recipe.length
     lengths = sorted({trained * times for times in TIMES} | {trained + 1, trained + 2})
     models = {"locked": run.locked, "as trained": run.model}
-    if each.made != "trained":
+    if each.run.made != "trained":
         models = {"exact": run.answering()}  # both are the same machine
     for kind, model in models.items():
         if model is not None:

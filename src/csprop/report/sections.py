@@ -39,7 +39,7 @@ def explorer(page: Page, shown: Sequence[Shown]) -> None:
         recipe, task = each.run.config.recipe, json.dumps(embed.task(each.run))
         only_last = recipe.supervise == "last" and recipe.lengths == "fixed"
         # The first token on whose answer it was trained.
-        asked = recipe.length if only_last and each.made == "trained" else 1
+        asked = recipe.length if only_last and each.run.made == "trained" else 1
         entry = {"run": number, "task": tasks.get(task, len(tasks)), "asked": asked}
         models = [entry | model for model in _models(each)]
         size = len(json.dumps(models)) + (0 if task in tasks else len(task))
@@ -67,7 +67,7 @@ def _models(each: Shown) -> list[dict[str, Any]]:
         routed = embed.of_router(each.run)
         drawn = {} if routed is None else {"automaton": embed.drawn(routed)}
         return [{"name": each.name, **embed.trained(each.run.model), **drawn}]
-    if each.made != "trained":
+    if each.run.made != "trained":
         return [{"name": each.name, **embed.locked(locked, automaton)}]
     return [
         {"name": f"{each.name}, locked", **embed.locked(locked, automaton)},
@@ -88,8 +88,8 @@ def _line(each: Shown) -> dict[str, str]:
     every = result.get("exhaustive")
     best = result or max(run.metrics, key=lambda epoch: epoch["accuracy"], default={})
     epochs = str(len(run.metrics)) + ("" if result else ", unfinished")
-    if each.made != "trained":
-        best, epochs = {}, f"none: {each.made}"  # the result's accuracy is not that of held-out rows
+    if run.made != "trained":
+        best, epochs = {}, f"none: {run.made}"  # the result's accuracy is not that of held-out rows
     return {
         "run": str(each.path),
         "task": run.task.source,
@@ -109,12 +109,12 @@ def _line(each: Shown) -> dict[str, str]:
 
 
 def _held_out(each: Shown) -> str:
-    return percent(machines.verdict(each).accuracy) if each.made == "learned" else ""
+    return percent(machines.verdict(each).accuracy) if each.run.made == "learned" else ""
 
 
 def length_note(shown: Sequence[Shown]) -> str:
     """How the accuracies by length were measured."""
-    measured = [each for each in shown if each.accuracies and each.made == "trained"]
+    measured = [each for each in shown if each.accuracies and each.run.made == "trained"]
     trained = sorted({each.run.config.recipe.length for each in measured})
     lengths = f"Trained on length {', '.join(map(str, trained))}. " if trained else ""
     return (

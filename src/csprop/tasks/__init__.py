@@ -127,11 +127,12 @@ def _is_taken(task: Task) -> bool:
     return not same
 
 
-def from_description(values: dict[str, Any]) -> Task:
+def from_description(values: dict[str, Any], folder: Path) -> Task:
     """The task that `Task.describe` described.
 
     Args:
         values: what `describe` returned, as config.json has it.
+        folder: the run directory, where a relative path of data begins.
 
     Raises:
         InputError: it is a task of the user's own, which csprop cannot find by its name, or a machine
@@ -141,8 +142,8 @@ def from_description(values: dict[str, Any]) -> Task:
         return resolve(MachineTask(Automaton.from_json(values["automaton"]), values["name"]))
     if "data" not in values:
         return get(values["name"])
-    path = Path(values["data"])
-    return FileTask(path, values["sha256"], values["vocab"], values["classes"], values["words"])
+    known = (values["sha256"], values["vocab"], values["classes"], values["words"])
+    return FileTask((folder / values["data"]).absolute(), *known, stored=values["data"])
 
 
 def catalogue() -> list[Task]:

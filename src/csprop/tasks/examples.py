@@ -12,6 +12,8 @@ from csprop.tasks.same import numbered
 
 UNLABELLED = -1
 """The label of padding and of steps without a label. Losses and metrics ignore it."""
+WINDOW = 1 << 16
+"""Steps that are padded at once, where all rows are gone through."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +86,7 @@ class Examples:
             torch.from_numpy(answers & within),
         )
 
-    def windows(self, most: int) -> Iterator[Steps]:
+    def windows(self, most: int = WINDOW) -> Iterator[Steps]:
         """All rows in their order, padded: some at a time, with at most `most` steps or of one row."""
         first, lengths = 0, self.lengths.numpy()
         while first < len(self):

@@ -32,9 +32,17 @@ class FileTask(RowsTask):
     """
 
     def __init__(
-        self, path: Path, sha256: str, vocab: Sequence[str], classes: Sequence[str], words: bool
+        self,
+        path: Path,
+        sha256: str,
+        vocab: Sequence[str],
+        classes: Sequence[str],
+        words: bool,
+        stored: str | None = None,
     ) -> None:
         self.name, self.path, self.sha256 = path.stem, path, sha256
+        self.stored = str(path) if stored is None else stored
+        """The path as config.json has it; one that is relative begins at the run directory."""
         self.vocab, self.classes, self.words = tuple(vocab), tuple(classes), words
 
     @cached_property
@@ -60,7 +68,7 @@ class FileTask(RowsTask):
         return self.path.name
 
     def describe(self) -> dict[str, Any]:
-        return {"name": self.name, "data": str(self.path), **super().describe()}
+        return {"name": self.name, "data": self.stored, **super().describe()}
 
 
 def from_file(path: str | Path, like: Task | None = None) -> FileTask:

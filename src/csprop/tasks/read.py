@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from csprop.errors import InputError
+from csprop.files import opened
 
 SUFFIXES = (".jsonl", ".csv", ".tsv")
 BLOCK = 1 << 20
@@ -57,22 +58,13 @@ class Reading:
         path = self.path
         if path.suffix not in SUFFIXES:
             raise InputError(f"{path}: the name must end in .jsonl, .csv or .tsv")
-        if path.exists() and not path.is_file():
-            raise InputError(f"{path}: cannot be read: it is not a regular file")
-        try:
-            with path.open("rb") as file:
-                mark = MARK
-                while block := file.read(BLOCK):
-                    block = (block + file.readline()).removeprefix(mark)
-                    self._digest.update(block)
-                    yield block
-                    mark = b""
-        except FileNotFoundError:
-            raise InputError(f"{path}: there is no such file") from None
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-        except ValueError:
-            raise InputError(f"{str(path)!r}: cannot be read: no file can have this name") from None
+        with opened(path) as file:
+            mark = MARK
+            while block := file.read(BLOCK):
+                block = (block + file.readline()).removeprefix(mark)
+                self._digest.update(block)
+                yield block
+                mark = b""
 
     def _texts(self) -> Iterator[str]:
         before = 0

@@ -101,7 +101,7 @@ class RowsTask(Task):
         # A string is shorter than a list; but its words and spaces may not be the tokens.
         plain = not self.words and not any(name.isspace() for name in self.vocab)
         lines = []
-        for batch in self.data.windows(1 << 16):
+        for batch in self.data.windows():
             lengths = batch.lengths.tolist()
             rows = zip(batch.tokens.tolist(), batch.labels.tolist(), lengths, strict=True)
             for tokens, labels, length in rows:

@@ -8,17 +8,23 @@
     diagnosis.json         what was not finite, if training diverged
     locked.safetensors     the locked network, once certified
     certificate.json       what was proven, or why nothing was
+    suspects.jsonl         rows that disagree with a machine which was learned
+    rows.jsonl             rows that were given from Python
     manifest.json          the SHA-256 of each file
 
 Files are replaced atomically; only metrics.jsonl is appended to. The renaming of
 last/state.safetensors commits an epoch. That file also holds the digests of itself, of the
 configuration and of the metrics so far: on resume, whatever was written after it is undone, and a
-change to what was written before it is detected.
+change to what was written before it is detected. A run that is written at once, without training, is
+drafted in a folder within the directory, and moved up when it is whole.
 """
 
 import json
 import math
+import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +33,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from csprop.errors import InputError
-from csprop.files import append, as_json, digest, from_json, replace, sweep
+from csprop.files import LOCK, append, as_json, digest, from_json, move, replace, sweep
 from csprop.training.loop import Epoch, Trainer
 
 FORMAT = 1
@@ -35,6 +41,8 @@ CONFIG, METRICS, WEIGHTS = "config.json", "metrics.jsonl", "model.safetensors"
 LAST, RESULT, DIAGNOSIS = "last/state.safetensors", "result.json", "diagnosis.json"
 LOCKED, CERTIFICATE = "locked.safetensors", "certificate.json"
 MANIFEST = "manifest.json"
+DRAFT = ".draft"
+"""The folder of a run that is not whole yet."""
 MEASURED = ("epoch", "loss", "accuracy", "f1", "grad_norm")
 """Fields that are finite numbers in every row of the metrics."""
 SUSPECTS = "suspects.jsonl"
@@ -69,21 +77,44 @@ class RunFolder:
             InputError: the file is missing, or its SHA-256 is not that in the manifest.
         """
         for _ in range(10):  # training replaces the files one after the other
-            content = _read(self.path / name)
+            content = self._bytes(name)
             if self.digests().get(name) == digest(content):
                 return content
             time.sleep(0.02)
-        again = f"train --resume --out {self.path}"
+        again = self.way_on
         if name in (LOCKED, CERTIFICATE):
-            again = f"certify {self.path}"
+            again = f"run `csprop certify {self.path}`"
         raise InputError(
             f"{self.path / name}: does not match manifest.json: it was changed, or writing it was "
-            f"interrupted; in the latter case run `csprop {again}`"
+            f"interrupted; in the latter case {again}"
         )
+
+    @property
+    def resumable(self) -> bool:
+        """Whether it was trained here, and neither saved from elsewhere nor made from a machine."""
+        return (self.path / "last").is_dir()
+
+    @property
+    def way_on(self) -> str:
+        """What to do with a run that lacks a file."""
+        if self.resumable:
+            return f"run `csprop train --resume --out {self.path}`"
+        return "make the run again, with another --out"
+
+    def _bytes(self, name: str) -> bytes:
+        path = self.path / name
+        try:
+            if path.exists() and not path.is_file():  # a pipe or a device might never end
+                raise InputError(f"{path}: cannot be read: it is not a regular file")
+            return path.read_bytes()
+        except FileNotFoundError:
+            raise InputError(f"{path}: is missing: {self.way_on}") from None
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 
     def digests(self) -> dict[str, str]:
         """What manifest.json says."""
-        content = _read(self.path / MANIFEST)
+        content = self._bytes(MANIFEST)
         try:
             digests = from_json(content)
         except ValueError:
@@ -106,7 +137,7 @@ class RunFolder:
             hint = f"; choose one of the runs in it, {self.path}/*" if inside else ""
             raise InputError(f"{self.path}: is not a run: there is no {CONFIG} in it{hint}")
         # Read before the manifest, which a newer format may keep differently.
-        content = _read(self.path / CONFIG)
+        content = self._bytes(CONFIG)
         try:
             config = from_json(content)
         except ValueError:
@@ -139,16 +170,49 @@ class RunFolder:
     # Writing.
 
     def create(self, config: dict[str, Any]) -> None:
-        """Start a run in a directory that holds neither a run nor parts of one."""
+        """Start to train a run in a directory that holds neither a run nor parts of one."""
+        self._refuse_parts()
+        (self.path / "last").mkdir(exist_ok=True)
+        self.begin(config)
+
+    def begin(self, config: dict[str, Any]) -> None:
+        """Write the configuration, and metrics of no epoch."""
+        replace(self.path / CONFIG, as_json(config))
+        replace(self.path / METRICS, b"")
+        self._write_manifest()
+
+    @contextmanager
+    def draft(self) -> Iterator["RunFolder"]:
+        """A folder in which to write a run; in the end its files are moved here, config.json last.
+
+        A process that is killed before that leaves nothing that looks like a run, and the next one
+        begins again. No other process may be writing here.
+        """
+        draft = RunFolder(self.path / DRAFT)
+        if self.has(CONFIG):  # written since somebody looked
+            raise InputError(f"{self.path}: already holds a run: choose another --out")
+        if draft.path.exists():  # a writer was killed, perhaps while it moved the files
+            for name in (*FILES[1:], MANIFEST):
+                (self.path / name).unlink(missing_ok=True)
+            shutil.rmtree(draft.path)
+        self._refuse_parts()
+        draft.path.mkdir()
+        try:
+            yield draft
+        except BaseException:
+            shutil.rmtree(draft.path)
+            raise
+        names = {each.name for each in draft.path.iterdir()} - {LOCK, CONFIG}
+        for name in (*names, CONFIG):
+            move(draft.path / name, self.path / name)
+        shutil.rmtree(draft.path)
+
+    def _refuse_parts(self) -> None:
         for name in (*FILES[1:], MANIFEST):
             if self.has(name):
                 raise InputError(
                     f"{self.path}: has {name} but no {CONFIG}: choose another --out, or remove {name}"
                 )
-        (self.path / "last").mkdir(exist_ok=True)
-        replace(self.path / CONFIG, as_json(config))
-        replace(self.path / METRICS, b"")
-        self._write_manifest()
 
     def write_json(self, name: str, value: Any) -> None:
         """Replace a file by a JSON document, and update the manifest."""
@@ -190,7 +254,7 @@ class RunFolder:
         lines: list[bytes] = []
         if self.has(LAST):
             tensors, values = self._read_last()
-            content = _read(self.path / METRICS) if self.has(METRICS) else b""
+            content = self._bytes(METRICS) if self.has(METRICS) else b""
             lines = content.splitlines(keepends=True)[: values["epoch"]]
             for name, current in (("metrics", digest(b"".join(lines))), ("identity", identity)):
                 if values["sha256"][name] != current:
@@ -226,23 +290,10 @@ class RunFolder:
         raise InputError(f"{path}: is damaged: train again with another --out")
 
     def _write_manifest(self) -> None:
-        digests = {name: digest(_read(self.path / name)) for name in FILES if self.has(name)}
+        digests = {name: digest(self._bytes(name)) for name in FILES if self.has(name)}
         replace(self.path / MANIFEST, as_json(digests))
 
 
 def metrics_line(row: Epoch) -> bytes:
     """One line of metrics.jsonl."""
     return json.dumps(row).encode() + b"\n"
-
-
-def _read(path: Path) -> bytes:
-    try:
-        if path.exists() and not path.is_file():  # a pipe or a device might never end
-            raise InputError(f"{path}: cannot be read: it is not a regular file")
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(
-            f"{path}: is missing: run `csprop train --resume --out {path.parent}` to complete the run"
-        ) from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None

@@ -38,7 +38,7 @@ def load(path: str | Path, task: Task | None = None) -> Trained:
     config = from_json(folder.path, folder.read_config())
     given, where = task, folder.path / checkpoint.CONFIG
     try:
-        task = resolve(given or from_description(config.task))
+        task = resolve(given or from_description(config.task, folder.path))
     except InputError as error:
         own = "; if the task is your own, pass it: load(path, task=…)"
         raise InputError(f"{where}: {error}{own}") from None
@@ -54,10 +54,9 @@ def load(path: str | Path, task: Task | None = None) -> Trained:
             f"has {len(task.vocab)} tokens and {len(task.classes)} classes"
         )
     if not folder.has(checkpoint.WEIGHTS):
-        lacks = checkpoint.WEIGHTS if folder.has(checkpoint.LAST) else "completed epoch"
-        raise InputError(
-            f"{folder.path}: has no {lacks}: run `csprop train --resume --out {folder.path}`"
-        )
+        begun = folder.resumable and not folder.has(checkpoint.LAST)
+        lacks = "completed epoch" if begun else checkpoint.WEIGHTS
+        raise InputError(f"{folder.path}: has no {lacks}: {folder.way_on}")
     try:
         model = network(config.model, safetensors.torch.load(folder.read(checkpoint.WEIGHTS)))
     except InputError:

@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from csprop.files import one_writer
 from csprop.nn.model import CSP
 from csprop.ops.backends import use_backend
 from csprop.tasks.base import Examples, Task
+from csprop.tasks.file import FileTask
 from csprop.tasks.pairs import hold_pairs
 from csprop.tasks.split import split
 from csprop.training import checkpoint
@@ -183,9 +185,24 @@ class _Session:
             run.path = self.folder.path
 
 
+def within(task: Task, folder: Path) -> Task:
+    """The task of a run in this directory.
+
+    The path of rows that csprop wrote into it is stored relative to it, so that it can be moved.
+    """
+    if isinstance(task, FileTask):
+        task = copy(task)
+        inside = task.path == (folder / checkpoint.ROWS).absolute()
+        task.stored = checkpoint.ROWS if inside else str(task.path)
+    return task
+
+
 @contextmanager
 def _session(task: Task, config: RunConfig, out: str | Path | None, resume: bool) -> Iterator[_Session]:
     folder = None if out is None else RunFolder(out)
+    if folder:
+        task = within(task, folder.path)
+        config = replace(config, task=task.describe())
     session = _Session(task, config, folder)
     with one_writer(folder.path) if folder else nullcontext():
         session.begin(resume)
@@ -303,7 +320,7 @@ def ended(
 def _learned(trainer: Trainer, task: Task) -> dict[str, Any]:
     """Whether the accuracy is above the share of the commonest class, by more than chance explains."""
     counts = torch.zeros(len(task.classes), dtype=torch.int64)
-    for steps in trainer.held_out.windows(1 << 16):
+    for steps in trainer.held_out.windows():
         counts += steps.labels[steps.answers].bincount(minlength=len(counts))
     total, most = int(counts.sum()), int(counts.max())
     accuracy = trainer.best["accuracy"]

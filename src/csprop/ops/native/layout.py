@@ -11,6 +11,10 @@ In = Annotated[int, "const void*"]
 Out = Annotated[int, "void*"]
 Mask = Annotated[int, "const bool*"]
 Numbers = Annotated[int, "const int64*"]
+Counts = Annotated[int, "const int32*"]
+Reals = Annotated[int, "const double*"]
+Real = Annotated[int, "double"]
+"""As the integer of the same bits."""
 
 
 class Scan(NamedTuple):
@@ -141,12 +145,6 @@ class Table(NamedTuple):
     rows: Annotated[int, "const uint32*"] = 0
     answers: Annotated[int, "const uint16*"] = 0
     out: Annotated[int, "uint16*"] = 0
-
-
-Counts = Annotated[int, "const int32*"]
-Reals = Annotated[int, "const double*"]
-Real = Annotated[int, "double"]
-"""As the integer of the same bits."""
 
 
 class Tree(NamedTuple):

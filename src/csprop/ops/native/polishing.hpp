@@ -68,9 +68,10 @@ class Polishing {
         int64_t most = 0;
         for (int64_t token = 0; token < tree.symbols; token++) most = std::max(most, ++led[row[token]]);
         for (int64_t token = 0; token < tree.symbols; token++) led[row[token]] = 0;
-        work += tree.symbols / 16;
-        return {tree.symbols - most, given.row_bits[tree.symbols - most]};
+        work += 1 + tree.symbols / 16;
+        return of_most(most);
     }
+    Elsewhere of_most(int64_t most) const { return {tree.symbols - most, given.row_bits[tree.symbols - most]}; }
 
     // The same of all states but `without`.
     Elsewhere of_table(int64_t without = -1) {
@@ -159,28 +160,30 @@ class Polishing {
         const int64_t missed = misses();
         for (int64_t node : touched) move(node, changed[node], state[node]);
         for (size_t i = 0; i < entries.size(); i++) table[entries[i]] = replaced[i];
-        work += touched.size() + states;
+        work += 1 + touched.size() + states * tree.classes / 4;
         return missed;
     }
 
     bool redirected(int64_t entry) {
         if (through[entry].empty() || tired()) return false;
-        int32_t* row = &table[entry / tree.symbols * tree.symbols];
-        const int32_t old = table[entry];
+        const int64_t symbols = tree.symbols, token = entry % symbols;
+        const int32_t* row = &table[entry - token];
         Elsewhere others = elsewhere;
         others -= of_row(row);
+        int64_t top = 0;  // how many of the other entries lead where most of them lead
+        for (int64_t other = 0; other < symbols; other++)
+            if (other != token) top = std::max(top, ++led[row[other]]);
         int64_t best = -1;
         double least = bits() - SLACK;
         for (int64_t target = 0; target < states; target++) {
-            if (target == old) continue;
-            table[entry] = int32_t(target);
+            if (target == table[entry]) continue;
             Elsewhere all = others;
-            all += of_row(row);
-            table[entry] = old;
+            all += of_most(std::max(top, led[target] + 1));
             if (bits(0, states, all) >= least) continue;  // whatever it explains
             const double length = bits(tried({entry}, target), states, all);
             if (length < least) least = length - SLACK, best = target;
         }
+        for (int64_t other = 0; other < symbols; other++) led[row[other]] = 0;
         if (best < 0) return false;
         table[entry] = int32_t(best);
         settle();

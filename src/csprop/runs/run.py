@@ -1,39 +1,32 @@
 """Runs: a trained model with its task, its configuration and what is proven about it."""
 
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from safetensors.torch import save as packed
 
 from csprop import files
 from csprop.automata.automaton import Automaton
-from csprop.automata.machine import Machine
-from csprop.automata.sources import automaton_of, read_automaton
 from csprop.errors import InputError, described
 from csprop.exact import store
 from csprop.exact.attempts import ROUNDS
-from csprop.exact.certify import certify, certify_at, certify_length
+from csprop.exact.certify import certify, certify_length
 from csprop.exact.document import Certificate
 from csprop.exact.locked import Locked
 from csprop.files import one_writer
-from csprop.nn.compiled import codes, compiled
 from csprop.nn.model import CSP
 from csprop.stream import Stream
-from csprop.tasks import FileTask, RowsTask, resolve
+from csprop.tasks import FileTask
 from csprop.tasks.base import Task, encode, symbols
-from csprop.tasks.machine import MachineTask
 from csprop.training import checkpoint
 from csprop.training import load as reading
 from csprop.training.checkpoint import RunFolder
-from csprop.training.config import RunConfig, configure, names_of, to_json
-from csprop.training.loop import Diverged, Epoch
-from csprop.training.metrics import at_length, last_logits, percent, score
-from csprop.training.presets import Recipe
-from csprop.training.presets import preset as preset_of
-from csprop.training.session import Trained, execute, refuse_existing
+from csprop.training.config import to_json
+from csprop.training.metrics import last_logits, percent
+from csprop.training.session import Trained, refuse_existing
 
 
 class Run(Trained):
@@ -46,6 +39,11 @@ class Run(Trained):
     _certificate: Certificate | None
     _read = False
 
+    @classmethod
+    def of(cls, trained: Trained) -> "Run":
+        """The same model, task and configuration, which can be certified."""
+        return cls(**{each.name: getattr(trained, each.name) for each in fields(Trained)})
+
     def __repr__(self) -> str:
         accuracy = (
             "unfinished" if self.result is None else f"accuracy {percent(self.result['accuracy'])}"
@@ -53,6 +51,13 @@ class Run(Trained):
         where = "in memory" if self.path is None else str(self.path)
         config = self.config
         return f"Run({self.task.name}, {config.preset}, seed {config.seed}: {accuracy}; {where})"
+
+    @property
+    def made(self) -> Literal["trained", "learned", "compiled"]:
+        """How the model came about; one that was not trained has a machine written into its weights."""
+        if self.result is None or self.result["epochs"]:
+            return "trained"
+        return "learned" if "learned" in self.result else "compiled"
 
     @property
     def certificate(self) -> Certificate | None:
@@ -169,19 +174,29 @@ class Run(Trained):
         Raises:
             InputError: the directory already holds a run.
         """
+        suspects = Path(self.path or "") / checkpoint.SUSPECTS
+        known = self.path is not None and suspects.exists()
+        self._save(save_directory, {suspects.name: suspects.read_bytes()} if known else {})
+
+    def _save(self, save_directory: str | Path, more: Mapping[str, bytes]) -> None:
+        """Save the run, and more files."""
         refuse_existing([save_directory], resumable=False)
-        folder, certificate = RunFolder(save_directory), self.certificate
-        with one_writer(folder.path):
-            folder.create(to_json(self.config, self.task, self.environment))
-            folder.write(checkpoint.METRICS, b"".join(map(checkpoint.metrics_line, self.metrics)))
-            folder.write(checkpoint.WEIGHTS, packed(self.model.state_dict()))
+        folder, certificate, task = RunFolder(save_directory), self.certificate, self.task
+        with one_writer(folder.path), folder.draft() as draft:
+            draft.begin(to_json(self.config, task, self.environment))
+            draft.write(checkpoint.METRICS, b"".join(map(checkpoint.metrics_line, self.metrics)))
+            draft.write(checkpoint.WEIGHTS, packed(self.model.state_dict()))
             if self.result is not None:
-                folder.write_json(checkpoint.RESULT, self.result)
-        if certificate is not None:
-            store.save(certificate, folder.path)
+                draft.write_json(checkpoint.RESULT, self.result)
+            if certificate is not None:
+                store.save(certificate, draft.path)
+            if isinstance(task, FileTask) and task.stored == checkpoint.ROWS and task.path.exists():
+                draft.write(checkpoint.ROWS, task.path.read_bytes())
+            for name, content in more.items():
+                draft.write(name, content)
 
     def push_to_hub(self, repo_id: str, **options: Any) -> Any:
-        """Upload what `save_pretrained` saves to the Hugging Face Hub.
+        """Upload what `save_pretrained` saves to the Hugging Face Hub, but no rows of data.
 
         Args:
             repo_id: the repository, such as "me/parity"; it is created if necessary.
@@ -197,7 +212,7 @@ class Run(Trained):
         api.create_repo(repo_id, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
             self.save_pretrained(Path(folder) / "run")
-            hidden = [files.LOCK, "last/*"]
+            hidden = [files.LOCK, checkpoint.ROWS]
             return api.upload_folder(
                 repo_id=repo_id, folder_path=Path(folder) / "run", ignore_patterns=hidden, **options
             )
@@ -220,165 +235,6 @@ class Run(Trained):
         return load(snapshot_download(str(name), **options))
 
 
-def _run(trained: Trained) -> Run:
-    return Run(**{each.name: getattr(trained, each.name) for each in fields(Trained)})
-
-
-def _kept(task: Task, out: str | Path | None, runs: Sequence[str | Path | None], resume: bool) -> Task:
-    """The task; rows from Python are written into the directory of the run, which needs them later."""
-    if out is None or not isinstance(task, RowsTask) or isinstance(task, FileTask):
-        return task
-    if not resume:
-        refuse_existing(each for each in runs if each is not None)
-    return task.save(Path(out) / checkpoint.ROWS)
-
-
-def train(
-    task: str | Path | Task,
-    preset: str | None = None,
-    seed: int = 0,
-    out: str | Path | None = None,
-    resume: bool = False,
-    on_epoch: Callable[[Epoch], None] = lambda row: None,
-    **changes: Any,
-) -> Run:
-    """Train a model.
-
-    Args:
-        task: a task, its name, or a data file. Rows from Python are written to rows.jsonl in `out`.
-        preset: `rotor`, `router` or `paper`; without it, the one that suits the task.
-        seed: the seed of the data, the split, the initial weights and the order of examples.
-        out: a run directory to write; without it, the run is kept in memory.
-        resume: continue the run in `out` from its last completed epoch.
-        on_epoch: is called with the metrics of each epoch.
-        changes: options of `CSPConfig` or `Recipe` that differ from the preset, such as
-            `rotate="input"`.
-
-    Raises:
-        InputError: there is no such task or option, or the directory already holds a run.
-        Diverged: a loss or a gradient was not finite.
-    """
-    task = _kept(resolve(task), out, [out], resume)
-    configs = [configure(task, preset, seed, **changes)]
-    (trained,) = execute(task, configs, [out], resume, lambda rows: on_epoch(rows[seed]))
-    if isinstance(trained, Diverged):
-        raise trained
-    return _run(trained)
-
-
-def train_seeds(
-    task: str | Path | Task,
-    seeds: Iterable[int],
-    preset: str | None = None,
-    out: str | Path | None = None,
-    resume: bool = False,
-    on_epoch: Callable[[dict[int, Epoch]], None] = lambda rows: None,
-    **changes: Any,
-) -> list[Run | Diverged]:
-    """Train one model for each seed, all in one computation.
-
-    Each result equals that of `train` with this seed, up to the rounding of sums.
-
-    Args:
-        task: as for `train`.
-        seeds: the seeds.
-        preset: as for `train`.
-        out: a directory for the runs, which are named seed-0, seed-1, …
-        resume: as for `train`.
-        on_epoch: is called after each epoch with the metrics of every seed.
-        changes: as for `train`.
-
-    Returns:
-        For each seed its run, or the reason why it diverged.
-
-    Raises:
-        InputError: there is no such task or option, or a directory already holds a run.
-    """
-    seeds = list(seeds)
-    outs = [None if out is None else Path(out) / f"seed-{seed}" for seed in seeds]
-    task = _kept(resolve(task), out, outs, resume)
-    configs = [configure(task, preset, seed, **changes) for seed in seeds]
-    outcomes = execute(task, configs, outs, resume, on_epoch)
-    return [each if isinstance(each, Diverged) else _run(each) for each in outcomes]
-
-
-def from_machine(
-    task: Task,
-    machine: Machine,
-    out: str | Path | None = None,
-    seed: int = 0,
-    result: dict[str, Any] | None = None,
-    recipe: Recipe | None = None,
-) -> Run:
-    """A run whose model has a machine in its weights, certified.
-
-    Args:
-        task: what the machine is an answer to: a `MachineTask` of it, a data file or any other task.
-        machine: has the task's tokens and classes, in their order.
-        out: a run directory to write; without it, the run is kept in memory.
-        seed: the seed in the configuration, by which a data file is split into training and held-out
-            rows.
-        result: more for result.json, such as the accuracy on held-out rows.
-        recipe: which rows were learned from; by default that of the preset.
-
-    Raises:
-        InputError: the machine does not fit the task or is too large, or the directory holds a run.
-    """
-    names = (task.vocab, task.classes)
-    fits = machine.symbols == len(task.vocab)
-    fits = fits and max(output or 0 for output in machine.outputs) < len(task.classes)
-    if not fits or (isinstance(machine, Automaton) and (machine.vocab, machine.classes) != names):
-        raise InputError(f"{task.name}: the machine has other tokens or classes than the task")
-    if out is not None:
-        refuse_existing([out], resumable=False)
-    model = compiled(machine, len(task.classes))
-    recipe = recipe or preset_of("router", task).recipe
-    config = RunConfig(
-        task=task.describe(), preset="router", seed=seed, model=model.config, recipe=recipe
-    )
-    model.trained_as, model.names = config, names_of(task)
-    found = certify_at(model, [codes(model)], task)
-    answering = found.locked or model
-    if task.oracle is None:
-        measured = score(answering, task.data)
-    else:
-        measured = at_length(answering, task, recipe.length, seed)
-    made = {
-        "epochs": 0, "ended": "compiled from a machine", "first_epoch_at_target": None, "best_epoch": 0,
-        "accuracy": measured.accuracy, "f1": measured.f1, "exhaustive": None,
-        "parameters": sum(each.numel() for each in model.parameters()),
-    }  # fmt: skip
-    run = Run(model, task, config, [], made | (result or {}))
-    run._certificate, run._read = found, True
-    if out is not None:
-        run.save_pretrained(out)
-        run.path = Path(out)
-    return run
-
-
-def compile(machine: Any, out: str | Path | None = None) -> Run:
-    """Write a machine into the weights of a model, and prove that both give the same answers.
-
-    Args:
-        machine: an `Automaton`, a file of one in JSON as `csprop automaton` prints it, a DFA of
-            automata-lib, or a Dfa, MooreMachine or MealyMachine of AALpy. A DFA may be incomplete: a
-            sequence without a transition is rejected.
-        out: a run directory to write; without it, the run is kept in memory.
-
-    Returns:
-        The run, certified. Its task is to answer as the machine does.
-
-    Raises:
-        InputError: the machine or the file is malformed, incomplete or too large, or the directory
-            already holds a run.
-    """
-    if isinstance(machine, str | Path):
-        task = MachineTask(automaton_of(read_automaton(machine)), Path(machine).name)
-    else:
-        task = MachineTask(automaton_of(machine))
-    return from_machine(resolve(task), task.automaton, out)
-
-
 def load(path: str | Path, task: Task | None = None) -> Run:
     """Load a run from its directory.
 
@@ -390,4 +246,4 @@ def load(path: str | Path, task: Task | None = None) -> Run:
     Raises:
         InputError: the directory is not a run or is damaged, or the task does not fit it.
     """
-    return _run(reading.load(path, task))
+    return Run.of(reading.load(path, task))

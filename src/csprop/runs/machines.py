@@ -1,0 +1,101 @@
+"""Runs that are not trained: a machine is written into the weights of a model."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from csprop.automata.automaton import Automaton
+from csprop.automata.machine import Machine
+from csprop.automata.sources import automaton_of, read_automaton
+from csprop.errors import InputError
+from csprop.exact.certify import certify_at
+from csprop.nn.compiled import codes, compiled
+from csprop.runs.run import Run
+from csprop.tasks import resolve
+from csprop.tasks.base import Task
+from csprop.tasks.machine import MachineTask
+from csprop.training.config import RunConfig, names_of
+from csprop.training.metrics import at_length, score
+from csprop.training.presets import Recipe
+from csprop.training.presets import preset as preset_of
+from csprop.training.session import refuse_existing, within
+
+
+def from_machine(
+    task: Task,
+    machine: Machine,
+    out: str | Path | None = None,
+    seed: int = 0,
+    result: dict[str, Any] | None = None,
+    recipe: Recipe | None = None,
+    files: Mapping[str, bytes] | None = None,
+) -> Run:
+    """A run whose model has a machine in its weights, certified.
+
+    Args:
+        task: what the machine is an answer to: a `MachineTask` of it, a data file or any other task.
+        machine: has the task's tokens and classes, in their order.
+        out: a run directory to write; without it, the run is kept in memory.
+        seed: the seed in the configuration, by which a data file is split into training and held-out
+            rows.
+        result: more for result.json, such as the accuracy on held-out rows.
+        recipe: which rows were learned from; by default that of the preset.
+        files: more files for the run directory.
+
+    Raises:
+        InputError: the machine does not fit the task or is too large, or the directory holds a run.
+    """
+    names = (task.vocab, task.classes)
+    fits = machine.symbols == len(task.vocab)
+    fits = fits and max(output or 0 for output in machine.outputs) < len(task.classes)
+    if not fits or (isinstance(machine, Automaton) and (machine.vocab, machine.classes) != names):
+        raise InputError(f"{task.name}: the machine has other tokens or classes than the task")
+    if out is not None:
+        refuse_existing([out], resumable=False)
+        task = within(task, Path(out))
+    model = compiled(machine, len(task.classes))
+    recipe = recipe or preset_of("router", task).recipe
+    config = RunConfig(
+        task=task.describe(), preset="router", seed=seed, model=model.config, recipe=recipe
+    )
+    model.trained_as, model.names = config, names_of(task)
+    found = certify_at(model, [codes(model)], task)
+    answering = found.locked or model
+    if task.oracle is None:
+        measured = score(answering, task.data)
+    else:
+        measured = at_length(answering, task, recipe.length, seed)
+    made = {
+        "epochs": 0, "ended": "compiled from a machine", "first_epoch_at_target": None, "best_epoch": 0,
+        "accuracy": measured.accuracy, "f1": measured.f1, "exhaustive": None,
+        "parameters": sum(each.numel() for each in model.parameters()),
+    }  # fmt: skip
+    run = Run(model, task, config, [], made | (result or {}))
+    run._certificate, run._read = found, True
+    if out is not None:
+        run._save(out, files or {})
+        run.path = Path(out)
+    return run
+
+
+def compile(machine: Any, out: str | Path | None = None) -> Run:
+    """Write a machine into the weights of a model, and prove that both give the same answers.
+
+    Args:
+        machine: an `Automaton`, a file of one in JSON as `csprop automaton` prints it, a DFA of
+            automata-lib, or a Dfa, MooreMachine or MealyMachine of AALpy. A DFA may be incomplete: a
+            sequence without a transition is rejected.
+        out: a run directory to write; without it, the run is kept in memory.
+
+    Returns:
+        The run, certified. Its task is to answer as the machine does.
+
+    Raises:
+        InputError: the machine or the file is malformed, incomplete or too large, or the directory
+            already holds a run.
+    """
+    if isinstance(machine, str | Path):
+        task = MachineTask(automaton_of(read_automaton(machine)), Path(machine).name)
+    else:
+        task = MachineTask(automaton_of(machine))
+    return from_machine(resolve(task), task.automaton, out)

@@ -1,0 +1,91 @@
+"""Training a run, or one for each of several seeds."""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from csprop.runs.run import Run
+from csprop.tasks import FileTask, RowsTask, resolve
+from csprop.tasks.base import Task
+from csprop.training import checkpoint
+from csprop.training.config import configure
+from csprop.training.loop import Diverged, Epoch
+from csprop.training.session import execute, refuse_existing
+
+
+def _kept(task: Task, out: str | Path | None, runs: Sequence[str | Path | None], resume: bool) -> Task:
+    """The task; rows from Python are written into the directory of the run, which needs them later."""
+    if out is None or not isinstance(task, RowsTask) or isinstance(task, FileTask):
+        return task
+    if not resume:
+        refuse_existing(each for each in runs if each is not None)
+    return task.save(Path(out) / checkpoint.ROWS)
+
+
+def train(
+    task: str | Path | Task,
+    preset: str | None = None,
+    seed: int = 0,
+    out: str | Path | None = None,
+    resume: bool = False,
+    on_epoch: Callable[[Epoch], None] = lambda row: None,
+    **changes: Any,
+) -> Run:
+    """Train a model.
+
+    Args:
+        task: a task, its name, or a data file. Rows from Python are written to rows.jsonl in `out`.
+        preset: `rotor`, `router` or `paper`; without it, the one that suits the task.
+        seed: the seed of the data, the split, the initial weights and the order of examples.
+        out: a run directory to write; without it, the run is kept in memory.
+        resume: continue the run in `out` from its last completed epoch.
+        on_epoch: is called with the metrics of each epoch.
+        changes: options of `CSPConfig` or `Recipe` that differ from the preset, such as
+            `rotate="input"`.
+
+    Raises:
+        InputError: there is no such task or option, or the directory already holds a run.
+        Diverged: a loss or a gradient was not finite.
+    """
+    task = _kept(resolve(task), out, [out], resume)
+    configs = [configure(task, preset, seed, **changes)]
+    (trained,) = execute(task, configs, [out], resume, lambda rows: on_epoch(rows[seed]))
+    if isinstance(trained, Diverged):
+        raise trained
+    return Run.of(trained)
+
+
+def train_seeds(
+    task: str | Path | Task,
+    seeds: Iterable[int],
+    preset: str | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    on_epoch: Callable[[dict[int, Epoch]], None] = lambda rows: None,
+    **changes: Any,
+) -> list[Run | Diverged]:
+    """Train one model for each seed, all in one computation.
+
+    Each result equals that of `train` with this seed, up to the rounding of sums.
+
+    Args:
+        task: as for `train`.
+        seeds: the seeds.
+        preset: as for `train`.
+        out: a directory for the runs, which are named seed-0, seed-1, …
+        resume: as for `train`.
+        on_epoch: is called after each epoch with the metrics of every seed.
+        changes: as for `train`.
+
+    Returns:
+        For each seed its run, or the reason why it diverged.
+
+    Raises:
+        InputError: there is no such task or option, or a directory already holds a run.
+    """
+    seeds = list(seeds)
+    outs = [None if out is None else Path(out) / f"seed-{seed}" for seed in seeds]
+    task = _kept(resolve(task), out, outs, resume)
+    configs = [configure(task, preset, seed, **changes) for seed in seeds]
+    outcomes = execute(task, configs, outs, resume, on_epoch)
+    return [each if isinstance(each, Diverged) else Run.of(each) for each in outcomes]

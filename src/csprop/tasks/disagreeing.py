@@ -1,0 +1,33 @@
+"""The rows of which some label is not the answer of a machine."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from csprop.automata.machine import Machine
+from csprop.tasks.examples import UNLABELLED, Examples
+
+
+class Disagreement(NamedTuple):
+    """A row, and its first label that a machine contradicts."""
+
+    row: int
+    """From 0 on."""
+    step: int
+    """The step that has the label, from 0 on."""
+    answer: int
+    """The class that the machine gives there."""
+
+
+def disagreeing(machine: Machine, examples: Examples) -> Iterator[Disagreement]:
+    """The rows that disagree with a machine, in their order."""
+    first = 0
+    for window in examples.windows():
+        said, labels = machine.run(window.tokens.numpy()), window.labels.numpy()
+        wrong = (said != labels) & (labels != UNLABELLED)
+        rows = np.flatnonzero(wrong.any(axis=1))
+        steps = wrong[rows].argmax(axis=1)
+        columns = (rows + first, steps, said[rows, steps])
+        yield from map(Disagreement, *(column.tolist() for column in columns))
+        first += len(labels)
