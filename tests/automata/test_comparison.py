@@ -5,6 +5,7 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -151,6 +152,54 @@ def test_a_control_may_know_a_small_count() -> None:
         lambda state, counts: int(state == 0 and counts[0] == 0),
     )
     proven(own, small)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_control_may_do_anything_with_what_it_never_meets(seed: int) -> None:
+    """It knows remainders and small counts, and goes anywhere if they contradict the counters."""
+    dice = random.Random(seed)
+    counters, tokens, states = dice.choice([1, 1, 2]), dice.randint(2, 3), dice.randint(2, 4)
+    size = tokens * 3**counters
+    control = Machine(
+        transitions=tuple(tuple(dice.choices(range(states), k=size)) for _ in range(states)),
+        outputs=tuple(dice.choices(range(2), k=states)),
+    )
+    added = [tuple(dice.choices(range(-2, 3), k=counters)) for _ in range(tokens)]
+    machine = CounterMachine(increments=tuple(added), window=1, control=control)
+    modulus, most = dice.choice([1, 2, 3]), dice.choice([0, 1, 3] if counters == 1 else [0, 1])
+    anywhere: dict[Any, Any] = {}
+
+    def step(state: Any, token: int, views: tuple[int, ...]) -> Any:
+        place, rests, counts = state
+        rests = [(rest + more) % modulus for rest, more in zip(rests, added[token], strict=True)]
+        counts = [None if count is None else count + more
+                  for count, more in zip(counts, added[token], strict=True)]  # fmt: skip
+        for view, rest, count in zip(views, rests, counts, strict=True):
+            wrong = count is not None and max(-1, min(count, 1)) != view
+            wrong = wrong or (view == 0 and rest != 0)
+            wrong = wrong or (count is not None and count % modulus != rest)
+            if wrong and (state, token, views) not in anywhere:
+                small = [None, *range(-most, most + 1)]
+                anywhere[state, token, views] = (
+                    dice.randrange(states),
+                    tuple(dice.choices(range(modulus), k=counters)),
+                    tuple(dice.choices(small, k=counters)),
+                )
+            if wrong:
+                return anywhere[state, token, views]
+        known = zip(views, counts, strict=True)
+        counts = [0 if view == 0 else count for view, count in known]
+        counts = [count if count is not None and abs(count) <= most else None for count in counts]
+        symbol = token
+        for view in views:
+            symbol = 3 * symbol + view + 1
+        return control.transitions[place][symbol], tuple(rests), tuple(counts)
+
+    start = (0, (0,) * counters, (0,) * counters)
+    other = CounterMachine.explored(
+        machine.increments, start, step, lambda state, counts: control.outputs[state[0]] or 0
+    )
+    proven(machine, other)
 
 
 def test_a_control_may_know_the_difference_of_two_counters() -> None:
