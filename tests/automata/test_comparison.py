@@ -269,6 +269,41 @@ def test_any_two_machines(data: st.DataObject) -> None:
         assert length is None
 
 
+@pytest.mark.parametrize(
+    ("added", "rows"),
+    [
+        ((2, -1), ((2, 0, 0, 2, 2, 2), (2, 3, 0, 3, 1, 2), (1, 0, 0, 2, 1, 2), (1, 0, 2, 1, 2, 0))),
+        (
+            (-1, 2, -2),
+            (
+                (1, 1, 0, 4, 1, 1, 2, 0, 2), (2, 3, 1, 0, 3, 2, 1, 2, 0), (0, 4, 0, 0, 1, 3, 0, 4, 0),
+                (2, 0, 2, 0, 1, 2, 0, 4, 4), (0, 4, 4, 4, 1, 4, 1, 3, 3),
+            ),
+        ),
+        (
+            (-1, 1, 2),
+            ((0, 1, 1, 1, 1, 0, 2, 0, 0), (1, 2, 2, 1, 1, 0, 1, 0, 1), (2, 2, 1, 2, 2, 0, 1, 2, 2)),
+        ),
+    ],
+)  # fmt: skip
+def test_a_distance_that_is_known_roughly_does_not_mislead(
+    added: tuple[int, ...], rows: tuple[tuple[int, ...], ...]
+) -> None:
+    """Taken for more than it is, it would lead to a longer counterexample here."""
+    increments = tuple((each,) for each in added)
+    one, two = (
+        CounterMachine(
+            increments=increments,
+            window=1,
+            control=Machine(transitions=rows, outputs=(*(0,) * (len(rows) - 1), last)),
+        )
+        for last in (0, 1)
+    )
+    found = compare_counting(one, two)
+    assert isinstance(found, Difference)
+    assert len(found.tokens) == shortest_difference(one, two, 9)
+
+
 # Faults.
 
 

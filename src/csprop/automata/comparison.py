@@ -165,7 +165,7 @@ class _Pairs:
         def leaving(pair: Pair) -> list[tuple[int, Pair]]:
             p, q, values = pair
             made: list[tuple[int, Pair]] = []
-            if pair not in self.differ or pair == start:
+            if pair not in self.differ:
                 for token in range(left.symbols):
                     made += [(token, step(p, q, token, each)) for each in ranges.after(values, token)]
                 self.differ.update(each for _, each in made if said[each[0]] != others[each[1]])
