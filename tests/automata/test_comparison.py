@@ -3,7 +3,6 @@
 import itertools
 import math
 import random
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +17,16 @@ from csprop.automata.machine import Machine
 from csprop.automata.walk import Difference
 from csprop.errors import InputError
 from tests.automata.test_counting import counter_machines
-from tests.helpers.counters import LANGUAGES, brackets, in_order, plain, shortest_difference
+from tests.automata.test_faults import FAULTS
+from tests.helpers.counters import (
+    LANGUAGES,
+    brackets,
+    in_order,
+    plain,
+    rebuilt,
+    shortest_difference,
+    widened,
+)
 
 
 def test_the_machines_are_those_of_the_languages() -> None:
@@ -54,39 +62,6 @@ def scaled(machine: CounterMachine, factor: int) -> CounterMachine:
     return rebuilt(
         machine, increments, abs(factor), lambda counts: [math.trunc(each / factor) for each in counts]
     )
-
-
-def widened(machine: CounterMachine, window: int) -> CounterMachine:
-    return rebuilt(machine, machine.increments, window, lambda counts: counts)
-
-
-def rebuilt(
-    machine: CounterMachine,
-    increments: tuple[tuple[int, ...], ...],
-    window: int,
-    seen: Callable[[list[int]], list[int]],
-    lost: int | None = None,
-    far: int | None = None,
-) -> CounterMachine:
-    """The machine with other counters, from which its own are seen.
-
-    Where the first count is `far`, the state becomes `lost`; without such a state, the answer is wrong.
-    """
-
-    def step(state: int, token: int, counts: tuple[int, ...]) -> int:
-        if far is not None and lost is not None and counts[0] == far:
-            return lost
-        view = 0
-        for count in seen(list(counts)):
-            view = view * (2 * machine.window + 1) + sorted((-machine.window, count, machine.window))[1]
-            view += machine.window
-        return machine.control.transitions[state][token * machine.views + view]
-
-    def answer(state: int, counts: tuple[int, ...]) -> int:
-        wrong = far is not None and lost is None and counts[0] == far
-        return (machine.control.outputs[state] or 0) + wrong
-
-    return CounterMachine.explored(increments, machine.control.start, step, answer, window)
 
 
 def renamed(machine: CounterMachine) -> CounterMachine:
@@ -304,80 +279,7 @@ def test_a_distance_that_is_known_roughly_does_not_mislead(
     assert len(found.tokens) == shortest_difference(one, two, 9)
 
 
-# Faults.
-
-
-def increment(machine: CounterMachine, dice: random.Random) -> CounterMachine:
-    rows = [list(row) for row in machine.increments]
-    row = dice.choice(rows)
-    row[dice.randrange(len(row))] += dice.choice([-2, -1, 1, 2])
-    return replace(machine, increments=tuple(map(tuple, rows)))
-
-
-def transition(machine: CounterMachine, dice: random.Random) -> CounterMachine:
-    rows = [list(row) for row in machine.control.transitions]
-    row = dice.choice(rows)
-    place = dice.randrange(len(row))
-    row[place] = dice.choice([each for each in set(itertools.chain(*rows)) if each != row[place]])
-    return replace(machine, control=replace(machine.control, transitions=tuple(map(tuple, rows))))
-
-
-def view(machine: CounterMachine, dice: random.Random) -> CounterMachine:
-    """One view is taken for another, after one token or after all."""
-    here, there = dice.sample(range(machine.views), 2)
-    tokens = [dice.randrange(machine.symbols)] if dice.random() < 0.5 else range(machine.symbols)
-    rows = [list(row) for row in machine.control.transitions]
-    for row, token in itertools.product(rows, tokens):
-        row[token * machine.views + here] = row[token * machine.views + there]
-    entered = set(itertools.chain(*rows))
-    start = machine.control.start
-    said = [o if i in entered or i == start else 0 for i, o in enumerate(machine.control.outputs)]
-    control = Machine(transitions=tuple(map(tuple, rows)), outputs=tuple(said), start=start)
-    return replace(machine, control=control)
-
-
-def answer(machine: CounterMachine, dice: random.Random) -> CounterMachine:
-    said = list(machine.control.outputs)
-    place = dice.choice([i for i, each in enumerate(said) if each is not None])
-    said[place] = (said[place] or 0) + dice.choice([1, 2])
-    return replace(machine, control=replace(machine.control, outputs=tuple(said)))
-
-
-def far_away(machine: CounterMachine, dice: random.Random) -> CounterMachine:
-    """Right as long as the first count is below some number; there wrong, or in another state."""
-    far = 41 if machine.counters == 1 and dice.random() < 0.2 else dice.randint(2, 8)
-    lost = dice.choice([None, *set(itertools.chain(*machine.control.transitions))])
-    return rebuilt(machine, machine.increments, far, lambda counts: counts, lost, far)
-
-
-FAULTS = {"increment": increment, "transition": transition, "view": view, "answer": answer,
-          "far away": far_away}  # fmt: skip
-
-
-def test_a_thousand_faults_are_found_and_none_is_called_equal() -> None:
-    dice, kinds = random.Random(1), dict.fromkeys(FAULTS, 0)
-    while sum(kinds.values()) < 1000:
-        name, kind = dice.choice(list(LANGUAGES)), dice.choice(list(FAULTS))
-        machine = LANGUAGES[name].machine
-        faulty = FAULTS[kind](machine, dice)
-        length = shortest_difference(machine, faulty, 130 if machine.counters == 1 else 26)
-        if length is None:  # the change made no difference nearby
-            continue
-        found = compare_counting(machine, faulty)
-        assert isinstance(found, Difference), (name, kind)
-        assert len(found.tokens) == length
-        assert plain(machine, found.tokens)[-1] == found.left
-        assert plain(faulty, found.tokens)[-1] == found.right
-        assert found.left != found.right
-        kinds[kind] += 1
-    assert min(kinds.values()) > 100
-
-
-def test_right_up_to_depth_40_and_wrong_at_41() -> None:
-    machine = brackets()
-    bad = machine.control.transitions[machine.control.start][machine.views]  # after a closing one
-    faulty = rebuilt(machine, machine.increments, 41, lambda counts: counts, bad, 41)
-    assert compare_counting(machine, faulty) == Difference((0,) * 41 + (1,) * 41, 1, 0)
+# Refusals.
 
 
 def test_what_is_not_decided_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
