@@ -152,3 +152,10 @@ def test_an_empty_sequence_has_no_class() -> None:
     for tokens in ([], [[0, 1]]):
         with pytest.raises(InputError, match="one sequence that is not empty"):
             BRACKETS.final(tokens)
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_a_walk_that_is_too_long_is_not_relied_on(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("csprop.automata.reduction.MOST_WALKED", 3)
+    machine = LANGUAGES[name].machine
+    assert all_alike(machine, machine.reduced(), 8 if machine.symbols == 2 else 6)

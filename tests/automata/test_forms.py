@@ -1,11 +1,12 @@
 """What is known of counts: nothing that can be is left out, and nothing else is let in."""
 
 import math
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from csprop.automata.forms import Ranges, dependency, primitive, relations
+from csprop.automata.forms import Ranges, dependency, primitive, relations, viewing
 from csprop.automata.refinement import gains
 
 
@@ -35,6 +36,19 @@ def test_what_is_known_after_a_token_is_no_more_than_can_be(
     (known,) = ranges.rough([value])
     like = [each for each in range(-60, 61) if ranges.rough([each]) == (known,)]
     assert set(ranges.after((known,), 0)) == {ranges.rough([each + change]) for each in like}
+
+
+@settings(max_examples=200, deadline=None)
+@given(factor=st.integers(-5, 5).filter(bool), window=st.integers(0, 7), more=st.integers(1, 3))
+def test_what_is_known_decides_the_view(factor: int, window: int, more: int) -> None:
+    increments = ((factor,), (-2 * factor,))
+    ranges = replace(Ranges.coarsest((increments, window)), periods=(more,))
+    view = viewing(increments, window, ranges.forms)
+    times = 1 if factor > 0 else -1
+    for value in range(-30, 31):
+        seen = max(-window, min(value * abs(factor) * times, window)) + window
+        assert view((value,)) == seen
+        assert view(ranges.rough((value,))) == seen
 
 
 def test_relations_among_forms() -> None:

@@ -157,3 +157,36 @@ def shortest_difference(one: CounterMachine, two: CounterMachine, most: int) -> 
                 seen.add(after)
                 queue.append((after, length + 1))
     return None
+
+
+def widened(machine: CounterMachine, window: int) -> CounterMachine:
+    return rebuilt(machine, machine.increments, window, lambda counts: counts)
+
+
+def rebuilt(
+    machine: CounterMachine,
+    increments: tuple[tuple[int, ...], ...],
+    window: int,
+    seen: Callable[[list[int]], list[int]],
+    lost: int | None = None,
+    far: int | None = None,
+) -> CounterMachine:
+    """The machine with other counters, from which its own are seen.
+
+    Where the first count is `far`, the state becomes `lost`; without such a state, the answer is wrong.
+    """
+
+    def step(state: int, token: int, counts: tuple[int, ...]) -> int:
+        if far is not None and lost is not None and counts[0] == far:
+            return lost
+        view = 0
+        for count in seen(list(counts)):
+            view = view * (2 * machine.window + 1) + sorted((-machine.window, count, machine.window))[1]
+            view += machine.window
+        return machine.control.transitions[state][token * machine.views + view]
+
+    def answer(state: int, counts: tuple[int, ...]) -> int:
+        wrong = far is not None and lost is None and counts[0] == far
+        return (machine.control.outputs[state] or 0) + wrong
+
+    return CounterMachine.explored(increments, machine.control.start, step, answer, window)

@@ -20,8 +20,8 @@ the set, with equal answers. ∎
 The pairs are found by a walk from the start, and `flaw` checks such a set without a walk. If the walk
 meets a pair with different answers, this may be due to what is not known exactly. So we look for an
 input that leads there, among exact values and by a shortest way first. If there is none nearby, the
-walk is repeated with more knowledge: with the remainders and the sums that the cycles of the doubtful
-pairs keep, or with twice the bounds.
+walk is repeated with more knowledge: with the remainders and the sums that the cycles of this search
+keep, or with twice the bounds.
 
 If all counters are multiples of one form, and the machines agree, some bound and period always suffice:
 the counts with which two states of the control are reached together repeat with some period from some
@@ -91,12 +91,12 @@ def compare_counting(left: CounterMachine, right: CounterMachine) -> Invariant |
             return Invariant(ranges, list(found.following))
         distances = (ranges, found.distances)
         # Few states at first: more knowledge may be cheaper than a longer search.
-        difference = _search(left, right, *distances, MOST_SEARCHED >> 2 * max(0, 3 - attempt))
-        if difference is not None:
-            return difference
-        ranges = finer(found.doubtful, ranges, counted)
-    difference = _search(left, right, *(distances or (ranges, None)), MOST_SEARCHED)
-    return difference or Undecided(
+        search = _Search(left, right, *distances, MOST_SEARCHED >> ATTEMPTS - attempt)
+        if search.difference is not None:
+            return search.difference
+        ranges = finer(search.moves, ranges, counted)
+    search = _Search(left, right, *(distances or (ranges, None)), MOST_SEARCHED)
+    return search.difference or Undecided(
         f"{reason}, and no counterexample is among the nearest {MOST_SEARCHED:,} states"
     )
 
@@ -165,7 +165,7 @@ class _Pairs:
         def leaving(pair: Pair) -> list[tuple[int, Pair]]:
             p, q, values = pair
             made: list[tuple[int, Pair]] = []
-            if pair not in self.differ or pair == start:
+            if pair not in self.differ:
                 for token in range(left.symbols):
                     made += [(token, step(p, q, token, each)) for each in ranges.after(values, token)]
                 self.differ.update(each for _, each in made if said[each[0]] != others[each[1]])
@@ -191,57 +191,62 @@ class _Pairs:
                     queue.append(each)
         return found
 
-    @property
-    def doubtful(self) -> dict[Pair, list[tuple[int, Pair]]]:
-        """What leads to a pair with different answers, and the moves among these pairs."""
-        pairs = self.distances.keys() - self.differ
-        return {
-            pair: [each for each in self.following[pair] if each[1] in pairs]
-            for pair in self.following
-            if pair in pairs
-        }
 
-
-def _search(
-    left: CounterMachine,
-    right: CounterMachine,
-    ranges: Ranges,
-    distances: dict[Pair, int] | None,
-    most: int,
-) -> Difference | None:
-    """A shortest counterexample, if there is one among the nearest states.
+class _Search:
+    """A search for a shortest counterexample among exact states.
 
     What a walk knows of a state's distance from a difference is never too much. So the states are
     visited in the order of their length plus this distance, and what cannot lead to one is left out.
     """
-    forms = ranges.forms
-    step = _stepping(left, right, forms)
-    said, others = left.control.outputs, right.control.outputs
-    # The start counts as another state when it is entered again, because only then it answers.
-    start: Any = (left.control.start, right.control.start, (0,) * len(forms), "start")
-    before: dict[Any, tuple[Any, int]] = {}
-    length = {start: 0}
-    queue = [(0, 0, start)]
-    done: set[Any] = set()
-    while queue and len(done) < most:
-        _, _, pair = heapq.heappop(queue)
-        if pair != start and said[pair[0]] != others[pair[1]]:
-            answers, tokens = (said[pair[0]], others[pair[1]]), []
-            while pair != start:
-                pair, token = before[pair]
-                tokens.append(token)
-            return Difference(tuple(reversed(tokens)), *answers)
-        if pair in done:
-            continue
-        done.add(pair)
-        for token in range(left.symbols):
-            exact = tuple(value + form[token] for value, form in zip(pair[2], forms, strict=True))
-            after = step(pair[0], pair[1], token, exact)
-            ahead = 0
-            if distances is not None:
-                ahead = distances.get((after[0], after[1], ranges.rough(exact)), -1)
-            longer = length[pair] + 1
-            if ahead >= 0 and longer < length.get(after, longer + 1):
-                length[after], before[after] = longer, (pair, token)
-                heapq.heappush(queue, (longer + ahead, -longer, after))
-    return None
+
+    def __init__(
+        self,
+        left: CounterMachine,
+        right: CounterMachine,
+        ranges: Ranges,
+        distances: dict[Pair, int] | None,
+        most: int,
+    ) -> None:
+        self.difference: Difference | None = None
+        """None if there is none among the nearest states."""
+        self.moves: dict[Pair, set[tuple[int, Pair]]] = defaultdict(set)
+        """The moves that were made, between pairs as the walk has them."""
+        step = _stepping(left, right, ranges.forms)
+        said, others = left.control.outputs, right.control.outputs
+        # The start counts as another state when it is entered again, because only then it answers.
+        start: Any = (left.control.start, right.control.start, (0,) * len(ranges.forms), "start")
+        before: dict[Any, tuple[Any, int]] = {}
+        length = {start: 0}
+        queue = [(0, 0, start)]
+        done: set[Any] = set()
+        while queue and len(done) < most:
+            _, _, pair = heapq.heappop(queue)
+            if pair != start and said[pair[0]] != others[pair[1]]:
+                way = _way(before, pair)
+                self.difference = Difference(way, said[pair[0]], others[pair[1]])
+                return
+            if pair in done:
+                continue
+            done.add(pair)
+            known = (pair[0], pair[1], ranges.rough(pair[2]))
+            for token in range(left.symbols):
+                exact = tuple(map(int.__add__, pair[2], (form[token] for form in ranges.forms)))
+                after = step(pair[0], pair[1], token, exact)
+                there = (after[0], after[1], ranges.rough(exact))
+                ahead = 0 if distances is None else distances.get(there, -1)
+                if ahead < 0:
+                    continue
+                self.moves[known].add((token, there))
+                longer = length[pair] + 1
+                if longer < length.get(after, longer + 1):
+                    length[after], before[after] = longer, (pair, token)
+                    heapq.heappush(queue, (longer + ahead, -longer, after))
+
+
+def _way(before: dict[Any, tuple[Any, int]], state: Any) -> tuple[int, ...]:
+    """The tokens that led to a state."""
+    tokens = []
+    while state in before:
+        state, token = before[state]
+        tokens.append(token)
+    return tuple(reversed(tokens))

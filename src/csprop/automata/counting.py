@@ -132,11 +132,13 @@ class CounterMachine:
     def oracle(self) -> Oracle:
         """The machine as functions; a state is that of the control and the counts."""
         increments, control, views = self.increments, self.control, self.views
+        window, size = self.window, 2 * self.window + 1
 
         def step(state: tuple[int, tuple[int, ...]], token: int) -> tuple[int, tuple[int, ...]]:
-            counts = tuple(map(sum, zip(state[1], increments[token], strict=True)))
-            symbol = token * views + int(self.view(np.array(counts, np.int64)))
-            return control.transitions[state[0]][symbol], counts
+            counts, view = tuple(map(int.__add__, state[1], increments[token])), 0
+            for count in counts:
+                view = view * size + min(max(count, -window), window) + window
+            return control.transitions[state[0]][token * views + view], counts
 
         start = (control.start, (0,) * self.counters)
         return Oracle(self.symbols, start, step, lambda state: control.outputs[state[0]])

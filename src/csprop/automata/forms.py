@@ -26,7 +26,7 @@ Rows = tuple[tuple[int, ...], ...]
 Values = tuple[int, ...]
 """A value for each form."""
 
-MOST_SUBSETS = 4096
+MOST_SUBSETS = 512
 """Sets of forms among which relations are looked for, the small ones first."""
 
 
@@ -65,7 +65,9 @@ def relations(forms: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
     intervals, all relations can be satisfied at once (Rockafellar, Convex Analysis, Theorem 22.6).
     """
     found: dict[frozenset[int], tuple[int, ...]] = {}
-    sizes = range(1, min(len(forms), len(forms[0]) + 1) + 1) if forms else ()
+    if dependency(forms) is None:
+        return []
+    sizes = range(1, min(len(forms), len(forms[0]) + 1) + 1)
     subsets = (each for size in sizes for each in combinations(range(len(forms)), size))
     for subset in islice(subsets, MOST_SUBSETS):
         if any(known <= set(subset) for known in found):

@@ -44,12 +44,13 @@ def _blocks(rows: dict[int, tuple[int, ...]], outputs: Sequence[int | None]) -> 
     accepts, trap = -1, -2
     used = {outputs[state] for state in rows} - {None}
     asks = {f"output {each}": each for each in used}
+    columns = dict.fromkeys(zip(*rows.values(), strict=True))  # tokens that always lead alike are one
     paths = {
         state: {
-            **{f"token {token}": there for token, there in enumerate(row)},
+            **{f"token {token}": column[place] for token, column in enumerate(columns)},
             **{ask: accepts if outputs[state] == each else trap for ask, each in asks.items()},
         }
-        for state, row in rows.items()
+        for place, state in enumerate(rows)
     }
     symbols = set(paths[next(iter(paths))])
     paths[accepts] = paths[trap] = dict.fromkeys(symbols, trap)

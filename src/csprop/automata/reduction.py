@@ -5,8 +5,8 @@ out, and counters that are multiples of one another become one. Then a walk over
 counts (`Ranges`) tells which views a state can meet with a token. Where it meets none, the table may
 hold anything. A counter is dropped if no state meets two views that differ only in it and lead to
 different states; the window becomes narrower if its two outermost places on each side never lead to
-different states; and what is never met is filled with its neighbours, so that more states of the
-control can be merged.
+different states; states are merged if they agree wherever both meet a view; and what is still never met
+is filled with its neighbours.
 """
 
 from itertools import product
@@ -17,10 +17,13 @@ from numpy.typing import NDArray
 
 from csprop.automata.forms import Ranges, Rows, primitive, viewing
 from csprop.automata.machine import Machine
+from csprop.automata.minimal import Outputs
 from csprop.automata.walk import Endless, Walk
 
 MOST_WALKED = 1 << 17
 """If the walk is longer, all views count as met."""
+MOST_MERGED = 64
+"""In larger controls, only states that agree on all views are merged."""
 
 Array = NDArray[Any]
 
@@ -45,8 +48,9 @@ def reduced(parts: Parts) -> Parts:
     while True:
         met = _met(parts)
         table = np.array(parts.control.transitions).reshape(parts.shape)
-        smaller = _narrowed(parts.increments, table, met)
-        parts, before = _built(*smaller, parts.control), parts
+        increments, table, met = _narrowed(parts.increments, table, met)
+        merged = _merged(table, met, parts.control.outputs)
+        parts, before = _built(increments, *merged, parts.control.start), parts
         if parts.shape == before.shape:
             return parts
 
@@ -129,7 +133,46 @@ def _united(table: Array, met: Array, axis: int, groups: Any) -> tuple[Array, Ar
     return np.stack(tables, axis), np.stack(mets, axis)
 
 
-def _built(increments: Rows, table: Array, met: Array, control: Machine) -> Parts:
+def _merged(table: Array, met: Array, outputs: Outputs) -> tuple[Array, Array, Outputs]:
+    """States that agree wherever both meet a view, as one: all of them have its row.
+
+    Each state is merged with the first that allows it. Then the states to which a view leads that both
+    meet have to be merged as well, and so on; if two with different outputs had to be, none are.
+    """
+    rows = np.where(met, table, -1).reshape(len(table), -1)
+    entered = set(rows.flat)
+    said = tuple(output if state in entered else None for state, output in enumerate(outputs))
+    heads = list(range(len(table)))
+    for second in range(len(table) if len(table) <= MOST_MERGED else 0):
+        for first in range(second):
+            if heads[first] == first and heads[second] == second:
+                found = _folded(rows, heads, said, first, second)
+                rows, heads, said = found or (rows, heads, said)
+    rows = rows[heads]
+    named = np.array([*heads, 0])  # −1, which stands for a view that is not met, becomes 0
+    return named[rows].reshape(table.shape), (rows >= 0).reshape(table.shape), said
+
+
+def _folded(
+    rows: Array, heads: list[int], said: Outputs, first: int, second: int
+) -> tuple[Array, list[int], Outputs] | None:
+    """The rows, the head of each group of states and the outputs, after a merge and what it entails."""
+    rows, heads, outputs, todo = rows.copy(), heads[:], list(said), [(first, second)]
+    while todo:
+        one, two = sorted(heads[each] for each in todo.pop())
+        if one == two:
+            continue
+        if None not in (outputs[one], outputs[two]) and outputs[one] != outputs[two]:
+            return None
+        outputs[one] = outputs[two] if outputs[one] is None else outputs[one]
+        both = (rows[one] >= 0) & (rows[two] >= 0)
+        todo += {*zip(rows[one][both].tolist(), rows[two][both].tolist(), strict=True)}
+        rows[one] = np.where(rows[one] >= 0, rows[one], rows[two])
+        heads = [one if head == two else head for head in heads]
+    return rows, heads, tuple(outputs)
+
+
+def _built(increments: Rows, table: Array, met: Array, outputs: Outputs, start: int) -> Parts:
     """The machine of a table, with what is never met filled in, and its control minimal."""
     table, met = table.copy(), met.copy()
     reached = met.any(axis=tuple(range(2, table.ndim)))  # (states, tokens)
@@ -144,5 +187,5 @@ def _built(increments: Rows, table: Array, met: Array, control: Machine) -> Part
     table[~reached] = table[reached].flat[0]  # states that are never reached
     rows = tuple(map(tuple, table.reshape(len(table), -1).tolist()))
     window = (table.shape[2] - 1) // 2 if table.ndim > 2 else 0
-    smaller = Machine(transitions=rows, outputs=control.outputs, start=control.start)
+    smaller = Machine(transitions=rows, outputs=outputs, start=start)
     return Parts(increments, window, smaller.minimal())

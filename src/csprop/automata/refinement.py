@@ -1,12 +1,13 @@
 """More knowledge of counts, for pairs of which a comparison cannot tell whether they are reached.
 
-What the cycles among these pairs add up to says what is worth knowing: if all of them add a multiple of
-g to a form, the control may know its remainder modulo g; and if they add nothing to a sum of forms, the
-control may know this sum.
+What the cycles of a search among exact counts add up to says what is worth knowing: if all of them add
+a multiple of g to a form, the control may know its remainder modulo g; and if they add nothing to a sum
+of forms, the control may know this sum. If the search saw too few cycles, more is followed than is
+needed, which costs time, but the proof holds all the same.
 """
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import TypeVar
 
 from csprop.automata.forms import Ranges, Weights, dependency, primitive, relations
@@ -18,11 +19,13 @@ Node = TypeVar("Node", bound=Hashable)
 Vector = tuple[int, ...]
 
 
-def finer(following: Mapping[Node, Sequence[tuple[int, Node]]], ranges: Ranges, counted: int) -> Ranges:
-    """What the cycles of doubtful pairs keep; if that is known already, larger bounds.
+def finer(
+    following: Mapping[Node, Collection[tuple[int, Node]]], ranges: Ranges, counted: int
+) -> Ranges:
+    """What the cycles of a search keep; if that is known already, larger bounds.
 
     Args:
-        following: the pairs, with the tokens and pairs that follow each.
+        following: the pairs that were visited, with the tokens and pairs that followed each.
         ranges: what was known.
         counted: the number of forms that belong to counters.
     """
@@ -41,7 +44,7 @@ def finer(following: Mapping[Node, Sequence[tuple[int, Node]]], ranges: Ranges, 
 
 
 def gains(
-    following: Mapping[Node, Sequence[tuple[int, Node]]], steps: Sequence[Vector]
+    following: Mapping[Node, Collection[tuple[int, Node]]], steps: Sequence[Vector]
 ) -> list[set[Vector]]:
     """What the cycles of each strongly connected part of a graph add up to.
 
@@ -73,7 +76,7 @@ def gains(
     return list(found.values())
 
 
-def _parts(following: Mapping[Node, Sequence[tuple[int, Node]]]) -> dict[Node, int]:
+def _parts(following: Mapping[Node, Collection[tuple[int, Node]]]) -> dict[Node, int]:
     """The number of each node's strongly connected part, by Kosaraju's two searches."""
     before: dict[Node, list[Node]] = {node: [] for node in following}
     for node, after in following.items():
@@ -91,7 +94,7 @@ def _parts(following: Mapping[Node, Sequence[tuple[int, Node]]]) -> dict[Node, i
     return part
 
 
-def _finished(following: Mapping[Node, Sequence[tuple[int, Node]]]) -> list[Node]:
+def _finished(following: Mapping[Node, Collection[tuple[int, Node]]]) -> list[Node]:
     """The nodes in the order in which a search in depth leaves them."""
     order: list[Node] = []
     seen: set[Node] = set()
