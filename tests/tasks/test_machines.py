@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from csprop import tasks
 from csprop.errors import InputError
 from csprop.tasks.base import Task, every_sequence
+from csprop.tasks.counting import CountingTask
 from csprop.training.presets import preset
 
 STATES = {
@@ -50,8 +51,14 @@ STATES = {
     "tomita-5": 4,
     "tomita-6": 3,
     "tomita-7": 5,
+    "nested-1": 4,  # a stack for each order of what is open, and a state for what is wrong
+    "nested-3": 16,
 }
-NAMES = [name for name in STATES if name != "mod10000-reset"] + ["parenthesis"]
+COUNTING = [
+    *("parenthesis", "parenthesis-words", "interleaved", "majority"),
+    *("anbn", "anb2n", "anbncn", "anbncndn", "anbmcnm"),
+]
+NAMES = [name for name in STATES if name != "mod10000-reset"] + COUNTING
 
 
 @cache
@@ -71,7 +78,8 @@ def test_every_task_of_the_catalogue_is_tested_here() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_machine_answers_as_meant_on_every_short_sequence(name: str) -> None:
     task = task_of(name)
-    assert read(task, []) == task.truth([])
+    if not isinstance(task, CountingTask):  # the machine of which answers after the first token
+        assert read(task, []) == task.truth([])
     for length in range(1, max(2, int(math.log(2200, len(task.vocab)))) + 1):
         for sequence in every_sequence(len(task.vocab), length).tolist():
             assert read(task, sequence) == task.truth(sequence)

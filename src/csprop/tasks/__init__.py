@@ -8,15 +8,20 @@ from csprop.automata.automaton import Automaton
 from csprop.errors import InputError
 from csprop.tasks.arithmetic import ModularArithmetic
 from csprop.tasks.base import Examples, Task
+from csprop.tasks.counting import CountingTask
 from csprop.tasks.cycle import CycleNav
 from csprop.tasks.evenpairs import EvenPairs
 from csprop.tasks.file import SUFFIXES, FileTask, from_file
 from csprop.tasks.flipflop import FlipFlop
 from csprop.tasks.group import GROUPS, Group
+from csprop.tasks.interleaved import Interleaved
 from csprop.tasks.machine import MachineTask
+from csprop.tasks.majority import Majority
 from csprop.tasks.modular import Modular
-from csprop.tasks.parenthesis import Parenthesis
+from csprop.tasks.nested import Nested
+from csprop.tasks.parenthesis import Parenthesis, ParenthesisWords
 from csprop.tasks.parity import Parity
+from csprop.tasks.powers import LANGUAGES, Powers
 from csprop.tasks.precedence import ModularPrecedence
 from csprop.tasks.reset import ModularReset
 from csprop.tasks.rows import RowsTask, from_rows
@@ -24,6 +29,7 @@ from csprop.tasks.summary import Summary
 from csprop.tasks.tomita import Tomita
 
 __all__ = [
+    "CountingTask",
     "Examples",
     "FileTask",
     "MachineTask",
@@ -46,6 +52,9 @@ SINGLE: tuple[type[Task], ...] = (
     EvenPairs,
     ModularArithmetic,
     ModularPrecedence,
+    ParenthesisWords,
+    Interleaved,
+    Majority,
 )
 """Tasks without a parameter."""
 
@@ -54,8 +63,8 @@ def get(name: str) -> Task:
     """A built-in task by its name.
 
     Args:
-        name: such as "parity", "mod3", "mod5-residue", "mod3-reset", "tomita-4", "group-A5",
-            "group-A5-all" or "group-S5-32"; `csprop tasks` lists all names.
+        name: such as "parity", "mod3", "mod5-residue", "mod3-reset", "tomita-4", "anbn",
+            "nested-3", "group-A5", "group-A5-all" or "group-S5-32"; `csprop tasks` lists all names.
 
     Raises:
         InputError: there is no built-in task of this name.
@@ -63,6 +72,10 @@ def get(name: str) -> Task:
     for task in SINGLE:
         if name == task.name:
             return task()
+    if name in LANGUAGES:
+        return Powers(name)
+    if match := re.fullmatch(r"nested-(\d{1,9})", name):
+        return Nested(int(match[1]))
     if match := re.fullmatch(r"mod(\d{1,9})(-residue|-reset)?", name):
         modulus, kind = int(match[1]), match[2]
         return ModularReset(modulus) if kind == "-reset" else Modular(modulus, kind == "-residue")
@@ -72,8 +85,9 @@ def get(name: str) -> Task:
         every = match[2] == "-all"
         return Group(match[1], every, 0 if every else int((match[2] or "-0")[1:]))
     raise InputError(
-        f"there is no task {name!r}: write {', '.join(task.name for task in SINGLE)}, modK, "
-        "modK-residue or modK-reset (K = 2, 3, …), tomita-1 to tomita-7, group-NAME, group-NAME-all or "
+        f"there is no task {name!r}: write {', '.join(task.name for task in SINGLE)}, "
+        f"{', '.join(LANGUAGES)}, modK, modK-residue or modK-reset (K = 2, 3, …), "
+        "tomita-1 to tomita-7, nested-1 to nested-7, group-NAME, group-NAME-all or "
         f"group-NAME-K (NAME = {', '.join(GROUPS)}), or give your own data with --data FILE"
     )
 
@@ -135,9 +149,10 @@ def catalogue() -> list[Task]:
     """One task of each kind, for `csprop tasks`."""
     counting = ("parity", "mod3", "mod3-residue", "mod3-reset", "cycle-nav")
     others = (
-        *("flip-flop", "even-pairs", "parenthesis"),
+        *("flip-flop", "even-pairs"),
         *("modular-arithmetic", "modular-arithmetic-precedence"),
     )
     languages = [f"tomita-{number}" for number in range(1, 8)]
+    endless = ("parenthesis", "parenthesis-words", "interleaved", "nested-3", *LANGUAGES, "majority")
     groups = [f"group-{group}" for group in GROUPS]
-    return [get(name) for name in (*counting, *others, *languages, *groups)]
+    return [get(name) for name in (*counting, *others, *languages, *endless, *groups)]

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Endless, Oracle
 from csprop.errors import InputError
@@ -44,6 +45,8 @@ class Task(ABC):
     """The preset that suits the task: `rotor`, or `router` for a machine of any kind."""
     samples: int = 5000
     """How many sequences to draw, before the split; the default is the paper's number."""
+    length: int = 16
+    """Length of the sequences that training draws, unless it is told another one; the paper's T."""
     order: int = 2
     """Order of the rotations that the preset `rotor` uses: 2 for counters, more for groups."""
     depth: int = 1
@@ -105,6 +108,11 @@ class Task(ABC):
             f"a class, from 0 to {len(self.classes) - 1}"
         )
 
+    @cached_property
+    def counting(self) -> CounterMachine | None:
+        """The task as a machine that counts, if it has infinitely many states (`CountingTask`)."""
+        return None
+
     @property
     def data(self) -> Examples:
         """The labelled rows of a data file.
@@ -158,9 +166,8 @@ class Task(ABC):
         """
         if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < len(self.vocab):
             raise InputError(f"{self.name}: tokens must be numbers from 0 to {len(self.vocab) - 1}")
-        return torch.from_numpy(self.machine.run(tokens.cpu().numpy()).astype(np.int64)).to(
-            tokens.device
-        )
+        machine = self.machine if self.counting is None else self.counting
+        return torch.from_numpy(machine.run(tokens.cpu().numpy()).astype(np.int64)).to(tokens.device)
 
     def sample(self, count: int, length: int, generator: Generator) -> Tensor:
         """Draw `count` sequences of one length, (count, length) int64; uniformly, unless overridden."""

@@ -1,12 +1,16 @@
 """Parenthesis matching: is a string of brackets balanced?"""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import torch
 from torch import Generator, Tensor
 
+from csprop.automata.counting import CounterMachine
 from csprop.errors import InputError
 from csprop.tasks.base import Task
+from csprop.tasks.counting import CountingTask
+from csprop.tasks.near import near, shuffled
 
 
 class Parenthesis(Task):
@@ -35,6 +39,15 @@ class Parenthesis(Task):
                 return 0
         return int(depth == 0)
 
+    @cached_property
+    def counting(self) -> CounterMachine:
+        return CounterMachine.explored(
+            ((1,), (-1,)),
+            start=True,
+            step=lambda fine, token, counts: fine and counts[0] >= 0,
+            answer=lambda fine, counts: int(fine and counts[0] == 0),
+        )
+
     def labels(self, tokens: Tensor) -> Tensor:
         depth = (1 - 2 * tokens).cumsum(dim=1)
         never_negative = depth.cummin(dim=1).values >= 0
@@ -57,34 +70,15 @@ class Parenthesis(Task):
 
     def check_length(self, length: int) -> None:
         super().check_length(length)
-        if length % 2:
-            raise InputError(
-                f"parenthesis: no string of odd length {length} is balanced: write an even length"
-            )
+        refuse_odd(self.name, length)
 
     def sample(self, count: int, length: int, generator: Generator) -> Tensor:
         """Half balanced strings and half unbalanced ones, drawn uniformly, in random order."""
         self.check_length(length)
-        balanced = self.balanced(count // 2, length, generator)
+        right = balanced(count // 2, length, generator)
         others = self.unbalanced(count - count // 2, length, generator)
         order = torch.randperm(count, generator=generator)
-        return torch.cat([balanced, others])[order]
-
-    def balanced(self, count: int, length: int, generator: Generator) -> Tensor:
-        """Draw balanced strings uniformly, by the cycle lemma.
-
-        Of the rotations of a string with n + 1 opening and n closing brackets, exactly one has an
-        excess of opening ones in every prefix: the one that starts right after the last minimum of the
-        running depth. Without its first bracket it is a balanced string of length 2n, and each of
-        those is obtained from equally many strings.
-        """
-        size = length + 1
-        shuffled = torch.rand(count, size, generator=generator, dtype=torch.float64).argsort(dim=1)
-        tokens = (shuffled > length // 2).long()  # n + 1 zeros, n ones
-        depth = (1 - 2 * tokens).cumsum(dim=1)
-        last_lowest = size - 1 - depth.flip(1).argmin(dim=1)
-        positions = (last_lowest[:, None] + 2 + torch.arange(length)) % size
-        return tokens.gather(1, positions)
+        return torch.cat([right, others])[order]
 
     def unbalanced(self, count: int, length: int, generator: Generator) -> Tensor:
         """Draw unbalanced strings uniformly, by rejection."""
@@ -93,3 +87,74 @@ class Parenthesis(Task):
             drawn = torch.randint(2, (count, length), generator=generator)
             found = torch.cat([found, drawn[self.labels(drawn)[:, -1] == 0]])
         return found[:count]
+
+
+class ParenthesisWords(CountingTask):
+    """The same brackets, with a word for what is wrong: some are still open, or too many were closed.
+
+    A bracket that closes nothing cannot be mended by what follows.
+
+    >>> task = ParenthesisWords()
+    >>> [task.classes[task.truth(s)] for s in ([0, 1], [0, 0, 1], [0, 1, 1], [1, 0])]
+    ['balanced', 'open', 'too many closed', 'too many closed']
+    """
+
+    name = "parenthesis-words"
+    description = "are the brackets balanced, open, or too many closed?"
+    vocab = ("(", ")")
+    classes = ("balanced", "open", "too many closed")
+
+    def truth(self, sequence: Sequence[int]) -> int:
+        text, before = "".join("()"[token] for token in sequence), None
+        while text != before:
+            text, before = text.replace("()", ""), text
+        return 2 if ")" in text else int("(" in text)
+
+    @cached_property
+    def counting(self) -> CounterMachine:
+        return CounterMachine.explored(
+            ((1,), (-1,)),
+            start=True,
+            step=lambda fine, token, counts: fine and counts[0] >= 0,
+            answer=lambda fine, counts: int(counts[0] > 0) if fine else 2,
+        )
+
+    def check_length(self, length: int) -> None:
+        super().check_length(length)
+        refuse_odd(self.name, length)
+
+    def sample(self, count: int, length: int, generator: Generator) -> Tensor:
+        """A quarter each: balanced, with one mistake, the first half of a balanced string, uniform.
+
+        The mistake is one bracket turned, or two exchanged.
+        """
+        self.check_length(length)
+        quarter = count // 4
+        right = balanced(count - 3 * quarter, length, generator)
+        missed = near(balanced(quarter, length, generator), 2, generator)
+        halves = balanced(quarter, 2 * length, generator)[:, :length]
+        uniform = torch.randint(2, (quarter, length), generator=generator)
+        return shuffled(right, missed, halves, uniform, generator=generator)
+
+
+def refuse_odd(name: str, length: int) -> None:
+    """Raise an InputError for a length at which no string of brackets is balanced."""
+    if length % 2:
+        raise InputError(f"{name}: no string of odd length {length} is balanced: write an even length")
+
+
+def balanced(count: int, length: int, generator: Generator) -> Tensor:
+    """Draw balanced strings uniformly, by the cycle lemma.
+
+    Of the rotations of a string with n + 1 opening and n closing brackets, exactly one has an
+    excess of opening ones in every prefix: the one that starts right after the last minimum of the
+    running depth. Without its first bracket it is a balanced string of length 2n, and each of
+    those is obtained from equally many strings.
+    """
+    size = length + 1
+    shuffled = torch.rand(count, size, generator=generator, dtype=torch.float64).argsort(dim=1)
+    tokens = (shuffled > length // 2).long()  # n + 1 zeros, n ones
+    depth = (1 - 2 * tokens).cumsum(dim=1)
+    last_lowest = size - 1 - depth.flip(1).argmin(dim=1)
+    positions = (last_lowest[:, None] + 2 + torch.arange(length)) % size
+    return tokens.gather(1, positions)

@@ -9,6 +9,7 @@ from torch import Generator, Tensor
 
 from csprop.errors import InputError
 from csprop.tasks.base import Task
+from csprop.tasks.near import members
 
 
 @dataclass(frozen=True)
@@ -124,17 +125,4 @@ class Tomita(Task):
 
     def members(self, count: int, length: int, generator: Generator) -> Tensor:
         """Draw strings of the language uniformly; none if there are none of this length."""
-        following = torch.tensor(self.grammar.rows)  # (states, 2)
-        # ahead[t][s]: the number of ways from s into the language in t steps, up to a common factor.
-        ahead = [torch.tensor([float(self.answer(s)) for s in range(len(following))]).double()]
-        for _ in range(length):
-            ways = ahead[-1][following].sum(dim=1)
-            ahead.append(ways / ways.max().clamp(min=1))
-        state = torch.zeros(count if ahead[length][0] else 0, dtype=torch.int64)
-        tokens = torch.empty(len(state), length, dtype=torch.int64)
-        for step in range(length):
-            ways = ahead[length - step - 1][following[state]]  # (count, 2)
-            lot = torch.rand(len(state), generator=generator, dtype=torch.float64) * ways.sum(dim=1)
-            tokens[:, step] = (lot >= ways[:, 0]).long()
-            state = following[state, tokens[:, step]]
-        return tokens
+        return members(self.machine, 1, count, length, generator)

@@ -1,7 +1,7 @@
 """The presets, each a function of the task, and the options of training."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from csprop.errors import InputError
@@ -132,6 +132,8 @@ class Asking(Protocol):
     @property
     def preset(self) -> str: ...
     @property
+    def length(self) -> int: ...
+    @property
     def order(self) -> int: ...
     @property
     def depth(self) -> int: ...
@@ -148,6 +150,7 @@ class Plain:
     """The values of a task with no special needs."""
 
     preset: str = "rotor"
+    length: int = 16
     order: int = 2
     depth: int = 1
     places: int = 32
@@ -233,4 +236,5 @@ def preset(name: str, task: Asking) -> Preset:
     """
     if name not in PRESETS:
         raise InputError(f"there is no preset {name!r}: write {', '.join(PRESETS)}")
-    return PRESETS[name](task)
+    chosen = PRESETS[name](task)
+    return replace(chosen, recipe=replace(chosen.recipe, length=task.length))

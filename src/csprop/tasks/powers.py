@@ -1,0 +1,185 @@
+"""Powers: a^n b^n and its relatives, blocks of letters whose sizes depend on each other."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Generator, Tensor
+
+from csprop.automata.counting import CounterMachine
+from csprop.errors import InputError
+from csprop.tasks.base import Examples
+from csprop.tasks.counting import CountingTask
+from csprop.tasks.near import near, shuffled
+
+Sizes = Callable[[Tensor, Generator], Tensor]
+"""From lengths (N,) to the sizes of the blocks of a string of each length, (N, letters)."""
+
+
+@dataclass(frozen=True)
+class Language:
+    """A language in words, as a question about a string, as counters, and as sizes to draw."""
+
+    description: str
+    contains: Callable[[str], bool]
+    increments: tuple[tuple[int, ...], ...]
+    """What each letter adds to each counter; all counts are 0 in the end."""
+    lengths: range
+    """The lengths of its strings; the end means nothing."""
+    sizes: Sizes
+
+
+def _is_power(text: str, *times: int) -> bool:
+    n = len(text) // sum(times)
+    blocks = (letter * n * many for letter, many in zip("abcd", times, strict=False))
+    return n > 0 and text == "".join(blocks)
+
+
+def _multiples(*times: int) -> Sizes:
+    return lambda lengths, _: lengths[:, None] // sum(times) * torch.tensor(times)
+
+
+def _is_sum(text: str) -> bool:
+    blocks = re.fullmatch("(a+)(b+)(c+)", text)
+    return blocks is not None and len(blocks[1]) + len(blocks[2]) == len(blocks[3])
+
+
+def _sum_sizes(lengths: Tensor, generator: Generator) -> Tensor:
+    half = lengths // 2
+    lots = torch.rand(len(lengths), generator=generator, dtype=torch.float64)
+    first = 1 + (lots * (half - 1)).long()  # from 1 to half − 1
+    return torch.stack([first, half - first, half], dim=1)
+
+
+ENDLESS = 1 << 62
+LANGUAGES = {
+    "anbn": Language(
+        "is it a^n b^n?",
+        lambda text: _is_power(text, 1, 1),
+        ((1,), (-1,)),
+        range(2, ENDLESS, 2),
+        _multiples(1, 1),
+    ),
+    "anb2n": Language(
+        "is it a^n b^2n?",
+        lambda text: _is_power(text, 1, 2),
+        ((2,), (-1,)),
+        range(3, ENDLESS, 3),
+        _multiples(1, 2),
+    ),
+    "anbncn": Language(
+        "is it a^n b^n c^n?",
+        lambda text: _is_power(text, 1, 1, 1),
+        ((1, 0), (-1, 1), (0, -1)),
+        range(3, ENDLESS, 3),
+        _multiples(1, 1, 1),
+    ),
+    "anbncndn": Language(
+        "is it a^n b^n c^n d^n?",
+        lambda text: _is_power(text, 1, 1, 1, 1),
+        ((1, 0, 0), (-1, 1, 0), (0, -1, 1), (0, 0, -1)),
+        range(4, ENDLESS, 4),
+        _multiples(1, 1, 1, 1),
+    ),
+    "anbmcnm": Language(
+        "is it a^n b^m c^(n+m)?", _is_sum, ((1,), (1,), (-1,)), range(4, ENDLESS, 2), _sum_sizes
+    ),
+}
+
+
+class Powers(CountingTask):
+    """`anbn`, `anb2n`, `anbncn`, `anbncndn` and `anbmcnm`: is the string in the language?
+
+    n and m are 1 or more. A length at which the language has no string is refused.
+
+    >>> def told(name, *texts):
+    ...     task = Powers(name)
+    ...     return [task.classes[task.truth(["abcd".index(each) for each in text])] for text in texts]
+    >>> told("anbn", "ab", "aabb", "aab", "abab"), told("anb2n", "abb", "aabbbb", "ab")
+    (['yes', 'yes', 'no', 'no'], ['yes', 'yes', 'no'])
+    >>> told("anbncn", "abc", "aabbcc", "aabbc"), told("anbncndn", "abcd", "abc")
+    (['yes', 'yes', 'no'], ['yes', 'no'])
+    >>> told("anbmcnm", "abcc", "aabccc", "aacc", "abcb")
+    ['yes', 'yes', 'no', 'no']
+    """
+
+    classes = ("no", "yes")
+
+    def __init__(self, name: str) -> None:
+        self.name, self.language = name, LANGUAGES[name]
+        self.description = self.language.description
+        self.vocab = tuple("abcd"[: len(self.language.increments)])
+        self.length = next(each for each in range(16, 20) if self.has_length(each))
+
+    def truth(self, sequence: Sequence[int]) -> int:
+        return int(self.language.contains("".join("abcd"[token] for token in sequence)))
+
+    @cached_property
+    def counting(self) -> CounterMachine:
+        """The control knows the last letter, or that a block was left out or came too late."""
+        wrong, last = -2, len(self.vocab) - 1
+        return CounterMachine.explored(
+            self.language.increments,
+            start=-1,
+            step=lambda state, token, counts: token if token in (state, state + 1) else wrong,
+            answer=lambda state, counts: int(state == last and not any(counts)),
+        )
+
+    def check_length(self, length: int) -> None:
+        super().check_length(length)
+        lengths = self.language.lengths
+        if length not in lengths:
+            longer = next(each for each in range(length + 1, length + 5) if each in lengths)
+            raise InputError(
+                f"{self.name}: no string of length {length} is in the language: write {longer}"
+            )
+
+    def sample(self, count: int, length: int, generator: Generator) -> Tensor:
+        """Three eighths are strings of the language, and half of all rows just miss it.
+
+        A quarter has one letter changed or two letters exchanged. An eighth each has blocks of other
+        sizes, is a shorter string of the language that goes on, or is drawn uniformly.
+        """
+        self.check_length(length)
+        letters, eighth = len(self.vocab), count // 8
+        whole = torch.full((count - 3 * eighth,), length)
+        members = self._written(self.language.sizes(whole, generator), length)
+        members[: 2 * eighth] = near(members[: 2 * eighth], letters, generator)
+        others = (
+            self._blocks(eighth, length, generator),
+            self._continued(eighth, length, generator),
+            torch.randint(letters, (eighth, length), generator=generator),
+        )
+        return shuffled(members, *others, generator=generator)
+
+    def examples(self, count: int, length: int, generator: Generator) -> Examples:
+        """Sequences of all lengths up to `length`: of one length, few are in the language."""
+        self.check_length(length)
+        lengths = [each for each in range(1, length + 1) if self.has_length(each)]
+        drawn = torch.randint(len(lengths), (count,), generator=generator)
+        tokens = torch.zeros(count, length, dtype=torch.int64)
+        for number, size in enumerate(lengths):
+            rows = (drawn == number).nonzero()[:, 0]
+            tokens[rows, :size] = self.sample(len(rows), size, generator)
+        answers = torch.arange(1, length + 1) == torch.tensor(lengths)[drawn, None]
+        return Examples.of(tokens, self.labels(tokens), answers)
+
+    def _written(self, sizes: Tensor, length: int) -> Tensor:
+        """Letters from sizes of blocks, (N, length); one letter more stands for what follows them."""
+        ends = sizes.cumsum(dim=1)
+        return (torch.arange(length)[None, :, None] >= ends[:, None, :]).sum(dim=2)
+
+    def _blocks(self, count: int, length: int, generator: Generator) -> Tensor:
+        """All letters in their order, in blocks of any sizes."""
+        ends = torch.randint(length + 1, (count, len(self.vocab) - 1), generator=generator)
+        return self._written(ends.sort(dim=1).values.diff(dim=1, prepend=torch.zeros(count, 1)), length)
+
+    def _continued(self, count: int, length: int, generator: Generator) -> Tensor:
+        lengths = torch.tensor([each for each in range(1, length + 1) if self.has_length(each)])
+        drawn = lengths[torch.randint(len(lengths), (count,), generator=generator)]
+        tokens = self._written(self.language.sizes(drawn, generator), length)
+        tail = torch.randint(len(self.vocab), (count, length), generator=generator)
+        tail[: count // 2] = len(self.vocab) - 1
+        return torch.where(tokens < len(self.vocab), tokens, tail)

@@ -1,0 +1,227 @@
+"""Tasks that count: the declared machine is the meaning, and samples hit and just miss the language."""
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from csprop import tasks
+from csprop.automata.counting import CounterMachine
+from csprop.automata.machine import Machine
+from csprop.automata.walk import Endless
+from csprop.errors import InputError
+from csprop.tasks.base import every_sequence
+from csprop.tasks.counting import CountingTask
+from csprop.tasks.interleaved import Interleaved
+from csprop.tasks.near import members, near
+from csprop.training.config import configure
+
+LONGEST = {2: 12, 3: 8, 4: 7}
+"""All sequences up to this length are tried, by the number of tokens."""
+CONTROL = {
+    # States of the control, and counters. A state for each answer while all is right, one for wrong.
+    "parenthesis": (3, 1),
+    "parenthesis-words": (3, 1),
+    "interleaved": (3, 2),
+    "majority": (2, 1),
+    # The start, each letter, the last one by its answer, and what is wrong.
+    "anbn": (5, 1),
+    "anb2n": (5, 1),
+    "anbncn": (6, 2),
+    "anbncndn": (7, 3),
+    "anbmcnm": (6, 1),
+}
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def machine_of(name: str) -> CounterMachine:
+    machine = tasks.get(name).counting
+    assert machine is not None
+    return machine
+
+
+@pytest.mark.parametrize("name", CONTROL)
+def test_the_machine_means_what_the_task_says_on_every_short_sequence(name: str) -> None:
+    task, machine = tasks.get(name), machine_of(name)
+    longest = LONGEST[len(task.vocab)]
+    for length in range(1, longest + 1):
+        every = every_sequence(len(task.vocab), length)
+        assert machine.run(every.numpy())[:, -1].tolist() == list(map(task.truth, every.tolist()))
+
+
+@settings(max_examples=200, deadline=None)
+@given(name=st.sampled_from(list(CONTROL)), seed=st.integers(0, 2**32), length=st.integers(1, 80))
+def test_the_machine_means_what_the_task_says_on_long_drawn_sequences(
+    name: str, seed: int, length: int
+) -> None:
+    task = tasks.get(name)
+    length = next(each for each in range(length, length + 5) if task.has_length(each))
+    for row in task.sample(8, length, seeded(seed)):
+        said = machine_of(name).run(row.numpy())
+        assert said.tolist() == [task.truth(row[: end + 1].tolist()) for end in range(length)]
+
+
+@pytest.mark.parametrize(("name", "sizes"), CONTROL.items())
+def test_no_machine_is_larger_than_it_needs_to_be(name: str, sizes: tuple[int, int]) -> None:
+    task, machine = tasks.get(name), machine_of(name)
+    assert (len(machine.control), machine.counters) == sizes
+    assert machine.window == 1
+    assert not task.finite
+    with pytest.raises(InputError, match="has infinitely many states"):
+        _ = task.machine
+
+
+@pytest.mark.parametrize("name", CONTROL)
+def test_infinitely_many_states_and_finitely_many_of_each_size(name: str) -> None:
+    task = tasks.get(name)
+    oracle = task.oracle
+    assert oracle is not None
+    with pytest.raises(Endless):
+        Machine.explored(oracle, 300)
+    reached, edge = set(), {task.start()}
+    for _ in range(30):
+        reached |= edge
+        after = {task.step(state, token) for state in edge for token in range(len(task.vocab))}
+        edge = {state for state in after - reached if task.size(state) <= 3}
+    assert not edge
+
+
+def test_counts_are_forgotten_where_nothing_can_change_any_more() -> None:
+    task = tasks.get("anbn")
+    assert task.step(task.step(task.start(), 1), 0) == task.step(task.start(), 1)
+
+
+@pytest.mark.parametrize("name", CONTROL)
+@pytest.mark.parametrize("length", [0, 48])
+def test_every_class_is_a_fifth_of_a_sample_at_least(name: str, length: int) -> None:
+    """At the length at which training draws, and at a longer one."""
+    task = tasks.get(name)
+    labels = task.labels(task.sample(2000, length or task.length, seeded()))[:, -1]
+    shares = labels.bincount(minlength=len(task.classes)) / 2000
+    assert shares.min() > 0.2
+    given = task.examples(2000, task.length, seeded())
+    assert (given.last.bincount(minlength=len(task.classes)) / 2000).min() > 0.2
+
+
+@pytest.mark.parametrize("name", [*(name for name in CONTROL if name != "parenthesis"), "nested-3"])
+def test_many_sequences_miss_the_language_by_one_letter(name: str) -> None:
+    """Parenthesis is drawn as in the paper."""
+    task = tasks.get(name)
+    rows = task.sample(600, task.length, seeded())
+    labels = task.labels(rows)[:, -1]
+    wrong = rows[labels != labels.new_tensor(task.truth(rows[labels == 1][0].tolist()))][:150]
+    symbols = len(task.vocab)
+    missing = 0
+    for row in wrong:
+        others = row.repeat(len(row) * symbols, 1)
+        others[torch.arange(len(others)), torch.arange(len(row)).repeat_interleave(symbols)] = (
+            torch.arange(symbols).repeat(len(row))
+        )
+        missing += bool((task.labels(others)[:, -1] != task.truth(row.tolist())).any())
+    assert missing > 0.2 * len(wrong)
+
+
+def test_examples_of_few_strings_have_all_lengths_up_to_the_one_that_is_asked_for() -> None:
+    task = tasks.get("anbn")
+    given = task.examples(400, 10, seeded())
+    assert set(given.lengths.tolist()) == {2, 4, 6, 8, 10}
+    texts = {
+        "".join("ab"[each] for each in row[:length])
+        for row, length, last in zip(
+            given.tokens.tolist(), given.lengths.tolist(), given.last.tolist(), strict=True
+        )
+        if last
+    }
+    assert texts == {"a" * n + "b" * n for n in range(1, 6)}
+    assert torch.equal(given.tokens, task.examples(400, 10, seeded()).tokens)
+    with pytest.raises(InputError, match="no string of length 11 is in the language: write 12"):
+        task.examples(400, 11, seeded())
+
+
+def test_training_draws_at_the_length_of_the_task() -> None:
+    assert configure("anb2n").recipe.length == 18
+    assert configure("anbn").recipe.length == configure("parity").recipe.length == 16
+    assert configure("anb2n", length=12).recipe.length == 12
+
+
+def test_interleaved_strings_are_balanced_and_use_both_kinds() -> None:
+    task = Interleaved()
+    rows = task.balanced(300, 12, seeded())
+    assert all(map(task.truth, rows.tolist()))
+    assert rows.unique().tolist() == [0, 1, 2, 3]
+    text = ["".join(task.vocab[each] for each in row) for row in rows.tolist()]
+    crossing = [each for each in text if not nested(each)]
+    assert 0 < len(crossing) < len(text)
+
+
+def nested(text: str) -> bool:
+    while text != (text := text.replace("()", "").replace("[]", "")):
+        pass
+    return not text
+
+
+def test_a_near_miss_differs_in_one_place_or_in_two_neighbours() -> None:
+    rows = torch.randint(3, (500, 9), generator=seeded())
+    changed = near(rows, 3, seeded(1))
+    differ = rows != changed
+    assert set(differ.sum(dim=1).tolist()) <= {0, 1, 2}
+    swapped = differ.sum(dim=1) == 2
+    for before, after, where in zip(rows[swapped], changed[swapped], differ[swapped], strict=True):
+        left, right = where.nonzero()[:, 0].tolist()
+        assert right == left + 1
+        assert before[[left, right]].tolist() == after[[right, left]].tolist()
+    assert torch.equal(changed, near(rows, 3, seeded(1)))
+    assert near(rows[:, :1], 3, seeded()).shape == (500, 1)
+    assert near(rows[:0], 3, seeded()).shape == (0, 9)
+
+
+def test_members_of_a_class_are_drawn_uniformly() -> None:
+    machine = tasks.get("nested-3").machine
+    drawn = members(machine, 1, 3000, 4, seeded())
+    keys, counts = np.unique(drawn.numpy(), axis=0, return_counts=True)
+    # ()(), (()) and so on: two shapes, and two kinds for each of two pairs.
+    assert len(keys) == 8
+    assert ((counts - 375) ** 2 / 375).sum() < 7 + 5 * 14**0.5
+
+
+class Stock(CountingTask):
+    """The same as in the docstring of `CountingTask`, with a machine that may be wrong."""
+
+    name, description = "stock", "is something left?"
+    vocab, classes = ("+", "-"), ("no", "yes")
+
+    def __init__(self, step: Callable[[int, int, tuple[int, ...]], int]) -> None:
+        self.moved = step
+
+    def truth(self, sequence: list[int]) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return int(sequence.count(0) > sequence.count(1))
+
+    @cached_property
+    def counting(self) -> CounterMachine:
+        return CounterMachine.explored(
+            ((1,), (-1,)), 0, self.moved, lambda state, counts: int(counts[0] > 0)
+        )
+
+
+def test_a_task_of_one_s_own_is_drawn_and_labelled_and_has_its_states() -> None:
+    task = Stock(lambda state, token, counts: state)
+    rows = task.sample(50, 7, seeded())
+    assert task.labels(rows)[:, -1].tolist() == [task.truth(row) for row in rows.tolist()]
+    state = task.start()
+    for token in (0, 0, 1):
+        state = task.step(state, token)
+    assert (task.answer(state), task.size(state)) == (1, 1)
+    assert tasks.resolve(task) is task
+
+
+def test_before_the_first_token_there_is_no_answer_if_no_state_stands_for_it() -> None:
+    task = tasks.get("anbn")
+    with pytest.raises(InputError, match="anbn: there is no answer before the first token"):
+        task.answer(task.start())
