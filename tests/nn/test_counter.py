@@ -194,7 +194,7 @@ def test_increments_are_all_small_ones_that_can_return_to_zero(tokens: int) -> N
     assert sizes == sorted(sizes)
 
 
-@pytest.mark.parametrize(("tokens", "width"), [(1, 1), (2, 16), (3, 32), (50, 8)])
+@pytest.mark.parametrize(("tokens", "width"), [(1, 1), (2, 16), (3, 32), (50, 32)])
 def test_a_first_layer_has_the_smallest_increments_and_tells_tokens_apart(
     tokens: int, width: int
 ) -> None:

@@ -34,7 +34,8 @@ from csprop.ops.scan import scan
 # Where gates start: σ(4) = 0.98 keeps 3/4 of the state over 16 steps. One that is rounded keeps all of
 # it, and some must be near enough to 0 to learn to let go (docs/notes/exact.md).
 GATE_BIAS = {"reset": (4.0, 4.0), "switch": (0.5, 6.0)}  # of the first channel, and of the last
-STACKED_BIAS = 1.0  # of switches in a stack, whose layers have more to let go
+STACKED_BIAS = (1.0, 1.0)  # of switches in a stack, whose layers have more to let go
+POINT_BIAS = (1.0, 4.0)  # where a point replaces the state for good, and too many would be lost at once
 
 # Free angles of a lone layer start this much wider than a linear layer does, about a radian wide: near
 # the identity rotations are all alike, and a group is hard to find. A stack does better without.
@@ -70,8 +71,9 @@ class Block(nn.Module):
             self.gate = linear(order * width, gates, generator)
         if options.replaces:
             stacked = options.decay == "switch" and options.depth > 1
-            first, last = (STACKED_BIAS,) * 2 if stacked else GATE_BIAS[options.decay]
-            self.gate.bias = nn.Parameter(torch.linspace(first, last, gates))
+            bias = STACKED_BIAS if stacked else GATE_BIAS[options.decay]
+            bias = POINT_BIAS if options.enter == "point" else bias
+            self.gate.bias = nn.Parameter(torch.linspace(*bias, gates))
         if options.skip:
             self.skip = nn.Parameter(torch.full((width,), 0.5))
         if options.recall:

@@ -215,7 +215,7 @@ def counter(task: Asking) -> Preset:
     tell zero, above and below, and each channel of the second layer can be switched once.
     """
     model = ModelOptions(width=32, depth=2, kinds=("counter", "switch"), decoder="linear")
-    recipe = Recipe(split="disjoint", supervise="every", lr=1e-2, epochs=100, hold=10)
+    recipe = Recipe(split="disjoint", supervise="every", lr=1e-2, batch_size=32, epochs=60, hold=5)
     return Preset(model=model, recipe=recipe)
 
 
