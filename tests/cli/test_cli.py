@@ -150,7 +150,9 @@ def test_one_option_changes_one_part(here: Path) -> None:
 
 def test_a_flag_before_the_task_does_not_hide_it() -> None:
     for flags in (["--recall"], ["--no-recall"], ["--no-skip"]):
-        assert train.parse([*flags, "parenthesis"]).model.decay == "unit", flags
+        chosen = train.parse([*flags, "parenthesis"])
+        assert chosen.preset == "counter"
+        assert chosen.model.kinds == ("counter", "switch"), flags
 
 
 def test_a_run_goes_on_with_its_own_task_alone(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -358,6 +358,12 @@ def configurations(draw: st.DrawFn) -> CSPConfig:
         options |= routing(draw)
     elif options["h0"] == "place":
         options["h0"] = "learned"
+    if options["decay"] == "count":
+        options |= {"order": 2, "rotate": "none", "h0": "line"}
+        options |= {"coupling_rank": 0, "coupling": "shared"}
+        options |= {"activation": "none"} if options["activation"] == "step" else {}
+    if options["decay"] not in ("switch", "reset"):
+        options["enter"] = "input"
     options.setdefault("width", 3)
     return CSPConfig(vocab_size=3, num_classes=4, **options)
 
@@ -367,7 +373,8 @@ def routing(draw: st.DrawFn) -> dict[str, Any]:
     options: dict[str, Any] = {"width": 6, "order": 2, "coupling_rank": 0, "coupling": "shared"}
     options |= {"places": draw(st.sampled_from([2, 3, 6])), "maps": draw(st.sampled_from([0, 1, 2]))}
     if draw(st.booleans()):
-        kinds = draw(st.lists(st.sampled_from(["rotor", "router"]), min_size=1, max_size=3))
+        known = st.sampled_from(["rotor", "router", "counter", "switch"])
+        kinds = draw(st.lists(known, min_size=1, max_size=3))
         return options | {"depth": len(kinds), "kinds": kinds}
     options |= {"rotate": draw(st.sampled_from(["none", "state"])), "decay": "none"}
     options |= {"activation": draw(st.sampled_from(["none", "boundary"]))}
@@ -390,6 +397,9 @@ def assert_transcribed(config: CSPConfig, seed: int) -> None:
         parameter.add_(0.5 * torch.randn(parameter.shape, generator=draws, dtype=torch.float64))
     shape = (config.depth, config.order, config.width)
     state = torch.randn(shape, generator=draws, dtype=torch.float64)
+    for layer in range(config.depth):
+        if config.of_layer(layer).decay == "count":
+            state[layer] = state[layer].round()
     after, scores = model.step(state[None].repeat(3, 1, 1, 1), torch.arange(3))
     for token in range(3):
         # Codes: where the state is, and where a step leads, so that snapping changes nothing.

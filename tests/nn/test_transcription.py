@@ -89,7 +89,7 @@ def step(options: ModelOptions, weights: dict[str, Any], z: Vector, h: Vector, e
     else:
         theta = each(matvec(weights["angle.weight"], planes(z), weights["angle.bias"]))
     delta = [0.0] * width
-    if options.decay != "none":
+    if options.decay not in ("none", "count"):
         delta = each(matvec(weights["gate.weight"], planes(z), weights["gate.bias"]))
     before = h
     if options.places:
@@ -104,8 +104,13 @@ def step(options: ModelOptions, weights: dict[str, Any], z: Vector, h: Vector, e
             alpha, gamma, entering = sigmoid(delta[d]), 1 - sigmoid(delta[d]), unit(z[d])
         if options.decay == "none":
             alpha, gamma = 1.0, 0.0
+        if options.decay == "count":
+            alpha, gamma, entering = 1.0, 1.0, complex(round(z[d].real))
         if options.decay == "switch":
             alpha, gamma, entering = float(delta[d] > 0), float(delta[d] <= 0), unit(z[d])
+        if options.enter == "point":
+            entering = complex(weights["point"][0][d], weights["point"][1][d])
+            entering /= abs(entering)
         turn = cmath.exp(1j * theta[d])
         if options.rotate == "state":
             new = alpha * turn * h[d] + gamma * entering
@@ -161,25 +166,29 @@ def transcribed(model: CSP, tokens: list[int]) -> list[list[float]]:
 
 ROTOR: dict[str, Any] = {"rotate": "state", "rotation": "per_channel", "angle": "free"}
 ROTOR |= {"decay": "switch", "gate": "per_channel", "activation": "none", "norm": "none"}
-ROTOR |= {"h0": "learned", "places": 0, "maps": 0}
+ROTOR |= {"h0": "learned", "places": 0, "maps": 0, "enter": "input"}
 ROUTER: dict[str, Any] = {"rotate": "none", "decay": "none", "activation": "none", "skip": False}
-ROUTER |= {"recall": False, "norm": "none", "h0": "place"}
+ROUTER |= {"recall": False, "norm": "none", "h0": "place", "enter": "input"}
+COUNTER: dict[str, Any] = {"rotate": "none", "decay": "count", "activation": "none", "skip": True}
+COUNTER |= {"recall": False, "norm": "complex", "h0": "line", "places": 0, "maps": 0, "enter": "input"}
+SWITCH: dict[str, Any] = {"rotate": "none", "decay": "switch", "gate": "per_channel", "skip": True}
+SWITCH |= {"activation": "none", "recall": False, "norm": "none", "h0": "learned", "places": 0}
+SWITCH |= {"maps": 0, "enter": "point"}
 
 
 def of_layer(options: CSPConfig, layer: int) -> ModelOptions:
     if not options.kinds:
         return options
     router = ROUTER | {"places": options.places or options.width}
-    return dataclasses.replace(
-        options, kinds=(), **ROTOR if options.kinds[layer] == "rotor" else router
-    )
+    known = {"rotor": ROTOR, "router": router, "counter": COUNTER, "switch": SWITCH}
+    return dataclasses.replace(options, kinds=(), **known[options.kinds[layer]])
 
 
 def start(options: ModelOptions, block: dict[str, Any]) -> Vector:
     if options.h0 == "place":
         return [complex(d % options.places == 0) for d in range(options.width)]
-    if options.h0 == "zero":
-        return [0j] * options.width
+    if options.h0 in ("zero", "line"):
+        return [1j if options.h0 == "line" else 0j] * options.width
     learned = [complex(re, im) for re, im in zip(*block["h0"], strict=True)]
     return [c / abs(c) for c in learned] if options.decay in ("reset", "switch") else learned
 
@@ -230,11 +239,13 @@ def choices() -> dict[str, list[Any]]:
     for size in ("width", "depth", "order"):  # those of `randomised`; a complex number has order 2
         del found[size]
     kinds = [(), ("router", "rotor", "router"), ("rotor", "router", "rotor")]
+    kinds += [("counter", "switch", "counter"), ("counter", "router", "switch")]
     return found | {"coupling_rank": [0, 2], "places": [0, 1, 2, 4], "maps": [0, 2], "kinds": kinds}
 
 
 def sensible(options: dict[str, Any]) -> dict[str, Any]:
-    """per_layer coupling exists only with a rank; a router moves what it has, and nothing enters."""
+    """per_layer coupling exists only with a rank; a router moves what it has, and nothing enters; a
+    counter adds whole numbers and nothing else; only what replaces a state can be a point."""
     if options["kinds"]:
         options = options | {"coupling_rank": 0}
     elif options["places"]:
@@ -242,8 +253,15 @@ def sensible(options: dict[str, Any]) -> dict[str, Any]:
         replaced = {"rotate": "input", "activation": "step", "h0": "zero"}
         others = {"rotate": "state", "activation": "none", "h0": "place"}
         options |= {name: others[name] for name, bad in replaced.items() if options[name] == bad}
+        options |= {"h0": "place"} if options["h0"] == "line" else {}
     else:
         options = options | {"maps": 0, "h0": "zero" if options["h0"] == "place" else options["h0"]}
+        if options["decay"] == "count":
+            options |= {"coupling_rank": 0, "rotate": "none"}
+            options |= {"h0": "line"} if options["h0"] == "learned" else {}
+            options |= {"activation": "none"} if options["activation"] == "step" else {}
+    if options["decay"] not in ("switch", "reset"):
+        options |= {"enter": "input"}
     return options | ({} if options["coupling_rank"] else {"coupling": "shared"})
 
 

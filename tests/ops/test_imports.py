@@ -12,8 +12,8 @@ from csprop.ops import native
 EXPORT = """
 import sys, torch, csprop
 from csprop.training.presets import preset
-for name in ("parity", "group-A5"):
-    options = vars(preset("rotor", csprop.tasks.get(name)).model)
+for name, kind in (("parity", "rotor"), ("group-A5", "rotor"), ("parenthesis", "counter")):
+    options = vars(preset(kind, csprop.tasks.get(name)).model)
     net = csprop.CSP(csprop.CSPConfig(vocab_size=2, num_classes=2, **{**options, "width": 4}))
     tokens = torch.tensor([[0, 1, 1, 0, 1]])
     program = torch.export.export(net, (tokens,))
@@ -21,7 +21,7 @@ for name in ("parity", "group-A5"):
     torch.save(net(tokens).detach(), f"{sys.argv[1]}/{name}.scores")
 """
 LOAD = """
-for name in ("parity", "group-A5"):
+for name in ("parity", "group-A5", "parenthesis"):
     scores = torch.export.load(f"{sys.argv[1]}/{name}.pt2").module()(torch.tensor([[0, 1, 1, 0, 1]]))
     torch.testing.assert_close(scores, torch.load(f"{sys.argv[1]}/{name}.scores"))
 """

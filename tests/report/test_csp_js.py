@@ -62,7 +62,8 @@ def any_config(draw: random.Random) -> CSPConfig:
                 "coupling": "shared",
             }
         elif draw.random() < 0.2:
-            options["kinds"] = [draw.choice(["rotor", "router"]) for _ in range(options["depth"])]
+            known = ["rotor", "router", "counter", "switch"]
+            options["kinds"] = [draw.choice(known) for _ in range(options["depth"])]
         try:
             return CSPConfig(**options)
         except InputError:

@@ -457,7 +457,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
 def test_options_that_do_not_exist_are_refused() -> None:
     with pytest.raises(InputError, match="'colour' is not an option: write activation, angle"):
         csprop.train("parity", colour="red")
-    with pytest.raises(InputError, match="there is no preset 'best': write rotor, router, paper"):
+    with pytest.raises(InputError, match="no preset 'best': write rotor, router, counter, paper"):
         csprop.train("parity", preset="best")
     with pytest.raises(InputError, match="lr=0: write a number above 0"):
         csprop.train("parity", lr=0)

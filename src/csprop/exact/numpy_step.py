@@ -33,11 +33,19 @@ def check_weights(stored: dict[str, Array], options: dict[str, Any]) -> None:
 ROTOR = {
     "rotate": "state", "rotation": "per_channel", "angle": "free", "decay": "switch",
     "gate": "per_channel", "activation": "none", "norm": "none", "h0": "learned",
-    "places": 0, "maps": 0,
+    "places": 0, "maps": 0, "enter": "input",
 }  # fmt: skip
 ROUTER = {
     "rotate": "none", "decay": "none", "activation": "none", "skip": False, "recall": False,
-    "norm": "none", "h0": "place",
+    "norm": "none", "h0": "place", "enter": "input",
+}  # fmt: skip
+COUNTER = {
+    "rotate": "none", "decay": "count", "activation": "none", "skip": True, "recall": False,
+    "norm": "complex", "h0": "line", "places": 0, "maps": 0, "enter": "input",
+}  # fmt: skip
+SWITCH = {
+    "rotate": "none", "decay": "switch", "gate": "per_channel", "activation": "none", "skip": True,
+    "recall": False, "norm": "none", "h0": "learned", "places": 0, "maps": 0, "enter": "point",
 }  # fmt: skip
 
 
@@ -45,10 +53,10 @@ def _of_layer(options: dict[str, Any], layer: int) -> dict[str, Any]:
     """The options of a layer: its kind decides some of them."""
     kinds = options.get("kinds")
     if not kinds:
-        return {"places": 0, "maps": 0} | options
-    if kinds[layer] == "rotor":
-        return options | ROTOR
-    return options | ROUTER | {"places": options["places"] or options["width"]}
+        return {"places": 0, "maps": 0, "enter": "input"} | options
+    router = ROUTER | {"places": options["places"] or options["width"]}
+    known = {"rotor": ROTOR, "router": router, "counter": COUNTER, "switch": SWITCH}
+    return options | known[kinds[layer]]
 
 
 def _shapes(options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
@@ -79,7 +87,7 @@ def _block_shapes(options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     whole, gates = order * width, width if options["gate"] == "per_channel" else 1
     turns = width if options["rotation"] == "per_channel" else 1
     block: dict[str, tuple[int, ...]] = {}
-    if options["decay"] != "none":
+    if options["decay"] not in ("none", "count"):
         block |= {"gate.weight": (gates, whole), "gate.bias": (gates,)}
     if places:
         maps = options["maps"] or options["vocab_size"]
@@ -92,6 +100,7 @@ def _block_shapes(options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
         block |= {"angle.weight": (angles, whole), "angle.bias": (angles,)}
     block |= {name: (width,) for name in ("skip", "recall") if options[name]}
     block |= {"h0": (order, width)} if options["h0"] == "learned" else {}
+    block |= {"point": (order, width)} if options["enter"] == "point" else {}
     if options["norm"] == "layer":
         block |= {"norm.weight": (whole,), "norm.bias": (whole,)}
     return block
@@ -147,6 +156,8 @@ class Network:
             start = np.zeros((self.order, options["width"]))
             if options["h0"] == "place":
                 start[0, :: options["places"]] = 1
+            if options["h0"] == "line":
+                start[1] = 1
             return start
         h0 = self.tensors[f"network.blocks.{layer}.h0"]
         return _unit(h0, 0.0) if options["decay"] in ("reset", "switch") else h0
@@ -182,16 +193,19 @@ class Network:
     def _recur(self, layer: int, z: Array, h: Array) -> Array:
         options, own = self.layers[layer], self._own(layer)
         delta = np.zeros(1)
-        if options["decay"] != "none":
+        if options["decay"] not in ("none", "count"):
             delta = _linear(own("gate.weight"), z.ravel(), own("gate.bias"))
+        replacing = _unit(own("point"), 0.0) if options["enter"] == "point" else _unit(z, 1e-8)
         if options["decay"] == "none":
             alpha, gamma, entering = np.ones(1), np.zeros(1), z
+        elif options["decay"] == "count":
+            alpha, gamma, entering = np.ones(1), np.ones(1), self._whole(layer, z)
         elif options["decay"] == "switch":
             used = np.broadcast_to(np.abs(delta), self.kept[layer].shape)[self.kept[layer]]
             demand(bool((used >= 0.99e-3).all()), f"rounding could turn a gate of layer {layer + 1}")
-            alpha, gamma, entering = delta > 0, delta <= 0, _unit(z, 1e-8)
+            alpha, gamma, entering = delta > 0, delta <= 0, replacing
         elif options["decay"] == "reset":
-            alpha, gamma, entering = _sigmoid(delta), _sigmoid(-delta), _unit(z, 1e-8)
+            alpha, gamma, entering = _sigmoid(delta), _sigmoid(-delta), replacing
         else:
             gamma, entering = _softplus(delta), z
             alpha = {"softplus": gamma, "exp": np.exp(-gamma), "unit": np.ones_like(gamma)}[
@@ -204,8 +218,17 @@ class Network:
             factors = [self.tensors[f"network.couplings.{link}.{name}"] for name in "vu"]
             u = u + z @ factors[0] @ factors[1].T
         h = alpha * (turned(h) if options["rotate"] == "state" else h) + u
+        if options["decay"] == "count":
+            demand(bool((np.abs(h) <= 2.0**24).all()), "float32 does not hold its counts exactly")
         h = h / np.maximum(np.sqrt(((h / 2.0**60) ** 2).sum(axis=0)), 1)
         return h * _sigmoid(h) if options["activation"] == "step" else h
+
+    def _whole(self, layer: int, z: Array) -> Array:
+        """What a counter adds: Re z rounded, halves to even numbers."""
+        added = np.rint(z[0])
+        sure = np.abs(z[0] - added) <= 0.499
+        demand(bool(sure[self.kept[layer]].all()), f"rounding could turn a count of layer {layer + 1}")
+        return np.stack([added, np.zeros_like(added)])
 
     def _turn(self, layer: int, z: Array) -> Callable[[Array], Array]:
         """The rotation of this step, as a function of (M, D)."""

@@ -26,6 +26,7 @@ from csprop.nn.layers import linear, polar, unit
 from csprop.nn.rotors import angles_of, prepare, rotation
 from csprop.ops import fused, reference
 from csprop.ops.checks import check_tensor
+from csprop.ops.counts import exact, whole
 from csprop.ops.native.tensors import ABSENT, Layer
 from csprop.ops.planes import ANGLE_LIMIT, saturate, turn
 from csprop.ops.scan import scan
@@ -33,7 +34,8 @@ from csprop.ops.scan import scan
 # Where gates start: σ(4) = 0.98 keeps 3/4 of the state over 16 steps. One that is rounded keeps all of
 # it, and some must be near enough to 0 to learn to let go (docs/notes/exact.md).
 GATE_BIAS = {"reset": (4.0, 4.0), "switch": (0.5, 6.0)}  # of the first channel, and of the last
-STACKED_BIAS = 1.0  # of switches in a stack, whose layers have more to let go
+STACKED_BIAS = (1.0, 1.0)  # of switches in a stack, whose layers have more to let go
+POINT_BIAS = (1.0, 4.0)  # where a point replaces the state for good, and too many would be lost at once
 
 # Free angles of a lone layer start this much wider than a linear layer does, about a radian wide: near
 # the identity rotations are all alike, and a group is hard to find. A stack does better without.
@@ -65,24 +67,29 @@ class Block(nn.Module):
             spread = SPREAD if free and options.depth == 1 else 1.0
             self.angle = linear(inputs, angles_of(order) * angles, generator, bias=free, spread=spread)
         gates = width if options.gate == "per_channel" else 1
-        if options.decay != "none":
+        if options.gated:
             self.gate = linear(order * width, gates, generator)
         if options.replaces:
             stacked = options.decay == "switch" and options.depth > 1
-            first, last = (STACKED_BIAS,) * 2 if stacked else GATE_BIAS[options.decay]
-            self.gate.bias = nn.Parameter(torch.linspace(first, last, gates))
+            bias = STACKED_BIAS if stacked else GATE_BIAS[options.decay]
+            bias = POINT_BIAS if options.enter == "point" else bias
+            self.gate.bias = nn.Parameter(torch.linspace(*bias, gates))
         if options.skip:
             self.skip = nn.Parameter(torch.full((width,), 0.5))
         if options.recall:
             self.recall = nn.Parameter(torch.randn(width, generator=generator))
         if options.norm == "layer":
             self.norm = nn.LayerNorm(order * width)
+        if options.enter == "point":
+            self.point = nn.Parameter(_on_sphere(order, width, generator))
         if options.h0 == "learned":
             self.h0 = nn.Parameter(_on_sphere(order, width, generator))
         else:
             start = torch.zeros(order, width)
             if options.h0 == "place":
                 start[0, :: options.places] = 1
+            if options.h0 == "line":
+                start[1] = 1
             self.register_buffer("h0", start, persistent=False)
 
     def forward(
@@ -105,7 +112,8 @@ class Block(nn.Module):
             out, last = fused.blocks(z, state[None], reset, coupled, layers, options)
             return self.rescale(out), last[0]
         h, last = self.recur(transition or self.transition(z), state, reset, coupled)
-        return self.finish(h, z, self._before(h, state, reset)), last
+        before = self._before(h, state, reset) if self.options.recall else None
+        return self.finish(h, z, before), last
 
     def recur(
         self,
@@ -123,7 +131,8 @@ class Block(nn.Module):
         if self.options.loops:
             h = reference.scan(a, u, state, reset, F.silu)
             return h, h[:, -1] if h.shape[1] else state
-        return scan(a, u, state, reset)
+        h, last = scan(a, u, state, reset)
+        return (self._counted(h, self._before(h, state, reset), u) if self.counts else h), last
 
     def advance(
         self,
@@ -134,7 +143,17 @@ class Block(nn.Module):
         """The state after one more step."""
         a, u = self.transition(z)
         h = saturate(turn(a, state[:, None]) + (u if coupled is None else u + coupled))
+        if self.counts:
+            h = self._counted(h, state[:, None], u)
         return (F.silu(h) if self.options.loops else h)[:, 0]
+
+    @staticmethod
+    def _counted(
+        h: Float[Tensor, "B T 2 D"], before: Float[Tensor, "B T 2 D"], u: Float[Tensor, "B T 2 D"]
+    ) -> Float[Tensor, "B T 2 D"]:
+        """The states, where their counts are exact; an InputError otherwise."""
+        (counts, line), added = h.unbind(2), u[:, :, 0].expand_as(h[:, :, 0])
+        return torch.stack([exact(counts, before[:, :, 0].to(counts), added), line], dim=2)
 
     def _check(self, z: Tensor, state: Tensor, reset: Tensor | None, coupled: Tensor | None) -> None:
         planes, device = (self.options.order, self.options.width), self.h0.device
@@ -147,14 +166,17 @@ class Block(nn.Module):
 
     def _before(
         self, h: Float[Tensor, "B T M D"], state: Float[Tensor, "B M D"], reset: Tensor | None
-    ) -> Float[Tensor, "B T M D"] | None:
-        """h_{t−1}, where it is wanted."""
-        if not self.options.recall:
-            return None
+    ) -> Float[Tensor, "B T M D"]:
+        """h_{t−1}."""
         before = torch.cat([state[:, None], h], dim=1)[:, :-1]
         if reset is None:
             return before
         return torch.where(reset[:, :, None, None], self.start, before)
+
+    @property
+    def counts(self) -> bool:
+        """Whether this is a counter, whose states are whole numbers along a line."""
+        return self.options.decay == "count"
 
     @property
     def start(self) -> Float[Tensor, "M D"]:
@@ -178,8 +200,7 @@ class Block(nn.Module):
     ) -> tuple[Float[Tensor, "B T *P E"], Float[Tensor, "B T M D"]]:
         """a_t and u_t of h_t = a_t · h_{t-1} + u_t: a real, complex or, beyond order 2, a matrix."""
         alpha, gamma = self.decay(z)
-        entering = unit(z) if self.options.replaces else z
-        u = gamma[:, :, None] * entering
+        u = gamma[:, :, None] * self.entering(z)
         if self.options.rotate == "none":
             return alpha[:, :, None], u
         if self.options.order > 2:
@@ -189,6 +210,14 @@ class Block(nn.Module):
         if self.options.rotate == "state":
             return polar(alpha, theta), u
         return alpha[:, :, None], turn(polar(torch.ones_like(theta), theta), u)
+
+    def entering(self, z: Float[Tensor, "B T M D"]) -> Float[Tensor, "#B #T M D"]:
+        """What enters the state, before a gate lets it in."""
+        if self.options.enter == "point":
+            return unit(self.point, epsilon=0.0)[None, None]
+        if self.counts:
+            return torch.stack([whole(z[:, :, 0]), torch.zeros_like(z[:, :, 1])], dim=2)
+        return unit(z) if self.options.replaces else z
 
     def theta(self, z: Float[Tensor, "B T M D"]) -> Float[Tensor, "B T E"]:
         """The angles of every step, beyond order 2 several for each rotation."""
@@ -200,9 +229,9 @@ class Block(nn.Module):
         self, z: Float[Tensor, "B T M D"]
     ) -> tuple[Float[Tensor, "B T E"], Float[Tensor, "B T E"]]:
         """α and γ, both from δ."""
-        if self.options.decay == "none":
+        if not self.options.gated:
             ones = z.new_ones(*z.shape[:2], 1)
-            return ones, torch.zeros_like(ones)
+            return ones, ones if self.counts else torch.zeros_like(ones)
         delta = self.gate(z.flatten(2))
         if self.options.decay == "reset":
             return torch.sigmoid(delta), torch.sigmoid(-delta)

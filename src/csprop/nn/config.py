@@ -9,17 +9,25 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from csprop.errors import InputError
 from csprop.ops.options import KernelOptions
 
-Kind = Literal["rotor", "router"]
+Kind = Literal["rotor", "router", "counter", "switch"]
 
 KINDS: dict[str, dict[str, Any]] = {
     "rotor": {
         "rotate": "state", "rotation": "per_channel", "angle": "free", "decay": "switch",
         "gate": "per_channel", "activation": "none", "norm": "none", "h0": "learned",
-        "places": 0, "maps": 0,
+        "places": 0, "maps": 0, "enter": "input",
     },
     "router": {
         "rotate": "none", "decay": "none", "activation": "none", "skip": False, "recall": False,
-        "norm": "none", "h0": "place", "places": 1,
+        "norm": "none", "h0": "place", "places": 1, "enter": "input",
+    },
+    "counter": {
+        "rotate": "none", "decay": "count", "activation": "none", "skip": True, "recall": False,
+        "norm": "complex", "h0": "line", "places": 0, "maps": 0, "enter": "input",
+    },
+    "switch": {
+        "rotate": "none", "decay": "switch", "gate": "per_channel", "activation": "none", "skip": True,
+        "recall": False, "norm": "none", "h0": "learned", "places": 0, "maps": 0, "enter": "point",
     },
 }  # fmt: skip
 """What the kind of a layer says about its options; the others are those of the model."""
@@ -48,10 +56,14 @@ class ModelOptions:
     angle: Literal["tanh", "free"] = "tanh"
     """θ = π·tanh(W Re z) (printed), or W [Re z, Im z] + b up to ±1024."""
 
-    decay: Literal["softplus", "exp", "unit", "reset", "switch", "none"] = "softplus"
+    decay: Literal["softplus", "exp", "unit", "reset", "switch", "none", "count"] = "softplus"
     """α = softplus δ (printed), e^{−softplus δ}, or 1, each with γ = softplus δ; or "reset":
     α = σ(δ) and what enters is (1 − α) z/|z|, so a gate keeps the state or replaces it; or "switch":
-    the same with α rounded to 0 or 1, and the gradient of σ; or "none": α = 1 and nothing enters."""
+    the same with α rounded to 0 or 1, and the gradient of σ; or "none": α = 1 and nothing enters; or
+    "count": α = 1, and what enters is Re z rounded to a whole number, with the gradient of Re z."""
+
+    enter: Literal["input", "point"] = "input"
+    """What replaces a state with decay="reset" or "switch": z/|z|, or a learned point of a channel."""
 
     gate: Literal["shared", "per_channel"] = "shared"
     """One δ a step or one for each channel."""
@@ -68,9 +80,9 @@ class ModelOptions:
     norm: Literal["complex", "layer", "none"] = "complex"
     """Divide by the modulus (printed), LayerNorm over both planes, or neither."""
 
-    h0: Literal["zero", "learned", "place"] = "zero"
-    """Where a state starts: 0 (printed), a learned point for each channel, or of a router ("place"): 1
-    in the first place of every group."""
+    h0: Literal["zero", "learned", "place", "line"] = "zero"
+    """Where a state starts: 0 (printed), a learned point for each channel, of a router ("place") 1 in
+    the first place of every group, or i, so that a counter moves along a line beside 0 ("line")."""
 
     decoder: Literal["cos_sin", "phase", "complex", "linear"] = "cos_sin"
     """[cos φ, sin φ] (printed), φ itself, a complex linear map and a real projection, or the state."""
@@ -90,7 +102,8 @@ class ModelOptions:
     """How many such maps a router has, of which its input chooses one; 0: one for each token."""
 
     kinds: tuple[Kind, ...] = ()
-    """The kind of each layer, `rotor` or `router`; none: all layers are as the other options say."""
+    """The kind of each layer: `rotor`, `router`, `counter` or `switch`; none: all layers are as the
+    other options say."""
 
     def of_layer(self, layer: int) -> "ModelOptions":
         """The options of one layer, first layer 0."""
@@ -107,6 +120,11 @@ class ModelOptions:
         return self.decay in ("reset", "switch")
 
     @property
+    def gated(self) -> bool:
+        """Whether a gate decides how much of the state is kept."""
+        return self.decay not in ("none", "count")
+
+    @property
     def loops(self) -> bool:
         """Whether the recurrence is a loop in Python over time, as SiLU inside of it wants."""
         return self.activation == "step"
@@ -118,7 +136,8 @@ class ModelOptions:
             "order": self.order > 2,
             "recall": self.recall,
             "activation": self.loops,
-            "decay": self.decay == "none",
+            "decay": not self.gated,
+            "enter": self.enter == "point",
         }
         return {name for name, is_beyond in beyond.items() if is_beyond}
 
@@ -167,7 +186,27 @@ class ModelOptions:
                 "coupling='per_layer' needs a rank: write coupling_rank=1 or more, "
                 "or leave coupling out"
             )
+        if self.enter == "point" and not self.replaces:
+            raise InputError(
+                "enter='point' is what replaces a state: write decay='switch' or 'reset', or "
+                "enter='input'"
+            )
+        if self.decay == "count":
+            self._check_only(
+                "decay='count'", "a counter only adds whole numbers", "another decay",
+                order=(2,), rotate=("none",), coupling_rank=(0,), activation=("none", "boundary"),
+                h0=("line", "zero"),
+            )  # fmt: skip
         self._check_places()
+
+    def _check_only(self, choice: str, why: str, instead: str, **needed: tuple[Any, ...]) -> None:
+        """Reject an option that does not go with a choice."""
+        for name, values in needed.items():
+            if getattr(self, name) not in values:
+                raise InputError(
+                    f"{name}={getattr(self, name)!r} does not go with {choice}: {why}; write "
+                    f"{name}={' or '.join(map(repr, values))}, or {instead}"
+                )
 
     def _check_kinds(self) -> None:
         if len(self.kinds) != self.depth:
@@ -192,16 +231,11 @@ class ModelOptions:
                 f"places={self.places} does not divide the channels into groups: write a divisor of "
                 f"width={self.width}"
             )
-        needed = {
-            "order": (2,), "decay": ("none",), "rotate": ("none", "state"), "coupling_rank": (0,),
-            "activation": ("none", "boundary"), "h0": ("place", "learned"),
-        }  # fmt: skip
-        for name, values in needed.items():
-            if getattr(self, name) not in values:
-                raise InputError(
-                    f"{name}={getattr(self, name)!r} does not go with places: a router only moves and "
-                    f"turns what it holds; write {name}={' or '.join(map(repr, values))}, or places=0"
-                )
+        self._check_only(
+            "places", "a router only moves and turns what it holds", "places=0",
+            order=(2,), decay=("none",), rotate=("none", "state"), coupling_rank=(0,),
+            activation=("none", "boundary"), h0=("place", "learned"),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,7 +265,7 @@ class CSPConfig(ModelOptions):
         angles = 0 if options.rotate == "none" else turns * self.order * (self.order - 1) // 2
         if options.places:
             return angles + (options.maps or self.vocab_size) * (options.places + self.order)
-        return angles + (0 if options.decay == "none" else gates * self.order)
+        return angles + (gates * self.order if options.gated else 0)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "CSPConfig":

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Generator, Tensor, nn
 
 from csprop.errors import InputError
+from csprop.nn import counter
 from csprop.nn.block import Block, Transition
 from csprop.nn.config import CSPConfig
 from csprop.nn.coupling import Coupling
@@ -45,6 +46,8 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         shape = (config.vocab_size, config.order, config.width)
         self.embedding = nn.Parameter(torch.randn(shape, generator=generator) / math.sqrt(config.order))
         self.blocks = nn.ModuleList(self._block(layer, generator) for layer in range(config.depth))
+        if self.layers[0].counts:
+            counter.prepare(self.embedding, generator)
         links = 1 if config.coupling == "shared" else config.depth - 1
         self.couplings = nn.ModuleList(
             Coupling(config.width, config.coupling_rank, generator)
@@ -131,10 +134,10 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
 
     @property
     def _rows(self) -> Float[Tensor, "V M D"]:
-        """The embedding; where its rows only tell tokens apart, they are not trained."""
+        """The embedding; where its rows only tell tokens apart, or what to count, it is not trained."""
         first = self.layers[0]
         by_token = isinstance(first, Router) and first.by_token
-        return self.embedding.detach() if by_token else self.embedding
+        return self.embedding.detach() if by_token or first.counts else self.embedding
 
     def _propagate(
         self,

@@ -21,7 +21,8 @@ class _Namespace:
         operators = sys.modules["torch"].ops
         if operators.__dict__.get("csprop") is self:
             del operators.csprop  # torch then makes the namespace itself
-        import_module("csprop.ops.fused")
+        for module in ("csprop.ops.fused", "csprop.ops.counts"):
+            import_module(module)
         return getattr(operators.csprop, name)
 
 

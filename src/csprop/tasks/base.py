@@ -42,7 +42,8 @@ class Task(ABC):
 
     # What the task asks of a model and of training.
     preset: str = "rotor"
-    """The preset that suits the task: `rotor`, or `router` for a machine of any kind."""
+    """The preset that suits the task: `rotor`, `router` for a machine of any kind, or `counter` where
+    no finite machine solves it."""
     samples: int = 5000
     """How many sequences to draw, before the split; the default is the paper's number."""
     length: int = 16

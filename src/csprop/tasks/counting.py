@@ -47,6 +47,7 @@ class CountingTask(Task):
     ['some', 'some', 'some', 'some', 'empty', 'oversold', 'oversold']
     """
 
+    preset = "counter"
     finite = False
 
     @cached_property

@@ -25,6 +25,7 @@ class Parenthesis(Task):
     description = "are the brackets balanced?"
     vocab = ("(", ")")
     classes = ("no", "yes")
+    preset = "counter"
     samples = 10000
     depth = 2
     finite = False

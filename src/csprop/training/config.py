@@ -39,7 +39,7 @@ def configure(
 
     Args:
         task: a task, its name, or a data file.
-        preset_name: `rotor`, `router` or `paper`; without it, the one that suits the task.
+        preset_name: `rotor`, `router`, `counter` or `paper`; without it, the one that suits the task.
         seed: the seed of the run.
         changes: options of `CSPConfig` or `Recipe`, by name.
 

@@ -208,14 +208,27 @@ def router(task: Asking) -> Preset:
     return Preset(model=model, recipe=recipe)
 
 
-PRESETS: dict[str, Callable[[Asking], Preset]] = {"rotor": rotor, "router": router, "paper": paper}
+def counter(task: Asking) -> Preset:
+    """Counters, and above them switches that remember what the counts have been.
+
+    It is for tasks that no finite machine solves: a layer adds whole numbers, the phases of its sums
+    tell zero, above and below, and each channel of the second layer can be switched once.
+    """
+    model = ModelOptions(width=32, depth=2, kinds=("counter", "switch"), decoder="linear")
+    recipe = Recipe(split="disjoint", supervise="every", lr=1e-2, batch_size=32, epochs=60, hold=5)
+    return Preset(model=model, recipe=recipe)
+
+
+PRESETS: dict[str, Callable[[Asking], Preset]] = {
+    "rotor": rotor, "router": router, "counter": counter, "paper": paper,
+}  # fmt: skip
 
 
 def preset(name: str, task: Asking) -> Preset:
     """A preset, evaluated for a task.
 
     Args:
-        name: `rotor`, `router` or `paper`.
+        name: `rotor`, `router`, `counter` or `paper`.
         task: the task, or its attributes.
 
     Raises:

@@ -7,6 +7,9 @@ const CSP = (() => {
 
   const largest = (scores) => scores.indexOf(Math.max(...scores));
 
+  // Rounded, halves to even numbers.
+  const whole = (x) => (Math.abs(x % 1) === 0.5 ? 2 * Math.round(x / 2) : Math.round(x));
+
   class Model {
     // What csprop.report.embed writes: config, the options of each layer, weights by name, and codes and
     // kept of a locked model.
@@ -46,6 +49,7 @@ const CSP = (() => {
         return this.replaces(layer) ? unit(planes, 0) : planes;
       }
       const zero = Array.from({ length: order }, () => new Float64Array(width));
+      if (h0 === "line") return mapped(zero, (_, d, m) => Number(m === 1));
       return h0 === "place" ? mapped(zero, (_, d, m) => Number(m === 0 && d % places === 0)) : zero;
     }
 
@@ -81,6 +85,7 @@ const CSP = (() => {
     // α and γ, one for each channel or one for all.
     decay(layer, z) {
       if (this.layers[layer].decay === "none") return [[1], [0]];
+      if (this.layers[layer].decay === "count") return [[1], [1]];
       const delta = this.linear(`blocks.${layer}.gate`, flat(z));
       const both = (alpha, gamma) => [delta.map(alpha), delta.map(gamma)];
       switch (this.layers[layer].decay) {
@@ -98,6 +103,13 @@ const CSP = (() => {
         default:
           return both(softplus, softplus);
       }
+    }
+
+    // What enters a layer's state, before a gate lets it in.
+    entering(layer, z) {
+      if (this.layers[layer].enter === "point") return unit(this.planes(`blocks.${layer}.point`), 0);
+      if (this.layers[layer].decay === "count") return mapped(z, (x, d, m) => (m ? 0 : whole(x)));
+      return this.replaces(layer) ? unit(z) : z;
     }
 
     angles(layer, z) {
@@ -207,7 +219,7 @@ const CSP = (() => {
       }
       const [alpha, gamma] = this.decay(layer, z);
       const of = (gate, d) => gate[d % gate.length];
-      let entering = mapped(this.replaces(layer) ? unit(z) : z, (x, d) => x * of(gamma, d));
+      let entering = mapped(this.entering(layer, z), (x, d) => x * of(gamma, d));
       if (rotate === "input") entering = this.turned(entering, this.angles(layer, z));
       const below = this.coupled(layer, z);
       let h = mapped(

@@ -1,0 +1,65 @@
+"""Counts: sums of whole numbers that must be exact, and are refused where rounding could change one.
+
+A floating-point number holds every whole number up to 2^p exactly, where p is the number of its binary
+digits: 2^24 in float32, 2^53 in float64.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from csprop.errors import InputError
+from csprop.ops.operators import folded, register
+
+
+def whole(x: Tensor) -> Tensor:
+    """x rounded to whole numbers, halves to even ones; its gradient is that of x."""
+    return x.round().detach() + (x - x.detach())
+
+
+def most(dtype: torch.dtype) -> int:
+    """The largest count that numbers of a type hold exactly, with all smaller ones."""
+    return round(2 / torch.finfo(dtype).eps)
+
+
+def exact(
+    counts: Float[Tensor, "B T D"], before: Float[Tensor, "B T D"], added: Float[Tensor, "B T D"]
+) -> Float[Tensor, "B T D"]:
+    """The counts, if each is exactly the one before it and what was added to it.
+
+    Raises:
+        InputError: one is not, or is beyond what its type of numbers holds.
+    """
+    return _exact(counts, before, added)
+
+
+def _checked(counts: Tensor, before: Tensor, added: Tensor) -> Tensor:
+    limit = most(counts.dtype)
+    within = all(bool((each.abs() <= limit).all()) for each in (counts, before, added))
+    # Not `before + added`, which would be rounded as the count was.
+    if not within or not torch.equal(counts - before, added):
+        name = str(counts.dtype).removeprefix("torch.")
+        raise InputError(
+            f"a count is not exact: {name} holds whole numbers up to ±{limit:,}; give shorter sequences"
+        )
+    return counts.clone()
+
+
+_exact = register(
+    "exact_counts",
+    "(Tensor counts, Tensor before, Tensor added) -> Tensor",
+    _checked,
+    lambda counts, before, added: torch.empty_like(counts),
+)
+
+
+def _mapped(info: Any, in_dims: tuple[int | None, ...], *given: Tensor) -> tuple[Tensor, int]:
+    size = info.batch_size
+    counts = _exact(*(folded(value, dim, size) for value, dim in zip(given, in_dims, strict=True)))
+    return counts.unflatten(0, (size, -1)), 0
+
+
+torch.library.register_autograd(_exact, lambda ctx, grad: (grad, None, None))
+torch.library.register_vmap(_exact, _mapped)
