@@ -1,8 +1,9 @@
 """The control of a machine that counts: the table that describes a tree of tokens and views shortest.
 
 Many entries of such a table are taken by no row. They lead where most states lead with their symbol, so
-that states become alike that differ in nothing that was seen. Then the table is polished again, many
-times: from the best table so far, with one state twice and some entries changed at random.
+that states become alike that differ in nothing that was seen; a state that no row leaves is never left.
+Then the table is polished again, many times: from the best table so far, with one state twice and some
+entries changed at random.
 """
 
 import numpy as np
@@ -74,15 +75,20 @@ class Controls:
             table = better
 
     def _filled(self, table: Table) -> Table:
-        """The table in which entries that no row takes lead where most states lead with that symbol."""
+        """The table in which entries that no row takes lead where most states lead with that symbol.
+
+        A state that no row leaves stays one that nothing leaves.
+        """
         before = self._states(table)[self.tree.parent[1:]]
         taken = np.zeros(table.shape, bool)
         taken[before, self.tree.token[1:]] = True
-        table = table.copy()
+        table, states = table.copy(), np.arange(len(table))
+        last = ((table == states[:, None]) | ~taken).all(axis=1)
         for symbol in range(self.tree.symbols):
             targets = table[taken[:, symbol], symbol]
             if len(targets):
                 table[~taken[:, symbol], symbol] = np.bincount(targets).argmax()
+        table[last] = states[last, None]
         return table
 
     def _kicked(self, table: Table, effort: int) -> Table:

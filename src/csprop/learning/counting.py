@@ -32,12 +32,12 @@ SHORTER = 0.8
 """The share of the rows, from the shortest on, that machines are fitted to."""
 ROWS = 1000
 """Rows by which it is decided whether to count; of more, some are drawn."""
-NEAR = 32.0
-"""Bits more than a finite machine's, up to which what was fitted quickly is fitted with care."""
 QUICK, CAREFUL, THOROUGH = 0, 10, 100
 """How hard to look for a control (`Controls.shortest`)."""
-STAY = {QUICK: 8, CAREFUL: 4, THOROUGH: 1}
+STAY = {QUICK: 6, CAREFUL: 3, THOROUGH: 1}
 """How many counters stay after such a search."""
+NEAR = {QUICK: 32.0, CAREFUL: 8.0, THOROUGH: 0.0}
+"""How many bits more than the finite machine's they may have then."""
 WINDOWS = (1, 2)
 """How far a control sees the count of a single counter; several are seen by their signs."""
 
@@ -83,28 +83,46 @@ def counted(rows: Iterable[Row], symbols: int, classes: int, seed: int = 0) -> C
     """
     every = [(list(tokens), list(labels)) for tokens, labels in rows]
     order = np.random.default_rng([seed, 0xC0]).permutation(len(every))
-    shorter, longer = _parts([every[place] for place in order[:ROWS]], symbols, classes)
-    tried = _tried(shorter)
-    if not tried:
+    trial = _Trial([every[place] for place in order[:ROWS]], symbols, classes)
+    chosen = trial.search(_tried(trial.shorter))
+    if chosen is None or chosen.misses > trial.finite(CAREFUL).misses:
         return None
-    near = _fitted(shorter, longer, ((), 0), QUICK).bits + NEAR
-    chosen = _search(shorter, longer, tried, near)
-    if chosen is None:
-        return None
-    finite = _fitted(shorter, longer, ((), 0), CAREFUL)
-    if chosen.bits >= finite.bits or chosen.misses > finite.misses:
-        return None
-    best = chosen
+    seen = chosen.seen
     if len(every) > ROWS:  # more rows may ask for other counters
-        parts = _parts(every, symbols, classes)
-        best = _search(*parts, list(dict.fromkeys([chosen.seen, *_tried(parts[0])])), np.inf) or chosen
-    whole = _fitted(PrefixTree.of(every, symbols, classes), None, best.seen, THOROUGH)
-    return Counted(whole.machine, whole.bits, int(longer.totals.sum()), chosen.misses, finite.misses)
+        whole = _Trial(every, symbols, classes)
+        better = whole.search(list(dict.fromkeys([seen, *_tried(whole.shorter)])))
+        seen = seen if better is None else better.seen
+    last = _fitted(PrefixTree.of(every, symbols, classes), None, seen, THOROUGH)
+    longer, finite_misses = int(trial.longer.totals.sum()), trial.finite(CAREFUL).misses
+    return Counted(last.machine, last.bits, longer, chosen.misses, finite_misses)
 
 
-def _parts(rows: list[Row], symbols: int, classes: int) -> tuple[PrefixTree, PrefixTree]:
-    shorter, longer = by_length(rows)
-    return PrefixTree.of(shorter, symbols, classes), PrefixTree.of(longer, symbols, classes)
+class _Trial:
+    """Machines that are fitted to the shorter rows of some, and tested on the longer ones."""
+
+    def __init__(self, rows: list[Row], symbols: int, classes: int) -> None:
+        shorter, longer = by_length(rows)
+        self.shorter = PrefixTree.of(shorter, symbols, classes)
+        self.longer = PrefixTree.of(longer, symbols, classes)
+        self._finite: dict[int, _Fit] = {}
+
+    def finite(self, effort: int) -> _Fit:
+        """The machine without counters."""
+        if effort not in self._finite:
+            self._finite[effort] = _fitted(self.shorter, self.longer, ((), 0), effort)
+        return self._finite[effort]
+
+    def search(self, tried: list[Seen]) -> _Fit | None:
+        """The machine with the fewest bits; None if a finite machine has as few."""
+        fits: list[_Fit] = []
+        for effort, stay in STAY.items():
+            fits = [_fitted(self.shorter, self.longer, seen, effort) for seen in tried]
+            if not fits:
+                return None
+            most = self.finite(min(effort, CAREFUL)).bits + NEAR[effort]
+            fits = sorted((fit for fit in fits if fit.bits < most), key=lambda fit: fit.bits)
+            tried = [fit.seen for fit in fits[:stay]]
+        return fits[0] if fits else None
 
 
 def by_length(rows: list[Row]) -> tuple[list[Row], list[Row]]:
@@ -137,16 +155,6 @@ def _tried(tree: PrefixTree) -> list[Seen]:
         for counters in promising(tree)
         for window in (WINDOWS if len(counters) == 1 else WINDOWS[:1])
     ]
-
-
-def _search(shorter: PrefixTree, longer: PrefixTree, tried: list[Seen], near: float) -> _Fit | None:
-    """The machine with the fewest bits; None if none has fewer than `near` as long as it is quick."""
-    fits: list[_Fit] = []
-    for effort, stay in STAY.items():
-        fits = [_fitted(shorter, longer, seen, effort) for seen in tried]
-        fits = sorted((fit for fit in fits if fit.bits < near), key=lambda fit: fit.bits)
-        tried = [fit.seen for fit in fits[:stay]]
-    return fits[0] if fits else None
 
 
 def _fitted(tree: PrefixTree, longer: PrefixTree | None, seen: Seen, effort: int) -> _Fit:
