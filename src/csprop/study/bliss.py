@@ -2,8 +2,9 @@
 
 N. Lan, E. Chemla and R. Katzir, "Benchmarking Neural Network Generalization for Grammar Induction",
 2023, draw 100 to 1,000 strings of a language, n and m from a geometric distribution with p = 0.3, and
-ask which tokens may follow each prefix. Here the label of a prefix is the set of tokens that may follow;
-`#` is the end. So a learner gets strings of the language alone, as theirs do, but is told the sets.
+ask which tokens may follow each prefix. Here the label of a prefix is the set of tokens that may
+follow; `#` is the end. So a learner gets strings of the language alone, as theirs do, but is told the
+sets.
 
 >>> rows = strings("anbn", 2, seed=0)
 >>> [("".join(tokens), labels) for tokens, labels in rows[:1]]
@@ -24,7 +25,7 @@ POWERS: dict[str, tuple[int, ...]] = {
     "anbncn": (1, 1, 1),
     "anbncndn": (1, 1, 1, 1),
 }
-"""How often each letter occurs, as multiples of n. a^n b^2n is not in BLISS, but in an earlier study."""
+"""How often each letter occurs, as multiples of n. BLISS has no a^n b^2n, but an earlier study has."""
 
 
 def strings(language: str, count: int, seed: int) -> list[Labelled]:
