@@ -9,15 +9,15 @@ from csprop.learning.counting import counted
 from csprop.study import bliss
 from csprop.study.bliss import Labelled, balanced, power, strings, summed
 
-LANGUAGES = ("anbn", "anb2n", "anbncn", "anbncndn", "anbmcnm", "dyck-1")
+LANGUAGES = ("an_bn", "an_b2n", "an_bn_cn", "an_bn_cn_dn", "an_bm_c_n_plus_m", "dyck_1")
 
 
 def longer(language: str) -> Iterator[Labelled]:
     for n in (*range(1, 60), 15_000):
-        if language == "dyck-1":
+        if language == "dyck_1":
             yield balanced(["("] * n + [")"] * n)
             yield balanced([*"(("] + [*"()"] * n + [*"))()"])
-        elif language == "anbmcnm":
+        elif language == "an_bm_c_n_plus_m":
             yield from (summed(n, m) for m in (1, 2, 7, n))
         else:
             yield power(language, n)

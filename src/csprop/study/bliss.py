@@ -6,7 +6,7 @@ ask which tokens may follow each prefix. Here the label of a prefix is the set o
 follow; `#` is the end. So a learner gets strings of the language alone, as theirs do, but is told the
 sets.
 
->>> rows = strings("anbn", 2, seed=0)
+>>> rows = strings("an_bn", 2, seed=0)
 >>> [("".join(tokens), labels) for tokens, labels in rows[:1]]
 [('ab', ['ab', '#'])]
 """
@@ -20,10 +20,10 @@ P = 0.3
 Labelled = tuple[list[str], list[str]]
 """The tokens of a string, and what may follow each of its prefixes."""
 POWERS: dict[str, tuple[int, ...]] = {
-    "anbn": (1, 1),
-    "anb2n": (1, 2),
-    "anbncn": (1, 1, 1),
-    "anbncndn": (1, 1, 1, 1),
+    "an_bn": (1, 1),
+    "an_b2n": (1, 2),
+    "an_bn_cn": (1, 1, 1),
+    "an_bn_cn_dn": (1, 1, 1, 1),
 }
 """How often each letter occurs, as multiples of n. BLISS has no a^n b^2n, but an earlier study has."""
 
@@ -32,7 +32,7 @@ def strings(language: str, count: int, seed: int) -> list[Labelled]:
     """Draw strings of a language, which may be equal.
 
     Args:
-        language: `anbn`, `anb2n`, `anbncn`, `anbncndn`, `anbmcnm` or `dyck-1`.
+        language: as BLISS names it: `an_bn`, `an_b2n`, `an_bn_cn`, `an_bn_cn_dn`, `an_bm_c_n_plus_m` or `dyck_1`.
         count: how many.
         seed: decides all draws.
     """
@@ -41,9 +41,9 @@ def strings(language: str, count: int, seed: int) -> list[Labelled]:
 
 
 def _drawn(language: str) -> Callable[[np.random.Generator], Labelled]:
-    if language == "dyck-1":
+    if language == "dyck_1":
         return _brackets
-    if language == "anbmcnm":
+    if language == "an_bm_c_n_plus_m":
         return lambda lots: summed(int(lots.geometric(P)), int(lots.geometric(P)))
     return lambda lots: power(language, int(lots.geometric(P)))
 
