@@ -32,7 +32,8 @@ def strings(language: str, count: int, seed: int) -> list[Labelled]:
     """Draw strings of a language, which may be equal.
 
     Args:
-        language: as BLISS names it: `an_bn`, `an_b2n`, `an_bn_cn`, `an_bn_cn_dn`, `an_bm_c_n_plus_m` or `dyck_1`.
+        language: `an_bn`, `an_b2n`, `an_bn_cn`, `an_bn_cn_dn`, `an_bm_c_n_plus_m` or `dyck_1`, as
+            the benchmark names them.
         count: how many.
         seed: decides all draws.
     """
