@@ -1,8 +1,8 @@
 """From labelled rows to a machine that counts, if one explains them better than a finite machine does.
 
 With given counters, a machine that counts is a finite machine over pairs of a token and a view of the
-counts, and is learned as such: merged and polished, the shortest description decides (`merging.py`,
-`polishing.py`). So the search is one over counters, and `increments.py` says which are worth a try.
+counts, and is learned as such: merged and polished, the shortest description decides (`controls.py`).
+So the search is one over counters, and `increments.py` says which are worth a try.
 
 A finite machine can imitate a counter up to some count, and fails beyond it. So the machines are
 fitted to the shorter rows, and must then predict the labels of the longer ones. What counts is the
@@ -19,25 +19,25 @@ import numpy as np
 
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
-from csprop.learning.candidates import MOST_MERGED, WRONG, best
-from csprop.learning.description import description, miss_bits
+from csprop.learning.controls import Controls
+from csprop.learning.description import miss_bits
 from csprop.learning.increments import Counters, bits, node_counts, promising
-from csprop.learning.merging import merged
-from csprop.learning.polishing import polished
 from csprop.learning.tree import PrefixTree, Table
 
 Row = tuple[list[int], list[int]]
 """Tokens and labels, which are aligned at the end."""
+Seen = tuple[Counters, int]
+"""Counters, and how far the control sees them."""
 SHORTER = 0.8
 """The share of the rows, from the shortest on, that machines are fitted to."""
 ROWS = 1000
-"""Rows by which counters are chosen; of more, some are drawn."""
-NEAR = 32.0
-"""Bits more than a finite machine's up to which a machine that was fitted quickly is fitted with care."""
-FINALISTS = 2
-"""Counters for which this is done."""
-MOST_QUICKLY = 24
-"""States of a machine that is fitted quickly."""
+"""Rows by which it is decided whether to count; of more, some are drawn."""
+QUICK, CAREFUL, THOROUGH = 0, 10, 100
+"""How hard to look for a control (`Controls.shortest`)."""
+STAY = {QUICK: 6, CAREFUL: 3, THOROUGH: 1}
+"""How many counters stay after such a search."""
+NEAR = {QUICK: 32.0, CAREFUL: 8.0, THOROUGH: 0.0}
+"""How many bits more than the finite machine's they may have then."""
 WINDOWS = (1, 2)
 """How far a control sees the count of a single counter; several are seen by their signs."""
 
@@ -50,22 +50,21 @@ class Counted:
     bits: float
     """Of the description of all rows with its help."""
     longer: int
-    """Labels of rows that are longer than those it was fitted to, at first."""
+    """Labels of rows that are longer than those the machines were fitted to, at first."""
     misses: int
     """How many of these it contradicted."""
     finite_misses: int
-    """How many of the longer labels the finite machine contradicted."""
+    """How many of these a finite machine contradicted."""
 
 
 @dataclass(frozen=True)
 class _Fit:
-    """A machine that is fitted to the shorter rows; without counters it is a finite one."""
+    """A machine that is fitted to some rows; without counters it is a finite one."""
 
-    counters: Counters
-    window: int
+    seen: Seen
     machine: CounterMachine
     bits: float
-    """Of the shorter rows, of the contradicted longer labels, and of the counters."""
+    """Of these rows, of the longer labels that are contradicted, and of the counters."""
     misses: int
     """Longer labels that are contradicted."""
 
@@ -84,37 +83,46 @@ def counted(rows: Iterable[Row], symbols: int, classes: int, seed: int = 0) -> C
     """
     every = [(list(tokens), list(labels)) for tokens, labels in rows]
     order = np.random.default_rng([seed, 0xC0]).permutation(len(every))
-    shorter, longer = _trees([every[place] for place in order[:ROWS]], symbols, classes)
-    tried = [
-        (counters, window)
-        for counters in promising(shorter)
-        for window in (WINDOWS if len(counters) == 1 else WINDOWS[:1])
-    ]
-    if not tried:
+    trial = _Trial([every[place] for place in order[:ROWS]], symbols, classes)
+    chosen = trial.search(_tried(trial.shorter))
+    if chosen is None or chosen.misses > trial.finite(CAREFUL).misses:
         return None
-    near = _fitted(shorter, (), 0, longer, quickly=True).bits + NEAR
-    quick = (_fitted(shorter, *each, longer, quickly=True) for each in tried)
-    best_first = sorted((fit for fit in quick if fit.bits < near), key=lambda fit: fit.bits)
-    if not best_first:
-        return None
-    finite = _fitted(shorter, (), 0, longer)
-    fits = [_fitted(shorter, fit.counters, fit.window, longer) for fit in best_first[:FINALISTS]]
-    fits = [fit for fit in fits if fit.bits < finite.bits and fit.misses <= finite.misses]
-    if not fits:
-        return None
-    tree = PrefixTree.of(every, symbols, classes)
-    whole = [_fitted(tree, fit.counters, fit.window, None) for fit in fits]
-    least = min(whole, key=lambda fit: fit.bits)
-    if least.bits >= _fitted(tree, (), 0, None).bits:
-        return None
-    tested = fits[whole.index(least)]
-    return Counted(least.machine, least.bits, int(longer.totals.sum()), tested.misses, finite.misses)
+    seen = chosen.seen
+    if len(every) > ROWS:  # more rows may ask for other counters
+        whole = _Trial(every, symbols, classes)
+        better = whole.search(list(dict.fromkeys([seen, *_tried(whole.shorter)])))
+        seen = seen if better is None else better.seen
+    last = _fitted(PrefixTree.of(every, symbols, classes), None, seen, THOROUGH)
+    longer, finite_misses = int(trial.longer.totals.sum()), trial.finite(CAREFUL).misses
+    return Counted(last.machine, last.bits, longer, chosen.misses, finite_misses)
 
 
-def _trees(rows: list[Row], symbols: int, classes: int) -> tuple[PrefixTree, PrefixTree]:
-    """The shorter rows to fit machines to, and the longer ones."""
-    shorter, longer = by_length(rows)
-    return PrefixTree.of(shorter, symbols, classes), PrefixTree.of(longer, symbols, classes)
+class _Trial:
+    """Machines that are fitted to the shorter rows of some, and tested on the longer ones."""
+
+    def __init__(self, rows: list[Row], symbols: int, classes: int) -> None:
+        shorter, longer = by_length(rows)
+        self.shorter = PrefixTree.of(shorter, symbols, classes)
+        self.longer = PrefixTree.of(longer, symbols, classes)
+        self._finite: dict[int, _Fit] = {}
+
+    def finite(self, effort: int) -> _Fit:
+        """The machine without counters."""
+        if effort not in self._finite:
+            self._finite[effort] = _fitted(self.shorter, self.longer, ((), 0), effort)
+        return self._finite[effort]
+
+    def search(self, tried: list[Seen]) -> _Fit | None:
+        """The machine with the fewest bits; None if a finite machine has as few."""
+        fits: list[_Fit] = []
+        for effort, stay in STAY.items():
+            fits = [_fitted(self.shorter, self.longer, seen, effort) for seen in tried]
+            if not fits:
+                return None
+            most = self.finite(min(effort, CAREFUL)).bits + NEAR[effort]
+            fits = sorted((fit for fit in fits if fit.bits < most), key=lambda fit: fit.bits)
+            tried = [fit.seen for fit in fits[:stay]]
+        return fits[0] if fits else None
 
 
 def by_length(rows: list[Row]) -> tuple[list[Row], list[Row]]:
@@ -141,88 +149,47 @@ def by_length(rows: list[Row]) -> tuple[list[Row], list[Row]]:
     return shorter, longer
 
 
-def _fitted(
-    tree: PrefixTree,
-    counters: Counters,
-    window: int,
-    longer: PrefixTree | None,
-    quickly: bool = False,
-) -> _Fit:
+def _tried(tree: PrefixTree) -> list[Seen]:
+    return [
+        (counters, window)
+        for counters in promising(tree)
+        for window in (WINDOWS if len(counters) == 1 else WINDOWS[:1])
+    ]
+
+
+def _fitted(tree: PrefixTree, longer: PrefixTree | None, seen: Seen, effort: int) -> _Fit:
     """The machine with given counters that describes a tree shortest."""
-    seen = extended(tree, counters, window)
-    used, number = np.unique(seen.token[1:], return_inverse=True)
-    compact = replace(seen, symbols=len(used), token=np.append(0, number).astype(np.int32))
-    table = _quick_table(compact) if quickly else _table(compact)
-    whole = _expanded(table, used, tree.symbols, counters, window)
-    control = seen.machine(whole)
-    total, misses = description(compact, table) + bits(counters), 0
+    counters, window = seen
+    pairs = extended(tree, counters, window)
+    used, number = np.unique(pairs.token[1:], return_inverse=True)
+    controls = Controls(replace(pairs, symbols=len(used), token=np.append(0, number).astype(np.int32)))
+    table = controls.shortest(effort)
+    control = pairs.machine(_expanded(table, used, tree.symbols, counters, window))
+    total, misses = controls.bits(table) + bits(counters), 0
     if longer is not None:
         misses = _contradicted(extended(longer, counters, window), control)
         total += float(miss_bits(int(longer.totals.sum()), tree.classes)[misses])
     increments = tuple(zip(*counters, strict=True)) if counters else ((),) * tree.symbols
     machine = CounterMachine(increments=increments, window=window, control=control)
-    return _Fit(counters, window, machine, total, misses)
+    return _Fit(seen, machine, total, misses)
 
 
 def extended(tree: PrefixTree, counters: Counters, window: int) -> PrefixTree:
     """The same tree, each token together with the view of the counts after it."""
-    views = (2 * window + 1) ** len(counters)
+    size = 2 * window + 1
     seen = np.zeros(len(tree), np.int64)
     if counters:
         counts = np.array(counters) @ np.array(list(node_counts(tree)))  # (counters, nodes)
         for count in np.clip(counts, -window, window) + window:
-            seen = seen * (2 * window + 1) + count
+            seen = seen * size + count
+    views = size ** len(counters)
     return replace(
         tree, symbols=tree.symbols * views, token=(tree.token * views + seen).astype(np.int32)
     )
 
 
-def _table(tree: PrefixTree) -> Table:
-    """The table of the shortest description that merging and polishing lead to."""
-    tables = [
-        merged(tree, wrong, MOST_MERGED, by_class) for wrong in WRONG for by_class in (False, True)
-    ]
-    found = best(tree, [table for table in tables if table is not None])
-    found = found or [np.zeros((1, tree.symbols), np.int32)]
-    return min((_settled(tree, table) for table in found), key=lambda each: description(tree, each))
-
-
-def _quick_table(tree: PrefixTree) -> Table:
-    """The same without copies of states, and from fewer ways to merge."""
-    tables = [merged(tree, wrong, MOST_QUICKLY, by_class=False) for wrong in WRONG]
-    found = [polished(tree, _filled(tree, table), split=False) for table in tables if table is not None]
-    found.append(np.zeros((1, tree.symbols), np.int32))
-    return min(found, key=lambda table: description(tree, table))
-
-
-def _settled(tree: PrefixTree, table: Table) -> Table:
-    """The table, polished further from where entries that no row takes follow the others."""
-    table = _filled(tree, table)
-    while True:
-        better = _filled(tree, polished(tree, table))
-        if description(tree, better) >= description(tree, table):
-            return table
-        table = better
-
-
-def _filled(tree: PrefixTree, table: Table) -> Table:
-    """The table with every entry that no row takes leading where most states lead with that symbol."""
-    here, taken = [0] * len(tree), np.zeros(table.shape, bool)
-    following = table.tolist()
-    for node, (up, token) in enumerate(zip(tree.parent.tolist(), tree.token.tolist(), strict=True)):
-        if node:
-            taken[here[up], token] = True
-            here[node] = following[here[up]][token]
-    table = table.copy()
-    for symbol in range(tree.symbols):
-        targets = table[taken[:, symbol], symbol]
-        if len(targets):
-            table[~taken[:, symbol], symbol] = np.bincount(targets).argmax()
-    return table
-
-
 def _expanded(table: Table, used: Table, tokens: int, counters: Counters, window: int) -> Table:
-    """The table with a column for every symbol; one that no row has is like the nearest of its token."""
+    """The table with a column for every symbol; what no row has is like the nearest of its token."""
     views = np.array([*product(range(-window, window + 1), repeat=len(counters))])
     whole = np.tile(np.arange(len(table), dtype=np.int32)[:, None], (1, tokens * len(views)))
     for token in range(tokens):

@@ -5,7 +5,7 @@ numbers are different, so that all are tried for a small vocabulary; for a large
 tokens, and then the best of them with one token more. A vector is judged without a machine, by the bits
 of the labels if all are alike likely at first, given what a control could see of the counter: whether
 the count is now negative, zero or positive, whether it ever was negative, and ever positive, and the
-last token. A cell of c labels of which n, m, … are equal takes log2 of (c + C − 1)! / ((C − 1)! n! m! …)
+last token. A cell of c labels, of which n, m, … are equal, takes log2 (c + C − 1)! / ((C − 1)! n! m! …)
 bits, so that many cells with few labels each promise nothing. Counters that only rise or only fall are
 left out, because a finite machine sees as much.
 """
@@ -28,7 +28,7 @@ BITS = {0: 1.0, 1: 3.0, 2: 4.0}
 """The bits of an increment by its size, with the sign: small ones are likelier."""
 WHOLE = 5
 """The largest vocabulary of which all vectors are tried."""
-LABELS = 1000
+LABELS = 2000
 """Labels by which vectors are judged; of more, some are drawn."""
 POOL, BEAM = 16, 8
 """Vectors that are combined; vectors that get one token more."""
@@ -45,16 +45,15 @@ def promising(tree: PrefixTree) -> list[Counters]:
     """Counters to try, those with the best prospects first; none if no counter tells of the labels."""
     judge = _Judge(tree)
     vectors = sorted(_vectors(judge), key=lambda vector: judge.bits((vector,)))
-    differences = [vector for vector in vectors if sorted(vector)[:: len(vector) - 1] == [-1, 1]]
-    plain = [vector for vector in differences if sum(map(abs, vector)) == 2]
+    plain = [vector for vector in vectors if sum(map(abs, vector)) == 2][:POOL]
     if not vectors or judge.bits((vectors[0],)) >= judge.bits(()):
         return []
-    pool = list(dict.fromkeys(vectors[:POOL] + plain[:POOL]))
-    pairs = judge.best([*combinations(pool, 2)], PAIRS)
+    pool = list(dict.fromkeys(vectors[:POOL] + plain))
+    pairs = judge.best([*combinations(pool, 2)], PAIRS) + judge.best([*combinations(plain, 2)], 1)
     threes = [(*pair, vector) for pair in pairs for vector in pool if vector not in pair]
     triples = [each for each in judge.best(threes, TRIPLES) if judge.bits(each) < judge.bits(pairs[0])]
     found = [*((vector,) for vector in vectors[:SINGLE]), *pairs, *triples]
-    return [each for each in found if judge.bits(each) < judge.bits(())]
+    return [each for each in dict.fromkeys(found) if judge.bits(each) < judge.bits(())]
 
 
 def _vectors(judge: "_Judge") -> list[Vector]:
@@ -127,7 +126,7 @@ class _Judge:
         return sorted(several, key=self.bits)[:most]
 
     def _views(self, vector: Vector) -> Ints:
-        """Of the sign, of whether it ever was negative, and of whether it ever was positive: 0 to 11."""
+        """What is seen of a count, 0 to 11: its sign, and whether it ever was negative, or positive."""
         if vector not in self.seen:
             counts = np.array([*vector, 0])[self.tokens].cumsum(axis=1)
             low, high = counts.min(axis=1) < 0, counts.max(axis=1) > 0
@@ -154,7 +153,7 @@ def node_counts(tree: PrefixTree) -> Iterator[Ints]:
 
 
 def _summed(tree: PrefixTree, each: Ints) -> Ints:
-    """The sums along the way from the root, by doubling: every node looks at twice as far an ancestor."""
+    """The sums along the way from the root, by doubling: an ancestor, then one twice as far."""
     total, above = each, tree.parent.astype(np.int64)
     while above.any():
         total, above = total + total[above], above[above]
