@@ -13,16 +13,17 @@ decides is decided for all counts beyond the window at once if both bounds are o
 What is left is a machine whose control sees the counts through the window.
 """
 
+import copy
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Generator, Tensor
 
 from csprop.automata.counting import CounterMachine
 from csprop.automata.forms import Ranges, Values, Weights, primitive
@@ -31,12 +32,19 @@ from csprop.automata.walk import Endless, Walk
 from csprop.exact.examples import Labelled
 from csprop.exact.locked import NotFinite
 from csprop.exact.margins import DOUBT
+from csprop.exact.tune import minimise, surprise
 from csprop.nn.model import CSP
 
 Reals = NDArray[np.float64]
 KINDS = ("counter", "switch")
 WINDOWS = (2, 4, 8, 16, 32, 64)
 """The windows that are tried, the smallest first."""
+GLANCE_ROWS = 512
+"""Rows that are tried first."""
+STEPS = (60, 120)
+"""Steps of training after a counter was dropped, and further ones."""
+NEAR = 0.1
+"""Weight of what draws gates away from 0, beside the loss."""
 MOST_VIEWS = 1 << 16
 """Pairs of a token and a view."""
 MOST_STATES = 1 << 12
@@ -81,37 +89,71 @@ def tabulated(model: CSP) -> Counting:
     raise failure
 
 
-@torch.no_grad()
-def simplify(model: CSP, examples: Labelled) -> None:
-    """Drop counters and switches that the answers do not need. No more labels are missed than before.
+def simplify(model: CSP, examples: Labelled, generator: Generator) -> None:
+    """Drop counters and switches that the answers do not need, and draw decisions away from ties.
+
+    Counters are dropped from the largest increments to the smallest. If labels are missed without one,
+    the model is trained further; if that does not help, the counter stays.
 
     Args:
         model: a counter, whose weights are changed: a counter that is dropped stays at 0, and a switch
             that is dropped keeps its state.
         examples: the labelled rows.
+        generator: chooses the rows of a step of training.
     """
-    _, switch = model.layers
-    increments = model.embedding[:, 0].round().int().T.tolist()  # (D, V)
-    forms = [primitive(each)[1] for each in increments]
-    needless = [each for each in dict.fromkeys(forms) if any(each)]
-    for form in sorted(needless, key=lambda form: -sum(map(abs, form))):
-        members = torch.tensor([each == form for each in forms])
-        _drop(model, examples, [(model.embedding[:, 0], (slice(None), members), 0.0)])
-    needed = model.decoder.linear.weight.unflatten(1, (2, -1)).abs().sum(dim=(0, 1))
-    for channel in needed.argsort().tolist():
-        gate = [(switch.gate.weight, channel, 0.0), (switch.gate.bias, channel, 1.0)]
-        _drop(model, examples, gate)
+    few = examples.first(GLANCE_ROWS)
+    least = _misses(model, examples)
+    forms = [primitive(each)[1] for each in model.embedding[:, 0].round().int().T.tolist()]
+    for form in sorted({each for each in forms if any(each)}, key=lambda form: (-_size(form), form)):
+        before = copy.deepcopy(model.state_dict())
+        with torch.no_grad():
+            model.embedding[:, 0, torch.tensor([each == form for each in forms])] = 0.0
+        for steps in (0, *STEPS):
+            if steps:
+                _train(model, examples, steps, generator)
+            if _misses(model, few) <= least and _misses(model, examples) <= least:
+                break
+        else:
+            model.load_state_dict(before)
+    _train(model, examples, STEPS[-1], generator)
+    for channel in range(model.config.width):
+        before = copy.deepcopy(model.state_dict())
+        gate = model.layers[1].gate
+        with torch.no_grad():
+            gate.weight[channel], gate.bias[channel] = 0.0, 1.0
+        if _misses(model, few) > least or _misses(model, examples) > least:
+            model.load_state_dict(before)
 
 
-def _drop(model: CSP, examples: Labelled, changes: Sequence[tuple[Tensor, Any, float]]) -> None:
-    """Change some weights, unless more labels are missed then."""
-    before = [weights[where].clone() for weights, where, _ in changes]
-    missed = examples.judge(model(examples.tokens)).misses
-    for weights, where, value in changes:
-        weights[where] = value
-    if examples.judge(model(examples.tokens)).misses > missed:
-        for (weights, where, _), value in zip(changes, before, strict=True):
-            weights[where] = value
+def _size(form: Weights) -> int:
+    return sum(map(abs, form))
+
+
+@torch.no_grad()
+def _misses(model: CSP, examples: Labelled) -> int:
+    return examples.judge(model(examples.tokens)).misses
+
+
+def _train(model: CSP, examples: Labelled, steps: int, generator: Generator) -> None:
+    """Train for some steps; gates that are near 0 are drawn away from it."""
+    counter, switch = model.layers
+
+    def loss(rows: Tensor) -> Tensor:
+        tokens = examples.tokens[rows]
+        start = model.initial_state(len(tokens))
+        z, _ = counter(model.embedding[tokens], start[:, 0])
+        gates = switch.gate(z.flatten(2))
+        scores = model.decoder(switch(z, start[:, 1])[0])
+        return surprise(scores, examples.labels[rows]) + NEAR * F.relu(1 - gates.abs()).mean()
+
+    whole = model.embedding[:, 0].detach().clone()  # increments are not trained
+
+    @torch.no_grad()
+    def keep() -> None:
+        model.embedding[:, 0] = whole
+
+    minimise(model, steps, loss, examples, generator, keep)
+    model.requires_grad_(False)
 
 
 class _Network:
@@ -139,7 +181,8 @@ class _Network:
         pairs = list(product(range(len(answers)), repeat=2))
         first, second = np.array(pairs).T
         apart = answers[first] - answers[second]  # (C², 2 D)
-        points = [_array(each) for each in (switch.start, switch.entering(switch.start[None, None])[0, 0])]
+        replaced = switch.entering(switch.start[None, None])[0, 0]
+        points = [_array(each) for each in (switch.start, replaced)]
         self.of_flags = np.stack([apart * points[i].ravel() for i in range(2)])  # (2, C², 2 D)
         self.score_bias = biases[first] - biases[second]
         through = np.concatenate([_array(switch.gate.weight), apart * np.tile(skip[1], 2)])
@@ -149,8 +192,8 @@ class _Network:
 
     def bounds(self, window: int) -> tuple[Reals, Reals]:
         """The least and the largest value of each function by token and view, (V, views, D + C²)."""
-        still = self.factors == 0
-        low = high = self._sums(*(self._points(np.zeros_like(self.factors)),) * 2, still)[:, None]
+        at_zero = self._points(np.zeros_like(self.factors))
+        low, high = (each[:, None] for each in self._sums(at_zero, at_zero, self.factors == 0))
         for members in self.members:
             tables = []
             for count in range(-window, window + 1):

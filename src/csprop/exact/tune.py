@@ -174,10 +174,10 @@ def tune(
     """Train for some steps with frozen channels; the learning rate decreases to 0."""
 
     def loss(rows: Tensor) -> Tensor:
-        return _surprise(model(examples.tokens[rows]), examples.labels[rows])
+        return surprise(model(examples.tokens[rows]), examples.labels[rows])
 
     freeze(model, kept, turning)
-    _descend(model, STEPS, loss, examples, generator, lambda: freeze(model, kept, turning))
+    minimise(model, STEPS, loss, examples, generator, lambda: freeze(model, kept, turning))
 
 
 def draw_in(
@@ -202,16 +202,16 @@ def draw_in(
         for column in examples.tokens[rows].unbind(1):
             state, said = model.step(state, column, settle)
             scores.append(said)
-        return _surprise(torch.stack(scores, dim=1), examples.labels[rows]) + torch.stack(apart).mean()
+        return surprise(torch.stack(scores, dim=1), examples.labels[rows]) + torch.stack(apart).mean()
 
-    _descend(model, DRAWING_STEPS, loss, examples, generator)
+    minimise(model, DRAWING_STEPS, loss, examples, generator)
 
 
-def _surprise(scores: Float[Tensor, "B T C"], labels: Int64[Tensor, "B T"]) -> Tensor:
+def surprise(scores: Float[Tensor, "B T C"], labels: Int64[Tensor, "B T"]) -> Tensor:
     return F.cross_entropy(scores.flatten(0, 1), labels.flatten(), ignore_index=UNLABELLED)
 
 
-def _descend(
+def minimise(
     model: Any,
     steps: int,
     loss: Callable[[Tensor], Tensor],
