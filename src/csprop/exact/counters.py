@@ -45,7 +45,7 @@ STEPS = (60, 120)
 """Steps of training after a counter was dropped, and further ones."""
 NEAR = 0.1
 """Weight of what draws gates away from 0, beside the loss."""
-MOST_VIEWS = 1 << 16
+MOST_VIEWS = 1 << 19
 """Pairs of a token and a view."""
 MOST_STATES = 1 << 12
 """States of the control, each with all counts as the window shows them."""
