@@ -77,7 +77,7 @@ def drawn(automaton: Automaton, count: int, length: int, seed: int) -> Labelled:
     return Labelled(examples.tokens, examples.labels)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 2**31))
 def test_no_more_labels_are_missed(seed: int) -> None:
     dice = random.Random(seed)
