@@ -113,9 +113,7 @@ def _log_choose(many: int, few: int) -> float:
 def with_machine(tree: PrefixTree, table: Table) -> float:
     """The bits of a machine and of the labels that it contradicts."""
     counts = tree.counts(table)
-    missed = counts.copy()
-    missed[np.arange(len(counts)), counts.argmax(axis=1)] = 0
-    return table_bits(table, tree.classes) + unlike_bits(int(counts.sum()), missed.sum(axis=0))
+    return table_bits(table, tree.classes) + _singles(counts, counts.argmax(axis=1))
 
 
 def alone(tree: PrefixTree) -> float:
@@ -170,7 +168,7 @@ def _by_prefix(tree: PrefixTree, counts: NDArray[np.int64]) -> float:
 
 
 def _singles(counts: NDArray[np.int64], expected: NDArray[np.int64]) -> float:
-    """The bits of the labels that differ from what is expected of their sequences."""
+    """The bits of the labels that differ from what is expected of their sequences or states."""
     missed = counts.copy()
     missed[np.arange(len(counts)), expected] = 0
     return unlike_bits(int(counts.sum()), missed.sum(axis=0))
