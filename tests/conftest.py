@@ -6,5 +6,8 @@ ROOMS = ["ops", "nn.layers", "nn.block", "nn.decoder", "nn.coupling", "nn.model"
 install_import_hook([f"csprop.{room}" for room in ROOMS], "beartype.beartype")
 
 import torch  # noqa: E402
+from hypothesis import settings  # noqa: E402
 
 torch.set_num_threads(1)
+settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
+settings.load_profile("untimed")

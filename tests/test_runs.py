@@ -329,3 +329,23 @@ def test_a_file_that_is_gone_leaves_the_certificate_unchecked(tmp_path: Path) ->
     assert again.certificate is not None
     assert "there is no such file" in again.certificate.unchecked
     assert again.predict(["ba", "ab"]) == ["yes", "no"]
+
+
+def test_a_run_that_appeared_meanwhile_is_not_drafted_over(tmp_path: Path) -> None:
+    """Somebody else finished the directory between the first look and the lock, and left a draft."""
+    (tmp_path / ".draft").mkdir()
+    for name in ("config.json", "metrics.jsonl"):
+        (tmp_path / name).write_text("theirs")
+    with pytest.raises(InputError, match="already holds a run"), RunFolder(tmp_path).draft():
+        pass
+    assert (tmp_path / "metrics.jsonl").read_text() == "theirs"
+
+
+def test_an_error_leaves_no_draft(tmp_path: Path) -> None:
+    def fill(draft: RunFolder) -> None:
+        draft.write_json("result.json", {})
+        raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="full"), RunFolder(tmp_path).draft() as draft:
+        fill(draft)
+    assert list(tmp_path.iterdir()) == []

@@ -77,7 +77,7 @@ def size_of_smallest(automaton: Automaton) -> int:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_runs(backend: str, data: st.DataObject) -> None:
     automaton = data.draw(automata())
@@ -160,7 +160,7 @@ def test_a_large_machine_runs_alike() -> None:
     assert small == small.minimal()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(automata())
 def test_minimal_is_smallest_and_equivalent(automaton: Automaton) -> None:
     small = automaton.minimal()
@@ -172,7 +172,7 @@ def test_minimal_is_smallest_and_equivalent(automaton: Automaton) -> None:
         assert plain(small, sequence) == plain(automaton, sequence)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_other_presentations_have_the_same_minimum(data: st.DataObject) -> None:
     one = data.draw(automata())
@@ -211,7 +211,7 @@ def test_the_start_that_answers_nothing_is_united() -> None:
     assert first.minimal() == first
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_distinguishing_is_the_shortest(data: st.DataObject) -> None:
     one = data.draw(automata(most=4, tokens=2, classes=2))
@@ -231,7 +231,7 @@ def test_distinguishing_is_the_shortest(data: st.DataObject) -> None:
     assert found is None
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.data())
 def test_from_mealy(data: st.DataObject) -> None:
     states, size, names = (data.draw(st.integers(1, most)) for most in (5, 3, 3))
@@ -271,7 +271,7 @@ def test_from_mealy_refuses(there: Any, said: Any, start: int) -> None:
         Automaton.from_mealy(there, said, start, ("0", "1"), ("a", "b"), False)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(automata())
 def test_json_round_trip(automaton: Automaton) -> None:
     document = json.loads(json.dumps(automaton.to_json()))

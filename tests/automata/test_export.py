@@ -70,9 +70,7 @@ EDGE_SPACES = [
     "\u3000",
 ]
 
-RELAXED = settings(
-    max_examples=16, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+RELAXED = settings(max_examples=16, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @st.composite

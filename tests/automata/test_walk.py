@@ -54,7 +54,7 @@ def shortest_difference(one: Machine, two: Machine) -> int | None:
     return None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_the_difference_is_a_shortest_one(data: st.DataObject) -> None:
     one = data.draw(machines())
@@ -73,7 +73,7 @@ def test_the_difference_is_a_shortest_one(data: st.DataObject) -> None:
     assert len(minimal.tokens) == length
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(machine=machines())
 def test_the_pairs_of_an_agreement_are_an_invariant(machine: Machine) -> None:
     other = machine.minimal()
@@ -89,7 +89,7 @@ def test_the_pairs_of_an_agreement_are_an_invariant(machine: Machine) -> None:
             assert machine.outputs[pair[0]] == other.outputs[pair[1]]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(machine=machines(), batch=st.integers(1, 5))
 def test_a_walk_reaches_everything_by_a_shortest_way(machine: Machine, batch: int) -> None:
     oracle = machine.oracle

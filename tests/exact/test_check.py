@@ -418,7 +418,7 @@ def assert_transcribed(config: CSPConfig, seed: int) -> None:
         np.testing.assert_allclose(starts, model.initial_state()[0].numpy(), rtol=1e-12, atol=1e-12)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(config=configurations(), seed=st.integers(0, 2**31))
 def test_its_network_is_the_model(config: CSPConfig, seed: int) -> None:
     try:
@@ -427,7 +427,7 @@ def test_its_network_is_the_model(config: CSPConfig, seed: int) -> None:
         reject()
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(config=configurations())
 def test_its_shapes_are_the_model_s(config: CSPConfig) -> None:
     shapes = {f"network.{name}": tuple(each.shape) for name, each in CSP(config).state_dict().items()}

@@ -34,7 +34,7 @@ def counters(draw: st.DrawFn, least: int = 2, most: int = 7) -> Drawn:
     return modulus, moves, labels
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(drawn=counters(), seed=st.integers(0, 2**31))
 def test_a_noisy_rotor_gives_its_machine_back(drawn: Drawn, seed: int) -> None:
     counter = machines.Counter(*drawn)
@@ -66,7 +66,6 @@ def changed(values: tuple[Any, ...], place: int, value: Any) -> tuple[Any, ...]:
 
 
 @settings(
-    deadline=None,
     max_examples=1000,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
@@ -86,7 +85,6 @@ def test_a_thousand_planted_faults_and_none_certified(pair: tuple[Drawn, Drawn],
 
 
 @settings(
-    deadline=None,
     max_examples=100,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

@@ -66,6 +66,9 @@ def test_the_machine_and_the_wrong_labels_are_found(tmp_path: Path) -> None:
     assert run.certificate.verdict == "agrees with 1,455 of 1,500 rows"
     assert run.predict(["0100", "1000"]) == ["1", "0"]
     assert main(["certify", str(tmp_path / "run"), "--check"]) == 0
+    run.save_pretrained(tmp_path / "copy")
+    copied, given = (tmp_path / name / "suspects.jsonl" for name in ("copy", "run"))
+    assert copied.read_bytes() == given.read_bytes()
 
 
 def test_a_machine_that_contradicts_no_row_ends_the_search() -> None:

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from csprop.automata.machine import Machine
@@ -33,7 +33,6 @@ def labels_of(given: list[tuple[list[int], list[int]]]) -> Counter[tuple[tuple[i
     return found
 
 
-@settings(deadline=None)
 @given(rows)
 def test_every_label_is_counted_at_its_prefix(given: list[tuple[list[int], list[int]]]) -> None:
     tree = PrefixTree.of(given, 3, 2)
@@ -45,7 +44,6 @@ def test_every_label_is_counted_at_its_prefix(given: list[tuple[list[int], list[
         assert tree.end[node] == min(later, default=len(tree))
 
 
-@settings(deadline=None)
 @given(rows, st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), min_size=4, max_size=4))
 def test_misses_are_those_of_the_best_answers(
     given: list[tuple[list[int], list[int]]], table: list[list[int]]

@@ -111,7 +111,7 @@ def tables(draw: st.DrawFn) -> Automaton:
     return machines.automaton(names[:tokens], names[:classes], False, start, rows, tuple(said))
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(machine=tables(), seed=st.integers(0, 2**31))
 def test_any_small_machine(machine: Automaton, seed: int) -> None:
     run = csprop.compile(machine)

@@ -282,7 +282,7 @@ def test_every_single_option_equals_the_transcription(
     agrees(sensible(options | {"depth": 3, "coupling_rank": 2, name: value}))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.fixed_dictionaries({name: st.sampled_from(values) for name, values in choices().items()}))
 def test_options_in_any_combination_equal_the_transcription(options: dict[str, Any]) -> None:
     agrees(sensible(options))

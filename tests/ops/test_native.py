@@ -145,7 +145,7 @@ def test_every_single_option_agrees(preset: str, option: str, value: Any) -> Non
     assert net.config.beyond_kernel <= ({"decay"} if option == "places" else {option})
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(
     options=st.fixed_dictionaries({name: st.sampled_from(each) for name, each in choices().items()}),
     steps=st.sampled_from([1, 2, 15, 16, 17, 40]),

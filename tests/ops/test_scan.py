@@ -207,7 +207,7 @@ def test_bfloat16_is_computed_in_float32(planes: int, order: int) -> None:
 
 
 @FAST
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(cuts=st.lists(st.integers(0, 50), max_size=6), kind=st.sampled_from(KINDS))
 def test_any_split_into_carried_pieces_gives_the_same_states(
     backend: str, cuts: list[int], kind: tuple[int, int]

@@ -85,7 +85,7 @@ def test_the_machine_answers_as_meant_on_every_short_sequence(name: str) -> None
             assert read(task, sequence) == task.truth(sequence)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(name=st.sampled_from(NAMES), data=st.data())
 def test_the_machine_and_the_labels_are_as_meant_on_longer_sequences(
     name: str, data: st.DataObject

@@ -87,7 +87,7 @@ class _Repair:
     def merge(self) -> None:
         """Merge places, the one that is reached least first, if no more labels are missed."""
         for place in self._reached.argsort(stable=True).tolist():
-            if place and self.work < WORK:  # the start has to stay
+            if place and self.work < WORK:  # every row begins at the first one
                 self._lead(self.targets == place, fewer=0)
 
     @property

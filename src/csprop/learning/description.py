@@ -1,12 +1,12 @@
 """How many bits it takes to write labels down, with a machine and without one.
 
-Everybody knows the sequences; what is written down is their labels. A machine explains them but for
+The sequences are known; what is written down is their labels. A machine explains them but for
 some, so it takes the bits of the machine, and the bits that say which labels it contradicts. With k
 states, V tokens and C classes, a machine takes 1 bit to say which of two ways its table is written in,
 k log2 C bits for the answers, and for the table the fewer of
 
     all entries one by one                   k V log2 max(2, k)
-    for every state a target of its own      log2 k + log2 V + log2 (V choose x) + x log2 (k − 1)
+    for every state a target of its own      log2 k + log2 V + log2 (V choose x) + x log2 max(1, k − 1)
       that all but x of its entries lead to
 
 so that a state that ignores most of a large vocabulary is cheap. That e of n labels are contradicted
@@ -113,9 +113,7 @@ def _log_choose(many: int, few: int) -> float:
 def with_machine(tree: PrefixTree, table: Table) -> float:
     """The bits of a machine and of the labels that it contradicts."""
     counts = tree.counts(table)
-    missed = counts.copy()
-    missed[np.arange(len(counts)), counts.argmax(axis=1)] = 0
-    return table_bits(table, tree.classes) + unlike_bits(int(counts.sum()), missed.sum(axis=0))
+    return table_bits(table, tree.classes) + _singles(counts, counts.argmax(axis=1))
 
 
 def alone(tree: PrefixTree) -> float:
@@ -170,7 +168,7 @@ def _by_prefix(tree: PrefixTree, counts: NDArray[np.int64]) -> float:
 
 
 def _singles(counts: NDArray[np.int64], expected: NDArray[np.int64]) -> float:
-    """The bits of the labels that differ from what is expected of their sequences."""
+    """The bits of the labels that differ from what is expected of their sequences or states."""
     missed = counts.copy()
     missed[np.arange(len(counts)), expected] = 0
     return unlike_bits(int(counts.sum()), missed.sum(axis=0))
