@@ -13,6 +13,7 @@ The certificate's own words are not read, but for the verdict: what was proven i
 
 import hashlib
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from csprop.errors import InputError
+from csprop.exact.check_counting import Known, Table, Weights, closed, is_whole, network_step
 from csprop.exact.numpy_step import Array, Network, Rejected, check_weights, demand, nearest
 from csprop.tasks.base import Task
 
@@ -56,12 +58,18 @@ def _checked(folder: Path, config: dict[str, Any], task: Task) -> str:
     sizes = (len(task.vocab), len(task.classes))
     demand((config["vocab_size"], config["num_classes"]) == sizes, "the model does not fit the task")
     stored = load(content)
-    check_weights(stored, config)
+    check_weights(stored, config, "counting" in certificate)
     tensors = {name: value.astype(np.float64) for name, value in stored.items()}
+    demand(all(np.isfinite(each).all() for each in tensors.values()), "a weight is not a number")
+    if "counting" in certificate:
+        return _check_counting(certificate, tensors, config, task)
     _check_form(certificate["machine"], len(task.vocab))
     _check_automaton(certificate["automaton"], certificate["machine"], task)
     if task.oracle is None:
-        verdict, moves = _check_rows(certificate, task), _all_moves(certificate["machine"])
+        verdict = _check_rows(
+            certificate, task, lambda tokens: _answers(certificate["machine"], tokens)
+        )
+        moves = _all_moves(certificate["machine"])
         said = f"The locked model is a finite machine that {verdict} of {task.source}."
     else:
         depth = certificate["depth"]
@@ -165,16 +173,73 @@ def _check_pairs(certificate: dict[str, Any], task: Task) -> set[tuple[int, int]
     return moves
 
 
-def _check_rows(certificate: dict[str, Any], task: Task) -> str:
+def _check_counting(
+    certificate: dict[str, Any], tensors: dict[str, Array], config: dict[str, Any], task: Task
+) -> str:
+    """The certificate of a model that counts."""
+    counting, automaton, tokens = certificate["counting"], certificate["automaton"], len(task.vocab)
+    kinds, window = config["kinds"], counting["window"]
+    fits = kinds in (["counter", "switch"], ["counter", "router"]) and config["decoder"] == "linear"
+    demand(fits and not config["coupling_rank"], "its model is not one that counts")
+    stated = [counting["unit"], certificate["exact_up_to"]]
+    demand(stated == [1, {"network": 2**24, "locked": 2**62}], "its numbers are exact elsewhere")
+    demand(is_whole(window, 1, 2**20), "it has no window")
+    names = [list(task.vocab), list(task.classes), task.words]
+    demand([automaton[name] for name in ("vocab", "classes", "words")] == names, "its names differ")
+    rows = [[there for each in row for there in each] for row in automaton["transitions"]]
+    increments, answers = automaton["increments"], automaton["answers"]
+    small = Table(increments, automaton["window"], automaton["start"], rows, answers, tokens)
+    known, weights = (
+        Known(certificate["ranges"], tokens),
+        Weights(tensors, kinds[1] == "router", window),
+    )
+    step = network_step(counting, weights, known, tokens)
+    closed(certificate["pairs"], known, tokens, small.start, step, small.stepping(known))
+    if task.oracle is None:
+        verdict = _check_rows(certificate, task, small.answers_of)
+        said = f"The locked model is a machine that counts and {verdict} of {task.source}."
+    else:
+        verdict, known = "proven for all lengths and depths", Known(certificate["task_ranges"], tokens)
+        own = _own_machine(task)
+        pairs = certificate["task_pairs"]
+        # The pairs begin at state 0 of the one machine, and the start of the other.
+        demand(small.start == 0, "its automaton does not begin at 0")
+        closed(pairs, known, tokens, own.start, small.stepping(known), own.stepping(known))
+        said = (
+            "At every length and depth, the locked model's answer after each token is that of the "
+            f"task {task.name!r} ({task.description}). Counts are exact up to 2^62."
+        )
+    demand(certificate["verdict"] == verdict, f"its verdict is not {verdict!r}")
+    return said
+
+
+def _own_machine(task: Task) -> Table:
+    """The machine that the task declares; one with finitely many states has no counters."""
+    machine, tokens = task.counting, len(task.vocab)
+    if machine is None:
+        own = task.machine
+        return Table([[]] * tokens, 0, own.start, own.transitions, own.outputs, tokens)
+    own, increments = machine.control, machine.increments
+    return Table(increments, machine.window, own.start, own.transitions, own.outputs, tokens)
+
+
+def _answers(machine: dict[str, Any], tokens: list[int]) -> Iterator[int]:
+    state = 0
+    for token in tokens:
+        state = machine["transitions"][state][token]
+        yield machine["outputs"][state]
+
+
+def _check_rows(
+    certificate: dict[str, Any], task: Task, answers: Callable[[list[int]], Iterator[int | None]]
+) -> str:
     """That the rows which disagree are those that the certificate lists; the verdict."""
-    machine, count, found, number = certificate["machine"], len(task.data), [], 0
+    count, found, number = len(task.data), [], 0
     for rows in task.data.windows():
         for tokens, labels in zip(rows.tokens.tolist(), rows.labels.tolist(), strict=True):
-            state, agrees, number = 0, True, number + 1
-            for token, label in zip(tokens, labels, strict=True):
-                state = machine["transitions"][state][token]
-                agrees = agrees and (label < 0 or machine["outputs"][state] == label)
-            if not agrees:
+            number += 1
+            pairs = zip(answers(tokens), labels, strict=True)
+            if not all(label < 0 or said == label for said, label in pairs):
                 found.append(number)
     stated = [certificate.get(name) for name in ("rows", "disagreeing")]
     if not found:

@@ -17,17 +17,20 @@ def demand(condition: bool, complaint: str) -> None:
         raise Rejected(complaint)
 
 
-def check_weights(stored: dict[str, Array], options: dict[str, Any]) -> None:
+def check_weights(stored: dict[str, Array], options: dict[str, Any], counts: bool) -> None:
     """That the tensors are those of a model with these options, and no others: NumPy would stretch one
-    that is too small."""
+    that is too small. A model that counts has no codes."""
     for name, value in stored.items():
         kind = np.bool_ if name == "kept" else np.float32
         demand(value.dtype == kind, "its weights are not in float32")
     shapes = {name: value.shape for name, value in stored.items()}
-    codes = [shapes.pop(f"codes_{layer}") for layer in range(options["depth"])]
+    codes = [] if counts else [shapes.pop(f"codes_{layer}") for layer in range(options["depth"])]
     state = (options["order"], options["width"])
     fits = all(len(each) == 3 and each[0] > 0 and each[1:] == state for each in codes)
-    demand(fits and shapes == _shapes(options), "its weights are not those of such a model")
+    due = _shapes(options)
+    if counts:
+        del due["kept"]
+    demand(fits and shapes == due, "its weights are not those of such a model")
 
 
 ROTOR = {
