@@ -12,7 +12,8 @@ from csprop.errors import InputError, described
 class SingleSteps(Protocol):
     """A model laid out for single steps, faster than calling it."""
 
-    state: Tensor
+    @property
+    def state(self) -> Tensor: ...
 
     def step(self, token: int) -> Tensor: ...
 

@@ -22,6 +22,7 @@ from csprop.exact.document import Certificate, proven, reason, refused
 from csprop.exact.examples import Labelled
 from csprop.exact.lock import lock
 from csprop.exact.locked import Locked, NotFinite, NotLearned
+from csprop.exact.locked_counter import LockedCounter
 from csprop.exact.margins import Tightness, margin, moves_of
 from csprop.exact.places import is_router, repair
 from csprop.exact.prove import domain, prove
@@ -88,15 +89,11 @@ class Attempts:
         scores = follow(
             self.model, torch.ones(first.shape[0], first.shape[2]) > 0, examples.tokens[:1, :1]
         )
-        if scores.shape[2] != len(task.classes):
-            raise InputError(
-                f"the model has {scores.shape[2]} scores, but {task.name} has {len(task.classes)} "
-                "classes: the numbers must be equal"
-            )
+        check_classes(scores.shape[2], task)
         self.everything = torch.ones(first.shape[0], first.shape[2], dtype=torch.bool)
         self.misses = self._misses(_Simple(model, self.everything, self.everything))
         labels = examples.labels[examples.labels != UNLABELLED]
-        self.labels, self.commonest = len(labels), int(labels.bincount().max())
+        self.labels = len(labels)
         self.slack = int(SLACK * self.labels)
         self.failure: NotFinite | Difference | None = None
         self.loose: Sequence[torch.Tensor] | None = None
@@ -199,16 +196,40 @@ class Attempts:
 
     def _lock(self, model: Any, kept: torch.Tensor, radius: float) -> tuple[Locked, list[Tightness]]:
         locked, measured = lock(model, kept, radius, self.domain)
-        misses = self.examples.judge(locked(self.examples.tokens)).misses
-        if misses > self.misses:
-            raise NotFinite(
-                f"the locked model misclassifies {misses:,} training labels, {self.misses:,} before"
-            )
-        right, best = self.labels - misses, self.commonest
-        no_better = misses and interval(right, self.labels)[0] <= best / self.labels
-        if self.task.oracle is None and no_better:
-            raise NotLearned(
-                f"the locked model is right on {right:,} of {self.labels:,} training labels, and the "
-                f"commonest class alone on {best:,}"
-            )
+        check_learned(locked, self.task, self.examples, self.misses)
         return locked, measured
+
+
+def check_classes(scores: int, task: Task) -> None:
+    """Raise an InputError for a model with another number of scores than a task has classes."""
+    if scores != len(task.classes):
+        raise InputError(
+            f"the model has {scores} scores, but {task.name} has {len(task.classes)} classes: the "
+            "numbers must be equal"
+        )
+
+
+def check_learned(locked: Locked | LockedCounter, task: Task, examples: Labelled, before: int) -> None:
+    """Refuse a locked model that has lost what was learned, or learned nothing of a data file.
+
+    Args:
+        locked: the locked model.
+        task: the task.
+        examples: the training data.
+        before: how many labels the model missed before it was locked.
+
+    Raises:
+        NotFinite: it misses more labels than before.
+        NotLearned: it is no better than one that always gives the commonest class of the file.
+    """
+    misses = examples.judge(locked(examples.tokens)).misses
+    if misses > before:
+        raise NotFinite(f"the locked model misclassifies {misses:,} training labels, {before:,} before")
+    labels = examples.labels[examples.labels != UNLABELLED]
+    right, best = len(labels) - misses, int(labels.bincount().max())
+    no_better = misses and interval(right, len(labels))[0] <= best / len(labels)
+    if task.oracle is None and no_better:
+        raise NotLearned(
+            f"the locked model is right on {right:,} of {len(labels):,} training labels, and the "
+            f"commonest class alone on {best:,}"
+        )

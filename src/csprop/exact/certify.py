@@ -12,6 +12,8 @@ from csprop.automata.walk import OUTSIDE, Difference, Endless, Walk, moves
 from csprop.errors import InputError
 from csprop.exact import document
 from csprop.exact.attempts import ROUNDS, Attempts
+from csprop.exact.counted import attempts
+from csprop.exact.counters import is_counter
 from csprop.exact.document import Certificate
 from csprop.exact.examples import Labelled
 from csprop.exact.lock import lock_at
@@ -75,6 +77,10 @@ def certify(
         seed = 0 if trained_as is None else int(trained_as.seed)
     if depth is not None and depth < 1:
         raise InputError(f"depth={depth}: write 1 or more")
+    if is_counter(model):
+        if depth is not None:
+            raise InputError("a model that counts is proven at every depth: leave out the depth")
+        return attempts(copy.deepcopy(model), task, examples, rounds, seed, on_round)
     if not task.finite:
         depth = examples.tokens.shape[1] // 2 if depth is None else depth
         _check_bounded(task, depth)

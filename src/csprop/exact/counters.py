@@ -1,9 +1,9 @@
 """A model that counts, as a machine with counters.
 
-A layer of the kind `counter` adds whole numbers, so nothing has to be rounded when it is locked: each of
-its channels is a counter, c_j = λ_j n for one of a few primitive linear forms n of the tokens read. What
-a channel passes on is the point (c_j + x, y) divided by its modulus, where x and y follow from the last
-token. A switch above it compares a linear function of these points with 0, and so does the decoder
+A layer of the kind `counter` adds whole numbers, so nothing has to be rounded when it is locked: each
+of its channels is a counter, c_j = λ_j n for one of a few primitive linear forms n of the tokens read.
+What a channel passes on is the point (c_j + x, y) divided by its modulus, where x and y follow from the
+last token. A switch above it compares a linear function of these points with 0, and so does the decoder
 with each difference of two scores.
 
 Near zero, up to a window w, all counts are tried. Beyond, a point lies between its value at w and its
@@ -15,8 +15,9 @@ What is left is a machine whose control sees the counts through the window.
 
 import copy
 import math
+from collections import defaultdict
 from dataclasses import dataclass
-from itertools import product
+from functools import cache, cached_property
 from typing import TypeGuard
 
 import numpy as np
@@ -36,7 +37,11 @@ from csprop.exact.tune import minimise, surprise
 from csprop.nn.model import CSP
 
 Reals = NDArray[np.float64]
-KINDS = ("counter", "switch")
+Box = tuple[Reals, Reals]
+"""The least and the largest values of some numbers."""
+State = tuple[int, ...]
+"""What the layer above the counters holds."""
+KINDS = (("counter", "switch"), ("counter", "router"))
 WINDOWS = (2, 4, 8, 16, 32, 64)
 """The windows that are tried, the smallest first."""
 GLANCE_ROWS = 512
@@ -47,15 +52,21 @@ NEAR = 0.1
 """Weight of what draws gates away from 0, beside the loss."""
 MOST_VIEWS = 1 << 19
 """Pairs of a token and a view."""
-MOST_STATES = 1 << 12
-"""States of the control, each with all counts as the window shows them."""
+MOST_PLACES = 1 << 18
+"""States of the control with counts as the window shows them."""
+SURE = 0.499
+"""Distance of an increment, as it is in the embedding, from the whole number to which it is rounded."""
+LEAST_MODULUS = 0.01
+"""Modulus of a number of which a phase is taken."""
+MOST_SUM = 800.0
+"""Size of the terms of a sum: 800 · 2^−23 is a tenth of `DOUBT`."""
 
 
 def is_counter(model: object) -> TypeGuard[CSP]:
-    """Whether a model is a layer of counters below a layer of switches, with a linear decoder."""
-    return (
-        isinstance(model, CSP) and model.config.kinds == KINDS and model.config.decoder == "linear"
-    )
+    """Whether a model is a layer of counters below switches or a router, with a linear decoder."""
+    if not isinstance(model, CSP) or model.config.kinds not in KINDS:
+        return False
+    return model.config.decoder == "linear" and not model.config.coupling_rank
 
 
 @dataclass(frozen=True)
@@ -63,10 +74,14 @@ class Counting:
     """A model as a machine, and how far its decisions are from a tie."""
 
     machine: CounterMachine
-    flags: list[tuple[bool, ...]]
-    """Of each state of the control, which switches have replaced their state."""
+    states: list[State]
+    """What the layer above the counters holds in each state of the control: which switches have
+    replaced their state, or where each group of a router has its content."""
+    decided: dict[tuple[State, int, Values], tuple[State, int]]
+    """What is held after a token, and the answer, by what was held before, the token, and the counts
+    after it as the window shows them."""
     gate: float
-    """The least distance of a gate from 0."""
+    """The least distance of a gate from 0, or the least lead of a map or a place that is chosen."""
     lead: float
     """The least distance of the best score from the second."""
 
@@ -77,13 +92,13 @@ def tabulated(model: CSP) -> Counting:
     Raises:
         NotFinite: a gate or an answer is not decided at some count, or there are too many.
     """
-    network = _Network(model)
     failure = NotFinite("there are too many different counters")
     for window in WINDOWS:
-        if len(network.tokens) * (2 * window + 1) ** len(network.forms) > MOST_VIEWS:
+        attempt = _Tabulation(model, window)
+        if attempt.views * len(attempt.counters.tokens) > MOST_VIEWS:
             break
         try:
-            return _Tabulation(network, window).run()
+            return attempt.run()
         except NotFinite as reason:
             failure = reason
     raise failure
@@ -156,170 +171,198 @@ def _train(model: CSP, examples: Labelled, steps: int, generator: Generator) -> 
     model.requires_grad_(False)
 
 
-class _Network:
-    """The weights, as far as a decision depends on them, in float64.
-
-    Decisions are linear functions of what the counters pass on: first the gates, one a channel, then
-    for every pair of classes the difference of their scores.
-    """
+class _Counters:
+    """The first layer: what its channels pass on, as far as the counts are known, in float64."""
 
     def __init__(self, model: CSP) -> None:
-        counter, switch = model.layers
         embedding = _array(model.embedding)  # (V, 2, D)
-        skip = [1 / (1 + np.exp(-_array(layer.skip))) for layer in (counter, switch)]
-        self.offsets = skip[0] * embedding + [[0.0], [1.0]]  # (V, 2, D): the points at count 0
         increments = np.round(embedding[:, 0]).astype(int)
+        if np.abs(embedding[:, 0] - increments).max() > SURE:
+            raise NotFinite("an increment is so near a half that rounding could change it")
+        self.offsets = _sigmoid(_array(model.layers[0].skip)) * embedding + [[0.0], [1.0]]
         made = [primitive(column) for column in increments.T.tolist()]
-        self.forms: tuple[Weights, ...] = tuple(dict.fromkeys(form for factor, form in made if factor))
+        self.forms = tuple(dict.fromkeys(form for factor, form in made if factor))
         self.factors = np.array([factor for factor, _ in made])  # (D,)
-        self.members = [
-            np.array([bool(factor) and form == each for factor, form in made]) for each in self.forms
-        ]
+        self.form_of = np.array([self.forms.index(form) if factor else 0 for factor, form in made])
         self.tokens = range(len(embedding))
 
-        answers, biases = _array(model.decoder.linear.weight), _array(model.decoder.linear.bias)
-        pairs = list(product(range(len(answers)), repeat=2))
-        first, second = np.array(pairs).T
-        apart = answers[first] - answers[second]  # (C², 2 D)
+    def box(self, token: int, values: Values, window: int) -> Box:
+        """The least and the largest of each number passed on after a token, (2 D,) each.
+
+        Args:
+            token: the last token.
+            values: of the forms; one at the edge of the window stands for all beyond it.
+            window: the window.
+        """
+        of_channel = np.array((*values, 0))[self.form_of]  # where nothing is counted, its factor is 0
+        counts = self.factors * of_channel
+        point = self.offsets[token] + [counts, np.zeros_like(counts)]
+        modulus = np.sqrt(np.square(point).sum(axis=0))
+        if modulus.min() < LEAST_MODULUS:
+            raise NotFinite("a phase is taken of a number near 0")
+        outward = np.sign(point[0])
+        edge = (np.abs(of_channel) == window) & (self.factors != 0)
+        if (outward != np.sign(counts))[edge].any():
+            raise NotFinite(f"a count of {window} may be outweighed by the last token")
+        near = point / modulus
+        far = np.where(edge, [outward, np.zeros_like(outward)], near)
+        return np.minimum(near, far).ravel(), np.maximum(near, far).ravel()
+
+
+def _span(weights: Reals, biases: Reals, box: Box) -> Box:
+    """The least and the largest values of linear functions, (F,) each."""
+    up, down = np.maximum(weights, 0), np.minimum(weights, 0)
+    largest = np.abs(weights) @ np.maximum(*map(np.abs, box)) + np.abs(biases)
+    if largest.max() > MOST_SUM:
+        raise NotFinite("the weights are so large that rounding errors of float32 could matter")
+    return up @ box[0] + down @ box[1] + biases, up @ box[1] + down @ box[0] + biases
+
+
+class _Switches:
+    """The second layer as switches: which of them have replaced their state."""
+
+    def __init__(self, model: CSP) -> None:
+        switch = model.layers[1]
+        self.weights, self.biases = _array(switch.gate.weight), _array(switch.gate.bias)
+        self.start: State = (0,) * len(self.biases)
         replaced = switch.entering(switch.start[None, None])[0, 0]
-        points = [_array(each) for each in (switch.start, replaced)]
-        self.of_flags = np.stack([apart * points[i].ravel() for i in range(2)])  # (2, C², 2 D)
-        self.score_bias = biases[first] - biases[second]
-        through = np.concatenate([_array(switch.gate.weight), apart * np.tile(skip[1], 2)])
-        self.weights = through.reshape(len(through), 2, -1)  # (D + C², 2, D)
-        self.gate_bias = _array(switch.gate.bias)
-        self.width, self.classes = len(self.gate_bias), len(answers)
+        self.points = np.stack([_array(each).ravel() for each in (switch.start, replaced)])  # (2, 2 D)
+        self.skip = np.tile(_sigmoid(_array(switch.skip)), 2)
 
-    def bounds(self, window: int) -> tuple[Reals, Reals]:
-        """The least and the largest value of each function by token and view, (V, views, D + C²)."""
-        at_zero = self._points(np.zeros_like(self.factors))
-        low, high = (each[:, None] for each in self._sums(at_zero, at_zero, self.factors == 0))
-        for members in self.members:
-            tables = []
-            for count in range(-window, window + 1):
-                near = self._points(count * self.factors)
-                far = near
-                if abs(count) == window:
-                    far = np.stack([np.sign(near[:, 0]), np.zeros_like(near[:, 1])], axis=1)
-                    outside = np.sign(near[:, 0]) == np.sign(count * self.factors)
-                    if not outside[:, members].all():
-                        raise NotFinite(f"a count of {window} may be outweighed by the last token")
-                tables.append(self._sums(np.minimum(near, far), np.maximum(near, far), members))
-            lows, highs = (np.stack([each[i] for each in tables], axis=1) for i in range(2))
-            low = (low[:, :, None] + lows[:, None]).reshape(len(self.tokens), -1, low.shape[2])
-            high = (high[:, :, None] + highs[:, None]).reshape(low.shape)
-        return low, high
+    def move(self, state: State, box: Box) -> tuple[State, float]:
+        low, high = _span(self.weights, self.biases, box)
+        replaced = np.array(state, bool)  # and if it is replaced again, then by the same point
+        distance = np.where(replaced, math.inf, np.maximum(low, -high))
+        if distance.min() < DOUBT:
+            raise NotFinite(f"the gate of switch {int(distance.argmin()) + 1} is not decided")
+        return tuple((replaced | (high < 0)).astype(int).tolist()), float(distance.min())
 
-    def _points(self, counts: NDArray[np.int64]) -> Reals:
-        """What the channels pass on after each token, (V, 2, D)."""
-        points = self.offsets.copy()
-        points[:, 0] += counts
-        return points / np.maximum(np.sqrt(np.square(points).sum(axis=1, keepdims=True)), 1e-300)
+    def held(self, state: State) -> Reals:
+        return self.points[np.tile(np.array(state), 2), np.arange(self.points.shape[1])]
 
-    def _sums(self, low: Reals, high: Reals, members: NDArray[np.bool_]) -> tuple[Reals, Reals]:
-        """The bounds of what some channels contribute to each function, (V, D + C²) each."""
-        chosen = self.weights * members
-        up, down = np.maximum(chosen, 0), np.minimum(chosen, 0)
-        ends = [(low, high), (high, low)]
-        least, most = (
-            np.einsum("kpd,vpd->vk", up, one) + np.einsum("kpd,vpd->vk", down, other)
-            for one, other in ends
-        )
-        return least, most
+
+class _Routes:
+    """The second layer as a router: the place of each group that holds something."""
+
+    def __init__(self, model: CSP) -> None:
+        (router,) = model.routers
+        self.weights, self.biases = _array(router.keys.weight), _array(router.keys.bias)
+        self.maps = _array(router.maps)  # (K, G, m, m)
+        self.start: State = (0,) * self.maps.shape[1]
+        self.skip = np.zeros(self.weights.shape[1])
+
+    def move(self, state: State, box: Box) -> tuple[State, float]:
+        scores = self.weights @ (box[0] + box[1]) / 2 + self.biases
+        best = int(scores.argmax())
+        least, _ = _span(self.weights[best] - self.weights, self.biases[best] - self.biases, box)
+        gate = float(np.delete(least, best).min(initial=math.inf))
+        after = []
+        for group, place in enumerate(state):
+            logits = self.maps[best, group, :, place]
+            after.append(int(logits.argmax()))
+            gate = min(gate, float(np.diff(np.sort(logits)[-2:]).min(initial=math.inf)))
+        if gate < DOUBT:
+            raise NotFinite("the choice of a map, or of a place, is not decided")
+        return tuple(after), gate
+
+    def held(self, state: State) -> Reals:
+        _, groups, places, _ = self.maps.shape
+        held = np.zeros((2, groups, places))
+        held[0, np.arange(groups), list(state)] = 1
+        return held.ravel()
 
 
 class _Tabulation:
     """One attempt to decide everything with a window."""
 
-    def __init__(self, network: _Network, window: int) -> None:
-        self.network, self.window = network, window
-        low, high = network.bounds(window)
-        width, classes = network.width, network.classes
-        self.gates = low[..., :width] + network.gate_bias, high[..., :width] + network.gate_bias
-        self.scores = low[..., width:].reshape(*low.shape[:2], classes, classes)
-        self.answers: dict[tuple[bool, ...], tuple[Reals, NDArray[np.int64]]] = {}
+    def __init__(self, model: CSP, window: int) -> None:
+        self.window, self.counters = window, _Counters(model)
+        self.control = (_Routes if model.routers else _Switches)(model)
+        self.weights = _array(model.decoder.linear.weight)  # (C, 2 D)
+        self.biases = _array(model.decoder.linear.bias)
         self.gate = self.lead = math.inf
-        size = len(network.forms)
-        self.ranges = Ranges(network.forms, (window - 1,) * size, (1,) * size)
+        size = len(self.counters.forms)
+        self.ranges = Ranges(self.counters.forms, (window - 1,) * size, (1,) * size)
+        self.decided: dict[tuple[State, int, Values], tuple[State, int]] = {}
+
+    @cached_property
+    def views(self) -> int:
+        """The number of views of all counts."""
+        return (2 * self.window + 1) ** len(self.counters.forms)
 
     def run(self) -> Counting:
         """Walk through all states of the control, with all counts as the window shows them."""
-        start = (False,) * self.network.width
-        table: dict[tuple[bool, ...], dict[int, tuple[tuple[bool, ...], int]]] = {}
 
-        def leaving(place: tuple[tuple[bool, ...], Values]) -> list[tuple[int, object]]:
-            flags, values = place
-            made = []
-            for token in self.network.tokens:
-                for after in self.ranges.after(values, token):
-                    view = self._view(after)
-                    row = table.setdefault(flags, {})
-                    symbol = token * self.gates[0].shape[1] + view
-                    if symbol not in row:
-                        switched = self._switched(flags, token, view)
-                        row[symbol] = switched, self._answer(switched, token, view)
-                    made.append((token, (row[symbol][0], after)))
-            return made
+        def leaving(place: tuple[State, Values]) -> list[tuple[int, tuple[State, Values]]]:
+            return [
+                (token, (self._decide(place[0], token, values)[0], values))
+                for token in self.counters.tokens
+                for values in self.ranges.after(place[1], token)
+            ]
 
         try:
-            Walk((start, (0,) * len(self.network.forms))).run(
-                lambda places: map(leaving, places), MOST_STATES * self.gates[0].shape[1]
+            Walk((self.control.start, (0,) * len(self.counters.forms))).run(
+                lambda places: map(leaving, places), MOST_PLACES
             )
         except Endless:
-            raise NotFinite("the switches have too many different states") from None
-        return self._made(start, table)
+            raise NotFinite("the control has too many different states") from None
+        return self._made()
 
-    def _view(self, values: Values) -> int:
-        number = 0
-        for value in values:
-            number = number * (2 * self.window + 1) + value + self.window
-        return number
+    def _decide(self, state: State, token: int, values: Values) -> tuple[State, int]:
+        """The state after a token and the answer, if they are the same for all counts meant."""
+        key = (state, token, values)
+        if key not in self.decided:
+            try:
+                box = self._box(token, values)
+                after, gate = self.control.move(state, box)
+                self.decided[key] = after, self._answer(after, box)
+            except NotFinite as reason:
+                raise NotFinite(f"with a window of {self.window}, {reason}") from None
+            self.gate = min(self.gate, gate)
+        return self.decided[key]
 
-    def _switched(self, flags: tuple[bool, ...], token: int, view: int) -> tuple[bool, ...]:
-        low, high = (each[token, view] for each in self.gates)
-        distance = np.maximum(low, -high)
-        open_ = ~np.array(flags)  # a state that was replaced is replaced by the same point again
-        nearest = float(distance[open_].min(initial=math.inf))
-        if nearest < DOUBT:
-            raise NotFinite(
-                f"with a window of {self.window}, the gate of switch {int(np.where(open_, distance, math.inf).argmin()) + 1} "
-                f"is not decided after token {token}"
-            )
-        self.gate = min(self.gate, nearest)
-        return tuple((np.array(flags) | (high < 0)).tolist())
+    @cache  # noqa: B019 - an attempt is short
+    def _box(self, token: int, values: Values) -> Box:
+        return self.counters.box(token, values, self.window)
 
-    def _answer(self, flags: tuple[bool, ...], token: int, view: int) -> int:
-        chosen = np.tile(np.array(flags, int), 2)
-        of_flags = self.network.of_flags[chosen, :, np.arange(len(chosen))].sum(axis=0)
-        classes = self.network.classes
-        apart = self.scores[token, view] + (of_flags + self.network.score_bias).reshape(classes, -1)
-        apart[np.arange(classes), np.arange(classes)] = math.inf
-        least = apart.min(axis=1)
-        best = int(least.argmax())
-        if least[best] < DOUBT:
-            raise NotFinite(
-                f"with a window of {self.window}, the answer after token {token} is not decided"
-            )
-        self.lead = min(self.lead, float(least[best]))
+    def _answer(self, state: State, box: Box) -> int:
+        constant = self.weights @ self.control.held(state) + self.biases
+        through = self.weights * self.control.skip
+        best = int((through @ (box[0] + box[1]) / 2 + constant).argmax())
+        least, _ = _span(through[best] - through, constant[best] - constant, box)
+        lead = float(np.delete(least, best).min(initial=math.inf))
+        if lead < DOUBT:
+            raise NotFinite("an answer is not decided")
+        self.lead = min(self.lead, lead)
         return best
 
-    def _made(self, start: tuple[bool, ...], table: dict[tuple[bool, ...], dict]) -> Counting:
-        states: dict[tuple[tuple[bool, ...], int | None], int] = {(start, None): 0}
-        for row in table.values():
-            for each in row.values():
-                states.setdefault(each, len(states))
-        symbols = len(self.network.tokens) * self.gates[0].shape[1]
+    def _made(self) -> Counting:
+        nodes: dict[tuple[State, int | None], int] = {(self.control.start, None): 0}
+        symbol_of = {}
+        for state, token, values in self.decided:
+            view = 0
+            for value in values:
+                view = view * (2 * self.window + 1) + value + self.window
+            symbol_of[state, token, values] = token * self.views + view
+        rows: dict[State, dict[int, int]] = defaultdict(dict)
+        for key, after in self.decided.items():
+            rows[key[0]][symbol_of[key]] = nodes.setdefault(after, len(nodes))
+        symbols = range(len(self.counters.tokens) * self.views)
         transitions = []
-        for flags, _ in states:
-            row = table.get(flags, {})
-            unreached = next(iter(row.values()))
-            transitions.append(tuple(states[row.get(symbol, unreached)] for symbol in range(symbols)))
-        control = Machine(
-            transitions=tuple(transitions), outputs=tuple(answer for _, answer in states)
+        for state, _ in nodes:  # what no input meets is as good as anything
+            row, unmet = rows[state], next(iter(rows[state].values()))
+            transitions.append(tuple(row.get(symbol, unmet) for symbol in symbols))
+        control = Machine(transitions=tuple(transitions), outputs=tuple(said for _, said in nodes))
+        increments = tuple(
+            tuple(form[token] for form in self.counters.forms) for token in self.counters.tokens
         )
-        increments = tuple(tuple(form[token] for form in self.network.forms) for token in self.network.tokens)
         machine = CounterMachine(increments=increments, window=self.window, control=control)
-        return Counting(machine, [flags for flags, _ in states], self.gate, self.lead)
+        states = [state for state, _ in nodes]
+        return Counting(machine, states, self.decided, self.gate, self.lead)
+
+
+def _sigmoid(x: Reals) -> Reals:
+    return 1 / (1 + np.exp(-x))
 
 
 def _array(tensor: Tensor) -> Reals:

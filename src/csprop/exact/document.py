@@ -5,8 +5,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from csprop.automata.automaton import Automaton
+from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.walk import Difference
 from csprop.exact.locked import Locked, NotLearned
+from csprop.exact.locked_counter import LockedCounter
 from csprop.exact.margins import DOUBT, RATIO, Tightness
 from csprop.exact.prove import Proof
 from csprop.tasks.base import Task, written
@@ -44,8 +46,8 @@ class Certificate:
     proven: bool
     statement: str
     document: dict[str, Any] = field(repr=False)
-    locked: Locked | None = field(default=None, repr=False)
-    automaton: Automaton | None = field(default=None, repr=False)
+    locked: Locked | LockedCounter | None = field(default=None, repr=False)
+    automaton: Automaton | CounterAutomaton | None = field(default=None, repr=False)
     """The smallest with the same answers."""
     unchecked: str = ""
     """Why a certificate that was read from a run could not be checked; empty where it was. It then
@@ -63,17 +65,13 @@ def claim(
         disagreeing: how many rows of a data file have another label.
     """
     if task.oracle is None:
-        rows = len(task.data)
-        agreeing, rest = f"all {rows}", "."
-        if disagreeing:
-            agreeing = f"{rows - disagreeing:,} of {rows:,}"
-            rest = f"; the other {disagreeing:,} are listed in the certificate, as `disagreeing`."
-        return SOME_ROWS.format(rows - disagreeing, rows) if disagreeing else EVERY_ROW, (
+        return claim_of_rows(
+            task,
             f"The locked model is a finite machine of {states} states, and computes what its minimal "
-            f"automaton of {minimal_states} states does, at every length. Its answers agree with "
-            f"{agreeing} rows of {task.source}{rest} What is right beyond them, the file does not say."
+            f"automaton of {minimal_states} states does, at every length.",
+            disagreeing,
         )
-    tokens, meant = _listed(task.vocab), f"the task {task.name!r} ({task.description})"
+    tokens, meant = listed(task.vocab), f"the task {task.name!r} ({task.description})"
     if depth is None:
         return ALL_LENGTHS, (
             f"For every sequence of one or more tokens {tokens}, of any length, the locked model's "
@@ -83,6 +81,24 @@ def claim(
         f"For every sequence of tokens {tokens}, of any length, in which no prefix goes deeper than "
         f"{depth}, the locked model's answer after each token is that of {meant}. Deeper inputs are "
         "not covered: the task is not regular, and no finite machine is right on all of them."
+    )
+
+
+def claim_of_rows(task: Task, machine: str, disagreeing: int) -> tuple[str, str]:
+    """Verdict and statement of a data file.
+
+    Args:
+        machine: a sentence about the machine.
+        disagreeing: how many rows have another label.
+    """
+    rows = len(task.data)
+    agreeing, rest = f"all {rows}", "."
+    if disagreeing:
+        agreeing = f"{rows - disagreeing:,} of {rows:,}"
+        rest = f"; the other {disagreeing:,} are listed in the certificate, as `disagreeing`."
+    return SOME_ROWS.format(rows - disagreeing, rows) if disagreeing else EVERY_ROW, (
+        f"{machine} Its answers agree with {agreeing} rows of {task.source}{rest} What is right beyond "
+        "them, the file does not say."
     )
 
 
@@ -113,7 +129,7 @@ def proven(
     automaton = locked.automaton(task.vocab, task.classes, task.words).minimal()
     states = network_states(locked.places.tolist())
     verdict, statement = claim(task, depth, states, len(automaton), len(proof.disagreeing))
-    document = _head(task, verdict, statement, proven=True)
+    document = head(task, verdict, statement, proven=True)
     document |= _measured(task, depth, locked, automaton, measured, margin, search)
     if proof.pairs:
         document |= {"pairs": proof.pairs, "task_states": [repr(state) for state in proof.states]}
@@ -136,7 +152,7 @@ def unchecked(
         f"{NOTHING}the locked model is a finite machine of {network_states(locked.places.tolist())} "
         f"states, and whether it answers as its file does cannot be checked ({why})."
     )
-    document = _head(task, NOT_CHECKED, statement, proven=False)
+    document = head(task, NOT_CHECKED, statement, proven=False)
     document |= _measured(task, None, locked, automaton, measured, margin, search)
     return Certificate(NOT_CHECKED, False, statement, document, locked, automaton, why)
 
@@ -178,7 +194,7 @@ def refused(task: Task, failure: Exception | Difference | None) -> Certificate:
         }
     statement = f"{NOTHING}{reason(task, failure)}."
     return Certificate(
-        verdict, False, statement, _head(task, verdict, statement, proven=False) | document
+        verdict, False, statement, head(task, verdict, statement, proven=False) | document
     )
 
 
@@ -203,10 +219,11 @@ def of_length(task: Task, length: int, score: Score) -> Certificate:
         f"({task.description}). Nothing is said of other lengths."
     )
     more = {"length": length, "inputs": score.count, "wrong": score.wrong, "trusted": TRUSTED}
-    return Certificate(verdict, right, statement, _head(task, verdict, statement, right) | more)
+    return Certificate(verdict, right, statement, head(task, verdict, statement, right) | more)
 
 
-def _head(task: Task, verdict: str, statement: str, proven: bool) -> dict[str, Any]:
+def head(task: Task, verdict: str, statement: str, proven: bool) -> dict[str, Any]:
+    """How every certificate begins."""
     return {
         "format": FORMAT,
         "verdict": verdict,
@@ -216,5 +233,6 @@ def _head(task: Task, verdict: str, statement: str, proven: bool) -> dict[str, A
     }
 
 
-def _listed(vocab: tuple[str, ...]) -> str:
+def listed(vocab: tuple[str, ...]) -> str:
+    """The tokens, or the first of them."""
     return ", ".join(vocab) if len(vocab) <= 6 else f"{', '.join(vocab[:3])}, … ({len(vocab)} in all)"

@@ -19,16 +19,21 @@ from safetensors.torch import save as packed
 from csprop.automata.machine import all_below
 from csprop.automata.walk import Difference
 from csprop.errors import InputError
+from csprop.exact import counted
 from csprop.exact import document as words
 from csprop.exact.certify import certify_length
+from csprop.exact.counted import prove_counting
+from csprop.exact.counters import is_counter
 from csprop.exact.document import Certificate
 from csprop.exact.locked import Locked, NotFinite
+from csprop.exact.locked_counter import LockedCounter
 from csprop.exact.margins import accept, moves_of, settled, tightness
 from csprop.exact.prove import domain, prove
 from csprop.exact.search import MOST_CODES
 from csprop.files import digest, one_writer
 from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
+from csprop.tasks.base import Task
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder
 from csprop.training.load import network
@@ -41,10 +46,14 @@ ROWS = frozenset(["rows", "disagreeing"])
 TRUST = frozenset(["trusted"])
 """Words for people, which another version of csprop may choose otherwise."""
 COMPLAINTS = {
-    "is not about this locked model": frozenset(["weights", "model", "machine", "automaton"]),
+    "is not about this locked model": frozenset(
+        ["weights", "model", "machine", "counting", "automaton"]
+    ),
     "says something else than what is proven": CLAIM,
     "lists other rows than those that disagree": ROWS,
-    "has other margins than this locked model": frozenset(["layers", "margin", "minimal_states"]),
+    "has other margins than this locked model": frozenset(
+        ["layers", "margin", "gate", "minimal_states"]
+    ),
 }
 """What is said where some field is not what comes out."""
 
@@ -117,8 +126,8 @@ def load(trained: Trained) -> Certificate | None:
             _refuse(folder, "was written by another version of csprop")
         if document["task"] != trained.task.describe():
             _refuse(folder, "is about another task")
-        if "machine" in document:
-            found = _machine(folder, document, trained)
+        if "search" in document:
+            found = _proof(folder, document, trained)
         elif "length" in document:
             found = _length(folder, document, trained)
         else:
@@ -158,19 +167,39 @@ def _alike(stated: Any, found: Any) -> bool:
     return stated == found
 
 
-def _machine(folder: RunFolder, document: dict[str, Any], trained: Trained) -> Certificate:
+def _proof(folder: RunFolder, document: dict[str, Any], trained: Trained) -> Certificate:
     """A proof of a locked model, made again."""
     if not folder.has(checkpoint.LOCKED):
         raise InputError(
             f"{folder.path / checkpoint.LOCKED}: is missing: run `csprop certify {folder.path}` again"
         )
     content = folder.read(checkpoint.LOCKED)
-    locked = _locked(folder, content, trained)
-    task, depth = trained.task, document["depth"]
+    locked = _locked(folder, content, trained.config.model)
+    if not all_below([document["search"]["rounds"]], 2**31):
+        _refuse(folder, "does not say how it was found")
+    try:
+        if isinstance(locked, LockedCounter):
+            found = _counting(document, locked, trained.task)
+        else:
+            found = _machine(folder, document, locked, trained.task)
+    except NotFinite as failure:
+        _refuse(folder, f"does not hold: {failure}")
+    if isinstance(found, Difference):
+        _refuse(folder, f"does not hold: {words.reason(trained.task, found)}")
+    stated, config = document["model"], trained.config.model
+    if CSPConfig.from_dict(stated) != config:  # options that were added later may be missing
+        stated = asdict(config)
+    return _with(found, model=stated, weights=_named(checkpoint.LOCKED, content))
+
+
+def _machine(
+    folder: RunFolder, document: dict[str, Any], locked: Locked, task: Task
+) -> Certificate | Difference:
+    depth = document["depth"]
     search = {name: document["search"][name] for name in ("rounds", "radius")}
     if not (depth is None if task.finite else type(depth) is int and depth > 0):
         _refuse(folder, "has no depth although the task needs one, or has one although it does not")
-    if not (all_below([search["rounds"]], 2**31) and 0 < search["radius"] < math.inf):
+    if not 0 < search["radius"] < math.inf:
         _refuse(folder, "does not say how it was found")
     why = ""
     try:
@@ -180,22 +209,27 @@ def _machine(folder: RunFolder, document: dict[str, Any], trained: Trained) -> C
             raise
         outcome, why = None, str(error)  # the file has gone or changed
     if isinstance(outcome, Difference):
-        _refuse(folder, f"does not hold: {words.reason(task, outcome)}")
+        return outcome
     moves = moves_of(locked, domain(task, depth))
-    try:
-        measured = tightness(locked, moves)
-        accept(measured)
-        lead = settled(locked, moves)
-    except NotFinite as failure:
-        _refuse(folder, f"does not hold: {failure}")
+    measured = tightness(locked, moves)
+    accept(measured)
+    lead = settled(locked, moves)
     if outcome is None:
-        found = words.unchecked(task, locked, measured, lead, search, why)
-    else:
-        found = words.proven(task, depth, locked, measured, lead, outcome, search)
-    stated, config = document["model"], trained.config.model
-    if CSPConfig.from_dict(stated) != config:  # options that were added later may be missing
-        stated = asdict(config)
-    return _with(found, model=stated, weights=_named(checkpoint.LOCKED, content))
+        return words.unchecked(task, locked, measured, lead, search, why)
+    return words.proven(task, depth, locked, measured, lead, outcome, search)
+
+
+def _counting(document: dict[str, Any], locked: LockedCounter, task: Task) -> Certificate | Difference:
+    search = {"rounds": document["search"]["rounds"]}
+    outcome = prove_counting(locked, task)
+    if isinstance(outcome, Difference):
+        return outcome
+    try:
+        return counted.proven(task, locked, outcome, search)
+    except InputError as error:
+        if task.oracle is not None:
+            raise
+        return counted.unchecked(task, locked, outcome, search, str(error))
 
 
 def _length(folder: RunFolder, document: dict[str, Any], trained: Trained) -> Certificate:
@@ -229,23 +263,30 @@ def _named(file: str, content: bytes) -> dict[str, str]:
     return {"file": file, "sha256": digest(content)}
 
 
-def _locked(folder: RunFolder, content: bytes, trained: Trained) -> Locked:
+def _locked(folder: RunFolder, content: bytes, config: CSPConfig) -> Locked | LockedCounter:
     """The locked model as its file has it."""
-    config, prefix = trained.config.model, "network."
+    prefix = "network."
     try:
         tensors = unpacked(content)
+        inside = {
+            name.removeprefix(prefix): tensors.pop(name)
+            for name in [*tensors]
+            if name.startswith(prefix)
+        }
+        model = network(config, inside).eval().requires_grad_(False)
+        if not all(bool(each.isfinite().all()) for each in (*model.parameters(), *tensors.values())):
+            raise ValueError
+        if is_counter(model) and not tensors:
+            return LockedCounter(model).eval()
         kept = tensors.pop("kept")
         codes = [tensors.pop(f"codes_{layer}") for layer in range(config.depth)]
-        inside = {name.removeprefix(prefix): each for name, each in tensors.items()}
-        model = network(config, inside)
-        fits = all(name.startswith(prefix) for name in tensors)
-        fits = fits and kept.dtype == torch.bool and kept.shape == (config.depth, config.width)
+        fits = kept.dtype == torch.bool and kept.shape == (config.depth, config.width)
         for each in codes:
             fits = fits and each.dtype == torch.float32 and 0 < len(each) <= MOST_CODES
             fits = fits and each.shape[1:] == (config.order, config.width)
-        if not fits or not all(bool(each.isfinite().all()) for each in (*model.parameters(), *codes)):
+        if tensors or not fits:
             raise ValueError
-        return Locked(model.eval().requires_grad_(False), codes, kept, config.vocab_size).eval()
+        return Locked(model, codes, kept, config.vocab_size).eval()
     except (SafetensorError, RuntimeError, LookupError, ValueError, TypeError, NotFinite):
         raise InputError(
             f"{folder.path / checkpoint.LOCKED}: does not fit config.json; run `csprop certify "

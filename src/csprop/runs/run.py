@@ -10,12 +10,14 @@ from safetensors.torch import save as packed
 
 from csprop import files
 from csprop.automata.automaton import Automaton
+from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.errors import InputError, described
 from csprop.exact import store
 from csprop.exact.attempts import ROUNDS
 from csprop.exact.certify import certify, certify_length
 from csprop.exact.document import Certificate
 from csprop.exact.locked import Locked
+from csprop.exact.locked_counter import LockedCounter
 from csprop.files import one_writer
 from csprop.nn.model import CSP
 from csprop.stream import Stream
@@ -74,14 +76,14 @@ class Run(Trained):
         return self._certificate
 
     @property
-    def locked(self) -> Locked | None:
+    def locked(self) -> Locked | LockedCounter | None:
         """The locked model; None if nothing is proven."""
         if not self._read and self.path is not None and not RunFolder(self.path).has(checkpoint.LOCKED):
             return None  # a certificate of another kind is checked where somebody asks for it
         return None if self.certificate is None else self.certificate.locked
 
     @property
-    def automaton(self) -> Automaton | None:
+    def automaton(self) -> Automaton | CounterAutomaton | None:
         """The minimal automaton of the locked model; None if nothing is proven."""
         return None if self.certificate is None else self.certificate.automaton
 
@@ -123,7 +125,7 @@ class Run(Trained):
             self._certificate, self._read = found, True
         return found
 
-    def answering(self, as_trained: bool = False) -> CSP | Locked:
+    def answering(self, as_trained: bool = False) -> CSP | Locked | LockedCounter:
         """The model to use: the locked one if there is one, unless `as_trained` is set."""
         return self.model if as_trained else self.locked or self.model
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.tasks.examples import UNLABELLED, Examples
 
@@ -20,7 +21,7 @@ class Disagreement(NamedTuple):
     """The class that the machine gives there."""
 
 
-def disagreeing(machine: Machine, examples: Examples) -> Iterator[Disagreement]:
+def disagreeing(machine: Machine | CounterMachine, examples: Examples) -> Iterator[Disagreement]:
     """The rows that disagree with a machine, in their order."""
     first = 0
     for window in examples.windows():

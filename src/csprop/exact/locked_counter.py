@@ -1,0 +1,142 @@
+"""Locked models that count: networks that are run as the machine which they compute.
+
+The counts of the network are whole numbers already, and what it decides depends on them through a
+window. So it is a machine with counters, whose steps are looked up. Its counts are 64-bit numbers,
+and a sequence that could lead beyond 2^62 is refused.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor, nn
+
+from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.counting import MOST_COUNT
+from csprop.errors import InputError
+from csprop.exact.counters import Counting, tabulated
+from csprop.nn.model import CSP
+from csprop.ops.checks import check_tensor
+from csprop.stream import Stream
+
+CPU = torch.device("cpu")
+
+
+class LockedCounter(nn.Module):
+    """A network that counts, run as a machine. A state is one of the control, and k counts: (B, 1 + k).
+
+    Raises:
+        NotFinite: some decision of the network is not the same for all counts beyond a window.
+    """
+
+    def __init__(self, network: CSP) -> None:
+        super().__init__()
+        self.network, self.symbols = network, network.config.vocab_size
+        self.counting: Counting = tabulated(network)
+        self.machine = self.counting.machine
+        self.increments = np.array(self.machine.increments, np.int64).reshape(self.symbols, -1)
+
+    def initial_state(self, batch: int = 1) -> Int64[Tensor, "B K"]:
+        """The start of the control and counts of 0, for each row."""
+        return torch.zeros(batch, 1 + self.machine.counters, dtype=torch.int64)
+
+    @torch.no_grad()
+    def forward(
+        self,
+        tokens: Int64[Tensor, "B T"],
+        state: Int64[Tensor, "B K"] | None = None,
+        *,
+        reset: Bool[Tensor, "B T"] | None = None,
+        return_state: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """The scores after every token: 1 for the answer, and 0 for the other classes.
+
+        Args:
+            tokens: (B, T) int64.
+            state: the states in which the rows begin; without it, the start.
+            reset: True where a row returns to the start before the token is read.
+            return_state: return the last states too.
+
+        Raises:
+            InputError: an argument has a wrong type or shape, a token is outside the vocabulary, or a
+                count could become too large.
+        """
+        check_tensor("tokens", tokens, "int64", ("batch", "time"), CPU)
+        for bound in tokens.aminmax() if tokens.numel() else ():
+            self.check_token(int(bound))
+        state = self.initial_state(len(tokens)) if state is None else state
+        check_tensor("state", state, "int64", (len(tokens), 1 + self.machine.counters), CPU)
+        self._check_state(state, tokens.shape[1])
+        if reset is not None:
+            check_tensor("reset", reset, "bool", tuple(tokens.shape), CPU)
+        counts = self._counts(tokens, state[:, 1:], reset)
+        symbols = tokens.numpy() * self.machine.views + self.machine.view(counts)
+        control = self.machine.control
+        visited = control.visit(symbols, state[:, 0].numpy(), None if reset is None else reset.numpy())
+        said = np.array([each or 0 for each in control.outputs])[visited]
+        scores = nn.functional.one_hot(torch.from_numpy(said), self.network.config.num_classes).float()
+        if not return_state:
+            return scores
+        if not tokens.shape[1]:
+            return scores, state
+        last = np.concatenate([visited[:, -1:], counts[:, -1]], axis=1)
+        return scores, torch.from_numpy(last)
+
+    def _counts(self, tokens: Tensor, first: Tensor, reset: Tensor | None) -> np.ndarray:
+        """The counts after every token, (B, T, k)."""
+        added = self.increments[tokens.numpy()]
+        sums = first.numpy()[:, None] + added.cumsum(axis=1)
+        if reset is None or not tokens.shape[1]:
+            return sums
+        # What was counted before the last reset is taken off again.
+        before = np.where(reset.numpy(), np.arange(tokens.shape[1]), -1)
+        last = np.maximum.accumulate(before, axis=1)[:, :, None]
+        gone = np.take_along_axis(sums - added, np.maximum(last, 0), axis=1)
+        return sums - np.where(last >= 0, gone, 0)
+
+    def check_token(self, token: int) -> None:
+        """Raise an InputError for a token outside of the vocabulary."""
+        if not 0 <= token < self.symbols:
+            raise InputError(f"token {token} is outside the vocabulary: write 0 to {self.symbols - 1}")
+
+    def _check_state(self, state: Int64[Tensor, "B K"], steps: int) -> None:
+        control, counts = state[:, 0], state[:, 1:]
+        states = len(self.machine)
+        if control.numel() and not 0 <= int(control.min()) <= int(control.max()) < states:
+            raise InputError(f"state[:, 0] must have numbers from 0 to {states - 1}")
+        most = steps * int(np.abs(self.increments).max(initial=0))
+        if counts.numel() and most + max(map(abs, map(int, counts.aminmax()))) > MOST_COUNT:
+            raise InputError("the sequence is so long that a count could exceed 2^62")
+
+    def stream(self) -> Stream:
+        """A stream that reads one token at a time."""
+        return Stream(self)
+
+    def stepper(self, state: Int64[Tensor, "1 K"]) -> "_Steps":
+        """Single steps from a state, for `Stream`."""
+        self._check_state(state, 1)
+        return _Steps(self, state)
+
+    def automaton(self, vocab: Sequence[str], classes: Sequence[str], words: bool) -> CounterAutomaton:
+        """The machine, with names for its tokens and classes."""
+        return CounterAutomaton.named(self.machine, vocab, classes, words)
+
+
+class _Steps:
+    """Single steps for a stream."""
+
+    def __init__(self, model: LockedCounter, state: Tensor) -> None:
+        self.machine, (self.place, *self.counts) = model.machine.oracle, state[0].tolist()
+        self.classes = torch.eye(model.network.config.num_classes)
+
+    @property
+    def state(self) -> Int64[Tensor, "1 K"]:
+        return torch.tensor([[self.place, *self.counts]])
+
+    def step(self, token: int) -> Float[Tensor, " C"]:
+        place, counts = self.machine.step((self.place, tuple(self.counts)), token)
+        if any(abs(each) > MOST_COUNT for each in counts):
+            raise InputError("a count would exceed 2^62: the stream must be reset")
+        self.place, self.counts = place, list(counts)
+        return self.classes[self.machine.answer((place, counts)) or 0].clone()
