@@ -1,4 +1,4 @@
-"""An exact model of any finite machine: one router layer whose weights are written, not learned.
+"""An exact model of any machine: a router layer whose weights are written, not learned.
 
     place s      state s of the machine; the start is place 0, where a router begins
     maps[k]      column s has its largest logit where token k leads from state s
@@ -6,16 +6,27 @@
 
 Which token it is, the layer reads off the embedding: the digits of the token's number in base two, as
 ±1, so that any two tokens differ by 2 somewhere.
+
+Of a machine that counts, a layer of counters stands below the router. Its first channels hold the
+counters, and further ones the digits of the token. The router has a map for each pair of a token and a
+view of the counts, and its keys find the pair. A count c comes as the point p_c = (c, 1) / √(1 + c²) of
+a circle. With d_u = p_u − p_{u−1}, the function g_u(p) = 2 d_u · p / |d_u|² is 1 at p_u and −1 at
+p_{u−1}: the line on which it is 0 passes through the centre, between the two points. So it is at
+least 1 at every count from u on, however large, and at most −1 below. The key of the view v is
+g_{−w+1} + … + g_v. At a count that is seen as v it leads the key of every other view by 1 or more,
+because all the functions between them have the right sign.
 """
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.errors import InputError
 from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
+from csprop.ops.counts import most
 
 LOGIT = 8.0
 """Of the place to which a content goes, and of a right class; others have −8."""
@@ -25,6 +36,11 @@ MOST_PLACES = 512
 """The most states of a machine: a model with more is not proven."""
 MOST_WEIGHTS = 1 << 26
 """The most weights of the maps, a quarter of a gigabyte."""
+WIDEST = 32
+"""The widest window. The weights of the keys grow with its third power, to 22,000 here, and a change of
+one part in 100,000 of them must stay well below the lead of 1 by which a view is chosen."""
+CLOSED = -60.0
+"""Of a skip that adds nothing, σ(−60) < 10^−26; one that adds all has 60."""
 
 
 def compiled(machine: Machine, classes: int) -> CSP:
@@ -38,35 +54,107 @@ def compiled(machine: Machine, classes: int) -> CSP:
         InputError: the machine is too large.
     """
     small = machine.minimal()  # numbered from its start on, which is 0
-    tokens, states = small.symbols, len(small)
-    places = max(states, DIGITS // 2)
-    if states > MOST_PLACES or tokens * places**2 > MOST_WEIGHTS:
-        raise InputError(
-            f"the machine is too large: {states:,} states and {tokens:,} tokens take "
-            f"{tokens * places**2:,} weights, one for each token and pair of states; there may be "
-            f"{MOST_PLACES} states and {MOST_WEIGHTS:,} weights"
-        )
+    places = _places(small, DIGITS // 2, f"{small.symbols:,} tokens")
     config = CSPConfig(
-        vocab_size=tokens, num_classes=classes, width=places, depth=1, places=places, decay="none",
-        rotate="none", activation="none", skip=False, norm="none", h0="place", decoder="linear",
+        vocab_size=small.symbols, num_classes=classes, width=places, depth=1, places=places,
+        decay="none", rotate="none", activation="none", skip=False, norm="none", h0="place",
+        decoder="linear",
     )  # fmt: skip
     model = CSP(config).requires_grad_(False)
-    (router,) = model.routers
-    numbers = torch.arange(tokens)[:, None] >> torch.arange(DIGITS)
     model.embedding.zero_()
-    model.embedding[:, :, : DIGITS // 2] = (2.0 * (numbers & 1) - 1).unflatten(1, (2, -1))
-    router.read_tokens(model.embedding)
-    targets = torch.arange(places).repeat(tokens, 1)  # (V, places); what is no state stays where it is
-    targets[:, :states] = torch.tensor(small.transitions).T
+    model.embedding[:, :, : DIGITS // 2] = _digits(small.symbols, DIGITS).unflatten(1, (2, -1))
+    model.routers[0].read_tokens(model.embedding)
+    _write(model, small)
+    return model.requires_grad_(True).eval()
+
+
+def compiled_counter(machine: CounterMachine, classes: int) -> CSP:
+    """A model that answers as a machine that counts does, as far as its counts are exact: to 2^24.
+
+    Args:
+        machine: the machine, which is reduced first.
+        classes: the number of classes, at least 2.
+
+    Raises:
+        InputError: the machine is too large, or its window too wide.
+    """
+    small = machine.reduced()
+    tokens, counters, limit = small.symbols, small.counters, most(torch.float32)
+    if small.window > WIDEST:
+        raise InputError(
+            f"the machine tells counts from −{small.window} to {small.window} apart, which is too fine "
+            f"for the weights of a model: the window may be {WIDEST} wide"
+        )
+    if any(abs(each) > limit for row in small.increments for each in row):
+        raise InputError(
+            f"a token adds more than {limit:,}, up to which the counts of a model are exact"
+        )
+    digits = _digits(tokens, (tokens - 1).bit_length())
+    kinds = f"{tokens:,} tokens with {small.views:,} views of the counts"
+    places = _places(small.control, counters + digits.shape[1], kinds)
+    config = CSPConfig(
+        vocab_size=tokens, num_classes=classes, width=places, depth=2, kinds=("counter", "router"),
+        maps=small.control.symbols, decoder="linear",
+    )  # fmt: skip
+    model = CSP(config).requires_grad_(False)
+    counting, reading = slice(counters), slice(counters, counters + digits.shape[1])
+    model.embedding.zero_()
+    model.embedding[:, 0, counting] = torch.tensor(small.increments).reshape(tokens, counters).float()
+    # What counts nothing stays at i; the skip adds 0 or −2 i to it, of which the phases are ±i.
+    model.embedding[:, 1, reading] = digits - 1
+    skip, (router,) = model.layers[0].skip, model.routers
+    skip.fill_(CLOSED)
+    skip[reading] = -CLOSED
+    router.keys.bias.zero_()
+    keys = router.keys.weight.zero_().view(tokens, *[2 * small.window + 1] * counters, 2, places)
+    for counter in range(counters):
+        of_views = _keys(small.window).reshape(-1, *[1] * (counters - 1 - counter), 2)
+        keys[..., counter] = of_views
+    keys[..., 1, reading] = digits.reshape(tokens, *[1] * counters, -1)
+    _write(model, small.control)
+    return model.requires_grad_(True).eval()
+
+
+def _places(machine: Machine, least: int, kinds: str) -> int:
+    """The number of places, if a model of a machine is not too large."""
+    states, places = len(machine), max(len(machine), least)
+    weights = machine.symbols * places**2
+    if states > MOST_PLACES or weights > MOST_WEIGHTS:
+        raise InputError(
+            f"the machine is too large: {states:,} states and {kinds} take {weights:,} weights of the "
+            f"maps; there may be {MOST_PLACES} states and {MOST_WEIGHTS:,} weights"
+        )
+    return places
+
+
+def _digits(tokens: int, digits: int) -> Float[Tensor, "V N"]:
+    """The digits of the tokens' numbers, as ±1."""
+    numbers = torch.arange(tokens)[:, None] >> torch.arange(digits)
+    return 2.0 * (numbers & 1) - 1
+
+
+def _keys(window: int) -> Float[Tensor, "W 2"]:
+    """The linear functions of a point that tell the views of a counter, less that of the view 0."""
+    counts = torch.arange(-window, window + 1, dtype=torch.float64)
+    points = torch.stack([counts, torch.ones_like(counts)], dim=1) / (1 + counts**2).sqrt()[:, None]
+    apart = points.diff(dim=0)
+    steps = 2 * apart / apart.square().sum(dim=1, keepdim=True)
+    sums = torch.cat([torch.zeros(1, 2), steps.cumsum(dim=0)])
+    return (sums - sums[window]).float()
+
+
+def _write(model: CSP, machine: Machine) -> None:
+    """Write a machine, whose symbols are the router's maps, into the maps and the decoder."""
+    (router,), decoder, states = model.routers, model.decoder.linear, len(machine)
+    targets = torch.arange(model.config.width).repeat(machine.symbols, 1)  # what is no state stays
+    targets[:, :states] = torch.tensor(machine.transitions).T
     router.maps.fill_(-LOGIT).scatter_(2, targets[:, None, None], LOGIT)
-    decoder = model.decoder.linear
     decoder.weight.zero_()
     decoder.bias.zero_()
-    for state, output in enumerate(small.outputs):
+    for state, output in enumerate(machine.outputs):
         if output is not None:
             decoder.weight[:, state] = -LOGIT
             decoder.weight[output, state] = LOGIT
-    return model.requires_grad_(True).eval()
 
 
 def codes(model: CSP) -> Float[Tensor, "S 2 D"]:
