@@ -42,7 +42,7 @@ Box = tuple[Reals, Reals]
 State = tuple[int, ...]
 """What the layer above the counters holds."""
 KINDS = (("counter", "switch"), ("counter", "router"))
-WINDOWS = (2, 4, 8, 16, 32, 64)
+WINDOWS = (1, 2, 4, 8, 16, 32, 64)
 """The windows that are tried, the smallest first."""
 GLANCE_ROWS = 512
 """Rows that are tried first."""
