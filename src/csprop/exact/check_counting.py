@@ -272,7 +272,7 @@ class Weights:
 
 
 def _normal(points: Array) -> Array:
-    return points / np.hypot(*points)
+    return points / np.sqrt((points**2).sum(axis=0) + 1e-30)  # 0 stays 0
 
 
 def _between(weights: Array, biases: Array, low: Array, high: Array) -> tuple[Array, Array]:
