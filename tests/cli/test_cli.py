@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 from csprop.cli import train
 from csprop.cli.main import VERBS, main
 from csprop.training.seeds import parse_seeds, seed_ranges
+from tests.helpers.spoilt import spoil
 
 TINY = ["--length", "6", "--samples", "60", "--width", "8", "--epochs", "4"]
 
@@ -195,13 +196,10 @@ def test_missing_an_explicit_target_is_exit_1(here: Path, capsys: pytest.Capture
 def test_divergence_is_exit_1(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import torch
-
-    broken = torch.tensor(float("inf"))
-    monkeypatch.setattr("csprop.training.loop.loss", lambda *_: broken.clone().requires_grad_())
+    spoil(monkeypatch)
     assert main(["train", "parity", *TINY, "--out", "r"]) == 1
     err = capsys.readouterr().err
-    assert "epoch 1, step 0: the loss is inf" in err
+    assert "epoch 1, step 0: the loss is nan" in err
     assert "r/diagnosis.json" in err
     assert (here / "r" / "diagnosis.json").exists()
 

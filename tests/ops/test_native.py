@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args
 from unittest.mock import patch
 
 import pytest
@@ -20,7 +20,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from csprop import CSP, CSPConfig, scan, tasks, use_backend
-from csprop.nn.config import ModelOptions
 from csprop.ops import fused, native
 from csprop.ops.fused.calls import layers_of
 from csprop.ops.native import layout, library, tensors
@@ -28,6 +27,7 @@ from csprop.ops.native.tensors import ABSENT, Layer
 from csprop.ops.options import KernelOptions
 from csprop.ops.planes import saturate
 from csprop.training.presets import preset
+from tests.helpers.options import HINTS, choices, sensible
 
 pytestmark = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
 
@@ -36,50 +36,6 @@ PRESET = {
     for name, task in (("paper", "parity"), ("rotor", "parity"), ("rotor", "parenthesis"))
 }
 """What users get: a switch, and a counter that neither turns nor decays."""
-HINTS = get_type_hints(ModelOptions)
-SIZES = {
-    "width": [6],
-    "depth": [1, 2],
-    "order": [2, 3],
-    "coupling_rank": [0, 2],
-    "places": [0, 0, 3],
-    "maps": [0, 2],
-    "kinds": [(), (), ("rotor", "router"), ("router", "rotor"), ("counter", "switch")],
-}
-
-
-def choices() -> dict[str, list[Any]]:
-    """Every option with its values, read off the configuration; a new one is drawn, or has none."""
-    values = {
-        name: [True, False] if hint is bool else list(get_args(hint)) for name, hint in HINTS.items()
-    }
-    return values | SIZES
-
-
-def sensible(options: dict[str, Any]) -> dict[str, Any]:
-    """With what `ModelOptions` refuses replaced, and what is chaotic: there rounding errors grow."""
-    changed = dict(options)
-    if changed["kinds"]:
-        changed |= {"depth": 2, "places": 3, "order": 2, "coupling_rank": 0}
-    elif changed["places"]:
-        changed |= {"decay": "none", "rotate": "state", "activation": "none", "h0": "place"}
-        changed |= {"order": 2, "coupling_rank": 0}
-    else:
-        changed |= {"maps": 0, "h0": "zero" if changed["h0"] == "place" else changed["h0"]}
-        if changed["decay"] == "count":
-            changed |= {"rotate": "none", "order": 2, "coupling_rank": 0, "activation": "none"}
-            changed["h0"] = "line"
-    if changed["decay"] not in ("switch", "reset"):
-        changed["enter"] = "input"
-    if changed["order"] > 2:
-        changed |= {"rotate": "state", "angle": "free", "decoder": "linear"}
-    if changed["depth"] == 1:
-        changed["coupling_rank"] = 0
-    if not changed["coupling_rank"]:
-        changed["coupling"] = "shared"
-    if changed["norm"] == "none" and changed["decay"] == "softplus":
-        changed["decay"] = "exp"
-    return changed
 
 
 @pytest.fixture(autouse=True)
@@ -419,14 +375,11 @@ def test_vmap_over_models_is_each_model_alone(name: str, backend: str) -> None:
                 torch.testing.assert_close(stacked[part].grad[i], parameter.grad)
 
 
-def test_every_kernel_option_has_a_number() -> None:
-    """But for those that `beyond_kernel` names, which go the torch way."""
-    for name, numbers in (("rotate", layout.ROTATE), ("decay", layout.DECAY)):
-        choices: dict[str, dict[str, Any]] = {each: {name: each} for each in get_args(HINTS[name])}
-        if name == "decay":
-            choices["count"] |= {"rotate": "none"}
-        known = {each for each, option in choices.items() if not ModelOptions(**option).beyond_kernel}
-        assert set(numbers) == known
+def test_every_option_has_a_number() -> None:
+    """Also those that only a training step knows."""
+    known = {"rotate": layout.ROTATE, "decay": layout.DECAY, "activation": layout.ACTIVATION}
+    for name, numbers in (known | {"norm": layout.NORM}).items():
+        assert set(numbers) == set(get_args(HINTS[name]))
 
 
 @pytest.mark.parametrize("what", ["a name", "a type", "the order", "a number"])

@@ -6,17 +6,23 @@ import torch
 from torch import Generator
 
 import csprop
-from csprop import CSP, CSPConfig
+from csprop import CSP, CSPConfig, use_backend
+from csprop.ops import native
 from csprop.tasks import get
 from csprop.tasks.examples import Examples, Steps
 from csprop.training import loop
 from csprop.training.loop import Diverged, Trainer, supervised
 from csprop.training.presets import Recipe
 from csprop.training.seeding import generator
+from tests.helpers.spoilt import spoil
 
 Options = dict[str, Any]
 LABELS = torch.tensor([[0, 1, 0, 1], [1, 1, -1, -1], [-1, 0, -1, -1]])
 BATCH = Examples.of(torch.zeros_like(LABELS), LABELS, LABELS >= 0)
+
+
+WAYS = ["torch"] if native.WHY_NOT else ["torch", "native"]
+"""Steps of torch operations, and of one call of the kernel."""
 
 
 def kept(cuts: int = 0, **recipe: Any) -> torch.Tensor:
@@ -52,17 +58,17 @@ def test_drawn_lengths_cover_every_prefix_and_nothing_else() -> None:
     assert seen == {0, 1, 2, 3}
 
 
-def test_padding_reaches_no_gradient() -> None:
-    net = CSP(CSPConfig(vocab_size=3, num_classes=2, width=4, depth=2))
+@pytest.mark.parametrize("way", WAYS)
+def test_padding_reaches_no_gradient(way: str) -> None:
     gradients = []
     for filler in (0, 2):
+        net = CSP(CSPConfig(vocab_size=3, num_classes=2, width=4, depth=2))
         tokens = torch.tensor([[1, 0, 1, 1], [0, 1, filler, filler]])
         labels = torch.tensor([[-1, -1, -1, 1], [-1, 0, -1, -1]])
         run = Trainer(net, Examples.of(tokens, labels, labels >= 0), BATCH, Recipe(), 0)
         run.batches = lambda tokens=tokens, labels=labels: iter([[(tokens, labels)]])
-        net.zero_grad()
-        run.optimizer.step = lambda: None  # pyright: ignore
-        run.run_epoch()
+        with use_backend(way):
+            run.run_epoch()
         gradients.append([p.grad.clone() for p in net.parameters() if p.grad is not None])
     assert len(gradients[0]) == len(list(net.parameters()))
     assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))
@@ -124,15 +130,14 @@ def test_seeds_trained_together_are_what_they_are_alone(preset: str, changes: di
         )
 
 
-def test_one_seed_that_diverges_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = Trainer.step
-
-    def step(self: Trainer, step: int, value: float) -> float:
-        return steps(self, step, float("nan") if self.seed == 1 and self.epoch == 1 else value)
-
-    monkeypatch.setattr(Trainer, "step", step)
+@pytest.mark.parametrize("way", WAYS)
+def test_one_seed_that_diverges_leaves_the_others_alone(
+    monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    spoil(monkeypatch, seed=1, epoch=2)
     options: Options = {"epochs": 3, "width": 4, "depth": 1, "samples": 60, "length": 4, "hold": 0}
-    first, second, third = csprop.train_seeds("parity", [0, 1, 2], **options)
+    with use_backend(way):
+        first, second, third = csprop.train_seeds("parity", [0, 1, 2], **options)
     assert isinstance(second, Diverged)
     assert second.diagnosis["epoch"] == 2
     for run in (first, third):
@@ -147,19 +152,51 @@ def test_an_epoch_reports_everything_that_the_design_names() -> None:
     assert row["lr"] == 1e-3
 
 
-def test_clipping_starts_at_its_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_clipping_starts_at_its_epoch(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     clipped = []
-    real = torch.nn.utils.clip_grads_with_norm_
+    clip, take = torch.nn.utils.clip_grads_with_norm_, loop.take
 
-    def spy(parameters: Any, limit: float, norm: torch.Tensor) -> None:
+    def torch_clips(parameters: Any, limit: float, norm: torch.Tensor) -> None:
         clipped.append((run.epoch + 1, limit))
-        real(parameters, limit, norm)
+        clip(parameters, limit, norm)
 
-    monkeypatch.setattr(torch.nn.utils, "clip_grads_with_norm_", spy)
+    def kernel_clips(steps: Any) -> Any:
+        clipped.extend((run.epoch + 1, most) for _, _, most in steps if most < math.inf)
+        return take(steps)
+
+    monkeypatch.setattr(torch.nn.utils, "clip_grads_with_norm_", torch_clips)
+    monkeypatch.setattr(loop, "take", kernel_clips)
     run = trainer(rows=20, batch_size=20, clip_norm=0.5, clip_from_epoch=3)
-    for _ in range(4):
-        run.run_epoch()
+    with use_backend(way):
+        for _ in range(4):
+            run.run_epoch()
     assert clipped == [(3, 0.5), (4, 0.5)]
+
+
+@pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
+@pytest.mark.parametrize("loss", ["cross_entropy", "focal"])
+@pytest.mark.parametrize("supervise", ["last", "every"])
+def test_either_way_can_go_on_where_the_other_was(loss: str, supervise: str) -> None:
+    """Two epochs one way, saved, restored, two the other way: as four of one way, up to rounding."""
+    ended = []
+    for ways in (["native"] * 4, ["native", "native", "torch", "torch"], ["torch", "native"] * 2):
+        run, row = trainer(loss=loss, supervise=supervise, lr=0.01), {}
+        for way in ways:
+            tensors, values = run.state()
+            run = trainer(loss=loss, supervise=supervise, lr=0.01)
+            if values["epoch"]:
+                run.restore({name: each.clone() for name, each in tensors.items()}, values)
+            with use_backend(way):
+                row = run.run_epoch()
+            assert (run.descent is not None) == (way == "native")
+        ended.append((row, run.state()[0]))
+    for row, tensors in ended[1:]:
+        for name in ("loss", "grad_norm", "held_out_loss"):
+            assert row[name] == pytest.approx(ended[0][0][name], rel=1e-4)
+        assert tensors.keys() == ended[0][1].keys()
+        for name, each in tensors.items():
+            torch.testing.assert_close(each, ended[0][1][name], rtol=1e-3, atol=1e-5)
 
 
 def test_the_learning_rate_halves_after_patience() -> None:
@@ -191,7 +228,9 @@ def test_the_best_weights_are_those_of_the_best_row() -> None:
 
 
 @pytest.mark.parametrize("where", ["loss", "gradient"])
-def test_a_step_that_is_not_finite_is_not_taken(where: str) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_a_step_that_is_not_finite_is_not_taken(where: str, way: str) -> None:
+    """A hook on a gradient is for torch, whatever the backend."""
     run = trainer()
     weight = run.model.decoder.linear.weight  # pyright: ignore
     if where == "loss":
@@ -200,12 +239,16 @@ def test_a_step_that_is_not_finite_is_not_taken(where: str) -> None:
     else:
         weight.register_hook(lambda gradient: gradient * math.inf)  # pyright: ignore
     before = {name: value.clone() for name, value in run.model.state_dict().items()}
-    with pytest.raises(Diverged, match=r"epoch 1, step 0: .* the step was not taken") as caught:
+    with (
+        use_backend(way),
+        pytest.raises(Diverged, match=r"epoch 1, step 0: .* the step was not taken") as caught,
+    ):
         run.run_epoch()
     after = run.model.state_dict()
     assert all(torch.equal(before[name], after[name]) or "decoder" in name for name in before)
     parameters = caught.value.diagnosis["parameters"]
     finite = {name: row["gradient_finite"] for name, row in parameters.items()}
+    assert (run.descent is not None) == (way == "native" and where == "loss")
     assert not finite["decoder.linear.weight"]
     if where == "gradient":
         assert [name for name, good in finite.items() if not good] == ["decoder.linear.weight"]

@@ -18,11 +18,13 @@ import pytest
 import torch
 
 import csprop
-from csprop import files
+from csprop import files, use_backend
 from csprop.errors import InputError
+from csprop.ops import native
 from csprop.ops.backends import backend
 from csprop.training import checkpoint, session, workers
 from csprop.training.loop import Diverged
+from tests.helpers.spoilt import spoil
 
 # patience=1: the learning rate changes on the way, and must survive a resume.
 TINY: dict[str, Any] = {"length": 6, "samples": 60, "width": 4, "depth": 1, "epochs": 6, "hold": 0}
@@ -373,13 +375,12 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     same(tmp_path / "r", tmp_path / "whole")
 
 
+@pytest.mark.parametrize("way", ["torch"] if native.WHY_NOT else ["torch", "native"])
 def test_divergence_stops_with_a_saved_diagnosis(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    monkeypatch.setattr(
-        "csprop.training.loop.loss", lambda *_: torch.tensor(float("nan")).requires_grad_()
-    )
-    with pytest.raises(Diverged):
+    spoil(monkeypatch)
+    with use_backend(way), pytest.raises(Diverged):
         tiny(tmp_path / "r")
     diagnosis = json.loads((tmp_path / "r" / "diagnosis.json").read_text())
     assert (diagnosis["epoch"], diagnosis["step"]) == (1, 0)

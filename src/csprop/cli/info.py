@@ -22,6 +22,8 @@ def run(args: Args) -> int:
     from csprop.training.config import environment
 
     facts = environment() | {"kernel": native.WHY_NOT or f"compiled, {native.TARGET} code"}
+    whole = "calls of the kernel, where it knows the model; a run says where it does not"
+    facts["step"] = whole if facts["backend"] == "native" else "torch operations"
     if args.json:
         common.show_json(facts)
     else:

@@ -175,6 +175,8 @@ def say_how_they_ended(results: list[dict[str, Any]]) -> None:
             common.say(f"csprop train: {result['diverged']}; {details}")
         else:
             common.say(f"{result['task']} seed {result['seed']}: trained until {result['ended']}")
+            if result["torch_because"]:
+                common.say(f"its steps were torch operations: {result['torch_because']}")
 
 
 def _hint(args: Args, results: list[dict[str, Any]]) -> None:

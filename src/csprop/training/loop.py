@@ -17,7 +17,9 @@ from torch import Generator, Tensor, nn
 from torch.optim import Optimizer
 
 from csprop.nn.model import CSP
+from csprop.nn.training import described, why_not
 from csprop.ops.backends import backend
+from csprop.ops.native.step import Descent, Loss, take
 from csprop.tasks.examples import UNLABELLED, Examples, Steps
 from csprop.training.losses import loss
 from csprop.training.metrics import score
@@ -41,6 +43,9 @@ class Diverged(RuntimeError):
         self.diagnosis = diagnosis
 
 
+NOT_FINITE = "the loss is {} and the gradient norm {}; the step was not taken"
+
+
 def descend(
     optimizer: Optimizer, parameters: Sequence[Tensor], clip_norm: float | None, value: float = 0.0
 ) -> float:
@@ -60,9 +65,7 @@ def descend(
     """
     norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
     if not (math.isfinite(value) and math.isfinite(norm.item())):
-        raise FloatingPointError(
-            f"the loss is {value} and the gradient norm {norm.item()}; the step was not taken"
-        )
+        raise FloatingPointError(NOT_FINITE.format(value, norm.item()))
     if clip_norm is not None:
         nn.utils.clip_grads_with_norm_(parameters, clip_norm, norm)
     optimizer.step()
@@ -85,6 +88,7 @@ class Trainer:
         self.streak = 0  # consecutive epochs at the target
         self.best: Epoch = {}
         self.best_weights: dict[str, Tensor] = {}
+        self.descent: Descent | None = None
 
     @property
     def target(self) -> float:
@@ -109,10 +113,15 @@ class Trainer:
         return row
 
     def begin_epoch(self) -> None:
-        """Set the model as this epoch trains it."""
+        """Set the model as this epoch trains it, and lay it out for the kernel if that knows it."""
         self.model.train()
         for router in self.model.routers:
             router.temperature = temperature(self.recipe, self.epoch + 1)
+        self.descent = None
+        if not why_not(self.model):
+            recipe = self.recipe
+            loss = Loss(recipe.loss == "focal", recipe.focal_gamma, recipe.focal_alpha)
+            self.descent = Descent(described(self.model), self.optimizer, loss)
 
     def batches(self) -> Iterator[Batch]:
         """The tokens and labels of each step of the next epoch."""
@@ -126,18 +135,19 @@ class Trainer:
             parts = (part.padded() for part in rows.parts(MOST_PADDED))
             yield [(part.tokens, supervised(part, self.recipe, cuts)) for part in parts]
 
+    @property
+    def clip_norm(self) -> float | None:
+        """The largest norm of the gradients of this epoch, if there is one."""
+        clips = self.epoch + 1 >= self.recipe.clip_from_epoch
+        return self.recipe.clip_norm if clips else None
+
     def step(self, step: int, value: float) -> float:
         """Take a step with the gradients that are set on the parameters, and return their norm."""
-        clips = self.epoch + 1 >= self.recipe.clip_from_epoch
+        parameters = list(self.model.parameters())
         try:
-            return descend(
-                self.optimizer,
-                list(self.model.parameters()),
-                self.recipe.clip_norm if clips else None,
-                value,
-            )
+            return descend(self.optimizer, parameters, self.clip_norm, value)
         except FloatingPointError as error:
-            raise self._diverged(step, str(error)) from None
+            raise self.diverged(step, str(error)) from None
 
     def end_epoch(self, loss: float, grad_norm: float, started: float) -> Epoch:
         """Evaluate on the held-out set, update the learning rate, and return the epoch's metrics."""
@@ -146,7 +156,7 @@ class Trainer:
         held_out = score(self.model, self.held_out)
         if not math.isfinite(held_out.loss):
             steps = -(-len(self.training) // self.recipe.batch_size)
-            raise self._diverged(steps, f"the held-out loss is {held_out.loss}")
+            raise self.diverged(steps, f"the held-out loss is {held_out.loss}")
         self.scheduler.step(held_out.accuracy)
         self.epoch += 1
         self.streak = self.streak + 1 if held_out.accuracy >= self.target else 0
@@ -163,7 +173,8 @@ class Trainer:
         self._keep_best(row)
         return row
 
-    def _diverged(self, step: int, found: str) -> Diverged:
+    def diverged(self, step: int, found: str) -> Diverged:
+        """The reason why training ends here."""
         epoch = self.epoch + 1
         parameters = {
             name: {
@@ -236,18 +247,19 @@ def run_epochs(trainers: Sequence[Trainer]) -> list[Epoch | Diverged]:
     for trainer in trainers:
         trainer.begin_epoch()
     for step, batches in enumerate(zip_longest(*(trainer.batches() for trainer in trainers))):
-        going = [i for i, batch in enumerate(batches) if batch is not None]
-        values = _set_gradients([trainers[i] for i in going], [batches[i] for i in going])
-        for i, value in zip(going, values, strict=True):
-            if i in failed:
+        going = [i for i, batch in enumerate(batches) if batch is not None and i not in failed]
+        if not going:
+            break
+        outcomes = _steps([trainers[i] for i in going], [batches[i] for i in going], step)
+        for i, outcome in zip(going, outcomes, strict=True):
+            if isinstance(outcome, Diverged):
+                failed[i] = outcome
                 continue
-            try:
-                largest[i] = max(largest[i], trainers[i].step(step, value))
-                seen = sum(len(tokens) for tokens, _ in batches[i])
-                totals[i] += value * seen
-                counts[i] += seen
-            except Diverged as error:
-                failed[i] = error
+            value, norm = outcome
+            largest[i] = max(largest[i], norm)
+            seen = sum(len(tokens) for tokens, _ in batches[i])
+            totals[i] += value * seen
+            counts[i] += seen
     rows: list[Epoch | Diverged] = []
     for i, trainer in enumerate(trainers):
         try:
@@ -257,6 +269,29 @@ def run_epochs(trainers: Sequence[Trainer]) -> list[Epoch | Diverged]:
         except Diverged as error:
             rows.append(error)
     return rows
+
+
+def _steps(
+    trainers: Sequence[Trainer], batches: Sequence[Batch], step: int
+) -> list[tuple[float, float] | Diverged]:
+    """Take a step of each model: its loss and the norm of its gradients, or why it diverged."""
+    outcomes: list[tuple[float, float] | Diverged] = []
+    steps = [
+        (trainer.descent, parts, math.inf if trainer.clip_norm is None else trainer.clip_norm)
+        for trainer, parts in zip(trainers, batches, strict=True)
+        if trainer.descent is not None
+    ]
+    if steps and len(steps) == len(trainers):
+        for trainer, (value, norm, _, taken) in zip(trainers, take(steps), strict=True):
+            found = (value, norm)
+            outcomes.append(found if taken else trainer.diverged(step, NOT_FINITE.format(*found)))
+        return outcomes
+    for trainer, value in zip(trainers, _set_gradients(trainers, batches), strict=True):
+        try:
+            outcomes.append((value, trainer.step(step, value)))
+        except Diverged as error:
+            outcomes.append(error)
+    return outcomes
 
 
 def _set_gradients(trainers: Sequence[Trainer], batches: Sequence[Batch]) -> list[float]:

@@ -88,6 +88,7 @@ def train(seeds: Seeds, progress: Progress, shared: bool = False) -> list[dict[s
         if isinstance(outcome, Diverged):
             results.append(result | {"diverged": str(outcome)})
         else:
+            result["torch_because"] = outcome.torch_because
             results.append(result | (outcome.result or {}))
     return results
 

@@ -13,6 +13,7 @@ import torch
 from csprop.errors import InputError
 from csprop.files import one_writer
 from csprop.nn.model import CSP
+from csprop.nn.training import why_not
 from csprop.ops.backends import use_backend
 from csprop.tasks.base import Examples, Task
 from csprop.tasks.file import FileTask
@@ -55,6 +56,8 @@ class Trained:
     """The run directory, if there is one."""
     environment: dict[str, Any] = field(default_factory=environment)
     """Where it was trained: versions, CPU, threads, backend."""
+    torch_because: str = ""
+    """Why its last steps were torch operations; empty if each was one call of the kernel."""
 
 
 def execute(
@@ -179,7 +182,7 @@ class _Session:
             return
         metrics = self.folder.read_metrics() if self.folder else self.metrics
         self.outcome = run = ended(self.trainer, self.task, self.config, metrics, every_input)
-        run.environment = self.environment
+        run.environment, run.torch_because = self.environment, why_not(self.trainer.model)
         if self.folder:
             self.folder.write_json(checkpoint.RESULT, run.result)
             run.path = self.folder.path

@@ -22,6 +22,10 @@ template <> inline constexpr const char* type_name<int32_t*> = "int32*";
 template <> inline constexpr const char* type_name<double> = "double";
 template <> inline constexpr const char* type_name<const double*> = "const double*";
 template <> inline constexpr const char* type_name<const Tree*> = "const Tree*";
+template <> inline constexpr const char* type_name<const Layer*> = "const Layer*";
+template <> inline constexpr const char* type_name<const Weight*> = "const Weight*";
+template <> inline constexpr const char* type_name<const Part*> = "const Part*";
+template <> inline constexpr const char* type_name<float*> = "float*";
 
 struct Field {
     const char *type, *name;
@@ -83,6 +87,35 @@ inline std::string described_stream() {
         FIELD(blocks), FIELD(decoder_weight), FIELD(decoder_bias), FIELD(logits), FIELD(scratch)});
 }
 
+inline std::string described_weight() {
+    using Struct = Weight;
+    return described<Struct>("Weight", {
+        FIELD(size), FIELD(trained), FIELD(value), FIELD(mean), FIELD(square), FIELD(steps)});
+}
+
+inline std::string described_layer() {
+    using Struct = Layer;
+    return described<Struct>("Layer", {
+        FIELD(angles), FIELD(gates), FIELD(angle_inputs), FIELD(rotate), FIELD(bounded_angle), FIELD(decay),
+        FIELD(activation), FIELD(norm), FIELD(angle_weight), FIELD(angle_bias), FIELD(gate_weight), FIELD(gate_bias),
+        FIELD(skip), FIELD(start)});
+}
+
+inline std::string described_part() {
+    using Struct = Part;
+    return described<Struct>("Part", {FIELD(rows), FIELD(steps), FIELD(tokens), FIELD(labels)});
+}
+
+inline std::string described_training() {
+    using Struct = Training;
+    return described<Struct>("Training", {
+        FIELD(wide), FIELD(width), FIELD(depth), FIELD(vocabulary), FIELD(classes), FIELD(tensors),
+        FIELD(first_of_rows), FIELD(parts), FIELD(layers), FIELD(weights), FIELD(batch), FIELD(gradient),
+        FIELD(reading), FIELD(embedding), FIELD(decoder_weight), FIELD(decoder_bias), FIELD(focal),
+        FIELD(focal_gamma), FIELD(focal_alpha), FIELD(rate), FIELD(first_decay), FIELD(second_decay),
+        FIELD(epsilon), FIELD(most), FIELD(loss), FIELD(norm), FIELD(hits), FIELD(taken)});
+}
+
 inline std::string described_table() {
     using Struct = Table;
     return described<Struct>("Table", {
@@ -129,8 +162,13 @@ std::string described(const char* name, const Number (&numbers)[count]) {
 inline const char* description() {
     static const std::string text =
         described_scan() + described_route() + described_block() + described_stack() + described_stream() +
+        described_weight() + described_layer() + described_part() + described_training() +
         described_table() + described_tree() + described_merge() + described_polish() +
         described("Rotate", {{"none", NONE}, {"input", INPUT}, {"state", STATE}}) +
-        described("Decay", {{"softplus", SOFTPLUS}, {"exp", EXP}, {"unit", UNIT}, {"reset", RESET}, {"switch", SWITCH}});
+        described("Decay", {{"softplus", SOFTPLUS}, {"exp", EXP}, {"unit", UNIT}, {"reset", RESET}, {"switch", SWITCH},
+                            {"none", KEEP}, {"count", COUNT}}) +
+        described("Activation", {{"none", LINEAR}, {"boundary", BOUNDARY}, {"step", STEP}}) +
+        described("Norm", {{"none", WITHOUT}, {"complex", COMPLEX}, {"layer", LAYER}}) +
+        described("Reading", {{"state", STATES}, {"phasor", PHASORS}, {"angle", ANGLES}});
     return text.c_str();
 }

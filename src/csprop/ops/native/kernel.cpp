@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <new>
 #include <system_error>
 #include <thread>
@@ -15,6 +16,7 @@
 #include "description.hpp"
 #include "layout.hpp"
 #include "table.hpp"
+#include "training.hpp"
 
 extern const Functions plain_functions, avx2_functions;
 
@@ -27,26 +29,39 @@ static const Functions& chosen() {
     return plain_functions;
 }
 
-// `load`: how much more than one channel of one step; `vectors`: what a thread needs, in vectors of the width.
+// How many threads are worth it; `load`: how much more than one channel of one step.
 template <typename Arguments>
-static void deal(const Arguments& work, int64_t load, int64_t vectors, int64_t threads,
-                 void (*rows)(const Arguments&, void* memory, int64_t first, int64_t last)) {
+static int64_t worthwhile(const Arguments& work, int64_t load, int64_t threads) {
     constexpr int64_t worth = 1 << 16;  // channel steps that take longer than starting a thread
-    const int64_t batch = work.batch, shares = batch * work.steps * work.width * load / worth;
-    threads = std::max<int64_t>(1, std::min({threads, batch, shares}));
-    const int64_t size = vectors * work.width;
-    std::vector<double> memory(threads * size);
+    const int64_t shares = work.batch * work.steps * work.width * load / worth;
+    return std::max<int64_t>(1, std::min({threads, work.batch, shares}));
+}
+
+// Rows to threads, each with so many numbers of the memory.
+template <typename Arguments>
+static void deal(const Arguments& work, double* memory, int64_t size, int64_t threads,
+                 void (*rows)(const Arguments&, void* memory, int64_t first, int64_t last)) {
+    const int64_t batch = work.batch;
     std::vector<std::thread> others;
     for (int64_t i = 1; i < threads; i++) {
         const int64_t first = batch * i / threads, last = batch * (i + 1) / threads;
         try {
-            others.emplace_back(rows, std::cref(work), &memory[i * size], first, last);
+            others.emplace_back(rows, std::cref(work), memory + i * size, first, last);
         } catch (const std::system_error&) {  // no thread to be had
-            rows(work, &memory[i * size], first, last);
+            rows(work, memory + i * size, first, last);
         }
     }
-    rows(work, memory.data(), 0, batch / threads);
+    rows(work, memory, 0, batch / threads);
     for (std::thread& other : others) other.join();
+}
+
+// With memory that is zeroed; `vectors`: what a thread needs, in vectors of the width.
+template <typename Arguments>
+static void deal(const Arguments& work, int64_t load, int64_t vectors, int64_t threads,
+                 void (*rows)(const Arguments&, void* memory, int64_t first, int64_t last)) {
+    threads = worthwhile(work, load, threads);
+    std::vector<double> memory(threads * vectors * work.width);
+    deal(work, memory.data(), vectors * work.width, threads, rows);
 }
 
 // Fresh memory comes in pages of 4 KiB, one fault each; ask for large ones where it is much.
@@ -116,6 +131,26 @@ static void run_scan(const Scan* scan, int64_t threads) {
 static void run_route(const Route* route, int64_t threads) {
     deal(*route, std::max<int64_t>(1, route->maps ? route->places / 8 : 1), 0, threads, chosen().route);
 }
+// All models' rows are dealt out together.
+static void run_steps(Training* models, int64_t count, int64_t threads) {
+    std::vector<std::unique_ptr<Planned>> planned;
+    std::vector<Chunk> chunks;
+    int64_t size = 0, longest = 0;
+    for (int64_t i = 0; i < count; i++) {
+        planned.push_back(std::make_unique<Planned>(models[i]));
+        const Planned& each = *planned.back();
+        chunks.insert(chunks.end(), each.chunks.begin(), each.chunks.end());
+        size = std::max(size, each.thread_numbers());
+        longest = std::max(longest, each.plan.longest);
+    }
+    const Chunks work{int64_t(chunks.size()), FEWEST_ROWS * longest, models->width, chunks.data()};
+    threads = worthwhile(work, 3 * models->depth, threads);
+    std::unique_ptr<double[]> memory(new double[threads * size]);
+    for (const auto& each : planned) chosen().prepare(each->plan, memory.get());
+    deal(work, memory.get(), size, threads, chosen().go_through);
+    for (const auto& each : planned) chosen().descend(each->plan, memory.get());
+}
+
 // Whether there was memory enough.
 template <typename Arguments>
 static bool attempt(void (*run)(const Arguments*, int64_t), const Arguments* arguments, int64_t threads) {
@@ -130,6 +165,17 @@ static bool attempt(void (*run)(const Arguments*, int64_t), const Arguments* arg
 extern "C" {
 bool csprop_stack(const Stack* stack, int64_t threads) { return attempt(run_stack, stack, threads); }
 bool csprop_scan(const Scan* scan, int64_t threads) { return attempt(run_scan, scan, threads); }
+// 0: done; 1: there was not enough memory; 2: a token or a label is none. Unless it was done nothing has changed.
+int64_t csprop_steps(Training* models, int64_t count, int64_t threads) {
+    try {
+        run_steps(models, count, threads);
+        return 0;
+    } catch (const std::bad_alloc&) {
+        return 1;
+    } catch (const std::out_of_range&) {
+        return 2;
+    }
+}
 bool csprop_route(const Route* route, int64_t threads) { return attempt(run_route, route, threads); }
 void csprop_stream(const Stream* stream, int64_t token) { chosen().stream(*stream, token); }
 int64_t csprop_table(Table* table) {

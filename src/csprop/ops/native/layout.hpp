@@ -26,7 +26,10 @@ struct Route {
 };
 
 enum Rotate : int64_t { NONE, INPUT, STATE };
-enum Decay : int64_t { SOFTPLUS, EXP, UNIT, RESET, SWITCH };
+enum Decay : int64_t { SOFTPLUS, EXP, UNIT, RESET, SWITCH, KEEP, COUNT };  // the last two have no gate
+enum Activation : int64_t { LINEAR, BOUNDARY, STEP };
+enum Norm : int64_t { WITHOUT, COMPLEX, LAYER };
+enum Reading : int64_t { STATES, PHASORS, ANGLES };
 
 struct Block {
     int64_t wide, batch, steps, width, groups, angles, gates;
@@ -89,6 +92,41 @@ struct Stack {
     const Block* blocks;
 };
 
+// A tensor of a model in training, with the two moments of Adam and the number of its steps.
+struct Weight {
+    int64_t size, trained;  // one that is not trained keeps its value
+    void *value, *mean, *square;
+    float* steps;
+};
+
+// A layer of a model in training. Its tensors are numbers in the list of weights, -1 for one that is absent.
+struct Layer {
+    int64_t angles, gates, angle_inputs;  // outputs of the projections 0, 1 or D; the inputs of an angle D or 2D
+    int64_t rotate, bounded_angle, decay, activation, norm;
+    int64_t angle_weight, angle_bias, gate_weight, gate_bias, skip, start;
+};
+
+// Rows of one padded length; a label below 0 is none.
+struct Part {
+    int64_t rows, steps;
+    const int64_t *tokens, *labels;  // (rows, steps)
+};
+
+// A model in training, and one step of it.
+struct Training {
+    int64_t wide, width, depth, vocabulary, classes, tensors, first_of_rows, parts;
+    const Layer* layers;
+    const Weight* weights;
+    const Part* batch;
+    void* gradient;  // of all weights, one after the other; rows add to those from first_of_rows on
+    int64_t reading, embedding, decoder_weight, decoder_bias;
+    int64_t focal;
+    double focal_gamma, focal_alpha;
+    double rate, first_decay, second_decay, epsilon, most;  // Adam's; gradients above `most` are scaled to it
+    double loss, norm;                                      // found
+    int64_t hits, taken;                                    // found; whether the step was taken
+};
+
 // An automaton and a sequence. rows[row + token] is where the next state's row begins, answers the same.
 struct Table {
     int64_t wide, length, symbols, row;  // wide: tokens are int64, not uint8; row: of the start, then of the end
@@ -133,10 +171,16 @@ constexpr int64_t TILE = 16;  // steps whose gates are computed together, so tha
 // What one thread needs beside its arguments, zeroed, in vectors of D numbers.
 constexpr int64_t scratch_vectors(int64_t depth) { return 12 + 18 * TILE + 3 * depth; }
 
-// The functions for one kind of processor: rows from `first` up to `last`.
+struct Plan;    // of plan.hpp
+struct Chunks;
+
+// The functions for one kind of processor: rows, or chunks of rows, from `first` up to `last`.
 struct Functions {
     void (*stack)(const Stack&, void* memory, int64_t first, int64_t last);  // backward where g_out is given
     void (*scan)(const Scan&, void* memory, int64_t first, int64_t last);    // backward where g_h is given
     void (*stream)(const Stream&, int64_t token);
     void (*route)(const Route&, void* memory, int64_t first, int64_t last);
+    void (*prepare)(const Plan&, void* memory);
+    void (*go_through)(const Chunks&, void* memory, int64_t first, int64_t last);
+    void (*descend)(const Plan&, void* memory);
 };

@@ -134,6 +134,78 @@ class Stream(NamedTuple):
     scratch: Out = 0
 
 
+class Weight(NamedTuple):
+    """A tensor of a model in training, with its state of Adam."""
+
+    size: Int = 0
+    trained: Int = 0
+    value: Out = 0
+    mean: Out = 0
+    square: Out = 0
+    steps: Annotated[int, "float*"] = 0
+
+
+class Layer(NamedTuple):
+    """A layer of a model in training; its tensors are numbers in a list of `Weight`."""
+
+    angles: Int = 0
+    gates: Int = 0
+    angle_inputs: Int = 0
+    rotate: Int = 0
+    bounded_angle: Int = 0
+    decay: Int = 0
+    activation: Int = 0
+    norm: Int = 0
+    angle_weight: Int = -1
+    angle_bias: Int = -1
+    gate_weight: Int = -1
+    gate_bias: Int = -1
+    skip: Int = -1
+    start: Int = -1
+
+
+class Part(NamedTuple):
+    """Rows of one padded length."""
+
+    rows: Int = 0
+    steps: Int = 0
+    tokens: Numbers = 0
+    labels: Numbers = 0
+
+
+class Training(NamedTuple):
+    """A model in training, and one step of it."""
+
+    wide: Int = 0
+    width: Int = 0
+    depth: Int = 0
+    vocabulary: Int = 0
+    classes: Int = 0
+    tensors: Int = 0
+    first_of_rows: Int = 0
+    parts: Int = 0
+    layers: Annotated[int, "const Layer*"] = 0
+    weights: Annotated[int, "const Weight*"] = 0
+    batch: Annotated[int, "const Part*"] = 0
+    gradient: Out = 0
+    reading: Int = 0
+    embedding: Int = -1
+    decoder_weight: Int = -1
+    decoder_bias: Int = -1
+    focal: Int = 0
+    focal_gamma: Real = 0
+    focal_alpha: Real = 0
+    rate: Real = 0
+    first_decay: Real = 0
+    second_decay: Real = 0
+    epsilon: Real = 0
+    most: Real = 0
+    loss: Real = 0
+    norm: Real = 0
+    hits: Int = 0
+    taken: Int = 0
+
+
 class Table(NamedTuple):
     """An automaton and a sequence."""
 
@@ -188,17 +260,24 @@ class Polish(NamedTuple):
 
 
 ROTATE = {"none": 0, "input": 1, "state": 2}
-DECAY = {"softplus": 0, "exp": 1, "unit": 2, "reset": 3, "switch": 4}
+DECAY = {"softplus": 0, "exp": 1, "unit": 2, "reset": 3, "switch": 4, "none": 5, "count": 6}
+ACTIVATION = {"none": 0, "boundary": 1, "step": 2}
+NORM = {"none": 0, "complex": 1, "layer": 2}
+READING = {"state": 0, "phasor": 1, "angle": 2}
 
 
 def description() -> str:
     """A line for each structure, with types and names, and for each option, with its numbers."""
     lines = []
-    for each in (Scan, Route, Block, Stack, Stream, Table, Tree, Merge, Polish):
+    training = (Weight, Layer, Part, Training)
+    for each in (Scan, Route, Block, Stack, Stream, *training, Table, Tree, Merge, Polish):
         hints = get_type_hints(each, include_extras=True)
         fields = [f"{hint.__metadata__[0]} {name}" for name, hint in hints.items()]
         lines.append(f"{each.__name__}: {', '.join(fields)}\n")
-    for name, numbers in (("Rotate", ROTATE), ("Decay", DECAY)):
+    choices = {
+        "Rotate": ROTATE, "Decay": DECAY, "Activation": ACTIVATION, "Norm": NORM, "Reading": READING
+    }  # fmt: skip
+    for name, numbers in choices.items():
         options = [f"{option} {number}" for option, number in numbers.items()]
         lines.append(f"{name}: {', '.join(options)}\n")
     return "".join(lines)

@@ -5,6 +5,7 @@
 #include "route.hpp"
 #include "scan.hpp"
 #include "stack.hpp"
+#include "step.hpp"
 #include "stream.hpp"
 
 namespace TARGET {
@@ -25,6 +26,20 @@ const Functions functions = {
     [](const Route& route, void*, int64_t first, int64_t last) {
         if (route.wide) route_either<double>(route, first, last);
         else route_either<float>(route, first, last);
+    },
+    [](const Plan& plan, void* memory) {
+        if (plan.model->wide) Step<double>(plan).prepare(memory);
+        else Step<float>(plan).prepare(memory);
+    },
+    [](const Chunks& chunks, void* memory, int64_t first, int64_t last) {
+        for (const Chunk* chunk = chunks.each + first; chunk < chunks.each + last; chunk++) {
+            if (chunk->plan->model->wide) Step<double>(*chunk->plan).go_through(*chunk, memory);
+            else Step<float>(*chunk->plan).go_through(*chunk, memory);
+        }
+    },
+    [](const Plan& plan, void* memory) {
+        if (plan.model->wide) Step<double>(plan).descend(memory);
+        else Step<float>(plan).descend(memory);
     },
 };
 

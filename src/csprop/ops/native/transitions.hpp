@@ -1,5 +1,5 @@
 // What a step does with a state of m planes, (m, D), one kind of a each: apply(), next = a h + u, and adjoint(),
-// from μ the gradient of a and the carry aᵀ μ. `shared`: one a for all channels.
+// from μ the gradient of a, to which it adds where `add` is set, and the carry aᵀ μ. `shared`: one a for all channels.
 #pragma once
 
 #include "planes.hpp"
@@ -18,10 +18,10 @@ struct Real {
         }
     }
 
-    template <typename real, int fixed>
+    template <bool add = false, typename real, int fixed>
     static void adjoint(const real* __restrict a, const real* __restrict h, const real* __restrict mu,
                         real* __restrict g_a, real* __restrict carry, Order<fixed> m, int64_t D) {
-        std::memset(g_a, 0, (shared ? 1 : D) * sizeof(real));
+        if (!add) std::memset(g_a, 0, (shared ? 1 : D) * sizeof(real));
         for (int64_t i = 0; i < m; i++, h += D, mu += D, carry += D) {
             real sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -49,7 +49,7 @@ struct Complex {
         }
     }
 
-    template <typename real>
+    template <bool add = false, typename real>
     static void adjoint(const real* __restrict a, const real* __restrict h, const real* __restrict mu,
                         real* __restrict g_a, real* __restrict carry, Order<2>, int64_t D) {
         real sum_re = 0, sum_im = 0;
@@ -60,9 +60,10 @@ struct Complex {
             carry[d] = re * mu[d] + im * mu[D + d];
             carry[D + d] = re * mu[D + d] - im * mu[d];
             if (shared) sum_re += g_re, sum_im += g_im;
+            else if (add) g_a[d] += g_re, g_a[D + d] += g_im;
             else g_a[d] = g_re, g_a[D + d] = g_im;
         }
-        if (shared) g_a[0] = sum_re, g_a[1] = sum_im;
+        if (shared) g_a[0] = add ? g_a[0] + sum_re : sum_re, g_a[1] = add ? g_a[1] + sum_im : sum_im;
     }
 };
 
@@ -82,7 +83,7 @@ struct Matrix {
         }
     }
 
-    template <typename real, int fixed>
+    template <bool add = false, typename real, int fixed>
     static void adjoint(const real* __restrict a, const real* __restrict h, const real* __restrict mu,
                         real* __restrict g_a, real* __restrict carry, Order<fixed> m, int64_t D) {
         for (int64_t j = 0; j < m; j++) {
@@ -99,10 +100,11 @@ struct Matrix {
 #pragma omp simd reduction(+ : sum)
                 for (int64_t d = 0; d < D; d++) {
                     const real product = mu[i * D + d] * h[j * D + d];
+                    real& g = g_a[shared ? 0 : (i * m + j) * D + d];
                     if (shared) sum += product;
-                    else g_a[(i * m + j) * D + d] = product;
+                    else g = add ? g + product : product;
                 }
-                if (shared) g_a[i * m + j] = sum;
+                if (shared) g_a[i * m + j] = add ? g_a[i * m + j] + sum : sum;
             }
         }
     }

@@ -1,0 +1,221 @@
+// One step of training: tokens and labels in, parameters changed in place. block.hpp has the equations of a layer
+// and their adjoint, loss.hpp those of the scores and the loss.
+//
+// Glossary
+//   row      a sequence of the batch, up to its last label; a row goes forward and back while it is in the cache
+//   entry    an input of a layer, and what it says about the recurrence: a and u = b w. In the first layer an entry
+//            is a token of the vocabulary, in the others a step of the row
+//   chunk    rows that one thread goes through; they are the same whatever the number of threads
+//   tensor   a parameter of the model, or what takes its place where it is not trained
+//
+// prepare     the start of states, the strength of skips, the entries of the first layer: once for all rows
+// go_through  of the rows of a chunk: z_0 … h^{(L)}, scores, loss, and the gradients back to the entries of the first
+//             layer. What several rows add to is summed for the chunk
+// descend     the gradients of chunks are summed in their order, then go through what was prepared; with the norm N of
+//             all of them, g ← g min(1, most / (N + 1e-6)), and for each parameter Adam's
+//               m ← m + (1 − β₁)(g − m)     v ← β₂ v + (1 − β₂) g²
+//               p ← p − lr / (1 − β₁ᵏ) · m / (sqrt(v / (1 − β₂ᵏ)) + ε)        at its step k
+//             unless the loss or the norm is not finite
+#pragma once
+
+#include "loss.hpp"
+#include "walk.hpp"
+
+namespace TARGET {
+
+template <typename real>
+struct Step {
+    const Plan& plan;
+    const Training& model;
+    Room<real> room{static_cast<real*>(plan.prepared)};
+    Prepared<real> prepared{model, plan.entries, room};
+    const int64_t D = model.width, state = 2 * D;
+
+    explicit Step(const Plan& plan) : plan(plan), model(*plan.model) {}
+
+    const real* value(int64_t tensor) const { return static_cast<const real*>(model.weights[tensor].value); }
+
+    Gradients<real> gradients(int64_t chunk) const {
+        Room<real> room{static_cast<real*>(plan.gradients) + chunk * plan.gradient_numbers};
+        return {model, plan.offsets[model.tensors] - plan.offsets[model.first_of_rows], plan.entries, room};
+    }
+
+    // Where the gradients of all tensors would begin, those of a chunk being the later ones.
+    real* tensors_of(const Gradients<real>& chunk) const { return chunk.tensors - plan.offsets[model.first_of_rows]; }
+
+    Memory<real> memory_at(void* numbers) const {
+        Room<real> own{static_cast<real*>(numbers)};
+        return {model, plan.longest, own};
+    }
+
+    void prepare(void* numbers) const {
+        for (int64_t l = 0; l < model.depth; l++) {
+            const Level<real> level(plan, prepared, l, nullptr);
+            const real *h0 = value(level.layer.start), *g = level.layer.skip < 0 ? nullptr : value(level.layer.skip);
+            real *start = prepared.start + l * state, *strength = prepared.strength + l * D;
+            for (int64_t d = 0; d < D; d++) {
+                const real scale = level.replaces() ? 1 / size(h0[d], h0[D + d]) : real(1);
+                start[d] = h0[d] * scale, start[D + d] = h0[D + d] * scale;
+                strength[d] = g ? sigmoid(g[d]) : real(0);
+            }
+        }
+        for (int64_t e = 0; e < plan.entries; e++)
+            std::memcpy(prepared.entries.z + e * state, value(model.embedding) + plan.tokens[e] * state, state * sizeof(real));
+        entries_forward(Level<real>(plan, prepared, 0, nullptr), prepared.entries, plan.entries,
+                        memory_at(numbers));
+    }
+
+    // The scores of labelled steps, (classes, count), from the outputs of the last layer.
+    void read(const real* outputs, const int64_t* steps, int64_t count, const Memory<real>& memory) const {
+        const real *weight = value(model.decoder_weight), *bias = value(model.decoder_bias);
+        for (int64_t i = 0; i < count; i++)
+            for (int64_t c = 0; c < model.classes; c++)
+                memory.logits[c * count + i] = dot(weight + c * state, outputs + steps[i] * state, state) + bias[c];
+    }
+
+    // From the gradients of scores to memory.g, those of outputs, and those of the decoder.
+    void read_adjoint(const real* outputs, const int64_t* steps, int64_t count, int64_t T, real scale, real* gradients,
+                      const Memory<real>& memory) const {
+        const real* weight = value(model.decoder_weight);
+        real *g_weight = gradients + plan.offsets[model.decoder_weight], *g_bias = gradients + plan.offsets[model.decoder_bias];
+        std::memset(memory.g, 0, T * state * sizeof(real));
+        for (int64_t i = 0; i < count; i++) {
+            const real* __restrict from = outputs + steps[i] * state;
+            real* __restrict to = memory.g + steps[i] * state;
+            for (int64_t c = 0; c < model.classes; c++) {
+                const real g = memory.logits[c * count + i] * scale;
+                const real* __restrict w = weight + c * state;
+                real* __restrict g_w = g_weight + c * state;
+                g_bias[c] += g;
+#pragma omp simd
+                for (int64_t d = 0; d < state; d++) {
+                    to[d] += g * w[d];
+                    g_w[d] += g * from[d];
+                }
+            }
+        }
+    }
+
+    void go_through(const Chunk& chunk, void* numbers) const {
+        Room<real> own{static_cast<real*>(numbers)};
+        const Memory<real> memory(model, plan.longest, own);
+        Passage<real>* passages = memory.passages;
+        for (int64_t l = 0; l < model.depth; l++) {
+            passages[l] = Passage<real>();
+            passages[l].lay_out(model, l, plan.longest, own);
+        }
+        const Gradients<real> sums = gradients(chunk.number);
+        std::memset(sums.tensors, 0, plan.gradient_numbers * sizeof(real));
+        passages[0].entries = prepared.entries;
+        passages[0].entries.g_a = sums.g_a, passages[0].entries.g_u = sums.g_u, passages[0].entries.g_z = sums.g_z;
+        for (int64_t row = chunk.first; row < chunk.last; row++) go_through(chunk, row, sums, memory, passages);
+    }
+
+    void go_through(const Chunk& chunk, int64_t row, const Gradients<real>& sums, const Memory<real>& memory,
+                    Passage<real>* passages) const {
+        const Part& part = model.batch[chunk.part];
+        int64_t count = 0, T = 0, *steps = memory.steps, *labels = memory.steps + plan.longest;
+        for (int64_t t = 0; t < part.steps; t++) {
+            const int64_t label = part.labels[row * part.steps + t];
+            if (label >= 0) steps[count] = t, labels[count++] = label, T = t + 1;
+        }
+        if (!count) return;
+        passages[0].entries.of_step = plan.entry[chunk.part] + row * part.steps;
+        for (int64_t l = 0; l < model.depth; l++) {
+            if (l) passages[l].entries.z = passages[l - 1].out;
+            layer_forward(Level<real>(plan, prepared, l, nullptr), passages[l], T, memory);
+        }
+        const real* outputs = passages[model.depth - 1].out;
+        read(outputs, steps, count, memory);
+        plan.losses[chunk.number] += judge(model, memory.logits, memory.judged, labels, count, plan.hits[chunk.number]);
+        read_adjoint(outputs, steps, count, T, real(1) / real(plan.labelled), tensors_of(sums), memory);
+        real *above = memory.g, *below = memory.below;
+        for (int64_t l = model.depth - 1; l >= 0; l--) {
+            Entries<real>& entries = passages[l].entries;
+            if (l) {
+                entries.g_theta = memory.g_theta, entries.g_delta = memory.g_delta, entries.g_a = memory.g_a;
+                entries.g_u = memory.mu, entries.g_z = below;
+                std::memset(below, 0, T * state * sizeof(real));
+            }
+            layer_backward(Level<real>(plan, prepared, l, tensors_of(sums)), passages[l], T, above, memory);
+            real* next = above;
+            above = below, below = next;
+        }
+    }
+
+    // The gradients of all chunks, and from them those of all tensors.
+    void collect(const Memory<real>& memory) const {
+        const Gradients<real> sums = gradients(0);
+        for (int64_t chunk = 1; chunk < plan.chunks; chunk++) {
+            real *__restrict total = sums.tensors, *__restrict more = gradients(chunk).tensors;
+#pragma omp simd
+            for (int64_t i = 0; i < plan.gradient_numbers; i++) total[i] += more[i];
+        }
+        real* g = static_cast<real*>(model.gradient);
+        const int64_t first = plan.offsets[model.first_of_rows], last = plan.offsets[model.tensors];
+        std::memset(g, 0, first * sizeof(real));
+        std::memcpy(g + first, sums.tensors, (last - first) * sizeof(real));
+        Entries<real> entries = prepared.entries;
+        entries.g_a = sums.g_a, entries.g_u = sums.g_u, entries.g_z = sums.g_z;
+        entries_backward(Level<real>(plan, prepared, 0, g), entries, plan.entries, memory);
+        real* g_embedding = g + plan.offsets[model.embedding];
+        for (int64_t e = 0; e < plan.entries; e++)
+            std::memcpy(g_embedding + plan.tokens[e] * state, entries.g_z + e * state, state * sizeof(real));
+        for (int64_t l = 0; l < model.depth; l++) {
+            const Level<real> level(plan, prepared, l, g);
+            const real* h0 = value(level.layer.start);
+            for (int64_t d = 0; d < D; d++) {
+                if (level.g_skip) level.g_skip[d] *= level.strength[d] * (1 - level.strength[d]);
+                if (level.replaces()) start_adjoint(h0, level.start, level.g_start, d);
+            }
+        }
+    }
+
+    // Through h_0 / |h_0|.
+    void start_adjoint(const real* h0, const real* start, real* g, int64_t d) const {
+        const real over = 1 / size(h0[d], h0[D + d]), radial = start[d] * g[d] + start[D + d] * g[D + d];
+        g[d] = (g[d] - start[d] * radial) * over;
+        g[D + d] = (g[D + d] - start[D + d] * radial) * over;
+    }
+
+    void descend(void* numbers) const {
+        collect(memory_at(numbers));
+        Training& step = *plan.model;
+        const real* g = static_cast<const real*>(model.gradient);
+        double loss = 0, squares = 0;
+        step.hits = 0;
+        for (int64_t chunk = 0; chunk < plan.chunks; chunk++) loss += plan.losses[chunk], step.hits += plan.hits[chunk];
+        for (int64_t i = 0; i < model.tensors; i++) {
+            if (!model.weights[i].trained) continue;
+            const real* __restrict some = g + plan.offsets[i];
+            double sum = 0;
+#pragma omp simd reduction(+ : sum)
+            for (int64_t k = 0; k < model.weights[i].size; k++) sum += double(some[k]) * some[k];
+            squares += sum;
+        }
+        step.loss = loss / double(plan.labelled);
+        step.norm = std::sqrt(squares);
+        step.taken = std::isfinite(step.loss) && std::isfinite(step.norm);
+        const double scale = step.most / (step.norm + 1e-6);
+        for (int64_t i = 0; step.taken && i < model.tensors; i++)
+            if (model.weights[i].trained) adam(model.weights[i], g + plan.offsets[i], scale < 1 ? real(scale) : real(1));
+    }
+
+    void adam(const Weight& weight, const real* __restrict gradient, real scale) const {
+        real *__restrict p = static_cast<real*>(weight.value), *__restrict m = static_cast<real*>(weight.mean);
+        real* __restrict v = static_cast<real*>(weight.square);
+        const double k = ++*weight.steps;
+        const real rate = real(model.rate / (1 - std::pow(model.first_decay, k)));
+        const real root = real(1 / std::sqrt(1 - std::pow(model.second_decay, k))), epsilon = real(model.epsilon);
+        const real first = real(1 - model.first_decay), kept = real(model.second_decay), second = real(1 - model.second_decay);
+#pragma omp simd
+        for (int64_t i = 0; i < weight.size; i++) {
+            const real g = gradient[i] * scale;
+            m[i] += first * (g - m[i]);
+            v[i] = kept * v[i] + second * g * g;
+            p[i] -= rate * m[i] / (std::sqrt(v[i]) * root + epsilon);
+        }
+    }
+};
+
+}  // namespace TARGET

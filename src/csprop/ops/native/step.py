@@ -1,0 +1,129 @@
+"""Training steps of one model, or of several together, in one call. step.hpp says what is computed.
+
+The kernel changes parameters and the state of Adam in the tensors that torch has, so that nothing needs
+to be copied, and either of the two can go on where the other was.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.optim import Adam
+
+from csprop.errors import InputError
+from csprop.ops.native.layout import Layer, Part, Training, Weight
+from csprop.ops.native.library import address, library, pack
+
+Rows = Sequence[tuple[Tensor, Tensor]]
+"""Tokens and labels, (B, T) int64, in parts; a label below 0 is none."""
+_PLACE = {name: place for place, name in enumerate(Training._fields)}
+
+
+class Model(NamedTuple):
+    """What the kernel is told about a model."""
+
+    tensors: list[Tensor]
+    """Contiguous CPU tensors of one type, float32 or float64; those that are trained have gradients."""
+    first_of_rows: int
+    """Rows of a batch have a part in the gradients of these tensors and of later ones."""
+    layers: list[Layer]
+    fields: dict[str, int]
+    """Those of `Training` that the model decides."""
+
+
+class Loss(NamedTuple):
+    """Cross-entropy, or the focal loss."""
+
+    focal: bool
+    gamma: float
+    alpha: float
+
+
+class Taken(NamedTuple):
+    """What is known after a step."""
+
+    loss: float
+    norm: float
+    """Of the gradients, before clipping."""
+    hits: int
+    """How many labelled steps had their label's score as the largest."""
+    taken: bool
+    """Whether the loss and the norm were finite; if not, nothing has changed."""
+
+
+class Descent:
+    """A model and its optimiser, laid out for the kernel; as long as no tensor of them is replaced."""
+
+    def __init__(self, model: Model, optimizer: Adam, loss: Loss) -> None:
+        tensors = model.tensors
+        sizes = [tensor.numel() for tensor in tensors]
+        self.optimizer = optimizer
+        self.gradient = tensors[0].new_zeros(sum(sizes))
+        for tensor, part in zip(tensors, self.gradient.split(sizes), strict=True):
+            if tensor.requires_grad:
+                tensor.grad = part.view_as(tensor)
+        weights, layers = pack(*(self._weight(tensor) for tensor in tensors)), pack(*model.layers)
+        self.packed = pack(
+            Training(
+                **model.fields, wide=self.gradient.dtype is torch.float64, depth=len(model.layers),
+                tensors=len(tensors), first_of_rows=model.first_of_rows, layers=address(layers),
+                weights=address(weights), gradient=self.gradient.data_ptr(), focal=loss.focal,
+            )
+        )  # fmt: skip
+        self._kept = (weights, layers, tensors)
+        self.reals = memoryview(self.packed).cast("B").cast("d")
+        group = optimizer.param_groups[0]
+        self._set(focal_gamma=loss.gamma, focal_alpha=loss.alpha, epsilon=group["eps"])
+        self._set(first_decay=group["betas"][0], second_decay=group["betas"][1])
+
+    def _weight(self, tensor: Tensor) -> Weight:
+        size, value = tensor.numel(), tensor.data_ptr()
+        if not tensor.requires_grad:
+            return Weight(size, 0, value)
+        state = self.optimizer.state[tensor]
+        if not state:  # as Adam begins
+            state["step"] = torch.zeros((), dtype=torch.float32)
+            state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(tensor), torch.zeros_like(tensor)
+        moments = [state[name].data_ptr() for name in ("exp_avg", "exp_avg_sq", "step")]
+        return Weight(size, 1, value, *moments)
+
+    def _set(self, **numbers: float) -> None:
+        for name, number in numbers.items():
+            self.reals[_PLACE[name]] = number
+
+    def given(self, parts: int, batch: int, most: float) -> None:
+        """Set what is new in a step: its rows, the learning rate, and the largest norm."""
+        self.packed[_PLACE["parts"]], self.packed[_PLACE["batch"]] = parts, batch
+        self._set(rate=self.optimizer.param_groups[0]["lr"], most=most)
+
+
+def take(steps: Sequence[tuple[Descent, Rows, float]]) -> list[Taken]:
+    """Take a step of each model, with its own rows and the norm to which gradients are scaled down.
+
+    Raises:
+        InputError: a token or a label is outside of its range.
+        MemoryError: there is not enough memory.
+    """
+    models, kept = pack(), []
+    for descent, rows, most in steps:
+        pairs = [(tokens.contiguous(), labels.contiguous()) for tokens, labels in rows]
+        parts = pack(*(Part(len(x), x.shape[1], x.data_ptr(), y.data_ptr()) for x, y in pairs))
+        kept.append((pairs, parts))
+        descent.given(len(pairs), address(parts), most)
+        models.extend(descent.packed)
+    status = library().csprop_steps(address(models), len(steps), torch.get_num_threads())
+    if status == 1:
+        raise MemoryError
+    if status == 2:
+        raise InputError("a token or a label is outside of its range")
+    reals, size = memoryview(models).cast("B").cast("d"), len(Training._fields)
+    return [
+        Taken(
+            loss=reals[first + _PLACE["loss"]],
+            norm=reals[first + _PLACE["norm"]],
+            hits=models[first + _PLACE["hits"]],
+            taken=bool(models[first + _PLACE["taken"]]),
+        )
+        for first in range(0, len(models), size)
+    ]

@@ -1,0 +1,86 @@
+// A training step of one model or several: plans it, deals out its rows, and takes it.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "plan.hpp"
+
+// A plan and what it points to.
+class Planned {
+   public:
+    Plan plan{};
+    std::vector<Chunk> chunks;
+
+    explicit Planned(Training& model) : offsets_(model.tensors + 1) {
+        plan.model = &model;
+        for (int64_t i = 0; i < model.tensors; i++) offsets_[i + 1] = offsets_[i] + model.weights[i].size;
+        number_tokens();
+        for (int64_t part = 0; part < model.parts; part++) divide(part);
+        plan.entries = tokens_.size(), plan.tokens = tokens_.data(), plan.entry = entry_.data();
+        plan.offsets = offsets_.data(), plan.chunks = chunks.size();
+        losses_.resize(chunks.size()), hits_.resize(chunks.size());
+        plan.losses = losses_.data(), plan.hits = hits_.data();
+        if (model.wide) make_room<double>();
+        else make_room<float>();
+    }
+
+    // What a thread needs, in doubles.
+    int64_t thread_numbers() const { return plan.model->wide ? numbers_of<double>() : numbers_of<float>(); }
+
+   private:
+    std::vector<int64_t> offsets_, hits_;
+    std::vector<int32_t> tokens_;
+    std::vector<std::vector<int32_t>> entries_;
+    std::vector<const int32_t*> entry_;
+    std::vector<double> losses_;
+    std::unique_ptr<double[]> prepared_, gradients_;
+
+    void number_tokens() {
+        const Training& model = *plan.model;
+        std::vector<int32_t> number(model.vocabulary, -1);
+        for (const Part* part = model.batch; part < model.batch + model.parts; part++) {
+            const int64_t count = part->rows * part->steps;
+            entries_.emplace_back(count);
+            for (int64_t i = 0; i < count; i++) {
+                const int64_t token = part->tokens[i], label = part->labels[i];
+                if (token < 0 || token >= model.vocabulary) throw std::out_of_range("token");
+                if (label >= model.classes) throw std::out_of_range("label");
+                if (label >= 0) plan.labelled++, plan.longest = std::max(plan.longest, i % part->steps + 1);
+                if (number[token] < 0) number[token] = tokens_.size(), tokens_.push_back(token);
+                entries_.back()[i] = number[token];
+            }
+            entry_.push_back(entries_.back().data());
+        }
+    }
+
+    void divide(int64_t part) {
+        const int64_t rows = plan.model->batch[part].rows;
+        const int64_t count = std::min(MOST_CHUNKS, (rows + FEWEST_ROWS - 1) / FEWEST_ROWS);
+        for (int64_t i = 0; i < count; i++)
+            chunks.push_back({&plan, part, rows * i / count, rows * (i + 1) / count, int64_t(chunks.size())});
+    }
+
+    template <typename real>
+    void make_room() {
+        const Training& model = *plan.model;
+        Room<real> fixed{nullptr}, added{nullptr};
+        Prepared<real>(model, plan.entries, fixed);
+        Gradients<real>(model, offsets_[model.tensors] - offsets_[model.first_of_rows], plan.entries, added);
+        plan.gradient_numbers = added.used;
+        const auto doubles = [](int64_t numbers) { return numbers * sizeof(real) / sizeof(double) + 1; };
+        prepared_.reset(new double[doubles(fixed.used)]);
+        gradients_.reset(new double[doubles(added.used * std::max<int64_t>(1, plan.chunks))]);
+        plan.prepared = prepared_.get(), plan.gradients = gradients_.get();
+    }
+
+    template <typename real>
+    int64_t numbers_of() const {
+        Room<real> room{nullptr};
+        Memory<real>(*plan.model, plan.longest, room);
+        for (int64_t l = 0; l < plan.model->depth; l++) Passage<real>().lay_out(*plan.model, l, plan.longest, room);
+        return room.used * sizeof(real) / sizeof(double) + 1;
+    }
+};

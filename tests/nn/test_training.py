@@ -1,0 +1,321 @@
+"""A training step in one call of the kernel, against autograd and the Adam of torch."""
+
+import copy
+import dataclasses
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Generator, Tensor, nn
+from torch.optim import Adam
+
+from csprop import CSP, CSPConfig, tasks, use_backend
+from csprop.errors import InputError
+from csprop.nn.training import described, why_not
+from csprop.ops import native
+from csprop.ops.native import step
+from csprop.ops.native.step import Descent, Loss, Rows, Taken, take
+from csprop.training.losses import loss
+from csprop.training.presets import Recipe, preset
+from tests.helpers.options import choices, sensible
+
+pytestmark = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
+
+PRESET = {
+    f"{name} of {task}": dataclasses.asdict(preset(name, tasks.get(task)).model)
+    for name, task in (("paper", "parity"), ("rotor", "parity"), ("rotor", "parenthesis"))
+}
+VOCABULARY, CLASSES = 3, 4
+Options = dict[str, Any]
+
+
+def model(seed: int = 3, classes: int = CLASSES, **options: Any) -> CSP:
+    config = CSPConfig(vocab_size=VOCABULARY, num_classes=classes, **options)
+    net = CSP(config, Generator().manual_seed(seed)).double()
+    with torch.no_grad():
+        for coupling in net.couplings:  # fresh ones are 0
+            nn.init.normal_(coupling.u, generator=Generator().manual_seed(1))  # pyright: ignore
+    return net.train()
+
+
+def drawn(rows: int, steps: int, seed: int = 0, last: bool = False, classes: int = CLASSES) -> Rows:
+    """Tokens, and labels of some steps; of a few rows none."""
+    g = Generator().manual_seed(seed)
+    tokens = torch.randint(VOCABULARY, (rows, steps), generator=g)
+    labels = torch.randint(-2, classes, (rows, steps), generator=g).clamp(min=-1)
+    if last:
+        labels[:, :-1] = -1
+    labels[0, -1] = 1
+    return [(tokens, labels)]
+
+
+class Torch:
+    """The same steps by autograd and torch."""
+
+    def __init__(self, net: CSP, recipe: Recipe) -> None:
+        self.net, self.recipe = copy.deepcopy(net), recipe
+        self.adam = Adam(self.net.parameters(), lr=recipe.lr)
+
+    def step(self, rows: Rows) -> tuple[float, float, int, list[Tensor | None]]:
+        """Loss, norm, hits and the gradients before they were clipped."""
+        self.net.zero_grad()
+        parameters = list(self.net.parameters())
+        ((tokens, labels),) = rows
+        with use_backend("reference"):
+            scores = self.net(tokens)
+            value = loss(scores, labels, self.recipe)
+            value.backward()
+        found = [None if p.grad is None else p.grad.clone() for p in parameters]
+        norm = nn.utils.clip_grad_norm_(parameters, self.recipe.clip_norm)
+        self.adam.step()
+        own = scores.gather(2, labels.clamp(min=0)[:, :, None])[:, :, 0] == scores.amax(dim=2)
+        return value.item(), norm.item(), int((own & (labels >= 0)).sum()), found
+
+
+def natively(net: CSP, recipe: Recipe) -> Descent:
+    optimizer = Adam(net.parameters(), lr=recipe.lr, fused=True)
+    kind = Loss(recipe.loss == "focal", recipe.focal_gamma, recipe.focal_alpha)
+    return Descent(described(net), optimizer, kind)
+
+
+def close(got: Tensor, want: Tensor, tolerance: float = 1e-8) -> None:
+    torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance)
+
+
+def agree(net: CSP, recipe: Recipe, steps: int = 7, last: bool = False, taken: int = 10) -> None:
+    """Loss, norm, hits, all gradients of the first step, and the parameters after some steps."""
+    other, descent = Torch(net, recipe), natively(net, recipe)
+    for number in range(taken):
+        rows = drawn(5, steps, seed=number, last=last, classes=net.config.num_classes)
+        (found,) = take([(descent, rows, recipe.clip_norm)])
+        value, norm, hits, gradients = other.step(rows)
+        if not number:
+            assert (found.loss, found.norm) == pytest.approx((value, norm), rel=1e-9)
+            assert (found.hits, found.taken) == (hits, True)
+            for (name, parameter), want in zip(net.named_parameters(), gradients, strict=True):
+                assert (parameter.grad is None) == (want is None), name
+                if parameter.grad is not None and want is not None:
+                    close(parameter.grad, want)
+    for got, want in zip(net.parameters(), other.net.parameters(), strict=True):
+        close(got, want, 1e-6)
+
+
+@pytest.mark.parametrize("kind", ["cross_entropy", "focal"])
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("classes", [2, CLASSES])
+@pytest.mark.parametrize("name", PRESET)
+def test_presets_learn_as_with_autograd(name: str, classes: int, last: bool, kind: Any) -> None:
+    net = model(**PRESET[name] | {"width": 9}, classes=classes)
+    agree(net, Recipe(loss=kind, clip_norm=0.3), steps=20, last=last)
+
+
+@pytest.mark.parametrize("name", PRESET)
+@pytest.mark.parametrize(
+    ("option", "value"), [(name, value) for name, values in choices().items() for value in values]
+)
+def test_every_single_option_learns_as_with_autograd(name: str, option: str, value: Any) -> None:
+    options = sensible(PRESET[name] | {"width": 6, "depth": 2, "recall": False, option: value})
+    net = model(**options)
+    if not why_not(net):
+        agree(net, Recipe(), taken=3)
+
+
+@settings(max_examples=150)
+@given(
+    options=st.fixed_dictionaries({name: st.sampled_from(each) for name, each in choices().items()}),
+    steps=st.sampled_from([1, 2, 15, 16, 17]),
+    last=st.booleans(),
+    recipe=st.builds(
+        Recipe,
+        loss=st.sampled_from(["cross_entropy", "focal"]),
+        focal_gamma=st.sampled_from([0.0, 0.5, 2.0]),
+        lr=st.sampled_from([1e-4, 1e-3]),
+        clip_norm=st.sampled_from([0.05, 1.0, 1e9]),
+    ),
+)
+def test_any_combination_of_options_learns_as_with_autograd(
+    options: Options, steps: int, last: bool, recipe: Recipe
+) -> None:
+    net = model(**sensible(options))
+    if not why_not(net):
+        agree(net, recipe, steps, last)
+
+
+def bits(nets: list[CSP], batches: list[Rows], steps: int = 3) -> tuple[list[Taken], list[Tensor]]:
+    """What some steps of several models give: the outcome of the last, parameters and Adam's state."""
+    descents = [natively(net, Recipe()) for net in nets]
+    found: list[Taken] = []
+    for _ in range(steps):
+        found = take([(each, rows, 1.0) for each, rows in zip(descents, batches, strict=True)])
+    tensors = [p.detach() for net in nets for p in net.parameters()]
+    for descent in descents:
+        tensors += [each for state in descent.optimizer.state.values() for each in state.values()]
+    return found, tensors
+
+
+@pytest.mark.parametrize("name", PRESET)
+def test_models_in_one_call_are_what_they_are_alone(name: str) -> None:
+    """To the bit, though one has fewer rows, and they are shorter."""
+    sizes = [(40, 20), (7, 3), (40, 20)]
+    batches = [drawn(*size, seed=seed) for seed, size in enumerate(sizes)]
+    together, several = bits([model(seed, **PRESET[name]) for seed in range(3)], batches)
+    alone = [bits([model(seed, **PRESET[name])], [batches[seed]]) for seed in range(3)]
+    assert together == [found for each, _ in alone for found in each]
+    count = len(list(model(**PRESET[name]).parameters()))
+    for seed, (_, single) in enumerate(alone):
+        for place in range(count):
+            assert torch.equal(several[seed * count + place], single[place])
+
+
+@pytest.mark.parametrize("name", PRESET)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_steps_are_the_same_bits_with_any_number_of_threads(name: str, dtype: torch.dtype) -> None:
+    def run() -> tuple[list[Taken], list[Tensor]]:
+        return bits([model(**PRESET[name]).to(dtype)], [drawn(150, 40)])
+
+    found, tensors = run()
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        try:
+            again, same = run()
+        finally:
+            torch.set_num_threads(1)
+        assert again == found
+        assert all(torch.equal(x, y) for x, y in zip(same, tensors, strict=True))
+
+
+@pytest.mark.parametrize("name", PRESET)
+@pytest.mark.parametrize("width", [1, 3, 8, 33, 64])
+def test_float32_is_near_float64_at_any_width(name: str, width: int) -> None:
+    wide = model(**PRESET[name] | {"width": width})
+    narrow = copy.deepcopy(wide).float()
+    rows = drawn(20, 30)
+    found = [take([(natively(net, Recipe()), rows, 1.0)])[0] for net in (wide, narrow)]
+    assert found[1].loss == pytest.approx(found[0].loss, rel=1e-5)
+    for double, single in zip(wide.parameters(), narrow.parameters(), strict=True):
+        assert double.grad is not None
+        assert single.grad is not None
+        assert (single.grad - double.grad).norm() <= 1e-4 * double.grad.norm() + 1e-6
+
+
+@pytest.mark.parametrize("name", PRESET)
+def test_rows_in_parts_have_the_gradient_of_all_rows(name: str) -> None:
+    """A part is padded to a length of its own; padding is no label, whatever token it has."""
+    ((tokens, labels),) = drawn(40, 12)
+    labels[20:, 5:] = -1
+    parts = [(tokens[:20], labels[:20]), (tokens[20:, :5], labels[20:, :5])]
+    gradients = []
+    for rows in ([(tokens, labels)], parts):
+        descent = natively(model(**PRESET[name]), Recipe())
+        (found,) = take([(descent, rows, 1.0)])
+        gradients.append((found, descent.gradient))
+    (one, whole), (other, divided) = gradients
+    assert (one.loss, one.norm, one.hits) == pytest.approx((other.loss, other.norm, other.hits))
+    close(divided, whole, 1e-12)
+
+
+@pytest.mark.parametrize("name", PRESET)
+def test_saturated_states_learn_as_with_autograd(name: str) -> None:
+    """A gate of softplus(3) in every layer: states pass 2^60 within 60 steps."""
+    net = model(**PRESET[name] | {"width": 5, "decay": "softplus", "norm": "complex", "depth": 2})
+    with torch.no_grad():
+        for block in net.layers:
+            block.gate.bias.fill_(3.0)
+    agree(net, Recipe(), steps=100, last=True, taken=1)
+
+
+def test_outputs_beyond_their_limit_learn_as_with_autograd() -> None:
+    """A first state of some 10^7, with the state kept as it is; the scores are made small again."""
+    options: Options = {"decay": "unit", "activation": "none", "norm": "none", "decoder": "linear"}
+    net = model(width=5, depth=1, h0="learned", **options)
+    with torch.no_grad():
+        net.layers[0].h0.mul_(1e7)
+        net.decoder.linear.weight.mul_(1e-6)  # pyright: ignore
+    agree(net, Recipe(), steps=5, taken=1)
+
+
+@pytest.mark.parametrize("where", ["loss", "gradient"])
+def test_a_step_that_is_not_finite_changes_nothing(where: str) -> None:
+    net = model(**PRESET["rotor of parity"] | {"width": 4})
+    descent = natively(net, Recipe())
+    take([(descent, drawn(5, 6), 1.0)])
+    with torch.no_grad():
+        if where == "loss":
+            net.embedding[1, 0, 0] = torch.nan
+        else:  # the loss is 10^200, its square in the norm is not
+            net.decoder.linear.weight.mul_(1e200)  # pyright: ignore
+    kept = [each.clone() for each in descent.optimizer.state[net.embedding].values()]
+    before = [p.detach().clone() for p in net.parameters()]
+    (found,) = take([(descent, drawn(5, 6), 1.0)])
+    assert not found.taken
+    for old, new in zip(before, net.parameters(), strict=True):
+        torch.testing.assert_close(new.detach(), old, rtol=0, atol=0, equal_nan=True)
+    state = descent.optimizer.state[net.embedding].values()
+    assert all(torch.equal(a, b) for a, b in zip(kept, state, strict=True))
+
+
+def test_no_label_at_all_is_no_step() -> None:
+    ((tokens, labels),) = drawn(3, 4)
+    (found,) = take([(natively(model(width=4), Recipe()), [(tokens, labels * 0 - 1)], 1.0)])
+    assert not found.taken
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("value", [VOCABULARY + 1, 99, 10**12])
+def test_a_token_or_a_label_out_of_range_is_refused(place: int, value: int) -> None:
+    rows = drawn(3, 4)
+    rows[0][place][1, 2] = value
+    with pytest.raises(InputError, match="outside of its range"):
+        take([(natively(model(width=4), Recipe()), rows, 1.0)])
+
+
+def test_labels_that_are_not_contiguous_are_read_right() -> None:
+    ((tokens, labels),) = drawn(6, 5)
+    strided = (tokens.mT.contiguous().mT, torch.stack([labels, labels * 0], dim=-1)[..., 0])
+    found = [
+        take([(natively(model(width=4), Recipe()), [rows], 1.0)])
+        for rows in ((tokens, labels), strided)
+    ]
+    assert found[0] == found[1]
+
+
+def test_a_shortage_of_memory_is_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full:
+        @staticmethod
+        def csprop_steps(*arguments: Any) -> int:
+            return 1
+
+    monkeypatch.setattr(step, "library", Full)
+    with pytest.raises(MemoryError):
+        take([(natively(model(width=4), Recipe()), drawn(3, 4), 1.0)])
+
+
+def test_what_the_kernel_does_not_train_is_named() -> None:
+    assert why_not(nn.Linear(2, 2)) == "the model is not a CSP"
+    with use_backend("torch"):
+        assert why_not(model(width=4)) == "the backend is torch"
+    assert "one type" in why_not(model(width=4).to(torch.bfloat16))
+    mixed = model(width=4)
+    mixed.decoder.float()
+    assert "one type" in why_not(mixed)
+    hooked = model(width=4)
+    hooked.embedding.register_hook(lambda gradient: gradient)  # pyright: ignore
+    assert "hook" in why_not(hooked)
+    frozen = model(width=4)
+    frozen.embedding.requires_grad_(False)
+    assert "not trained" in why_not(frozen)
+
+
+def test_the_plain_kernel_learns_the_same() -> None:
+    """The tests of presets in a process that does not use the instructions of this processor."""
+    chosen = [f"{__file__}::{test_presets_learn_as_with_autograd.__name__}"]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *chosen]
+    done = subprocess.run(
+        command, env=os.environ | {"CSPROP_PLAIN": "1"}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
