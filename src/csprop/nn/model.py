@@ -133,11 +133,14 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
         return (logits, last) if return_state else logits
 
     @property
-    def _rows(self) -> Float[Tensor, "V M D"]:
-        """The embedding; where its rows only tell tokens apart, or what to count, it is not trained."""
+    def trains_embedding(self) -> bool:
+        """Whether the embedding is trained: not where it only tells tokens apart, or what to count."""
         first = self.layers[0]
-        by_token = isinstance(first, Router) and first.by_token
-        return self.embedding.detach() if by_token or first.counts else self.embedding
+        return not (first.counts or (isinstance(first, Router) and first.by_token))
+
+    @property
+    def _rows(self) -> Float[Tensor, "V M D"]:
+        return self.embedding if self.trains_embedding else self.embedding.detach()
 
     def _propagate(
         self,
@@ -161,9 +164,14 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
 
     def _coupled(self, layer: int, z: Tensor) -> Tensor | None:
         """What a layer's recurrence receives from the output below, beside its input."""
+        coupling = self.coupling_of(layer)
+        return None if coupling is None else coupling(z)
+
+    def coupling_of(self, layer: int) -> Coupling | None:
+        """What couples a layer to the output below, if anything does."""
         if not (layer and self.couplings):
             return None
-        return self.couplings[(layer - 1) % len(self.couplings)](z)
+        return cast(Coupling, self.couplings[(layer - 1) % len(self.couplings)])
 
     def step(
         self,

@@ -1,10 +1,13 @@
-"""A model as the compiled kernel trains it: what it is told, and whether it knows all of it."""
+"""A model as the compiled kernel trains it: what it is told, and whether it can."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from csprop.nn.block import Block
+from csprop.nn.coupling import Coupling
+from csprop.nn.decoder import ComplexDecoder, PhaseDecoder
 from csprop.nn.model import CSP
+from csprop.nn.router import Router
 from csprop.ops.backends import backend
 from csprop.ops.native.layout import ACTIVATION, DECAY, NORM, READING, ROTATE, Layer
 from csprop.ops.native.step import Model
@@ -17,13 +20,6 @@ def why_not(model: object) -> str:
         return "the model is not a CSP"
     if backend() != "native":
         return f"the backend is {backend()}"
-    for block in model.layers:
-        if beyond := sorted(_beyond(block)):
-            return f"the compiled step does not know {', '.join(beyond)}"
-    if model.couplings:
-        return "the compiled step does not know coupling_rank"
-    if model.config.decoder in ("phase", "complex") or _normalises(model):
-        return f"the compiled step does not know decoder={model.config.decoder!r}"
     tensors = list(model.parameters())
     if not fits(*tensors) or not all(each.is_contiguous() for each in tensors):
         return "the parameters are not contiguous CPU tensors of one type, float32 or float64"
@@ -32,68 +28,102 @@ def why_not(model: object) -> str:
     return ""
 
 
-def _beyond(block: Block) -> set[str]:
-    options = block.options
-    return options.beyond_kernel | ({"norm"} if options.norm == "layer" else set())
+class _Tensors:
+    """Tensors, numbered as they come; one that comes again has its number."""
 
+    def __init__(self) -> None:
+        self.all: list[Tensor] = []
+        self.trained: list[bool] = []
 
-def _normalises(model: CSP) -> bool:
-    return model.config.decoder == "cos_sin" and model.config.of_layer(-1).norm != "complex"
-
-
-class _Tensors(list[Tensor]):
-    """A list that numbers what is added to it."""
-
-    def add(self, tensor: Tensor | None) -> int:
+    def add(self, tensor: Tensor | None, trained: bool = True) -> int:
         if tensor is None:
             return -1
-        self.append(tensor)
-        return len(self) - 1
+        for number, known in enumerate(self.all):
+            if known is tensor:
+                return number
+        self.all.append(tensor)
+        self.trained.append(trained and tensor.requires_grad)
+        return len(self.all) - 1
+
+    def linear(self, name: str, layer: nn.Linear | None, trained: bool = True) -> dict[str, int]:
+        """The fields of its weight and bias."""
+        weight, bias = (None, None) if layer is None else (layer.weight, layer.bias)
+        return {f"{name}_weight": self.add(weight, trained), f"{name}_bias": self.add(bias, trained)}
 
 
 def described(model: CSP) -> Model:
-    """What the kernel is told about a model, where `why_not` has no objection."""
-    tensors, config = _Tensors(), model.config
-    embedding = tensors.add(model.embedding)
-    projections = [_projections(block, tensors) for block in model.layers[:1]]
-    first_of_rows = len(tensors)  # the first layer's entries are tokens, not steps of rows
-    projections += [_projections(block, tensors) for block in model.layers[1:]]
-    layers = [
-        _layer(block, tensors, projected)
-        for block, projected in zip(model.layers, projections, strict=True)
+    """What the kernel is told about a model."""
+    tensors, config, layers = _Tensors(), model.config, model.layers
+    embedding = tensors.add(model.embedding, model.trains_embedding)
+    inputs = [_inputs(layers[0], tensors)]
+    first_of_rows = len(tensors.all)  # the first layer's inputs are tokens, not steps of rows
+    inputs += [_inputs(block, tensors) for block in layers[1:]]
+    described = [
+        _layer(block, tensors, inputs[number] | _coupling(model.coupling_of(number), tensors))
+        for number, block in enumerate(layers)
     ]
-    decoder: torch.nn.Linear = model.decoder.linear  # pyright: ignore[reportAssignmentType]
     fields = {
-        "width": config.width, "vocabulary": config.vocab_size, "classes": config.num_classes,
-        "reading": READING["state"], "embedding": embedding,
-        "decoder_weight": tensors.add(decoder.weight), "decoder_bias": tensors.add(decoder.bias),
+        "order": config.order, "width": config.width, "vocabulary": config.vocab_size,
+        "classes": config.num_classes, "embedding": embedding, **_decoder(model.decoder, tensors),
     }  # fmt: skip
-    return Model(tensors, first_of_rows, layers, fields)
+    temperature = next((router.temperature for router in model.routers), 1.0)
+    return Model(tensors.all, tensors.trained, first_of_rows, described, fields, temperature)
 
 
-def _projections(block: Block, tensors: _Tensors) -> dict[str, int]:
-    """The fields of `Layer` about its angles and gates."""
+def _inputs(block: Block, tensors: _Tensors) -> dict[str, int]:
+    """The fields of `Layer` about what is computed from inputs: angles, gates, choices of maps."""
     angle = block.angle if block.options.rotate != "none" else None
-    gate = block.gate
-    return {
+    gate = block.gate if block.options.gated else None
+    fields = {
         "angles": 0 if angle is None else angle.out_features,
         "angle_inputs": 0 if angle is None else angle.in_features,
-        "gates": gate.out_features,
-        "angle_weight": tensors.add(None if angle is None else angle.weight),
-        "angle_bias": tensors.add(None if angle is None else angle.bias),
-        "gate_weight": tensors.add(gate.weight), "gate_bias": tensors.add(gate.bias),
-    }  # fmt: skip
+        "gates": 0 if gate is None else gate.out_features,
+        **tensors.linear("angle", angle),
+        **tensors.linear("gate", gate),
+    }
+    if isinstance(block, Router):
+        fields |= tensors.linear("keys", block.keys, trained=not block.by_token)
+    return fields
 
 
-def _layer(block: Block, tensors: _Tensors, projected: dict[str, int]) -> Layer:
+def _layer(block: Block, tensors: _Tensors, fields: dict[str, int]) -> Layer:
     options = block.options
+    if isinstance(block, Router):
+        fields |= {
+            "places": options.places, "choices": len(block.maps), "by_token": block.by_token,
+            "maps": tensors.add(block.maps),
+        }  # fmt: skip
+    norm = block.norm if options.norm == "layer" else None
     return Layer(
-        **projected,
+        **fields,
         rotate=ROTATE[options.rotate],
         bounded_angle=options.angle == "tanh",
         decay=DECAY[options.decay],
         activation=ACTIVATION[options.activation],
         norm=NORM[options.norm],
         skip=tensors.add(block.skip if options.skip else None),
+        recall=tensors.add(block.recall if options.recall else None),
         start=tensors.add(block.h0),
+        point=tensors.add(block.point if options.enter == "point" else None),
+        norm_weight=tensors.add(None if norm is None else norm.weight),
+        norm_bias=tensors.add(None if norm is None else norm.bias),
     )
+
+
+def _coupling(coupling: Coupling | None, tensors: _Tensors) -> dict[str, int]:
+    if coupling is None:
+        return {}
+    u, v = tensors.add(coupling.u), tensors.add(coupling.v)
+    return {"rank": coupling.u.shape[1], "coupling_u": u, "coupling_v": v}
+
+
+def _decoder(decoder: nn.Module, tensors: _Tensors) -> dict[str, int]:
+    if isinstance(decoder, ComplexDecoder):
+        return {
+            "reading": READING["state"], "decoder_weight": tensors.add(decoder.linear.weight),
+            "decoder_bias": tensors.add(decoder.bias), "projection": tensors.add(decoder.projection),
+        }  # fmt: skip
+    reading = "phasor" if getattr(decoder, "normalises", False) else "state"
+    reading = "angle" if isinstance(decoder, PhaseDecoder) else reading
+    linear: torch.nn.Linear = decoder.linear  # pyright: ignore[reportAssignmentType]
+    return {"reading": READING[reading], **tensors.linear("decoder", linear)}

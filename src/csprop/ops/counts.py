@@ -40,11 +40,14 @@ def _checked(counts: Tensor, before: Tensor, added: Tensor) -> Tensor:
     within = all(bool((each.abs() <= limit).all()) for each in (counts, before, added))
     # Not `before + added`, which would be rounded as the count was.
     if not within or not torch.equal(counts - before, added):
-        name = str(counts.dtype).removeprefix("torch.")
-        raise InputError(
-            f"a count is not exact: {name} holds whole numbers up to ±{limit:,}; give shorter sequences"
-        )
+        raise InputError(not_exact(counts.dtype))
     return counts.clone()
+
+
+def not_exact(dtype: torch.dtype) -> str:
+    """What is said of a count that a type of numbers does not hold."""
+    name, limit = str(dtype).removeprefix("torch."), most(dtype)
+    return f"a count is not exact: {name} holds whole numbers up to ±{limit:,}; give shorter sequences"
 
 
 _exact = register(

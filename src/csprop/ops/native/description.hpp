@@ -97,8 +97,10 @@ inline std::string described_layer() {
     using Struct = Layer;
     return described<Struct>("Layer", {
         FIELD(angles), FIELD(gates), FIELD(angle_inputs), FIELD(rotate), FIELD(bounded_angle), FIELD(decay),
-        FIELD(activation), FIELD(norm), FIELD(angle_weight), FIELD(angle_bias), FIELD(gate_weight), FIELD(gate_bias),
-        FIELD(skip), FIELD(start)});
+        FIELD(activation), FIELD(norm), FIELD(places), FIELD(choices), FIELD(by_token), FIELD(rank),
+        FIELD(angle_weight), FIELD(angle_bias), FIELD(gate_weight), FIELD(gate_bias), FIELD(skip), FIELD(recall),
+        FIELD(start), FIELD(point), FIELD(norm_weight), FIELD(norm_bias), FIELD(coupling_u), FIELD(coupling_v),
+        FIELD(maps), FIELD(keys_weight), FIELD(keys_bias)});
 }
 
 inline std::string described_part() {
@@ -109,10 +111,10 @@ inline std::string described_part() {
 inline std::string described_training() {
     using Struct = Training;
     return described<Struct>("Training", {
-        FIELD(wide), FIELD(width), FIELD(depth), FIELD(vocabulary), FIELD(classes), FIELD(tensors),
+        FIELD(wide), FIELD(order), FIELD(width), FIELD(depth), FIELD(vocabulary), FIELD(classes), FIELD(tensors),
         FIELD(first_of_rows), FIELD(parts), FIELD(layers), FIELD(weights), FIELD(batch), FIELD(gradient),
-        FIELD(reading), FIELD(embedding), FIELD(decoder_weight), FIELD(decoder_bias), FIELD(focal),
-        FIELD(focal_gamma), FIELD(focal_alpha), FIELD(rate), FIELD(first_decay), FIELD(second_decay),
+        FIELD(reading), FIELD(embedding), FIELD(decoder_weight), FIELD(decoder_bias), FIELD(projection),
+        FIELD(focal), FIELD(focal_gamma), FIELD(focal_alpha), FIELD(temperature), FIELD(rate), FIELD(first_decay), FIELD(second_decay),
         FIELD(epsilon), FIELD(most), FIELD(loss), FIELD(norm), FIELD(hits), FIELD(taken)});
 }
 

@@ -6,7 +6,7 @@
 
 namespace TARGET {
 
-inline bool gates_shared(const Block& block) { return block.angles <= 1 && block.gates == 1; }
+inline bool gates_shared(const Block& block) { return block.angles <= 1 && block.gates <= 1; }
 
 // What one thread needs beside its arguments. Complex numbers are two planes: (2, D), (2, TILE, extent).
 template <typename real>
@@ -84,8 +84,11 @@ struct Gates {
     void forward(int64_t step, int64_t steps) const {
         const int64_t n = steps * extent, decay = block.decay;
         real *__restrict alpha = s.alpha, *__restrict gamma = s.gamma, *__restrict delta = s.delta;
-        spread(at<real>(block.delta, step * block.gates), block.gates, delta, steps);
-        if (decay == SWITCH) {
+        if (block.gates) spread(at<real>(block.delta, step * block.gates), block.gates, delta, steps);
+        if (!block.gates) {
+#pragma omp simd
+            for (int64_t i = 0; i < n; i++) alpha[i] = 1, gamma[i] = decay == COUNT;
+        } else if (decay == SWITCH) {
 #pragma omp simd
             for (int64_t i = 0; i < n; i++) alpha[i] = delta[i] > 0, gamma[i] = 1 - alpha[i];
         } else if (decay == RESET) {
@@ -129,6 +132,7 @@ struct Gates {
             re[i] = cosine[i] * re[i] + sine[i] * im[i];
         }
         if (block.rotate != NONE) collect(theta, block.angles, at<real>(block.g_theta, step * block.angles), steps);
+        if (!block.gates) return;
         const real *__restrict g_alpha = of_state ? re : plain, *__restrict g_gamma = of_state ? plain : re;
         if (decay == RESET || decay == SWITCH) {
 #pragma omp simd

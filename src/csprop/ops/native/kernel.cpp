@@ -148,6 +148,8 @@ static void run_steps(Training* models, int64_t count, int64_t threads) {
     std::unique_ptr<double[]> memory(new double[threads * size]);
     for (const auto& each : planned) chosen().prepare(each->plan, memory.get());
     deal(work, memory.get(), size, threads, chosen().go_through);
+    for (const auto& each : planned)
+        if (!each->exact()) throw std::range_error("count");
     for (const auto& each : planned) chosen().descend(each->plan, memory.get());
 }
 
@@ -165,7 +167,8 @@ static bool attempt(void (*run)(const Arguments*, int64_t), const Arguments* arg
 extern "C" {
 bool csprop_stack(const Stack* stack, int64_t threads) { return attempt(run_stack, stack, threads); }
 bool csprop_scan(const Scan* scan, int64_t threads) { return attempt(run_scan, scan, threads); }
-// 0: done; 1: there was not enough memory; 2: a token or a label is none. Unless it was done nothing has changed.
+// 0: done; 1: there was not enough memory; 2: a token or a label is none; 3: a count is not exact. Unless it was done
+// nothing has changed.
 int64_t csprop_steps(Training* models, int64_t count, int64_t threads) {
     try {
         run_steps(models, count, threads);
@@ -174,6 +177,8 @@ int64_t csprop_steps(Training* models, int64_t count, int64_t threads) {
         return 1;
     } catch (const std::out_of_range&) {
         return 2;
+    } catch (const std::range_error&) {
+        return 3;
     }
 }
 bool csprop_route(const Route* route, int64_t threads) { return attempt(run_route, route, threads); }

@@ -101,9 +101,11 @@ struct Weight {
 
 // A layer of a model in training. Its tensors are numbers in the list of weights, -1 for one that is absent.
 struct Layer {
-    int64_t angles, gates, angle_inputs;  // outputs of the projections 0, 1 or D; the inputs of an angle D or 2D
+    int64_t angles, gates, angle_inputs;  // outputs of the projections, together; inputs of an angle
     int64_t rotate, bounded_angle, decay, activation, norm;
-    int64_t angle_weight, angle_bias, gate_weight, gate_bias, skip, start;
+    int64_t places, choices, by_token, rank;  // of a router and its maps, 0 elsewhere; of a coupling
+    int64_t angle_weight, angle_bias, gate_weight, gate_bias, skip, recall, start, point;
+    int64_t norm_weight, norm_bias, coupling_u, coupling_v, maps, keys_weight, keys_bias;
 };
 
 // Rows of one padded length; a label below 0 is none.
@@ -114,14 +116,14 @@ struct Part {
 
 // A model in training, and one step of it.
 struct Training {
-    int64_t wide, width, depth, vocabulary, classes, tensors, first_of_rows, parts;
+    int64_t wide, order, width, depth, vocabulary, classes, tensors, first_of_rows, parts;
     const Layer* layers;
     const Weight* weights;
     const Part* batch;
     void* gradient;  // of all weights, one after the other; rows add to those from first_of_rows on
-    int64_t reading, embedding, decoder_weight, decoder_bias;
+    int64_t reading, embedding, decoder_weight, decoder_bias, projection;  // projection: of a complex decoder
     int64_t focal;
-    double focal_gamma, focal_alpha;
+    double focal_gamma, focal_alpha, temperature;                          // temperature: of routers
     double rate, first_decay, second_decay, epsilon, most;  // Adam's; gradients above `most` are scaled to it
     double loss, norm;                                      // found
     int64_t hits, taken;                                    // found; whether the step was taken

@@ -156,12 +156,25 @@ class Layer(NamedTuple):
     decay: Int = 0
     activation: Int = 0
     norm: Int = 0
+    places: Int = 0
+    choices: Int = 0
+    by_token: Int = 0
+    rank: Int = 0
     angle_weight: Int = -1
     angle_bias: Int = -1
     gate_weight: Int = -1
     gate_bias: Int = -1
     skip: Int = -1
+    recall: Int = -1
     start: Int = -1
+    point: Int = -1
+    norm_weight: Int = -1
+    norm_bias: Int = -1
+    coupling_u: Int = -1
+    coupling_v: Int = -1
+    maps: Int = -1
+    keys_weight: Int = -1
+    keys_bias: Int = -1
 
 
 class Part(NamedTuple):
@@ -177,6 +190,7 @@ class Training(NamedTuple):
     """A model in training, and one step of it."""
 
     wide: Int = 0
+    order: Int = 0
     width: Int = 0
     depth: Int = 0
     vocabulary: Int = 0
@@ -192,9 +206,11 @@ class Training(NamedTuple):
     embedding: Int = -1
     decoder_weight: Int = -1
     decoder_bias: Int = -1
+    projection: Int = -1
     focal: Int = 0
     focal_gamma: Real = 0
     focal_alpha: Real = 0
+    temperature: Real = 0
     rate: Real = 0
     first_decay: Real = 0
     second_decay: Real = 0

@@ -5,7 +5,7 @@
 // The loss of a batch is the mean over its labelled steps.
 #pragma once
 
-#include "entries.hpp"
+#include "level.hpp"
 
 namespace TARGET {
 

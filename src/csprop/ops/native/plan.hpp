@@ -7,6 +7,8 @@
 #define PLAN inline __attribute__((always_inline))
 
 constexpr int64_t FEWEST_ROWS = 16, MOST_CHUNKS = 64;  // of a part of a batch, whatever the threads
+// Of the exponential of a matrix: terms of its series, squarings, and matrices that it needs.
+constexpr int64_t TERMS = 18, SQUARINGS = 16, ROTATION_PIECES = TERMS + SQUARINGS + 6;
 
 // Hands out memory, in pieces of whole cache lines; from nothing, it only counts.
 template <typename real>
@@ -36,7 +38,7 @@ struct Plan {
     int64_t chunks, gradient_numbers;
     void *prepared, *gradients;          // gradients: (chunks, gradient_numbers)
     double* losses;                      // (chunks)
-    int64_t* hits;                       // (chunks)
+    int64_t *hits, *inexact;             // (chunks); inexact: counts that their type of numbers does not hold
 };
 
 // Rows that one thread goes through, and whose gradients it sums.
@@ -52,59 +54,87 @@ struct Chunks {
 
 // The sizes that follow from a layer's options.
 struct Extents {
-    int64_t D, state, extent, transition;  // of a state 2D, of a gate 1 or D, of a: 1 or 2 planes of an extent
+    int64_t D, m, state;      // channels, planes, numbers of a state
+    int64_t turns, extent;    // angles of a channel; 1 where all channels share gates and angles, else D
+    int64_t planes, numbers;  // of a: a real, a complex number or a matrix; numbers of it
 
     PLAN Extents(const Training& model, const Layer& layer)
         : D(model.width),
-          state(2 * D),
-          extent(layer.angles <= 1 && layer.gates <= 1 ? 1 : D),
-          transition(extent * (layer.rotate == STATE ? 2 : 1)) {}
+          m(model.order),
+          state(m * D),
+          turns(m * (m - 1) / 2),
+          extent(layer.angles <= turns && layer.gates <= 1 ? 1 : D),
+          planes(layer.rotate != STATE ? 1 : m == 2 ? 2 : m * m),
+          numbers(planes * extent) {}
 };
 
 // The inputs of some steps of a layer, and what they say about its recurrence: of every step of a row, or in the
 // first layer of every token, which is an entry for all steps that read it.
 template <typename real>
 struct Entries {
-    real *z, *theta, *delta, *a, *u;          // (entries, …)
-    real *g_z, *g_theta, *g_delta, *g_a, *g_u;
-    const int32_t* of_step = nullptr;         // null: step t has entry t
+    real *z, *theta, *delta, *a, *u, *scores;  // (entries, …); scores: of a router's maps
+    real *g_z, *g_theta, *g_delta, *g_a, *g_u, *g_scores;
+    int64_t* choice;                           // the best of the scores
+    const int32_t* of_step;                    // null: step t has entry t
 
     PLAN int64_t operator[](int64_t t) const { return of_step ? of_step[t] : t; }
+
+    // What is computed from z.
+    PLAN void lay_out(const Training& model, const Layer& layer, int64_t count, Room<real>& room) {
+        const Extents size(model, layer);
+        theta = room.take(count * layer.angles);
+        delta = room.take(count * layer.gates);
+        a = room.take(count * size.numbers);
+        u = room.take(count * size.state);
+        scores = room.take(count * layer.choices);
+        choice = room.template take_as<int64_t>(layer.choices ? count : 0);
+    }
+
+    PLAN void lay_out_gradients(const Training& model, const Layer& layer, int64_t count, Room<real>& room) {
+        const Extents size(model, layer);
+        g_a = room.take(count * size.numbers);
+        g_scores = room.take(count * layer.choices);
+    }
 };
 
 // What follows from a model's tensors alone, before any row.
 template <typename real>
 struct Prepared {
-    real *start, *strength;  // of all layers (depth, 2D), (depth, D)
-    Entries<real> entries;   // of the first layer
+    real *start, *strength, *point;  // of all layers (depth, m, D), (depth, D), (depth, m, D)
+    real *maps, *decoder;            // of all routers; (classes, m, D) of a complex decoder
+    Entries<real> entries{};         // of the first layer
 
     PLAN Prepared(const Training& model, int64_t count, Room<real>& room) {
-        const Layer& layer = model.layers[0];
-        const Extents size(model, layer);
+        const Extents size(model, model.layers[0]);
         start = room.take(model.depth * size.state);
         strength = room.take(model.depth * size.D);
+        point = room.take(model.depth * size.state);
+        int64_t mapped = 0;
+        for (const Layer* layer = model.layers; layer < model.layers + model.depth; layer++)
+            mapped += layer->choices * size.D * layer->places;
+        maps = room.take(mapped);
+        decoder = room.take(model.projection < 0 ? 0 : model.classes * size.state);
         entries.z = room.take(count * size.state);
-        entries.theta = room.take(count * layer.angles);
-        entries.delta = room.take(count * layer.gates);
-        entries.g_theta = room.take(count * layer.angles);
-        entries.g_delta = room.take(count * layer.gates);
-        entries.a = room.take(count * size.transition);
-        entries.u = room.take(count * size.state);
-        entries.g_z = entries.g_a = entries.g_u = nullptr;  // of each chunk
+        entries.lay_out(model, model.layers[0], count, room);
+        entries.g_theta = room.take(count * model.layers[0].angles);
+        entries.g_delta = room.take(count * model.layers[0].gates);
     }
 };
 
-// What rows add to: the gradients of tensors, from first_of_rows on, and those of the first layer's entries.
+// What rows add to: the gradients of tensors, from first_of_rows on, of what a complex decoder is made of, and of the
+// first layer's entries.
 template <typename real>
 struct Gradients {
-    real *tensors, *g_a, *g_u, *g_z;
+    real *tensors, *decoder;
+    Entries<real> entries{};
 
     PLAN Gradients(const Training& model, int64_t numbers, int64_t count, Room<real>& room) {
         const Extents size(model, model.layers[0]);
         tensors = room.take(numbers);
-        g_a = room.take(count * size.transition);
-        g_u = room.take(count * size.state);
-        g_z = room.take(count * size.state);
+        decoder = room.take(model.projection < 0 ? 0 : model.classes * size.state);
+        entries.lay_out_gradients(model, model.layers[0], count, room);
+        entries.g_u = room.take(count * size.state);
+        entries.g_z = room.take(count * size.state);
     }
 };
 
@@ -112,41 +142,49 @@ struct Gradients {
 template <typename real>
 struct Passage {
     Entries<real> entries;
-    real *h, *gate, *out, *over;  // states, σ of them, outputs; 1/n and 1/m of the norm: (T, 2, D)
+    real *h, *gate, *out, *over;  // states; σ of them, or they before it; outputs; for the norm: (T, m, D)
     bool bounded;                 // whether a state or an output was
 
-    PLAN Passage() = default;
     PLAN void lay_out(const Training& model, int64_t number, int64_t T, Room<real>& room) {
-        const Layer& layer = model.layers[number];
-        const Extents size(model, layer);
+        const Extents size(model, model.layers[number]);
         for (real** each : {&h, &gate, &out, &over}) *each = room.take(T * size.state);
-        if (!number) return;
-        entries.theta = room.take(T * layer.angles);
-        entries.delta = room.take(T * layer.gates);
-        entries.a = room.take(T * size.transition);
-        entries.u = room.take(T * size.state);
+        if (number) entries.lay_out(model, model.layers[number], T, room);
     }
 };
 
 // What a thread needs for one row at a time.
 template <typename real>
 struct Memory {
-    real *g, *mu, *below;             // (T, 2, D): gradients of outputs, of states, of inputs
-    real *g_theta, *g_delta, *g_a;    // (T, …), of any layer
-    real *logits, *judged;            // (classes, T), (3, T)
-    real *features, *scratch;         // (3, 2, D); of `Scratch`
-    int64_t* steps;                   // (2, T): where labels are, and they
-    Passage<real>* passages;          // (depth)
+    real *g, *mu, *below;       // (T, m, D): gradients of outputs, of states, of inputs
+    Entries<real> gradients{};  // of the steps of any layer
+    real *logits, *judged;      // (classes, T), (3, T)
+    real *features;             // (T, m, D), what the decoder reads
+    real *free, *scratch;       // (6, m, D); of `Scratch`
+    double* rotation;           // of rotations of SO(m)
+    int64_t* steps;             // (2, T): where labels are, and they
+    Passage<real>* passages;    // (depth)
 
     PLAN Memory(const Training& model, int64_t T, Room<real>& room) {
-        const int64_t D = model.width;
-        for (real** each : {&g, &mu, &below}) *each = room.take(T * 2 * D);
-        for (real** each : {&g_theta, &g_delta}) *each = room.take(T * D);
-        g_a = room.take(T * 2 * D);
+        const Extents size(model, model.layers[0]);
+        int64_t angles = 0, gates = 0, numbers = 0, choices = 0;
+        for (const Layer* layer = model.layers; layer < model.layers + model.depth; layer++) {
+            const Extents each(model, *layer);
+            angles = layer->angles > angles ? layer->angles : angles;
+            gates = layer->gates > gates ? layer->gates : gates;
+            numbers = each.numbers > numbers ? each.numbers : numbers;
+            choices = layer->choices > choices ? layer->choices : choices;
+        }
+        for (real** each : {&g, &mu, &below}) *each = room.take(T * size.state);
+        gradients.g_theta = room.take(T * angles);
+        gradients.g_delta = room.take(T * gates);
+        gradients.g_a = room.take(T * numbers);
+        gradients.g_scores = room.take(T * choices);
         logits = room.take(T * model.classes);
         judged = room.take(T * 3);
-        features = room.take(6 * D);
-        scratch = room.take(scratch_vectors(1) * D);
+        features = room.take(T * size.state);
+        free = room.take(6 * size.state + choices);
+        scratch = room.take(scratch_vectors(1) * size.D);
+        rotation = room.template take_as<double>(size.m > 2 ? ROTATION_PIECES * size.m * size.m * size.D : 0);
         steps = room.template take_as<int64_t>(2 * T);
         passages = room.template take_as<Passage<real>>(model.depth);
     }

@@ -1,5 +1,6 @@
-// One step of training: tokens and labels in, parameters changed in place. block.hpp has the equations of a layer
-// and their adjoint, loss.hpp those of the scores and the loss.
+// One step of training: tokens and labels in, parameters changed in place. block.hpp has the equations of a layer and
+// their adjoint, walk.hpp, finish.hpp, entries.hpp, rotors.hpp and router.hpp what only training knows beside them,
+// reading.hpp and loss.hpp those of the scores and the loss.
 //
 // Glossary
 //   row      a sequence of the batch, up to its last label; a row goes forward and back while it is in the cache
@@ -19,6 +20,7 @@
 #pragma once
 
 #include "loss.hpp"
+#include "reading.hpp"
 #include "walk.hpp"
 
 namespace TARGET {
@@ -29,153 +31,40 @@ struct Step {
     const Training& model;
     Room<real> room{static_cast<real*>(plan.prepared)};
     Prepared<real> prepared{model, plan.entries, room};
-    const int64_t D = model.width, state = 2 * D;
+    const int64_t D = model.width, state = model.order * D;
 
     explicit Step(const Plan& plan) : plan(plan), model(*plan.model) {}
-
-    const real* value(int64_t tensor) const { return static_cast<const real*>(model.weights[tensor].value); }
-
-    Gradients<real> gradients(int64_t chunk) const {
-        Room<real> room{static_cast<real*>(plan.gradients) + chunk * plan.gradient_numbers};
-        return {model, plan.offsets[model.tensors] - plan.offsets[model.first_of_rows], plan.entries, room};
-    }
-
-    // Where the gradients of all tensors would begin, those of a chunk being the later ones.
-    real* tensors_of(const Gradients<real>& chunk) const { return chunk.tensors - plan.offsets[model.first_of_rows]; }
-
-    Memory<real> memory_at(void* numbers) const {
-        Room<real> own{static_cast<real*>(numbers)};
-        return {model, plan.longest, own};
-    }
 
     void prepare(void* numbers) const {
         for (int64_t l = 0; l < model.depth; l++) {
             const Level<real> level(plan, prepared, l, nullptr);
-            const real *h0 = value(level.layer.start), *g = level.layer.skip < 0 ? nullptr : value(level.layer.skip);
+            const Layer& layer = level.layer;
             real *start = prepared.start + l * state, *strength = prepared.strength + l * D;
-            for (int64_t d = 0; d < D; d++) {
-                const real scale = level.replaces() ? 1 / size(h0[d], h0[D + d]) : real(1);
-                start[d] = h0[d] * scale, start[D + d] = h0[D + d] * scale;
-                strength[d] = g ? sigmoid(g[d]) : real(0);
-            }
+            if (level.replaces()) to_unit(value(layer.start), start, model.order, D, real(0));
+            else std::memcpy(start, value(layer.start), state * sizeof(real));
+            for (int64_t d = 0; d < D; d++) strength[d] = layer.skip < 0 ? real(0) : sigmoid(value(layer.skip)[d]);
+            if (level.point) to_unit(value(layer.point), prepared.point + l * state, model.order, D, real(0));
+            if (layer.choices)
+                soften(level, value(layer.maps), real(model.temperature), prepared.maps + (level.maps - prepared.maps));
         }
+        if (model.projection >= 0)
+            compose(value(model.decoder_weight), value(model.projection), prepared.decoder, model.classes, D);
         for (int64_t e = 0; e < plan.entries; e++)
             std::memcpy(prepared.entries.z + e * state, value(model.embedding) + plan.tokens[e] * state, state * sizeof(real));
-        entries_forward(Level<real>(plan, prepared, 0, nullptr), prepared.entries, plan.entries,
-                        memory_at(numbers));
-    }
-
-    // The scores of labelled steps, (classes, count), from the outputs of the last layer.
-    void read(const real* outputs, const int64_t* steps, int64_t count, const Memory<real>& memory) const {
-        const real *weight = value(model.decoder_weight), *bias = value(model.decoder_bias);
-        for (int64_t i = 0; i < count; i++)
-            for (int64_t c = 0; c < model.classes; c++)
-                memory.logits[c * count + i] = dot(weight + c * state, outputs + steps[i] * state, state) + bias[c];
-    }
-
-    // From the gradients of scores to memory.g, those of outputs, and those of the decoder.
-    void read_adjoint(const real* outputs, const int64_t* steps, int64_t count, int64_t T, real scale, real* gradients,
-                      const Memory<real>& memory) const {
-        const real* weight = value(model.decoder_weight);
-        real *g_weight = gradients + plan.offsets[model.decoder_weight], *g_bias = gradients + plan.offsets[model.decoder_bias];
-        std::memset(memory.g, 0, T * state * sizeof(real));
-        for (int64_t i = 0; i < count; i++) {
-            const real* __restrict from = outputs + steps[i] * state;
-            real* __restrict to = memory.g + steps[i] * state;
-            for (int64_t c = 0; c < model.classes; c++) {
-                const real g = memory.logits[c * count + i] * scale;
-                const real* __restrict w = weight + c * state;
-                real* __restrict g_w = g_weight + c * state;
-                g_bias[c] += g;
-#pragma omp simd
-                for (int64_t d = 0; d < state; d++) {
-                    to[d] += g * w[d];
-                    g_w[d] += g * from[d];
-                }
-            }
-        }
+        enter(Level<real>(plan, prepared, 0, nullptr), prepared.entries, plan.entries, memory_at(numbers));
     }
 
     void go_through(const Chunk& chunk, void* numbers) const {
         Room<real> own{static_cast<real*>(numbers)};
         const Memory<real> memory(model, plan.longest, own);
-        Passage<real>* passages = memory.passages;
         for (int64_t l = 0; l < model.depth; l++) {
-            passages[l] = Passage<real>();
-            passages[l].lay_out(model, l, plan.longest, own);
+            memory.passages[l] = {};
+            memory.passages[l].lay_out(model, l, plan.longest, own);
         }
         const Gradients<real> sums = gradients(chunk.number);
         std::memset(sums.tensors, 0, plan.gradient_numbers * sizeof(real));
-        passages[0].entries = prepared.entries;
-        passages[0].entries.g_a = sums.g_a, passages[0].entries.g_u = sums.g_u, passages[0].entries.g_z = sums.g_z;
-        for (int64_t row = chunk.first; row < chunk.last; row++) go_through(chunk, row, sums, memory, passages);
-    }
-
-    void go_through(const Chunk& chunk, int64_t row, const Gradients<real>& sums, const Memory<real>& memory,
-                    Passage<real>* passages) const {
-        const Part& part = model.batch[chunk.part];
-        int64_t count = 0, T = 0, *steps = memory.steps, *labels = memory.steps + plan.longest;
-        for (int64_t t = 0; t < part.steps; t++) {
-            const int64_t label = part.labels[row * part.steps + t];
-            if (label >= 0) steps[count] = t, labels[count++] = label, T = t + 1;
-        }
-        if (!count) return;
-        passages[0].entries.of_step = plan.entry[chunk.part] + row * part.steps;
-        for (int64_t l = 0; l < model.depth; l++) {
-            if (l) passages[l].entries.z = passages[l - 1].out;
-            layer_forward(Level<real>(plan, prepared, l, nullptr), passages[l], T, memory);
-        }
-        const real* outputs = passages[model.depth - 1].out;
-        read(outputs, steps, count, memory);
-        plan.losses[chunk.number] += judge(model, memory.logits, memory.judged, labels, count, plan.hits[chunk.number]);
-        read_adjoint(outputs, steps, count, T, real(1) / real(plan.labelled), tensors_of(sums), memory);
-        real *above = memory.g, *below = memory.below;
-        for (int64_t l = model.depth - 1; l >= 0; l--) {
-            Entries<real>& entries = passages[l].entries;
-            if (l) {
-                entries.g_theta = memory.g_theta, entries.g_delta = memory.g_delta, entries.g_a = memory.g_a;
-                entries.g_u = memory.mu, entries.g_z = below;
-                std::memset(below, 0, T * state * sizeof(real));
-            }
-            layer_backward(Level<real>(plan, prepared, l, tensors_of(sums)), passages[l], T, above, memory);
-            real* next = above;
-            above = below, below = next;
-        }
-    }
-
-    // The gradients of all chunks, and from them those of all tensors.
-    void collect(const Memory<real>& memory) const {
-        const Gradients<real> sums = gradients(0);
-        for (int64_t chunk = 1; chunk < plan.chunks; chunk++) {
-            real *__restrict total = sums.tensors, *__restrict more = gradients(chunk).tensors;
-#pragma omp simd
-            for (int64_t i = 0; i < plan.gradient_numbers; i++) total[i] += more[i];
-        }
-        real* g = static_cast<real*>(model.gradient);
-        const int64_t first = plan.offsets[model.first_of_rows], last = plan.offsets[model.tensors];
-        std::memset(g, 0, first * sizeof(real));
-        std::memcpy(g + first, sums.tensors, (last - first) * sizeof(real));
-        Entries<real> entries = prepared.entries;
-        entries.g_a = sums.g_a, entries.g_u = sums.g_u, entries.g_z = sums.g_z;
-        entries_backward(Level<real>(plan, prepared, 0, g), entries, plan.entries, memory);
-        real* g_embedding = g + plan.offsets[model.embedding];
-        for (int64_t e = 0; e < plan.entries; e++)
-            std::memcpy(g_embedding + plan.tokens[e] * state, entries.g_z + e * state, state * sizeof(real));
-        for (int64_t l = 0; l < model.depth; l++) {
-            const Level<real> level(plan, prepared, l, g);
-            const real* h0 = value(level.layer.start);
-            for (int64_t d = 0; d < D; d++) {
-                if (level.g_skip) level.g_skip[d] *= level.strength[d] * (1 - level.strength[d]);
-                if (level.replaces()) start_adjoint(h0, level.start, level.g_start, d);
-            }
-        }
-    }
-
-    // Through h_0 / |h_0|.
-    void start_adjoint(const real* h0, const real* start, real* g, int64_t d) const {
-        const real over = 1 / size(h0[d], h0[D + d]), radial = start[d] * g[d] + start[D + d] * g[D + d];
-        g[d] = (g[d] - start[d] * radial) * over;
-        g[D + d] = (g[D + d] - start[D + d] * radial) * over;
+        memory.passages[0].entries = first_entries(sums);
+        for (int64_t row = chunk.first; row < chunk.last; row++) go_through(chunk, row, sums, memory);
     }
 
     void descend(void* numbers) const {
@@ -199,6 +88,103 @@ struct Step {
         const double scale = step.most / (step.norm + 1e-6);
         for (int64_t i = 0; step.taken && i < model.tensors; i++)
             if (model.weights[i].trained) adam(model.weights[i], g + plan.offsets[i], scale < 1 ? real(scale) : real(1));
+    }
+
+   private:
+    const real* value(int64_t tensor) const { return static_cast<const real*>(model.weights[tensor].value); }
+
+    Memory<real> memory_at(void* numbers) const {
+        Room<real> own{static_cast<real*>(numbers)};
+        return {model, plan.longest, own};
+    }
+
+    Gradients<real> gradients(int64_t chunk) const {
+        Room<real> room{static_cast<real*>(plan.gradients) + chunk * plan.gradient_numbers};
+        return {model, plan.offsets[model.tensors] - plan.offsets[model.first_of_rows], plan.entries, room};
+    }
+
+    // Where the gradients of all tensors would begin, those of a chunk being the later ones.
+    real* tensors_of(const Gradients<real>& chunk) const { return chunk.tensors - plan.offsets[model.first_of_rows]; }
+
+    // The entries of the first layer, with the gradients that are summed here.
+    Entries<real> first_entries(const Gradients<real>& sums) const {
+        Entries<real> entries = prepared.entries;
+        entries.g_a = sums.entries.g_a, entries.g_u = sums.entries.g_u, entries.g_z = sums.entries.g_z;
+        entries.g_scores = sums.entries.g_scores;
+        return entries;
+    }
+
+    Decoder<real> decoder(const Gradients<real>& sums) const {
+        real* tensors = tensors_of(sums);
+        const bool composed = model.projection >= 0;
+        return {model, composed ? prepared.decoder : value(model.decoder_weight), value(model.decoder_bias),
+                composed ? sums.decoder : tensors + plan.offsets[model.decoder_weight],
+                tensors + plan.offsets[model.decoder_bias]};
+    }
+
+    // One row, forward and back.
+    void go_through(const Chunk& chunk, int64_t row, const Gradients<real>& sums, const Memory<real>& memory) const {
+        const Part& part = model.batch[chunk.part];
+        Passage<real>* passages = memory.passages;
+        int64_t count = 0, T = 0, *steps = memory.steps, *labels = memory.steps + plan.longest;
+        for (int64_t t = 0; t < part.steps; t++) {
+            const int64_t label = part.labels[row * part.steps + t];
+            if (label >= 0) steps[count] = t, labels[count++] = label, T = t + 1;
+        }
+        if (!count) return;
+        passages[0].entries.of_step = plan.entry[chunk.part] + row * part.steps;
+        for (int64_t l = 0; l < model.depth; l++) {
+            if (l) passages[l].entries.z = passages[l - 1].out;
+            layer_forward(Level<real>(plan, prepared, l, nullptr), passages[l], T, memory, plan.inexact[chunk.number]);
+        }
+        const real* outputs = passages[model.depth - 1].out;
+        const Decoder<real> decoder = this->decoder(sums);
+        decoder.forward(outputs, steps, count, memory);
+        plan.losses[chunk.number] += judge(model, memory.logits, memory.judged, labels, count, plan.hits[chunk.number]);
+        decoder.backward(outputs, steps, count, T, real(1) / real(plan.labelled), memory);
+        real *above = memory.g, *below = memory.below;
+        for (int64_t l = model.depth - 1; l >= 0; l--) {
+            Entries<real>& entries = passages[l].entries;
+            if (l) {
+                entries.g_theta = memory.gradients.g_theta, entries.g_delta = memory.gradients.g_delta;
+                entries.g_a = memory.gradients.g_a, entries.g_scores = memory.gradients.g_scores;
+                entries.g_u = memory.mu, entries.g_z = below;
+                std::memset(below, 0, T * state * sizeof(real));
+            }
+            layer_backward(Level<real>(plan, prepared, l, tensors_of(sums)), passages[l], T, above, memory);
+            real* next = above;
+            above = below, below = next;
+        }
+    }
+
+    // The gradients of all chunks, and from them those of all tensors.
+    void collect(const Memory<real>& memory) const {
+        const Gradients<real> sums = gradients(0);
+        for (int64_t chunk = 1; chunk < plan.chunks; chunk++) {
+            real *__restrict total = sums.tensors, *__restrict more = gradients(chunk).tensors;
+#pragma omp simd
+            for (int64_t i = 0; i < plan.gradient_numbers; i++) total[i] += more[i];
+        }
+        real* g = static_cast<real*>(model.gradient);
+        const int64_t first = plan.offsets[model.first_of_rows], last = plan.offsets[model.tensors];
+        std::memset(g, 0, first * sizeof(real));
+        std::memcpy(g + first, sums.tensors, (last - first) * sizeof(real));
+        const Entries<real> entries = first_entries(sums);
+        enter_adjoint(Level<real>(plan, prepared, 0, g), entries, plan.entries, memory);
+        real* g_embedding = g + plan.offsets[model.embedding];
+        for (int64_t e = 0; e < plan.entries; e++)
+            std::memcpy(g_embedding + plan.tokens[e] * state, entries.g_z + e * state, state * sizeof(real));
+        if (model.projection >= 0)
+            compose_adjoint(value(model.decoder_weight), value(model.projection), sums.decoder,
+                            g + plan.offsets[model.decoder_weight], g + plan.offsets[model.projection], model.classes, D);
+        for (int64_t l = 0; l < model.depth; l++) {
+            const Level<real> level(plan, prepared, l, g);
+            const Layer& layer = level.layer;
+            for (int64_t d = 0; level.g_skip && d < D; d++) level.g_skip[d] *= level.strength[d] * (1 - level.strength[d]);
+            if (level.replaces()) to_unit_adjoint(value(layer.start), level.g_start, model.order, D, real(0));
+            if (level.point) to_unit_adjoint(value(layer.point), level.g_point, model.order, D, real(0));
+            if (layer.choices) soften_adjoint(level, real(model.temperature), level.g_maps);
+        }
     }
 
     void adam(const Weight& weight, const real* __restrict gradient, real scale) const {

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.optim import Adam
 
 from csprop.errors import InputError
+from csprop.ops.counts import not_exact
 from csprop.ops.native.layout import Layer, Part, Training, Weight
 from csprop.ops.native.library import address, library, pack
 
@@ -24,12 +25,16 @@ class Model(NamedTuple):
     """What the kernel is told about a model."""
 
     tensors: list[Tensor]
-    """Contiguous CPU tensors of one type, float32 or float64; those that are trained have gradients."""
+    """Contiguous CPU tensors of one type, float32 or float64."""
+    trained: list[bool]
+    """Whether each is a parameter that is trained."""
     first_of_rows: int
     """Rows of a batch have a part in the gradients of these tensors and of later ones."""
     layers: list[Layer]
     fields: dict[str, int]
     """Those of `Training` that the model decides."""
+    temperature: float
+    """Of its routers."""
 
 
 class Loss(NamedTuple):
@@ -60,10 +65,11 @@ class Descent:
         sizes = [tensor.numel() for tensor in tensors]
         self.optimizer = optimizer
         self.gradient = tensors[0].new_zeros(sum(sizes))
-        for tensor, part in zip(tensors, self.gradient.split(sizes), strict=True):
-            if tensor.requires_grad:
-                tensor.grad = part.view_as(tensor)
-        weights, layers = pack(*(self._weight(tensor) for tensor in tensors)), pack(*model.layers)
+        for tensor, trained, part in zip(
+            tensors, model.trained, self.gradient.split(sizes), strict=True
+        ):
+            tensor.grad = part.view_as(tensor) if trained else None
+        weights, layers = pack(*map(self._weight, tensors, model.trained)), pack(*model.layers)
         self.packed = pack(
             Training(
                 **model.fields, wide=self.gradient.dtype is torch.float64, depth=len(model.layers),
@@ -76,10 +82,11 @@ class Descent:
         group = optimizer.param_groups[0]
         self._set(focal_gamma=loss.gamma, focal_alpha=loss.alpha, epsilon=group["eps"])
         self._set(first_decay=group["betas"][0], second_decay=group["betas"][1])
+        self._set(temperature=model.temperature)
 
-    def _weight(self, tensor: Tensor) -> Weight:
+    def _weight(self, tensor: Tensor, trained: bool) -> Weight:
         size, value = tensor.numel(), tensor.data_ptr()
-        if not tensor.requires_grad:
+        if not trained:
             return Weight(size, 0, value)
         state = self.optimizer.state[tensor]
         if not state:  # as Adam begins
@@ -102,7 +109,7 @@ def take(steps: Sequence[tuple[Descent, Rows, float]]) -> list[Taken]:
     """Take a step of each model, with its own rows and the norm to which gradients are scaled down.
 
     Raises:
-        InputError: a token or a label is outside of its range.
+        InputError: a token or a label is outside of its range, or a count is not exact.
         MemoryError: there is not enough memory.
     """
     models, kept = pack(), []
@@ -117,6 +124,8 @@ def take(steps: Sequence[tuple[Descent, Rows, float]]) -> list[Taken]:
         raise MemoryError
     if status == 2:
         raise InputError("a token or a label is outside of its range")
+    if status == 3:
+        raise InputError(not_exact(steps[0][0].gradient.dtype))
     reals, size = memoryview(models).cast("B").cast("d"), len(Training._fields)
     return [
         Taken(

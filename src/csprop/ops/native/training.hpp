@@ -21,8 +21,8 @@ class Planned {
         for (int64_t part = 0; part < model.parts; part++) divide(part);
         plan.entries = tokens_.size(), plan.tokens = tokens_.data(), plan.entry = entry_.data();
         plan.offsets = offsets_.data(), plan.chunks = chunks.size();
-        losses_.resize(chunks.size()), hits_.resize(chunks.size());
-        plan.losses = losses_.data(), plan.hits = hits_.data();
+        losses_.resize(chunks.size()), hits_.resize(chunks.size()), inexact_.resize(chunks.size());
+        plan.losses = losses_.data(), plan.hits = hits_.data(), plan.inexact = inexact_.data();
         if (model.wide) make_room<double>();
         else make_room<float>();
     }
@@ -30,8 +30,10 @@ class Planned {
     // What a thread needs, in doubles.
     int64_t thread_numbers() const { return plan.model->wide ? numbers_of<double>() : numbers_of<float>(); }
 
+    bool exact() const { return std::none_of(inexact_.begin(), inexact_.end(), [](int64_t each) { return each; }); }
+
    private:
-    std::vector<int64_t> offsets_, hits_;
+    std::vector<int64_t> offsets_, hits_, inexact_;
     std::vector<int32_t> tokens_;
     std::vector<std::vector<int32_t>> entries_;
     std::vector<const int32_t*> entry_;
@@ -80,7 +82,7 @@ class Planned {
     int64_t numbers_of() const {
         Room<real> room{nullptr};
         Memory<real>(*plan.model, plan.longest, room);
-        for (int64_t l = 0; l < plan.model->depth; l++) Passage<real>().lay_out(*plan.model, l, plan.longest, room);
+        for (int64_t l = 0; l < plan.model->depth; l++) Passage<real>{}.lay_out(*plan.model, l, plan.longest, room);
         return room.used * sizeof(real) / sizeof(double) + 1;
     }
 };

@@ -1,54 +1,79 @@
-// One row through one layer, all its steps: the recurrence and what follows it, and the adjoint of both. See block.hpp
-// for the equations. σ(h) and the inverses of the norm are kept for the adjoint.
+// One row through one layer, all its steps: what enters, the recurrence and what follows it, and the adjoint. block.hpp
+// has the equations. Beside them
+//   SiLU inside   h_t = SiLU(x_t), x_t = bound(a_t h_{t-1} + u_t, 2^60)      x is kept
+//   coupling      u_t += U Vᵀ z_t                                           on each plane, U and V (D, rank)
 #pragma once
 
-#include "entries.hpp"
-#include "transitions.hpp"
+#include "finish.hpp"
+#include "router.hpp"
 
 namespace TARGET {
 
+// Whether a count was rounded: numbers hold whole ones up to 2^p, p their binary digits.
+template <typename real>
+bool rounded_count(const real* __restrict h, const real* __restrict before, const real* __restrict u, int64_t D) {
+    constexpr real most = real(int64_t(1) << (Format<real>::mantissa + 1));
+    int wrong = 0;
+#pragma omp simd reduction(| : wrong)
+    for (int64_t d = 0; d < D; d++) {
+        wrong |= !(std::fabs(h[d]) <= most && std::fabs(before[d]) <= most && std::fabs(u[d]) <= most);
+        wrong |= h[d] - before[d] != u[d];
+    }
+    return wrong;
+}
+
 // All states, from the entries; whether one was bounded.
-template <typename Transition, typename real>
-bool walk(const Level<real>& level, const Passage<real>& row, int64_t T) {
-    const int64_t D = level.size.D, state = level.size.state, stride = level.size.transition;
+template <typename Transition, typename real, int fixed>
+bool walk(const Level<real>& level, const Passage<real>& row, Order<fixed> m, int64_t T, int64_t& inexact) {
+    const int64_t D = level.size.D, state = level.size.state;
+    const bool inside = level.layer.activation == STEP, counts = level.layer.decay == COUNT;
     const Entries<real>& entries = row.entries;
     const real* before = level.start;
     bool bounded = false;
     for (int64_t t = 0; t < T; t++) {
         const int64_t e = entries[t];
-        real* h = row.h + t * state;
-        Transition::apply(entries.a + e * stride, before, entries.u + e * state, h, PAIR, D);
-        if (any_above(h, PAIR, D, real(LIMIT))) bound(h, PAIR, D, real(LIMIT)), bounded = true;
+        const real *a = entries.a + e * level.size.numbers, *u = entries.u + e * state;
+        real *h = row.h + t * state, *x = inside ? row.gate + t * state : h;
+        Transition::apply(a, before, u, x, m, D);
+        if (any_above(x, m, D, real(LIMIT))) bound(x, m, D, real(LIMIT)), bounded = true;
+        if (counts) inexact |= rounded_count(h, before, u, D);
+        for (int64_t d = 0; inside && d < state; d++) h[d] = x[d] * sigmoid(x[d]);
         before = h;
     }
     return bounded;
 }
 
-// From mu, the gradients of all states, to those of the entries, to which it adds, and of the start. In the end mu
-// has what reaches each state from everywhere.
-template <typename Transition, typename real>
-void walk_adjoint(const Level<real>& level, const Passage<real>& row, real* mu, real* free, int64_t T) {
-    const int64_t D = level.size.D, state = level.size.state, stride = level.size.transition;
+// From mu, the gradients of all states, to those of the entries, to which it adds, and of the start. In the end mu has
+// those of a_t h_{t-1} + u_t, from everywhere. `free` has room for two states.
+template <typename Transition, typename real, int fixed>
+void walk_adjoint(const Level<real>& level, const Passage<real>& row, Order<fixed> m, real* mu, real* free, int64_t T) {
+    const int64_t D = level.size.D, state = level.size.state;
+    const bool inside = level.layer.activation == STEP;
     const Entries<real>& entries = row.entries;
     real *carry = free, *pre = free + state;
     std::memset(carry, 0, state * sizeof(real));
     for (int64_t t = T - 1; t >= 0; t--) {
         const int64_t e = entries[t];
-        const real *a = entries.a + e * stride, *before = t ? row.h + (t - 1) * state : level.start;
+        const real *a = entries.a + e * level.size.numbers, *before = t ? row.h + (t - 1) * state : level.start;
+        const real* x = row.gate + t * state;
         real* __restrict here = mu + t * state;
 #pragma omp simd
         for (int64_t d = 0; d < state; d++) here[d] += carry[d];
-        if (row.bounded) {
-            Transition::apply(a, before, entries.u + e * state, pre, PAIR, D);
-            bound_adjoint(pre, here, PAIR, D, real(LIMIT));
+        for (int64_t d = 0; inside && d < state; d++) {
+            const real s = sigmoid(x[d]);
+            here[d] *= s * (1 + x[d] * (1 - s));
         }
-        bound(here, PAIR, D, real(GRADIENT_LIMIT));
-        real* g_a = entries.g_a + e * stride;
+        if (row.bounded) {
+            Transition::apply(a, before, entries.u + e * state, pre, m, D);
+            bound_adjoint(pre, here, m, D, real(LIMIT));
+        }
+        bound(here, m, D, real(GRADIENT_LIMIT));
+        real* g_a = entries.g_a + e * level.size.numbers;
         if (!entries.of_step) {  // mu is g_u
-            Transition::adjoint(a, before, here, g_a, carry, PAIR, D);
+            Transition::adjoint(a, before, here, g_a, carry, m, D);
             continue;
         }
-        Transition::template adjoint<true>(a, before, here, g_a, carry, PAIR, D);
+        Transition::template adjoint<true>(a, before, here, g_a, carry, m, D);
         real* __restrict g_u = entries.g_u + e * state;
 #pragma omp simd
         for (int64_t d = 0; d < state; d++) g_u[d] += here[d];
@@ -57,125 +82,104 @@ void walk_adjoint(const Level<real>& level, const Passage<real>& row, real* mu, 
     for (int64_t d = 0; d < state; d++) g_start[d] += carry[d];
 }
 
-// p = SiLU(h) + s z, or without SiLU, of one step.
-template <bool silu, typename real>
-void add_skip(const real* __restrict h, const real* __restrict gate, const real* __restrict strength,
-              const real* __restrict z, real* __restrict p, int64_t D) {
-    for (int64_t plane = 0; plane < 2; plane++, h += D, gate += D, z += D, p += D) {
-#pragma omp simd
-        for (int64_t d = 0; d < D; d++) p[d] = (silu ? h[d] * gate[d] : h[d]) + strength[d] * z[d];
-    }
-}
-
-// p / n in place, with n = m + ε and m = sqrt(|p|² + 1e-30); 1/n and 1/m are kept.
-template <typename real>
-void normalise(real* __restrict p, real* __restrict over, int64_t D) {
-#pragma omp simd
-    for (int64_t d = 0; d < D; d++) {
-        const real m = size(p[d], p[D + d]), n = m + real(EPSILON), inverse = 1 / (m * n);
-        over[d] = m * inverse, over[D + d] = n * inverse;
-        p[d] *= m * inverse, p[D + d] *= m * inverse;
-    }
-}
-
-// g_p = g / n − out ⟨out, g⟩ / m in place, for out = p / n.
-template <typename real>
-void normalise_adjoint(const real* __restrict out, const real* __restrict over, real* __restrict g, int64_t D) {
-#pragma omp simd
-    for (int64_t d = 0; d < D; d++) {
-        const real radial = (out[d] * g[d] + out[D + d] * g[D + d]) * over[D + d];
-        g[d] = g[d] * over[d] - out[d] * radial;
-        g[D + d] = g[D + d] * over[d] - out[D + d] * radial;
-    }
-}
-
-// Outputs from states; whether one was bounded.
-template <bool silu, bool norm, typename real>
-bool finish_row(const Level<real>& level, const Passage<real>& row, int64_t T) {
-    const int64_t D = level.size.D, state = level.size.state;
-    bool bounded = false;
-    if (silu) {
-        const real* __restrict h = row.h;
-        real* __restrict gate = row.gate;
-#pragma omp simd
-        for (int64_t i = 0; i < T * state; i++) gate[i] = sigmoid(h[i]);
-    }
-    for (int64_t t = 0; t < T; t++) {
-        real* out = row.out + t * state;
-        add_skip<silu>(row.h + t * state, row.gate + t * state, level.strength, row.entries.z + row.entries[t] * state, out, D);
-        if (norm) normalise(out, row.over + t * state, D);
-        else if (any_above(out, PAIR, D, real(OUTPUT_LIMIT))) bound(out, PAIR, D, real(OUTPUT_LIMIT)), bounded = true;
-    }
-    return bounded;
-}
-
-// From g, the gradients of outputs, to mu, those of states, and those of the skip and of its input.
-template <bool silu, typename real>
-void add_skip_adjoint(const real* __restrict h, const real* __restrict gate, const real* __restrict strength,
-                      const real* __restrict z, const real* __restrict g, real* __restrict mu, real* __restrict g_skip,
-                      real* __restrict g_z, int64_t D) {
-    for (int64_t plane = 0; plane < 2; plane++, h += D, gate += D, z += D, g += D, mu += D, g_z += D) {
-#pragma omp simd
-        for (int64_t d = 0; d < D; d++) {
-            mu[d] = silu ? g[d] * gate[d] * (1 + h[d] * (1 - gate[d])) : g[d];
-            g_skip[d] += z[d] * g[d];
-            g_z[d] += strength[d] * g[d];
-        }
-    }
-}
-
-template <bool silu, bool norm, typename real>
-void finish_row_adjoint(const Level<real>& level, const Passage<real>& row, real* g, real* mu, real* free, int64_t T) {
-    const int64_t D = level.size.D, state = level.size.state;
-    real* g_skip = level.g_skip ? level.g_skip : free;
-    for (int64_t t = 0; t < T; t++) {
-        const int64_t e = row.entries[t];
-        const real *h = row.h + t * state, *gate = row.gate + t * state, *z = row.entries.z + e * state;
-        real* here = g + t * state;
-        if (norm) normalise_adjoint(row.out + t * state, row.over + t * state, here, D);
-        else if (row.bounded) {
-            real* p = free + state;
-            add_skip<silu>(h, gate, level.strength, z, p, D);
-            bound_adjoint(p, here, PAIR, D, real(OUTPUT_LIMIT));
-        }
-        add_skip_adjoint<silu>(h, gate, level.strength, z, here, mu + t * state, g_skip, row.entries.g_z + e * state, D);
-    }
-}
-
 // The kinds of a that inner loops are compiled for.
 template <typename Function>
 INLINE void with_transition(const Extents& size, Function function) {
-    const bool complex = size.transition > size.extent;
-    if (size.extent == 1) complex ? function(Complex<true>{}) : function(Real<true>{});
-    else complex ? function(Complex<false>{}) : function(Real<false>{});
+    const bool shared = size.extent == 1;
+    if (size.m > 2)
+        with_order(size.m, [&](auto m) { shared ? function(Matrix<true>{}, m) : function(Matrix<false>{}, m); });
+    else if (size.planes == 2) shared ? function(Complex<true>{}, PAIR) : function(Complex<false>{}, PAIR);
+    else shared ? function(Real<true>{}, PAIR) : function(Real<false>{}, PAIR);
 }
 
-template <typename Function>
-INLINE void with_finish(const Layer& layer, Function function) {
-    using yes = std::true_type;
-    using no = std::false_type;
-    const bool norm = layer.norm == COMPLEX;
-    if (layer.activation == BOUNDARY) norm ? function(yes{}, yes{}) : function(yes{}, no{});
-    else norm ? function(no{}, yes{}) : function(no{}, no{});
+// Adds U Vᵀ z to u, on each plane of each step.
+template <typename real>
+void couple(const Level<real>& level, const Entries<real>& entries, int64_t T, real* y) {
+    const int64_t D = level.size.D, rank = level.layer.rank;
+    for (int64_t plane = 0; rank && plane < T * level.size.m; plane++) {
+        const real* z = entries.z + plane * D;
+        real* u = entries.u + plane * D;
+        std::memset(y, 0, rank * sizeof(real));
+        for (int64_t d = 0; d < D; d++)
+            for (int64_t r = 0; r < rank; r++) y[r] += z[d] * level.coupling_v[d * rank + r];
+        for (int64_t d = 0; d < D; d++) u[d] += dot(level.coupling_u + d * rank, y, rank);
+    }
 }
 
 template <typename real>
-void layer_forward(const Level<real>& level, Passage<real>& row, int64_t T, const Memory<real>& memory) {
-    if (!row.entries.of_step) entries_forward(level, row.entries, T, memory);
-    with_transition(level.size, [&](auto kind) { row.bounded = walk<decltype(kind)>(level, row, T); });
-    with_finish(level.layer, [&](auto silu, auto norm) { row.bounded |= finish_row<silu, norm>(level, row, T); });
+void couple_adjoint(const Level<real>& level, const Entries<real>& entries, int64_t T, real* y) {
+    const int64_t D = level.size.D, rank = level.layer.rank;
+    real* g_y = y + rank;
+    for (int64_t plane = 0; rank && plane < T * level.size.m; plane++) {
+        const real *z = entries.z + plane * D, *g = entries.g_u + plane * D;
+        std::memset(y, 0, 2 * rank * sizeof(real));
+        for (int64_t d = 0; d < D; d++)
+            for (int64_t r = 0; r < rank; r++) {
+                y[r] += z[d] * level.coupling_v[d * rank + r];
+                g_y[r] += g[d] * level.coupling_u[d * rank + r];
+            }
+        for (int64_t d = 0; d < D; d++)
+            for (int64_t r = 0; r < rank; r++) {
+                level.g_coupling_u[d * rank + r] += g[d] * y[r];
+                level.g_coupling_v[d * rank + r] += z[d] * g_y[r];
+                entries.g_z[plane * D + d] += level.coupling_v[d * rank + r] * g_y[r];
+            }
+    }
+}
+
+// What some inputs say about the recurrence.
+template <typename real>
+void enter(const Level<real>& level, const Entries<real>& entries, int64_t count, const Memory<real>& memory) {
+    entries_forward(level, entries, count, memory);
+    if (level.layer.places) choose(level, entries, count);
+}
+
+template <typename real>
+void enter_adjoint(const Level<real>& level, const Entries<real>& entries, int64_t count, const Memory<real>& memory) {
+    entries_backward(level, entries, count, memory);
+    if (level.layer.places && !level.layer.by_token) choose_adjoint(level, entries, count, memory.free);
+}
+
+template <typename real>
+void layer_forward(const Level<real>& level, Passage<real>& row, int64_t T, const Memory<real>& memory, int64_t& inexact) {
+    if (!row.entries.of_step) {
+        enter(level, row.entries, T, memory);
+        couple(level, row.entries, T, memory.free);
+    }
+    row.bounded = false;
+    if (level.layer.places) route_row(level, row, T, memory.free);
+    else
+        with_transition(level.size, [&](auto kind, auto m) {
+            row.bounded = walk<decltype(kind)>(level, row, m, T, inexact);
+        });
+    with_order(level.size.m, [&](auto m) {
+        with_finish(level.layer, [&](auto silu, auto norm) { row.bounded |= finish_row<silu, norm>(level, row, m, T); });
+    });
 }
 
 // From g, the gradients of outputs, to those of the entries.
 template <typename real>
 void layer_backward(const Level<real>& level, const Passage<real>& row, int64_t T, real* g, const Memory<real>& memory) {
-    with_finish(level.layer, [&](auto silu, auto norm) {
-        finish_row_adjoint<silu, norm>(level, row, g, memory.mu, memory.features, T);
+    const Entries<real>& entries = row.entries;
+    with_order(level.size.m, [&](auto m) {
+        with_finish(level.layer, [&](auto silu, auto norm) {
+            finish_row_adjoint<silu, norm>(level, row, m, g, memory.mu, memory.free, T);
+        });
     });
-    with_transition(level.size, [&](auto kind) {
-        walk_adjoint<decltype(kind)>(level, row, memory.mu, memory.features, T);
-    });
-    if (!row.entries.of_step) entries_backward(level, row.entries, T, memory);
+    if (level.layer.places) {
+        if (!entries.of_step) {  // it adds to these
+            std::memset(entries.g_a, 0, T * level.size.numbers * sizeof(real));
+            std::memset(entries.g_scores, 0, T * level.layer.choices * sizeof(real));
+        }
+        route_row_adjoint(level, row, memory.mu, T, memory.free);
+    } else {
+        with_transition(level.size, [&](auto kind, auto m) {
+            walk_adjoint<decltype(kind)>(level, row, m, memory.mu, memory.free, T);
+        });
+    }
+    if (entries.of_step) return;
+    couple_adjoint(level, entries, T, memory.free);
+    enter_adjoint(level, entries, T, memory);
 }
 
 }  // namespace TARGET

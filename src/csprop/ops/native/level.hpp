@@ -1,0 +1,102 @@
+// A layer of a model in training, with its tensors and where their gradients go; and vectors made of length 1.
+#pragma once
+
+#include "block.hpp"
+#include "plan.hpp"
+
+namespace TARGET {
+
+template <typename real>
+struct Level {
+    const Layer& layer;
+    const Extents size;
+    const real *angle_weight, *angle_bias, *gate_weight, *gate_bias, *recall, *norm_weight, *norm_bias;
+    const real *coupling_u, *coupling_v, *keys_weight, *keys_bias;
+    const real *start, *strength, *point, *maps;  // prepared: h_0 and the point as they are used, σ(g), softmax
+    real *g_angle_weight, *g_angle_bias, *g_gate_weight, *g_gate_bias, *g_recall, *g_norm_weight, *g_norm_bias;
+    real *g_coupling_u, *g_coupling_v, *g_keys_weight, *g_keys_bias;
+    real *g_start, *g_skip, *g_point, *g_maps;    // of what is prepared
+
+    // `gradients`: of all tensors.
+    INLINE Level(const Plan& plan, const Prepared<real>& prepared, int64_t number, real* gradients)
+        : layer(plan.model->layers[number]), size(*plan.model, layer) {
+        const auto value = [&](int64_t i) {
+            return i < 0 ? nullptr : static_cast<const real*>(plan.model->weights[i].value);
+        };
+        const auto gradient = [&](int64_t i) { return i < 0 ? nullptr : gradients + plan.offsets[i]; };
+        angle_weight = value(layer.angle_weight), g_angle_weight = gradient(layer.angle_weight);
+        angle_bias = value(layer.angle_bias), g_angle_bias = gradient(layer.angle_bias);
+        gate_weight = value(layer.gate_weight), g_gate_weight = gradient(layer.gate_weight);
+        gate_bias = value(layer.gate_bias), g_gate_bias = gradient(layer.gate_bias);
+        recall = value(layer.recall), g_recall = gradient(layer.recall);
+        norm_weight = value(layer.norm_weight), g_norm_weight = gradient(layer.norm_weight);
+        norm_bias = value(layer.norm_bias), g_norm_bias = gradient(layer.norm_bias);
+        coupling_u = value(layer.coupling_u), g_coupling_u = gradient(layer.coupling_u);
+        coupling_v = value(layer.coupling_v), g_coupling_v = gradient(layer.coupling_v);
+        keys_weight = value(layer.keys_weight), g_keys_weight = gradient(layer.keys_weight);
+        keys_bias = value(layer.keys_bias), g_keys_bias = gradient(layer.keys_bias);
+        start = prepared.start + number * size.state, g_start = gradient(layer.start);
+        strength = prepared.strength + number * size.D, g_skip = gradient(layer.skip);
+        point = layer.point < 0 ? nullptr : prepared.point + number * size.state, g_point = gradient(layer.point);
+        maps = prepared.maps, g_maps = gradient(layer.maps);
+        for (int64_t l = 0; layer.choices && l < number; l++)
+            maps += plan.model->layers[l].choices * size.D * plan.model->layers[l].places;
+    }
+
+    INLINE bool replaces() const { return layer.decay == RESET || layer.decay == SWITCH; }
+
+    // What `Gates` reads, for some entries; the angles of a matrix are not its own.
+    Block gating(const Entries<real>& entries) const {
+        const bool matrix = size.planes > 2;
+        Block block{};
+        block.width = size.D, block.angles = layer.angles / size.turns, block.gates = layer.gates;
+        block.rotate = matrix ? int64_t(NONE) : layer.rotate;
+        block.bounded_angle = layer.bounded_angle, block.decay = layer.decay;
+        block.theta = entries.theta, block.delta = entries.delta;
+        block.g_theta = entries.g_theta, block.g_delta = entries.g_delta;
+        return block;
+    }
+};
+
+// The orders that inner loops are compiled for.
+template <typename Function>
+INLINE void with_order(int64_t m, Function function) {
+    switch (m) {
+        case 2: return function(Order<2>{});
+        case 3: return function(Order<3>{});
+        case 4: return function(Order<4>{});
+        case 5: return function(Order<5>{});
+        default: return function(Order<0>{m});
+    }
+}
+
+// out = x / (sqrt(|x|² + 1e-30) + ε) in every channel of m planes.
+template <typename real>
+void to_unit(const real* __restrict x, real* __restrict out, int64_t planes, int64_t D, real epsilon) {
+    with_order(planes, [&](auto m) {
+#pragma omp simd
+        for (int64_t d = 0; d < D; d++) {
+            real sum = real(TINY);
+            m.each([&](int64_t i) { sum += x[i * D + d] * x[i * D + d]; });
+            const real scale = 1 / (std::sqrt(sum) + epsilon);
+            m.each([&](int64_t i) { out[i * D + d] = x[i * D + d] * scale; });
+        }
+    });
+}
+
+// From g_out to g_x = g / n − x ⟨x, g⟩ / (l n²) in place, with l = sqrt(|x|² + 1e-30) and n = l + ε.
+template <typename real>
+void to_unit_adjoint(const real* __restrict x, real* __restrict g, int64_t planes, int64_t D, real epsilon) {
+    with_order(planes, [&](auto m) {
+#pragma omp simd
+        for (int64_t d = 0; d < D; d++) {
+            real sum = real(TINY), radial = 0;
+            m.each([&](int64_t i) { sum += x[i * D + d] * x[i * D + d], radial += x[i * D + d] * g[i * D + d]; });
+            const real length = std::sqrt(sum), over = 1 / (length + epsilon);
+            radial = radial * over * over / length;  // in this order: 1 / (l n²) alone may be infinite
+            m.each([&](int64_t i) { g[i * D + d] = g[i * D + d] * over - x[i * D + d] * radial; });
+        }
+    });
+}
+
+}  // namespace TARGET
