@@ -126,7 +126,8 @@ def test_every_single_option_learns_as_with_autograd(name: str, option: str, val
     agree(model(**options), Recipe(), taken=3)
 
 
-@settings(max_examples=150)
+@pytest.mark.parametrize("fixed", [{}, {"kinds": (), "places": 0}, {"kinds": (), "places": 3}])
+@settings(max_examples=60)
 @given(
     options=st.fixed_dictionaries({name: st.sampled_from(each) for name, each in choices().items()}),
     steps=st.sampled_from([1, 2, 15, 16, 17]),
@@ -140,9 +141,9 @@ def test_every_single_option_learns_as_with_autograd(name: str, option: str, val
     ),
 )
 def test_any_combination_of_options_learns_as_with_autograd(
-    options: Options, steps: int, last: bool, recipe: Recipe
+    fixed: Options, options: Options, steps: int, last: bool, recipe: Recipe
 ) -> None:
-    agree(model(**sensible(options)), recipe, steps, last)
+    agree(model(**sensible(options | fixed)), recipe, steps, last)
 
 
 def bits(nets: list[CSP], batches: list[Rows], steps: int = 3) -> tuple[list[Taken], list[Tensor]]:

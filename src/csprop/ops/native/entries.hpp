@@ -6,38 +6,10 @@
 #pragma once
 
 #include "level.hpp"
+#include "products.hpp"
 #include "rotors.hpp"
 
 namespace TARGET {
-
-// y = W x + b for the inputs of some entries, and its adjoint, which adds.
-template <typename real>
-void project(const real* weight, const real* bias, const real* x, real* y, int64_t count, int64_t inputs,
-             int64_t outputs, int64_t stride) {
-    for (int64_t o = 0; weight && o < outputs; o++)
-        for (int64_t e = 0; e < count; e++)
-            y[e * outputs + o] = dot(weight + o * inputs, x + e * stride, inputs) + (bias ? bias[o] : real(0));
-}
-
-template <typename real>
-void project_adjoint(const real* weight, real* g_weight, real* g_bias, const real* x, const real* g_y, real* g_x,
-                     int64_t count, int64_t inputs, int64_t outputs, int64_t stride) {
-    for (int64_t o = 0; weight && o < outputs; o++) {
-        const real* __restrict w = weight + o * inputs;
-        real* __restrict g_w = g_weight + o * inputs;
-        for (int64_t e = 0; e < count; e++) {
-            const real g = g_y[e * outputs + o];
-            const real* __restrict from = x + e * stride;
-            real* __restrict to = g_x + e * stride;
-            if (g_bias) g_bias[o] += g;
-#pragma omp simd
-            for (int64_t i = 0; i < inputs; i++) {
-                to[i] += g * w[i];
-                g_w[i] += g * from[i];
-            }
-        }
-    }
-}
 
 // w of one entry.
 template <typename real>
@@ -146,8 +118,9 @@ void entries_forward(const Level<real>& level, const Entries<real>& entries, int
     const int64_t state = level.size.state, extent = level.size.extent, planes = level.size.planes;
     const bool matrix = planes > 2;
     const Scratch<real> s(memory.scratch, level.size.D, 0);
-    project(level.angle_weight, level.angle_bias, entries.z, entries.theta, count, layer.angle_inputs, layer.angles, state);
-    project(level.gate_weight, level.gate_bias, entries.z, entries.delta, count, state, layer.gates, state);
+    project(level.angle_weight, level.angle_bias, entries.z, entries.theta, count, layer.angle_inputs, layer.angles, state,
+            layer.angles, 1);
+    project(level.gate_weight, level.gate_bias, entries.z, entries.delta, count, state, layer.gates, state, layer.gates, 1);
     const Block gating = level.gating(entries);
     for (int64_t first = 0; first < count; first += TILE) {
         const int64_t steps = count - first < TILE ? count - first : TILE;
@@ -198,9 +171,9 @@ void entries_backward(const Level<real>& level, const Entries<real>& entries, in
         gates.backward(first, steps);
     }
     project_adjoint(level.angle_weight, level.g_angle_weight, level.g_angle_bias, entries.z, entries.g_theta, entries.g_z,
-                    count, layer.angle_inputs, layer.angles, state);
+                    count, layer.angle_inputs, layer.angles, state, layer.angles, 1);
     project_adjoint(level.gate_weight, level.g_gate_weight, level.g_gate_bias, entries.z, entries.g_delta, entries.g_z,
-                    count, state, layer.gates, state);
+                    count, state, layer.gates, state, layer.gates, 1);
 }
 
 }  // namespace TARGET

@@ -87,11 +87,25 @@ void rescale_adjoint(const Level<real>& level, const real* x, const real* __rest
     for (int64_t i = 0; i < n; i++) g[i] = (g[i] - mean - kept[i] * along) / s;
 }
 
+// From g_p to the gradients of s and of z, which it sets.
+template <typename real>
+void skip_adjoint(const Level<real>& level, const real* __restrict z, const real* __restrict g, real* __restrict g_skip,
+                  real* __restrict g_z) {
+    const int64_t D = level.size.D;
+    const real* __restrict strength = level.strength;
+    for (int64_t plane = 0; plane < level.size.m; plane++, z += D, g += D, g_z += D) {
+#pragma omp simd
+        for (int64_t d = 0; d < D; d++) {
+            g_skip[d] += z[d] * g[d];
+            g_z[d] = strength[d] * g[d];
+        }
+    }
+}
+
 // Outputs from states; whether one was bounded.
 template <bool silu, bool norm, typename real, int fixed>
 bool finish_row(const Level<real>& level, const Passage<real>& row, Order<fixed> m, int64_t T) {
     const int64_t D = level.size.D, state = level.size.state;
-    bool bounded = false;
     if (silu) {
         const real* __restrict h = row.h;
         real* __restrict gate = row.gate;
@@ -99,34 +113,28 @@ bool finish_row(const Level<real>& level, const Passage<real>& row, Order<fixed>
         for (int64_t i = 0; i < T * state; i++) gate[i] = sigmoid(h[i]);
     }
     for (int64_t t = 0; t < T; t++) {
-        real *out = row.out + t * state, *over = row.over + t * state;
-        gather<silu>(level, row, t, out);
-        if (norm) {
-            normalise(out, over, m, D);
-            continue;
-        }
-        if (any_above(out, m, D, real(OUTPUT_LIMIT))) bound(out, m, D, real(OUTPUT_LIMIT)), bounded = true;
-        if (level.norm_weight) rescale(level, out, over);
+        gather<silu>(level, row, t, row.out + t * state);
+        if (norm) normalise(row.out + t * state, row.over + t * state, m, D);
     }
+    const bool bounded = !norm && !all_below(row.out, T * state, real(OUTPUT_LIMIT), m);
+    for (int64_t t = 0; bounded && t < T; t++) bound(row.out + t * state, m, D, real(OUTPUT_LIMIT));
+    for (int64_t t = 0; level.norm_weight && t < T; t++) rescale(level, row.out + t * state, row.over + t * state);
     return bounded;
 }
 
-// From g_p of one step to mu, the gradient of its state, and those of the skip and of its input.
+// From g_p of one step to mu, the gradient of its state, and those of the skip and of its input. Where entries are
+// tokens, g_p is summed in place of the gradient of the input: skip_adjoint does the rest. mu is g without SiLU.
 template <bool silu, typename real>
-void gather_adjoint(const Level<real>& level, const Passage<real>& row, int64_t t, const real* __restrict g,
-                    real* __restrict mu, real* __restrict g_skip) {
+void gather_adjoint(const Level<real>& level, const Passage<real>& row, int64_t t, const real* g, real* mu, real* g_skip) {
     const int64_t D = level.size.D, state = level.size.state, e = row.entries[t];
-    const real *__restrict h = row.h + t * state, *__restrict gate = row.gate + t * state;
-    const real *__restrict z = row.entries.z + e * state, *__restrict strength = level.strength;
-    real* __restrict g_z = row.entries.g_z + e * state;
-    for (int64_t plane = 0; plane < level.size.m; plane++, h += D, gate += D, z += D, g += D, mu += D, g_z += D) {
+    real* g_z = row.entries.g_z + e * state;
+    if (row.entries.of_step) add(g, g_z, state);
+    else skip_adjoint(level, row.entries.z + e * state, g, g_skip, g_z);
+    if (!silu) return;
+    const real *__restrict h = row.h + t * state, *__restrict gate = row.gate + t * state, *__restrict from = g;
+    real* __restrict to = mu;
 #pragma omp simd
-        for (int64_t d = 0; d < D; d++) {
-            mu[d] = silu ? g[d] * gate[d] * (1 + h[d] * (1 - gate[d])) : g[d];
-            g_skip[d] += z[d] * g[d];
-            g_z[d] += strength[d] * g[d];
-        }
-    }
+    for (int64_t i = 0; i < level.size.m * D; i++) to[i] = from[i] * gate[i] * (1 + h[i] * (1 - gate[i]));
 }
 
 // From g_p of one step to the gradients of r and of the state before it.

@@ -12,7 +12,9 @@ struct Level {
     const Extents size;
     const real *angle_weight, *angle_bias, *gate_weight, *gate_bias, *recall, *norm_weight, *norm_bias;
     const real *coupling_u, *coupling_v, *keys_weight, *keys_bias;
-    const real *start, *strength, *point, *maps;  // prepared: h_0 and the point as they are used, σ(g), softmax
+    const real *start, *strength, *point;         // prepared: h_0 and the point as they are used, σ(g)
+    const real *maps, *columns;                   // prepared: softmax of a router's logits, by sources and by targets
+    int64_t planes = 2;                           // of a router's states; all others are 0
     real *g_angle_weight, *g_angle_bias, *g_gate_weight, *g_gate_bias, *g_recall, *g_norm_weight, *g_norm_bias;
     real *g_coupling_u, *g_coupling_v, *g_keys_weight, *g_keys_bias;
     real *g_start, *g_skip, *g_point, *g_maps;    // of what is prepared
@@ -38,9 +40,15 @@ struct Level {
         start = prepared.start + number * size.state, g_start = gradient(layer.start);
         strength = prepared.strength + number * size.D, g_skip = gradient(layer.skip);
         point = layer.point < 0 ? nullptr : prepared.point + number * size.state, g_point = gradient(layer.point);
-        maps = prepared.maps, g_maps = gradient(layer.maps);
-        for (int64_t l = 0; layer.choices && l < number; l++)
-            maps += plan.model->layers[l].choices * size.D * plan.model->layers[l].places;
+        maps = prepared.maps, columns = prepared.columns, g_maps = gradient(layer.maps);
+        if (!layer.choices) return;
+        for (const Layer* below = plan.model->layers; below < &layer; below++) {
+            maps += below->choices * size.D * below->places;
+            columns += below->choices * size.D * below->places;
+        }
+        bool real_start = layer.rotate != STATE && !plan.model->weights[layer.start].trained;
+        for (int64_t d = size.D; real_start && d < size.state; d++) real_start = start[d] == 0;
+        planes = real_start ? 1 : 2;
     }
 
     INLINE bool replaces() const { return layer.decay == RESET || layer.decay == SWITCH; }
@@ -68,6 +76,22 @@ INLINE void with_order(int64_t m, Function function) {
         case 5: return function(Order<5>{});
         default: return function(Order<0>{m});
     }
+}
+
+// Whether no vector of m of these numbers can be longer than the limit; not a number is not.
+template <typename real>
+bool all_below(const real* __restrict x, int64_t n, real limit, int64_t m) {
+    const real most = limit * limit / real(m);
+    int above = 0;
+#pragma omp simd reduction(| : above)
+    for (int64_t i = 0; i < n; i++) above |= !(x[i] * x[i] <= most);
+    return !above;
+}
+
+template <typename real>
+INLINE void add(const real* __restrict more, real* __restrict sum, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) sum[i] += more[i];
 }
 
 // out = x / (sqrt(|x|² + 1e-30) + ε) in every channel of m planes.

@@ -37,10 +37,12 @@ struct Focal {
     }
 };
 
-// softmax of the scores (classes, count) of some steps, less 1 at the label, and the sum of the losses.
+// From the scores (classes, count) of some steps to their gradients, in place; gives the sum of their losses.
 template <typename real>
-double judge(const Training& model, real* scores, real* surprise, const int64_t* labels, int64_t count, int64_t& hits) {
+double judge(const Plan& plan, real* scores, real* surprise, const int64_t* labels, int64_t count, int64_t& hits) {
+    const Training& model = *plan.model;
     const int64_t classes = model.classes;
+    const real share = real(1) / real(plan.labelled);
     real *__restrict most = surprise, *__restrict sum = surprise + count, *__restrict own = surprise + 2 * count;
     for (int64_t i = 0; i < count; i++) most[i] = scores[i], sum[i] = 0;
     for (int64_t c = 1; c < classes; c++) {
@@ -59,7 +61,7 @@ double judge(const Training& model, real* scores, real* surprise, const int64_t*
     }
     double loss = 0;
 #pragma omp simd
-    for (int64_t i = 0; i < count; i++) own[i] += logarithm(sum[i]), sum[i] = 1 / sum[i];
+    for (int64_t i = 0; i < count; i++) own[i] += logarithm(sum[i]), sum[i] = share / sum[i];
     for (int64_t c = 0; c < classes; c++) {
         real* __restrict s = scores + c * count;
 #pragma omp simd
@@ -67,7 +69,7 @@ double judge(const Training& model, real* scores, real* surprise, const int64_t*
     }
     const Focal focal{model.focal_gamma, model.focal_alpha, classes == 2};
     for (int64_t i = 0; i < count; i++) {
-        scores[labels[i] * count + i] -= 1;
+        scores[labels[i] * count + i] -= share;
         double value = own[i], slope = 1;
         if (model.focal) {
             focal.apply(own[i], labels[i], value, slope);

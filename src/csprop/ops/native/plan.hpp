@@ -101,7 +101,7 @@ struct Entries {
 template <typename real>
 struct Prepared {
     real *start, *strength, *point;  // of all layers (depth, m, D), (depth, D), (depth, m, D)
-    real *maps, *decoder;            // of all routers; (classes, m, D) of a complex decoder
+    real *maps, *columns, *decoder;  // of all routers; (classes, m, D) of a complex decoder
     Entries<real> entries{};         // of the first layer
 
     PLAN Prepared(const Training& model, int64_t count, Room<real>& room) {
@@ -113,6 +113,7 @@ struct Prepared {
         for (const Layer* layer = model.layers; layer < model.layers + model.depth; layer++)
             mapped += layer->choices * size.D * layer->places;
         maps = room.take(mapped);
+        columns = room.take(mapped);
         decoder = room.take(model.projection < 0 ? 0 : model.classes * size.state);
         entries.z = room.take(count * size.state);
         entries.lay_out(model, model.layers[0], count, room);
@@ -159,7 +160,8 @@ struct Memory {
     Entries<real> gradients{};  // of the steps of any layer
     real *logits, *judged;      // (classes, T), (3, T)
     real *features;             // (T, m, D), what the decoder reads
-    real *free, *scratch;       // (6, m, D); of `Scratch`
+    real *free, *tile;          // (6, m, D), (2, TILE, m, D)
+    real *scratch;              // of `Scratch`
     double* rotation;           // of rotations of SO(m)
     int64_t* steps;             // (2, T): where labels are, and they
     Passage<real>* passages;    // (depth)
@@ -183,6 +185,7 @@ struct Memory {
         judged = room.take(T * 3);
         features = room.take(T * size.state);
         free = room.take(6 * size.state + choices);
+        tile = room.take(choices ? 2 * TILE * size.state : 0);
         scratch = room.take(scratch_vectors(1) * size.D);
         rotation = room.template take_as<double>(size.m > 2 ? ROTATION_PIECES * size.m * size.m * size.D : 0);
         steps = room.template take_as<int64_t>(2 * T);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "level.hpp"
+#include "products.hpp"
 
 namespace TARGET {
 
@@ -15,45 +16,37 @@ struct Decoder {
     real *g_weight, *g_bias;
     const int64_t D = model.width, state = model.order * D, inputs = model.reading == ANGLES ? D : state;
 
-    // The scores, (classes, count), after `steps`.
-    void forward(const real* outputs, const int64_t* steps, int64_t count, const Memory<real>& memory) const {
-        for (int64_t i = 0; i < count; i++) {
-            const real* f = feature(outputs + steps[i] * state, memory.features + i * inputs);
-            for (int64_t c = 0; c < model.classes; c++)
-                memory.logits[c * count + i] = dot(weight + c * inputs, f, inputs) + bias[c];
-        }
+    // The scores, (classes, count), after `steps` of T.
+    void forward(const real* outputs, const int64_t* steps, int64_t count, int64_t T, const Memory<real>& memory) const {
+        const bool as_they_are = model.reading == STATES && count == T;
+        for (int64_t i = 0; !as_they_are && i < count; i++) read(outputs + steps[i] * state, memory.features + i * inputs);
+        project(weight, bias, as_they_are ? outputs : memory.features, memory.logits, count, inputs, model.classes, inputs,
+                1, count);
     }
 
-    // From the gradients of scores, up to `scale`, to those of outputs, all of them, and of W and b.
-    void backward(const real* outputs, const int64_t* steps, int64_t count, int64_t T, real scale,
-                  const Memory<real>& memory) const {
+    // From the gradients of scores to memory.g, those of outputs, all of them, and those of W and b.
+    void backward(const real* outputs, const int64_t* steps, int64_t count, int64_t T, const Memory<real>& memory) const {
+        const bool as_they_are = model.reading == STATES && count == T;
+        real* g = as_they_are ? memory.g : memory.below;
         std::memset(memory.g, 0, T * state * sizeof(real));
-        for (int64_t i = 0; i < count; i++) {
+        if (!as_they_are) std::memset(g, 0, count * inputs * sizeof(real));
+        project_adjoint(weight, g_weight, g_bias, as_they_are ? outputs : memory.features, memory.logits, g, count, inputs,
+                        model.classes, inputs, 1, count);
+        for (int64_t i = 0; !as_they_are && i < count; i++) {
             const real* h = outputs + steps[i] * state;
-            const real* __restrict f = model.reading == STATES ? h : memory.features + i * inputs;
-            real* __restrict g_f = memory.g + steps[i] * state;
-            for (int64_t c = 0; c < model.classes; c++) {
-                const real g = memory.logits[c * count + i] * scale;
-                const real* __restrict w = weight + c * inputs;
-                real* __restrict g_w = g_weight + c * inputs;
-                g_bias[c] += g;
-#pragma omp simd
-                for (int64_t d = 0; d < inputs; d++) {
-                    g_f[d] += g * w[d];
-                    g_w[d] += g * f[d];
-                }
-            }
-            if (model.reading == PHASORS) to_unit_adjoint(h, g_f, model.order, D, real(0));
-            if (model.reading == ANGLES) angle_adjoint(h, g_f);
+            real* g_h = memory.g + steps[i] * state;
+            std::memcpy(g_h, g + i * inputs, inputs * sizeof(real));
+            if (model.reading == PHASORS) to_unit_adjoint(h, g_h, model.order, D, real(0));
+            if (model.reading == ANGLES) angle_adjoint(h, g_h);
         }
     }
 
    private:
-    const real* feature(const real* h, real* f) const {
-        if (model.reading == STATES) return h;
-        if (model.reading == PHASORS) return to_unit(h, f, model.order, D, real(0)), f;
-        for (int64_t d = 0; d < D; d++) f[d] = std::atan2(h[D + d], nowhere(h, d) ? real(1) : h[d]);
-        return f;
+    void read(const real* h, real* f) const {
+        if (model.reading == STATES) std::memcpy(f, h, state * sizeof(real));
+        if (model.reading == PHASORS) to_unit(h, f, model.order, D, real(0));
+        for (int64_t d = 0; model.reading == ANGLES && d < D; d++)
+            f[d] = std::atan2(h[D + d], nowhere(h, d) ? real(1) : h[d]);
     }
 
     // Next to 0, where φ is next to 0 too, and its gradient finite.

@@ -1,5 +1,6 @@
 // A router in training: h_t = P_t D_t h_{t-1}, P_t the map with the largest score. A map's columns are softmaxes of
-// logits over the targets; maps have a row for each source here. block.hpp has the other names.
+// logits over the targets; maps have a row for each source here, columns one for each target. Where nothing turns, and
+// a start that is not trained has no imaginary part, no state has one. block.hpp has the other names.
 //   choice     k = argmax s, with s = K z + c; where it is learned, its gradient is that of P = Σ_k softmax(s)_k P^k
 // Adjoint, with x = D_t h_{t-1}:
 //   map        g_{P^k} += μ xᵀ                 of the map that was chosen
@@ -15,7 +16,7 @@ namespace TARGET {
 template <typename real>
 void choose(const Level<real>& level, const Entries<real>& entries, int64_t count) {
     const int64_t K = level.layer.choices, state = level.size.state;
-    project(level.keys_weight, level.keys_bias, entries.z, entries.scores, count, state, K, state);
+    project(level.keys_weight, level.keys_bias, entries.z, entries.scores, count, state, K, state, K, 1);
     for (int64_t e = 0; e < count; e++) {
         const real* scores = entries.scores + e * K;
         int64_t best = 0;
@@ -36,102 +37,120 @@ void choose_adjoint(const Level<real>& level, const Entries<real>& entries, int6
         for (int64_t k = 0; k < K; k++) g[k] = shares[k] * (g[k] - along);
     }
     project_adjoint(level.keys_weight, level.g_keys_weight, level.g_keys_bias, entries.z, entries.g_scores, entries.g_z,
-                    count, state, K, state);
+                    count, state, K, state, K, 1);
 }
 
-// Calls a function with every source (plane, channel), its row of a map, and its targets' place in a state.
-template <typename real, typename Function>
-INLINE void each_source(const Level<real>& level, const real* map, Function function) {
-    const int64_t D = level.size.D, places = level.layer.places;
-    for (int64_t plane = 0; plane < 2; plane++)
-        for (int64_t d = 0; d < D; d++) function(plane * D + d, map + d * places, plane * D + d / places * places);
-}
-
+// x = D_t h.
 template <typename real>
-const real* turned(const Level<real>& level, const real* a, const real* h, const real* zero, real* x) {
-    if (level.layer.rotate != STATE) return h;
-    if (level.size.extent == 1) Complex<true>::apply(a, h, zero, x, PAIR, level.size.D);
-    else Complex<false>::apply(a, h, zero, x, PAIR, level.size.D);
-    return x;
-}
-
-// All states of a row; `free` has room for two.
-template <typename real>
-void route_row(const Level<real>& level, const Passage<real>& row, int64_t T, real* free) {
-    const int64_t D = level.size.D, state = level.size.state, places = level.layer.places;
-    const Entries<real>& entries = row.entries;
-    std::memset(free, 0, state * sizeof(real));
-    for (int64_t t = 0; t < T; t++) {
-        const int64_t e = entries[t];
-        const real* before = t ? row.h + (t - 1) * state : level.start;
-        const real* x = turned(level, entries.a + e * level.size.numbers, before, free, free + state);
-        real* h = row.h + t * state;
-        std::memset(h, 0, state * sizeof(real));
-        each_source(level, level.maps + entries.choice[e] * D * places, [&](int64_t d, const real* shares, int64_t first) {
-            const real content = x[d];
-            if (content == 0) return;
-            const real* __restrict from = shares;
-            real* __restrict to = h + first;
-#pragma omp simd
-            for (int64_t target = 0; target < places; target++) to[target] += content * from[target];
-        });
+void turn(const Level<real>& level, const real* __restrict a, const real* __restrict h, real* __restrict x) {
+    const int64_t D = level.size.D, extent = level.size.extent;
+    if (level.layer.rotate != STATE) {
+        std::memcpy(x, h, 2 * D * sizeof(real));
+        return;
+    }
+    for (int64_t d = 0; d < D; d++) {
+        const int64_t i = extent == 1 ? 0 : d;
+        x[d] = a[i] * h[d] - a[extent + i] * h[D + d];
+        x[D + d] = a[i] * h[D + d] + a[extent + i] * h[d];
     }
 }
 
-// From μ of one step to g_x and the gradients of the map, and of all shares where the choice is learned.
+// Adds what a map makes of x, or its transpose, where the rows of that are given.
 template <typename real>
-void route_adjoint(const Level<real>& level, const real* x, const real* mu, int64_t chosen, real* g_x, real* g_shares) {
-    const int64_t D = level.size.D, places = level.layer.places, size = D * places;
-    each_source(level, level.maps + chosen * size, [&](int64_t d, const real* shares, int64_t first) {
-        const real content = x[d];
-        g_x[d] = dot(shares, mu + first, places);
-        if (content == 0) return;
-        const real* __restrict from = mu + first;
-        real* __restrict to = level.g_maps + chosen * size + (shares - level.maps - chosen * size);
-#pragma omp simd
-        for (int64_t target = 0; target < places; target++) to[target] += content * from[target];
-    });
-    for (int64_t k = 0; g_shares && k < level.layer.choices; k++)
-        each_source(level, level.maps + k * size, [&](int64_t d, const real* shares, int64_t first) {
-            if (x[d] != 0) g_shares[k] += x[d] * dot(shares, mu + first, places);
-        });
+void share(const Level<real>& level, int64_t chosen, const real* x, const real* rows, real* out) {
+    const int64_t D = level.size.D, places = level.layer.places;
+    for (int64_t first = 0; first < D; first += places)
+        add_products(out + first, level.planes, D, x + first, D, 1, rows + (chosen * D + first) * places, places, places, places);
 }
 
-// As walk_adjoint; `free` has room for four states.
+// All states of a row; `x` has room for one.
 template <typename real>
-void route_row_adjoint(const Level<real>& level, const Passage<real>& row, real* mu, int64_t T, real* free) {
+void route_row(const Level<real>& level, const Passage<real>& row, int64_t T, real* x) {
+    const int64_t state = level.size.state;
+    const Entries<real>& entries = row.entries;
+    for (int64_t t = 0; t < T; t++) {
+        const int64_t e = entries[t];
+        real* h = row.h + t * state;
+        turn(level, entries.a + e * level.size.numbers, t ? h - state : level.start, x);
+        std::memset(h, 0, state * sizeof(real));
+        share(level, entries.choice[e], x, level.maps, h);
+    }
+}
+
+// Of one step, the gradients of the shares that maps have.
+template <typename real>
+void shares_adjoint(const Level<real>& level, const real* x, const real* mu, real* g_shares) {
+    const int64_t D = level.size.D, places = level.layer.places;
+    for (int64_t k = 0; k < level.layer.choices; k++)
+        for (int64_t d = 0; d < level.planes * D; d++)
+            g_shares[k] += x[d] * dot(level.maps + (k * D + d % D) * places, mu + d - d % places, places);
+}
+
+// Adds μ xᵀ of all steps to the gradients of maps: a tile of steps at a time, those of one map together. `x` has all
+// x of the row, `some` room for a row.
+template <typename real>
+void maps_adjoint(const Level<real>& level, const Entries<real>& entries, const real* mu, const real* x, int64_t T, real* some) {
+    const int64_t D = level.size.D, state = level.size.state, places = level.layer.places, planes = level.planes;
+    real *left = some, *right = some + TILE * state;
+    for (int64_t first = 0; first < T; first += TILE) {
+        const int64_t last = T - first < TILE ? T : first + TILE;
+        bool done[TILE] = {};
+        for (int64_t t = first; t < last; t++) {
+            if (done[t - first]) continue;
+            const int64_t chosen = entries.choice[entries[t]];
+            int64_t count = 0;
+            for (int64_t like = t; like < last; like++) {
+                if (entries.choice[entries[like]] != chosen) continue;
+                done[like - first] = true;
+                std::memcpy(left + count * D, x + like * state, planes * D * sizeof(real));
+                std::memcpy(right + count * D, mu + like * state, planes * D * sizeof(real));
+                count += planes;
+            }
+            for (int64_t group = 0; group < D; group += places)
+                add_products(level.g_maps + (chosen * D + group) * places, places, places, left + group, 1, D, right + group,
+                             count, D, places);
+        }
+    }
+}
+
+// As walk_adjoint; `free` has room for two states, `all` for those of the row.
+template <typename real>
+void route_row_adjoint(const Level<real>& level, const Passage<real>& row, real* mu, int64_t T, real* free, real* all, real* some) {
     const int64_t D = level.size.D, state = level.size.state;
     const Entries<real>& entries = row.entries;
-    real *zero = free, *carry = free + state, *g_x = free + 2 * state;
+    real *carry = free, *g_x = free + state;
     std::memset(free, 0, 2 * state * sizeof(real));
     for (int64_t t = T - 1; t >= 0; t--) {
         const int64_t e = entries[t];
         const real *a = entries.a + e * level.size.numbers, *before = t ? row.h + (t - 1) * state : level.start;
-        const real* x = turned(level, a, before, zero, free + 3 * state);
-        real* here = mu + t * state;
-        for (int64_t d = 0; d < state; d++) here[d] += carry[d];
-        real* g_shares = level.layer.by_token ? nullptr : entries.g_scores + e * level.layer.choices;
-        route_adjoint(level, x, here, entries.choice[e], g_x, g_shares);
+        real *here = mu + t * state, *x = all + t * state;
+        turn(level, a, before, x);
+        add(carry, here, state);
+        if (!level.layer.by_token) shares_adjoint(level, x, here, entries.g_scores + e * level.layer.choices);
+        std::memset(g_x, 0, state * sizeof(real));
+        share(level, entries.choice[e], here, level.columns, g_x);
         real* g_a = entries.g_a + e * level.size.numbers;
         if (level.layer.rotate != STATE) std::memcpy(carry, g_x, state * sizeof(real));
         else if (level.size.extent == 1) Complex<true>::template adjoint<true>(a, before, g_x, g_a, carry, PAIR, D);
         else Complex<false>::template adjoint<true>(a, before, g_x, g_a, carry, PAIR, D);
     }
-    for (int64_t d = 0; d < state; d++) level.g_start[d] += carry[d];
+    maps_adjoint(level, entries, mu, all, T, some);
+    add(carry, level.g_start, state);
 }
 
-// softmax(logits / τ) over the targets, (K, D, m), from logits (K, G, target, source).
+// softmax(logits / τ) over the targets, from logits (K, G, target, source): maps (K, D, m), and columns as the logits.
 template <typename real>
-void soften(const Level<real>& level, const real* logits, real temperature, real* maps) {
+void soften(const Level<real>& level, const real* logits, real temperature, real* maps, real* columns) {
     const int64_t places = level.layer.places, groups = level.layer.choices * level.size.D / places;
-    for (int64_t group = 0; group < groups; group++, logits += places * places)
+    for (int64_t group = 0; group < groups; group++, logits += places * places, columns += places * places)
         for (int64_t source = 0; source < places; source++, maps += places) {
             real most = logits[source], sum = 0;
             for (int64_t target = 1; target < places; target++)
                 most = logits[target * places + source] > most ? logits[target * places + source] : most;
-            for (int64_t target = 0; target < places; target++)
-                sum += maps[target] = exponential((logits[target * places + source] - most) / temperature);
-            for (int64_t target = 0; target < places; target++) maps[target] /= sum;
+            for (int64_t target = 0; target < places; target++) maps[target] = (logits[target * places + source] - most) / temperature;
+#pragma omp simd reduction(+ : sum)
+            for (int64_t target = 0; target < places; target++) sum += maps[target] = exponential(maps[target]);
+            for (int64_t target = 0; target < places; target++) columns[target * places + source] = maps[target] /= sum;
         }
 }
 

@@ -45,7 +45,8 @@ struct Step {
             for (int64_t d = 0; d < D; d++) strength[d] = layer.skip < 0 ? real(0) : sigmoid(value(layer.skip)[d]);
             if (level.point) to_unit(value(layer.point), prepared.point + l * state, model.order, D, real(0));
             if (layer.choices)
-                soften(level, value(layer.maps), real(model.temperature), prepared.maps + (level.maps - prepared.maps));
+                soften(level, value(layer.maps), real(model.temperature), prepared.maps + (level.maps - prepared.maps),
+                       prepared.columns + (level.columns - prepared.columns));
         }
         if (model.projection >= 0)
             compose(value(model.decoder_weight), value(model.projection), prepared.decoder, model.classes, D);
@@ -139,17 +140,16 @@ struct Step {
         }
         const real* outputs = passages[model.depth - 1].out;
         const Decoder<real> decoder = this->decoder(sums);
-        decoder.forward(outputs, steps, count, memory);
-        plan.losses[chunk.number] += judge(model, memory.logits, memory.judged, labels, count, plan.hits[chunk.number]);
-        decoder.backward(outputs, steps, count, T, real(1) / real(plan.labelled), memory);
+        decoder.forward(outputs, steps, count, T, memory);
+        plan.losses[chunk.number] += judge(plan, memory.logits, memory.judged, labels, count, plan.hits[chunk.number]);
+        decoder.backward(outputs, steps, count, T, memory);
         real *above = memory.g, *below = memory.below;
         for (int64_t l = model.depth - 1; l >= 0; l--) {
             Entries<real>& entries = passages[l].entries;
             if (l) {
                 entries.g_theta = memory.gradients.g_theta, entries.g_delta = memory.gradients.g_delta;
                 entries.g_a = memory.gradients.g_a, entries.g_scores = memory.gradients.g_scores;
-                entries.g_u = memory.mu, entries.g_z = below;
-                std::memset(below, 0, T * state * sizeof(real));
+                entries.g_z = below;
             }
             layer_backward(Level<real>(plan, prepared, l, tensors_of(sums)), passages[l], T, above, memory);
             real* next = above;
@@ -170,7 +170,13 @@ struct Step {
         std::memset(g, 0, first * sizeof(real));
         std::memcpy(g + first, sums.tensors, (last - first) * sizeof(real));
         const Entries<real> entries = first_entries(sums);
-        enter_adjoint(Level<real>(plan, prepared, 0, g), entries, plan.entries, memory);
+        const Level<real> lowest(plan, prepared, 0, g);
+        for (int64_t e = 0; e < plan.entries; e++) {
+            std::memcpy(memory.free, entries.g_z + e * state, state * sizeof(real));
+            skip_adjoint(lowest, entries.z + e * state, memory.free, lowest.g_skip ? lowest.g_skip : memory.free + state,
+                         entries.g_z + e * state);
+        }
+        enter_adjoint(lowest, entries, plan.entries, memory);
         real* g_embedding = g + plan.offsets[model.embedding];
         for (int64_t e = 0; e < plan.entries; e++)
             std::memcpy(g_embedding + plan.tokens[e] * state, entries.g_z + e * state, state * sizeof(real));

@@ -22,8 +22,8 @@ bool rounded_count(const real* __restrict h, const real* __restrict before, cons
     return wrong;
 }
 
-// All states, from the entries; whether one was bounded.
-template <typename Transition, typename real, int fixed>
+// All states, from the entries; whether one was bounded. Where they are not bounded, none may need to be.
+template <bool careful, typename Transition, typename real, int fixed>
 bool walk(const Level<real>& level, const Passage<real>& row, Order<fixed> m, int64_t T, int64_t& inexact) {
     const int64_t D = level.size.D, state = level.size.state;
     const bool inside = level.layer.activation == STEP, counts = level.layer.decay == COUNT;
@@ -35,7 +35,7 @@ bool walk(const Level<real>& level, const Passage<real>& row, Order<fixed> m, in
         const real *a = entries.a + e * level.size.numbers, *u = entries.u + e * state;
         real *h = row.h + t * state, *x = inside ? row.gate + t * state : h;
         Transition::apply(a, before, u, x, m, D);
-        if (any_above(x, m, D, real(LIMIT))) bound(x, m, D, real(LIMIT)), bounded = true;
+        if (careful && any_above(x, m, D, real(LIMIT))) bound(x, m, D, real(LIMIT)), bounded = true;
         if (counts) inexact |= rounded_count(h, before, u, D);
         for (int64_t d = 0; inside && d < state; d++) h[d] = x[d] * sigmoid(x[d]);
         before = h;
@@ -43,12 +43,29 @@ bool walk(const Level<real>& level, const Passage<real>& row, Order<fixed> m, in
     return bounded;
 }
 
+// Whether a gradient that a state passes back could pass its limit, going by T of them and the largest |a|.
+template <typename real>
+bool may_be_large(const Level<real>& level, const Passage<real>& row, const real* mu, int64_t T) {
+    const Extents& size = level.size;
+    real most = 1;
+    if (level.layer.activation == STEP || (level.layer.decay == SOFTPLUS && size.planes > 2)) return true;
+    for (int64_t t = 0; level.layer.decay == SOFTPLUS && t < T; t++) {
+        const real* a = row.entries.a + row.entries[t] * size.numbers;
+        for (int64_t i = 0; i < size.extent; i++) {
+            const real square = a[i] * a[i] + (size.planes == 2 ? a[size.extent + i] * a[size.extent + i] : real(0));
+            most = square > most ? square : most;
+        }
+    }
+    const double growth = std::pow(double(most), 0.5 * double(T)) * 2 * double(T);
+    return !(growth < GRADIENT_LIMIT) || !all_below(mu, T * size.state, real(GRADIENT_LIMIT / growth), size.m);
+}
+
 // From mu, the gradients of all states, to those of the entries, to which it adds, and of the start. In the end mu has
 // those of a_t h_{t-1} + u_t, from everywhere. `free` has room for two states.
 template <typename Transition, typename real, int fixed>
 void walk_adjoint(const Level<real>& level, const Passage<real>& row, Order<fixed> m, real* mu, real* free, int64_t T) {
     const int64_t D = level.size.D, state = level.size.state;
-    const bool inside = level.layer.activation == STEP;
+    const bool inside = level.layer.activation == STEP, careful = may_be_large(level, row, mu, T);
     const Entries<real>& entries = row.entries;
     real *carry = free, *pre = free + state;
     std::memset(carry, 0, state * sizeof(real));
@@ -57,8 +74,7 @@ void walk_adjoint(const Level<real>& level, const Passage<real>& row, Order<fixe
         const real *a = entries.a + e * level.size.numbers, *before = t ? row.h + (t - 1) * state : level.start;
         const real* x = row.gate + t * state;
         real* __restrict here = mu + t * state;
-#pragma omp simd
-        for (int64_t d = 0; d < state; d++) here[d] += carry[d];
+        add(carry, here, state);
         for (int64_t d = 0; inside && d < state; d++) {
             const real s = sigmoid(x[d]);
             here[d] *= s * (1 + x[d] * (1 - s));
@@ -67,19 +83,16 @@ void walk_adjoint(const Level<real>& level, const Passage<real>& row, Order<fixe
             Transition::apply(a, before, entries.u + e * state, pre, m, D);
             bound_adjoint(pre, here, m, D, real(LIMIT));
         }
-        bound(here, m, D, real(GRADIENT_LIMIT));
+        if (careful) bound(here, m, D, real(GRADIENT_LIMIT));
         real* g_a = entries.g_a + e * level.size.numbers;
         if (!entries.of_step) {  // mu is g_u
             Transition::adjoint(a, before, here, g_a, carry, m, D);
             continue;
         }
         Transition::template adjoint<true>(a, before, here, g_a, carry, m, D);
-        real* __restrict g_u = entries.g_u + e * state;
-#pragma omp simd
-        for (int64_t d = 0; d < state; d++) g_u[d] += here[d];
+        add(here, entries.g_u + e * state, state);
     }
-    real* __restrict g_start = level.g_start;
-    for (int64_t d = 0; d < state; d++) g_start[d] += carry[d];
+    add(carry, level.g_start, state);
 }
 
 // The kinds of a that inner loops are compiled for.
@@ -150,7 +163,10 @@ void layer_forward(const Level<real>& level, Passage<real>& row, int64_t T, cons
     if (level.layer.places) route_row(level, row, T, memory.free);
     else
         with_transition(level.size, [&](auto kind, auto m) {
-            row.bounded = walk<decltype(kind)>(level, row, m, T, inexact);
+            using Kind = decltype(kind);
+            walk<false, Kind>(level, row, m, T, inexact);
+            const real* x = level.layer.activation == STEP ? row.gate : row.h;
+            if (!all_below(x, T * level.size.state, real(LIMIT), m)) row.bounded = walk<true, Kind>(level, row, m, T, inexact);
         });
     with_order(level.size.m, [&](auto m) {
         with_finish(level.layer, [&](auto silu, auto norm) { row.bounded |= finish_row<silu, norm>(level, row, m, T); });
@@ -159,11 +175,13 @@ void layer_forward(const Level<real>& level, Passage<real>& row, int64_t T, cons
 
 // From g, the gradients of outputs, to those of the entries.
 template <typename real>
-void layer_backward(const Level<real>& level, const Passage<real>& row, int64_t T, real* g, const Memory<real>& memory) {
-    const Entries<real>& entries = row.entries;
+void layer_backward(const Level<real>& level, Passage<real>& row, int64_t T, real* g, const Memory<real>& memory) {
+    Entries<real>& entries = row.entries;
+    real* mu = level.layer.activation == BOUNDARY ? memory.mu : g;
+    if (!entries.of_step) entries.g_u = mu;
     with_order(level.size.m, [&](auto m) {
         with_finish(level.layer, [&](auto silu, auto norm) {
-            finish_row_adjoint<silu, norm>(level, row, m, g, memory.mu, memory.free, T);
+            finish_row_adjoint<silu, norm>(level, row, m, g, mu, memory.free, T);
         });
     });
     if (level.layer.places) {
@@ -171,10 +189,10 @@ void layer_backward(const Level<real>& level, const Passage<real>& row, int64_t 
             std::memset(entries.g_a, 0, T * level.size.numbers * sizeof(real));
             std::memset(entries.g_scores, 0, T * level.layer.choices * sizeof(real));
         }
-        route_row_adjoint(level, row, memory.mu, T, memory.free);
+        route_row_adjoint(level, row, mu, T, memory.free, row.over, memory.tile);
     } else {
         with_transition(level.size, [&](auto kind, auto m) {
-            walk_adjoint<decltype(kind)>(level, row, m, memory.mu, memory.free, T);
+            walk_adjoint<decltype(kind)>(level, row, m, mu, memory.free, T);
         });
     }
     if (entries.of_step) return;
