@@ -350,6 +350,17 @@ def test_what_the_kernel_does_not_train_is_named() -> None:
     hooked = model(width=4)
     hooked.embedding.register_hook(lambda gradient: gradient)  # pyright: ignore
     assert "hook" in why_not(hooked)
+    watched = model(width=4)
+    watched.blocks[0].register_forward_hook(lambda *_: None)
+    assert "hook" in why_not(watched)
+    odd = model(width=4)
+    odd.blocks[1].skip = nn.Parameter(torch.tensor([0.3], dtype=torch.float64))  # pyright: ignore
+    assert "not those that it was made with" in why_not(odd)
+
+    class Own(CSP):
+        pass
+
+    assert why_not(Own(model(width=4).config)) == "the model is not a CSP"
     frozen = model(width=4)
     frozen.embedding.requires_grad_(False)
     assert "not trained" in why_not(frozen)

@@ -54,6 +54,7 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
             for _ in range(links if config.coupling_rank else 0)
         )
         self.decoder = DECODERS[config.decoder](config, generator)
+        self.shapes = [parameter.shape for parameter in self.parameters()]
 
     def _block(self, layer: int, generator: Generator) -> Block:
         options = self.config.of_layer(layer)

@@ -16,16 +16,28 @@ from csprop.ops.native.tensors import fits
 
 def why_not(model: object) -> str:
     """Why the kernel does not take the training steps of a model; empty if it does."""
-    if not isinstance(model, CSP):
+    if type(model) is not CSP:
         return "the model is not a CSP"
     if backend() != "native":
         return f"the backend is {backend()}"
     tensors = list(model.parameters())
     if not fits(*tensors) or not all(each.is_contiguous() for each in tensors):
         return "the parameters are not contiguous CPU tensors of one type, float32 or float64"
-    if any(each._backward_hooks for each in tensors) or not all(each.requires_grad for each in tensors):
-        return "a parameter has a hook, or is not trained"
+    if [each.shape for each in tensors] != model.shapes:
+        return "its parameters are not those that it was made with"
+    hooked = any(each._backward_hooks for each in tensors) or any(map(_has_hooks, model.modules()))
+    if hooked or not all(each.requires_grad for each in tensors):
+        return "a parameter or a module has a hook, or is not trained"
     return ""
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    return bool(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+    )
 
 
 class _Tensors:

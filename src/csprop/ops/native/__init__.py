@@ -1,7 +1,7 @@
 """The compiled kernel, called with the GIL released. The C++ beside this file says what is computed.
 
-Nothing here needs torch but what says so: `tensors.py`, which calls the kernel with tensors, and
-`stepper.py`.
+Nothing here needs torch but what calls the kernel with tensors: `tensors.py`, `route.py`, `stepper.py`
+and `step.py`.
 """
 
 from csprop.ops.native.library import TARGET, WHY_NOT

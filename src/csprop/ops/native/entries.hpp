@@ -113,14 +113,16 @@ void turn_matrix_adjoint(const Level<real>& level, const real* theta, const real
 }
 
 template <typename real>
-void entries_forward(const Level<real>& level, const Entries<real>& entries, int64_t count, const Memory<real>& memory) {
+void entries_forward(const Level<real>& level, const Entries<real>& entries, int64_t count,
+                     const Memory<real>& memory) {
     const Layer& layer = level.layer;
     const int64_t state = level.size.state, extent = level.size.extent, planes = level.size.planes;
     const bool matrix = planes > 2;
     const Scratch<real> s(memory.scratch, level.size.D, 0);
-    project(level.angle_weight, level.angle_bias, entries.z, entries.theta, count, layer.angle_inputs, layer.angles, state,
-            layer.angles, 1);
-    project(level.gate_weight, level.gate_bias, entries.z, entries.delta, count, state, layer.gates, state, layer.gates, 1);
+    project(level.angle_weight, level.angle_bias, entries.z, entries.theta, count, layer.angle_inputs, layer.angles,
+            state, layer.angles, 1);
+    project(level.gate_weight, level.gate_bias, entries.z, entries.delta, count, state, layer.gates, state,
+            layer.gates, 1);
     const Block gating = level.gating(entries);
     for (int64_t first = 0; first < count; first += TILE) {
         const int64_t steps = count - first < TILE ? count - first : TILE;
@@ -141,7 +143,8 @@ void entries_forward(const Level<real>& level, const Entries<real>& entries, int
 
 // From g_a and g_u to the gradients of projections, and of z, to which it adds.
 template <typename real>
-void entries_backward(const Level<real>& level, const Entries<real>& entries, int64_t count, const Memory<real>& memory) {
+void entries_backward(const Level<real>& level, const Entries<real>& entries, int64_t count,
+                      const Memory<real>& memory) {
     const Layer& layer = level.layer;
     const int64_t state = level.size.state, extent = level.size.extent, planes = level.size.planes;
     const bool matrix = planes > 2;
@@ -170,8 +173,8 @@ void entries_backward(const Level<real>& level, const Entries<real>& entries, in
         }
         gates.backward(first, steps);
     }
-    project_adjoint(level.angle_weight, level.g_angle_weight, level.g_angle_bias, entries.z, entries.g_theta, entries.g_z,
-                    count, layer.angle_inputs, layer.angles, state, layer.angles, 1);
+    project_adjoint(level.angle_weight, level.g_angle_weight, level.g_angle_bias, entries.z, entries.g_theta,
+                    entries.g_z, count, layer.angle_inputs, layer.angles, state, layer.angles, 1);
     project_adjoint(level.gate_weight, level.g_gate_weight, level.g_gate_bias, entries.z, entries.g_delta, entries.g_z,
                     count, state, layer.gates, state, layer.gates, 1);
 }

@@ -44,7 +44,8 @@ void normalise(real* __restrict p, real* __restrict over, Order<fixed> m, int64_
 
 // g_p = g / n − out ⟨out, g⟩ / l in place, for out = p / n.
 template <typename real, int fixed>
-void normalise_adjoint(const real* __restrict out, const real* __restrict over, real* __restrict g, Order<fixed> m, int64_t D) {
+void normalise_adjoint(const real* __restrict out, const real* __restrict over, real* __restrict g, Order<fixed> m,
+                       int64_t D) {
 #pragma omp simd
     for (int64_t d = 0; d < D; d++) {
         real radial = 0;
@@ -125,7 +126,8 @@ bool finish_row(const Level<real>& level, const Passage<real>& row, Order<fixed>
 // From g_p of one step to mu, the gradient of its state, and those of the skip and of its input. Where entries are
 // tokens, g_p is summed in place of the gradient of the input: skip_adjoint does the rest. mu is g without SiLU.
 template <bool silu, typename real>
-void gather_adjoint(const Level<real>& level, const Passage<real>& row, int64_t t, const real* g, real* mu, real* g_skip) {
+void gather_adjoint(const Level<real>& level, const Passage<real>& row, int64_t t, const real* g, real* mu,
+                    real* g_skip) {
     const int64_t D = level.size.D, state = level.size.state, e = row.entries[t];
     real* g_z = row.entries.g_z + e * state;
     if (row.entries.of_step) add(g, g_z, state);
@@ -139,7 +141,8 @@ void gather_adjoint(const Level<real>& level, const Passage<real>& row, int64_t 
 
 // From g_p of one step to the gradients of r and of the state before it.
 template <typename real>
-void recall_adjoint(const Level<real>& level, const real* __restrict before, const real* __restrict g, real* __restrict g_before) {
+void recall_adjoint(const Level<real>& level, const real* __restrict before, const real* __restrict g,
+                    real* __restrict g_before) {
     const int64_t D = level.size.D;
     const real* __restrict recall = level.recall;
     real* __restrict g_recall = level.g_recall;
@@ -154,8 +157,8 @@ void recall_adjoint(const Level<real>& level, const real* __restrict before, con
 
 // From g, the gradients of outputs, which it changes, to mu, those of states. `free` has room for two states.
 template <bool silu, bool norm, typename real, int fixed>
-void finish_row_adjoint(const Level<real>& level, const Passage<real>& row, Order<fixed> m, real* g, real* mu, real* free,
-                        int64_t T) {
+void finish_row_adjoint(const Level<real>& level, const Passage<real>& row, Order<fixed> m, real* g, real* mu,
+                        real* free, int64_t T) {
     const int64_t D = level.size.D, state = level.size.state;
     real *g_skip = level.g_skip ? level.g_skip : free, *p = free + state;
     for (int64_t t = 0; t < T; t++) {
@@ -172,7 +175,8 @@ void finish_row_adjoint(const Level<real>& level, const Passage<real>& row, Orde
         }
         gather_adjoint<silu>(level, row, t, here, mu + t * state, g_skip);
         if (level.recall)
-            recall_adjoint(level, t ? row.h + (t - 1) * state : level.start, here, t ? mu + (t - 1) * state : level.g_start);
+            recall_adjoint(level, t ? row.h + (t - 1) * state : level.start, here,
+                           t ? mu + (t - 1) * state : level.g_start);
     }
 }
 

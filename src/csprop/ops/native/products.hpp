@@ -24,8 +24,8 @@ struct Wide {
 
 // y = W x + b for several x; `across` and `along` are the strides of y, from x to x and from output to output.
 template <typename real>
-void project(const real* weight, const real* bias, const real* x, real* y, int64_t count, int64_t inputs, int64_t outputs,
-             int64_t stride, int64_t across, int64_t along) {
+void project(const real* weight, const real* bias, const real* x, real* y, int64_t count, int64_t inputs,
+             int64_t outputs, int64_t stride, int64_t across, int64_t along) {
     using Side = Wide<real>;
     for (int64_t o = 0; o < outputs; o++) {
         const real *w = weight + o * inputs, shift = bias ? bias[o] : real(0);
@@ -49,8 +49,10 @@ void project(const real* weight, const real* bias, const real* x, real* y, int64
                 i = inputs;
             }
             real sums[] = {Side::sum(s0), Side::sum(s1), Side::sum(s2), Side::sum(s3)};
-            for (; i < inputs; i++) sums[0] += w[i] * x0[i], sums[1] += w[i] * x1[i], sums[2] += w[i] * x2[i], sums[3] += w[i] * x3[i];
-            for (int64_t k = 0; k < 4; k++) to[(e + k) * across] = sums[k] + shift;
+            for (int64_t k = 0; k < 4; k++) {
+                for (int64_t j = i; j < inputs; j++) sums[k] += w[j] * x0[k * stride + j];
+                to[(e + k) * across] = sums[k] + shift;
+            }
         }
         for (; e < count; e++) to[e * across] = dot(w, x + e * stride, inputs) + shift;
     }

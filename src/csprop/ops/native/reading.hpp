@@ -19,19 +19,21 @@ struct Decoder {
     // The scores, (classes, count), after `steps` of T.
     void forward(const real* outputs, const int64_t* steps, int64_t count, int64_t T, const Memory<real>& memory) const {
         const bool as_they_are = model.reading == STATES && count == T;
-        for (int64_t i = 0; !as_they_are && i < count; i++) read(outputs + steps[i] * state, memory.features + i * inputs);
-        project(weight, bias, as_they_are ? outputs : memory.features, memory.logits, count, inputs, model.classes, inputs,
-                1, count);
+        const real* f = as_they_are ? outputs : memory.features;
+        for (int64_t i = 0; !as_they_are && i < count; i++)
+            read(outputs + steps[i] * state, memory.features + i * inputs);
+        project(weight, bias, f, memory.logits, count, inputs, model.classes, inputs, 1, count);
     }
 
     // From the gradients of scores to memory.g, those of outputs, all of them, and those of W and b.
-    void backward(const real* outputs, const int64_t* steps, int64_t count, int64_t T, const Memory<real>& memory) const {
+    void backward(const real* outputs, const int64_t* steps, int64_t count, int64_t T,
+                  const Memory<real>& memory) const {
         const bool as_they_are = model.reading == STATES && count == T;
+        const real* f = as_they_are ? outputs : memory.features;
         real* g = as_they_are ? memory.g : memory.below;
         std::memset(memory.g, 0, T * state * sizeof(real));
         if (!as_they_are) std::memset(g, 0, count * inputs * sizeof(real));
-        project_adjoint(weight, g_weight, g_bias, as_they_are ? outputs : memory.features, memory.logits, g, count, inputs,
-                        model.classes, inputs, 1, count);
+        project_adjoint(weight, g_weight, g_bias, f, memory.logits, g, count, inputs, model.classes, inputs, 1, count);
         for (int64_t i = 0; !as_they_are && i < count; i++) {
             const real* h = outputs + steps[i] * state;
             real* g_h = memory.g + steps[i] * state;

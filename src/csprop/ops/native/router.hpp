@@ -60,7 +60,8 @@ template <typename real>
 void share(const Level<real>& level, int64_t chosen, const real* x, const real* rows, real* out) {
     const int64_t D = level.size.D, places = level.layer.places;
     for (int64_t first = 0; first < D; first += places)
-        add_products(out + first, level.planes, D, x + first, D, 1, rows + (chosen * D + first) * places, places, places, places);
+        add_products(out + first, level.planes, D, x + first, D, 1, rows + (chosen * D + first) * places, places, places,
+                     places);
 }
 
 // All states of a row; `x` has room for one.
@@ -87,9 +88,10 @@ void shares_adjoint(const Level<real>& level, const real* x, const real* mu, rea
 }
 
 // Adds μ xᵀ of all steps to the gradients of maps: a tile of steps at a time, those of one map together. `x` has all
-// x of the row, `some` room for a row.
+// x of the row, `some` room for two tiles.
 template <typename real>
-void maps_adjoint(const Level<real>& level, const Entries<real>& entries, const real* mu, const real* x, int64_t T, real* some) {
+void maps_adjoint(const Level<real>& level, const Entries<real>& entries, const real* mu, const real* x, int64_t T,
+                  real* some) {
     const int64_t D = level.size.D, state = level.size.state, places = level.layer.places, planes = level.planes;
     real *left = some, *right = some + TILE * state;
     for (int64_t first = 0; first < T; first += TILE) {
@@ -107,15 +109,16 @@ void maps_adjoint(const Level<real>& level, const Entries<real>& entries, const 
                 count += planes;
             }
             for (int64_t group = 0; group < D; group += places)
-                add_products(level.g_maps + (chosen * D + group) * places, places, places, left + group, 1, D, right + group,
-                             count, D, places);
+                add_products(level.g_maps + (chosen * D + group) * places, places, places, left + group, 1, D,
+                             right + group, count, D, places);
         }
     }
 }
 
-// As walk_adjoint; `free` has room for two states, `all` for those of the row.
+// As walk_adjoint; `free` has room for two states, `all` for those of the row, `some` for two tiles of them.
 template <typename real>
-void route_row_adjoint(const Level<real>& level, const Passage<real>& row, real* mu, int64_t T, real* free, real* all, real* some) {
+void route_row_adjoint(const Level<real>& level, const Passage<real>& row, real* mu, int64_t T, real* free, real* all,
+                       real* some) {
     const int64_t D = level.size.D, state = level.size.state;
     const Entries<real>& entries = row.entries;
     real *carry = free, *g_x = free + state;
@@ -147,7 +150,8 @@ void soften(const Level<real>& level, const real* logits, real temperature, real
             real most = logits[source], sum = 0;
             for (int64_t target = 1; target < places; target++)
                 most = logits[target * places + source] > most ? logits[target * places + source] : most;
-            for (int64_t target = 0; target < places; target++) maps[target] = (logits[target * places + source] - most) / temperature;
+            for (int64_t target = 0; target < places; target++)
+                maps[target] = (logits[target * places + source] - most) / temperature;
 #pragma omp simd reduction(+ : sum)
             for (int64_t target = 0; target < places; target++) sum += maps[target] = exponential(maps[target]);
             for (int64_t target = 0; target < places; target++) columns[target * places + source] = maps[target] /= sum;
@@ -163,7 +167,8 @@ void soften_adjoint(const Level<real>& level, real temperature, real* g) {
         for (int64_t source = 0; source < places; source++) {
             const real* row = maps + source * places;
             real *g_row = g + source * places, along = dot(row, g_row, places);
-            for (int64_t target = 0; target < places; target++) g_row[target] = row[target] * (g_row[target] - along) / temperature;
+            for (int64_t target = 0; target < places; target++)
+                g_row[target] = row[target] * (g_row[target] - along) / temperature;
         }
         for (int64_t i = 0; i < places; i++)
             for (int64_t j = 0; j < i; j++) {

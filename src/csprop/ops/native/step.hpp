@@ -51,7 +51,8 @@ struct Step {
         if (model.projection >= 0)
             compose(value(model.decoder_weight), value(model.projection), prepared.decoder, model.classes, D);
         for (int64_t e = 0; e < plan.entries; e++)
-            std::memcpy(prepared.entries.z + e * state, value(model.embedding) + plan.tokens[e] * state, state * sizeof(real));
+            std::memcpy(prepared.entries.z + e * state, value(model.embedding) + plan.tokens[e] * state,
+                        state * sizeof(real));
         enter(Level<real>(plan, prepared, 0, nullptr), prepared.entries, plan.entries, memory_at(numbers));
     }
 
@@ -84,7 +85,7 @@ struct Step {
             squares += sum;
         }
         step.loss = loss / double(plan.labelled);
-        step.norm = std::sqrt(squares);
+        step.norm = std::sqrt(double(real(squares)));  // infinite where numbers of this type would be
         step.taken = std::isfinite(step.loss) && std::isfinite(step.norm);
         const double scale = step.most / (step.norm + 1e-6);
         for (int64_t i = 0; step.taken && i < model.tensors; i++)
@@ -182,11 +183,13 @@ struct Step {
             std::memcpy(g_embedding + plan.tokens[e] * state, entries.g_z + e * state, state * sizeof(real));
         if (model.projection >= 0)
             compose_adjoint(value(model.decoder_weight), value(model.projection), sums.decoder,
-                            g + plan.offsets[model.decoder_weight], g + plan.offsets[model.projection], model.classes, D);
+                            g + plan.offsets[model.decoder_weight], g + plan.offsets[model.projection],
+                            model.classes, D);
         for (int64_t l = 0; l < model.depth; l++) {
             const Level<real> level(plan, prepared, l, g);
             const Layer& layer = level.layer;
-            for (int64_t d = 0; level.g_skip && d < D; d++) level.g_skip[d] *= level.strength[d] * (1 - level.strength[d]);
+            for (int64_t d = 0; level.g_skip && d < D; d++)
+                level.g_skip[d] *= level.strength[d] * (1 - level.strength[d]);
             if (level.replaces()) to_unit_adjoint(value(layer.start), level.g_start, model.order, D, real(0));
             if (level.point) to_unit_adjoint(value(layer.point), level.g_point, model.order, D, real(0));
             if (layer.choices) soften_adjoint(level, real(model.temperature), level.g_maps);
@@ -199,7 +202,8 @@ struct Step {
         const double k = ++*weight.steps;
         const real rate = real(model.rate / (1 - std::pow(model.first_decay, k)));
         const real root = real(1 / std::sqrt(1 - std::pow(model.second_decay, k))), epsilon = real(model.epsilon);
-        const real first = real(1 - model.first_decay), kept = real(model.second_decay), second = real(1 - model.second_decay);
+        const real first = real(1 - model.first_decay), second = real(1 - model.second_decay);
+        const real kept = real(model.second_decay);
 #pragma omp simd
         for (int64_t i = 0; i < weight.size; i++) {
             const real g = gradient[i] * scale;

@@ -154,7 +154,8 @@ void enter_adjoint(const Level<real>& level, const Entries<real>& entries, int64
 }
 
 template <typename real>
-void layer_forward(const Level<real>& level, Passage<real>& row, int64_t T, const Memory<real>& memory, int64_t& inexact) {
+void layer_forward(const Level<real>& level, Passage<real>& row, int64_t T, const Memory<real>& memory,
+                   int64_t& inexact) {
     if (!row.entries.of_step) {
         enter(level, row.entries, T, memory);
         couple(level, row.entries, T, memory.free);
@@ -166,7 +167,8 @@ void layer_forward(const Level<real>& level, Passage<real>& row, int64_t T, cons
             using Kind = decltype(kind);
             walk<false, Kind>(level, row, m, T, inexact);
             const real* x = level.layer.activation == STEP ? row.gate : row.h;
-            if (!all_below(x, T * level.size.state, real(LIMIT), m)) row.bounded = walk<true, Kind>(level, row, m, T, inexact);
+            if (!all_below(x, T * level.size.state, real(LIMIT), m))
+                row.bounded = walk<true, Kind>(level, row, m, T, inexact);
         });
     with_order(level.size.m, [&](auto m) {
         with_finish(level.layer, [&](auto silu, auto norm) { row.bounded |= finish_row<silu, norm>(level, row, m, T); });
