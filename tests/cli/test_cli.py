@@ -15,8 +15,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from csprop import use_backend
 from csprop.cli import train
 from csprop.cli.main import VERBS, main
+from csprop.ops import native
 from csprop.training.seeds import parse_seeds, seed_ranges
 from tests.helpers.spoilt import spoil
 
@@ -202,6 +204,20 @@ def test_divergence_is_exit_1(
     assert "epoch 1, step 0: the loss is nan" in err
     assert "r/diagnosis.json" in err
     assert (here / "r" / "diagnosis.json").exists()
+
+
+@pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
+def test_train_and_info_say_where_steps_are_torch_operations(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for backend, because in (("native", ""), ("torch", "the backend is torch")):
+        with use_backend(backend):
+            assert main(["train", "parity", *TINY, "--out", backend, "--json"]) == 0
+            out, err = capsys.readouterr()
+            assert json.loads(out)["torch_because"] == because
+            assert ("its steps were torch operations: the backend is torch" in err) == bool(because)
+            assert main(["info", "--json"]) == 0
+            assert ("torch operations" in document(capsys)["step"]) == bool(because)
 
 
 def test_a_file_of_ones_own(

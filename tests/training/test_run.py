@@ -197,6 +197,23 @@ def test_more_epochs_go_on_where_fewer_ended(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "r" / "config.json").read_text())["recipe"]["epochs"] == 6
 
 
+@pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
+@pytest.mark.parametrize("preset", ["rotor", "paper", "router"])
+def test_seeds_that_were_an_epoch_apart_end_with_the_same_bytes(tmp_path: Path, preset: str) -> None:
+    """A step of the kernel is the same bits for a seed alone as for several together."""
+
+    def train(out: Path, epochs: int, **changes: Any) -> None:
+        options: dict[str, Any] = TINY | {"epochs": epochs} | changes
+        csprop.train_seeds("parity", [0, 1], preset, out=out, **options)
+
+    train(tmp_path / "whole", 4)
+    train(tmp_path / "apart", 2)
+    tiny(tmp_path / "apart" / "seed-1", preset=preset, seed=1, epochs=3, resume=True)
+    train(tmp_path / "apart", 4, resume=True)
+    for seed in ("seed-0", "seed-1"):
+        same(tmp_path / "apart" / seed, tmp_path / "whole" / seed)
+
+
 def test_resume_refuses_other_settings_and_keeps_the_run(tmp_path: Path) -> None:
     tiny(tmp_path / "r")
     with pytest.raises(InputError, match="was trained with width=4, not 5: use the same value"):
