@@ -38,11 +38,17 @@ Options = dict[str, Any]
 
 
 def model(seed: int = 3, classes: int = CLASSES, **options: Any) -> CSP:
+    """A model with gates that keep and gates that replace, and nothing that is exactly 0 or 1."""
     config = CSPConfig(vocab_size=VOCABULARY, num_classes=classes, **options)
-    net = CSP(config, Generator().manual_seed(seed)).double()
+    generator = Generator().manual_seed(seed)
+    net = CSP(config, generator).double()
     with torch.no_grad():
-        for coupling in net.couplings:  # fresh ones are 0
-            nn.init.normal_(coupling.u, generator=Generator().manual_seed(1))  # pyright: ignore
+        for name, parameter in net.named_parameters():
+            noise = torch.randn(parameter.shape, generator=generator)
+            if name.endswith("gate.bias") and any(block.options.replaces for block in net.layers):
+                parameter.copy_(2 * noise)
+            elif parameter.ndim == 1 or name.startswith("couplings"):
+                parameter.add_(0.3 * noise)
     return net.train()
 
 
