@@ -279,6 +279,27 @@ def test_counts_that_are_not_exact_are_refused(dtype: torch.dtype) -> None:
         assert all(map(torch.equal, before, net.parameters()))
 
 
+def test_gradients_that_a_growing_state_passes_back_are_bounded_alike() -> None:
+    """δ of 20 and inputs of nothing: the gradient of the first state would be 20^40."""
+    options: Options = {"rotate": "none", "skip": False, "activation": "none", "norm": "none"}
+    net = model(width=5, depth=1, h0="learned", decoder="linear", **options)
+    block = net.layers[0]
+    with torch.no_grad():
+        net.embedding.zero_()
+        block.h0.mul_(1e-60)
+        block.gate.weight.zero_()
+        block.gate.bias.fill_(20.0)
+    descent = natively(net, Recipe())
+    want = Torch(net, Recipe()).step(drawn(2, 40, last=True))[3]
+    take([(descent, drawn(2, 40, last=True), 1.0)])
+    assert block.h0.grad is not None
+    assert block.h0.grad.abs().max() > 2.0**30
+    for parameter, gradient in zip(net.parameters(), want, strict=True):
+        assert parameter.grad is not None
+        assert gradient is not None
+        close(parameter.grad / 2.0**30, gradient / 2.0**30)
+
+
 def test_outputs_beyond_their_limit_learn_as_with_autograd() -> None:
     """A first state of some 10^7, with the state kept as it is; the scores are made small again."""
     options: Options = {"decay": "unit", "activation": "none", "norm": "none", "decoder": "linear"}
