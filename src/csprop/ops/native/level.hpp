@@ -3,6 +3,7 @@
 
 #include "block.hpp"
 #include "plan.hpp"
+#include "products.hpp"
 
 namespace TARGET {
 
@@ -78,14 +79,25 @@ INLINE void with_order(int64_t m, Function function) {
     }
 }
 
-// Whether no vector of m of these numbers can be longer than the limit; not a number is not.
+// Whether no vector of m of these numbers can be longer than the limit.
 template <typename real>
-bool all_below(const real* __restrict x, int64_t n, real limit, int64_t m) {
-    const real most = limit * limit / real(m);
-    int above = 0;
-#pragma omp simd reduction(| : above)
-    for (int64_t i = 0; i < n; i++) above |= !(x[i] * x[i] <= most);
-    return !above;
+bool all_below(const real* x, int64_t n, real limit, int64_t m) {
+    using Side = Wide<real>;
+    typename Side::vector even{}, odd{};  // the largest squares
+    real most = 0;
+    int64_t i = 0;
+    for (; i + 2 * Side::lanes <= n; i += 2 * Side::lanes) {
+        const auto first = Side::load(x + i) * Side::load(x + i);
+        const auto second = Side::load(x + i + Side::lanes) * Side::load(x + i + Side::lanes);
+        even = first > even ? first : even;
+        odd = second > odd ? second : odd;
+    }
+    for (; i < n; i++) most = x[i] * x[i] > most ? x[i] * x[i] : most;
+    for (int64_t lane = 0; lane < Side::lanes; lane++) {
+        most = even[lane] > most ? even[lane] : most;
+        most = odd[lane] > most ? odd[lane] : most;
+    }
+    return most <= limit * limit / real(m);
 }
 
 template <typename real>

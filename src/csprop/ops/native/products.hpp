@@ -22,6 +22,22 @@ struct Wide {
     }
 };
 
+// out = a x, and the sum of x y.
+template <typename real>
+real scale_and_dot(real a, const real* x, const real* y, real* out, int64_t n) {
+    using Side = Wide<real>;
+    typename Side::vector sums{};
+    int64_t i = 0;
+    for (; i + Side::lanes <= n; i += Side::lanes) {
+        const typename Side::vector each = Side::load(x + i);
+        sums += each * Side::load(y + i);
+        Side::at(out + i) = a * each;
+    }
+    real sum = Side::sum(sums);
+    for (; i < n; i++) sum += x[i] * y[i], out[i] = a * x[i];
+    return sum;
+}
+
 // y = W x + b for several x; `across` and `along` are the strides of y, from x to x and from output to output.
 template <typename real>
 void project(const real* weight, const real* bias, const real* x, real* y, int64_t count, int64_t inputs,

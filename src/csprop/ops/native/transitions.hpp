@@ -2,7 +2,7 @@
 // from μ the gradient of a, to which it adds where `add` is set, and the carry aᵀ μ. `shared`: one a for all channels.
 #pragma once
 
-#include "planes.hpp"
+#include "products.hpp"
 
 namespace TARGET {
 
@@ -22,15 +22,16 @@ struct Real {
     static void adjoint(const real* __restrict a, const real* __restrict h, const real* __restrict mu,
                         real* __restrict g_a, real* __restrict carry, Order<fixed> m, int64_t D) {
         if (!add) std::memset(g_a, 0, (shared ? 1 : D) * sizeof(real));
+        if (shared) {
+            g_a[0] += scale_and_dot(a[0], mu, h, carry, m * D);
+            return;
+        }
         for (int64_t i = 0; i < m; i++, h += D, mu += D, carry += D) {
-            real sum = 0;
-#pragma omp simd reduction(+ : sum)
+#pragma omp simd
             for (int64_t d = 0; d < D; d++) {
-                carry[d] = a[shared ? 0 : d] * mu[d];
-                if (shared) sum += h[d] * mu[d];
-                else g_a[d] += h[d] * mu[d];
+                carry[d] = a[d] * mu[d];
+                g_a[d] += h[d] * mu[d];
             }
-            if (shared) g_a[0] += sum;
         }
     }
 };

@@ -167,7 +167,8 @@ void layer_forward(const Level<real>& level, Passage<real>& row, int64_t T, cons
             using Kind = decltype(kind);
             walk<false, Kind>(level, row, m, T, inexact);
             const real* x = level.layer.activation == STEP ? row.gate : row.h;
-            if (!all_below(x, T * level.size.state, real(LIMIT), m))
+            const bool small = level.replaces() && !level.layer.rank;  // between a start and points of length 1
+            if (!small && !all_below(x, T * level.size.state, real(LIMIT), m))
                 row.bounded = walk<true, Kind>(level, row, m, T, inexact);
         });
     with_order(level.size.m, [&](auto m) {
