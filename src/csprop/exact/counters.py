@@ -1,9 +1,9 @@
 """A model that counts, as a machine with counters.
 
-A layer of the kind `counter` adds whole numbers, so nothing has to be rounded when it is locked: each of
-its channels is a counter, c_j = λ_j n for one of a few primitive linear forms n of the tokens read. What
-a channel passes on is the point (c_j + x, y) divided by its modulus, where x and y follow from the last
-token. A switch above it compares a linear function of these points with 0, and so does the decoder
+A layer of the kind `counter` adds whole numbers, so nothing has to be rounded when it is locked: each
+of its channels is a counter, c_j = λ_j n for one of a few primitive linear forms n of the tokens read.
+What a channel passes on is the point (c_j + x, y) divided by its modulus, where x and y follow from the
+last token. A switch above it compares a linear function of these points with 0, and so does the decoder
 with each difference of two scores.
 
 Near zero, up to a window w, all counts are tried. Beyond, a point lies between its value at w and its
@@ -13,38 +13,27 @@ decides is decided for all counts beyond the window at once if both bounds are o
 What is left is a machine whose control sees the counts through the window.
 """
 
-import copy
 import math
 from dataclasses import dataclass
 from itertools import product
 from typing import TypeGuard
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Generator, Tensor
+from torch import Tensor
 
 from csprop.automata.counting import CounterMachine
 from csprop.automata.forms import Ranges, Values, Weights, primitive
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Endless, Walk
-from csprop.exact.examples import Labelled
 from csprop.exact.locked import NotFinite
 from csprop.exact.margins import DOUBT
-from csprop.exact.tune import minimise, surprise
 from csprop.nn.model import CSP
 
 Reals = NDArray[np.float64]
 KINDS = ("counter", "switch")
-WINDOWS = (2, 4, 8, 16, 32, 64)
+WINDOWS = (1, 2, 4, 8, 16, 32, 64)
 """The windows that are tried, the smallest first."""
-GLANCE_ROWS = 512
-"""Rows that are tried first."""
-STEPS = (60, 120)
-"""Steps of training after a counter was dropped, and further ones."""
-NEAR = 0.1
-"""Weight of what draws gates away from 0, beside the loss."""
 MOST_VIEWS = 1 << 19
 """Pairs of a token and a view."""
 MOST_STATES = 1 << 12
@@ -53,9 +42,7 @@ MOST_STATES = 1 << 12
 
 def is_counter(model: object) -> TypeGuard[CSP]:
     """Whether a model is a layer of counters below a layer of switches, with a linear decoder."""
-    return (
-        isinstance(model, CSP) and model.config.kinds == KINDS and model.config.decoder == "linear"
-    )
+    return isinstance(model, CSP) and model.config.kinds == KINDS and model.config.decoder == "linear"
 
 
 @dataclass(frozen=True)
@@ -87,73 +74,6 @@ def tabulated(model: CSP) -> Counting:
         except NotFinite as reason:
             failure = reason
     raise failure
-
-
-def simplify(model: CSP, examples: Labelled, generator: Generator) -> None:
-    """Drop counters and switches that the answers do not need, and draw decisions away from ties.
-
-    Counters are dropped from the largest increments to the smallest. If labels are missed without one,
-    the model is trained further; if that does not help, the counter stays.
-
-    Args:
-        model: a counter, whose weights are changed: a counter that is dropped stays at 0, and a switch
-            that is dropped keeps its state.
-        examples: the labelled rows.
-        generator: chooses the rows of a step of training.
-    """
-    few = examples.first(GLANCE_ROWS)
-    least = _misses(model, examples)
-    forms = [primitive(each)[1] for each in model.embedding[:, 0].round().int().T.tolist()]
-    for form in sorted({each for each in forms if any(each)}, key=lambda form: (-_size(form), form)):
-        before = copy.deepcopy(model.state_dict())
-        with torch.no_grad():
-            model.embedding[:, 0, torch.tensor([each == form for each in forms])] = 0.0
-        for steps in (0, *STEPS):
-            if steps:
-                _train(model, examples, steps, generator)
-            if _misses(model, few) <= least and _misses(model, examples) <= least:
-                break
-        else:
-            model.load_state_dict(before)
-    _train(model, examples, STEPS[-1], generator)
-    for channel in range(model.config.width):
-        before = copy.deepcopy(model.state_dict())
-        gate = model.layers[1].gate
-        with torch.no_grad():
-            gate.weight[channel], gate.bias[channel] = 0.0, 1.0
-        if _misses(model, few) > least or _misses(model, examples) > least:
-            model.load_state_dict(before)
-
-
-def _size(form: Weights) -> int:
-    return sum(map(abs, form))
-
-
-@torch.no_grad()
-def _misses(model: CSP, examples: Labelled) -> int:
-    return examples.judge(model(examples.tokens)).misses
-
-
-def _train(model: CSP, examples: Labelled, steps: int, generator: Generator) -> None:
-    """Train for some steps; gates that are near 0 are drawn away from it."""
-    counter, switch = model.layers
-
-    def loss(rows: Tensor) -> Tensor:
-        tokens = examples.tokens[rows]
-        start = model.initial_state(len(tokens))
-        z, _ = counter(model.embedding[tokens], start[:, 0])
-        gates = switch.gate(z.flatten(2))
-        scores = model.decoder(switch(z, start[:, 1])[0])
-        return surprise(scores, examples.labels[rows]) + NEAR * F.relu(1 - gates.abs()).mean()
-
-    whole = model.embedding[:, 0].detach().clone()  # increments are not trained
-
-    @torch.no_grad()
-    def keep() -> None:
-        model.embedding[:, 0] = whole
-
-    minimise(model, steps, loss, examples, generator, keep)
-    model.requires_grad_(False)
 
 
 class _Network:
@@ -314,10 +234,10 @@ class _Tabulation:
             row = table.get(flags, {})
             unreached = next(iter(row.values()))
             transitions.append(tuple(states[row.get(symbol, unreached)] for symbol in range(symbols)))
-        control = Machine(
-            transitions=tuple(transitions), outputs=tuple(answer for _, answer in states)
+        control = Machine(transitions=tuple(transitions), outputs=tuple(answer for _, answer in states))
+        increments = tuple(
+            tuple(form[token] for form in self.network.forms) for token in self.network.tokens
         )
-        increments = tuple(tuple(form[token] for form in self.network.forms) for token in self.network.tokens)
         machine = CounterMachine(increments=increments, window=self.window, control=control)
         return Counting(machine, [flags for flags, _ in states], self.gate, self.lead)
 
