@@ -47,13 +47,16 @@ def arrows(automaton: Automaton | CounterAutomaton) -> list[Arrow]:
 def rules(automaton: Automaton | CounterAutomaton) -> list[list[dict[int, str]]]:
     """To which states each token leads from each state, and under which condition.
 
-    A condition is about the counts after the token, and is empty if the token always leads there. Counts
-    that no input leads to are left out.
+    A condition is about the counts after the token, and is empty if the token always leads there.
+    Counts that no input leads to are left out.
     """
     if isinstance(automaton, Automaton):
         return [[{there: ""} for there in row] for row in automaton.transitions]
     parts = Parts(automaton.increments, automaton.window, automaton.control)
-    table, names = np.array(automaton.control.transitions).reshape(parts.shape), counter_names(automaton)
+    table, names = (
+        np.array(automaton.control.transitions).reshape(parts.shape),
+        counter_names(automaton),
+    )
     known = views_met(parts)
     made = []
     for row, seen in zip(table, known, strict=True):

@@ -279,7 +279,6 @@ class _Canvas:
             label.set_parse_math(False)
             label.set_text(text if len(text) <= 24 else f"{text[:23]}…")
 
-
     def counters(self) -> None:
         """Write what is counted, below everything else."""
         lowest = [self.places[:, 1].min() - self.radius, *(at[1] - high for at, _, high in self.taken)]

@@ -4,6 +4,7 @@ from typing import Any
 
 from csprop.automata.arrows import counted
 from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.names import size
 from csprop.exact.document import Certificate, network_states
 from csprop.tasks.base import shown
 
@@ -58,29 +59,19 @@ def _counting(document: dict[str, Any]) -> list[tuple[str, str]]:
     """The numbers of a certificate of a machine that counts."""
     network, exact = document["counting"], document["exact_up_to"]
     automaton = CounterAutomaton.from_json(document["automaton"])
-    small = _size(len(automaton), automaton.counters)
-    large = _size(len(network["holds"]), len(network["increments"][0]))
+    near, far = automaton.window, network["window"]
+    small = size(len(automaton), automaton.counters)
+    large = size(len(network["holds"]), len(network["increments"][0]))
     return [
         ("machine", f"{small}; the network has {large}"),
         *((f"counter {name}", added) for name, added in counted(automaton).items()),
-        (
-            "window",
-            f"{_window(automaton.window)}; the network's counts, {_window(network['window'])}",
-        ),
+        ("window", f"counts are seen from −{near} to {near}, and beyond as these; in the network, "
+         f"from −{far} to {far}"),
         ("gates", f"each gate is at least {document['gate']:.2f} from where it would decide otherwise"),
         ("scores", f"the best score leads the next by at least {document['margin']:.2f}"),
         ("exact", f"counts up to {_power(exact['locked'])}; in the network's own float32, up to "
          f"{_power(exact['network'])}"),
     ]  # fmt: skip
-
-
-def _size(states: int, counters: int) -> str:
-    named = zip((states, counters), ("state", "counter"), strict=True)
-    return " and ".join(f"{count} {name}{'' if count == 1 else 's'}" for count, name in named)
-
-
-def _window(window: int) -> str:
-    return f"seen from −{window} to {window}" if window else "not seen"
 
 
 def _power(number: int) -> str:
