@@ -120,6 +120,10 @@ def other_automaton(document: Document) -> Document:
         (lambda it: it | {"task": ""}, "is about another task"),
         (
             lambda it: {name: it[name] for name in it if name != "machine"},
+            "is not about this locked model",
+        ),
+        (
+            lambda it: {name: it[name] for name in it if name != "search"},
             "claims a proof and has none",
         ),
         (lambda it: it | {"machine": []}, "certificate.json: is"),
