@@ -19,7 +19,6 @@ from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.counting import MOST_COUNT, CounterMachine
 from csprop.automata.walk import Difference
 from csprop.exact.attempts import check_classes, check_learned
-from csprop.exact.counters import simplify
 from csprop.exact.document import (
     NOT_CHECKED,
     NOTHING,
@@ -34,6 +33,7 @@ from csprop.exact.examples import Labelled
 from csprop.exact.locked import NotFinite
 from csprop.exact.locked_counter import LockedCounter
 from csprop.exact.margins import DOUBT
+from csprop.exact.simplify import simplify
 from csprop.nn.model import CSP
 from csprop.tasks.base import Task
 from csprop.tasks.disagreeing import disagreeing

@@ -13,7 +13,6 @@ decides is decided for all counts beyond the window at once if both bounds are o
 What is left is a machine whose control sees the counts through the window.
 """
 
-import copy
 import math
 from collections import defaultdict
 from dataclasses import dataclass
@@ -21,19 +20,15 @@ from functools import cache, cached_property
 from typing import TypeGuard
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Generator, Tensor
+from torch import Tensor
 
 from csprop.automata.counting import CounterMachine
-from csprop.automata.forms import Ranges, Values, Weights, primitive
+from csprop.automata.forms import Ranges, Values, primitive
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Endless, Walk
-from csprop.exact.examples import Labelled
 from csprop.exact.locked import NotFinite
 from csprop.exact.margins import DOUBT
-from csprop.exact.tune import minimise, surprise
 from csprop.nn.model import CSP
 
 Reals = NDArray[np.float64]
@@ -44,12 +39,6 @@ State = tuple[int, ...]
 KINDS = (("counter", "switch"), ("counter", "router"))
 WINDOWS = (1, 2, 4, 8, 16, 32, 64)
 """The windows that are tried, the smallest first."""
-GLANCE_ROWS = 512
-"""Rows that are tried first."""
-STEPS = (60, 120)
-"""Steps of training after a counter was dropped, and further ones."""
-NEAR = 0.1
-"""Weight of what draws gates away from 0, beside the loss."""
 MOST_VIEWS = 1 << 19
 """Pairs of a token and a view."""
 MOST_PLACES = 1 << 18
@@ -102,73 +91,6 @@ def tabulated(model: CSP) -> Counting:
         except NotFinite as reason:
             failure = reason
     raise failure
-
-
-def simplify(model: CSP, examples: Labelled, generator: Generator) -> None:
-    """Drop counters and switches that the answers do not need, and draw decisions away from ties.
-
-    Counters are dropped from the largest increments to the smallest. If labels are missed without one,
-    the model is trained further; if that does not help, the counter stays.
-
-    Args:
-        model: a counter, whose weights are changed: a counter that is dropped stays at 0, and a switch
-            that is dropped keeps its state.
-        examples: the labelled rows.
-        generator: chooses the rows of a step of training.
-    """
-    few = examples.first(GLANCE_ROWS)
-    least = _misses(model, examples)
-    forms = [primitive(each)[1] for each in model.embedding[:, 0].round().int().T.tolist()]
-    for form in sorted({each for each in forms if any(each)}, key=lambda form: (-_size(form), form)):
-        before = copy.deepcopy(model.state_dict())
-        with torch.no_grad():
-            model.embedding[:, 0, torch.tensor([each == form for each in forms])] = 0.0
-        for steps in (0, *STEPS):
-            if steps:
-                _train(model, examples, steps, generator)
-            if _misses(model, few) <= least and _misses(model, examples) <= least:
-                break
-        else:
-            model.load_state_dict(before)
-    _train(model, examples, STEPS[-1], generator)
-    for channel in range(model.config.width):
-        before = copy.deepcopy(model.state_dict())
-        gate = model.layers[1].gate
-        with torch.no_grad():
-            gate.weight[channel], gate.bias[channel] = 0.0, 1.0
-        if _misses(model, few) > least or _misses(model, examples) > least:
-            model.load_state_dict(before)
-
-
-def _size(form: Weights) -> int:
-    return sum(map(abs, form))
-
-
-@torch.no_grad()
-def _misses(model: CSP, examples: Labelled) -> int:
-    return examples.judge(model(examples.tokens)).misses
-
-
-def _train(model: CSP, examples: Labelled, steps: int, generator: Generator) -> None:
-    """Train for some steps; gates that are near 0 are drawn away from it."""
-    counter, switch = model.layers
-
-    def loss(rows: Tensor) -> Tensor:
-        tokens = examples.tokens[rows]
-        start = model.initial_state(len(tokens))
-        z, _ = counter(model.embedding[tokens], start[:, 0])
-        gates = switch.gate(z.flatten(2))
-        scores = model.decoder(switch(z, start[:, 1])[0])
-        return surprise(scores, examples.labels[rows]) + NEAR * F.relu(1 - gates.abs()).mean()
-
-    whole = model.embedding[:, 0].detach().clone()  # increments are not trained
-
-    @torch.no_grad()
-    def keep() -> None:
-        model.embedding[:, 0] = whole
-
-    minimise(model, steps, loss, examples, generator, keep)
-    model.requires_grad_(False)
 
 
 class _Counters:
