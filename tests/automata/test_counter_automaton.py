@@ -126,15 +126,14 @@ def test_missing_fields(field: str) -> None:
         CounterAutomaton.from_json(document)
 
 
-def test_a_file_of_either_format_is_read_and_only_a_finite_one_is_compiled(tmp_path: Path) -> None:
+def test_a_file_of_either_format_is_read_and_a_machine_without_names_gets_numbers(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "brackets.json"
     path.write_text(to_json(brackets()), encoding="utf-8")
-    assert read_automaton(path) == brackets()
-    for machine in (path, brackets()):
-        with pytest.raises(InputError, match="a machine that counts cannot be compiled"):
-            csprop.compile(machine)
-    with pytest.raises(InputError, match="a machine that counts cannot be compiled"):
-        automaton_of(brackets())
+    assert read_automaton(path) == automaton_of(brackets()) == brackets()
+    plain = LANGUAGES["too many"].machine
+    assert automaton_of(plain) == CounterAutomaton.named(plain, "01", "012")
     path.write_text(to_json(brackets()).replace('"window": 1', '"window": -1'), encoding="utf-8")
     with pytest.raises(InputError, match=r"brackets\.json: counter machine: window=-1 must be"):
         read_automaton(path)

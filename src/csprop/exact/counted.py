@@ -17,6 +17,7 @@ from torch import Generator
 from csprop.automata.comparison import Invariant, Undecided, compare_counting
 from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.counting import MOST_COUNT, CounterMachine
+from csprop.automata.names import size
 from csprop.automata.walk import Difference
 from csprop.exact.attempts import check_classes, check_learned
 from csprop.exact.document import (
@@ -244,6 +245,4 @@ def _claim(task: Task, proof: CountingProof, disagreeing: int) -> tuple[str, str
 
 
 def _machine(proof: CountingProof) -> str:
-    counters = proof.automaton.counters
-    named = f"{counters} counter{'' if counters == 1 else 's'}"
-    return f"a machine of {len(proof.automaton)} states and {named}"
+    return f"a machine of {size(len(proof.automaton), proof.automaton.counters)}"

@@ -2,12 +2,10 @@
 
 from html import escape
 
-from csprop.automata.counter_automaton import CounterAutomaton
-from csprop.automata.names import size
 from csprop.errors import InputError
 from csprop.learning import suspects
 from csprop.learning.suspects import Suspect
-from csprop.learning.verdict import Verdict
+from csprop.learning.verdict import Verdict, sized
 from csprop.report.page import facts, folded, table
 from csprop.report.read import Shown
 from csprop.tasks.base import symbols
@@ -72,9 +70,8 @@ def _learned(each: Shown) -> str:
     found = verdict(each)
     low, high = (percent(value) for value in found.interval)
     where = "sequences of the task" if found.is_task else f"rows of {found.source}"
-    held = size(found.states, _counters(each))
     pairs = [
-        ("machine", f"{held}, found by csprop learn in {found.rows:,} {where}"),
+        ("machine", f"{_size(each)}, found by csprop learn in {found.rows:,} {where}"),
         (
             "held-out labels",
             f"{found.held_out_right:,} of {found.held_out:,} right, {percent(found.accuracy)}; "
@@ -118,12 +115,13 @@ def _compiled(each: Shown) -> str:
     run = each.run
     pairs = [("machine", f"{run.task.name}, {run.task.description}, which is written into the weights")]
     if run.automaton is not None:
-        options, below = run.config.model, "counters below a" if _counters(each) else "one"
-        router = f"{below} router of {options.places or options.width} places"
-        pairs.append(("model", f"{router}, {len(run.automaton)} of them in use"))
+        model = run.config.model
+        layers = "one router" if model.depth == 1 else "counters, and above them a router"
+        used = f"{model.places or model.width} places, {len(run.automaton)} of them in use"
+        pairs.append(("model", f"{layers} of {used}"))
     return facts(pairs)
 
 
-def _counters(each: Shown) -> int:
-    automaton = each.run.automaton
-    return automaton.counters if isinstance(automaton, CounterAutomaton) else 0
+def _size(each: Shown) -> str:
+    """The states and counters of a run's machine."""
+    return "0 states" if each.run.automaton is None else sized(each.run.automaton)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from csprop.automata.automaton import Automaton
+from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Oracle
 from csprop.learning.learn import Learned, learn
@@ -162,11 +163,14 @@ def _lstm(job: FileJob, task: RowsTask, seconds: float, options: dict[str, Any])
     return {"result": result, "seconds": took}
 
 
-def _judged(job: FileJob, machine: Machine) -> dict[str, Any]:
-    """A machine beside that of the language: by walking both, and on the fresh rows."""
-    tested = _tested(job.language, job.seed)
+def _judged(job: FileJob, machine: Machine | CounterMachine) -> dict[str, Any]:
+    """A machine beside that of the language: by walking both, and on the fresh rows.
+
+    One that counts is not right: the languages are regular.
+    """
+    tested, finite = _tested(job.language, job.seed), isinstance(machine, Machine)
     return {
-        "right": machine.difference(languages()[job.language]) is None,
+        "right": finite and machine.difference(languages()[job.language]) is None,
         "states": len(machine),
         **_on_fresh([machine.final(tokens) for tokens in tested.tokens], tested),
     }

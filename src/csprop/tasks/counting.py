@@ -75,7 +75,7 @@ class CountingTask(Task):
 
     def size(self, state: State) -> int:
         """The largest count, above or below 0."""
-        return max(map(abs, state[1]))
+        return max(map(abs, state[1]), default=0)
 
     @cached_property
     def _counting(self) -> Oracle:
