@@ -13,14 +13,14 @@ from csprop.training.metrics import percent
 
 STATE: dict[str, Any] = {"rotate": "state", "rotation": "per_channel", "decay": "unit", "h0": "learned"}
 """The printed model with the state rotated in place of the input."""
-# Okabe and Ito's colours, which people see apart whatever their eyes.
+# Okabe and Ito's colours, which people see apart whatever their eyes. Later lines cover earlier ones.
 STYLES = {
     "paper": ("#E69F00", ":"),
     "state": ("#CC79A7", "--"),
     "rotor": ("#D55E00", "-"),
     "locked rotor": ("#0072B2", "-"),
-    "counter": ("#009E73", "-"),
-    "locked counter": ("#0072B2", "-"),
+    "locked counter": ("#56B4E9", "-"),
+    "counter": ("#000000", "--"),
 }
 
 

@@ -65,8 +65,9 @@ def drift(length: Rows) -> str:
     worst = percent(min(far(task, "locked rotor") for task in tasks))
     return (
         f"at length {longest:,} their mean accuracy over the seeds is {', '.join(most)} and {last}; "
-        f"locked, it is {worst} on each. That of the counter is {percent(far(counted, 'counter'))} on "
-        f"{counted}, and locked {percent(far(counted, 'locked counter'))}"
+        f"locked, it is {worst} on each. The counter's is "
+        f"{percent(far(counted, 'counter'))} on {counted} as trained, and "
+        f"{percent(far(counted, 'locked counter'))} locked"
     )
 
 
