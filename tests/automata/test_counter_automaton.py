@@ -13,7 +13,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import csprop
 from csprop.automata.arrows import counter_names, rules
 from csprop.automata.conditions import condition
 from csprop.automata.counter_automaton import CounterAutomaton
