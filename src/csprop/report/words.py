@@ -61,7 +61,7 @@ def _counting(document: dict[str, Any]) -> list[tuple[str, str]]:
     automaton = CounterAutomaton.from_json(document["automaton"])
     near, far = automaton.window, network["window"]
     small = size(len(automaton), automaton.counters)
-    large = size(len(network["holds"]), len(network["increments"][0]))
+    large = size(control_states(document), len(network["increments"][0]))
     return [
         ("machine", f"{small}; the network has {large}"),
         *((f"counter {name}", added) for name, added in counted(automaton).items()),
@@ -72,6 +72,11 @@ def _counting(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("exact", f"counts up to {_power(exact['locked'])}; in the network's own float32, up to "
          f"{_power(exact['network'])}"),
     ]  # fmt: skip
+
+
+def control_states(document: dict[str, Any]) -> int:
+    """States of the control of a network that counts: what it holds, with an answer, and the start."""
+    return 1 + len({(after, answer) for *_, after, answer in document["counting"]["decisions"]})
 
 
 def _power(number: int) -> str:
