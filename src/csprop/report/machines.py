@@ -2,8 +2,6 @@
 
 from html import escape
 
-from csprop.automata.counter_automaton import CounterAutomaton
-from csprop.automata.names import size
 from csprop.errors import InputError
 from csprop.learning import suspects
 from csprop.learning.suspects import Suspect
@@ -72,9 +70,8 @@ def _learned(each: Shown) -> str:
     found = verdict(each)
     low, high = (percent(value) for value in found.interval)
     where = "sequences of the task" if found.is_task else f"rows of {found.source}"
-    held = size(found.states, _counters(each))
     pairs = [
-        ("machine", f"{held}, found by csprop learn in {found.rows:,} {where}"),
+        ("machine", f"{found.states} states, found by csprop learn in {found.rows:,} {where}"),
         (
             "held-out labels",
             f"{found.held_out_right:,} of {found.held_out:,} right, {percent(found.accuracy)}; "
@@ -118,12 +115,6 @@ def _compiled(each: Shown) -> str:
     run = each.run
     pairs = [("machine", f"{run.task.name}, {run.task.description}, which is written into the weights")]
     if run.automaton is not None:
-        options, below = run.config.model, "counters below a" if _counters(each) else "one"
-        router = f"{below} router of {options.places or options.width} places"
-        pairs.append(("model", f"{router}, {len(run.automaton)} of them in use"))
+        places = run.config.model.places
+        pairs.append(("model", f"one router of {places} places, {len(run.automaton)} of them in use"))
     return facts(pairs)
-
-
-def _counters(each: Shown) -> int:
-    automaton = each.run.automaton
-    return automaton.counters if isinstance(automaton, CounterAutomaton) else 0
