@@ -13,6 +13,7 @@ import pytest
 import csprop
 from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.cli.main import main
+from csprop.exact.locked_counter import LockedCounter
 from csprop.runs.run import Run
 from tests.automata.test_export import GCC
 from tests.cli.test_exact_cli import refused
@@ -52,7 +53,10 @@ def test_certify_says_what_is_counted(proven: Path, capsys: pytest.CaptureFixtur
     said = capsys.readouterr().out
     assert said.startswith(f"{proven}: proven for all lengths and depths\n")
     document: dict[str, Any] = json.loads((proven / "certificate.json").read_text())
-    assert "\nmachine    3 states and 1 counter; the network has " in said
+    control = csprop.load(proven).locked
+    assert isinstance(control, LockedCounter)
+    held = f"the network has {len(control.machine)} states and 1 counter"
+    assert f"\nmachine    3 states and 1 counter; {held}\n" in said
     assert "\ncounter c  ( +1, ) −1\n" in said
     window = document["counting"]["window"]
     assert "counts are seen from −1 to 1, and beyond as these; in the network" in said

@@ -39,13 +39,15 @@ EDGES = """explorer.panels[0].counters.lines.map(({svg}) => {
 def page_of(name: str, path: Path) -> Path:
     """A page with the machine of a task, as if a model had been locked to it."""
     task = tasks.get(name)
-    assert task.counting is not None
-    automaton = CounterAutomaton.named(task.counting, task.vocab, task.classes, task.words).reduced()
+    machine = task.counting
+    if machine is None:
+        machine = CounterMachine(increments=((),) * len(task.vocab), window=0, control=task.machine)
+    automaton = CounterAutomaton.named(machine, task.vocab, task.classes, task.words).reduced()
     page = Page(name, "")
     page.sections.append(asset("explorer.html"))
     page.tasks.append({
         "name": name, "description": "", "vocab": task.vocab, "classes": task.classes, "trained": 16,
-        "words": task.words, "truth": embed._counting(task.counting), "examples": [],
+        "words": task.words, "truth": embed._counting(machine), "examples": [],
     })  # fmt: skip
     entry: dict[str, Any] = {"name": name, "run": 0, "task": 0, "asked": 1, "layers": []}
     page.models.append(entry | {"automaton": embed.drawn(automaton)})
@@ -125,6 +127,20 @@ def test_every_count_and_answer_is_that_of_python(name: str, tmp_path: Path, vis
             assert [above for _, above in tab.page.evaluate(MARKS)] == shown
             if max(map(abs, counts)) <= 4:  # farther away, not every number is written
                 assert [below for below, _ in tab.page.evaluate(MARKS)] == shown
+
+
+def test_a_machine_without_counters_has_no_lines(tmp_path: Path, visit: Visit) -> None:
+    tab, task = visit(page_of("mod3-residue", tmp_path / "page.html")), tasks.get("mod3-residue")
+    tokens = [1, 1, 0, 1, 1, 1, 0, 1]
+    tab.page.evaluate("(tokens) => explorer.write(tokens)", tokens)
+    found = tab.page.evaluate("explorer.panels[0].said.slice(1).map(({best}) => best)")
+    assert found == [task.truth(tokens[: end + 1]) for end in range(len(tokens))]
+    assert tab.page.evaluate(MARKS) == []
+    assert (
+        tab.page.locator(".machine figcaption")
+        .inner_text()
+        .startswith("the smallest automaton, 3 states:")
+    )
 
 
 def test_deep_brackets_are_known_and_right(tmp_path: Path, visit: Visit) -> None:

@@ -198,9 +198,10 @@ def _show_table(paths: tuple[Path, ...], documents: list[dict[str, Any]]) -> Non
 def _states(document: dict[str, Any]) -> str:
     """The number of states of the network; with counters, of its control."""
     from csprop.exact.document import network_states
+    from csprop.report.words import control_states
 
     if "counting" in document:
-        return str(len(document["counting"]["holds"]))
+        return str(control_states(document))
     return str(network_states(document["machine"]["places"])) if "machine" in document else ""
 
 

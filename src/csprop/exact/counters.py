@@ -202,7 +202,7 @@ class _Tabulation:
         self.control = (_Routes if model.routers else _Switches)(model)
         self.weights = _array(model.decoder.linear.weight)  # (C, 2 D)
         self.biases = _array(model.decoder.linear.bias)
-        self.gate = self.lead = math.inf
+        self.gate = self.lead = MOST_SUM  # where nothing is to be decided
         size = len(self.counters.forms)
         self.ranges = Ranges(self.counters.forms, (window - 1,) * size, (1,) * size)
         self.decided: dict[tuple[State, int, Values], tuple[State, int]] = {}

@@ -60,18 +60,23 @@ def _counting(document: dict[str, Any]) -> list[tuple[str, str]]:
     network, exact = document["counting"], document["exact_up_to"]
     automaton = CounterAutomaton.from_json(document["automaton"])
     near, far = automaton.window, network["window"]
+    seen = f"counts are seen from −{near} to {near}, and beyond as these" if near else "nothing is seen"
     small = size(len(automaton), automaton.counters)
-    large = size(len(network["holds"]), len(network["increments"][0]))
+    large = size(control_states(document), len(network["increments"][0]))
     return [
         ("machine", f"{small}; the network has {large}"),
         *((f"counter {name}", added) for name, added in counted(automaton).items()),
-        ("window", f"counts are seen from −{near} to {near}, and beyond as these; in the network, "
-         f"from −{far} to {far}"),
+        ("window", f"{seen}; in the network, from −{far} to {far}"),
         ("gates", f"each gate is at least {document['gate']:.2f} from where it would decide otherwise"),
         ("scores", f"the best score leads the next by at least {document['margin']:.2f}"),
         ("exact", f"counts up to {_power(exact['locked'])}; in the network's own float32, up to "
          f"{_power(exact['network'])}"),
     ]  # fmt: skip
+
+
+def control_states(document: dict[str, Any]) -> int:
+    """States of the control of a network that counts: what it holds, with an answer, and the start."""
+    return 1 + len({(after, answer) for *_, after, answer in document["counting"]["decisions"]})
 
 
 def _power(number: int) -> str:

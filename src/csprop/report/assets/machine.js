@@ -70,7 +70,7 @@ const Machine = (() => {
     const caption = make("figcaption");
     const said = (state) => (answers[state] === null ? "nothing yet" : task.classes[answers[state]]);
     const tell = (state) => {
-      caption.textContent = `the smallest automaton, ${size}: now in state ${state}, which answers ${said(state)}`;
+      caption.textContent = `${counters ? "the" : "the smallest"} automaton, ${size}: now in state ${state}, which answers ${said(state)}`;
     };
     if (!places)
       return {
