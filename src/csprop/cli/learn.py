@@ -190,7 +190,7 @@ def _show_counting(machine: "CounterAutomaton") -> None:
     rows = [
         [
             _marked(machine, each.state),
-            "" if machine.outputs[each.state] is None else machine.classes[machine.outputs[each.state]],
+            "" if (output := machine.outputs[each.state]) is None else machine.classes[output],
             label,
             str(each.there),
         ]
