@@ -63,7 +63,7 @@ def test_certify_says_what_is_counted(proven: Path, capsys: pytest.CaptureFixtur
     assert f"from −{window} to {window}\n" in said
     assert f"each gate is at least {document['gate']:.2f} from" in said
     assert f"leads the next by at least {document['margin']:.2f}\n" in said
-    assert "\nexact      counts up to 2^62; in the network's own float32, up to 2^24\n" in said
+    assert "\nexact      counts up to 2^62; in the network's own float32, up to 2^21\n" in said
     assert max(len(line) for line in said.splitlines() if str(proven) not in line) <= 80
     assert "Next, one of" not in said
 

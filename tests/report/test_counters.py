@@ -200,6 +200,6 @@ def test_the_report_says_what_is_counted(brackets: Path) -> None:
     assert "<dt>counter c</dt><dd>( +1, ) −1</dd>" in page
     assert "<dt>machine</dt><dd>3 states and 1 counter; the network has " in page
     assert (
-        "<dt>exact</dt><dd>counts up to 2^62; in the network&#x27;s own float32, up to 2^24</dd>"
+        "<dt>exact</dt><dd>counts up to 2^62; in the network&#x27;s own float32, up to 2^21</dd>"
         in page
     )

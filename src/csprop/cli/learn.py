@@ -190,7 +190,7 @@ def _show_counting(machine: "CounterAutomaton") -> None:
     rows = [
         [
             _marked(machine, each.state),
-            _named(machine, each.state),
+            "" if (output := machine.outputs[each.state]) is None else machine.classes[output],
             label,
             str(each.there),
         ]
@@ -205,9 +205,3 @@ def _show_counting(machine: "CounterAutomaton") -> None:
 def _marked(machine: "Automaton | CounterAutomaton", state: int) -> str:
     """The number of a state; the first one has an arrow."""
     return f"{'→' if state == machine.start else ' '} {state}"
-
-
-def _named(machine: "CounterAutomaton", state: int) -> str:
-    """The class of a state; a start that is never entered has none."""
-    output = machine.outputs[state]
-    return "" if output is None else machine.classes[output]

@@ -8,6 +8,12 @@ from csprop.automata.names import size
 from csprop.exact.document import Certificate, network_states
 from csprop.tasks.base import shown
 
+CONTROL = {
+    "as given": "the switches or the router of the model, perhaps trained further",
+    "made anew": "switches made anew from the training rows; the trained ones did not lock",
+}
+"""Where the weights above the counters come from."""
+
 
 def verdict(certificate: Certificate) -> str:
     """What is proven of a run, in a few words."""
@@ -66,6 +72,7 @@ def _counting(document: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         ("machine", f"{small}; the network has {large}"),
         *((f"counter {name}", added) for name, added in counted(automaton).items()),
+        ("control", CONTROL[document["search"]["control"]]),
         ("window", f"{seen}; in the network, from −{far} to {far}"),
         ("gates", f"each gate is at least {document['gate']:.2f} from where it would decide otherwise"),
         ("scores", f"the best score leads the next by at least {document['margin']:.2f}"),

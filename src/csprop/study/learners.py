@@ -168,9 +168,9 @@ def _judged(job: FileJob, machine: Machine | CounterMachine) -> dict[str, Any]:
 
     One that counts is not right: the languages are regular.
     """
-    tested, truth = _tested(job.language, job.seed), languages()[job.language]
+    tested, language = _tested(job.language, job.seed), languages()[job.language]
     return {
-        "right": isinstance(machine, Machine) and machine.difference(truth) is None,
+        "right": isinstance(machine, Machine) and machine.difference(language) is None,
         "states": len(machine),
         **_on_fresh([machine.final(tokens) for tokens in tested.tokens], tested),
     }
