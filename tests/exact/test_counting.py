@@ -26,8 +26,8 @@ from csprop.nn.model import CSP
 from csprop.tasks import get
 from csprop.tasks.base import Task
 from tests.helpers import counting
-from tests.helpers.counting import brackets, plant, settled, stored, tripwire, wrong
-from tests.helpers.forgery import Draft
+from tests.helpers.counting import brackets, plant, settled, tripwire, wrong
+from tests.helpers.forgery import Draft, stored
 
 COUNT = int(os.environ.get("CSPROP_FORGERIES", "120"))
 TASKS = (
@@ -62,7 +62,7 @@ def holds(path: Path) -> bool:
 
 @pytest.fixture(scope="module")
 def switched(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = stored(tmp_path_factory.mktemp("runs") / "switched", brackets(), PARENTHESIS)
+    path = stored(tmp_path_factory.mktemp("runs") / "switched", brackets(), PARENTHESIS, "counter")
     csprop.load(path).certify(rounds=0)
     return path
 
@@ -73,7 +73,8 @@ def routed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name in ("anbn", "interleaved"):
         task = get(name)
         assert task.counting is not None
-        made[name] = stored(folder / name, compiled_counter(task.counting, len(task.classes)), task)
+        model = compiled_counter(task.counting, len(task.classes))
+        made[name] = stored(folder / name, model, task, "counter")
         csprop.load(made[name]).certify(rounds=0)
     return made
 

@@ -78,7 +78,40 @@ def at(
     return torch.stack([each[i] for each, i in zip(codes, places.unbind(1), strict=True)], dim=1)
 
 
-class Locked(nn.Module):
+class LockedModel(nn.Module):
+    """What runs as the machine that a network computes; its state is (B, …) int64."""
+
+    symbols: int
+
+    def initial_state(self, batch: int = 1) -> Int64[Tensor, "B ..."]:
+        """The start of the machine, for each row."""
+        raise NotImplementedError
+
+    def checked(
+        self, tokens: Tensor, state: Tensor | None, reset: Tensor | None
+    ) -> Int64[Tensor, "B ..."]:
+        """The states in which the rows begin, after a check of all arguments of a forward pass.
+
+        Raises:
+            InputError: an argument has a wrong type or shape, or a token is outside the vocabulary.
+        """
+        check_tensor("tokens", tokens, "int64", ("batch", "time"), CPU)
+        for bound in tokens.aminmax() if tokens.numel() else ():
+            self.check_token(int(bound))
+        start = self.initial_state(len(tokens))
+        state = start if state is None else state
+        check_tensor("state", state, "int64", tuple(start.shape), CPU)
+        if reset is not None:
+            check_tensor("reset", reset, "bool", tuple(tokens.shape), CPU)
+        return state
+
+    def check_token(self, token: int) -> None:
+        """Raise an InputError for a token outside of the vocabulary."""
+        if not 0 <= token < self.symbols:
+            raise InputError(f"token {token} is outside the vocabulary: write 0 to {self.symbols - 1}")
+
+
+class Locked(LockedModel):
     """A network whose state snaps to codes. Its own state is that of the machine, (B,) int64.
 
     Raises:
@@ -185,14 +218,8 @@ class Locked(nn.Module):
         Raises:
             InputError: an argument has a wrong type or shape, or a token is outside the vocabulary.
         """
-        check_tensor("tokens", tokens, "int64", ("batch", "time"), CPU)
-        for bound in tokens.aminmax() if tokens.numel() else ():
-            self.check_token(int(bound))
-        state = self.initial_state(len(tokens)) if state is None else state
-        check_tensor("state", state, "int64", (len(tokens),), CPU)
+        state = self.checked(tokens, state, reset)
         self._check_numbers(state)
-        if reset is not None:
-            check_tensor("reset", reset, "bool", tuple(tokens.shape), CPU)
         after = self.machine.visit(
             tokens.numpy(), state.numpy(), None if reset is None else reset.numpy()
         )
@@ -200,11 +227,6 @@ class Locked(nn.Module):
         before = visited[:, :-1] if reset is None else visited[:, :-1].masked_fill(reset, 0)
         scores = self.scores[before, tokens]
         return (scores, visited[:, -1]) if return_state else scores
-
-    def check_token(self, token: int) -> None:
-        """Raise an InputError for a token outside of the vocabulary."""
-        if not 0 <= token < self.symbols:
-            raise InputError(f"token {token} is outside the vocabulary: write 0 to {self.symbols - 1}")
 
     def _check_numbers(self, state: Int64[Tensor, " B"]) -> None:
         if state.numel() and not 0 <= int(state.min()) <= int(state.max()) < len(self.following):

@@ -16,14 +16,12 @@ from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.counting import MOST_COUNT
 from csprop.errors import InputError
 from csprop.exact.counters import Counting, tabulated
+from csprop.exact.locked import LockedModel
 from csprop.nn.model import CSP
-from csprop.ops.checks import check_tensor
 from csprop.stream import Stream
 
-CPU = torch.device("cpu")
 
-
-class LockedCounter(nn.Module):
+class LockedCounter(LockedModel):
     """A network that counts, run as a machine. A state is one of the control, and k counts: (B, 1 + k).
 
     Raises:
@@ -62,14 +60,8 @@ class LockedCounter(nn.Module):
             InputError: an argument has a wrong type or shape, a token is outside the vocabulary, or a
                 count could become too large.
         """
-        check_tensor("tokens", tokens, "int64", ("batch", "time"), CPU)
-        for bound in tokens.aminmax() if tokens.numel() else ():
-            self.check_token(int(bound))
-        state = self.initial_state(len(tokens)) if state is None else state
-        check_tensor("state", state, "int64", (len(tokens), 1 + self.machine.counters), CPU)
+        state = self.checked(tokens, state, reset)
         self._check_state(state, tokens.shape[1])
-        if reset is not None:
-            check_tensor("reset", reset, "bool", tuple(tokens.shape), CPU)
         counts = self._counts(tokens, state[:, 1:], reset)
         symbols = tokens.numpy() * self.machine.views + self.machine.view(counts)
         control = self.machine.control
@@ -94,11 +86,6 @@ class LockedCounter(nn.Module):
         last = np.maximum.accumulate(before, axis=1)[:, :, None]
         gone = np.take_along_axis(sums - added, np.maximum(last, 0), axis=1)
         return sums - np.where(last >= 0, gone, 0)
-
-    def check_token(self, token: int) -> None:
-        """Raise an InputError for a token outside of the vocabulary."""
-        if not 0 <= token < self.symbols:
-            raise InputError(f"token {token} is outside the vocabulary: write 0 to {self.symbols - 1}")
 
     def _check_state(self, state: Int64[Tensor, "B K"], steps: int) -> None:
         control, counts = state[:, 0], state[:, 1:]
