@@ -11,8 +11,9 @@ control for them:
 Its gates follow from the patterns. Its decoder is fitted to the labels: what it has to tell apart is a
 finite table, of a token, the counts as the window shows them, and the switches.
 
-This control owes nothing to training but the rows. So the trained one is tried too, with the same
-counters (`exact/fewer.py`). If it gives the same answers at every length, it is the one that is kept.
+This control follows from the rows: the trained weights play no part in it. So the model is also trained
+further with the same counters (`exact/fewer.py`). If it then gives the same answers at every length, it
+is the one that is kept.
 """
 
 import copy
@@ -58,7 +59,8 @@ def simplify(model: CSP, examples: Labelled, generator: Generator) -> bool:
         generator: chooses the orders in which counters are left out, and rows to train on.
 
     Returns:
-        Whether the control is the trained one; otherwise it was made anew.
+        Whether the control was found by training, in the model's own weights, or the model stayed as it
+        was; otherwise the control was written by rule from the rows.
     """
     trained = copy.deepcopy(model)
     choice = _made_anew(model, examples, misses(model, examples), generator)
