@@ -203,6 +203,10 @@ class Weights:
         """The form of every channel, and its factor."""
         return [known.multiple(column) for column in self.increments]
 
+    def unit(self, known: Known) -> int:
+        """The largest factor."""
+        return max([1, *(abs(factor) for _, factor in self.counters(known))])
+
     def step(
         self, held: Values, token: int, channels: list[tuple[int, int]], values: dict[int, int]
     ) -> tuple[Values, int]:

@@ -69,6 +69,8 @@ class Counting:
     decided: dict[tuple[State, int, Values], tuple[State, int]]
     """What is held after a token, and the answer, by what was held before, the token, and the counts
     after it as the window shows them."""
+    unit: int
+    """What the network adds where the machine adds 1, in the channel with the largest numbers."""
     gate: float
     """The least distance of a gate from 0, or the least lead of a map or a place that is chosen."""
     lead: float
@@ -202,7 +204,7 @@ class _Tabulation:
         self.control = (_Routes if model.routers else _Switches)(model)
         self.weights = _array(model.decoder.linear.weight)  # (C, 2 D)
         self.biases = _array(model.decoder.linear.bias)
-        self.gate = self.lead = math.inf
+        self.gate = self.lead = MOST_SUM  # where nothing is to be decided
         size = len(self.counters.forms)
         self.ranges = Ranges(self.counters.forms, (window - 1,) * size, (1,) * size)
         self.decided: dict[tuple[State, int, Values], tuple[State, int]] = {}
@@ -280,7 +282,8 @@ class _Tabulation:
         )
         machine = CounterMachine(increments=increments, window=self.window, control=control)
         states = [state for state, _ in nodes]
-        return Counting(machine, states, self.decided, self.gate, self.lead)
+        unit = int(np.abs(self.counters.factors).max(initial=1))
+        return Counting(machine, states, self.decided, unit, self.gate, self.lead)
 
 
 def _sigmoid(x: Reals) -> Reals:

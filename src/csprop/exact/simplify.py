@@ -1,15 +1,18 @@
 """A model that counts, with as few counters and switches as its training rows need.
 
-A trained counter reads all of its channels, also those that tell a few strings apart by chance. Here
-the counters and the switches that the labels need are chosen among those the model has
-(`exact/choose.py`), and the layer of switches and the decoder are made anew for them:
+A trained counter reads all of its channels, also those that tell a few strings apart by chance. So we
+choose the counters that the labels need among those the model has (`exact/choose.py`), and make a new
+control for them:
 
     a channel for each token     (1, 0) after this token, and (0, 1) after all others
     a channel for each counter   increments times `SHARP`: the phases of 1 and of 1,000 are alike
     a channel for each switch    (1, 0), and (−1, 0) from its pattern on
 
-The gates follow from the patterns. The decoder is fitted to the labels: what it has to tell apart is a
+Its gates follow from the patterns. Its decoder is fitted to the labels: what it has to tell apart is a
 finite table, of a token, the counts as the window shows them, and the switches.
+
+This control owes nothing to training but the rows. So the trained one is tried too, with the same
+counters (`exact/fewer.py`). If it gives the same answers at every length, it is the one that is kept.
 """
 
 import copy
@@ -21,18 +24,18 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
+from csprop.automata.comparison import Invariant, compare_counting
 from csprop.automata.forms import primitive
 from csprop.exact.choose import Choice, Pattern, choices, clipped, table
+from csprop.exact.counters import tabulated
 from csprop.exact.examples import Labelled
+from csprop.exact.fewer import OPEN, SHARP, Fewer, misses
+from csprop.exact.locked import NotFinite
 from csprop.nn.model import CSP
 from csprop.tasks.examples import UNLABELLED
 
 WINDOWS = (1, 2, 3)
 """The windows that are tried, the smallest first."""
-SHARP = 8
-"""Factor of increments, for counts that are only compared with 0."""
-OPEN = 40.0
-"""σ(40) is 1 in float32 and in float64."""
 FRACTION = 0.4
 """The real part of a token's channel, which is rounded to 0."""
 DECAYS = (1e-3, 1e-5, 1e-7)
@@ -43,7 +46,7 @@ LEAD = 4.0
 """The least lead of a right score in the rows, in the end."""
 
 
-def simplify(model: CSP, examples: Labelled, generator: Generator) -> None:
+def simplify(model: CSP, examples: Labelled, generator: Generator) -> bool:
     """Give a model as few counters and switches as the labels need, each far from a tie.
 
     It misses no more labels than before. If no choice of its counters is enough for that, it stays as
@@ -52,9 +55,35 @@ def simplify(model: CSP, examples: Labelled, generator: Generator) -> None:
     Args:
         model: a counter, whose weights are changed.
         examples: the labelled rows.
-        generator: chooses the orders in which counters are left out.
+        generator: chooses the orders in which counters are left out, and rows to train on.
+
+    Returns:
+        Whether the control is the trained one; otherwise it was made anew.
     """
-    missed = _misses(model, examples)
+    trained = copy.deepcopy(model)
+    choice = _made_anew(model, examples, misses(model, examples), generator)
+    if choice is None:
+        return True
+    if choice.window > 1:
+        return False
+    most = misses(model, examples)
+    same = Fewer(trained, examples, choice, most, generator).run() and _agree(trained, model)
+    if same:
+        model.load_state_dict(trained.state_dict())
+    return same
+
+
+def _agree(model: CSP, other: CSP) -> bool:
+    """Whether two models give the same answers at every length."""
+    try:
+        machines = [tabulated(each).machine.reduced() for each in (model, other)]
+    except NotFinite:
+        return False
+    return isinstance(compare_counting(*machines), Invariant)
+
+
+def _made_anew(model: CSP, examples: Labelled, missed: int, generator: Generator) -> Choice | None:
+    """Change the model to the smallest choice that misses no more labels; None if there is none."""
     listed = [primitive(each)[1] for each in model.embedding[:, 0].round().int().T.tolist()]
     forms = sorted({each for each in listed if any(each)})
     before = copy.deepcopy(model.state_dict())
@@ -62,14 +91,10 @@ def simplify(model: CSP, examples: Labelled, generator: Generator) -> None:
         for choice in choices(examples, forms, window, most, generator):
             if _fits(model, choice):
                 _Plan(model, choice).write(examples)
-                if _misses(model, examples) <= most:
-                    return
+                if misses(model, examples) <= most:
+                    return choice
                 model.load_state_dict(before)
-
-
-@torch.no_grad()
-def _misses(model: CSP, examples: Labelled) -> int:
-    return examples.judge(model(examples.tokens)).misses
+    return None
 
 
 def _scales(choice: Choice) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
+from csprop.automata.names import size
 from csprop.exact.document import Certificate
 from csprop.training.checkpoint import SUSPECTS
 from csprop.training.metrics import interval, percent
@@ -88,7 +89,7 @@ class Verdict:
         return self._sized(self.states)
 
     def _sized(self, states: int) -> str:
-        return _size(states, 0 if self.preference is None else self.preference.counters)
+        return size(states, 0 if self.preference is None else self.preference.counters)
 
     @property
     def sentence(self) -> str:
@@ -98,13 +99,13 @@ class Verdict:
                 f"{self.source}: no machine is clearly better than none; always saying the commonest "
                 f"class is right on {percent(self.commonest)} of the labels"
             )
-        size = f"{self.source}: a machine of {self.size}"
+        found = f"{self.source}: a machine of {self.size}"
         if self.is_task:
             assert self.certificate is not None
-            return f"{size}, {self.certificate.verdict}"
+            return f"{found}, {self.certificate.verdict}"
         every = self.agreed == self.rows
         agreed = f"all {self.rows:,}" if every else f"{self.agreed:,} of {self.rows:,}"
-        return f"{size}, which agrees with {agreed} rows"
+        return f"{found}, which agrees with {agreed} rows"
 
     @property
     def text(self) -> str:
@@ -151,12 +152,7 @@ class Verdict:
 
 def sized(machine: Machine | CounterMachine) -> str:
     """The size of a machine: its states, and its counters if it has any."""
-    return _size(len(machine), machine.counters if isinstance(machine, CounterMachine) else 0)
-
-
-def _size(states: int, counters: int) -> str:
-    more = f" and {counted(counters, 'counter')}" if counters else ""
-    return f"{counted(states, 'state')}{more}"
+    return size(len(machine), machine.counters if isinstance(machine, CounterMachine) else 0)
 
 
 def counted(number: int, what: str) -> str:

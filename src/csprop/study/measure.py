@@ -20,8 +20,8 @@ from csprop.training.seeding import generator
 from csprop.training.session import Trained, ended, execute, training_data
 
 Row = dict[str, Any]
-"""A row of results: key, job, environment, seconds, and either `diverged` or result, curve, lengths and
-locked; that of a `FileJob` has result alone."""
+"""A row of results: key, job, environment, seconds, and either `diverged` or result, curve, lengths,
+locked and training_seconds (rows of earlier versions lack it); that of a `FileJob` has result alone."""
 
 SAMPLING = Sampling(tokens=1 << 20, fewest=4, most=256)
 """How many sequences are tried at a length; fewer than by `csprop eval`, as there are many runs."""
@@ -97,7 +97,7 @@ def _row(job: Job, run: Trained | Diverged, together: Sequence[Trained | Diverge
         epochs = [len(other.metrics) for other in together if isinstance(other, Trained)]
         for number, epoch in enumerate(run.metrics):
             seconds += epoch["seconds"] / sum(count > number for count in epochs)
-        row["result"] = run.result
+        row["result"], row["training_seconds"] = run.result, round(seconds, 2)
         row["curve"] = {name: [short(epoch[name]) for epoch in run.metrics] for name in CURVES}
         row["lengths"] = {
             str(length): at_length(run.model, run.task, length, job.seed, SAMPLING).accuracy
@@ -123,6 +123,7 @@ def _locked(job: Job, run: Trained) -> dict[str, Any]:
         "verdict": certificate.verdict,
         "proven": certificate.proven,
         "states": certificate.document.get("minimal_states"),
+        "counters": getattr(certificate.automaton, "counters", None),
         "search": certificate.document.get("search"),
         "seconds": seconds,
         "lengths": {

@@ -8,6 +8,7 @@ from pathlib import Path
 from csprop.study import engine
 from csprop.study.baselines import Baselines
 from csprop.study.bliss_table import Bliss
+from csprop.study.counters import Counters
 from csprop.study.decoders import Decoders
 from csprop.study.exact import Exact
 from csprop.study.focal import Focal
@@ -21,7 +22,7 @@ from csprop.study.structure import Structure
 from csprop.study.table import Budget, Table
 
 TABLES: tuple[Table, ...] = (
-    Main(), Grokking(), Length(), Exact(), Structure(), Focal(), Decoders(), Baselines(),
+    Main(), Grokking(), Length(), Exact(), Counters(), Structure(), Focal(), Decoders(), Baselines(),
     OwnData(), Bliss(),
 )  # fmt: skip
 
