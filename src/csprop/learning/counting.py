@@ -30,7 +30,7 @@ Row = tuple[list[int], list[int]]
 Seen = tuple[Counters, int]
 """Counters, and how far the control sees them."""
 SHORTER = 0.8
-"""The share of the rows, from the shortest on, that machines are fitted to."""
+"""The share of the sequences, from the shortest on, that machines are fitted to."""
 ROWS = 1000
 """Rows by which it is decided whether to count; of more, some are drawn."""
 QUICK, CAREFUL, THOROUGH = 0, 10, 100
@@ -151,12 +151,12 @@ class _Trial:
 
 
 def by_length(rows: list[Row]) -> tuple[list[Row], list[Row]]:
-    """The shorter rows, and the longer ones.
+    """The shorter rows, and the longer ones; copies of a sequence do not count for the share.
 
     If all rows are about equally long and have a label at every step, they are cut: the labels of the
     last fifth are those to predict. If they have one label each, every fifth row is held out instead.
     """
-    lengths = np.array([len(tokens) for tokens, _ in rows])
+    lengths = np.array([len(tokens) for tokens in {tuple(tokens) for tokens, _ in rows}])
     cut = int(np.quantile(lengths, SHORTER, method="lower"))
     if (lengths > cut).any():
         return [row for row in rows if len(row[0]) <= cut], [row for row in rows if len(row[0]) > cut]

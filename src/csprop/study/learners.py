@@ -21,6 +21,7 @@ from csprop.automata.machine import Machine
 from csprop.automata.walk import Oracle
 from csprop.learning.learn import Learned, learn
 from csprop.nn.peers import Peer, PeerConfig
+from csprop.study import bliss
 from csprop.study.job import FileJob
 from csprop.study.languages import Drawn, draw, fresh, languages
 from csprop.tasks.pack import packed
@@ -50,6 +51,8 @@ def learned(jobs: Sequence[FileJob]) -> list[Found]:
     The LSTM is trained for as long as csprop takes, which is measured first.
     """
     job = jobs[0]
+    if job.language in bliss.LANGUAGES:
+        return [_strings(each) for each in jobs]
     language = languages()[job.language]
     rows = draw(language, job.rows, job.wrong, job.seed)
     task = as_task(job.language, language, rows)
@@ -80,6 +83,25 @@ def _csprop(job: FileJob, task: RowsTask, rows: Drawn) -> Found:
     result["right"] = result["right"] and out.verdict.clear
     result["clear"] = out.verdict.clear
     return {"result": result | _suspects(out, rows), "seconds": seconds}
+
+
+def _strings(job: FileJob) -> Found:
+    """What csprop makes of strings of `bliss.py`, labelled with what may follow their prefixes."""
+    rows = bliss.strings(job.language, job.rows, job.seed)
+    out, seconds = _timed(lambda: learn(*zip(*rows, strict=True), seed=job.seed))
+    machine, right = out.machine, 0
+    for tokens, labels in bliss.first_strings(job.language):
+        said = machine.run([machine.vocab.index(token) for token in tokens])
+        right += [machine.classes[each] for each in said] == labels
+    found = {
+        "right": out.verdict.clear and bliss.agrees(machine, job.language),
+        "clear": out.verdict.clear,
+        "states": len(machine),
+        "counters": machine.counters if isinstance(machine, CounterMachine) else 0,
+        "tested": len(bliss.first_strings(job.language)),
+        "tested_right": right,
+    }
+    return {"result": found, "seconds": seconds}
 
 
 def _suspects(out: Learned, rows: Drawn) -> dict[str, int]:

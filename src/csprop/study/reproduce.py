@@ -7,6 +7,7 @@ from pathlib import Path
 
 from csprop.study import engine
 from csprop.study.baselines import Baselines
+from csprop.study.bliss_table import Bliss
 from csprop.study.counters import Counters
 from csprop.study.decoders import Decoders
 from csprop.study.exact import Exact
@@ -22,7 +23,7 @@ from csprop.study.table import Budget, Table
 
 TABLES: tuple[Table, ...] = (
     Main(), Grokking(), Length(), Exact(), Counters(), Structure(), Focal(), Decoders(), Baselines(),
-    OwnData(),
+    OwnData(), Bliss(),
 )  # fmt: skip
 
 Engine = Callable[[Sequence[engine.Group]], Generator[tuple[str, list[Row]]]]
