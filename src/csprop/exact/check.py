@@ -60,7 +60,8 @@ def _checked(folder: Path, config: dict[str, Any], task: Task) -> str:
     stored = load(content)
     check_weights(stored, config, "counting" in certificate)
     tensors = {name: value.astype(np.float64) for name, value in stored.items()}
-    demand(all(np.isfinite(each).all() for each in tensors.values()), "a weight is not a number")
+    small = all((np.abs(each) <= 2.0**20).all() for each in tensors.values())
+    demand(small, "a weight is beyond ±2^20, or not a number")
     if "counting" in certificate:
         return _check_counting(certificate, tensors, config, task)
     _check_form(certificate["machine"], len(task.vocab))
@@ -184,8 +185,11 @@ def _check_counting(
     demand(is_whole(window, 1, 2**20), "it has no window")
     names = [list(task.vocab), list(task.classes), task.words]
     demand([automaton[name] for name in ("vocab", "classes", "words")] == names, "its names differ")
-    rows = [[there for each in row for there in each] for row in automaton["transitions"]]
+    demand(automaton["format"] == "csprop automaton 2", "its automaton has another format")
     increments, answers = automaton["increments"], automaton["answers"]
+    views = {len(each) for row in automaton["transitions"] for each in row}
+    demand(len(views) == 1, "its automaton is no table")
+    rows = [[there for each in row for there in each] for row in automaton["transitions"]]
     small = Table(increments, automaton["window"], automaton["start"], rows, answers, tokens)
     known, weights = (
         Known(certificate["ranges"], tokens),

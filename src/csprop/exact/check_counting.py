@@ -183,16 +183,15 @@ class Weights:
         embedding = own("embedding")  # (V, 2, D)
         whole = np.rint(embedding[:, 0])
         demand(bool((np.abs(embedding[:, 0] - whole) <= 0.499).all()), "an increment is near a half")
-        demand(bool((np.abs(whole) <= 2**20).all()), "an increment is too large")
         self.increments = whole.astype(int).T.tolist()  # (D, V)
-        self.base = embedding / (1 + np.exp(-own("blocks.0.skip"))) + np.array([[0.0], [1.0]])
+        self.extra = embedding * _logistic(own("blocks.0.skip"))
         name = "keys" if routes else "gate"
         self.choosing = own(f"blocks.1.{name}.weight"), own(f"blocks.1.{name}.bias")
         self.scoring = own("decoder.linear.weight"), own("decoder.linear.bias")
         if routes:
             self.maps = own("blocks.1.maps")  # (K, G, m, m)
         else:
-            self.skip = 1 / (1 + np.exp(-own("blocks.1.skip")))
+            self.skip = _logistic(own("blocks.1.skip"))
             self.points = [_normal(own(f"blocks.1.{name}")) for name in ("h0", "point")]
 
     @property
@@ -224,19 +223,22 @@ class Weights:
         state, through = self._content(after), np.zeros_like(low)
         if not self.routes:
             through = np.tile(self.skip, 2)
-        return after, _chosen(weights * through, weights @ state + biases, low, high, "answer")
+        sizes = np.abs(weights) @ np.abs(state) + np.abs(biases)
+        scores = weights * through, weights @ state + biases, sizes
+        return after, _chosen(*scores, low, high, "answer")
 
     def _phases(
         self, token: int, channels: list[tuple[int, int]], values: dict[int, int]
     ) -> tuple[Array, Array]:
         """Between which numbers each plane of each channel is."""
-        ends = []
+        ends, errors = [], []
         for channel, (number, factor) in enumerate(channels):
             value = values[number] if factor else 0
-            x, y = self.base[token, :, channel]
-            x += factor * value
+            along, across = self.extra[token, :, channel]
+            x, y = factor * value + along, 1 + across
             length = math.hypot(x, y)
             demand(length >= 0.0099, "a phase is taken of a number near 0")
+            errors.append(2.0**-21 * max(abs(factor * value) + abs(along), 1 + abs(across)) / length)
             here = (x / length, y / length)
             there = here
             if factor and abs(value) == self.window:
@@ -244,10 +246,12 @@ class Weights:
                 there = (math.copysign(1.0, x), 0.0)
             ends.append((here, there))
         both = np.array(ends).transpose(1, 2, 0).reshape(2, -1)  # (2, 2 D)
-        return both.min(axis=0), both.max(axis=0)
+        wider = np.tile(errors, 2)  # by what float32 may round
+        return both.min(axis=0) - wider, both.max(axis=0) + wider
 
     def _switched(self, held: Values, low: Array, high: Array) -> Values:
-        least, most = _between(*self.choosing, low, high)
+        weights, biases = self.choosing
+        least, most = _between(weights, biases, np.abs(biases), low, high)
         after = []
         for channel, replaced in enumerate(held):
             sure = least[channel] >= DOUBT or most[channel] <= -DOUBT
@@ -256,7 +260,8 @@ class Weights:
         return tuple(after)
 
     def _routed(self, held: Values, low: Array, high: Array) -> Values:
-        chosen = _chosen(*self.choosing, low, high, "map")
+        weights, biases = self.choosing
+        chosen = _chosen(weights, biases, np.abs(biases), low, high, "map")
         after = []
         for group, place in enumerate(held):
             logits = self.maps[chosen, group, :, place]
@@ -279,27 +284,40 @@ def _normal(points: Array) -> Array:
     return points / np.sqrt((points**2).sum(axis=0) + 1e-30)  # 0 stays 0
 
 
-def _between(weights: Array, biases: Array, low: Array, high: Array) -> tuple[Array, Array]:
+def _logistic(x: Array) -> Array:
+    return 0.5 + 0.5 * np.tanh(x / 2)
+
+
+def _rounding(weights: Array, sizes: Array, low: Array, high: Array) -> Array:
+    """How much float32 may change linear functions, of n products and their constants' sizes each."""
+    largest = np.maximum(np.abs(low), np.abs(high))
+    return (weights.shape[1] + 2) * 2.0**-23 * (np.abs(weights) @ largest + sizes)
+
+
+def _between(
+    weights: Array, constants: Array, sizes: Array, low: Array, high: Array
+) -> tuple[Array, Array]:
     """The least and the largest values of linear functions of numbers between two bounds."""
-    middle, reach = (high + low) / 2, (high - low) / 2
-    size = np.abs(weights) @ np.maximum(np.abs(low), np.abs(high)) + np.abs(biases)
-    demand(
-        bool((size * 2.0**-23 < 1e-4).all()), "weights are so large that float32 cannot be relied on"
-    )
-    centre, spread = weights @ middle + biases, np.abs(weights) @ reach
-    return centre - spread, centre + spread
+    centre, reach = weights @ (high + low) / 2 + constants, np.abs(weights) @ (high - low) / 2
+    reach += _rounding(weights, sizes, low, high)
+    return centre - reach, centre + reach
 
 
-def _chosen(weights: Array, biases: Array, low: Array, high: Array, what: str) -> int:
+def _chosen(weights: Array, constants: Array, sizes: Array, low: Array, high: Array, what: str) -> int:
     """The largest of some scores, for all numbers between two bounds."""
-    _between(weights, biases, low, high)  # each is small enough
-    best = int((weights @ (low + high) / 2 + biases).argmax())
-    for other in range(len(biases)):
-        if other != best:
-            apart = weights[best] - weights[other], biases[best] - biases[other]
-            least, _ = _between(apart[0][None], apart[1], low, high)
-            demand(bool(least[0] >= DOUBT), f"a choice of {what} is not decided")
+    best = int((weights @ (low + high) / 2 + constants).argmax())
+    rounding = _rounding(weights, sizes, low, high)
+    for other in range(len(constants)):
+        apart = weights[best] - weights[other]
+        least = np.where(apart > 0, apart * low, apart * high).sum()
+        least += constants[best] - constants[other] - rounding[best] - rounding[other]
+        demand(other == best or bool(least >= DOUBT), f"a choice of {what} is not decided")
     return best
+
+
+def _key(decision: Any) -> tuple[int, int, Values]:
+    held, token, seen, _, _ = decision
+    return held, token, tuple(seen)
 
 
 def network_step(counting: dict[str, Any], weights: Weights, known: Known, tokens: int) -> Step:
@@ -318,6 +336,7 @@ def network_step(counting: dict[str, Any], weights: Weights, known: Known, token
     demand(
         fits and len(counting["increments"]) == tokens, "its increments are not those of the weights"
     )
+    demand(len(set(map(_key, counting["decisions"]))) == len(counting["decisions"]), "it decides twice")
     table = {
         (held, token, tuple(seen)): (there, said)
         for held, token, seen, there, said in counting["decisions"]

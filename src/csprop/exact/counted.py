@@ -43,6 +43,8 @@ from csprop.training.metrics import percent
 EVERY_DEPTH = "proven for all lengths and depths"
 
 
+MOST = 2**20
+"""Bounds and periods of the pairs are below this."""
 CONTROLS = ("as given", "made anew")
 """Where the weights above the counters come from: from the model, perhaps trained further, or from the
 training rows alone."""
@@ -78,6 +80,9 @@ def prove_counting(locked: LockedCounter, task: Task) -> CountingProof | Differe
             raise NotFinite(f"the comparison is undecided: {found.reason}")
     assert isinstance(inner, Invariant)
     assert not isinstance(outer, Undecided)
+    for ranges in (each.ranges for each in (outer, inner) if each is not None):
+        if max((*ranges.bounds, *ranges.periods), default=0) >= MOST:
+            raise NotFinite("the proof needs to know counts too far from 0")
     return CountingProof(automaton, inner, outer)
 
 
@@ -121,6 +126,9 @@ def attempts(
         if number:
             simpler = copy.deepcopy(model)
             kept = simplify(simpler, examples, generator)
+            if kept is None:
+                on_round("no choice of few counters tells its training labels apart")
+                break
             found = certify_counter(simpler, task, number, CONTROLS[0] if kept else CONTROLS[1])
         if found.locked is not None:
             try:

@@ -7,10 +7,14 @@ last token. A switch above it compares a linear function of these points with 0,
 with each difference of two scores.
 
 Near zero, up to a window w, all counts are tried. Beyond, a point lies between its value at w and its
-limit, ±1 on the real axis, in both planes: |c + x| grows with |c|, and both y / |(c + x, y)| and
+limit, ±1 on the real axis, in both planes: |c + x| grows with |c|, and both |y| / |(c + x, y)| and
 1 − |c + x| / |(c + x, y)| fall as it does. So each linear function lies between two bounds, and what it
 decides is decided for all counts beyond the window at once if both bounds are on the same side of 0.
 What is left is a machine whose control sees the counts through the window.
+
+The bounds are computed in float64, for a network that runs in float32. Each of its operations errs by
+2^−24 of its result at most, so a sum of n products errs by about n · 2^−24 of the sum of their sizes.
+The bounds are wider by twice as much.
 """
 
 import math
@@ -21,7 +25,7 @@ from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from csprop.automata.counting import CounterMachine
 from csprop.automata.forms import Ranges, Values, primitive
@@ -43,12 +47,16 @@ MOST_VIEWS = 1 << 19
 """Pairs of a token and a view."""
 MOST_PLACES = 1 << 18
 """States of the control with counts as the window shows them."""
+MOST = 2.0**20
+"""Size of a weight, far below where squares overflow, and of an increment."""
+EPSILON = 2.0**-23
+"""Twice the relative error of one operation in float32."""
 SURE = 0.499
 """Distance of an increment, as it is in the embedding, from the whole number to which it is rounded."""
 LEAST_MODULUS = 0.01
 """Modulus of a number of which a phase is taken."""
-MOST_SUM = 800.0
-"""Size of the terms of a sum: 800 · 2^−23 is a tenth of `DOUBT`."""
+CLEAR = 1e3
+"""The largest distance from a tie that is told."""
 
 
 def is_counter(model: object) -> TypeGuard[CSP]:
@@ -99,11 +107,13 @@ class _Counters:
     """The first layer: what its channels pass on, as far as the counts are known, in float64."""
 
     def __init__(self, model: CSP) -> None:
+        if not all(bool((each.abs() <= MOST).all()) for each in model.parameters()):
+            raise NotFinite(f"a weight is beyond ±{MOST:,.0f}, or not a number")
         embedding = _array(model.embedding)  # (V, 2, D)
         increments = np.round(embedding[:, 0]).astype(int)
-        if np.abs(embedding[:, 0] - increments).max() > SURE:
+        if not np.abs(embedding[:, 0] - increments).max() <= SURE:
             raise NotFinite("an increment is so near a half that rounding could change it")
-        self.offsets = _sigmoid(_array(model.layers[0].skip)) * embedding + [[0.0], [1.0]]
+        self.skipped = _sigmoid(_array(model.layers[0].skip)) * embedding  # (V, 2, D)
         made = [primitive(column) for column in increments.T.tolist()]
         self.forms = tuple(dict.fromkeys(form for factor, form in made if factor))
         self.factors = np.array([factor for factor, _ in made])  # (D,)
@@ -120,26 +130,59 @@ class _Counters:
         """
         of_channel = np.array((*values, 0))[self.form_of]  # where nothing is counted, its factor is 0
         counts = self.factors * of_channel
-        point = self.offsets[token] + [counts, np.zeros_like(counts)]
+        state = np.stack([counts, np.ones_like(counts)])
+        point = state + self.skipped[token]
         modulus = np.sqrt(np.square(point).sum(axis=0))
-        if modulus.min() < LEAST_MODULUS:
+        if not modulus.min() >= LEAST_MODULUS:
             raise NotFinite("a phase is taken of a number near 0")
+        error = 4 * EPSILON * (np.abs(state) + np.abs(self.skipped[token])).max(axis=0) / modulus
         outward = np.sign(point[0])
         edge = (np.abs(of_channel) == window) & (self.factors != 0)
         if (outward != np.sign(counts))[edge].any():
             raise NotFinite(f"a count of {window} may be outweighed by the last token")
         near = point / modulus
         far = np.where(edge, [outward, np.zeros_like(outward)], near)
-        return np.minimum(near, far).ravel(), np.maximum(near, far).ravel()
+        low, high = np.minimum(near, far) - error, np.maximum(near, far) + error
+        return low.ravel(), high.ravel()
 
 
-def _span(weights: Reals, biases: Reals, box: Box) -> Box:
-    """The least and the largest values of linear functions, (F,) each."""
+@dataclass(frozen=True)
+class _Functions:
+    """Linear functions of what the counters pass on, as float32 computes them."""
+
+    weights: Reals  # (F, 2 D)
+    constants: Reals  # (F,)
+    sizes: Reals  # (F,): how large the terms of each constant are together
+
+    @classmethod
+    def of(cls, layer: nn.Linear) -> "_Functions":
+        weights, biases = _array(layer.weight), _array(layer.bias)
+        return cls(weights, biases, np.abs(biases))
+
+    def errors(self, box: Box) -> Reals:
+        """How much rounding can change each."""
+        sizes = np.abs(self.weights) @ np.maximum(*map(np.abs, box)) + self.sizes
+        return (self.weights.shape[1] + 2) * EPSILON * sizes
+
+    def between(self, box: Box) -> Box:
+        """The least and the largest value of each."""
+        low, high = _span(self.weights, box)
+        error = self.errors(box)
+        return low + self.constants - error, high + self.constants + error
+
+    def largest(self, box: Box) -> tuple[int, float]:
+        """The number of the largest, everywhere in a box, and by how much it leads at least."""
+        best = int((self.weights @ (box[0] + box[1]) / 2 + self.constants).argmax())
+        low, _ = _span(self.weights[best] - self.weights, box)
+        error = self.errors(box)
+        lead = low + self.constants[best] - self.constants - error - error[best]
+        return best, float(np.delete(lead, best).min(initial=CLEAR))
+
+
+def _span(weights: Reals, box: Box) -> Box:
+    """The least and the largest values of sums of products, (F,) each."""
     up, down = np.maximum(weights, 0), np.minimum(weights, 0)
-    largest = np.abs(weights) @ np.maximum(*map(np.abs, box)) + np.abs(biases)
-    if largest.max() > MOST_SUM:
-        raise NotFinite("the weights are so large that rounding errors of float32 could matter")
-    return up @ box[0] + down @ box[1] + biases, up @ box[1] + down @ box[0] + biases
+    return up @ box[0] + down @ box[1], up @ box[1] + down @ box[0]
 
 
 class _Switches:
@@ -147,17 +190,17 @@ class _Switches:
 
     def __init__(self, model: CSP) -> None:
         switch = model.layers[1]
-        self.weights, self.biases = _array(switch.gate.weight), _array(switch.gate.bias)
-        self.start: State = (0,) * len(self.biases)
+        self.gates = _Functions.of(switch.gate)
+        self.start: State = (0,) * len(self.gates.constants)
         replaced = switch.entering(switch.start[None, None])[0, 0]
         self.points = np.stack([_array(each).ravel() for each in (switch.start, replaced)])  # (2, 2 D)
         self.skip = np.tile(_sigmoid(_array(switch.skip)), 2)
 
     def move(self, state: State, box: Box) -> tuple[State, float]:
-        low, high = _span(self.weights, self.biases, box)
+        low, high = self.gates.between(box)
         replaced = np.array(state, bool)  # and if it is replaced again, then by the same point
         distance = np.where(replaced, math.inf, np.maximum(low, -high))
-        if distance.min() < DOUBT:
+        if not distance.min() >= DOUBT:
             raise NotFinite(f"the gate of switch {int(distance.argmin()) + 1} is not decided")
         return tuple((replaced | (high < 0)).astype(int).tolist()), float(distance.min())
 
@@ -170,22 +213,19 @@ class _Routes:
 
     def __init__(self, model: CSP) -> None:
         (router,) = model.routers
-        self.weights, self.biases = _array(router.keys.weight), _array(router.keys.bias)
+        self.keys = _Functions.of(router.keys)
         self.maps = _array(router.maps)  # (K, G, m, m)
         self.start: State = (0,) * self.maps.shape[1]
-        self.skip = np.zeros(self.weights.shape[1])
+        self.skip = np.zeros(self.keys.weights.shape[1])
 
     def move(self, state: State, box: Box) -> tuple[State, float]:
-        scores = self.weights @ (box[0] + box[1]) / 2 + self.biases
-        best = int(scores.argmax())
-        least, _ = _span(self.weights[best] - self.weights, self.biases[best] - self.biases, box)
-        gate = float(np.delete(least, best).min(initial=math.inf))
+        best, gate = self.keys.largest(box)
         after = []
         for group, place in enumerate(state):
             logits = self.maps[best, group, :, place]
             after.append(int(logits.argmax()))
             gate = min(gate, float(np.diff(np.sort(logits)[-2:]).min(initial=math.inf)))
-        if gate < DOUBT:
+        if not gate >= DOUBT:
             raise NotFinite("the choice of a map, or of a place, is not decided")
         return tuple(after), gate
 
@@ -202,9 +242,8 @@ class _Tabulation:
     def __init__(self, model: CSP, window: int) -> None:
         self.window, self.counters = window, _Counters(model)
         self.control = (_Routes if model.routers else _Switches)(model)
-        self.weights = _array(model.decoder.linear.weight)  # (C, 2 D)
-        self.biases = _array(model.decoder.linear.bias)
-        self.gate = self.lead = MOST_SUM  # where nothing is to be decided
+        self.scores = _Functions.of(model.decoder.linear)
+        self.gate = self.lead = CLEAR
         size = len(self.counters.forms)
         self.ranges = Ranges(self.counters.forms, (window - 1,) * size, (1,) * size)
         self.decided: dict[tuple[State, int, Values], tuple[State, int]] = {}
@@ -250,12 +289,11 @@ class _Tabulation:
         return self.counters.box(token, values, self.window)
 
     def _answer(self, state: State, box: Box) -> int:
-        constant = self.weights @ self.control.held(state) + self.biases
-        through = self.weights * self.control.skip
-        best = int((through @ (box[0] + box[1]) / 2 + constant).argmax())
-        least, _ = _span(through[best] - through, constant[best] - constant, box)
-        lead = float(np.delete(least, best).min(initial=math.inf))
-        if lead < DOUBT:
+        held, weights, own = self.control.held(state), self.scores.weights, self.scores
+        sizes = np.abs(weights) @ np.abs(held) + own.sizes
+        scores = _Functions(weights * self.control.skip, weights @ held + own.constants, sizes)
+        best, lead = scores.largest(box)
+        if not lead >= DOUBT:
             raise NotFinite("an answer is not decided")
         self.lead = min(self.lead, lead)
         return best
@@ -287,7 +325,7 @@ class _Tabulation:
 
 
 def _sigmoid(x: Reals) -> Reals:
-    return 1 / (1 + np.exp(-x))
+    return 0.5 * (1 + np.tanh(x / 2))
 
 
 def _array(tensor: Tensor) -> Reals:

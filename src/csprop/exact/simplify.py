@@ -47,7 +47,7 @@ LEAD = 4.0
 """The least lead of a right score in the rows, in the end."""
 
 
-def simplify(model: CSP, examples: Labelled, generator: Generator) -> bool:
+def simplify(model: CSP, examples: Labelled, generator: Generator) -> bool | None:
     """Give a model as few counters and switches as the labels need, each far from a tie.
 
     It misses no more labels than before. If no choice of its counters is enough for that, it stays as
@@ -59,13 +59,13 @@ def simplify(model: CSP, examples: Labelled, generator: Generator) -> bool:
         generator: chooses the orders in which counters are left out, and rows to train on.
 
     Returns:
-        Whether the control was found by training, in the model's own weights, or the model stayed as it
-        was; otherwise the control was written by rule from the rows.
+        Whether the control was found by training, in the model's own weights, or else written by rule
+        from the rows; None if the model stayed as it was.
     """
     trained = copy.deepcopy(model)
     choice = _made_anew(model, examples, misses(model, examples), generator)
     if choice is None:
-        return True
+        return None
     if choice.window > 1:
         return False
     most = misses(model, examples)

@@ -95,6 +95,8 @@ def counted(
     if most is not None and most < _least(symbols, classes):
         return None
     every = [(list(tokens), list(labels)) for tokens, labels in rows]
+    if len(every) < 2:
+        return None
     order = np.random.default_rng([seed, 0xC0]).permutation(len(every))
     trial = _Trial([every[place] for place in order[:ROWS]], symbols, classes, most)
     chosen = trial.search(_tried(trial.shorter))
@@ -216,7 +218,7 @@ def as_seen(tree: PrefixTree, machine: Machine | CounterMachine) -> tuple[Prefix
         return tree, np.array(machine.transitions, np.int32), 0.0
     few, used = _used(extended(tree, *seen_by(machine)))
     table = np.array(machine.control.transitions, np.int32)[:, used]
-    return few, table, bits(seen_by(machine)[0]) + WIDER * (machine.window - 1)
+    return few, table, bits(seen_by(machine)[0]) + WIDER * max(0, machine.window - 1)
 
 
 def seen_by(machine: CounterMachine) -> Seen:
