@@ -103,6 +103,25 @@ def test_a_row_has_what_its_model_gets_right_by_length() -> None:
     )
 
 
+@pytest.mark.parametrize(("task", "apart"), [("parity", False), ("anbn", True)])
+def test_the_seconds_of_an_epoch_are_shared_by_those_who_trained_in_it(
+    task: str, apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seeds of a^n b^n have training sets of different sizes, and are trained one after the other."""
+    kept: list[Any] = []
+
+    def remember(*args: Any, **options: Any) -> Any:
+        kept.extend(execute(*args, **options))
+        return kept
+
+    monkeypatch.setattr("csprop.study.measure.execute", remember)
+    jobs = [csp(task, tasks.get(task).preset, seed, samples=200, epochs=2) for seed in range(2)]
+    rows = measure(jobs)
+    for row, run in zip(rows, kept, strict=True):
+        spent = sum(epoch["seconds"] for epoch in run.metrics)
+        assert row["training_seconds"] == pytest.approx(spent / (1 if apart else 2), abs=0.01)
+
+
 def test_jobs_of_two_kinds_are_not_trained_together() -> None:
     with pytest.raises(InputError, match="differ only in their seed"):
         measure([tiny(0), tiny(1, lr=0.1)])

@@ -49,7 +49,12 @@ def measure(jobs: Sequence[AnyJob], unfinished: Path | None = None) -> list[Row]
     if models[0].family == "peer":
         return [_row(job, run, [run]) for job in models for run in [_peer(job)]]
     trained = _csp(models, unfinished)
-    return [_row(job, run, trained) for job, run in zip(models, trained, strict=True)]
+    sizes = [len(training_data(get(job.task), _config(job, job.model))[0]) for job in models]
+    # Models whose training sets differ in size are trained one after the other.
+    return [
+        _row(job, run, [other for other, each in zip(trained, sizes, strict=True) if each == size])
+        for job, run, size in zip(models, trained, sizes, strict=True)
+    ]
 
 
 def _head(job: AnyJob) -> Row:
