@@ -57,9 +57,13 @@ class Known:
             values, self.forms, self.bounds, self.periods, strict=True
         ):
             numbers = [value]
-            if abs(value) > bound:  # so far that all beyond look alike
-                steps = (bound + period + abs(form[token])) // period + 2
-                numbers = [value + (period if value > 0 else -period) * i for i in range(steps)]
+            if (
+                abs(value) > bound
+            ):  # as it is, and from where it is near 0 to where all beyond look alike
+                away = 1 if value > 0 else -1
+                least = (-2 * bound - 2 * period - away * (value + form[token])) // period
+                steps = range(max(0, least), max(0, least) + 4 * (bound // period) + 8)
+                numbers += [value + away * period * i for i in steps]
             ways.append({_rough(each + form[token], bound, period) for each in numbers})
         return (each for each in product(*ways) if all(self._can_be(each, r) for r in self.relations))
 

@@ -41,6 +41,8 @@ NEAR = {QUICK: 32.0, CAREFUL: 8.0, THOROUGH: 0.0}
 """How many bits more than the finite machine's they may have then."""
 WINDOWS = (1, 2)
 """How far a control sees the count of a single counter; several are seen by their signs."""
+MOST_TOKENS = 40
+"""With more there are too many counters to try."""
 WIDER = 7.0
 """Bits that a wider window must save: with more views a table can fit a few rows by chance."""
 
@@ -92,7 +94,7 @@ def counted(
     Returns:
         The machine, or None if a finite machine explains the rows as well.
     """
-    if most is not None and most < _least(symbols, classes):
+    if symbols > MOST_TOKENS or (most is not None and most < _least(symbols, classes)):
         return None
     every = [(list(tokens), list(labels)) for tokens, labels in rows]
     if len(every) < 2:

@@ -8,12 +8,6 @@ from csprop.automata.names import size
 from csprop.exact.document import Certificate, network_states
 from csprop.tasks.base import shown
 
-CONTROL = {
-    "as given": "the switches or the router of the model, perhaps trained further",
-    "made anew": "switches made anew from the training rows; the trained ones did not lock",
-}
-"""Where the weights above the counters come from."""
-
 
 def verdict(certificate: Certificate) -> str:
     """What is proven of a run, in a few words."""
@@ -72,13 +66,24 @@ def _counting(document: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         ("machine", f"{small}; the network has {large}"),
         *((f"counter {name}", added) for name, added in counted(automaton).items()),
-        ("control", CONTROL[document["search"]["control"]]),
+        ("control", _control(document)),
         ("window", f"{seen}; in the network, from −{far} to {far}"),
         ("gates", f"each gate is at least {document['gate']:.2f} from where it would decide otherwise"),
         ("scores", f"the best score leads the next by at least {document['margin']:.2f}"),
         ("exact", f"counts up to {_power(exact['locked'])}; in the network's own float32, up to "
          f"{_power(exact['network'])}"),
     ]  # fmt: skip
+
+
+def _control(document: dict[str, Any]) -> str:
+    """Where the weights above the counters come from."""
+    if document["search"]["control"] == "router":
+        return "the router of the model"
+    if document["search"]["control"] == "made anew":
+        return "switches made anew from the training rows; the trained ones did not lock"
+    if document["search"]["rounds"]:
+        return "the trained switches, trained further with fewer counters"
+    return "the trained switches"
 
 
 def control_states(document: dict[str, Any]) -> int:
