@@ -57,9 +57,7 @@ class Known:
             values, self.forms, self.bounds, self.periods, strict=True
         ):
             numbers = [value]
-            if (
-                abs(value) > bound
-            ):  # as it is, and from where it is near 0 to where all beyond look alike
+            if abs(value) > bound:  # and those that come near 0, up to where all beyond look alike
                 away = 1 if value > 0 else -1
                 least = (-2 * bound - 2 * period - away * (value + form[token])) // period
                 steps = range(max(0, least), max(0, least) + 4 * (bound // period) + 8)

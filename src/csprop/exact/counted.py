@@ -170,13 +170,10 @@ def certify_counter(model: CSP, task: Task, rounds: int = 0, control: str = CONT
         outcome = prove_counting(locked, task)
     except NotFinite as failure:
         return refused(task, failure)
-    return (
-        refused(task, outcome)
-        if isinstance(outcome, Difference)
-        else proven(
-            task, locked, outcome, {"rounds": rounds, "control": ROUTER if model.routers else control}
-        )
-    )
+    if isinstance(outcome, Difference):
+        return refused(task, outcome)
+    search = {"rounds": rounds, "control": ROUTER if model.routers else control}
+    return proven(task, locked, outcome, search)
 
 
 def proven(
