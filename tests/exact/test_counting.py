@@ -182,8 +182,8 @@ def test_a_decision_that_hangs_on_rounding_is_refused() -> None:
         tabulated(model)
     model = brackets()
     with torch.no_grad():  # large terms that cancel: float32 would not compute their sum
-        model.layers[1].gate.weight[0, 2], model.layers[1].gate.bias[0] = 2.0**16, 0.35 - 2.0**16
-        model.layers[1].gate.weight[0, 2 + 4] = 0.0
+        gate = model.layers[1].gate
+        gate.weight[0, 4 + 2], gate.bias[0] = 2.0**19, 0.35 - 2.0**19
     with pytest.raises(NotFinite, match="gate of switch 1 is not decided"):
         tabulated(model)
 
