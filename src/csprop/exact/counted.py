@@ -45,7 +45,7 @@ EVERY_DEPTH = "proven for all lengths and depths"
 
 MOST = 2**20
 """Bounds and periods of the pairs are below this."""
-FEWER_ERRORS = 0.5
+FEWER_ERRORS = 0.75
 """A model that makes more than this share of the errors of the commonest class has not learned."""
 CONTROLS = ("trained", "made anew")
 """Where the weights of switches and decoder come from: from the model, perhaps trained further, or from
