@@ -171,7 +171,7 @@ def _counting_steps(path: Path, run: Any) -> list[tuple[str, str]]:
     if run.config.preset == "counter":
         steps.append(_more_rows(path, run))
     elif task.counting is not None:
-        why = "a model that counts, which can be proven at every length and depth"
+        why = "a model that counts, whose proof has no limit of depth"
         steps.append((f"csprop train {task.name} --preset counter --out {path}-counter", why))
     length = max(n for n in range(1, 17) if len(task.vocab) ** n <= 2**20)
     return [*steps, (f"csprop certify {path} --length {length}", "tests every input of one length")]
