@@ -22,7 +22,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from csprop.errors import InputError
-from csprop.exact.check_counting import Known, Table, Weights, closed, is_whole, network_step
+from csprop.exact.check_counting import Known, Table, closed, is_whole, network_step, unit
+from csprop.exact.check_network import Weights
 from csprop.exact.numpy_step import Array, Network, Rejected, check_weights, demand, nearest
 from csprop.tasks.base import Task
 
@@ -195,9 +196,9 @@ def _check_counting(
         Known(certificate["ranges"], tokens),
         Weights(tensors, kinds[1] == "router", window),
     )
-    exact = {"network": 2**24 // weights.unit(known), "locked": 2**62}
+    exact = {"network": 2**24 // unit(weights, known), "locked": 2**62}
     stated = [counting["unit"], certificate["exact_up_to"]]
-    demand(stated == [weights.unit(known), exact], "its counts are exact elsewhere")
+    demand(stated == [unit(weights, known), exact], "its counts are exact elsewhere")
     step = network_step(counting, weights, known, tokens)
     closed(certificate["pairs"], known, tokens, small.start, step, small.stepping(known))
     if task.oracle is None:

@@ -41,9 +41,7 @@ from csprop.tasks.disagreeing import disagreeing
 from csprop.training.metrics import percent
 
 EVERY_DEPTH = "proven for all lengths and depths"
-
-
-MOST = 2**20
+MOST_KNOWN = 2**20
 """Bounds and periods of the pairs are below this."""
 FEWER_ERRORS = 0.75
 """A model that makes more than this share of the errors of the commonest class has not learned."""
@@ -85,7 +83,7 @@ def prove_counting(locked: LockedCounter, task: Task) -> CountingProof | Differe
     assert isinstance(inner, Invariant)
     assert not isinstance(outer, Undecided)
     for ranges in (each.ranges for each in (outer, inner) if each is not None):
-        if max((*ranges.bounds, *ranges.periods), default=0) >= MOST:
+        if max((*ranges.bounds, *ranges.periods), default=0) >= MOST_KNOWN:
             raise NotFinite("the proof needs to know counts too far from 0")
     return CountingProof(automaton, inner, outer)
 

@@ -18,7 +18,6 @@ from csprop.errors import InputError
 from csprop.exact.counters import Counting, tabulated
 from csprop.exact.locked import LockedModel
 from csprop.nn.model import CSP
-from csprop.stream import Stream
 
 
 class LockedCounter(LockedModel):
@@ -39,28 +38,14 @@ class LockedCounter(LockedModel):
         """The start of the control and counts of 0, for each row."""
         return torch.zeros(batch, 1 + self.machine.counters, dtype=torch.int64)
 
-    @torch.no_grad()
-    def forward(
-        self,
-        tokens: Int64[Tensor, "B T"],
-        state: Int64[Tensor, "B K"] | None = None,
-        *,
-        reset: Bool[Tensor, "B T"] | None = None,
-        return_state: bool = False,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """The scores after every token: 1 for the answer, and 0 for the other classes.
-
-        Args:
-            tokens: (B, T) int64.
-            state: the states in which the rows begin; without it, the start.
-            reset: True where a row returns to the start before the token is read.
-            return_state: return the last states too.
+    def run(
+        self, tokens: Int64[Tensor, "B T"], state: Tensor, reset: Bool[Tensor, "B T"] | None
+    ) -> tuple[Float[Tensor, "B T C"], Tensor]:
+        """The scores after every token, 1 for the answer and 0 for other classes, and the last states.
 
         Raises:
-            InputError: an argument has a wrong type or shape, a token is outside the vocabulary, or a
-                count could become too large.
+            InputError: a state is none of the control's, or a count could become too large.
         """
-        state = self.checked(tokens, state, reset)
         self._check_state(state, tokens.shape[1])
         counts = self._counts(tokens, state[:, 1:], reset)
         symbols = tokens.numpy() * self.machine.views + self.machine.view(counts)
@@ -68,8 +53,6 @@ class LockedCounter(LockedModel):
         visited = control.visit(symbols, state[:, 0].numpy(), None if reset is None else reset.numpy())
         said = np.array([each or 0 for each in control.outputs])[visited]
         scores = nn.functional.one_hot(torch.from_numpy(said), self.network.config.num_classes).float()
-        if not return_state:
-            return scores
         if not tokens.shape[1]:
             return scores, state
         last = np.concatenate([visited[:, -1:], counts[:, -1]], axis=1)
@@ -95,10 +78,6 @@ class LockedCounter(LockedModel):
         most = steps * int(np.abs(self.increments).max(initial=0))
         if counts.numel() and most + max(map(abs, map(int, counts.aminmax()))) > MOST_COUNT:
             raise InputError("the sequence is so long that a count could exceed 2^62")
-
-    def stream(self) -> Stream:
-        """A stream that reads one token at a time."""
-        return Stream(self)
 
     def stepper(self, state: Int64[Tensor, "1 K"]) -> "_Steps":
         """Single steps from a state, for `Stream`."""
