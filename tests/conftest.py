@@ -1,13 +1,29 @@
-"""The shapes of every tensor that the mathematics takes or gives are checked while the tests run."""
+"""The shapes of every tensor that the mathematics takes or gives are checked while the tests run.
+
+There is also a run that tests of several rooms share.
+"""
 
 from jaxtyping import install_import_hook
 
 ROOMS = ["ops", "nn.layers", "nn.block", "nn.decoder", "nn.coupling", "nn.model"]
 install_import_hook([f"csprop.{room}" for room in ROOMS], "beartype.beartype")
 
+from pathlib import Path  # noqa: E402
+
+import pytest  # noqa: E402
 import torch  # noqa: E402
 from hypothesis import settings  # noqa: E402
+
+import csprop  # noqa: E402
 
 torch.set_num_threads(1)
 settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
 settings.load_profile("untimed")
+
+
+@pytest.fixture(scope="session")
+def brackets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the task parenthesis, trained and proven at every length and depth."""
+    path = tmp_path_factory.mktemp("runs") / "brackets"
+    assert csprop.train("parenthesis", out=path).certify().proven
+    return path

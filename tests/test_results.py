@@ -16,11 +16,12 @@ from csprop.nn.peers import PeerConfig
 from csprop.study import job as jobs
 from csprop.study import reproduce
 from csprop.study.job import AnyJob, FileJob, Job, key_of
+from csprop.study.length import Length
 from csprop.study.measure import Row, measure
-from csprop.study.publish import REPORT, blocks, publish, report
+from csprop.study.publish import REPORT, blocks, publish, report, rows_of
 from csprop.study.results import Results
 from csprop.study.summary import BLOCK, filled
-from csprop.study.table import FULL
+from csprop.study.table import FULL, TASKS
 from csprop.training.presets import Recipe
 
 ROOT = Path(__file__).parents[1]
@@ -70,7 +71,7 @@ def _without_definitions(sentence: str) -> str:
 def test_the_rows_are_those_that_the_tables_ask_for() -> None:
     assert RESULTS.rows.keys() == reproduce.wanted(FULL)
     keys = [key for table in RESULTS.tables.values() for key in table]
-    assert len(keys) == len(set(keys)) == 805 + 680
+    assert len(keys) == len(set(keys)) == 895 + 680 + 120
     assert all(job_of(row).key == key for key, row in RESULTS.rows.items())
 
 
@@ -177,6 +178,19 @@ def test_a_figure_is_made_of_the_rows(name: str, published: Path) -> None:
     assert (drawn == committed).all()
 
 
+def test_the_locked_model_is_right_at_every_length_in_every_panel() -> None:
+    """Up to a million tokens, on every sequence that was tried with any seed."""
+    length = Length()
+    rows = rows_of(length, RESULTS, FULL)
+    assert rows is not None
+    panels = length.figure(rows).axes
+    assert [panel.get_title() for panel in panels] == list(TASKS)
+    for panel in panels:
+        (locked,) = (line for line in panel.get_lines() if line.get_label().startswith("locked"))
+        assert max(locked.get_xdata()) == 1 << 20
+        assert set(locked.get_ydata()) == {1}
+
+
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report and its figures, made again."""
@@ -211,7 +225,7 @@ def _rounded(line: str) -> str:
     return re.sub(r"\d+ (?=kept)|[\d.e-]+ (?=apart)|(?<=snap by )\S+|(?<=by at least )\S+", "N ", line)
 
 
-@pytest.mark.parametrize("table", sorted(TABLES - {"own_data"}))
+@pytest.mark.parametrize("table", sorted(TABLES - {"own_data", "bliss"}))
 def test_the_cheapest_row_of_a_table_comes_out_again(table: str) -> None:
     rows: list[Row] = [RESULTS.rows[key] for key in RESULTS.tables[table]]
     rows = [row for row in rows if "result" in row]
@@ -235,6 +249,15 @@ def test_what_a_method_found_in_a_users_rows_is_found_again(method: str) -> None
         (again,) = measure([job_of(cheapest)])
         assert again["key"] == cheapest["key"]
         assert again["result"] == cheapest["result"]
+
+
+def test_a_machine_that_counts_is_found_again() -> None:
+    rows = [RESULTS.rows[key] for key in RESULTS.tables["bliss"]]
+    for language in ("an_bn", "dyck_1"):
+        some = [row for row in rows if row["job"]["language"] == language]
+        cheapest = min(some, key=lambda row: row["seconds"])
+        (again,) = measure([job_of(cheapest)])
+        assert (again["key"], again["result"]) == (cheapest["key"], cheapest["result"])
 
 
 def test_the_bench_is_whole() -> None:

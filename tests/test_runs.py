@@ -56,7 +56,7 @@ def test_a_run_from_its_directory_has_the_proof_with_it(certified: Path) -> None
     assert run.answering() is run.locked is not None
     document = json.loads((certified / "certificate.json").read_text())
     assert run.automaton == csprop.Automaton.from_json(document["automaton"])
-    assert run.automaton is not None
+    assert isinstance(run.automaton, csprop.Automaton)
     assert run.automaton == run.automaton.minimal()
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import csprop
+from csprop.automata.arrows import counter_names, rules
 from csprop.automata.conditions import condition
 from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.drawing import draw
@@ -22,7 +22,7 @@ from csprop.automata.sources import automaton_of, read_automaton
 from csprop.errors import InputError
 from tests.automata.test_counting import counter_machines
 from tests.automata.test_export import FLAGS, GCC, programs, says
-from tests.helpers.counters import LANGUAGES, plain
+from tests.helpers.counters import LANGUAGES, plain, plain_step
 
 RELAXED = settings(
     max_examples=16, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -125,15 +125,14 @@ def test_missing_fields(field: str) -> None:
         CounterAutomaton.from_json(document)
 
 
-def test_a_file_of_either_format_is_read_and_only_a_finite_one_is_compiled(tmp_path: Path) -> None:
+def test_a_file_of_either_format_is_read_and_a_machine_without_names_gets_numbers(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "brackets.json"
     path.write_text(to_json(brackets()), encoding="utf-8")
-    assert read_automaton(path) == brackets()
-    for machine in (path, brackets()):
-        with pytest.raises(InputError, match="a machine that counts cannot be compiled"):
-            csprop.compile(machine)
-    with pytest.raises(InputError, match="a machine that counts cannot be compiled"):
-        automaton_of(brackets())
+    assert read_automaton(path) == automaton_of(brackets()) == brackets()
+    plain = LANGUAGES["too many"].machine
+    assert automaton_of(plain) == CounterAutomaton.named(plain, "01", "012")
     path.write_text(to_json(brackets()).replace('"window": 1', '"window": -1'), encoding="utf-8")
     with pytest.raises(InputError, match=r"brackets\.json: counter machine: window=-1 must be"):
         read_automaton(path)
@@ -265,6 +264,14 @@ def test_c_as_a_library_notices_overflow(tmp_path: Path, data: st.DataObject) ->
 # Pictures.
 
 
+def holds(text: str, counts: dict[str, int]) -> bool:
+    """Whether a condition holds, by Python."""
+    code = re.sub("([^<>≠]) = ", r"\1 == ", text).replace("−", "-")
+    for sign, operator in {"≠": "!=", "≤": "<=", "≥": ">="}.items():
+        code = code.replace(sign, operator)
+    return not text or eval(code, dict(counts))
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_a_condition_means_its_views(data: st.DataObject) -> None:
@@ -272,16 +279,16 @@ def test_a_condition_means_its_views(data: st.DataObject) -> None:
     names = ["x", "y", "z"][:counters]
     shape = (2 * window + 1,) * counters
     size = int(np.prod(shape))
-    chosen = data.draw(st.lists(st.booleans(), min_size=size, max_size=size).filter(any))
-    views = np.array(chosen).reshape(shape)
-    text = condition(views, names)
-    plain_text = re.sub("([^<>≠]) = ", r"\1 == ", text).replace("−", "-")
-    for sign, code in {"≠": "!=", "≤": "<=", "≥": ">="}.items():
-        plain_text = plain_text.replace(sign, code)
+    some = st.lists(st.booleans(), min_size=size, max_size=size)
+    met = np.array(data.draw(some.filter(any) | st.just([True] * size))).reshape(shape)
+    views = np.array(data.draw(some)).reshape(shape)
+    views.flat[np.flatnonzero(met)[0]] = True
+    text = condition(views, met, names)
     for counts in itertools.product(range(-window - 2, window + 3), repeat=counters):
         seen = tuple(min(max(count, -window), window) + window for count in counts)
-        means = text == "any" or eval(plain_text, dict(zip(names, counts, strict=True)))
-        assert means == views[seen]
+        if met[seen]:
+            assert holds(text, dict(zip(names, counts, strict=True))) == views[seen]
+    assert (text == "") == bool(views[met].all())
 
 
 @pytest.mark.parametrize(
@@ -290,28 +297,57 @@ def test_a_condition_means_its_views(data: st.DataObject) -> None:
         ([1, 0, 0, 0, 0], "c ≤ −2"), ([1, 1, 0, 0, 0], "c < 0"), ([1, 1, 1, 0, 0], "c ≤ 0"),
         ([0, 0, 1, 0, 0], "c = 0"), ([0, 1, 0, 0, 0], "c = −1"), ([0, 0, 0, 1, 1], "c > 0"),
         ([0, 0, 1, 1, 1], "c ≥ 0"), ([0, 0, 0, 0, 1], "c ≥ 2"), ([1, 1, 0, 1, 1], "c ≠ 0"),
-        ([0, 1, 1, 1, 0], "−1 ≤ c ≤ 1"), ([1, 1, 1, 1, 1], "any"),
+        ([0, 1, 1, 1, 0], "−1 ≤ c ≤ 1"), ([1, 1, 1, 1, 1], ""),
         ([1, 0, 1, 0, 1], "c ≤ −2 or c = 0 or c ≥ 2"),
     ],
 )  # fmt: skip
 def test_conditions_in_few_words(chosen: list[int], text: str) -> None:
-    assert condition(np.array(chosen, bool), ["c"]) == text
+    assert condition(np.array(chosen, bool), np.ones(5, bool), ["c"]) == text
+
+
+def test_a_condition_says_nothing_of_what_is_not_met() -> None:
+    met = np.array([0, 0, 1, 1, 1], bool)
+    assert condition(np.array([1, 1, 1, 0, 0], bool), met, ["c"]) == "c = 0"
+    assert condition(np.array([0, 0, 0, 1, 1], bool), met, ["c"]) == "c > 0"
+    assert condition(met, met, ["c"]) == ""
 
 
 def test_conditions_of_two_counters() -> None:
-    both = np.zeros((3, 3), bool)
+    both, met = np.zeros((3, 3), bool), np.ones((3, 3), bool)
     both[1, 1] = True
-    assert condition(both, ["c1", "c2"]) == "c1 = 0 and c2 = 0"
-    assert set(condition(~both, ["c1", "c2"]).split(" or ")) == {"c1 ≠ 0", "c2 ≠ 0"}
+    assert condition(both, met, ["c1", "c2"]) == "c1 = 0 and c2 = 0"
+    assert set(condition(~both, met, ["c1", "c2"]).split(" or ")) == {"c1 ≠ 0", "c2 ≠ 0"}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_from_what_is_reached_exactly_one_rule_holds(data: st.DataObject) -> None:
+    """The machine is run step by step, and its labels say where each step leads."""
+    automaton = data.draw(counter_automata())
+    told, names = rules(automaton), counter_names(automaton)
+    tokens = data.draw(st.lists(st.integers(0, automaton.symbols - 1), min_size=1, max_size=40))
+    state, counts = automaton.start, [0] * automaton.counters
+    for token in tokens:
+        here, (state, counts) = state, plain_step(automaton, state, counts, token)
+        after = dict(zip(names, counts, strict=True))
+        assert [there for there, when in told[here][token].items() if holds(when, after)] == [state]
+
+
+def test_a_counter_is_not_named_as_a_token_is() -> None:
+    one, two = LANGUAGES["a^n b^m c^n+m"].machine, LANGUAGES["a^n b^n c^n"].machine
+    assert counter_names(CounterAutomaton.named(one, "abd", ("no", "yes"))) == ["c"]
+    assert counter_names(CounterAutomaton.named(one, "abc", ("no", "yes"))) == ["n"]
+    assert counter_names(CounterAutomaton.named(two, "abc", ("no", "yes"))) == ["n1", "n2"]
+    assert counter_names(CounterAutomaton.named(two, ("c1", "n", "x"), ("no", "yes"))) == ["k1", "k2"]
 
 
 def test_dot_of_brackets() -> None:
     lines = to_dot(brackets()).splitlines()
-    assert '  label="c: ( +1, ) −1";' in lines
-    assert '  s0 -> s0 [label="( : any; ) : c > 0"];' in lines
-    assert '  s0 -> s1 [label=") : c < 0"];' in lines
-    assert '  s0 -> s2 [label=") : c = 0"];' in lines
-    assert '  s1 -> s1 [label="(, ) : any"];' in lines
+    assert '  label="c: ( +1, ) −1\\nif: the counts after the token";' in lines
+    assert '  s0 -> s0 [label="(\\n) if c > 0"];' in lines
+    assert '  s0 -> s1 [label=") if c < 0"];' in lines
+    assert '  s0 -> s2 [label=") if c = 0"];' in lines
+    assert '  s1 -> s1 [label="(, )"];' in lines
     assert sum("->" in line for line in lines) == 7
 
 
@@ -320,6 +356,6 @@ def test_a_drawing_says_the_conditions_and_what_is_counted(tmp_path: Path) -> No
         automaton = CounterAutomaton.named(language.machine, "abcd"[: language.machine.symbols], "xyz")
         draw(automaton, tmp_path / "one.svg")
         text = (tmp_path / "one.svg").read_text()
-        for counter in ["c"] if automaton.counters == 1 else ["c1", "c2"]:
+        for counter in counter_names(automaton):
             assert f"<!-- {counter}: " in text, name
         assert re.search(r"<!-- [^>]* = 0", text) or re.search(r"<!-- [^>]* &gt; 0", text), name

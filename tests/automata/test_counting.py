@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.errors import InputError
-from tests.helpers.counters import LANGUAGES, brackets, plain
+from tests.helpers.counters import LANGUAGES, balanced, brackets, plain
 
 BRACKETS = CounterMachine.explored(
     ((1,), (-1,)),
@@ -17,16 +17,6 @@ BRACKETS = CounterMachine.explored(
     lambda state, token, counts: "bad" if state == "bad" or counts[0] < 0 else "good",
     lambda state, counts: int(state == "good" and counts[0] == 0),
 )
-
-
-def balanced(sequence: tuple[int, ...]) -> int:
-    """Whether 0 opens and 1 closes a bracket."""
-    depth = 0
-    for token in sequence:
-        depth += 1 - 2 * token
-        if depth < 0:
-            return 0
-    return int(depth == 0)
 
 
 def test_brackets_are_counted() -> None:

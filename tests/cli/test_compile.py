@@ -7,16 +7,32 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import csprop
+from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.counting import CounterMachine
 from csprop.cli.main import main
 from tests.helpers import machines
+from tests.helpers.counters import LANGUAGES, plain
 
 DOOR = machines.automaton(
     ("open", "close", "lock", "unlock"), ("fine", "alarm"), True, 0,
     # 0 closed, 1 open, 2 locked, 3 alarm, 4 as 0
     ((1, 4, 2, 0), (1, 0, 3, 3), (3, 2, 2, 0), (3, 3, 3, 3), (1, 0, 2, 4)),
     (0, 0, 0, 1, 0),
+)  # fmt: skip
+
+
+STOCK = CounterAutomaton.named(
+    CounterMachine.explored(
+        ((2,), (-1,), (0,)),
+        "fine",
+        lambda state, token, counts: "short" if state == "short" or counts[0] < 0 else "fine",
+        lambda state, counts: 2 if state == "short" else int(counts[0] > 2),
+        window=3,
+    ),
+    ("deliver", "sell", "wait"), ("few", "many", "short"), words=True,
 )  # fmt: skip
 
 
@@ -97,3 +113,48 @@ def test_a_copy_elsewhere_still_holds(door: Path, tmp_path: Path) -> None:
     (tmp_path / "door.json").unlink()  # the machine is in the configuration
     assert main(["certify", str(copy), "--check"]) == 0
     assert csprop.load(copy).locked is not None
+
+
+def test_a_machine_that_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, run = tmp_path / "stock.json", str(tmp_path / "run")
+    path.write_text(json.dumps(STOCK.to_json()))
+    assert main(["compile", str(path), "--out", run]) == 0
+    said = capsys.readouterr().out
+    assert all(len(line) <= 80 or str(tmp_path) in line for line in said.splitlines())
+    words = " ".join(said.split())
+    assert f"{run}: proven for all lengths and depths" in words
+    assert f"machine {len(STOCK)} states, 1 counter, 3 in the smallest; 3 tokens, 3 classes" in words
+    assert "model 1 counter and a router of 3 places" in words
+    path.unlink()  # the machine is in the configuration
+    assert main(["certify", run, "--check"]) == 0
+    assert main(["eval", run, "--lengths", "5", "--exhaustive", "--as-trained"]) == 0
+    capsys.readouterr()
+    monkeypatch.setattr(sys, "stdin", io.StringIO("deliver deliver sell\ndeliver sell\nsell wait\n"))
+    assert main(["predict", run]) == 0
+    assert capsys.readouterr().out.split() == ["many", "few", "short"]
+    assert main(["automaton", run]) == 0
+    (tmp_path / "again.json").write_text(capsys.readouterr().out)
+    assert main(["compile", str(tmp_path / "again.json"), "--out", f"{run}2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["counters"] == 1
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_every_language_that_takes_counting_is_proven(name: str) -> None:
+    machine = LANGUAGES[name].machine
+    run = csprop.compile(machine)
+    assert run.certificate is not None
+    assert run.certificate.verdict == "proven for all lengths and depths"
+    assert run.locked is not None
+    row = tuple(run.task.sample(1, 300, torch.Generator().manual_seed(0))[0].tolist())
+    for model in (run.model, run.locked):
+        with torch.no_grad():
+            assert model(torch.tensor([row])).argmax(dim=2)[0].tolist() == plain(machine, row)
+
+
+def test_a_machine_that_counts_is_no_answer_to_another_task() -> None:
+    run = csprop.runs.from_machine(csprop.tasks.get("anbn"), LANGUAGES["parenthesis"].machine)
+    assert run.certificate is not None
+    assert (run.certificate.verdict, run.locked) == ("counterexample", None)
+    assert run.certificate.document["counterexample"]["sequence"] == "abab"  # balanced, out of order

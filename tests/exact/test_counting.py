@@ -26,8 +26,8 @@ from csprop.nn.model import CSP
 from csprop.tasks import get
 from csprop.tasks.base import Task
 from tests.helpers import counting
-from tests.helpers.counting import brackets, plant, settled, stored, tripwire, wrong
-from tests.helpers.forgery import Draft
+from tests.helpers.counting import brackets, plant, settled, tripwire, wrong
+from tests.helpers.forgery import Draft, stored
 
 COUNT = int(os.environ.get("CSPROP_FORGERIES", "120"))
 TASKS = (
@@ -62,7 +62,7 @@ def holds(path: Path) -> bool:
 
 @pytest.fixture(scope="module")
 def switched(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = stored(tmp_path_factory.mktemp("runs") / "switched", brackets(), PARENTHESIS)
+    path = stored(tmp_path_factory.mktemp("runs") / "switched", brackets(), PARENTHESIS, "counter")
     csprop.load(path).certify(rounds=0)
     return path
 
@@ -73,7 +73,8 @@ def routed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name in ("anbn", "interleaved"):
         task = get(name)
         assert task.counting is not None
-        made[name] = stored(folder / name, compiled_counter(task.counting, len(task.classes)), task)
+        model = compiled_counter(task.counting, len(task.classes))
+        made[name] = stored(folder / name, model, task, "counter")
         csprop.load(made[name]).certify(rounds=0)
     return made
 
@@ -180,10 +181,41 @@ def test_a_decision_that_hangs_on_rounding_is_refused() -> None:
     with pytest.raises(NotFinite, match="answer is not decided"):
         tabulated(model)
     model = brackets()
-    with torch.no_grad():
-        model.layers[1].gate.weight[3] = 500.0
-    with pytest.raises(NotFinite, match="rounding errors"):
+    with torch.no_grad():  # large terms that cancel: float32 would not compute their sum
+        gate = model.layers[1].gate
+        gate.weight[0, 4 + 2], gate.bias[0] = 2.0**19, 0.35 - 2.0**19
+    with pytest.raises(NotFinite, match="gate of switch 1 is not decided"):
         tabulated(model)
+
+
+def test_what_float32_does_not_compute_is_refused() -> None:
+    """The network itself would answer otherwise than its weights say in exact numbers."""
+
+    def cancelling(model: CSP) -> None:
+        model.decoder.linear.weight[1, 3], model.decoder.linear.bias[1] = 2.0**20, -5.4 - 2.0**20
+
+    def in_common(model: CSP) -> None:
+        model.decoder.linear.weight[:, 3] += 2.0**20
+
+    def overflowing(model: CSP) -> None:
+        model.layers[1].h0 *= 1e25
+
+    def no_number(model: CSP) -> None:
+        model.layers[1].gate.bias[0] = float("nan")
+
+    def cancelling_in_a_phase(model: CSP) -> None:
+        """A count of a million and what the skip adds to it nearly cancel."""
+        model.embedding[0, 0, 3], model.embedding[1, 0, 3] = 2.0**19, -(2.0**19)
+        model.layers[0].skip[3] = 20.0
+        model.embedding[:, 1, 3] = -0.98
+        model.layers[1].gate.weight[1, 3] = 0.5
+
+    for fault in (cancelling, in_common, overflowing, no_number, cancelling_in_a_phase):
+        model = brackets()
+        with torch.no_grad():
+            fault(model)
+        with pytest.raises(NotFinite):
+            tabulated(model)
 
 
 def test_an_increment_near_a_half_is_refused() -> None:

@@ -4,11 +4,9 @@ import itertools
 import json
 import random
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save as packed
 
 from csprop.automata.comparison import Invariant, compare_counting
 from csprop.automata.forms import Ranges, viewing
@@ -19,9 +17,6 @@ from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
 from csprop.tasks.base import Task
 from csprop.training import checkpoint
-from csprop.training.checkpoint import RunFolder
-from csprop.training.config import RunConfig, environment, to_json
-from csprop.training.presets import Recipe
 from tests.helpers.forgery import Draft
 
 OPEN, SHUT = 20.0, -20.0
@@ -75,23 +70,6 @@ def tripwire(model: CSP, depth: int, channel: int = 2) -> None:
     weight = model.decoder.linear.weight.view(2, 2, width)
     weight[1, 0, channel] = 2.0
     model.decoder.linear.bias[1] -= 2.0
-
-
-def stored(path: Path, model: CSP, task: Task) -> Path:
-    """A run as if it had been trained."""
-    config = RunConfig(
-        task=task.describe(), preset="counter", seed=0, model=model.config,
-        recipe=Recipe(length=4, samples=64, epochs=1),
-    )  # fmt: skip
-    path.mkdir(parents=True)
-    folder = RunFolder(path)
-    folder.create(to_json(config, task, environment()))
-    row = {"epoch": 1, "loss": 0.1, "accuracy": 1.0, "f1": 1.0, "grad_norm": 0.1, "seconds": 0.1}
-    folder.write(checkpoint.METRICS, json.dumps(row).encode() + b"\n")
-    folder.write(checkpoint.WEIGHTS, packed(model.state_dict()))
-    result = {"epochs": 1, "first_epoch_at_target": 1, "accuracy": 1.0, "f1": 1.0, "exhaustive": None}
-    folder.write_json(checkpoint.RESULT, result)
-    return path
 
 
 def settled(draft: Draft) -> None:

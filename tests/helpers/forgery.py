@@ -104,19 +104,25 @@ def _compiled(
     """A run as if it had been trained."""
     model = machines.compiled(counter, noise=0.001, seed=seed)
     found = csprop.tasks.resolve(task)
+    stored(path, model, found, "rotor", seed)
+    csprop.load(path).certify(length=length, rounds=0)
+    return path
+
+
+def stored(path: Path, model: CSP, task: Task, preset: str, seed: int = 0) -> Path:
+    """A run as if it had been trained."""
     config = RunConfig(
-        task=found.describe(), preset="rotor", seed=seed, model=model.config,
+        task=task.describe(), preset=preset, seed=seed, model=model.config,
         recipe=Recipe(length=4, samples=64, epochs=1),
     )  # fmt: skip
-    path.mkdir()
+    path.mkdir(parents=True)
     folder = RunFolder(path)
-    folder.create(to_json(config, found, environment()))
+    folder.create(to_json(config, task, environment()))
     row = {"epoch": 1, "loss": 0.1, "accuracy": 1.0, "f1": 1.0, "grad_norm": 0.1, "seconds": 0.1}
     folder.write(checkpoint.METRICS, json.dumps(row).encode() + b"\n")
     folder.write(checkpoint.WEIGHTS, packed(model.state_dict()))
     result = {"epochs": 1, "first_epoch_at_target": 1, "accuracy": 1.0, "f1": 1.0, "exhaustive": None}
     folder.write_json(checkpoint.RESULT, result)
-    csprop.load(path).certify(length=length, rounds=0)
     return path
 
 

@@ -19,6 +19,7 @@ import csprop
 from csprop import Automaton
 from csprop.automata.machine import Machine
 from csprop.errors import InputError
+from csprop.exact.locked import Locked
 from csprop.nn import compiled as compiling
 from csprop.nn.compiled import compiled
 from csprop.tasks import MachineTask, from_description
@@ -89,8 +90,8 @@ def test_random_machines_of_up_to_200_states(first: int) -> None:
         assert run.certificate is not None
         assert run.certificate.verdict == "proven for all lengths", run.certificate.statement
         assert_same(run, machine, seed)
-        assert run.locked is not None
-        assert run.automaton is not None
+        assert isinstance(run.locked, Locked)
+        assert isinstance(run.automaton, Automaton)
         assert walked(run.locked.machine, machine)
         assert walked(run.automaton, machine)
 

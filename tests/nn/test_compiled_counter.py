@@ -163,9 +163,9 @@ def test_what_is_too_wide_too_large_or_adds_too_much_is_refused(
     with pytest.raises(InputError, match=r"counts from −33 to 33 apart.* may be 32 wide"):
         compiled_counter(threshold(33), 2)
     many = CounterMachine.explored(
-        ((2**24 + 1,), (-1,)), 0, lambda *_: 0, lambda _, counts: int(counts[0] > 0)
+        ((2**20 + 1,), (-1,)), 0, lambda *_: 0, lambda _, counts: int(counts[0] > 0)
     )
-    with pytest.raises(InputError, match="a token adds more than 16,777,216"):
+    with pytest.raises(InputError, match="a token adds more than 1,048,576"):
         compiled_counter(many, 2)
     monkeypatch.setattr(compiling, "MOST_WEIGHTS", 50)
     with pytest.raises(InputError, match="2 tokens with 3 views of the counts take 54 weights"):

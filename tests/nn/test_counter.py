@@ -149,7 +149,7 @@ def test_the_gradient_of_a_count_goes_to_every_step_before_it() -> None:
     net = counting([1, -1, 0]).double()
     tokens = torch.tensor([[0, 0, 1, 2, 0]])
     block, z = net.layers[0], net.embedding.detach()[tokens].requires_grad_()
-    h, _ = block.recur(z, block.start[None])
+    h, _ = block.recur(block.transition(z), block.start[None], None, None)
     (h[0, :, 0, 0] * torch.tensor([1.0, 10, 100, 1000, 10000])).sum().backward()
     assert z.grad is not None
     assert z.grad[0, :, 0, 0].tolist() == [11111, 11110, 11100, 11000, 10000]

@@ -75,7 +75,7 @@ def test_stepping_and_scrubbing_move_all_of_it(page: Path, parity: Path, visit: 
     assert tab.text("#now") == "0 of 5"
     assert "Nothing read yet" in tab.page.locator(".verdict").first.inner_text()
     machine = csprop.load(parity).automaton
-    assert machine is not None
+    assert isinstance(machine, csprop.Automaton)
     state = machine.start
     for t, token in enumerate(tokens, start=1):
         slider.press("ArrowRight")

@@ -120,6 +120,10 @@ def other_automaton(document: Document) -> Document:
         (lambda it: it | {"task": ""}, "is about another task"),
         (
             lambda it: {name: it[name] for name in it if name != "machine"},
+            "is not about this locked model",
+        ),
+        (
+            lambda it: {name: it[name] for name in it if name != "search"},
             "claims a proof and has none",
         ),
         (lambda it: it | {"machine": []}, "certificate.json: is"),
@@ -138,7 +142,7 @@ def with_other_weights(run: Path, to: Path) -> Path:
     """A copy of a run whose locked model gives the wrong answers, with a certificate that says the same
     of it as before: weights, machine, automaton and digests fit each other."""
     loaded = csprop.load(run)
-    assert loaded.locked is not None
+    assert isinstance(loaded.locked, Locked)
     network = copy.deepcopy(loaded.locked.network)
     assert isinstance(network, CSP)
     with torch.no_grad():
@@ -148,7 +152,7 @@ def with_other_weights(run: Path, to: Path) -> Path:
     codes = [each.clone() for each in loaded.locked.codes]
     locked = Locked(network, codes, loaded.locked.kept.clone(), len(task.vocab))
     automaton = locked.automaton(task.vocab, task.classes, task.words).minimal()
-    assert loaded.automaton is not None
+    assert isinstance(loaded.automaton, Automaton)
     assert automaton.difference(loaded.automaton) is not None
     content = packed(locked.state_dict())
 

@@ -121,7 +121,7 @@ def test_places_stay_within_the_window(
 
 def test_many_places_form_a_grid(compiled: Path, tmp_path: Path, visit: Visit) -> None:
     machine = csprop.load(compiled).automaton
-    assert machine is not None
+    assert isinstance(machine, csprop.Automaton)
     assert len(machine) > 40
     tab = visit(shown(compiled, tmp_path))
     assert tab.page.locator(".place").count() == len(machine)

@@ -14,6 +14,7 @@ import csprop
 from csprop import tasks
 from csprop.errors import InputError
 from csprop.study import engine, reproduce
+from csprop.study.counters import Counters
 from csprop.study.grokking import first, gap_of, mean_and_std, spike
 from csprop.study.job import Job, csp, peer
 from csprop.study.main import LENGTHS, Main, lengths_of
@@ -89,7 +90,8 @@ def test_a_row_has_what_its_model_gets_right_by_length() -> None:
     run = csprop.train("parity", seed=seed, **changes)
     certificate = run.certify()
     assert row["locked"]["verdict"] == certificate.verdict == "proven for all lengths"
-    assert row["locked"]["states"] == 2
+    assert (row["locked"]["states"], row["locked"]["counters"]) == (2, None)
+    assert 0 < row["training_seconds"] + row["locked"]["seconds"] < row["seconds"]
 
     def right(model: Any, seed: int) -> dict[str, float]:
         return {str(n): at_length(model, run.task, n, seed, SAMPLING).accuracy for n in lengths}
@@ -99,6 +101,25 @@ def test_a_row_has_what_its_model_gets_right_by_length() -> None:
     assert (
         row["locked"]["lengths"] == right(certificate.locked, seed) == dict.fromkeys(row["lengths"], 1)
     )
+
+
+@pytest.mark.parametrize(("task", "apart"), [("parity", False), ("anbn", True)])
+def test_the_seconds_of_an_epoch_are_shared_by_those_who_trained_in_it(
+    task: str, apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seeds of a^n b^n have training sets of different sizes, and are trained one after the other."""
+    kept: list[Any] = []
+
+    def remember(*args: Any, **options: Any) -> Any:
+        kept.extend(execute(*args, **options))
+        return kept
+
+    monkeypatch.setattr("csprop.study.measure.execute", remember)
+    jobs = [csp(task, tasks.get(task).preset, seed, samples=200, epochs=2) for seed in range(2)]
+    rows = measure(jobs)
+    for row, run in zip(rows, kept, strict=True):
+        spent = sum(epoch["seconds"] for epoch in run.metrics)
+        assert row["training_seconds"] == pytest.approx(spent / (1 if apart else 2), abs=0.01)
 
 
 def test_jobs_of_two_kinds_are_not_trained_together() -> None:
@@ -272,16 +293,61 @@ def test_a_score_is_what_the_paper_reports_of_the_task() -> None:
 def test_the_study_asks_for_every_table_with_enough_seeds() -> None:
     """Ten seeds and 300 epochs in the main table; five at least elsewhere; every task and preset."""
     tables = {table.name: table.jobs(FULL) for table in reproduce.TABLES}
-    assert len(tables["main"]) == 4 * 2 * 2
-    for jobs in Main().jobs(FULL).values():
+    assert len(tables["main"]) == (4 * 2 + 1) * 2
+    epochs = {"paper": 300, "rotor": 100, "counter": 60}
+    for (_, preset, _), jobs in Main().jobs(FULL).items():
         assert [job.seed for job in jobs] == list(range(10))
-        assert jobs[0].recipe.epochs == (300 if jobs[0].model["rotate"] == "input" else 100)
+        assert jobs[0].recipe.epochs == epochs[preset]
     assert all(len(jobs) >= 5 for table in tables.values() for jobs in table.values())
     assert len(tables["structure"]) >= 3 * (8 + 3 + 4)
     assert {label for label in tables["length"] if label[0] == "parity"} == {
         ("parity", model) for model in ("paper", "state", "rotor", "locked rotor")
     }
+    assert {label for label in tables["length"] if label[0] == "parenthesis"} == {
+        ("parenthesis", model) for model in ("paper", "state", "rotor", "counter", "locked counter")
+    }
     assert len({model for model, _ in tables["baselines"]}) == 8
+
+
+def test_a_model_of_the_main_table_is_locked_by_the_preset_of_its_task() -> None:
+    locked = {label for label, jobs in Main().jobs(FULL).items() if jobs[0].lock}
+    rotors = {(task, "rotor", "disjoint") for task in ("parity", "mod3", "mod3-residue")}
+    assert locked == rotors | {("parenthesis", "counter", "disjoint")}
+
+
+def test_every_task_that_counts_is_locked_and_tested_far_beyond_its_length() -> None:
+    asked = Counters().jobs(FULL)
+    assert [task for (task,) in asked] == [
+        "parenthesis", "parenthesis-words", "majority", "anbn", "anb2n", "anbncn", "anbmcnm",
+        "interleaved",
+    ]  # fmt: skip
+    assert asked["parenthesis",] == Main().jobs(FULL)["parenthesis", "counter", "disjoint"]
+    for (task,), jobs in asked.items():
+        assert [job.seed for job in jobs] == list(range(10))
+        assert all(job.lock and job.every_input for job in jobs)
+        assert all(job.model["kinds"] == ("counter", "switch") for job in jobs)
+        assert {1024, 1026} & set(jobs[0].test_lengths), task
+
+
+def test_a_line_of_the_table_of_counters() -> None:
+    """By hand: a seed that is right, one that is almost, one that diverged."""
+
+    def row(first: int | None, wrong: int, proven: bool, far: float, seconds: float) -> dict[str, Any]:
+        machine = {"states": 4, "counters": 1} if proven else {"states": None, "counters": None}
+        return {
+            "result": {"first_epoch_at_target": first, "exhaustive": {"wrong": wrong}},
+            "locked": {"proven": proven, "seconds": seconds, **machine},
+            "training_seconds": 3.0,
+            "lengths": {"1026": far, "18": 0.0},
+        }
+
+    seeds = [row(2, 0, True, 1.0, 9.0), row(None, 7, False, 0.9, 20.0), {"diverged": "at once"}]
+    cells = "| anb2n | 1 of 3 | 2 (2) | 1 of 3 | 1 of 3 | 4, 1 | 90.0% (0%) | 18 (23) |"
+    assert Counters().table({("anb2n",): seeds}).splitlines()[-1] == cells
+    for one in seeds[:2]:
+        one["result"]["exhaustive"] = None  # there are too many inputs
+    cells = "| anb2n | 1 of 3 | 2 (2) | – | 1 of 3 | 4, 1 | 90.0% (0%) | 18 (23) |"
+    assert Counters().table({("anb2n",): seeds}).splitlines()[-1] == cells
 
 
 def row_with(accuracy: list[float], grad_norm: list[float] | None = None) -> dict[str, Any]:

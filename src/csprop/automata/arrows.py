@@ -8,6 +8,7 @@ from csprop.automata.automaton import Automaton
 from csprop.automata.conditions import condition
 from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.names import visible
+from csprop.automata.reduction import Parts, views_met
 
 
 class Arrow(NamedTuple):
@@ -22,48 +23,84 @@ class Arrow(NamedTuple):
 
 def arrows(automaton: Automaton | CounterAutomaton) -> list[Arrow]:
     """The arrows of a picture."""
-    counts = isinstance(automaton, CounterAutomaton)
-    views = automaton.views if counts else 1
-    rows = automaton.control.transitions if counts else automaton.transitions
     found = []
-    for state, row in enumerate(rows):
-        symbols: dict[int, list[int]] = {}
-        for symbol, there in enumerate(row):
-            symbols.setdefault(there, []).append(symbol)
-        for there, leading in symbols.items():
-            tokens = list(dict.fromkeys(symbol // views for symbol in leading))
-            labels = [visible(automaton.vocab[token]) for token in tokens]
-            if counts:
-                labels = _conditional(automaton, leading, dict(zip(tokens, labels, strict=True)))
-            found.append(Arrow(state, there, tokens, labels))
+    for state, row in enumerate(rules(automaton)):
+        tokens: dict[int, list[int]] = {}
+        together: dict[int, dict[str, list[str]]] = {}  # the names of tokens, by condition
+        for token, leads in enumerate(row):
+            for there, when in leads.items():
+                tokens.setdefault(there, []).append(token)
+                together.setdefault(there, {}).setdefault(when, []).append(
+                    visible(automaton.vocab[token])
+                )
+        for there, conditions in together.items():
+            labels = [
+                f"{', '.join(names)} if {when}" if when else ", ".join(names)
+                for when, names in conditions.items()
+            ]
+            if isinstance(automaton, Automaton):
+                labels = conditions[""]
+            found.append(Arrow(state, there, tokens[there], labels))
     return found
 
 
-def _conditional(automaton: CounterAutomaton, symbols: list[int], names: dict[int, str]) -> list[str]:
-    """Tokens with the condition under which they lead somewhere; those of equal conditions together."""
-    seen = np.zeros((automaton.symbols, automaton.views), bool)
-    seen.flat[symbols] = True
-    shape = (2 * automaton.window + 1,) * automaton.counters
-    together: dict[str, list[str]] = {}
-    for token, name in names.items():
-        what = condition(seen[token].reshape(shape), counter_names(automaton))
-        together.setdefault(what, []).append(name)
-    return [f"{', '.join(listed)} : {what}" for what, listed in together.items()]
+def rules(automaton: Automaton | CounterAutomaton) -> list[list[dict[int, str]]]:
+    """To which states each token leads from each state, and under which condition.
+
+    A condition is about the counts after the token, and is empty if the token always leads there.
+    Counts that no input leads to are left out.
+    """
+    if isinstance(automaton, Automaton):
+        return [[{there: ""} for there in row] for row in automaton.transitions]
+    parts = Parts(automaton.increments, automaton.window, automaton.control)
+    table, names = (
+        np.array(automaton.control.transitions).reshape(parts.shape),
+        counter_names(automaton),
+    )
+    known = views_met(parts)
+    made = []
+    for row, seen in zip(table, known, strict=True):
+        # What is said of a state that no input leads to must still be something.
+        seen = seen | ~seen.any()
+        made.append(
+            [
+                {
+                    int(there): condition(leads == there, views, names)
+                    for there in dict.fromkeys(leads[views].tolist())
+                }
+                for leads, views in zip(row, seen, strict=True)
+            ]
+        )
+    return made
 
 
 def counter_names(automaton: CounterAutomaton) -> list[str]:
-    """c, or with several counters c1, c2, …"""
+    """c, or with several counters c1, c2, …; another letter where a token is called c."""
     count = automaton.counters
-    return ["c"] if count == 1 else [f"c{number}" for number in range(1, count + 1)]
+    for letter in "cnkdmxyzuvw":
+        names = [letter] if count == 1 else [f"{letter}{number}" for number in range(1, count + 1)]
+        if not {letter, *names} & set(automaton.vocab):
+            return names
+    return [f"count {number}" for number in range(1, count + 1)]
 
 
-def counted(automaton: Automaton | CounterAutomaton) -> list[str]:
-    """What each counter adds up, such as "c: ( +1, ) −1"; nothing for a finite automaton."""
-    if not isinstance(automaton, CounterAutomaton):
-        return []
-    made = []
+def counted(automaton: CounterAutomaton) -> dict[str, str]:
+    """What each counter adds up, by its name: such as "( +1, ) −1"."""
+    made = {}
     for counter, name in enumerate(counter_names(automaton)):
         added = zip(automaton.vocab, automaton.increments, strict=True)
-        parts = [f"{visible(token)} {row[counter]:+d}" for token, row in added if row[counter]]
-        made.append(f"{name}: {', '.join(parts)}".replace("-", "−"))
+        parts = [f"{visible(token)} {_signed(row[counter])}" for token, row in added if row[counter]]
+        made[name] = ", ".join(parts)
     return made
+
+
+def explained(automaton: Automaton | CounterAutomaton) -> list[str]:
+    """The lines that a picture needs below it: what is counted, and when; none without counters."""
+    if isinstance(automaton, Automaton):
+        return []
+    lines = [f"{name}: {added}" for name, added in counted(automaton).items()]
+    return [*lines, "if: the counts after the token"] if lines else []
+
+
+def _signed(number: int) -> str:
+    return f"{number:+d}".replace("-", "−")

@@ -182,8 +182,10 @@ def check_same_names(one: Any, two: Any) -> None:
     """Check that two automata have the same tokens and classes.
 
     Raises:
-        InputError: they do not.
+        InputError: they do not, or one of them counts and the other does not.
     """
+    if type(one) is not type(two):
+        raise InputError("automaton: one that counts can be compared only with one that counts")
     if (one.vocab, one.classes) != (two.vocab, two.classes):
         raise InputError("automaton: only automata with the same tokens and classes can be compared")
 

@@ -151,10 +151,12 @@ class CounterMachine:
                 too large.
         """
         given = integers(tokens, "tokens").astype(np.int64)
+        if given.ndim not in (1, 2):
+            raise InputError(f"machine: tokens must have one or two dimensions, not {given.ndim}")
         if given.size and not 0 <= given.min() <= given.max() < self.symbols:
             raise InputError(f"machine: a token is out of range: write 0 to {self.symbols - 1}")
         largest = max((abs(each) for row in self.increments for each in row), default=0)
-        if given.ndim and given.shape[-1] * largest > MOST_COUNT:
+        if given.shape[-1] * largest > MOST_COUNT:
             raise InputError("counter machine: the sequence is so long that a count could exceed 2^62")
         added = np.array(self.increments, np.int64).reshape(self.symbols, self.counters)[given]
         return self.control.run(given * self.views + self.view(added.cumsum(axis=-2)))

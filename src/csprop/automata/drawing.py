@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from csprop.automata.arrows import Arrow, arrows, counted
+from csprop.automata.arrows import Arrow, arrows, explained
 from csprop.automata.automaton import Automaton
 from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.layout import READABLE, Points, layout
@@ -74,7 +74,7 @@ class _Canvas:
         self.scale = 1.0 if self.readable else 0.8
         self.margin = 1.28 if self.readable else 0.75
         self.arrows = arrows(automaton)
-        self.counted = counted(automaton)
+        self.below = explained(automaton)
         graph = automaton.control if isinstance(automaton, CounterAutomaton) else automaton
         self.places = layout(graph, self.gap())
         self.names = [visible(name) for name in automaton.classes]
@@ -85,7 +85,7 @@ class _Canvas:
         # The legend explains answers that do not fit into the circles, and the colours of arrows.
         self.explained = [] if self.inside or len(used) > 24 else used
         self.columns = max(1, int(np.ptp(self.places[:, 0]) + 2 * self.margin) // 3)
-        entries = len(self.explained) + len(self.counted)
+        entries = len(self.explained)
         entries += 0 if self.readable else min(len(automaton.vocab), len(LINES) + 1)
         self.legend_rows = -(-entries // self.columns)
         self.taken: list[tuple[Points, float, float]] = []  # centres of labels, half widths and heights
@@ -109,6 +109,7 @@ class _Canvas:
                 self.label_along(line, self.text_of(each))
         self.circles()
         self.legend()
+        self.counters()
 
     def gap(self) -> float:
         """The distance between neighbours, so that the longest label of an arrow fits."""
@@ -195,7 +196,7 @@ class _Canvas:
 
     def text_of(self, arrow: Arrow) -> str:
         """The label of an arrow: a line, or with counters a line for each condition."""
-        if self.counted:
+        if self.below:
             few = arrow.labels[:MOST_LINES]
             few += [f"… ({len(arrow.labels)})"] if len(few) < len(arrow.labels) else []
             return "\n".join(each if len(each) <= 40 else f"{each[:39]}…" for each in few)
@@ -267,9 +268,6 @@ class _Canvas:
             shown = vocab[: len(LINES)] + (["other tokens"] if len(vocab) > len(LINES) else [])
             handles += [Line2D([], [], color=_line(i), linewidth=2) for i in range(len(shown))]
             texts += shown
-        # A counter has no mark, only a text.
-        handles += [Line2D([], [], linestyle="none") for _ in self.counted]
-        texts += self.counted
         if not handles:
             return
         # matplotlib ignores labels with a leading underscore, so the texts are set afterwards.
@@ -280,6 +278,16 @@ class _Canvas:
         for label, text in zip(legend.get_texts(), texts, strict=True):
             label.set_parse_math(False)
             label.set_text(text if len(text) <= 24 else f"{text[:23]}…")
+
+    def counters(self) -> None:
+        """Write what is counted, below everything else."""
+        lowest = [self.places[:, 1].min() - self.radius, *(at[1] - high for at, _, high in self.taken)]
+        if self.legend_rows:
+            lowest.append(self.axes.get_ylim()[0])
+        middle = (self.places[:, 0].min() + self.places[:, 0].max()) / 2
+        text = "\n".join(each if len(each) <= 60 else f"{each[:59]}…" for each in self.below)
+        self.axes.text(middle, min(lowest) - 0.25, text, ha="center", va="top", fontsize=9,
+                       parse_math=False)  # fmt: skip
 
 
 def _line(token: int) -> str:

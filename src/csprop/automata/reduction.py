@@ -46,7 +46,7 @@ def reduced(parts: Parts) -> Parts:
     """A smaller machine that gives the same answers after every input."""
     parts = _primitive(parts)
     while True:
-        met = _met(parts)
+        met = views_met(parts)
         table = np.array(parts.control.transitions).reshape(parts.shape)
         increments, table, met = _narrowed(parts.increments, table, met)
         merged = _merged(table, met, parts.control.outputs)
@@ -71,7 +71,7 @@ def _primitive(parts: Parts) -> Parts:
     return Parts(added, least, fewer.minimal())
 
 
-def _met(parts: Parts) -> Array:
+def views_met(parts: Parts) -> Array:
     """Whether a state may meet a view after a token, in the shape of the table."""
     increments, window, control = parts
     ranges = Ranges.coarsest((increments, window))

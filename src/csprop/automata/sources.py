@@ -41,30 +41,39 @@ def read_automaton(path: str | Path) -> Automaton | CounterAutomaton:
         raise InputError(
             f"{path}: is not JSON: write what `csprop automaton RUN --format json` prints"
         ) from None
-    counts = isinstance(document, dict) and document.get("format") == COUNTING
     try:
-        return (CounterAutomaton if counts else Automaton).from_json(document)
+        return automaton_from_json(document)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
 
-def automaton_of(machine: Any) -> Automaton:
+def automaton_from_json(document: Any) -> Automaton | CounterAutomaton:
+    """The automaton that `to_json` described: a finite one, or one that counts.
+
+    Raises:
+        InputError: the document is malformed.
+    """
+    counts = isinstance(document, dict) and document.get("format") == COUNTING
+    return (CounterAutomaton if counts else Automaton).from_json(document)
+
+
+def automaton_of(machine: Any) -> Automaton | CounterAutomaton:
     """An automaton from a machine of csprop, AALpy or automata-lib.
 
     Args:
-        machine: an `Automaton`, which is returned; a `Machine`, whose tokens and classes are then named
-            0, 1, …; a `DFA` of automata-lib; or a `Dfa`, `MooreMachine` or `MealyMachine` of AALpy.
+        machine: an `Automaton` or `CounterAutomaton`, which is returned; a `Machine` or
+            `CounterMachine`, whose tokens and classes are then named 0, 1, …; a `DFA` of automata-lib;
+            or a `Dfa`, `MooreMachine` or `MealyMachine` of AALpy.
 
     Raises:
         InputError: it is something else, or a Moore or Mealy machine lacks a transition.
     """
-    if isinstance(machine, CounterMachine):
-        raise InputError("a machine that counts cannot be compiled: a router has no counters")
-    if isinstance(machine, Automaton):
+    if isinstance(machine, Automaton | CounterAutomaton):
         return machine
     if isinstance(machine, Machine):
-        classes = 1 + max(output for output in machine.outputs if output is not None)
-        return Automaton.named(machine, _numbers(machine.symbols), _numbers(max(2, classes)))
+        return Automaton.named(machine, *_numbered(machine.symbols, machine))
+    if isinstance(machine, CounterMachine):
+        return CounterAutomaton.named(machine, *_numbered(machine.symbols, machine.control))
     kind = type(machine)
     adapter = _ADAPTERS.get((kind.__module__.split(".")[0], kind.__name__))
     if adapter is None:
@@ -75,8 +84,10 @@ def automaton_of(machine: Any) -> Automaton:
     return _named(adapter(machine))
 
 
-def _numbers(count: int) -> tuple[str, ...]:
-    return tuple(map(str, range(count)))
+def _numbered(tokens: int, machine: Machine) -> tuple[list[str], list[str]]:
+    """Numbers as names of tokens and of classes."""
+    classes = 1 + max(output for output in machine.outputs if output is not None)
+    return [*map(str, range(tokens))], [*map(str, range(max(2, classes)))]
 
 
 class _Found(NamedTuple):

@@ -33,13 +33,16 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
+    from csprop.automata.counter_automaton import CounterAutomaton
     from csprop.automata.export import FORMATS
+    from csprop.automata.names import size
     from csprop.runs import load
 
     loaded = load(args.run)
     automaton, certificate = loaded.automaton, loaded.certificate
     if automaton is None or certificate is None:
         raise InputError(f"{args.run}: is not certified: run `csprop certify {args.run}` first")
+    counters = automaton.counters if isinstance(automaton, CounterAutomaton) else 0
     source = FORMATS[args.format](automaton)
     if args.picture is not None:
         from csprop.automata.drawing import draw
@@ -49,9 +52,11 @@ def run(args: Args) -> int:
         common.say(f"{args.run}: the certificate could not be checked ({certificate.unchecked})")
     else:
         drawn = "" if args.picture is None else f", drawn in {args.picture}"
-        common.say(f"{args.run}: {certificate.verdict}; {len(automaton)} states{drawn}")
+        held = size(len(automaton), counters)
+        common.say(f"{args.run}: {certificate.verdict}; {held}{drawn}")
     if args.json:
-        facts = {"run": str(args.run), "states": len(automaton), "format": args.format}
+        facts = {"run": str(args.run), "states": len(automaton), "counters": counters}
+        facts["format"] = args.format
         picture = None if args.picture is None else str(args.picture)
         common.show_json(facts | {"source": source, "picture": picture})
     else:

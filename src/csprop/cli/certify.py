@@ -1,5 +1,6 @@
 """`csprop certify`: lock a run's model, prove it correct, and write the certificate."""
 
+import textwrap
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,7 +35,8 @@ class Args:
     depth: Annotated[
         int | None, arg(metavar="N", help_behavior_hint="(default: half the trained length)")
     ] = None
-    """For a task with infinitely many states: the largest depth of the inputs to cover."""
+    """For a model that does not count, of a task with infinitely many states: the largest depth of the
+    inputs to cover."""
 
     rounds: Annotated[int, arg(metavar="N")] = 8
     """How many times to train further and try again if the model does not lock."""
@@ -98,10 +100,10 @@ def _show(path: Path, document: dict[str, Any], width: int) -> None:
 
     print(f"{path}: {document['verdict'] if document['proven'] else 'not proven'}\n")
     common.show_text(document["statement"])
-    if "machine" in document:
+    if facts := certified(document, width):
         print()
-        for name, value in certified(document, width):
-            print(f"{name:<10} {value}")
+        for name, value in facts:
+            print(textwrap.fill(value, 80, initial_indent=f"{name:<10} ", subsequent_indent=" " * 11))
         print(
             f"\nThe whole certificate is in {path}/certificate.json. Next:\n"
             f"  csprop certify {path} --check\n"
@@ -121,52 +123,86 @@ def _is_poor(document: dict[str, Any]) -> bool:
 def _hint(args: Args, path: Path, run: Any) -> None:
     """Print what to try next when nothing was proven, or nothing that is worth much."""
     from csprop.exact.attempts import LEARNED
-    from csprop.exact.places import is_router
     from csprop.training.metrics import percent
 
-    if not run.task.finite:
-        print(
-            "\nThe task is not regular, and a model that counts by adding has infinitely many states.\n"
-            "Next:\n"
-            f"  csprop certify {path} --length 16   tests every input of one length"
-        )
-        return
-    named, accuracy = run.config.task, (run.result or {}).get("accuracy")
-    asked = run.task.path if "data" in named else run.task.name
-    if accuracy is not None and accuracy < LEARNED:
-        print(f"\nThe model has not learned: {percent(accuracy)} of the held-out answers are right.")
-    print("\nNext, one of:")
+    accuracy = (run.result or {}).get("accuracy")
     learned = accuracy is None or accuracy >= LEARNED
-    if learned and is_router(run.model) and "data" not in named:
-        more = 2 * (run.config.recipe.samples or run.task.samples)
-        print(f"  csprop train {asked} --samples {more} --out {path}-more\n      more sequences")
-    elif learned and not is_router(run.model):
-        print(f"  csprop certify {path} --rounds {max(16, 2 * args.rounds)}\n      more training")
+    if accuracy is not None and not learned:
+        print(f"\nThe model has not learned: {percent(accuracy)} of the held-out answers are right.")
+    counts = run.config.preset == "counter"
+    if not run.task.finite and not counts:
+        print("\nThe task has infinitely many states, which only a model that counts can hold.")
+    print("\nNext, one of:")
+    steps = _finite_steps(path, run, learned) if run.task.finite else _counting_steps(path, run)
+    if learned and (counts if not run.task.finite else not _is_router(run)):
+        steps.insert(0, (f"csprop certify {path} --rounds {max(16, 2 * args.rounds)}", "more training"))
+    for command, why in steps:
+        print(f"  {command}\n      {why}")
+
+
+def _is_router(run: Any) -> bool:
+    from csprop.exact.places import is_router
+
+    return is_router(run.model)
+
+
+def _more_rows(path: Path, run: Any) -> tuple[str, str]:
+    more = 2 * (run.config.recipe.samples or run.task.samples)
+    return f"csprop train {run.task.name} --samples {more} --out {path}-more", "more sequences"
+
+
+def _finite_steps(path: Path, run: Any, learned: bool) -> list[tuple[str, str]]:
+    """What to try for a task with finitely many states, and for a data file; each with a reason."""
+    named, steps = run.config.task, []
+    asked = run.task.path if "data" in named else run.task.name
+    if learned and _is_router(run) and "data" not in named:
+        steps.append(_more_rows(path, run))
     if run.config.preset != "router":
         data = f"--data {asked}" if "data" in named else asked
-        print(
-            f"  csprop train {data} --preset router --out {path}-router\n"
-            "      a router holds any finite machine; a rotor holds counters, resets and groups"
-        )
-    print(f"  csprop learn {asked} --out {path}-learned\n      several models, and the best machine")
+        why = "a router holds any finite machine; a rotor holds counters, resets and groups"
+        steps.append((f"csprop train {data} --preset router --out {path}-router", why))
+    best = "several models, and the best machine"
+    return [*steps, (f"csprop learn {asked} --out {path}-learned", best)]
+
+
+def _counting_steps(path: Path, run: Any) -> list[tuple[str, str]]:
+    """What to try for a task with infinitely many states; each with a reason."""
+    task, steps = run.task, []
+    if run.config.preset == "counter":
+        steps.append(_more_rows(path, run))
+    elif task.counting is not None:
+        why = "a model that counts, whose proof has no limit of depth"
+        steps.append((f"csprop train {task.name} --preset counter --out {path}-counter", why))
+    length = max(n for n in range(1, 17) if len(task.vocab) ** n <= 2**20)
+    return [*steps, (f"csprop certify {path} --length {length}", "tests every input of one length")]
 
 
 def _show_table(paths: tuple[Path, ...], documents: list[dict[str, Any]]) -> None:
-    from csprop.exact.document import network_states
-
-    common.show_table(
-        ["run", "verdict", "states", "minimal", "rounds"],
+    headings = ["run", "verdict", "states", "minimal", "counters", "rounds"]
+    rows = [
         [
-            [
-                str(path),
-                document["verdict"],
-                str(network_states(document["machine"]["places"])) if "machine" in document else "",
-                str(document.get("minimal_states", "")),
-                str(document["search"]["rounds"]) if "search" in document else "",
-            ]
-            for path, document in zip(paths, documents, strict=True)
-        ],
-    )
+            str(path),
+            document["verdict"],
+            _states(document),
+            str(document.get("minimal_states", "")),
+            str(len(document["automaton"]["increments"][0])) if "counting" in document else "",
+            str(document["search"]["rounds"]) if "search" in document else "",
+        ]
+        for path, document in zip(paths, documents, strict=True)
+    ]
+    if not any("counting" in document for document in documents):
+        headings, *rows = [[*row[:4], *row[5:]] for row in (headings, *rows)]
+    common.show_table(headings, rows)
+
+
+def _states(document: dict[str, Any]) -> str:
+    """The number of states of the network; with counters, of its control."""
+    from csprop.exact.document import network_states
+    from csprop.report.words import control_states
+
+    if "counting" in document:
+        return str(control_states(document))
+    return str(network_states(document["machine"]["places"])) if "machine" in document else ""
 
 
 def _check(args: Args, path: Path) -> dict[str, Any]:

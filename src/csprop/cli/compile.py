@@ -14,7 +14,8 @@ from csprop.cli import common
 class Args:
     """Write a machine into the weights of a model, and prove that both always give the same answers.
 
-    The model is one router layer with a place for each state. Exit code 0 means proven.
+    The model is a router layer with a place for each state; of a machine that counts, above a layer of
+    counters. Exit code 0 means proven.
     """
 
     automaton: Annotated[Path, tyro.conf.Positional, arg(metavar="AUTOMATON.json")]
@@ -37,13 +38,15 @@ def run(args: Args) -> int:
     made = compile(args.automaton, args.out)
     certificate, task = made.certificate, made.task
     assert certificate is not None
+    counting = task.counting
     document: dict[str, Any] = {
         "run": str(args.out),
-        "states": len(task.machine),
+        "states": len(task.machine if counting is None else counting),
+        "counters": 0 if counting is None else counting.counters,
         "minimal_states": certificate.document.get("minimal_states"),
         "tokens": len(task.vocab),
         "classes": len(task.classes),
-        "places": made.config.model.places,
+        "places": made.config.model.places or made.config.model.width,
         "parameters": sum(each.numel() for each in made.model.parameters()),
         "pairs": len(certificate.document.get("pairs", ())),
         "verdict": certificate.verdict,
@@ -62,11 +65,15 @@ def _show(found: dict[str, Any]) -> None:
     print(f"{path}: {found['verdict'] if found['proven'] else 'not proven'}\n")
     common.show_text(found["statement"])
     if found["proven"]:
-        states, smallest = found["states"], found["minimal_states"]
+        states, counters = f"{found['states']} states that can be reached", ""
+        if found["counters"]:
+            named = f"{found['counters']} counter{'s' if found['counters'] > 1 else ''}"
+            states, counters = f"{found['states']} states, {named}", f"{named} and "
         facts = {
-            "machine": f"{states} states that can be reached, {smallest} in the smallest; "
+            "machine": f"{states}, {found['minimal_states']} in the smallest; "
             f"{found['tokens']} tokens, {found['classes']} classes",
-            "model": f"a router of {found['places']} places, {found['parameters']:,} parameters",
+            "model": f"{counters}a router of {found['places']} places, "
+            f"{found['parameters']:,} parameters",
             "proof": f"{found['pairs']:,} pairs of states, in each of which both answer the same",
         }
         print()

@@ -44,6 +44,7 @@ def run(args: Args) -> int:
         "trained on. At longer lengths they may drift, unless they are locked. Next:\n"
         f"  csprop eval {args.out}/parity --lengths 16,64,1024,16384\n"
         f"  csprop certify {args.out}/parity          prove it correct at every length\n"
+        f"  csprop certify {args.out}/parenthesis     and at every depth\n"
         f"  csprop explore {args.out}/parity          step through it in the browser\n"
         f"  echo '(()())' | csprop predict {args.out}/parenthesis\n"
         "  csprop train parity --preset paper       train the model as printed in the paper"

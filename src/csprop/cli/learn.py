@@ -11,6 +11,8 @@ from csprop.cli import common
 from csprop.errors import InputError
 
 if TYPE_CHECKING:
+    from csprop.automata.automaton import Automaton
+    from csprop.automata.counter_automaton import CounterAutomaton
     from csprop.learning.learn import Learned
     from csprop.tasks.summary import Summary
 
@@ -125,6 +127,8 @@ def _document(learned: "Learned", path: str | None) -> dict[str, Any]:
 
 
 def _show(learned: "Learned", path: str | None) -> None:
+    from csprop.automata.counting import CounterMachine
+
     common.show_text(learned.verdict.text)
     if path is None:
         print()
@@ -133,21 +137,11 @@ def _show(learned: "Learned", path: str | None) -> None:
             "unless the labels depend on something that is not in the sequences."
         )
         return
-    machine = learned.machine
-    if max(len(machine), machine.symbols) <= MOST_SHOWN:
-        rows = [
-            [
-                f"{'→' if state == machine.start else ' '} {state}",
-                "" if output is None else machine.classes[output],
-                *(
-                    f"{there}{'?' if (state, token) in learned.verdict.unseen else ''}"
-                    for token, there in enumerate(machine.transitions[state])
-                ),
-            ]
-            for state, output in enumerate(machine.outputs)
-        ]
-        print()
-        common.show_table(["state", "answer", *machine.vocab], rows)
+    print()
+    if isinstance(learned.machine, CounterMachine):
+        _show_counting(learned.machine)
+    else:
+        _show_finite(learned.machine, learned.verdict.unseen)
     if learned.suspects:
         shown = [
             [each.short(LONGEST), str(each.line), each.label, each.answer]
@@ -156,6 +150,58 @@ def _show(learned: "Learned", path: str | None) -> None:
         title = f"Suspects: the first {FEW} of {len(learned.suspects):,}, all in {path}/suspects.jsonl"
         if len(learned.suspects) <= FEW:
             title = f"Suspects, also in {path}/suspects.jsonl"
-        print()
         common.show_table(["sequence", "line", "label", "machine says"], shown, title)
-    print(f"\nNext:\n  csprop predict {path}\n  csprop automaton {path}\n  csprop explore {path}")
+        print()
+    print(f"Next:\n  csprop predict {path}\n  csprop automaton {path}\n  csprop explore {path}")
+
+
+def _show_finite(machine: "Automaton", unseen: frozenset[tuple[int, int]]) -> None:
+    """A table of the states, unless it is large."""
+    if max(len(machine), machine.symbols) > MOST_SHOWN:
+        return
+    rows = [
+        [
+            _marked(machine, state),
+            "" if output is None else machine.classes[output],
+            *(
+                f"{there}{'?' if (state, token) in unseen else ''}"
+                for token, there in enumerate(machine.transitions[state])
+            ),
+        ]
+        for state, output in enumerate(machine.outputs)
+    ]
+    common.show_table(["state", "answer", *machine.vocab], rows)
+    print()
+
+
+def _show_counting(machine: "CounterAutomaton") -> None:
+    """What is counted, and a table of what leads from state to state, unless it is large."""
+    from csprop.automata.arrows import arrows, counter_names
+
+    for counter, name in enumerate(counter_names(machine)):
+        added = zip(machine.vocab, (row[counter] for row in machine.increments), strict=True)
+        said = [
+            f"{token} adds {size}" if size > 0 else f"{token} takes {-size} off"
+            for token, size in added
+            if size
+        ]
+        common.show_text(f"It counts: {name} begins at 0; {', '.join(said)}; nothing else changes it.")
+    print()
+    rows = [
+        [
+            _marked(machine, each.state),
+            "" if (output := machine.outputs[each.state]) is None else machine.classes[output],
+            label,
+            str(each.there),
+        ]
+        for each in arrows(machine)
+        for label in each.labels
+    ]
+    if len(rows) <= 2 * MOST_SHOWN:
+        common.show_table(["state", "answer", "token : count after it", "next"], rows)
+        print()
+
+
+def _marked(machine: "Automaton | CounterAutomaton", state: int) -> str:
+    """The number of a state; the first one has an arrow."""
+    return f"{'→' if state == machine.start else ' '} {state}"

@@ -73,15 +73,18 @@ def _is_file(stream: TextIO) -> bool:
 def _answers(
     model: Any, task: Any, lines: Iterator[tuple[int, str]], at_once: int
 ) -> Iterator[dict[str, Any]]:
+    from csprop.exact.locked_counter import LockedCounter
     from csprop.tasks.base import encode, symbols
     from csprop.training.metrics import last_logits
 
     vocab, classes = task.vocab, task.classes
+    certain = isinstance(model, LockedCounter)  # its scores are 1 for the answer and 0 for the others
     while group := list(islice(lines, at_once)):
         rows = [
             encode(symbols(line, task.words), vocab, f"stdin line {number}") for number, line in group
         ]
         for (_, line), scores in zip(group, last_logits(model, rows), strict=True):
-            shares = dict(zip(classes, scores.softmax(dim=0).tolist(), strict=True))
+            chances = scores if certain else scores.softmax(dim=0)
+            shares = dict(zip(classes, chances.tolist(), strict=True))
             best = classes[int(scores.argmax())]
             yield {"sequence": line, "prediction": best, "probabilities": shares}

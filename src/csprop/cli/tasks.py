@@ -45,6 +45,8 @@ def run(args: Args) -> int:
             kind = type(task)
     common.show_table(["task", "question", "tokens", "classes"], rows)
     print("\n".join(more))
+    counting = [task.name for task in tasks if task.counting is not None]
+    common.show_text(f"Models that count, the preset counter, are for {', '.join(counting)}.")
     print("modK, modK-residue and modK-reset take any K from 2 to 10000.")
     print("group-NAME-all, such as group-S5-all: each permutation of the group is a token.")
     print("group-NAME-K, such as group-S5-32: K of its permutations, evenly spaced, are.")

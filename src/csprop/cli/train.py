@@ -184,7 +184,8 @@ def _hint(args: Args, results: list[dict[str, Any]]) -> None:
     from csprop.training.metrics import percent
 
     epochs = f"more epochs: add --resume --epochs {2 * args.recipe.epochs}"
-    other = "" if args.preset == "router" else "another preset, such as --preset router, or "
+    suits = args.preset in ("router", "counter")
+    other = "" if suits else "another preset, such as --preset router, or "
     for result in results:
         if not result.get("learned", True):
             share, always = percent(result["commonest"]["share"]), result["commonest"]["class"]

@@ -22,7 +22,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from csprop.errors import InputError
-from csprop.exact.check_counting import Known, Table, Weights, closed, is_whole, network_step
+from csprop.exact.check_counting import Known, Table, closed, is_whole, network_step, unit
+from csprop.exact.check_network import Weights
 from csprop.exact.numpy_step import Array, Network, Rejected, check_weights, demand, nearest
 from csprop.tasks.base import Task
 
@@ -60,7 +61,8 @@ def _checked(folder: Path, config: dict[str, Any], task: Task) -> str:
     stored = load(content)
     check_weights(stored, config, "counting" in certificate)
     tensors = {name: value.astype(np.float64) for name, value in stored.items()}
-    demand(all(np.isfinite(each).all() for each in tensors.values()), "a weight is not a number")
+    small = all((np.abs(each) <= 2.0**20).all() for each in tensors.values())
+    demand(small, "a weight is beyond ±2^20, or not a number")
     if "counting" in certificate:
         return _check_counting(certificate, tensors, config, task)
     _check_form(certificate["machine"], len(task.vocab))
@@ -181,18 +183,22 @@ def _check_counting(
     kinds, window = config["kinds"], counting["window"]
     fits = kinds in (["counter", "switch"], ["counter", "router"]) and config["decoder"] == "linear"
     demand(fits and not config["coupling_rank"], "its model is not one that counts")
-    stated = [counting["unit"], certificate["exact_up_to"]]
-    demand(stated == [1, {"network": 2**24, "locked": 2**62}], "its numbers are exact elsewhere")
     demand(is_whole(window, 1, 2**20), "it has no window")
     names = [list(task.vocab), list(task.classes), task.words]
     demand([automaton[name] for name in ("vocab", "classes", "words")] == names, "its names differ")
-    rows = [[there for each in row for there in each] for row in automaton["transitions"]]
+    demand(automaton["format"] == "csprop automaton 2", "its automaton has another format")
     increments, answers = automaton["increments"], automaton["answers"]
+    views = {len(each) for row in automaton["transitions"] for each in row}
+    demand(len(views) == 1, "its automaton is no table")
+    rows = [[there for each in row for there in each] for row in automaton["transitions"]]
     small = Table(increments, automaton["window"], automaton["start"], rows, answers, tokens)
     known, weights = (
         Known(certificate["ranges"], tokens),
         Weights(tensors, kinds[1] == "router", window),
     )
+    exact = {"network": 2**24 // unit(weights, known), "locked": 2**62}
+    stated = [counting["unit"], certificate["exact_up_to"]]
+    demand(stated == [unit(weights, known), exact], "its counts are exact elsewhere")
     step = network_step(counting, weights, known, tokens)
     closed(certificate["pairs"], known, tokens, small.start, step, small.stepping(known))
     if task.oracle is None:

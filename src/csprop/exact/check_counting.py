@@ -14,12 +14,9 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
 
-import numpy as np
+from csprop.exact.check_network import Weights
+from csprop.exact.numpy_step import demand
 
-from csprop.exact.numpy_step import Array, demand
-
-DOUBT = 0.99e-3
-"""Nothing may be nearer to a tie."""
 Values = tuple[int, ...]
 Step = Callable[[int, int, Values], tuple[int, int | None]]
 """(state, token, values after it) to the next state and its answer."""
@@ -57,9 +54,11 @@ class Known:
             values, self.forms, self.bounds, self.periods, strict=True
         ):
             numbers = [value]
-            if abs(value) > bound:  # so far that all beyond look alike
-                steps = (bound + period + abs(form[token])) // period + 2
-                numbers = [value + (period if value > 0 else -period) * i for i in range(steps)]
+            if abs(value) > bound:  # and those that come near 0, up to where all beyond look alike
+                away = 1 if value > 0 else -1
+                least = (-2 * bound - 2 * period - away * (value + form[token])) // period
+                steps = range(max(0, least), max(0, least) + 4 * (bound // period) + 8)
+                numbers += [value + away * period * i for i in steps]
             ways.append({_rough(each + form[token], bound, period) for each in numbers})
         return (each for each in product(*ways) if all(self._can_be(each, r) for r in self.relations))
 
@@ -172,130 +171,14 @@ class Table:
             yield answer
 
 
-class Weights:
-    """A network of counters below switches or a router, in float64, for many counts at once."""
-
-    def __init__(self, tensors: dict[str, Array], routes: bool, window: int) -> None:
-        def own(name: str) -> Array:
-            return tensors[f"network.{name}"]
-
-        self.routes, self.window = routes, window
-        embedding = own("embedding")  # (V, 2, D)
-        whole = np.rint(embedding[:, 0])
-        demand(bool((np.abs(embedding[:, 0] - whole) <= 0.499).all()), "an increment is near a half")
-        demand(bool((np.abs(whole) <= 2**20).all()), "an increment is too large")
-        self.increments = whole.astype(int).T.tolist()  # (D, V)
-        self.base = embedding / (1 + np.exp(-own("blocks.0.skip"))) + np.array([[0.0], [1.0]])
-        name = "keys" if routes else "gate"
-        self.choosing = own(f"blocks.1.{name}.weight"), own(f"blocks.1.{name}.bias")
-        self.scoring = own("decoder.linear.weight"), own("decoder.linear.bias")
-        if routes:
-            self.maps = own("blocks.1.maps")  # (K, G, m, m)
-        else:
-            self.skip = 1 / (1 + np.exp(-own("blocks.1.skip")))
-            self.points = [_normal(own(f"blocks.1.{name}")) for name in ("h0", "point")]
-
-    @property
-    def start(self) -> Values:
-        return (0,) * (self.maps.shape[1] if self.routes else len(self.choosing[1]))
-
-    def counters(self, known: Known) -> list[tuple[int, int]]:
-        """The form of every channel, and its factor."""
-        return [known.multiple(column) for column in self.increments]
-
-    def step(
-        self, held: Values, token: int, channels: list[tuple[int, int]], values: dict[int, int]
-    ) -> tuple[Values, int]:
-        """What is held after a token, and the answer.
-
-        Args:
-            held: which switches were replaced, or where the content of each group of a router is.
-            token: the token.
-            channels: the form of every channel, and its factor.
-            values: of the forms after the token, at most the window; the window stands for more.
-        """
-        low, high = self._phases(token, channels, values)
-        after = self._routed(held, low, high) if self.routes else self._switched(held, low, high)
-        weights, biases = self.scoring
-        state, through = self._content(after), np.zeros_like(low)
-        if not self.routes:
-            through = np.tile(self.skip, 2)
-        return after, _chosen(weights * through, weights @ state + biases, low, high, "answer")
-
-    def _phases(
-        self, token: int, channels: list[tuple[int, int]], values: dict[int, int]
-    ) -> tuple[Array, Array]:
-        """Between which numbers each plane of each channel is."""
-        ends = []
-        for channel, (number, factor) in enumerate(channels):
-            value = values[number] if factor else 0
-            x, y = self.base[token, :, channel]
-            x += factor * value
-            length = math.hypot(x, y)
-            demand(length >= 0.0099, "a phase is taken of a number near 0")
-            here = (x / length, y / length)
-            there = here
-            if factor and abs(value) == self.window:
-                demand(x * factor * value > 0, "a large count is outweighed by the last token")
-                there = (math.copysign(1.0, x), 0.0)
-            ends.append((here, there))
-        both = np.array(ends).transpose(1, 2, 0).reshape(2, -1)  # (2, 2 D)
-        return both.min(axis=0), both.max(axis=0)
-
-    def _switched(self, held: Values, low: Array, high: Array) -> Values:
-        least, most = _between(*self.choosing, low, high)
-        after = []
-        for channel, replaced in enumerate(held):
-            sure = least[channel] >= DOUBT or most[channel] <= -DOUBT
-            demand(bool(replaced or sure), f"the gate of switch {channel + 1} is not decided")
-            after.append(int(replaced or most[channel] < 0))
-        return tuple(after)
-
-    def _routed(self, held: Values, low: Array, high: Array) -> Values:
-        chosen = _chosen(*self.choosing, low, high, "map")
-        after = []
-        for group, place in enumerate(held):
-            logits = self.maps[chosen, group, :, place]
-            ordered = np.sort(logits)
-            demand(len(logits) < 2 or ordered[-1] - ordered[-2] >= DOUBT, "a place is not decided")
-            after.append(int(logits.argmax()))
-        return tuple(after)
-
-    def _content(self, held: Values) -> Array:
-        if self.routes:
-            _, groups, places, _ = self.maps.shape
-            content = np.zeros((2, groups * places))
-            for group, place in enumerate(held):
-                content[0, group * places + place] = 1
-            return content.ravel()
-        return np.where(np.array(held) > 0, self.points[1], self.points[0]).ravel()
+def _key(decision: Any) -> tuple[int, int, Values]:
+    held, token, seen, _, _ = decision
+    return held, token, tuple(seen)
 
 
-def _normal(points: Array) -> Array:
-    return points / np.sqrt((points**2).sum(axis=0) + 1e-30)  # 0 stays 0
-
-
-def _between(weights: Array, biases: Array, low: Array, high: Array) -> tuple[Array, Array]:
-    """The least and the largest values of linear functions of numbers between two bounds."""
-    middle, reach = (high + low) / 2, (high - low) / 2
-    size = np.abs(weights) @ np.maximum(np.abs(low), np.abs(high)) + np.abs(biases)
-    demand(
-        bool((size * 2.0**-23 < 1e-4).all()), "weights are so large that float32 cannot be relied on"
-    )
-    centre, spread = weights @ middle + biases, np.abs(weights) @ reach
-    return centre - spread, centre + spread
-
-
-def _chosen(weights: Array, biases: Array, low: Array, high: Array, what: str) -> int:
-    """The largest of some scores, for all numbers between two bounds."""
-    _between(weights, biases, low, high)  # each is small enough
-    best = int((weights @ (low + high) / 2 + biases).argmax())
-    for other in range(len(biases)):
-        if other != best:
-            apart = weights[best] - weights[other], biases[best] - biases[other]
-            least, _ = _between(apart[0][None], apart[1], low, high)
-            demand(bool(least[0] >= DOUBT), f"a choice of {what} is not decided")
-    return best
+def unit(weights: Weights, known: Known) -> int:
+    """The largest factor of a channel."""
+    return max([1, *(abs(known.multiple(column)[1]) for column in weights.increments)])
 
 
 def network_step(counting: dict[str, Any], weights: Weights, known: Known, tokens: int) -> Step:
@@ -303,7 +186,7 @@ def network_step(counting: dict[str, Any], weights: Weights, known: Known, token
     holds = [tuple(each) for each in counting["holds"]]
     numbers = {held: number for number, held in enumerate(holds)}
     demand(holds[0] == weights.start and len(numbers) == len(holds), "it does not begin at the start")
-    channels = weights.counters(known)
+    channels = [known.multiple(column) for column in weights.increments]
     used = sorted({number for number, factor in channels if factor})
     window = weights.window
     columns = [
@@ -314,6 +197,7 @@ def network_step(counting: dict[str, Any], weights: Weights, known: Known, token
     demand(
         fits and len(counting["increments"]) == tokens, "its increments are not those of the weights"
     )
+    demand(len(set(map(_key, counting["decisions"]))) == len(counting["decisions"]), "it decides twice")
     table = {
         (held, token, tuple(seen)): (there, said)
         for held, token, seen, there, said in counting["decisions"]

@@ -17,9 +17,9 @@ from torch import Generator
 from csprop.automata.comparison import Invariant, Undecided, compare_counting
 from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.counting import MOST_COUNT, CounterMachine
+from csprop.automata.names import size
 from csprop.automata.walk import Difference
 from csprop.exact.attempts import check_classes, check_learned
-from csprop.exact.counters import simplify
 from csprop.exact.document import (
     NOT_CHECKED,
     NOTHING,
@@ -34,13 +34,22 @@ from csprop.exact.examples import Labelled
 from csprop.exact.locked import NotFinite
 from csprop.exact.locked_counter import LockedCounter
 from csprop.exact.margins import DOUBT
+from csprop.exact.simplify import simplify
 from csprop.nn.model import CSP
-from csprop.tasks.base import Task
+from csprop.tasks.base import UNLABELLED, Task
 from csprop.tasks.disagreeing import disagreeing
+from csprop.training.metrics import percent
 
 EVERY_DEPTH = "proven for all lengths and depths"
-EXACT_UP_TO = {"network": 2**24, "locked": MOST_COUNT}
-"""The largest counts that the network holds, in float32, and the locked model and its C code."""
+MOST_KNOWN = 2**20
+"""Bounds and periods of the pairs are below this."""
+FEWER_ERRORS = 0.75
+"""A model that makes more than this share of the errors of the commonest class has not learned."""
+CONTROLS = ("trained", "made anew")
+"""Where the weights of switches and decoder come from: from the model, perhaps trained further, or from
+the training rows alone."""
+ROUTER = "router"
+"""In its place, of a model with a router, of which nothing is changed."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +82,9 @@ def prove_counting(locked: LockedCounter, task: Task) -> CountingProof | Differe
             raise NotFinite(f"the comparison is undecided: {found.reason}")
     assert isinstance(inner, Invariant)
     assert not isinstance(outer, Undecided)
+    for ranges in (each.ranges for each in (outer, inner) if each is not None):
+        if max((*ranges.bounds, *ranges.periods), default=0) >= MOST_KNOWN:
+            raise NotFinite("the proof needs to know counts too far from 0")
     return CountingProof(automaton, inner, outer)
 
 
@@ -103,19 +115,24 @@ def attempts(
         model: the model, which may be changed.
         task: the task.
         examples: the training data, on which the locked model may not make more errors.
-        rounds: how many times to simplify it.
-        seed: of the rows that are drawn for further training.
+        rounds: how many times to simplify it, each time with another draw.
+        seed: of what is drawn.
         on_round: is called with a line about each round that did not lead to a proof.
     """
     model.eval().requires_grad_(False)
     check_classes(model.config.num_classes, task)
     misses = examples.judge(model(examples.tokens)).misses
+    labels = examples.labels[examples.labels != UNLABELLED]
+    learned = misses <= (len(labels) - int(labels.bincount().max())) * FEWER_ERRORS
     generator, found = Generator().manual_seed(seed), certify_counter(model, task)
     for number in range(rounds + 1):
-        simpler = copy.deepcopy(model)
         if number:
-            simplify(simpler, examples, generator)
-            found = certify_counter(simpler, task, number)
+            simpler = copy.deepcopy(model)
+            kept = simplify(simpler, examples, generator)
+            if kept is None:
+                on_round("no choice of few counters tells its training labels apart")
+                break
+            found = certify_counter(simpler, task, number, CONTROLS[0] if kept else CONTROLS[1])
         if found.locked is not None:
             try:
                 check_learned(found.locked, task, examples, misses)
@@ -123,17 +140,25 @@ def attempts(
                 found = refused(task, failure)
             else:
                 return found
-        on_round(f"round {number}: {found.statement.removeprefix(NOTHING)}")
+        when = "as trained" if number == 0 else f"round {number}"
+        on_round(f"{when}: {found.statement.removeprefix(NOTHING)}")
+        if model.routers:  # only switches are simplified
+            break
+        if not learned:
+            right = percent(1 - misses / len(labels))
+            on_round(f"it is right on {right} of its training labels: not learned")
+            break
     return found
 
 
-def certify_counter(model: CSP, task: Task, rounds: int = 0) -> Certificate:
+def certify_counter(model: CSP, task: Task, rounds: int = 0, control: str = CONTROLS[0]) -> Certificate:
     """Prove a model that counts as it is. Nothing is searched or trained.
 
     Args:
         model: the model.
         task: the task.
-        rounds: how many rounds of further training there were, for the certificate.
+        rounds: how many rounds of simplification there were, for the certificate.
+        control: one of `CONTROLS`, for the certificate of a model with switches.
 
     Returns:
         The certificate, whether or not anything is proven.
@@ -143,11 +168,10 @@ def certify_counter(model: CSP, task: Task, rounds: int = 0) -> Certificate:
         outcome = prove_counting(locked, task)
     except NotFinite as failure:
         return refused(task, failure)
-    return (
-        refused(task, outcome)
-        if isinstance(outcome, Difference)
-        else proven(task, locked, outcome, {"rounds": rounds})
-    )
+    if isinstance(outcome, Difference):
+        return refused(task, outcome)
+    search = {"rounds": rounds, "control": ROUTER if model.routers else control}
+    return proven(task, locked, outcome, search)
 
 
 def proven(
@@ -160,7 +184,9 @@ def proven(
     """
     file = task.oracle is None
     rows = [each.row + 1 for each in disagreeing(proof.automaton, task.data)] if file else []
-    verdict, statement = _claim(task, proof, len(rows))
+    verdict, statement = _claim(task, locked, proof, len(rows))
+    if search["control"] == CONTROLS[1]:
+        statement += " Its switches and its decoder were made anew from the training rows."
     document = head(task, verdict, statement, proven=True) | _measured(task, locked, proof, search)
     if rows:
         document |= {"rows": len(task.data), "disagreeing": rows}
@@ -190,7 +216,7 @@ def _measured(
     pairs = dict.fromkeys((numbers[mine], theirs, known) for mine, theirs, known in proof.inner.pairs)
     document = {
         "counting": {
-            "unit": 1,
+            "unit": counting.unit,
             "increments": [list(row) for row in locked.machine.increments],
             "window": locked.machine.window,
             "holds": [list(state) for state in holds],
@@ -205,7 +231,7 @@ def _measured(
         "gate": counting.gate,
         "margin": counting.lead,
         "doubt": DOUBT,
-        "exact_up_to": EXACT_UP_TO,
+        "exact_up_to": {"network": _most(locked), "locked": MOST_COUNT},
         "search": search,
         "minimal_states": len(proof.automaton),
         "trusted": TRUSTED if task.oracle is not None else TRUSTED[1:],
@@ -226,11 +252,13 @@ def _ranges(invariant: Invariant) -> dict[str, Any]:
     }
 
 
-def _claim(task: Task, proof: CountingProof, disagreeing: int) -> tuple[str, str]:
+def _claim(
+    task: Task, locked: LockedCounter, proof: CountingProof, disagreeing: int
+) -> tuple[str, str]:
     """Verdict and statement of a proof."""
     exact = (
-        "Counts are exact up to 2^62 in the locked model, and up to 2^24 in the network's own float32; "
-        "both refuse to go beyond."
+        "Counts are exact up to 2^62 in the locked model, and up to "
+        f"{_most(locked):,} in the network's own float32; both refuse to go beyond."
     )
     if task.oracle is None:
         machine = f"The locked model computes what {_machine(proof)} does, at every length."
@@ -243,7 +271,10 @@ def _claim(task: Task, proof: CountingProof, disagreeing: int) -> tuple[str, str
     )
 
 
+def _most(locked: LockedCounter) -> int:
+    """The largest count that the network holds, in float32, in which its own numbers are larger."""
+    return 2**24 // locked.counting.unit
+
+
 def _machine(proof: CountingProof) -> str:
-    counters = proof.automaton.counters
-    named = f"{counters} counter{'' if counters == 1 else 's'}"
-    return f"a machine of {len(proof.automaton)} states and {named}"
+    return f"a machine of {size(len(proof.automaton), proof.automaton.counters)}"

@@ -7,59 +7,35 @@ last token. A switch above it compares a linear function of these points with 0,
 with each difference of two scores.
 
 Near zero, up to a window w, all counts are tried. Beyond, a point lies between its value at w and its
-limit, ±1 on the real axis, in both planes: |c + x| grows with |c|, and both y / |(c + x, y)| and
+limit, ±1 on the real axis, in both planes: |c + x| grows with |c|, and both |y| / |(c + x, y)| and
 1 − |c + x| / |(c + x, y)| fall as it does. So each linear function lies between two bounds, and what it
 decides is decided for all counts beyond the window at once if both bounds are on the same side of 0.
 What is left is a machine whose control sees the counts through the window.
 """
 
-import copy
-import math
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TypeGuard
 
 import numpy as np
-import torch
-import torch.nn.functional as F
-from numpy.typing import NDArray
-from torch import Generator, Tensor
 
 from csprop.automata.counting import CounterMachine
-from csprop.automata.forms import Ranges, Values, Weights, primitive
+from csprop.automata.forms import Ranges, Values
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Endless, Walk
-from csprop.exact.examples import Labelled
+from csprop.exact.bounds import CLEAR, Box, Counters, Functions, Routes, State, Switches
 from csprop.exact.locked import NotFinite
 from csprop.exact.margins import DOUBT
-from csprop.exact.tune import minimise, surprise
 from csprop.nn.model import CSP
 
-Reals = NDArray[np.float64]
-Box = tuple[Reals, Reals]
-"""The least and the largest values of some numbers."""
-State = tuple[int, ...]
-"""What the layer above the counters holds."""
 KINDS = (("counter", "switch"), ("counter", "router"))
 WINDOWS = (1, 2, 4, 8, 16, 32, 64)
 """The windows that are tried, the smallest first."""
-GLANCE_ROWS = 512
-"""Rows that are tried first."""
-STEPS = (60, 120)
-"""Steps of training after a counter was dropped, and further ones."""
-NEAR = 0.1
-"""Weight of what draws gates away from 0, beside the loss."""
 MOST_VIEWS = 1 << 19
 """Pairs of a token and a view."""
 MOST_PLACES = 1 << 18
 """States of the control with counts as the window shows them."""
-SURE = 0.499
-"""Distance of an increment, as it is in the embedding, from the whole number to which it is rounded."""
-LEAST_MODULUS = 0.01
-"""Modulus of a number of which a phase is taken."""
-MOST_SUM = 800.0
-"""Size of the terms of a sum: 800 · 2^−23 is a tenth of `DOUBT`."""
 
 
 def is_counter(model: object) -> TypeGuard[CSP]:
@@ -80,6 +56,8 @@ class Counting:
     decided: dict[tuple[State, int, Values], tuple[State, int]]
     """What is held after a token, and the answer, by what was held before, the token, and the counts
     after it as the window shows them."""
+    unit: int
+    """What the network adds where the machine adds 1, in the channel with the largest numbers."""
     gate: float
     """The least distance of a gate from 0, or the least lead of a map or a place that is chosen."""
     lead: float
@@ -104,183 +82,14 @@ def tabulated(model: CSP) -> Counting:
     raise failure
 
 
-def simplify(model: CSP, examples: Labelled, generator: Generator) -> None:
-    """Drop counters and switches that the answers do not need, and draw decisions away from ties.
-
-    Counters are dropped from the largest increments to the smallest. If labels are missed without one,
-    the model is trained further; if that does not help, the counter stays.
-
-    Args:
-        model: a counter, whose weights are changed: a counter that is dropped stays at 0, and a switch
-            that is dropped keeps its state.
-        examples: the labelled rows.
-        generator: chooses the rows of a step of training.
-    """
-    few = examples.first(GLANCE_ROWS)
-    least = _misses(model, examples)
-    forms = [primitive(each)[1] for each in model.embedding[:, 0].round().int().T.tolist()]
-    for form in sorted({each for each in forms if any(each)}, key=lambda form: (-_size(form), form)):
-        before = copy.deepcopy(model.state_dict())
-        with torch.no_grad():
-            model.embedding[:, 0, torch.tensor([each == form for each in forms])] = 0.0
-        for steps in (0, *STEPS):
-            if steps:
-                _train(model, examples, steps, generator)
-            if _misses(model, few) <= least and _misses(model, examples) <= least:
-                break
-        else:
-            model.load_state_dict(before)
-    _train(model, examples, STEPS[-1], generator)
-    for channel in range(model.config.width):
-        before = copy.deepcopy(model.state_dict())
-        gate = model.layers[1].gate
-        with torch.no_grad():
-            gate.weight[channel], gate.bias[channel] = 0.0, 1.0
-        if _misses(model, few) > least or _misses(model, examples) > least:
-            model.load_state_dict(before)
-
-
-def _size(form: Weights) -> int:
-    return sum(map(abs, form))
-
-
-@torch.no_grad()
-def _misses(model: CSP, examples: Labelled) -> int:
-    return examples.judge(model(examples.tokens)).misses
-
-
-def _train(model: CSP, examples: Labelled, steps: int, generator: Generator) -> None:
-    """Train for some steps; gates that are near 0 are drawn away from it."""
-    counter, switch = model.layers
-
-    def loss(rows: Tensor) -> Tensor:
-        tokens = examples.tokens[rows]
-        start = model.initial_state(len(tokens))
-        z, _ = counter(model.embedding[tokens], start[:, 0])
-        gates = switch.gate(z.flatten(2))
-        scores = model.decoder(switch(z, start[:, 1])[0])
-        return surprise(scores, examples.labels[rows]) + NEAR * F.relu(1 - gates.abs()).mean()
-
-    whole = model.embedding[:, 0].detach().clone()  # increments are not trained
-
-    @torch.no_grad()
-    def keep() -> None:
-        model.embedding[:, 0] = whole
-
-    minimise(model, steps, loss, examples, generator, keep)
-    model.requires_grad_(False)
-
-
-class _Counters:
-    """The first layer: what its channels pass on, as far as the counts are known, in float64."""
-
-    def __init__(self, model: CSP) -> None:
-        embedding = _array(model.embedding)  # (V, 2, D)
-        increments = np.round(embedding[:, 0]).astype(int)
-        if np.abs(embedding[:, 0] - increments).max() > SURE:
-            raise NotFinite("an increment is so near a half that rounding could change it")
-        self.offsets = _sigmoid(_array(model.layers[0].skip)) * embedding + [[0.0], [1.0]]
-        made = [primitive(column) for column in increments.T.tolist()]
-        self.forms = tuple(dict.fromkeys(form for factor, form in made if factor))
-        self.factors = np.array([factor for factor, _ in made])  # (D,)
-        self.form_of = np.array([self.forms.index(form) if factor else 0 for factor, form in made])
-        self.tokens = range(len(embedding))
-
-    def box(self, token: int, values: Values, window: int) -> Box:
-        """The least and the largest of each number passed on after a token, (2 D,) each.
-
-        Args:
-            token: the last token.
-            values: of the forms; one at the edge of the window stands for all beyond it.
-            window: the window.
-        """
-        of_channel = np.array((*values, 0))[self.form_of]  # where nothing is counted, its factor is 0
-        counts = self.factors * of_channel
-        point = self.offsets[token] + [counts, np.zeros_like(counts)]
-        modulus = np.sqrt(np.square(point).sum(axis=0))
-        if modulus.min() < LEAST_MODULUS:
-            raise NotFinite("a phase is taken of a number near 0")
-        outward = np.sign(point[0])
-        edge = (np.abs(of_channel) == window) & (self.factors != 0)
-        if (outward != np.sign(counts))[edge].any():
-            raise NotFinite(f"a count of {window} may be outweighed by the last token")
-        near = point / modulus
-        far = np.where(edge, [outward, np.zeros_like(outward)], near)
-        return np.minimum(near, far).ravel(), np.maximum(near, far).ravel()
-
-
-def _span(weights: Reals, biases: Reals, box: Box) -> Box:
-    """The least and the largest values of linear functions, (F,) each."""
-    up, down = np.maximum(weights, 0), np.minimum(weights, 0)
-    largest = np.abs(weights) @ np.maximum(*map(np.abs, box)) + np.abs(biases)
-    if largest.max() > MOST_SUM:
-        raise NotFinite("the weights are so large that rounding errors of float32 could matter")
-    return up @ box[0] + down @ box[1] + biases, up @ box[1] + down @ box[0] + biases
-
-
-class _Switches:
-    """The second layer as switches: which of them have replaced their state."""
-
-    def __init__(self, model: CSP) -> None:
-        switch = model.layers[1]
-        self.weights, self.biases = _array(switch.gate.weight), _array(switch.gate.bias)
-        self.start: State = (0,) * len(self.biases)
-        replaced = switch.entering(switch.start[None, None])[0, 0]
-        self.points = np.stack([_array(each).ravel() for each in (switch.start, replaced)])  # (2, 2 D)
-        self.skip = np.tile(_sigmoid(_array(switch.skip)), 2)
-
-    def move(self, state: State, box: Box) -> tuple[State, float]:
-        low, high = _span(self.weights, self.biases, box)
-        replaced = np.array(state, bool)  # and if it is replaced again, then by the same point
-        distance = np.where(replaced, math.inf, np.maximum(low, -high))
-        if distance.min() < DOUBT:
-            raise NotFinite(f"the gate of switch {int(distance.argmin()) + 1} is not decided")
-        return tuple((replaced | (high < 0)).astype(int).tolist()), float(distance.min())
-
-    def held(self, state: State) -> Reals:
-        return self.points[np.tile(np.array(state), 2), np.arange(self.points.shape[1])]
-
-
-class _Routes:
-    """The second layer as a router: the place of each group that holds something."""
-
-    def __init__(self, model: CSP) -> None:
-        (router,) = model.routers
-        self.weights, self.biases = _array(router.keys.weight), _array(router.keys.bias)
-        self.maps = _array(router.maps)  # (K, G, m, m)
-        self.start: State = (0,) * self.maps.shape[1]
-        self.skip = np.zeros(self.weights.shape[1])
-
-    def move(self, state: State, box: Box) -> tuple[State, float]:
-        scores = self.weights @ (box[0] + box[1]) / 2 + self.biases
-        best = int(scores.argmax())
-        least, _ = _span(self.weights[best] - self.weights, self.biases[best] - self.biases, box)
-        gate = float(np.delete(least, best).min(initial=math.inf))
-        after = []
-        for group, place in enumerate(state):
-            logits = self.maps[best, group, :, place]
-            after.append(int(logits.argmax()))
-            gate = min(gate, float(np.diff(np.sort(logits)[-2:]).min(initial=math.inf)))
-        if gate < DOUBT:
-            raise NotFinite("the choice of a map, or of a place, is not decided")
-        return tuple(after), gate
-
-    def held(self, state: State) -> Reals:
-        _, groups, places, _ = self.maps.shape
-        held = np.zeros((2, groups, places))
-        held[0, np.arange(groups), list(state)] = 1
-        return held.ravel()
-
-
 class _Tabulation:
     """One attempt to decide everything with a window."""
 
     def __init__(self, model: CSP, window: int) -> None:
-        self.window, self.counters = window, _Counters(model)
-        self.control = (_Routes if model.routers else _Switches)(model)
-        self.weights = _array(model.decoder.linear.weight)  # (C, 2 D)
-        self.biases = _array(model.decoder.linear.bias)
-        self.gate = self.lead = math.inf
+        self.window, self.counters = window, Counters(model)
+        self.control = (Routes if model.routers else Switches)(model)
+        self.scores = Functions.of(model.decoder.linear)
+        self.gate = self.lead = CLEAR
         size = len(self.counters.forms)
         self.ranges = Ranges(self.counters.forms, (window - 1,) * size, (1,) * size)
         self.decided: dict[tuple[State, int, Values], tuple[State, int]] = {}
@@ -326,12 +135,11 @@ class _Tabulation:
         return self.counters.box(token, values, self.window)
 
     def _answer(self, state: State, box: Box) -> int:
-        constant = self.weights @ self.control.held(state) + self.biases
-        through = self.weights * self.control.skip
-        best = int((through @ (box[0] + box[1]) / 2 + constant).argmax())
-        least, _ = _span(through[best] - through, constant[best] - constant, box)
-        lead = float(np.delete(least, best).min(initial=math.inf))
-        if lead < DOUBT:
+        held, weights, own = self.control.held(state), self.scores.weights, self.scores
+        sizes = np.abs(weights) @ np.abs(held) + own.sizes
+        scores = Functions(weights * self.control.skip, weights @ held + own.constants, sizes)
+        best, lead = scores.largest(box)
+        if not lead >= DOUBT:
             raise NotFinite("an answer is not decided")
         self.lead = min(self.lead, lead)
         return best
@@ -358,12 +166,5 @@ class _Tabulation:
         )
         machine = CounterMachine(increments=increments, window=self.window, control=control)
         states = [state for state, _ in nodes]
-        return Counting(machine, states, self.decided, self.gate, self.lead)
-
-
-def _sigmoid(x: Reals) -> Reals:
-    return 1 / (1 + np.exp(-x))
-
-
-def _array(tensor: Tensor) -> Reals:
-    return tensor.detach().cpu().double().numpy()
+        unit = int(np.abs(self.counters.factors).max(initial=1))
+        return Counting(machine, states, self.decided, unit, self.gate, self.lead)

@@ -12,6 +12,7 @@ following     the transitions of the machine, as a tensor           (S, V)
 scores        the scores after each transition                      (S, V, classes)
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import torch
@@ -24,7 +25,7 @@ from csprop.automata.walk import Endless
 from csprop.errors import InputError
 from csprop.exact.models import Settle, Stepwise
 from csprop.ops.checks import check_tensor
-from csprop.stream import Stream
+from csprop.stream import SingleSteps, Stream
 
 CPU = torch.device("cpu")
 MOST_LOCKED = 4096
@@ -78,7 +79,68 @@ def at(
     return torch.stack([each[i] for each, i in zip(codes, places.unbind(1), strict=True)], dim=1)
 
 
-class Locked(nn.Module):
+class LockedModel(nn.Module, ABC):
+    """What runs as the machine that a network computes; its state is (B, …) int64."""
+
+    symbols: int
+
+    @abstractmethod
+    def initial_state(self, batch: int = 1) -> Int64[Tensor, "B ..."]:
+        """The start of the machine, for each row."""
+
+    @abstractmethod
+    def run(
+        self, tokens: Int64[Tensor, "B T"], state: Tensor, reset: Bool[Tensor, "B T"] | None
+    ) -> tuple[Float[Tensor, "B T C"], Tensor]:
+        """The scores after every token and the last states, of arguments that were checked."""
+
+    @abstractmethod
+    def stepper(self, state: Tensor) -> SingleSteps:
+        """Single steps from a state, for `Stream`."""
+
+    @torch.no_grad()
+    def forward(
+        self,
+        tokens: Int64[Tensor, "B T"],
+        state: Int64[Tensor, "B ..."] | None = None,
+        *,
+        reset: Bool[Tensor, "B T"] | None = None,
+        return_state: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """The scores after every token.
+
+        Args:
+            tokens: (B, T) int64.
+            state: the states in which the rows begin; without it, the start.
+            reset: True where a row returns to the start before the token is read.
+            return_state: return the last states too.
+
+        Raises:
+            InputError: an argument has a wrong type or shape, a token is outside the vocabulary, or a
+                state is none of the machine's.
+        """
+        check_tensor("tokens", tokens, "int64", ("batch", "time"), CPU)
+        for bound in tokens.aminmax() if tokens.numel() else ():
+            self.check_token(int(bound))
+        start = self.initial_state(len(tokens))
+        state = start if state is None else state
+        check_tensor("state", state, "int64", tuple(start.shape), CPU)
+        if reset is not None:
+            check_tensor("reset", reset, "bool", tuple(tokens.shape), CPU)
+        scores, last = self.run(tokens, state, reset)
+        return (scores, last) if return_state else scores
+
+    def check_token(self, token: int) -> None:
+        """Raise an InputError for a token outside of the vocabulary."""
+        if not 0 <= token < self.symbols:
+            raise InputError(f"token {token} is outside the vocabulary: write 0 to {self.symbols - 1}")
+
+    def stream(self) -> Stream:
+        """A stream that reads one token at a time."""
+        return Stream(self)
+
+
+class Locked(LockedModel):
     """A network whose state snaps to codes. Its own state is that of the machine, (B,) int64.
 
     Raises:
@@ -165,54 +227,22 @@ class Locked(nn.Module):
         """The start of the machine, for each row."""
         return torch.zeros(batch, dtype=torch.int64)
 
-    @torch.no_grad()
-    def forward(
-        self,
-        tokens: Int64[Tensor, "B T"],
-        state: Int64[Tensor, " B"] | None = None,
-        *,
-        reset: Bool[Tensor, "B T"] | None = None,
-        return_state: bool = False,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """The scores after every token.
-
-        Args:
-            tokens: (B, T) int64.
-            state: the states in which the rows begin; without it, the start.
-            reset: True where a row returns to the start before the token is read.
-            return_state: return the last states too.
-
-        Raises:
-            InputError: an argument has a wrong type or shape, or a token is outside the vocabulary.
-        """
-        check_tensor("tokens", tokens, "int64", ("batch", "time"), CPU)
-        for bound in tokens.aminmax() if tokens.numel() else ():
-            self.check_token(int(bound))
-        state = self.initial_state(len(tokens)) if state is None else state
-        check_tensor("state", state, "int64", (len(tokens),), CPU)
+    def run(
+        self, tokens: Int64[Tensor, "B T"], state: Tensor, reset: Bool[Tensor, "B T"] | None
+    ) -> tuple[Float[Tensor, "B T C"], Tensor]:
+        """The scores after every token and the last states, of arguments that were checked."""
         self._check_numbers(state)
-        if reset is not None:
-            check_tensor("reset", reset, "bool", tuple(tokens.shape), CPU)
         after = self.machine.visit(
             tokens.numpy(), state.numpy(), None if reset is None else reset.numpy()
         )
         visited = torch.cat([state[:, None], torch.from_numpy(after)], dim=1)  # (B, T + 1)
         before = visited[:, :-1] if reset is None else visited[:, :-1].masked_fill(reset, 0)
         scores = self.scores[before, tokens]
-        return (scores, visited[:, -1]) if return_state else scores
-
-    def check_token(self, token: int) -> None:
-        """Raise an InputError for a token outside of the vocabulary."""
-        if not 0 <= token < self.symbols:
-            raise InputError(f"token {token} is outside the vocabulary: write 0 to {self.symbols - 1}")
+        return scores, visited[:, -1]
 
     def _check_numbers(self, state: Int64[Tensor, " B"]) -> None:
         if state.numel() and not 0 <= int(state.min()) <= int(state.max()) < len(self.following):
             raise InputError(f"state must have numbers from 0 to {len(self.following) - 1}")
-
-    def stream(self) -> Stream:
-        """A stream that reads one token at a time."""
-        return Stream(self)
 
     def stepper(self, state: Int64[Tensor, "1"]) -> "_Lookups":
         """Single steps from a state, for `Stream`."""

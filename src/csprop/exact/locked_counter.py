@@ -16,14 +16,11 @@ from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.counting import MOST_COUNT
 from csprop.errors import InputError
 from csprop.exact.counters import Counting, tabulated
+from csprop.exact.locked import LockedModel
 from csprop.nn.model import CSP
-from csprop.ops.checks import check_tensor
-from csprop.stream import Stream
-
-CPU = torch.device("cpu")
 
 
-class LockedCounter(nn.Module):
+class LockedCounter(LockedModel):
     """A network that counts, run as a machine. A state is one of the control, and k counts: (B, 1 + k).
 
     Raises:
@@ -41,43 +38,21 @@ class LockedCounter(nn.Module):
         """The start of the control and counts of 0, for each row."""
         return torch.zeros(batch, 1 + self.machine.counters, dtype=torch.int64)
 
-    @torch.no_grad()
-    def forward(
-        self,
-        tokens: Int64[Tensor, "B T"],
-        state: Int64[Tensor, "B K"] | None = None,
-        *,
-        reset: Bool[Tensor, "B T"] | None = None,
-        return_state: bool = False,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """The scores after every token: 1 for the answer, and 0 for the other classes.
-
-        Args:
-            tokens: (B, T) int64.
-            state: the states in which the rows begin; without it, the start.
-            reset: True where a row returns to the start before the token is read.
-            return_state: return the last states too.
+    def run(
+        self, tokens: Int64[Tensor, "B T"], state: Tensor, reset: Bool[Tensor, "B T"] | None
+    ) -> tuple[Float[Tensor, "B T C"], Tensor]:
+        """The scores after every token, 1 for the answer and 0 for other classes, and the last states.
 
         Raises:
-            InputError: an argument has a wrong type or shape, a token is outside the vocabulary, or a
-                count could become too large.
+            InputError: a state is none of the control's, or a count could become too large.
         """
-        check_tensor("tokens", tokens, "int64", ("batch", "time"), CPU)
-        for bound in tokens.aminmax() if tokens.numel() else ():
-            self.check_token(int(bound))
-        state = self.initial_state(len(tokens)) if state is None else state
-        check_tensor("state", state, "int64", (len(tokens), 1 + self.machine.counters), CPU)
         self._check_state(state, tokens.shape[1])
-        if reset is not None:
-            check_tensor("reset", reset, "bool", tuple(tokens.shape), CPU)
         counts = self._counts(tokens, state[:, 1:], reset)
         symbols = tokens.numpy() * self.machine.views + self.machine.view(counts)
         control = self.machine.control
         visited = control.visit(symbols, state[:, 0].numpy(), None if reset is None else reset.numpy())
         said = np.array([each or 0 for each in control.outputs])[visited]
         scores = nn.functional.one_hot(torch.from_numpy(said), self.network.config.num_classes).float()
-        if not return_state:
-            return scores
         if not tokens.shape[1]:
             return scores, state
         last = np.concatenate([visited[:, -1:], counts[:, -1]], axis=1)
@@ -95,11 +70,6 @@ class LockedCounter(nn.Module):
         gone = np.take_along_axis(sums - added, np.maximum(last, 0), axis=1)
         return sums - np.where(last >= 0, gone, 0)
 
-    def check_token(self, token: int) -> None:
-        """Raise an InputError for a token outside of the vocabulary."""
-        if not 0 <= token < self.symbols:
-            raise InputError(f"token {token} is outside the vocabulary: write 0 to {self.symbols - 1}")
-
     def _check_state(self, state: Int64[Tensor, "B K"], steps: int) -> None:
         control, counts = state[:, 0], state[:, 1:]
         states = len(self.machine)
@@ -108,10 +78,6 @@ class LockedCounter(nn.Module):
         most = steps * int(np.abs(self.increments).max(initial=0))
         if counts.numel() and most + max(map(abs, map(int, counts.aminmax()))) > MOST_COUNT:
             raise InputError("the sequence is so long that a count could exceed 2^62")
-
-    def stream(self) -> Stream:
-        """A stream that reads one token at a time."""
-        return Stream(self)
 
     def stepper(self, state: Int64[Tensor, "1 K"]) -> "_Steps":
         """Single steps from a state, for `Stream`."""

@@ -220,7 +220,10 @@ def _machine(
 
 
 def _counting(document: dict[str, Any], locked: LockedCounter, task: Task) -> Certificate | Difference:
-    search = {"rounds": document["search"]["rounds"]}
+    search = {name: document["search"][name] for name in ("rounds", "control")}
+    allowed = [counted.ROUTER] if locked.network.routers else counted.CONTROLS
+    if search["control"] not in allowed:
+        raise NotFinite("it does not say how it was found")
     outcome = prove_counting(locked, task)
     if isinstance(outcome, Difference):
         return outcome

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from csprop.automata.automaton import Automaton
 from csprop.exact.certify import certify
 from csprop.learning.description import description
 from csprop.learning.merging import merged
@@ -51,14 +52,13 @@ class Method:
     tables: Callable[[PrefixTree], list[Table]]
 
 
-def methods(task: Task, seed: int) -> Iterator[Method]:
-    """All ways to a table, cheap ones first.
+def dearer(task: Task, seed: int) -> Iterator[Method]:
+    """The ways to a table beside merging, cheap ones first.
 
     Args:
         task: the rows of the tree that merging gets, for networks, which hold out a part of them.
         seed: the seed of the networks.
     """
-    yield Method("merging", "merging", merging)
     yield Method("merging (RPNI, EDSM of AALpy)", "merging", by_aalpy)
     for places in PLACES:
         yield Method(f"router of {places} places", "router", _router(task, seed, places))
@@ -132,7 +132,8 @@ def _rotor(task: Task, seed: int) -> Callable[[PrefixTree], list[Table]]:
         if isinstance(trained, Diverged):
             return []
         automaton = certify(trained.model, task, rounds=1).automaton
-        return [] if automaton is None else best(tree, [np.array(automaton.transitions, np.int32)])
+        finite = isinstance(automaton, Automaton)
+        return best(tree, [np.array(automaton.transitions, np.int32)]) if finite else []
 
     return tables
 

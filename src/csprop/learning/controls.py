@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from csprop.learning.candidates import MOST_MERGED, WRONG, best
-from csprop.learning.description import miss_bits, table_bits
+from csprop.learning.description import miss_bits, state_bits, table_bits
 from csprop.learning.merging import merged
 from csprop.learning.polishing import polished
 from csprop.learning.tree import PrefixTree, Table
@@ -24,10 +24,18 @@ MOST_QUICKLY = 24
 
 
 class Controls:
-    """Tables over the symbols of a tree."""
+    """Tables over the symbols of a tree.
 
-    def __init__(self, tree: PrefixTree) -> None:
-        self.tree = tree
+    Args:
+        tree: the rows.
+        most: if every label is to be explained, the bits of a table beyond which it is of no use.
+    """
+
+    def __init__(self, tree: PrefixTree, most: float | None = None) -> None:
+        self.tree, self.wrong, self.most = tree, WRONG, MOST_MERGED
+        if most is not None:
+            states = state_bits(MOST_MERGED, tree.symbols, tree.classes)[:2].min(axis=0)
+            self.wrong, self.most = WRONG[:1], int(np.searchsorted(states, most, side="right")) - 1
         order = np.argsort(tree.depths, kind="stable")
         self.levels = np.split(order, np.flatnonzero(np.diff(tree.depths[order])) + 1)[1:]
         self.node = np.repeat(np.arange(len(tree)), np.diff(tree.first))
@@ -40,9 +48,10 @@ class Controls:
             effort: the number of searches from near the best one; 0 does without copies of states too.
         """
         tree, tables = self.tree, [np.zeros((1, self.tree.symbols), np.int32)]
-        for wrong in WRONG:
+        most = min(self.most, MOST_MERGED if effort else MOST_QUICKLY)
+        for wrong in self.wrong if most > 1 else ():
             for by_class in (False, True) if effort else (False,):
-                found = merged(tree, wrong, MOST_MERGED if effort else MOST_QUICKLY, by_class)
+                found = merged(tree, wrong, most, by_class)
                 if found is not None:
                     tables.append(found)
         if effort:

@@ -11,6 +11,7 @@ machine with counters is chosen if that takes fewer bits, with those of the coun
 machine takes, and if it is wrong on no more of the longer labels. At last it is fitted to all rows.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import product
@@ -20,7 +21,7 @@ import numpy as np
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.learning.controls import Controls
-from csprop.learning.description import miss_bits
+from csprop.learning.description import miss_bits, state_bits
 from csprop.learning.increments import Counters, bits, node_counts, promising
 from csprop.learning.tree import PrefixTree, Table
 
@@ -29,7 +30,7 @@ Row = tuple[list[int], list[int]]
 Seen = tuple[Counters, int]
 """Counters, and how far the control sees them."""
 SHORTER = 0.8
-"""The share of the rows, from the shortest on, that machines are fitted to."""
+"""The share of the sequences, from the shortest on, that machines are fitted to."""
 ROWS = 1000
 """Rows by which it is decided whether to count; of more, some are drawn."""
 QUICK, CAREFUL, THOROUGH = 0, 10, 100
@@ -40,6 +41,10 @@ NEAR = {QUICK: 32.0, CAREFUL: 8.0, THOROUGH: 0.0}
 """How many bits more than the finite machine's they may have then."""
 WINDOWS = (1, 2)
 """How far a control sees the count of a single counter; several are seen by their signs."""
+MOST_TOKENS = 40
+"""With more there are too many counters to try."""
+WIDER = 7.0
+"""Bits that a wider window must save: with more views a table can fit a few rows by chance."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,13 @@ class _Fit:
     """Longer labels that are contradicted."""
 
 
-def counted(rows: Iterable[Row], symbols: int, classes: int, seed: int = 0) -> Counted | None:
+def counted(
+    rows: Iterable[Row],
+    symbols: int,
+    classes: int,
+    seed: int = 0,
+    most: float | None = None,
+) -> Counted | None:
     """The machine that counts behind labelled rows, although some labels may be wrong.
 
     Args:
@@ -77,30 +88,46 @@ def counted(rows: Iterable[Row], symbols: int, classes: int, seed: int = 0) -> C
         symbols: the number of tokens.
         classes: the number of classes.
         seed: decides which rows of many are looked at first.
+        most: if a finite machine explains every label, the bits beyond which one that counts is of no
+            use; it must explain every label, too.
 
     Returns:
         The machine, or None if a finite machine explains the rows as well.
     """
+    if symbols > MOST_TOKENS or (most is not None and most < _least(symbols, classes)):
+        return None
     every = [(list(tokens), list(labels)) for tokens, labels in rows]
+    if len(every) < 2:
+        return None
     order = np.random.default_rng([seed, 0xC0]).permutation(len(every))
-    trial = _Trial([every[place] for place in order[:ROWS]], symbols, classes)
+    trial = _Trial([every[place] for place in order[:ROWS]], symbols, classes, most)
     chosen = trial.search(_tried(trial.shorter))
     if chosen is None or chosen.misses > trial.finite(CAREFUL).misses:
         return None
     seen = chosen.seen
     if len(every) > ROWS:  # more rows may ask for other counters
-        whole = _Trial(every, symbols, classes)
+        whole = _Trial(every, symbols, classes, most)
         better = whole.search(list(dict.fromkeys([seen, *_tried(whole.shorter)])))
         seen = seen if better is None else better.seen
-    last = _fitted(PrefixTree.of(every, symbols, classes), None, seen, THOROUGH)
+    last = _fitted(PrefixTree.of(every, symbols, classes), None, seen, THOROUGH, most)
+    machine = last.machine.reduced()
+    if not machine.counters:
+        return None
     longer, finite_misses = int(trial.longer.totals.sum()), trial.finite(CAREFUL).misses
-    return Counted(last.machine, last.bits, longer, chosen.misses, finite_misses)
+    return Counted(machine, last.bits, longer, chosen.misses, finite_misses)
+
+
+def _least(symbols: int, classes: int) -> float:
+    """Bits of the simplest machine that counts: two states, and a counter that two tokens change."""
+    counter = bits(((1, -1, *(0,) * (symbols - 2)),))
+    return counter + float(state_bits(2, symbols + 1, classes)[:2, 2].min())
 
 
 class _Trial:
     """Machines that are fitted to the shorter rows of some, and tested on the longer ones."""
 
-    def __init__(self, rows: list[Row], symbols: int, classes: int) -> None:
+    def __init__(self, rows: list[Row], symbols: int, classes: int, most: float | None) -> None:
+        self.most = most
         shorter, longer = by_length(rows)
         self.shorter = PrefixTree.of(shorter, symbols, classes)
         self.longer = PrefixTree.of(longer, symbols, classes)
@@ -109,29 +136,31 @@ class _Trial:
     def finite(self, effort: int) -> _Fit:
         """The machine without counters."""
         if effort not in self._finite:
-            self._finite[effort] = _fitted(self.shorter, self.longer, ((), 0), effort)
+            most = None if self.most is None else math.inf
+            self._finite[effort] = _fitted(self.shorter, self.longer, ((), 0), effort, most)
         return self._finite[effort]
 
     def search(self, tried: list[Seen]) -> _Fit | None:
         """The machine with the fewest bits; None if a finite machine has as few."""
         fits: list[_Fit] = []
         for effort, stay in STAY.items():
-            fits = [_fitted(self.shorter, self.longer, seen, effort) for seen in tried]
+            fits = [_fitted(self.shorter, self.longer, seen, effort, self.most) for seen in tried]
             if not fits:
                 return None
             most = self.finite(min(effort, CAREFUL)).bits + NEAR[effort]
+            most = most if self.most is None else min(most, self.most)
             fits = sorted((fit for fit in fits if fit.bits < most), key=lambda fit: fit.bits)
             tried = [fit.seen for fit in fits[:stay]]
         return fits[0] if fits else None
 
 
 def by_length(rows: list[Row]) -> tuple[list[Row], list[Row]]:
-    """The shorter rows, and the longer ones.
+    """The shorter rows, and the longer ones; copies of a sequence do not count for the share.
 
     If all rows are about equally long and have a label at every step, they are cut: the labels of the
     last fifth are those to predict. If they have one label each, every fifth row is held out instead.
     """
-    lengths = np.array([len(tokens) for tokens, _ in rows])
+    lengths = np.array([len(tokens) for tokens in {tuple(tokens) for tokens, _ in rows}])
     cut = int(np.quantile(lengths, SHORTER, method="lower"))
     if (lengths > cut).any():
         return [row for row in rows if len(row[0]) <= cut], [row for row in rows if len(row[0]) > cut]
@@ -157,21 +186,46 @@ def _tried(tree: PrefixTree) -> list[Seen]:
     ]
 
 
-def _fitted(tree: PrefixTree, longer: PrefixTree | None, seen: Seen, effort: int) -> _Fit:
+def _fitted(
+    tree: PrefixTree, longer: PrefixTree | None, seen: Seen, effort: int, most: float | None = None
+) -> _Fit:
     """The machine with given counters that describes a tree shortest."""
     counters, window = seen
     pairs = extended(tree, counters, window)
-    used, number = np.unique(pairs.token[1:], return_inverse=True)
-    controls = Controls(replace(pairs, symbols=len(used), token=np.append(0, number).astype(np.int32)))
+    few, used = _used(pairs)
+    price = bits(counters) + WIDER * max(0, window - 1)
+    controls = Controls(few, None if most is None else most - price)
     table = controls.shortest(effort)
     control = pairs.machine(_expanded(table, used, tree.symbols, counters, window))
-    total, misses = controls.bits(table) + bits(counters), 0
-    if longer is not None:
-        misses = _contradicted(extended(longer, counters, window), control)
-        total += float(miss_bits(int(longer.totals.sum()), tree.classes)[misses])
+    total, misses = controls.bits(table) + price, 0
     increments = tuple(zip(*counters, strict=True)) if counters else ((),) * tree.symbols
     machine = CounterMachine(increments=increments, window=window, control=control)
+    if longer is not None:
+        misses = contradicted(longer, machine)
+        total += float(miss_bits(int(longer.totals.sum()), tree.classes)[misses])
     return _Fit(seen, machine, total, misses)
+
+
+def refitted(tree: PrefixTree, machine: CounterMachine) -> CounterMachine:
+    """A machine with the same counters that is fitted to other rows."""
+    return _fitted(tree, None, seen_by(machine), THOROUGH).machine.reduced()
+
+
+def as_seen(tree: PrefixTree, machine: Machine | CounterMachine) -> tuple[PrefixTree, Table, float]:
+    """The rows as the control of a machine reads them, its table, and the bits of the counters.
+
+    The symbols are those that occur; a finite machine is its own control.
+    """
+    if isinstance(machine, Machine):
+        return tree, np.array(machine.transitions, np.int32), 0.0
+    few, used = _used(extended(tree, *seen_by(machine)))
+    table = np.array(machine.control.transitions, np.int32)[:, used]
+    return few, table, bits(seen_by(machine)[0]) + WIDER * max(0, machine.window - 1)
+
+
+def seen_by(machine: CounterMachine) -> Seen:
+    """The counters of a machine, and how far its control sees them."""
+    return tuple(zip(*machine.increments, strict=True)), machine.window
 
 
 def extended(tree: PrefixTree, counters: Counters, window: int) -> PrefixTree:
@@ -188,6 +242,13 @@ def extended(tree: PrefixTree, counters: Counters, window: int) -> PrefixTree:
     )
 
 
+def _used(pairs: PrefixTree) -> tuple[PrefixTree, Table]:
+    """The same tree with symbols that occur alone, and which these are."""
+    used, number = np.unique(pairs.token[1:], return_inverse=True)
+    token = np.append(0, number).astype(np.int32)
+    return replace(pairs, symbols=len(used), token=token), used
+
+
 def _expanded(table: Table, used: Table, tokens: int, counters: Counters, window: int) -> Table:
     """The table with a column for every symbol; what no row has is like the nearest of its token."""
     views = np.array([*product(range(-window, window + 1), repeat=len(counters))])
@@ -200,8 +261,10 @@ def _expanded(table: Table, used: Table, tokens: int, counters: Counters, window
     return whole
 
 
-def _contradicted(tree: PrefixTree, machine: Machine) -> int:
+def contradicted(tree: PrefixTree, machine: Machine | CounterMachine) -> int:
     """The number of labels that a machine contradicts."""
-    counts = tree.counts(np.array(machine.transitions, np.int32))
-    answers = [0 if each is None else each for each in machine.outputs]
+    rows, table, _ = as_seen(tree, machine)
+    counts = rows.counts(table)
+    outputs = (machine.control if isinstance(machine, CounterMachine) else machine).outputs
+    answers = [0 if each is None else each for each in outputs]
     return int(counts.sum() - counts[np.arange(len(counts)), answers].sum())

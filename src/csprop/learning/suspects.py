@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.errors import InputError
 from csprop.tasks.base import written
@@ -32,7 +33,7 @@ class Suspect:
         return self.sequence if len(self.sequence) <= most else f"{self.sequence[: most - 1]}…"
 
 
-def suspects(task: RowsTask, machine: Machine) -> list[Suspect]:
+def suspects(task: RowsTask, machine: Machine | CounterMachine) -> list[Suspect]:
     """The rows that disagree with a machine, in the order of the file."""
     found, flat = [], task.data.flat
     for row, step, answer in disagreeing(machine, task.data):

@@ -1,11 +1,48 @@
 """What can be said of a learned machine, in plain words."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from csprop.automata.counting import CounterMachine
+from csprop.automata.machine import Machine
+from csprop.automata.names import size
 from csprop.exact.document import Certificate
 from csprop.training.checkpoint import SUSPECTS
 from csprop.training.metrics import interval, percent
+
+
+@dataclass(frozen=True)
+class Preference:
+    """Why a machine that counts was chosen over a finite one."""
+
+    counters: int
+    bits: int
+    """Of the machine and of the labels that it contradicts."""
+    finite_states: int | None
+    """Of the finite machine with the shortest description; None if none was found."""
+    finite_bits: int | None
+    """As `bits`."""
+    longer: int
+    """Labels of rows that are longer than those to which machines were fitted at first."""
+    misses: int
+    """How many of these a machine that counts contradicted then."""
+    finite_misses: int
+    """How many of these a finite machine contradicted then."""
+
+    @property
+    def text(self) -> str:
+        """The reason in words."""
+        said = "No finite machine of a reasonable size was found."
+        if self.finite_bits is not None and self.finite_states is not None:
+            said = (
+                f"It describes the labels in {self.bits:,} bits; the best finite machine, of "
+                f"{counted(self.finite_states, 'state')}, takes {self.finite_bits:,}."
+            )
+        return (
+            f"{said} Fitted to the shorter rows alone, a machine that counts was wrong on "
+            f"{self.misses:,} of {self.longer:,} labels of longer rows, and a finite one on "
+            f"{self.finite_misses:,}."
+        )
 
 
 @dataclass(frozen=True)
@@ -33,6 +70,8 @@ class Verdict:
     certificate: Certificate | None = None
     unseen: frozenset[tuple[int, int]] = frozenset()
     """States and tokens of transitions that no row takes: they are guesses."""
+    preference: Preference | None = None
+    """Why the machine counts; None if it is a finite one."""
 
     @property
     def accuracy(self) -> float:
@@ -45,6 +84,14 @@ class Verdict:
         return interval(self.held_out_right, self.held_out)
 
     @property
+    def size(self) -> str:
+        """The number of states, and of counters."""
+        return self._sized(self.states)
+
+    def _sized(self, states: int) -> str:
+        return size(states, 0 if self.preference is None else self.preference.counters)
+
+    @property
     def sentence(self) -> str:
         """The verdict in one sentence."""
         if not self.clear:
@@ -52,13 +99,13 @@ class Verdict:
                 f"{self.source}: no machine is clearly better than none; always saying the commonest "
                 f"class is right on {percent(self.commonest)} of the labels"
             )
-        size = f"{self.source}: a machine of {counted(self.states, 'state')}"
+        found = f"{self.source}: a machine of {self.size}"
         if self.is_task:
             assert self.certificate is not None
-            return f"{size}, {self.certificate.verdict}"
+            return f"{found}, {self.certificate.verdict}"
         every = self.agreed == self.rows
         agreed = f"all {self.rows:,}" if every else f"{self.agreed:,} of {self.rows:,}"
-        return f"{size}, which agrees with {agreed} rows"
+        return f"{found}, which agrees with {agreed} rows"
 
     @property
     def text(self) -> str:
@@ -66,7 +113,7 @@ class Verdict:
         if not self.clear:
             return f"{self.sentence}."
         low, high = map(percent, self.interval)
-        who = "it" if self.same else f"a machine of {counted(self.held_out_states, 'state')}"
+        who = "it" if self.same else f"a machine of {self._sized(self.held_out_states)}"
         said = [
             f"{self.sentence}.",
             f"Found without the held-out rows, {who} is right on {self.held_out_right:,} of "
@@ -74,6 +121,8 @@ class Verdict:
             f"{high}). Always saying the commonest class is right on {percent(self.commonest)} of all "
             "labels.",
         ]
+        if self.preference is not None:
+            said.insert(1, self.preference.text)
         if self.unseen:
             verb = "occurs" if len(self.unseen) == 1 else "occur"
             transitions = counted(len(self.unseen), "transition")
@@ -98,7 +147,12 @@ class Verdict:
             "interval": list(self.interval),
             "commonest": self.commonest,
             "unseen_transitions": len(self.unseen),
-        }
+        } | ({} if self.preference is None else {"counting": asdict(self.preference)})
+
+
+def sized(machine: Machine | CounterMachine) -> str:
+    """The size of a machine: its states, and its counters if it has any."""
+    return size(len(machine), machine.counters if isinstance(machine, CounterMachine) else 0)
 
 
 def counted(number: int, what: str) -> str:

@@ -26,7 +26,6 @@ from csprop.automata.machine import Machine
 from csprop.errors import InputError
 from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
-from csprop.ops.counts import most
 
 LOGIT = 8.0
 """Of the place to which a content goes, and of a right class; others have −8."""
@@ -36,6 +35,8 @@ MOST_PLACES = 512
 """The most states of a machine: a model with more is not proven."""
 MOST_WEIGHTS = 1 << 26
 """The most weights of the maps, a quarter of a gigabyte."""
+MOST_ADDED = 2**20
+"""The largest increment: no weight of a model that is proven is larger."""
 WIDEST = 32
 """The widest window. The weights of the keys grow with its third power, to 22,000 here, and a change of
 one part in 100,000 of them must stay well below the lead of 1 by which a view is chosen."""
@@ -79,16 +80,14 @@ def compiled_counter(machine: CounterMachine, classes: int) -> CSP:
         InputError: the machine is too large, or its window too wide.
     """
     small = machine.reduced()
-    tokens, counters, limit = small.symbols, small.counters, most(torch.float32)
+    tokens, counters = small.symbols, small.counters
     if small.window > WIDEST:
         raise InputError(
             f"the machine tells counts from −{small.window} to {small.window} apart, which is too fine "
             f"for the weights of a model: the window may be {WIDEST} wide"
         )
-    if any(abs(each) > limit for row in small.increments for each in row):
-        raise InputError(
-            f"a token adds more than {limit:,}, up to which the counts of a model are exact"
-        )
+    if any(abs(each) > MOST_ADDED for row in small.increments for each in row):
+        raise InputError(f"a token adds more than {MOST_ADDED:,} to a counter")
     digits = _digits(tokens, (tokens - 1).bit_length())
     kinds = f"{tokens:,} tokens with {small.views:,} views of the counts"
     places = _places(small.control, counters + digits.shape[1], kinds)

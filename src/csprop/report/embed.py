@@ -8,12 +8,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from csprop.automata.arrows import arrows, counted, rules
 from csprop.automata.automaton import Automaton
+from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.counting import CounterMachine
 from csprop.automata.drawing import MOST_DRAWN
 from csprop.automata.layout import READABLE, layout
 from csprop.automata.walk import Endless, Oracle, Walk, moves
 from csprop.errors import InputError
 from csprop.exact.locked import Locked
+from csprop.exact.locked_counter import LockedCounter
 from csprop.nn.compiled import codes
 from csprop.nn.model import CSP
 from csprop.runs import Run
@@ -27,11 +31,20 @@ EXAMPLES = 8
 """Sequences to begin with."""
 LONGEST = 64
 """The most tokens of an example."""
+GAP, LETTER, LINE = 1.9, 0.15, 16
+"""The distance of two states in a drawing; with counters, what each letter of a label adds to it, and
+the most letters of a line."""
 
 
 def task(run: Run) -> dict[str, Any]:
-    """A run's task: tokens, classes, the truth as a table if it is known, sequences to begin with."""
+    """A run's task: tokens, classes, the truth if it is known, sequences to begin with.
+
+    The truth is a table of states; of a task that counts, its machine, which knows it at every depth.
+    """
     asked, oracle = run.task, run.task.oracle
+    truth = None if oracle is None else _truth(oracle)
+    if asked.counting is not None:
+        truth = _counting(asked.counting)
     return {
         "name": asked.source,
         "description": asked.description,
@@ -39,7 +52,7 @@ def task(run: Run) -> dict[str, Any]:
         "classes": list(asked.classes),
         "words": asked.words,
         "trained": None if oracle is None or not run.metrics else run.config.recipe.length,
-        "truth": None if oracle is None else _truth(oracle),
+        "truth": truth,
         "examples": _examples(run),
     }
 
@@ -84,12 +97,15 @@ def trained(model: CSP) -> dict[str, Any]:
     }
 
 
-def locked(model: Locked, automaton: Automaton) -> dict[str, Any]:
-    """A locked network with its codes, and its automaton with a place for each state.
+def locked(model: Locked | LockedCounter, automaton: Automaton | CounterAutomaton) -> dict[str, Any]:
+    """A locked network with its codes, and its automaton; of one that counts, only the automaton.
 
     Args:
+        model: a model that counts is run as a machine, so that the page needs none of its weights.
         automaton: the smallest with the same answers, as the certificate has it.
     """
+    if isinstance(model, LockedCounter):
+        return {"layers": [], "automaton": drawn(automaton)}
     assert isinstance(model.network, CSP)
     return {
         **trained(model.network),
@@ -99,14 +115,35 @@ def locked(model: Locked, automaton: Automaton) -> dict[str, Any]:
     }
 
 
-def drawn(automaton: Automaton) -> dict[str, Any]:
-    """An automaton with a place for each state."""
+def drawn(automaton: Automaton | CounterAutomaton) -> dict[str, Any]:
+    """An automaton with a place for each state; one that counts, with its rules in words."""
+    if isinstance(automaton, CounterAutomaton):
+        longest = max(len(label) for each in arrows(automaton) for label in each.labels)
+        told = [[list(leads.items()) for leads in row] for row in rules(automaton)]
+        held = _counting(automaton) | {"counters": list(counted(automaton).items()), "rules": told}
+        graph, gap = automaton.control, GAP + LETTER * min(longest, LINE)
+    else:
+        held = {"start": automaton.start, "transitions": automaton.transitions}
+        held["answers"] = automaton.outputs
+        graph, gap = automaton, GAP
+    return held | {
+        "readable": len(graph) <= READABLE,
+        "places": layout(graph, gap).round(3).tolist() if len(graph) <= MOST_DRAWN else None,
+    }
+
+
+def _counting(machine: CounterMachine) -> dict[str, Any]:
+    """A machine that counts: `transitions[state][token][view]`."""
+    views, control = machine.views, machine.control
     return {
-        "start": automaton.start,
-        "transitions": automaton.transitions,
-        "answers": automaton.outputs,
-        "readable": len(automaton) <= READABLE,
-        "places": layout(automaton).round(3).tolist() if len(automaton) <= MOST_DRAWN else None,
+        "start": control.start,
+        "transitions": [
+            [row[token * views : (token + 1) * views] for token in range(machine.symbols)]
+            for row in control.transitions
+        ],
+        "answers": control.outputs,
+        "increments": machine.increments,
+        "window": machine.window,
     }
 
 

@@ -5,7 +5,7 @@ from html import escape
 from csprop.errors import InputError
 from csprop.learning import suspects
 from csprop.learning.suspects import Suspect
-from csprop.learning.verdict import Verdict
+from csprop.learning.verdict import Verdict, sized
 from csprop.report.page import facts, folded, table
 from csprop.report.read import Shown
 from csprop.tasks.base import symbols
@@ -71,7 +71,7 @@ def _learned(each: Shown) -> str:
     low, high = (percent(value) for value in found.interval)
     where = "sequences of the task" if found.is_task else f"rows of {found.source}"
     pairs = [
-        ("machine", f"{found.states} states, found by csprop learn in {found.rows:,} {where}"),
+        ("machine", f"{_size(each)}, found by csprop learn in {found.rows:,} {where}"),
         (
             "held-out labels",
             f"{found.held_out_right:,} of {found.held_out:,} right, {percent(found.accuracy)}; "
@@ -115,6 +115,13 @@ def _compiled(each: Shown) -> str:
     run = each.run
     pairs = [("machine", f"{run.task.name}, {run.task.description}, which is written into the weights")]
     if run.automaton is not None:
-        places = run.config.model.places
-        pairs.append(("model", f"one router of {places} places, {len(run.automaton)} of them in use"))
+        model = run.config.model
+        layers = "one router" if model.depth == 1 else "counters, and above them a router"
+        used = f"{model.places or model.width} places, {len(run.automaton)} of them in use"
+        pairs.append(("model", f"{layers} of {used}"))
     return facts(pairs)
+
+
+def _size(each: Shown) -> str:
+    """The states and counters of a run's machine."""
+    return "0 states" if each.run.automaton is None else sized(each.run.automaton)

@@ -14,7 +14,7 @@ ASSETS = files("csprop.report") / "assets"
 MODEL = ("planes.js", "csp.js")
 """The forward pass, which needs no browser."""
 CHARTS = ("scales.js", "plot.js", "charts.js")
-EXPLORER = ("machine.js", "places.js", "panel.js", "strip.js", "explorer.js")
+EXPLORER = ("tally.js", "machine.js", "places.js", "counters.js", "panel.js", "strip.js", "explorer.js")
 SCRIPTS = ("dom.js", *MODEL, *CHARTS, *EXPLORER, "page.js")
 """In the order in which each needs those before it."""
 

@@ -5,15 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from csprop.automata.automaton import Automaton
+from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.sources import automaton_of, read_automaton
 from csprop.errors import InputError
 from csprop.exact.certify import certify_at
-from csprop.nn.compiled import codes, compiled
+from csprop.exact.counted import certify_counter
+from csprop.nn.compiled import codes, compiled, compiled_counter
 from csprop.runs.run import Run
 from csprop.tasks import resolve
 from csprop.tasks.base import Task
-from csprop.tasks.machine import MachineTask
+from csprop.tasks.machine import machine_task
 from csprop.training.config import RunConfig, names_of
 from csprop.training.metrics import at_length, score
 from csprop.training.presets import Recipe
@@ -23,7 +26,7 @@ from csprop.training.session import refuse_existing, within
 
 def from_machine(
     task: Task,
-    machine: Machine,
+    machine: Machine | CounterMachine,
     out: str | Path | None = None,
     seed: int = 0,
     result: dict[str, Any] | None = None,
@@ -33,8 +36,8 @@ def from_machine(
     """A run whose model has a machine in its weights, certified.
 
     Args:
-        task: what the machine is an answer to: a `MachineTask` of it, a data file or any other task.
-        machine: has the task's tokens and classes, in their order.
+        task: what the machine is an answer to: its own task (`machine_task`), a data file or any other.
+        machine: finite or counting; has the task's tokens and classes, in their order.
         out: a run directory to write; without it, the run is kept in memory.
         seed: the seed in the configuration, by which a data file is split into training and held-out
             rows.
@@ -45,21 +48,19 @@ def from_machine(
     Raises:
         InputError: the machine does not fit the task or is too large, or the directory holds a run.
     """
-    names = (task.vocab, task.classes)
-    fits = machine.symbols == len(task.vocab)
-    fits = fits and max(output or 0 for output in machine.outputs) < len(task.classes)
-    if not fits or (isinstance(machine, Automaton) and (machine.vocab, machine.classes) != names):
-        raise InputError(f"{task.name}: the machine has other tokens or classes than the task")
+    _check_fits(task, machine)
     if out is not None:
         refuse_existing([out], resumable=False)
         task = within(task, Path(out))
-    model = compiled(machine, len(task.classes))
-    recipe = recipe or preset_of("router", task).recipe
+    counts = isinstance(machine, CounterMachine)
+    preset, classes = "counter" if counts else "router", len(task.classes)
+    model = compiled_counter(machine, classes) if counts else compiled(machine, classes)
+    recipe = recipe or preset_of(preset, task).recipe
     config = RunConfig(
-        task=task.describe(), preset="router", seed=seed, model=model.config, recipe=recipe
+        task=task.describe(), preset=preset, seed=seed, model=model.config, recipe=recipe
     )
     model.trained_as, model.names = config, names_of(task)
-    found = certify_at(model, [codes(model)], task)
+    found = certify_counter(model, task) if counts else certify_at(model, [codes(model)], task)
     answering = found.locked or model
     if task.oracle is None:
         measured = score(answering, task.data)
@@ -78,13 +79,23 @@ def from_machine(
     return run
 
 
+def _check_fits(task: Task, machine: Machine | CounterMachine) -> None:
+    outputs = (machine.control if isinstance(machine, CounterMachine) else machine).outputs
+    fits = machine.symbols == len(task.vocab)
+    fits = fits and max(output or 0 for output in outputs) < len(task.classes)
+    if isinstance(machine, Automaton | CounterAutomaton):
+        fits = fits and (machine.vocab, machine.classes) == (task.vocab, task.classes)
+    if not fits:
+        raise InputError(f"{task.name}: the machine has other tokens or classes than the task")
+
+
 def compile(machine: Any, out: str | Path | None = None) -> Run:
     """Write a machine into the weights of a model, and prove that both give the same answers.
 
     Args:
-        machine: an `Automaton`, a file of one in JSON as `csprop automaton` prints it, a DFA of
-            automata-lib, or a Dfa, MooreMachine or MealyMachine of AALpy. A DFA may be incomplete: a
-            sequence without a transition is rejected.
+        machine: an `Automaton` or `CounterAutomaton`, a file of one in JSON as `csprop automaton`
+            prints it, a DFA of automata-lib, or a Dfa, MooreMachine or MealyMachine of AALpy. A DFA
+            may be incomplete: a sequence without a transition is rejected.
         out: a run directory to write; without it, the run is kept in memory.
 
     Returns:
@@ -95,7 +106,7 @@ def compile(machine: Any, out: str | Path | None = None) -> Run:
             already holds a run.
     """
     if isinstance(machine, str | Path):
-        task = MachineTask(automaton_of(read_automaton(machine)), Path(machine).name)
+        task = machine_task(read_automaton(machine), Path(machine).name)
     else:
-        task = MachineTask(automaton_of(machine))
+        task = machine_task(automaton_of(machine))
     return from_machine(resolve(task), task.automaton, out)

@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 
 from csprop.automata.automaton import Automaton
+from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Oracle
 from csprop.learning.learn import Learned, learn
 from csprop.nn.peers import Peer, PeerConfig
+from csprop.study import bliss
 from csprop.study.job import FileJob
 from csprop.study.languages import Drawn, draw, fresh, languages
 from csprop.tasks.pack import packed
@@ -49,6 +51,8 @@ def learned(jobs: Sequence[FileJob]) -> list[Found]:
     The LSTM is trained for as long as csprop takes, which is measured first.
     """
     job = jobs[0]
+    if job.language in bliss.LANGUAGES:
+        return [_strings(each) for each in jobs]
     language = languages()[job.language]
     rows = draw(language, job.rows, job.wrong, job.seed)
     task = as_task(job.language, language, rows)
@@ -79,6 +83,25 @@ def _csprop(job: FileJob, task: RowsTask, rows: Drawn) -> Found:
     result["right"] = result["right"] and out.verdict.clear
     result["clear"] = out.verdict.clear
     return {"result": result | _suspects(out, rows), "seconds": seconds}
+
+
+def _strings(job: FileJob) -> Found:
+    """What csprop makes of strings of `bliss.py`, labelled with what may follow their prefixes."""
+    rows = bliss.strings(job.language, job.rows, job.seed)
+    out, seconds = _timed(lambda: learn(*zip(*rows, strict=True), seed=job.seed))
+    machine, right = out.machine, 0
+    for tokens, labels in bliss.first_strings(job.language):
+        said = machine.run([machine.vocab.index(token) for token in tokens])
+        right += [machine.classes[each] for each in said] == labels
+    found = {
+        "right": out.verdict.clear and bliss.agrees(machine, job.language),
+        "clear": out.verdict.clear,
+        "states": len(machine),
+        "counters": machine.counters if isinstance(machine, CounterMachine) else 0,
+        "tested": len(bliss.first_strings(job.language)),
+        "tested_right": right,
+    }
+    return {"result": found, "seconds": seconds}
 
 
 def _suspects(out: Learned, rows: Drawn) -> dict[str, int]:
@@ -162,11 +185,14 @@ def _lstm(job: FileJob, task: RowsTask, seconds: float, options: dict[str, Any])
     return {"result": result, "seconds": took}
 
 
-def _judged(job: FileJob, machine: Machine) -> dict[str, Any]:
-    """A machine beside that of the language: by walking both, and on the fresh rows."""
-    tested = _tested(job.language, job.seed)
+def _judged(job: FileJob, machine: Machine | CounterMachine) -> dict[str, Any]:
+    """A machine beside that of the language: by walking both, and on the fresh rows.
+
+    One that counts is not right: the languages are regular.
+    """
+    tested, language = _tested(job.language, job.seed), languages()[job.language]
     return {
-        "right": machine.difference(languages()[job.language]) is None,
+        "right": isinstance(machine, Machine) and machine.difference(language) is None,
         "states": len(machine),
         **_on_fresh([machine.final(tokens) for tokens in tested.tokens], tested),
     }

@@ -1,4 +1,4 @@
-"""Accuracy beyond the trained length: printed model, rotated state, rotor, and locked rotor."""
+"""Accuracy beyond the trained length: printed model, rotated state, and our presets, also locked."""
 
 import statistics
 from collections.abc import Sequence
@@ -13,12 +13,14 @@ from csprop.training.metrics import percent
 
 STATE: dict[str, Any] = {"rotate": "state", "rotation": "per_channel", "decay": "unit", "h0": "learned"}
 """The printed model with the state rotated in place of the input."""
-# Okabe and Ito's colours, which people see apart whatever their eyes.
+# Okabe and Ito's colours, which people see apart whatever their eyes. Later lines cover earlier ones.
 STYLES = {
     "paper": ("#E69F00", ":"),
     "state": ("#CC79A7", "--"),
     "rotor": ("#D55E00", "-"),
     "locked rotor": ("#0072B2", "-"),
+    "locked counter": ("#56B4E9", "-"),
+    "counter": ("#000000", "--"),
 }
 
 
@@ -36,8 +38,8 @@ class Length(Figured):
                 for seed in range(budget.few_seeds)
             ]
             jobs[task, "rotor"] = main[task, "rotor", "disjoint"]
-            if get(task).finite:
-                jobs[task, "locked rotor"] = jobs[task, "rotor"]
+            suits = get(task).preset
+            jobs[task, suits] = jobs[task, f"locked {suits}"] = main[task, suits, "disjoint"]
         return jobs
 
     def text(self, rows: Rows, budget: Budget) -> str:
@@ -50,9 +52,9 @@ class Length(Figured):
             "Trained at length 16, tested at other lengths (parenthesis at 18 in place of 17): the "
             f"mean accuracy over the seeds, on {SAMPLING.most} sequences per seed up to length "
             f"{SAMPLING.tokens // SAMPLING.most:,} and fewer beyond, {SAMPLING.fewest} at the longest; "
-            "at 16 some of them are also in the training data. `paper` and `rotor` are rows of the "
-            f"main table, {budget.seeds} seeds; `state` is the printed model with the state rotated in "
-            "place of the input, an angle for each channel, α = 1 and a learned start, "
+            "at 16 some of them are also in the training data. `paper`, `rotor` and `counter` are rows "
+            f"of the main table, {budget.seeds} seeds; `state` is the printed model with the state "
+            "rotated in place of the input, an angle for each channel, α = 1 and a learned start, "
             f"{budget.few_seeds} seeds, up to {4 * budget.few_epochs} epochs. An accuracy near 0 means "
             "that the state has drifted until every answer is wrong.\n\n" + markdown(headings, lines)
         )
@@ -67,7 +69,7 @@ class Length(Figured):
                 if (task, model) not in rows:
                     continue
                 by_length = accuracies(rows[task, model], model)
-                width = 2.5 if model == "locked rotor" else 1.2
+                width = 2.5 if model.startswith("locked") else 1.2
                 axis.plot(
                     *zip(*by_length.items(), strict=True), line, color=colour, lw=width, label=model
                 )
@@ -76,7 +78,9 @@ class Length(Figured):
             axis.set_xlabel("length")
             axis.axvline(16, color="0.8", lw=0.8)
         axes[0].set_ylabel("accuracy")
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
+        shown = {line.get_label(): line for axis in axes for line in axis.get_lines()}
+        named = {model: shown[model] for model in STYLES}
+        figure.legend(named.values(), named.keys(), loc="outside upper center", ncols=len(named))
         return figure
 
 
@@ -84,7 +88,7 @@ def accuracies(rows: Sequence[Row], model: str) -> dict[int, float]:
     """The mean over the seeds, by length; a seed that diverged or was not locked counts as 0."""
 
     def of(row: Row, length: int) -> float:
-        where = row.get("locked", {}) if model == "locked rotor" else row
+        where = row.get("locked", {}) if model.startswith("locked") else row
         return where.get("lengths", {}).get(str(length), 0.0)
 
     tested = rows[0]["job"]["test_lengths"]

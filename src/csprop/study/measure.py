@@ -20,8 +20,8 @@ from csprop.training.seeding import generator
 from csprop.training.session import Trained, ended, execute, training_data
 
 Row = dict[str, Any]
-"""A row of results: key, job, environment, seconds, and either `diverged` or result, curve, lengths and
-locked; that of a `FileJob` has result alone."""
+"""A row of results: key, job, environment, seconds, and either `diverged` or result, curve, lengths,
+locked and training_seconds (rows of earlier versions lack it); that of a `FileJob` has result alone."""
 
 SAMPLING = Sampling(tokens=1 << 20, fewest=4, most=256)
 """How many sequences are tried at a length; fewer than by `csprop eval`, as there are many runs."""
@@ -49,7 +49,12 @@ def measure(jobs: Sequence[AnyJob], unfinished: Path | None = None) -> list[Row]
     if models[0].family == "peer":
         return [_row(job, run, [run]) for job in models for run in [_peer(job)]]
     trained = _csp(models, unfinished)
-    return [_row(job, run, trained) for job, run in zip(models, trained, strict=True)]
+    sizes = [len(training_data(get(job.task), _config(job, job.model))[0]) for job in models]
+    # Models whose training sets differ in size are trained one after the other.
+    return [
+        _row(job, run, [other for other, each in zip(trained, sizes, strict=True) if each == size])
+        for job, run, size in zip(models, trained, sizes, strict=True)
+    ]
 
 
 def _head(job: AnyJob) -> Row:
@@ -97,7 +102,7 @@ def _row(job: Job, run: Trained | Diverged, together: Sequence[Trained | Diverge
         epochs = [len(other.metrics) for other in together if isinstance(other, Trained)]
         for number, epoch in enumerate(run.metrics):
             seconds += epoch["seconds"] / sum(count > number for count in epochs)
-        row["result"] = run.result
+        row["result"], row["training_seconds"] = run.result, round(seconds, 2)
         row["curve"] = {name: [short(epoch[name]) for epoch in run.metrics] for name in CURVES}
         row["lengths"] = {
             str(length): at_length(run.model, run.task, length, job.seed, SAMPLING).accuracy
@@ -123,6 +128,7 @@ def _locked(job: Job, run: Trained) -> dict[str, Any]:
         "verdict": certificate.verdict,
         "proven": certificate.proven,
         "states": certificate.document.get("minimal_states"),
+        "counters": getattr(certificate.automaton, "counters", None),
         "search": certificate.document.get("search"),
         "seconds": seconds,
         "lengths": {

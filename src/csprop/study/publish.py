@@ -9,6 +9,7 @@ from typing import Any
 from csprop.bench import summary as bench
 from csprop.files import replace
 from csprop.study import differences
+from csprop.study.counters import Counters
 from csprop.study.exact import Exact
 from csprop.study.measure import Row
 from csprop.study.results import Results
@@ -83,8 +84,10 @@ def _head(results: Results, budget: Budget) -> str:
         "is. Split `paper` splits the rows at random, so that the same sequence may be in both parts; "
         "split `disjoint` keeps every sequence in one part. The held-out part also decides which epoch "
         "is kept. Preset `rotor` rotates the state, in one layer of 32 channels with gates of 0 or 1; "
-        "for parenthesis it adds instead, in two layers. It is trained on a label at every step, with "
-        f"Adam at 0.01, for up to 100 epochs.\n\n{_cost(results.rows)} {'; '.join(where)}; one thread "
+        "for parenthesis it adds instead, in two layers. Preset `counter` adds whole numbers in 32 "
+        "channels, above which 32 switches remember what the sums have been; its batches have 32 "
+        "sequences. Both are trained on a label at every step, with Adam at 0.01."
+        f"\n\n{_cost(results.rows)} {'; '.join(where)}; one thread "
         "per process."
     )
 
@@ -98,7 +101,7 @@ def _cost(rows: Mapping[str, Row]) -> str:
 def blocks(results: Results, budget: Budget, tables: Sequence[Table]) -> dict[str, str]:
     """The contents of the blocks in the README and the guides, by their names."""
     rows_by_table = {table.name: rows_of(table, results, budget) for table in tables}
-    makers = {"main": summary, "length": drift, "exact": Exact().table}
+    makers = {"main": summary, "length": drift, "exact": Exact().table, "counters": Counters().table}
     made = {
         name: make(rows) for name, make in makers.items() if (rows := rows_by_table[name]) is not None
     }

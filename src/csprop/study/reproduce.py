@@ -7,6 +7,8 @@ from pathlib import Path
 
 from csprop.study import engine
 from csprop.study.baselines import Baselines
+from csprop.study.bliss_table import Bliss
+from csprop.study.counters import Counters
 from csprop.study.decoders import Decoders
 from csprop.study.exact import Exact
 from csprop.study.focal import Focal
@@ -20,8 +22,8 @@ from csprop.study.structure import Structure
 from csprop.study.table import Budget, Table
 
 TABLES: tuple[Table, ...] = (
-    Main(), Grokking(), Length(), Exact(), Structure(), Focal(), Decoders(), Baselines(),
-    OwnData(),
+    Main(), Grokking(), Length(), Exact(), Counters(), Structure(), Focal(), Decoders(), Baselines(),
+    OwnData(), Bliss(),
 )  # fmt: skip
 
 Engine = Callable[[Sequence[engine.Group]], Generator[tuple[str, list[Row]]]]

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from csprop.automata.automaton import Automaton
+from csprop.automata.sources import automaton_from_json
 from csprop.errors import InputError
 from csprop.tasks.arithmetic import ModularArithmetic
 from csprop.tasks.base import Examples, Task
@@ -15,7 +15,7 @@ from csprop.tasks.file import SUFFIXES, FileTask, from_file
 from csprop.tasks.flipflop import FlipFlop
 from csprop.tasks.group import GROUPS, Group
 from csprop.tasks.interleaved import Interleaved
-from csprop.tasks.machine import MachineTask
+from csprop.tasks.machine import CountingMachineTask, MachineTask, machine_task
 from csprop.tasks.majority import Majority
 from csprop.tasks.modular import Modular
 from csprop.tasks.nested import Nested
@@ -29,6 +29,7 @@ from csprop.tasks.summary import Summary
 from csprop.tasks.tomita import Tomita
 
 __all__ = [
+    "CountingMachineTask",
     "CountingTask",
     "Examples",
     "FileTask",
@@ -41,6 +42,7 @@ __all__ = [
     "from_file",
     "from_rows",
     "get",
+    "machine_task",
     "resolve",
 ]
 
@@ -139,7 +141,7 @@ def from_description(values: dict[str, Any], folder: Path) -> Task:
             that is malformed or has the name of a built-in task.
     """
     if "automaton" in values:
-        return resolve(MachineTask(Automaton.from_json(values["automaton"]), values["name"]))
+        return resolve(machine_task(automaton_from_json(values["automaton"]), values["name"]))
     if "data" not in values:
         return get(values["name"])
     known = (values["sha256"], values["vocab"], values["classes"], values["words"])

@@ -22,29 +22,30 @@ class CountingTask(Task):
     the control moves and answers, which sees the counts after each token as −1, 0 or 1 (or as far as
     the window reaches). This one asks for a stock that was never below zero:
 
-    >>> class Stock(CountingTask):
-    ...     name, description = "stock", "is something left, without ever having sold too much?"
-    ...     vocab, classes, words = ("deliver", "sell", "wait"), ("empty", "some", "oversold"), True
-    ...
-    ...     def truth(self, sequence):
-    ...         left = [0]
-    ...         for token in sequence:
-    ...             left.append(left[-1] + (1, -1, 0)[token])
-    ...         return 2 if min(left) < 0 else int(left[-1] > 0)
-    ...
-    ...     @cached_property
-    ...     def counting(self):
-    ...         return CounterMachine.explored(
-    ...             increments=((1,), (-1,), (0,)),
-    ...             start="fine",
-    ...             step=lambda state, token, counts: "oversold" if counts[0] < 0 else state,
-    ...             answer=lambda state, counts: 2 if state == "oversold" else int(counts[0] > 0),
-    ...         )
-    >>> task, events = Stock(), [0, 0, 2, 1, 1, 1, 0]
-    >>> [task.classes[task.truth(events[:end])] for end in range(1, 8)]
-    ['some', 'some', 'some', 'some', 'empty', 'oversold', 'oversold']
-    >>> [task.classes[each] for each in task.counting.run(events)]
-    ['some', 'some', 'some', 'some', 'empty', 'oversold', 'oversold']
+    Examples:
+        >>> class Stock(CountingTask):
+        ...     name, description = "stock", "is something left, without ever having sold too much?"
+        ...     vocab, classes, words = ("deliver", "sell", "wait"), ("empty", "some", "oversold"), True
+        ...
+        ...     def truth(self, sequence):
+        ...         left = [0]
+        ...         for token in sequence:
+        ...             left.append(left[-1] + (1, -1, 0)[token])
+        ...         return 2 if min(left) < 0 else int(left[-1] > 0)
+        ...
+        ...     @cached_property
+        ...     def counting(self):
+        ...         return CounterMachine.explored(
+        ...             increments=((1,), (-1,), (0,)),
+        ...             start="fine",
+        ...             step=lambda state, token, counts: "oversold" if counts[0] < 0 else state,
+        ...             answer=lambda state, counts: 2 if state == "oversold" else int(counts[0] > 0),
+        ...         )
+        >>> task, events = Stock(), [0, 0, 2, 1, 1, 1, 0]
+        >>> [task.classes[task.truth(events[:end])] for end in range(1, 8)]
+        ['some', 'some', 'some', 'some', 'empty', 'oversold', 'oversold']
+        >>> [task.classes[each] for each in task.counting.run(events)]
+        ['some', 'some', 'some', 'some', 'empty', 'oversold', 'oversold']
     """
 
     preset = "counter"
@@ -75,7 +76,7 @@ class CountingTask(Task):
 
     def size(self, state: State) -> int:
         """The largest count, above or below 0."""
-        return max(map(abs, state[1]))
+        return max(map(abs, state[1]), default=0)
 
     @cached_property
     def _counting(self) -> Oracle:

@@ -1,12 +1,15 @@
 """A machine as a task: the answers to learn, or to be proven, are those of a table."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from csprop.automata.automaton import Automaton
+from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.walk import Oracle
 from csprop.errors import InputError
 from csprop.tasks.base import Task
+from csprop.tasks.counting import CountingTask
 
 
 class MachineTask(Task):
@@ -27,13 +30,8 @@ class MachineTask(Task):
     def __init__(self, automaton: Automaton, name: str = "machine") -> None:
         self.automaton, self.name = automaton, name
         self.vocab, self.classes, self.words = automaton.vocab, automaton.classes, automaton.words
-        self.description = f"a machine of {len(automaton)} state{'s' if len(automaton) > 1 else ''}"
-        if len(automaton.classes) == 1:
-            (only,) = automaton.classes
-            raise InputError(f"{name}: every answer is {only!r}: there must be at least two classes")
-        for each in (*self.vocab, *self.classes):
-            if not each.isprintable():
-                raise InputError(f"{name}: the name {each!r} has unprintable characters: remove them")
+        self.description = f"a machine of {_counted(len(automaton), 'state')}"
+        _check_names(self)
 
     @property
     def oracle(self) -> Oracle:
@@ -56,3 +54,54 @@ class MachineTask(Task):
 
     def describe(self) -> dict[str, Any]:
         return {"name": self.name, "automaton": self.automaton.to_json()}
+
+
+class CountingMachineTask(CountingTask):
+    """The task of answering as an automaton that counts does; the description holds the automaton.
+
+    Args:
+        automaton: the machine.
+        name: a name that no built-in task has.
+
+    Raises:
+        InputError: there is a single class, or a name cannot be printed.
+    """
+
+    def __init__(self, automaton: CounterAutomaton, name: str = "machine") -> None:
+        self.automaton, self.name = automaton, name
+        self.vocab, self.classes, self.words = automaton.vocab, automaton.classes, automaton.words
+        states, counters = _counted(len(automaton), "state"), _counted(automaton.counters, "counter")
+        self.description = f"a machine of {states} and {counters}"
+        _check_names(self)
+
+    @cached_property
+    def counting(self) -> CounterAutomaton:
+        return self.automaton
+
+    def truth(self, sequence: Sequence[int]) -> int:
+        return self.automaton.final(sequence)
+
+    def describe(self) -> dict[str, Any]:
+        return {"name": self.name, "automaton": self.automaton.to_json()}
+
+
+def machine_task(
+    automaton: Automaton | CounterAutomaton, name: str = "machine"
+) -> MachineTask | CountingMachineTask:
+    """The task of answering as a finite automaton, or one that counts, does."""
+    if isinstance(automaton, CounterAutomaton):
+        return CountingMachineTask(automaton, name)
+    return MachineTask(automaton, name)
+
+
+def _check_names(task: Task) -> None:
+    if len(task.classes) == 1:
+        (only,) = task.classes
+        raise InputError(f"{task.name}: every answer is {only!r}: there must be at least two classes")
+    for each in (*task.vocab, *task.classes):
+        if not each.isprintable():
+            raise InputError(f"{task.name}: the name {each!r} has unprintable characters: remove them")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,6 +1,6 @@
 """Parenthesis matching: is a string of brackets balanced?"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import torch
@@ -42,12 +42,7 @@ class Parenthesis(Task):
 
     @cached_property
     def counting(self) -> CounterMachine:
-        return CounterMachine.explored(
-            ((1,), (-1,)),
-            start=True,
-            step=lambda fine, token, counts: fine and counts[0] >= 0,
-            answer=lambda fine, counts: int(fine and counts[0] == 0),
-        )
+        return _machine(lambda fine, counts: int(fine and counts[0] == 0))
 
     def labels(self, tokens: Tensor) -> Tensor:
         depth = (1 - 2 * tokens).cumsum(dim=1)
@@ -113,12 +108,7 @@ class ParenthesisWords(CountingTask):
 
     @cached_property
     def counting(self) -> CounterMachine:
-        return CounterMachine.explored(
-            ((1,), (-1,)),
-            start=True,
-            step=lambda fine, token, counts: fine and counts[0] >= 0,
-            answer=lambda fine, counts: int(counts[0] > 0) if fine else 2,
-        )
+        return _machine(lambda fine, counts: int(counts[0] > 0) if fine else 2)
 
     def check_length(self, length: int) -> None:
         super().check_length(length)
@@ -159,3 +149,13 @@ def balanced(count: int, length: int, generator: Generator) -> Tensor:
     last_lowest = size - 1 - depth.flip(1).argmin(dim=1)
     positions = (last_lowest[:, None] + 2 + torch.arange(length)) % size
     return tokens.gather(1, positions)
+
+
+def _machine(answer: Callable[[bool, tuple[int, ...]], int]) -> CounterMachine:
+    """A counter of open brackets, whose control remembers whether it was ever below 0."""
+    return CounterMachine.explored(
+        ((1,), (-1,)),
+        start=True,
+        step=lambda fine, token, counts: fine and counts[0] >= 0,
+        answer=answer,
+    )

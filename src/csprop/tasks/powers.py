@@ -177,9 +177,13 @@ class Powers(CountingTask):
         return self._written(ends.sort(dim=1).values.diff(dim=1, prepend=torch.zeros(count, 1)), length)
 
     def _continued(self, count: int, length: int, generator: Generator) -> Tensor:
+        """Shorter strings and what follows: the last letter, the string again, or any letters."""
         lengths = torch.tensor([each for each in range(1, length + 1) if self.has_length(each)])
         drawn = lengths[torch.randint(len(lengths), (count,), generator=generator)]
         tokens = self._written(self.language.sizes(drawn, generator), length)
         tail = torch.randint(len(self.vocab), (count, length), generator=generator)
-        tail[: count // 2] = len(self.vocab) - 1
+        third = count // 3
+        tail[:third] = len(self.vocab) - 1
+        again = tokens.gather(1, torch.arange(length) % drawn[:, None])
+        tail[third : 2 * third] = again[third : 2 * third]
         return torch.where(tokens < len(self.vocab), tokens, tail)

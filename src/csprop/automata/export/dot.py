@@ -1,6 +1,6 @@
 """Export to Graphviz: a circle per state, and one arrow for all transitions between two states."""
 
-from csprop.automata.arrows import arrows, counted
+from csprop.automata.arrows import arrows, explained
 from csprop.automata.automaton import Automaton
 from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.names import visible
@@ -10,16 +10,20 @@ def to_dot(automaton: Automaton | CounterAutomaton) -> str:
     """The automaton as a directed graph in the DOT language."""
     lines = ["digraph automaton {", "  rankdir=LR;", "  node [shape=circle];"]
     lines += ["  start [shape=point];", f"  start -> s{automaton.start};"]
-    counts = counted(automaton)
-    lines += [f"  label={_quoted('; '.join(counts))};"] if counts else []
+    below = explained(automaton)
+    lines += [f"  label={_lines(below)};"] if below else []
     for state, output in enumerate(automaton.outputs):
         name = "" if output is None else automaton.classes[output]
         lines.append(f"  s{state} [label={_quoted(name)}];")
-    between = "; " if counts else ", "
     for arrow in arrows(automaton):
-        label = _quoted(between.join(arrow.labels))
+        label = _lines(arrow.labels) if below else _quoted(", ".join(arrow.labels))
         lines.append(f"  s{arrow.state} -> s{arrow.there} [label={label}];")
     return "\n".join([*lines, "}", ""])
+
+
+def _lines(texts: list[str]) -> str:
+    """A quoted label of several lines."""
+    return '"' + "\\n".join(_quoted(each)[1:-1] for each in texts) + '"'
 
 
 def _quoted(text: str) -> str:

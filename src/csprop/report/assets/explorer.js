@@ -91,6 +91,7 @@ const Explorer = (() => {
       const layers = shown.flatMap((model) => model.layers);
       byId("about-dots").hidden = !layers.some((layer) => !layer.places);
       byId("about-places").hidden = !layers.some((layer) => layer.places);
+      byId("about-counters").hidden = !this.panels.some((panel) => panel.counts);
       if (run) this.run();
     }
 

@@ -2,7 +2,10 @@
 
 // A drawing of an automaton in which the current state is highlighted.
 const Machine = (() => {
-  const LETTER = 0.15; // its width, roughly
+  const LETTER = 0.15, // its width, roughly
+    LINE = 0.3, // from one line of a label to the next
+    LONGEST = 16, // letters of a line that has more than one condition in it
+    MOST_LINES = 8;
   let heads = 0;
 
   // The head of arrows in a drawing: its definition, and what an arrow has to say to get it.
@@ -26,13 +29,48 @@ const Machine = (() => {
     return { defined: make("defs", {}, marker), worn: `url(#${id})` };
   }
 
+  // Where each token leads from each state: pairs of a state and the condition on the counts, empty if there is none.
+  const ruled = ({ rules, transitions }) => rules ?? transitions.map((row) => row.map((to) => [[to, ""]]));
+
+  // The arrows: from where to where, and the tokens that lead there, by condition.
+  function joined(automaton, vocab) {
+    const edges = new Map();
+    ruled(automaton).forEach((row, s) =>
+      row.forEach((leads, token) => {
+        for (const [to, when] of leads) {
+          const key = `${s}>${to}`;
+          if (!edges.has(key)) edges.set(key, { s, to, conditions: new Map() });
+          const { conditions } = edges.get(key);
+          conditions.set(when, [...(conditions.get(when) ?? []), vocab[token]]);
+        }
+      }),
+    );
+    return edges;
+  }
+
+  // The label of an arrow: a line for each condition, or several where it is long.
+  function lines(conditions) {
+    const made = [...conditions].flatMap(([when, tokens]) => {
+      const few = tokens.length > 4 ? `${tokens.slice(0, 3).join(", ")}, …` : tokens.join(", ");
+      const parts = when ? `${few} if ${when}`.split(/ (?=and |or )/) : [few];
+      return parts.reduce((done, part) => {
+        const fits = done.length && done.at(-1).length + part.length < LONGEST;
+        return fits ? [...done.slice(0, -1), `${done.at(-1)} ${part}`] : [...done, part];
+      }, []);
+    });
+    return made.length > MOST_LINES ? [...made.slice(0, MOST_LINES - 1), "…"] : made;
+  }
+
   function draw(automaton, task) {
     const { start, transitions, answers, readable, places } = automaton; // readable: arrows are labelled
-    const states = transitions.length;
+    const states = transitions.length,
+      counters = automaton.counters?.length ?? 0;
+    const plural = (number, name) => `${count(number)} ${name}${number === 1 ? "" : "s"}`;
+    const size = plural(states, "state") + (counters ? ` and ${plural(counters, "counter")}` : "");
     const caption = make("figcaption");
     const said = (state) => (answers[state] === null ? "nothing yet" : task.classes[answers[state]]);
     const tell = (state) => {
-      caption.textContent = `the smallest automaton, ${count(states)} states: now in state ${state}, which answers ${said(state)}`;
+      caption.textContent = `${counters ? "the" : "the smallest"} automaton, ${size}: now in state ${state}, which answers ${said(state)}`;
     };
     if (!places)
       return {
@@ -53,35 +91,31 @@ const Machine = (() => {
       return [Math.min(...values) - 0.2, Math.max(...values) + 0.2];
     };
     const { defined, worn } = head(0.17);
-    const edges = new Map(); // "from>to" to its path
+    const edges = joined(automaton, task.vocab); // "from>to", first to what it is, then to its path
     const arrows = make("g"),
       labels = make("g"),
       bodies = make("g");
-    transitions.forEach((row, s) =>
-      row.forEach((to, token) => {
-        const key = `${s}>${to}`;
-        if (!edges.has(key)) edges.set(key, { s, to, tokens: [] });
-        edges.get(key).tokens.push(task.vocab[token]);
-      }),
-    );
-    for (const [key, { s, to, tokens }] of edges) {
-      const { path, label, anchor } =
+    for (const [key, { s, to, conditions }] of edges) {
+      const { path, label, anchor, rise } =
         s === to
           ? loop(at(s), outward(s), radius)
-          : curve(at(s), at(to), radius, edges.has(`${to}>${s}`));
-      const text = tokens.length > 4 ? `${tokens.slice(0, 3).join(", ")}, …` : tokens.join(", ");
-      const wide = LETTER * text.length;
+          : curve(at(s), at(to), radius, edges.has(`${to}>${s}`), centre);
+      const written = lines(conditions);
+      const wide = LETTER * Math.max(...written.map((line) => line.length)),
+        top = label[1] + (rise - 0.5) * LINE * (written.length - 1); // of the first line
       for (const end of { start: [0, 1], middle: [-0.5, 0.5], end: [-1, 0] }[anchor])
-        seen.push([label[0] + end * wide, label[1]]);
+        for (const line of [0, written.length - 1]) seen.push([label[0] + end * wide, top + line * LINE]);
       const element = make("path", { class: "arrow", d: path, "marker-end": worn });
       edges.set(key, element);
       arrows.append(element);
       if (readable)
-        labels.append(
-          make(
-            "text",
-            { x: label[0], y: label[1], dy: "0.09", class: "on", style: `text-anchor: ${anchor}` },
-            text,
+        written.forEach((text, line) =>
+          labels.append(
+            make(
+              "text",
+              { x: label[0], y: top + line * LINE, dy: "0.09", class: "on", style: `text-anchor: ${anchor}` },
+              text,
+            ),
           ),
         );
     }
@@ -142,16 +176,18 @@ const Machine = (() => {
   }
 
   // The transitions as a table, made when it is first opened.
-  function table({ start, transitions }, task, said) {
+  function table(automaton, task, said) {
     const details = make("details", {}, make("summary", {}, "The automaton as a table"));
+    const cell = (leads) =>
+      leads.flatMap(([to, when], i) => [...(i ? [make("br")] : []), when ? `${to} if ${when}` : to]);
     details.addEventListener("toggle", () => {
       if (details.querySelector("table")) return;
-      const rows = transitions.map((row, s) =>
+      const rows = ruled(automaton).map((row, s) =>
         make(
           "tr",
           {},
-          make("th", { scope: "row" }, s === start ? `${s} (start)` : s),
-          ...[said(s), ...row].map((text) => make("td", {}, text)),
+          make("th", { scope: "row" }, s === automaton.start ? `${s} (start)` : s),
+          ...[[said(s)], ...row.map(cell)].map((parts) => make("td", {}, ...parts)),
         ),
       );
       const headings = ["state", "answer", ...task.vocab.map((token) => `after ${token}`)];
@@ -165,7 +201,7 @@ const Machine = (() => {
     x * Math.sin(angle) + y * Math.cos(angle),
   ];
 
-  function curve([x0, y0], [x1, y1], radius, bothWays) {
+  function curve([x0, y0], [x1, y1], radius, bothWays, centre) {
     const length = Math.hypot(x1 - x0, y1 - y0) || 1;
     const [dx, dy] = [(x1 - x0) / length, (y1 - y0) / length];
     const bend = bothWays ? 0.18 * length : 0;
@@ -174,13 +210,20 @@ const Machine = (() => {
       const far = Math.hypot(middle[0] - x, middle[1] - y) || 1;
       return `${x + ((middle[0] - x) / far) * (radius + 0.05)},${y + ((middle[1] - y) / far) * (radius + 0.05)}`;
     };
-    // The label is beside the curve, nearer to its beginning, where fewer curves cross.
-    const part = 0.4,
+    // The label is beside the curve, away from the centre if the curve is straight, and nearer to its
+    // beginning, where fewer curves cross.
+    const inward = (middle[0] - centre[0]) * dy - (middle[1] - centre[1]) * dx < 0;
+    const side = !bothWays && inward ? -1 : 1,
+      part = bothWays ? 0.4 : 0.32,
       along = (a, b, c) => (1 - part) ** 2 * a + 2 * part * (1 - part) * b + part ** 2 * c;
     return {
       path: `M${rim([x0, y0])}Q${middle}, ${rim([x1, y1])}`,
-      label: [along(x0, middle[0], x1) + dy * 0.17, along(y0, middle[1], y1) - dx * 0.17],
-      anchor: Math.abs(dy) < 0.4 ? "middle" : dy > 0 ? "start" : "end",
+      label: [
+        along(x0, middle[0], x1) + side * dy * 0.17,
+        along(y0, middle[1], y1) - side * dx * 0.17,
+      ],
+      anchor: Math.abs(dy) < 0.4 ? "middle" : side * dy > 0 ? "start" : "end",
+      rise: (-side * dx) / 2,
     };
   }
 
@@ -194,6 +237,7 @@ const Machine = (() => {
       path: `M${point(a, radius + 0.03)}C${point(a, far)} ${point(b, far)} ${point(b, radius + 0.05)}`,
       label,
       anchor,
+      rise: out[1] / 2,
     };
   }
 

@@ -4,6 +4,7 @@
 const Panel = (() => {
   // The truth after every token, or null where the task does not know it.
   function truths(truth, tokens) {
+    if (truth?.increments) return new Tally(truth).run(tokens).map(({ answer }) => answer);
     const found = [null];
     let state = truth ? 0 : -1;
     for (const token of tokens) {
@@ -16,10 +17,13 @@ const Panel = (() => {
   // One model: its answers, its states, its automaton.
   class Panel {
     constructor(entry, task) {
-      Object.assign(this, { entry, task, model: new CSP.Model(entry) });
+      this.counts = Boolean(entry.automaton?.increments);
+      const model = this.counts ? new Tally(entry.automaton) : new CSP.Model(entry);
+      Object.assign(this, { entry, task, model });
       this.summary = make("p", { class: "verdict" });
       this.circles = make("div", { class: "circles" });
-      this.views = make("div", { class: "views" }, this.circles);
+      this.counters = this.counts ? new Counters(entry.automaton) : null;
+      this.views = make("div", { class: "views" }, this.counters?.element ?? this.circles);
       this.routers = []; // the drawings of layers that route; the others have dots
       this.dots = entry.layers.map((options, layer) =>
         options.places ? this.places(layer) : this.circle(layer),
@@ -42,7 +46,7 @@ const Panel = (() => {
         make("summary", {}, "The numbers of this step"),
         tabulated(
           `${entry.name}: the numbers of this step`,
-          ["layer", "channel", "phase", "modulus", "gate"],
+          this.counts ? ["counter", "count", "seen as"] : ["layer", "channel", "phase", "modulus", "gate"],
           this.numbers,
         ),
       );
@@ -96,13 +100,16 @@ const Panel = (() => {
       this.tokens = tokens;
       this.truth = truths(this.task.truth, tokens);
       this.steps = this.model.run(tokens, this.steps?.slice(0, same + 1));
-      this.said = this.steps.map(({ scores }) => {
-        if (!scores) return null;
+      this.said = this.steps.map(({ scores, answer }, t) => {
+        if (!t) return null;
+        if (this.counts) return { best: answer, confidence: null }; // it is looked up, not scored
         const chances = CSP.softmax(scores),
           confidence = Math.max(...chances);
         return { best: chances.indexOf(confidence), confidence };
       });
-      if (this.entry.automaton) {
+      this.counters?.span(this.steps);
+      if (this.counts) this.states = this.steps.map(({ state }) => state);
+      else if (this.entry.automaton) {
         const { start, transitions } = this.entry.automaton;
         this.states = [start];
         for (const token of tokens) this.states.push(transitions[this.states.at(-1)][token]);
@@ -121,6 +128,7 @@ const Panel = (() => {
     // Between two steps the dots turn about the centre; `part` is how much of the way they have gone.
     show(t, from = t, part = 1) {
       const gates = this.steps[t].gates;
+      this.counters?.show(this.steps, t, from, part);
       this.dots.forEach((dots, layer) =>
         dots.forEach((dot, d) => {
           const [x0, y0] = this.place(layer, d, from),
@@ -151,7 +159,8 @@ const Panel = (() => {
       const right = this.truth[t];
       const verdict =
         right === null ? "" : best === right ? ", which is right" : `, but ${classes[right]} is right`;
-      return `${classes[best]} (${percent(confidence)} sure)${verdict}.${this.overall()}`;
+      const sure = confidence === null ? "" : ` (${percent(confidence)} sure)`;
+      return `${classes[best]}${sure}${verdict}.${this.overall()}`;
     }
 
     // Whether all answers are right, from the first token on whose answer the model was trained.
@@ -173,25 +182,40 @@ const Panel = (() => {
 
     list() {
       if (!this.details.open || this.now === undefined) return;
-      const { states, gates } = this.steps[this.now];
-      this.numbers.replaceChildren(
-        ...states.flatMap((planes, layer) =>
-          Array.from(planes[0], (re, d) => {
-            const routes = this.entry.layers[layer].places > 0;
-            const numbers = [
-              Math.atan2(planes[1][d], re),
-              Math.hypot(...planes.map((plane) => plane[d])),
-              gates && !routes ? gates[layer][d % gates[layer].length] : null,
-            ];
-            return make(
-              "tr",
-              {},
-              make("th", { scope: "row" }, layer + 1),
-              make("td", {}, routes ? `place ${d}` : d + 1),
-              ...numbers.map((value) => make("td", {}, value === null ? "" : value.toFixed(3))),
-            );
-          }),
+      this.numbers.replaceChildren(...(this.counts ? this.tallied() : this.channels()));
+    }
+
+    // A row for each counter.
+    tallied() {
+      return this.steps[this.now].counts.map((value, number) =>
+        make(
+          "tr",
+          {},
+          make("th", { scope: "row" }, this.entry.automaton.counters[number][0]),
+          ...[value, this.model.seen(value)].map((each) => make("td", {}, count(each))),
         ),
+      );
+    }
+
+    // A row for each channel of each layer.
+    channels() {
+      const { states, gates } = this.steps[this.now];
+      return states.flatMap((planes, layer) =>
+        Array.from(planes[0], (re, d) => {
+          const routes = this.entry.layers[layer].places > 0;
+          const numbers = [
+            Math.atan2(planes[1][d], re),
+            Math.hypot(...planes.map((plane) => plane[d])),
+            gates && !routes ? gates[layer][d % gates[layer].length] : null,
+          ];
+          return make(
+            "tr",
+            {},
+            make("th", { scope: "row" }, layer + 1),
+            make("td", {}, routes ? `place ${d}` : d + 1),
+            ...numbers.map((value) => make("td", {}, value === null ? "" : value.toFixed(3))),
+          );
+        }),
       );
     }
   }

@@ -31,16 +31,17 @@ const Strip = (() => {
       make("tr", {}, make("th", { scope: "row" }, name), ...times.map(makeCell));
     const said = (panel) => (t) => {
       const { best, confidence } = panel.said[t],
-        wrong = panel.wrong[t];
+        wrong = panel.wrong[t],
+        known = confidence !== null;
       return cell(
         t,
         {
           class: wrong ? (t < panel.entry.asked ? "early" : "wrong") : "",
-          style: `--sure: ${confidence.toFixed(3)}`,
-          title: `${classes[best]}, ${percent(confidence)}`,
+          style: known ? `--sure: ${confidence.toFixed(3)}` : null,
+          title: known ? `${classes[best]}, ${percent(confidence)}` : classes[best],
         },
-        make("span", {}, classes[best]),
-        make("small", {}, `${wrong ? "✗ " : ""}${Math.floor(100 * confidence)}%`),
+        make("span", {}, known || !wrong ? classes[best] : `✗ ${classes[best]}`),
+        ...(known ? [make("small", {}, `${wrong ? "✗ " : ""}${Math.floor(100 * confidence)}%`)] : []),
       );
     };
     const rows = [

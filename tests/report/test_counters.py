@@ -1,0 +1,205 @@
+"""Models that count in a page: marks on lines of whole numbers, in a real browser, beside Python."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Generator
+
+import csprop
+from csprop import tasks
+from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.counting import CounterMachine
+from csprop.automata.machine import Machine
+from csprop.report import embed, runs
+from csprop.report.page import Page, asset
+from tests.helpers.browser import Tab
+from tests.helpers.counters import plain, plain_step
+
+Visit = Callable[..., Tab]
+MARKS = """explorer.panels[0].counters.lines.map(({svg}) => {
+    const at = svg.querySelector("circle.tally").getAttribute("cx");
+    const labels = [...svg.querySelectorAll("text:not(.count)")];
+    const below = labels.find((label) => Math.abs(label.getAttribute("x") - at) < 0.01);
+    return [below ? below.textContent : null, svg.querySelector("text.count").textContent];
+})"""
+"""For each counter the number that stands below the mark, and the one above it."""
+EDGES = """explorer.panels[0].counters.lines.map(({svg}) => {
+    const labels = [...svg.querySelectorAll("text:not(.count)")];
+    const below = (edge) => labels.find(
+        (label) => Math.abs(label.getAttribute("x") - edge.getAttribute("x1")) < 0.01);
+    return [...svg.querySelectorAll(".edge")].map((edge) => below(edge)?.textContent);
+})"""
+"""For each counter the numbers at the edges of the window."""
+
+
+def page_of(name: str, path: Path) -> Path:
+    """A page with the machine of a task, as if a model had been locked to it."""
+    task = tasks.get(name)
+    machine = task.counting
+    if machine is None:
+        machine = CounterMachine(increments=((),) * len(task.vocab), window=0, control=task.machine)
+    automaton = CounterAutomaton.named(machine, task.vocab, task.classes, task.words).reduced()
+    page = Page(name, "")
+    page.sections.append(asset("explorer.html"))
+    page.tasks.append({
+        "name": name, "description": "", "vocab": task.vocab, "classes": task.classes, "trained": 16,
+        "words": task.words, "truth": embed._counting(machine), "examples": [],
+    })  # fmt: skip
+    entry: dict[str, Any] = {"name": name, "run": 0, "task": 0, "asked": 1, "layers": []}
+    page.models.append(entry | {"automaton": embed.drawn(automaton)})
+    path.write_text(page.html())
+    return path
+
+
+@pytest.fixture(scope="session")
+def counting_page(brackets: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("pages") / "page.html"
+    path.write_text(runs.page([brackets], measured=False))
+    return path
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_the_mark_is_at_the_depth_after_each_token(
+    width: int, counting_page: Path, visit: Visit
+) -> None:
+    tab, text = visit(counting_page, width), "(()())())(("
+    tab.page.locator("#sequence").fill(text)
+    slider, depth, good = tab.page.locator("#time"), 0, True
+    slider.focus()
+    slider.press("Home")
+    assert tab.page.evaluate(MARKS) == [["0", "0"]]
+    for token in text:
+        slider.press("ArrowRight")
+        depth += 1 if token == "(" else -1
+        good = good and depth >= 0
+        shown = str(depth).replace("-", "−")
+        assert tab.page.evaluate(MARKS) == [[shown, shown]]
+        answer = "yes" if good and depth == 0 else "no"
+        assert tab.page.locator(".verdict").first.inner_text().startswith(f"{answer}, which is right.")
+        assert tab.page.locator(".state.lit title").text_content().endswith(f": {answer}")
+        seen = "that it is 0" if not depth else "“1 or more”" if depth > 0 else "“−1 or less”"
+        assert tab.page.locator(".counter figcaption").inner_text() == (
+            f"c is {shown}: the machine sees {seen}"
+        )
+    assert tab.page.evaluate(EDGES) == [["−1", "1"]]
+    assert tab.page.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_a_locked_model_that_counts_is_not_more_or_less_sure(
+    counting_page: Path, brackets: Path, visit: Visit
+) -> None:
+    tab = visit(counting_page)
+    tab.page.locator("#sequence").fill("(())")
+    locked, trained = tab.page.locator(".panel").all_inner_texts()
+    assert "sure" not in locked
+    assert "% sure" in trained
+    rows = tab.page.locator("#strip tr").all_inner_texts()
+    assert [row.split() for row in rows if row.startswith("model 1")] == [
+        ["model", "1", "no", "no", "no", "yes"]
+    ]
+    model = csprop.load(brackets).model
+    with torch.no_grad():
+        best = model(torch.tensor([[0, 0, 1, 1]])).argmax(dim=2)[0].tolist()
+    assert tab.page.evaluate("explorer.panels[1].said.slice(1).map(({best}) => best)") == best
+
+
+@pytest.mark.parametrize("name", ["interleaved", "anbncn", "anb2n", "parenthesis-words"])
+def test_every_count_and_answer_is_that_of_python(name: str, tmp_path: Path, visit: Visit) -> None:
+    tab, draw = visit(page_of(name, tmp_path / "page.html")), random.Random(0)
+    task = tasks.get(name)
+    machine = task.counting
+    assert machine is not None
+    for _ in range(5):
+        tokens = draw.choices(range(len(task.vocab)), k=12)
+        tab.page.evaluate("(tokens) => explorer.write(tokens)", tokens)
+        found = tab.page.evaluate("explorer.panels[0].said.slice(1).map(({best}) => best)")
+        assert found == [task.truth(tokens[: end + 1]) for end in range(12)]
+        assert tab.page.evaluate("explorer.panels[0].truth.slice(1)") == found
+        state, counts = machine.control.start, [0] * machine.counters
+        for t, token in enumerate(tokens, start=1):
+            state, counts = plain_step(machine, state, counts, token)
+            tab.page.evaluate("(t) => explorer.go(t)", t)
+            shown = [str(count).replace("-", "−") for count in counts]
+            assert [above for _, above in tab.page.evaluate(MARKS)] == shown
+            if max(map(abs, counts)) <= 4:  # farther away, not every number is written
+                assert [below for below, _ in tab.page.evaluate(MARKS)] == shown
+
+
+def test_a_machine_without_counters_has_no_lines(tmp_path: Path, visit: Visit) -> None:
+    tab, task = visit(page_of("mod3-residue", tmp_path / "page.html")), tasks.get("mod3-residue")
+    tokens = [1, 1, 0, 1, 1, 1, 0, 1]
+    tab.page.evaluate("(tokens) => explorer.write(tokens)", tokens)
+    found = tab.page.evaluate("explorer.panels[0].said.slice(1).map(({best}) => best)")
+    assert found == [task.truth(tokens[: end + 1]) for end in range(len(tokens))]
+    assert tab.page.evaluate(MARKS) == []
+    assert (
+        tab.page.locator(".machine figcaption")
+        .inner_text()
+        .startswith("the smallest automaton, 3 states:")
+    )
+
+
+def test_deep_brackets_are_known_and_right(tmp_path: Path, visit: Visit) -> None:
+    tab = visit(page_of("parenthesis", tmp_path / "page.html"), 390)
+    tab.page.locator("#sequence").fill("(" * 10_000 + ")" * 10_000)
+    verdict = tab.page.locator(".verdict").inner_text()
+    assert verdict == "yes, which is right. Right after each of 20,000 tokens."
+    tab.page.evaluate("explorer.go(10000)")
+    assert tab.page.evaluate(MARKS) == [["10,000", "10,000"]]
+    assert tab.page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_a_mark_ends_where_it_would_without_the_movement(counting_page: Path, visit: Visit) -> None:
+    still, moving = visit(counting_page), visit(counting_page, reduced_motion="no-preference")
+    moving.page.clock.install(time=0)
+    moving.page.clock.pause_at(1000)
+    for tab in (still, moving):
+        tab.page.locator("#sequence").fill("((")
+        tab.page.click("#back")
+    assert moving.page.evaluate(MARKS)[0][0] == "2", "it starts where it was"
+    moving.page.clock.run_for(100)
+    assert moving.page.evaluate(MARKS)[0][0] is None, "it is on its way"
+    moving.page.clock.run_for(1000)
+    assert moving.page.evaluate(MARKS) == still.page.evaluate(MARKS) == [["1", "1"]]
+
+
+def test_the_tables_say_what_the_drawings_say(counting_page: Path, visit: Visit) -> None:
+    tab = visit(counting_page)
+    tab.page.locator("#sequence").fill(")))")
+    panel = tab.page.locator(".panel").first
+    panel.locator("summary", has_text="The automaton as a table").click()
+    rows = [row.split("\t") for row in panel.locator(".machine tbody tr").all_inner_texts()]
+    assert rows[0][:3] == ["0 (start)", "no", "0"]
+    assert sorted(rows[0][3].split("\n")) == ["0 if c > 0", "1 if c < 0", "2 if c = 0"]
+    assert rows[1:] == [["1", "no", "1", "1"], ["2", "yes", "0", "1"]]
+    panel.locator("summary", has_text="The numbers of this step").click()
+    panel.locator("details tbody tr", has_text="c").last.wait_for()
+    assert panel.locator("details tbody tr").last.inner_text().split() == ["c", "-3", "-1"]
+    labels = panel.locator(".machine svg text.on").all_text_contents()
+    assert {") if c > 0", ") if c = 0", ") if c < 0"} <= set(labels)
+
+
+def test_the_truth_in_a_page_is_that_of_the_task_at_every_depth(brackets: Path) -> None:
+    truth = embed.task(csprop.load(brackets))["truth"]
+    task = tasks.get("parenthesis")
+    tokens = torch.randint(2, (20, 200), generator=Generator().manual_seed(0))
+    tokens[0, :100], tokens[0, 100:] = 0, 1
+    rows = tuple(tuple(view for each in row for view in each) for row in truth["transitions"])
+    control = Machine(transitions=rows, outputs=truth["answers"], start=truth["start"])
+    machine = CounterMachine(increments=truth["increments"], window=truth["window"], control=control)
+    for row, labels in zip(tokens.tolist(), task.labels(tokens).tolist(), strict=True):
+        assert plain(machine, tuple(row)) == labels
+
+
+def test_the_report_says_what_is_counted(brackets: Path) -> None:
+    page = runs.page([brackets])
+    assert "<dt>counter c</dt><dd>( +1, ) −1</dd>" in page
+    assert "<dt>machine</dt><dd>3 states and 1 counter; the network has " in page
+    assert (
+        "<dt>exact</dt><dd>counts up to 2^62; in the network&#x27;s own float32, up to 2^21</dd>"
+        in page
+    )
