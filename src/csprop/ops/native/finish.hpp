@@ -13,45 +13,89 @@ namespace TARGET {
 
 constexpr double VARIANCE = 1e-5;
 
-// p of one step.
-template <bool silu, typename real>
-void gather(const Level<real>& level, const Passage<real>& row, int64_t t, real* __restrict p) {
-    const int64_t D = level.size.D, state = level.size.state;
-    const real *__restrict h = row.h + t * state, *__restrict gate = row.gate + t * state;
-    const real *__restrict z = row.entries.z + row.entries[t] * state, *__restrict strength = level.strength;
-    const real *__restrict before = t ? h - state : level.start, *__restrict recall = level.recall;
-    for (int64_t plane = 0; plane < level.size.m; plane++, h += D, gate += D, z += D, p += D, before += D) {
-#pragma omp simd
-        for (int64_t d = 0; d < D; d++) p[d] = (silu ? h[d] * gate[d] : h[d]) + strength[d] * z[d];
-        if (!recall) continue;
-#pragma omp simd
-        for (int64_t d = 0; d < D; d++) p[d] += recall[d] * before[d];
-    }
-}
+// The steps of a row whose outputs are read: all of them, or those that a list has.
+struct Read {
+    const int64_t *steps, count;
+    INLINE int64_t operator[](int64_t i) const { return steps ? steps[i] : i; }
 
-// p / n in place, with n = l + ε and l = sqrt(|p|² + 1e-30); 1/n and 1/l are kept.
-template <typename real, int fixed>
-void normalise(real* __restrict p, real* __restrict over, Order<fixed> m, int64_t D) {
+    // Where their numbers begin and how many there are: of all at once, or of each.
+    template <typename Function>
+    INLINE void each_piece(int64_t T, int64_t state, Function function) const {
+        if (count == T) return function(0, T * state);
+        for (int64_t i = 0; i < count; i++) function(steps[i] * state, state);
+    }
+};
+
+// Pieces of a row at one step.
+template <typename real>
+struct Moment {
+    const real *h, *before, *z;
+    real *gate, *out, *over;
+
+    INLINE Moment(const Level<real>& level, const Passage<real>& row, int64_t t) {
+        const int64_t state = level.size.state, offset = t * state;
+        h = row.h + offset, before = t ? h - state : level.start, z = row.entries.z + row.entries[t] * state;
+        gate = row.gate + offset, out = row.out + offset, over = row.over + offset;
+    }
+};
+
+// p of one step, or p / n with n = l + ε and l = sqrt(|p|² + 1e-30), of which 1/n and 1/l are kept.
+template <bool silu, bool norm, bool recalls, typename real, int fixed>
+void gather(const Level<real>& level, const Moment<real>& now, Order<fixed> m, real* __restrict out) {
+    const int64_t D = level.size.D;
+    const real *__restrict h = now.h, *__restrict z = now.z, *__restrict before = now.before;
+    const real *__restrict strength = level.strength, *__restrict recall = level.recall;
+    const real* __restrict gate = now.gate;
+    real* __restrict over = now.over;
 #pragma omp simd
     for (int64_t d = 0; d < D; d++) {
         real sum = real(TINY);
-        m.each([&](int64_t i) { sum += p[i * D + d] * p[i * D + d]; });
-        const real l = std::sqrt(sum), n = l + real(EPSILON), inverse = 1 / (l * n), scale = l * inverse;
-        over[d] = scale, over[D + d] = n * inverse;
-        m.each([&](int64_t i) { p[i * D + d] *= scale; });
+        m.each([&](int64_t i) {
+            const int64_t k = i * D + d;
+            real p = (silu ? h[k] * gate[k] : h[k]) + strength[d] * z[k];
+            if (recalls) p += recall[d] * before[k];
+            if (norm) sum += p * p;
+            out[k] = p;
+        });
+        if (norm) {
+            const real l = std::sqrt(sum), n = l + real(EPSILON), inverse = 1 / (l * n), scale = l * inverse;
+            over[d] = scale, over[D + d] = n * inverse;
+            m.each([&](int64_t i) { out[i * D + d] *= scale; });
+        }
     }
 }
 
-// g_p = g / n − out ⟨out, g⟩ / l in place, for out = p / n.
-template <typename real, int fixed>
-void normalise_adjoint(const real* __restrict out, const real* __restrict over, real* __restrict g, Order<fixed> m,
-                       int64_t D) {
+template <bool silu, bool norm, typename real, int fixed>
+void gather(const Level<real>& level, const Moment<real>& now, Order<fixed> m, real* out) {
+    if (level.recall) gather<silu, norm, true>(level, now, m, out);
+    else gather<silu, norm, false>(level, now, m, out);
+}
+
+// From g = g_out, which it changes to g_p = g / n − out ⟨out, g⟩ / l where there is a norm, to mu, the gradient of
+// the state, and those of the skip and of the input. Where entries are tokens, g_p is summed in place of the gradient
+// of the input: skip_adjoint does the rest. mu is g without SiLU.
+template <bool silu, bool norm, bool tokens, typename real, int fixed>
+void gather_adjoint(const Level<real>& level, const Moment<real>& now, Order<fixed> m, real* __restrict g,
+                    real* __restrict mu, real* __restrict g_skip, real* __restrict g_z) {
+    const int64_t D = level.size.D;
+    const real *__restrict h = now.h, *__restrict z = now.z, *__restrict strength = level.strength;
+    const real *__restrict gate = now.gate, *__restrict out = now.out, *__restrict over = now.over;
 #pragma omp simd
     for (int64_t d = 0; d < D; d++) {
-        real radial = 0;
-        m.each([&](int64_t i) { radial += out[i * D + d] * g[i * D + d]; });
-        radial *= over[D + d];
-        m.each([&](int64_t i) { g[i * D + d] = g[i * D + d] * over[d] - out[i * D + d] * radial; });
+        real radial = 0, by_skip = 0;
+        if (norm) {
+            m.each([&](int64_t i) { radial += out[i * D + d] * g[i * D + d]; });
+            radial *= over[D + d];
+        }
+        m.each([&](int64_t i) {
+            const int64_t k = i * D + d;
+            const real g_p = norm ? g[k] * over[d] - out[k] * radial : g[k];
+            if (tokens) g_z[k] += g_p;
+            else g_z[k] = strength[d] * g_p, by_skip += z[k] * g_p;
+            if (norm) g[k] = g_p;
+            if (silu) mu[k] = g_p * gate[k] * (1 + h[k] * (1 - gate[k]));
+        });
+        if (!tokens) g_skip[d] += by_skip;
     }
 }
 
@@ -103,40 +147,30 @@ void skip_adjoint(const Level<real>& level, const real* __restrict z, const real
     }
 }
 
-// Outputs from states; whether one was bounded.
-template <bool silu, bool norm, typename real, int fixed>
-bool finish_row(const Level<real>& level, const Passage<real>& row, Order<fixed> m, int64_t T) {
-    const int64_t D = level.size.D, state = level.size.state;
-    if (silu) {
-        const real* __restrict h = row.h;
-        real* __restrict gate = row.gate;
+template <typename real>
+void open(const real* __restrict h, real* __restrict gate, int64_t n) {
 #pragma omp simd
-        for (int64_t i = 0; i < T * state; i++) gate[i] = sigmoid(h[i]);
-    }
-    for (int64_t t = 0; t < T; t++) {
-        gather<silu>(level, row, t, row.out + t * state);
-        if (norm) normalise(row.out + t * state, row.over + t * state, m, D);
-    }
-    const bool bounded = !norm && !all_below(row.out, T * state, real(OUTPUT_LIMIT), m);
-    for (int64_t t = 0; bounded && t < T; t++) bound(row.out + t * state, m, D, real(OUTPUT_LIMIT));
-    for (int64_t t = 0; level.norm_weight && t < T; t++) rescale(level, row.out + t * state, row.over + t * state);
-    return bounded;
+    for (int64_t i = 0; i < n; i++) gate[i] = sigmoid(h[i]);
 }
 
-// From g_p of one step to mu, the gradient of its state, and those of the skip and of its input. Where entries are
-// tokens, g_p is summed in place of the gradient of the input: skip_adjoint does the rest. mu is g without SiLU.
-template <bool silu, typename real>
-void gather_adjoint(const Level<real>& level, const Passage<real>& row, int64_t t, const real* g, real* mu,
-                    real* g_skip) {
-    const int64_t D = level.size.D, state = level.size.state, e = row.entries[t];
-    real* g_z = row.entries.g_z + e * state;
-    if (row.entries.of_step) add(g, g_z, state);
-    else skip_adjoint(level, row.entries.z + e * state, g, g_skip, g_z);
-    if (!silu) return;
-    const real *__restrict h = row.h + t * state, *__restrict gate = row.gate + t * state, *__restrict from = g;
-    real* __restrict to = mu;
-#pragma omp simd
-    for (int64_t i = 0; i < level.size.m * D; i++) to[i] = from[i] * gate[i] * (1 + h[i] * (1 - gate[i]));
+// Outputs from states; whether one was bounded.
+template <bool silu, bool norm, typename real, int fixed>
+bool finish_row(const Level<real>& level, const Passage<real>& row, Order<fixed> m, const Read& read, int64_t T) {
+    const int64_t D = level.size.D, state = level.size.state;
+    bool bounded = false;
+    if (silu) read.each_piece(T, state, [&](int64_t first, int64_t n) { open(row.h + first, row.gate + first, n); });
+    for (int64_t i = 0; i < read.count; i++) {
+        const Moment<real> now(level, row, read[i]);
+        gather<silu, norm>(level, now, m, now.out);
+    }
+    if (!norm)
+        read.each_piece(T, state, [&](int64_t first, int64_t n) {
+            bounded |= !all_below(row.out + first, n, real(OUTPUT_LIMIT), m);
+        });
+    for (int64_t i = 0; bounded && i < read.count; i++) bound(row.out + read[i] * state, m, D, real(OUTPUT_LIMIT));
+    for (int64_t i = 0; level.norm_weight && i < read.count; i++)
+        rescale(level, row.out + read[i] * state, row.over + read[i] * state);
+    return bounded;
 }
 
 // From g_p of one step to the gradients of r and of the state before it.
@@ -158,25 +192,30 @@ void recall_adjoint(const Level<real>& level, const real* __restrict before, con
 // From g, the gradients of outputs, which it changes, to mu, those of states. `free` has room for two states.
 template <bool silu, bool norm, typename real, int fixed>
 void finish_row_adjoint(const Level<real>& level, const Passage<real>& row, Order<fixed> m, real* g, real* mu,
-                        real* free, int64_t T) {
+                        real* free, const Read& read, int64_t T) {
     const int64_t D = level.size.D, state = level.size.state;
+    const bool tokens = row.entries.of_step;
     real *g_skip = level.g_skip ? level.g_skip : free, *p = free + state;
-    for (int64_t t = 0; t < T; t++) {
-        real *here = g + t * state, *over = row.over + t * state;
-        if (norm) normalise_adjoint(row.out + t * state, over, here, m, D);
+    if (read.count < T) {  // nothing comes from the others
+        if (silu) std::memset(mu, 0, T * state * sizeof(real));
+        if (!tokens) std::memset(row.entries.g_z, 0, T * state * sizeof(real));
+    }
+    for (int64_t i = 0; i < read.count; i++) {
+        const int64_t t = read[i];
+        const Moment<real> now(level, row, t);
+        real *here = g + t * state, *g_z = row.entries.g_z + row.entries[t] * state;
         if (!norm && (row.bounded || level.norm_weight)) {
-            gather<silu>(level, row, t, p);
+            gather<silu, false>(level, now, m, p);
             if (level.norm_weight) {
                 std::memcpy(free, p, state * sizeof(real));
                 bound(free, m, D, real(OUTPUT_LIMIT));
-                rescale_adjoint(level, free, over, here);
+                rescale_adjoint(level, free, now.over, here);
             }
             bound_adjoint(p, here, m, D, real(OUTPUT_LIMIT));
         }
-        gather_adjoint<silu>(level, row, t, here, mu + t * state, g_skip);
-        if (level.recall)
-            recall_adjoint(level, t ? row.h + (t - 1) * state : level.start, here,
-                           t ? mu + (t - 1) * state : level.g_start);
+        if (tokens) gather_adjoint<silu, norm, true>(level, now, m, here, mu + t * state, g_skip, g_z);
+        else gather_adjoint<silu, norm, false>(level, now, m, here, mu + t * state, g_skip, g_z);
+        if (level.recall) recall_adjoint(level, now.before, here, t ? mu + (t - 1) * state : level.g_start);
     }
 }
 

@@ -15,10 +15,12 @@ struct Wide {
     static INLINE vector& at(real* to) { return *reinterpret_cast<vector*>(to); }
 
     static INLINE real sum(const vector& each) {
-        real total = 0;
-#pragma GCC unroll 4
-        for (int64_t i = 0; i < lanes / 2; i++) total += each[i] + each[i + lanes / 2];
-        return total;
+        typedef real half __attribute__((vector_size(16)));
+        half low, high;
+        std::memcpy(&low, &each, 16), std::memcpy(&high, reinterpret_cast<const char*>(&each) + 16, 16);
+        low += high;
+        if constexpr (lanes == 8) return (low[0] + low[2]) + (low[1] + low[3]);
+        else return low[0] + low[1];
     }
 };
 
@@ -38,89 +40,132 @@ real scale_and_dot(real a, const real* x, const real* y, real* out, int64_t n) {
     return sum;
 }
 
+// y = W x + b for four x and `rows` rows of W, all sums at once, so that none need wait for itself.
+template <int rows, typename real>
+INLINE void project_tile(const real* w, const real* bias, const real* x, real* y, int64_t inputs, int64_t stride,
+                         int64_t across, int64_t along) {
+    using Side = Wide<real>;
+    typename Side::vector sums[rows][4] = {};
+    const auto more = [&](int64_t i, int64_t skip) {
+#pragma GCC unroll 2
+        for (int r = 0; r < rows; r++) {
+            typename Side::vector each = Side::load(w + r * inputs + i);
+            for (int64_t k = 0; k < skip; k++) each[k] = 0;
+#pragma GCC unroll 4
+            for (int k = 0; k < 4; k++) sums[r][k] += each * Side::load(x + k * stride + i);
+        }
+    };
+    int64_t i = 0;
+    for (; i + Side::lanes <= inputs; i += Side::lanes) more(i, 0);
+    if (i < inputs && inputs >= Side::lanes) {  // the last numbers, with others that are counted already
+        more(inputs - Side::lanes, i - (inputs - Side::lanes));
+        i = inputs;
+    }
+#pragma GCC unroll 2
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++) {
+            real sum = Side::sum(sums[r][k]);
+            for (int64_t j = i; j < inputs; j++) sum += w[r * inputs + j] * x[k * stride + j];
+            y[k * across + r * along] = sum + (bias ? bias[r] : real(0));
+        }
+}
+
 // y = W x + b for several x; `across` and `along` are the strides of y, from x to x and from output to output.
 template <typename real>
 void project(const real* weight, const real* bias, const real* x, real* y, int64_t count, int64_t inputs,
              int64_t outputs, int64_t stride, int64_t across, int64_t along) {
-    using Side = Wide<real>;
-    for (int64_t o = 0; o < outputs; o++) {
-        const real *w = weight + o * inputs, shift = bias ? bias[o] : real(0);
-        real* to = y + o * along;
-        int64_t e = 0;
-        for (; e + 4 <= count; e += 4) {  // four at once, so that a sum need not wait for itself
-            const real *x0 = x + e * stride, *x1 = x0 + stride, *x2 = x1 + stride, *x3 = x2 + stride;
-            typename Side::vector s0{}, s1{}, s2{}, s3{};
-            int64_t i = 0;
-            for (; i + Side::lanes <= inputs; i += Side::lanes) {
-                const auto& each = Side::load(w + i);
-                s0 += each * Side::load(x0 + i), s1 += each * Side::load(x1 + i);
-                s2 += each * Side::load(x2 + i), s3 += each * Side::load(x3 + i);
-            }
-            if (i < inputs && inputs >= Side::lanes) {  // the last numbers, with others that are counted already
-                const int64_t last = inputs - Side::lanes;
-                typename Side::vector each = Side::load(w + last);
-                for (int64_t k = 0; k < i - last; k++) each[k] = 0;
-                s0 += each * Side::load(x0 + last), s1 += each * Side::load(x1 + last);
-                s2 += each * Side::load(x2 + last), s3 += each * Side::load(x3 + last);
-                i = inputs;
-            }
-            real sums[] = {Side::sum(s0), Side::sum(s1), Side::sum(s2), Side::sum(s3)};
-            for (int64_t k = 0; k < 4; k++) {
-                for (int64_t j = i; j < inputs; j++) sums[k] += w[j] * x0[k * stride + j];
-                to[(e + k) * across] = sums[k] + shift;
-            }
-        }
-        for (; e < count; e++) to[e * across] = dot(w, x + e * stride, inputs) + shift;
+    int64_t e = 0;
+    for (; e + 4 <= count; e += 4, x += 4 * stride, y += 4 * across) {
+        const real *w = weight, *b = bias;
+        int64_t o = 0;
+        for (; o + 2 <= outputs; o += 2, w += 2 * inputs, b = b ? b + 2 : b)
+            project_tile<2>(w, b, x, y + o * along, inputs, stride, across, along);
+        if (o < outputs) project_tile<1>(w, b, x, y + o * along, inputs, stride, across, along);
     }
+    for (; e < count; e++, x += stride, y += across)
+        for (int64_t o = 0; o < outputs; o++)
+            y[o * along] = dot(weight + o * inputs, x, inputs) + (bias ? bias[o] : real(0));
 }
 
-// y += Σ_k c_k x_k, where c_k stands at c[k · along]; `vectors` times the lanes of numbers.
-template <int vectors, typename real>
-INLINE void add_tile(real* y, const real* c, int64_t along, const real* x, int64_t count, int64_t stride) {
+// y_r += Σ_k c_rk x_k for `rows` rows of `vectors` times the lanes of numbers, c_rk at c[r · across + k · along];
+// without `add` the sums take the place of y. One row has two sums, of even and of odd k, so that one need not wait for itself.
+template <int rows, int vectors, bool add, typename real>
+INLINE void add_tile(real* y, int64_t y_stride, const real* c, int64_t across, int64_t along, const real* x,
+                     int64_t count, int64_t stride) {
     using Side = Wide<real>;
-    typename Side::vector even[vectors], odd[vectors];  // two sums, so that one need not wait for itself
+    constexpr int parts = rows == 1 ? 2 : 1;
+    typename Side::vector sums[rows * parts][vectors] = {};
+#pragma GCC unroll 2
+    for (int r = 0; add && r < rows; r++)
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; v++) even[v] = Side::load(y + v * Side::lanes), odd[v] = typename Side::vector{};
-    int64_t k = 0;
-    for (; k + 2 <= count; k += 2) {
-        const real c0 = c[k * along], c1 = c[(k + 1) * along], *x0 = x + k * stride, *x1 = x0 + stride;
+        for (int v = 0; v < vectors; v++) sums[r][v] = Side::load(y + r * y_stride + v * Side::lanes);
+    const auto more = [&](int part) {
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) {
-            even[v] += c0 * Side::load(x0 + v * Side::lanes);
-            odd[v] += c1 * Side::load(x1 + v * Side::lanes);
+            const typename Side::vector each = Side::load(x + v * Side::lanes);
+#pragma GCC unroll 2
+            for (int r = 0; r < rows; r++) sums[r + part][v] += c[r * across] * each;
         }
+        x += stride, c += along;
+    };
+    int64_t k = 0;
+    for (; k + parts <= count; k += parts) {
+        more(0);
+        if (parts == 2) more(1);
     }
+    if (k < count) more(0);
+#pragma GCC unroll 2
+    for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; v++) {
-        if (k < count) even[v] += c[k * along] * Side::load(x + k * stride + v * Side::lanes);
-        Side::at(y + v * Side::lanes) = even[v] + odd[v];
-    }
+        for (int v = 0; v < vectors; v++)
+            Side::at(y + r * y_stride + v * Side::lanes) = parts == 2 ? sums[0][v] + sums[1][v] : sums[r][v];
 }
 
-// y_r += Σ_k c_rk x_k, where c_rk stands at c[r · across + k · along]; vectors have n numbers.
-template <typename real>
+// The same for vectors of n numbers.
+template <int rows, bool add, typename real>
+INLINE void add_rows(real* y, int64_t y_stride, const real* c, int64_t across, int64_t along, const real* x,
+                     int64_t count, int64_t x_stride, int64_t n) {
+    constexpr int64_t lanes = Wide<real>::lanes;
+    int64_t i = 0;
+    for (; i + 4 * lanes <= n; i += 4 * lanes)
+        add_tile<rows, 4, add>(y + i, y_stride, c, across, along, x + i, count, x_stride);
+    for (; i + lanes <= n; i += lanes)
+        add_tile<rows, 1, add>(y + i, y_stride, c, across, along, x + i, count, x_stride);
+    if (i == n) return;
+    if (n >= lanes) {  // the last numbers, with others that are done already
+        real sums[rows * lanes];
+        add_tile<rows, 1, false>(sums, lanes, c, across, along, x + n - lanes, count, x_stride);
+        for (int r = 0; r < rows; r++)
+            for (int64_t k = i; k < n; k++) {
+                const real sum = sums[r * lanes + k - (n - lanes)];
+                y[r * y_stride + k] = add ? y[r * y_stride + k] + sum : sum;
+            }
+        return;
+    }
+    for (int r = 0; r < rows; r++)
+        for (int64_t k = 0; k < n; k++) {
+            real sum = add ? y[r * y_stride + k] : real(0);
+            for (int64_t j = 0; j < count; j++) sum += c[r * across + j * along] * x[j * x_stride + k];
+            y[r * y_stride + k] = sum;
+        }
+}
+
+// y_r += Σ_k c_rk x_k, where c_rk stands at c[r · across + k · along]; vectors have n numbers. Two rows at once, so
+// that each x is read once for both.
+template <bool add = true, typename real>
 void add_products(real* y, int64_t rows, int64_t y_stride, const real* c, int64_t across, int64_t along, const real* x,
                   int64_t count, int64_t x_stride, int64_t n) {
-    constexpr int64_t lanes = Wide<real>::lanes;
-    for (int64_t r = 0; r < rows; r++, y += y_stride, c += across) {
-        int64_t i = 0;
-        for (; i + 4 * lanes <= n; i += 4 * lanes) add_tile<4>(y + i, c, along, x + i, count, x_stride);
-        for (; i + lanes <= n; i += lanes) add_tile<1>(y + i, c, along, x + i, count, x_stride);
-        if (i < n && n >= lanes) {  // the last numbers, with others that are done already
-            real sums[lanes] = {};
-            add_tile<1>(sums, c, along, x + n - lanes, count, x_stride);
-            for (; i < n; i++) y[i] += sums[i - (n - lanes)];
-        }
-        for (; i < n; i++)
-            for (int64_t k = 0; k < count; k++) y[i] += c[k * along] * x[k * x_stride + i];
-    }
+    for (; rows >= 2; rows -= 2, y += 2 * y_stride, c += 2 * across)
+        add_rows<2, add>(y, y_stride, c, across, along, x, count, x_stride, n);
+    if (rows) add_rows<1, add>(y, y_stride, c, across, along, x, count, x_stride, n);
 }
 
-// The adjoint of project: adds to the gradients of W, b and x.
-template <typename real>
+// The adjoint of project: adds to the gradients of W and b, and to that of x unless it sets it.
+template <bool add = true, typename real>
 void project_adjoint(const real* weight, real* g_weight, real* g_bias, const real* x, const real* g_y, real* g_x,
                      int64_t count, int64_t inputs, int64_t outputs, int64_t stride, int64_t across, int64_t along) {
-    add_products(g_x, count, stride, g_y, across, along, weight, outputs, inputs, inputs);
+    add_products<add>(g_x, count, stride, g_y, across, along, weight, outputs, inputs, inputs);
     add_products(g_weight, outputs, inputs, g_y, along, across, x, count, stride, inputs);
     for (int64_t o = 0; g_bias && o < outputs; o++)
         for (int64_t e = 0; e < count; e++) g_bias[o] += g_y[e * across + o * along];

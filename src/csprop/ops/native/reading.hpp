@@ -31,9 +31,9 @@ struct Decoder {
         const bool as_they_are = model.reading == STATES && count == T;
         const real* f = as_they_are ? outputs : memory.features;
         real* g = as_they_are ? memory.g : memory.below;
-        std::memset(memory.g, 0, T * state * sizeof(real));
-        if (!as_they_are) std::memset(g, 0, count * inputs * sizeof(real));
-        project_adjoint(weight, g_weight, g_bias, f, memory.logits, g, count, inputs, model.classes, inputs, 1, count);
+        if (!as_they_are) std::memset(memory.g, 0, T * state * sizeof(real));
+        project_adjoint<false>(weight, g_weight, g_bias, f, memory.logits, g, count, inputs, model.classes, inputs, 1,
+                               count);
         for (int64_t i = 0; !as_they_are && i < count; i++) {
             const real* h = outputs + steps[i] * state;
             real* g_h = memory.g + steps[i] * state;

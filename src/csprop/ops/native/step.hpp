@@ -137,7 +137,9 @@ struct Step {
         passages[0].entries.of_step = plan.entry[chunk.part] + row * part.steps;
         for (int64_t l = 0; l < model.depth; l++) {
             if (l) passages[l].entries.z = passages[l - 1].out;
-            layer_forward(Level<real>(plan, prepared, l, nullptr), passages[l], T, memory, plan.inexact[chunk.number]);
+            const Read read = l == model.depth - 1 ? Read{steps, count} : Read{nullptr, T};
+            layer_forward(Level<real>(plan, prepared, l, nullptr), passages[l], T, read, memory,
+                          plan.inexact[chunk.number]);
         }
         const real* outputs = passages[model.depth - 1].out;
         const Decoder<real> decoder = this->decoder(sums);
@@ -152,7 +154,8 @@ struct Step {
                 entries.g_a = memory.gradients.g_a, entries.g_scores = memory.gradients.g_scores;
                 entries.g_z = below;
             }
-            layer_backward(Level<real>(plan, prepared, l, tensors_of(sums)), passages[l], T, above, memory);
+            const Read read = l == model.depth - 1 ? Read{steps, count} : Read{nullptr, T};
+            layer_backward(Level<real>(plan, prepared, l, tensors_of(sums)), passages[l], T, read, above, memory);
             real* next = above;
             above = below, below = next;
         }

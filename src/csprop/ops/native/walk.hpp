@@ -4,7 +4,9 @@
 //   coupling      u_t += U Vᵀ z_t                                           on each plane, U and V (D, rank)
 #pragma once
 
+#include "back.hpp"
 #include "finish.hpp"
+#include "rotor.hpp"
 #include "router.hpp"
 
 namespace TARGET {
@@ -61,8 +63,8 @@ bool may_be_large(const Level<real>& level, const Passage<real>& row, const real
 }
 
 // From mu, the gradients of all states, to those of the entries, to which it adds, and of the start. In the end mu has
-// those of a_t h_{t-1} + u_t, from everywhere. `free` has room for two states.
-template <typename Transition, typename real, int fixed>
+// those of a_t h_{t-1} + u_t, from everywhere, unless entries are tokens. `free` has room for two states.
+template <bool tokens, typename Transition, typename real, int fixed>
 void walk_adjoint(const Level<real>& level, const Passage<real>& row, Order<fixed> m, real* mu, real* free, int64_t T) {
     const int64_t D = level.size.D, state = level.size.state;
     const bool inside = level.layer.activation == STEP, careful = may_be_large(level, row, mu, T);
@@ -73,24 +75,21 @@ void walk_adjoint(const Level<real>& level, const Passage<real>& row, Order<fixe
         const int64_t e = entries[t];
         const real *a = entries.a + e * level.size.numbers, *before = t ? row.h + (t - 1) * state : level.start;
         const real* x = row.gate + t * state;
-        real* __restrict here = mu + t * state;
-        add(carry, here, state);
-        for (int64_t d = 0; inside && d < state; d++) {
-            const real s = sigmoid(x[d]);
-            here[d] *= s * (1 + x[d] * (1 - s));
+        real *here = mu + t * state, *g_a = entries.g_a + e * level.size.numbers, *g_u = entries.g_u + e * state;
+        if (inside || row.bounded || careful) {
+            add(carry, here, state);
+            std::memset(carry, 0, state * sizeof(real));
+            for (int64_t d = 0; inside && d < state; d++) {
+                const real s = sigmoid(x[d]);
+                here[d] *= s * (1 + x[d] * (1 - s));
+            }
+            if (row.bounded) {
+                Transition::apply(a, before, entries.u + e * state, pre, m, D);
+                bound_adjoint(pre, here, m, D, real(LIMIT));
+            }
+            if (careful) bound(here, m, D, real(GRADIENT_LIMIT));
         }
-        if (row.bounded) {
-            Transition::apply(a, before, entries.u + e * state, pre, m, D);
-            bound_adjoint(pre, here, m, D, real(LIMIT));
-        }
-        if (careful) bound(here, m, D, real(GRADIENT_LIMIT));
-        real* g_a = entries.g_a + e * level.size.numbers;
-        if (!entries.of_step) {  // mu is g_u
-            Transition::adjoint(a, before, here, g_a, carry, m, D);
-            continue;
-        }
-        Transition::template adjoint<true>(a, before, here, g_a, carry, m, D);
-        add(here, entries.g_u + e * state, state);
+        back<tokens>(Transition{}, a, before, here, g_a, g_u, carry, m, D);
     }
     add(carry, level.g_start, state);
 }
@@ -154,37 +153,54 @@ void enter_adjoint(const Level<real>& level, const Entries<real>& entries, int64
 }
 
 template <typename real>
-void layer_forward(const Level<real>& level, Passage<real>& row, int64_t T, const Memory<real>& memory,
-                   int64_t& inexact) {
+void layer_forward(const Level<real>& level, Passage<real>& row, int64_t T, const Read& read,
+                   const Memory<real>& memory, int64_t& inexact) {
     if (!row.entries.of_step) {
         enter(level, row.entries, T, memory);
         couple(level, row.entries, T, memory.free);
     }
     row.bounded = false;
+    const bool small = level.replaces() && !level.layer.rank;  // states lie between a start and points of length 1
+    if (is_rotor(level)) {
+        rotor_row(level, row, T);
+        const auto below = [&](const real* x, double limit) {
+            return all_below(x, T * level.size.state, real(limit), level.size.m);
+        };
+        if ((small || below(row.h, LIMIT)) && below(row.out, OUTPUT_LIMIT)) return;
+    }
     if (level.layer.places) route_row(level, row, T, memory.free);
     else
         with_transition(level.size, [&](auto kind, auto m) {
             using Kind = decltype(kind);
             walk<false, Kind>(level, row, m, T, inexact);
             const real* x = level.layer.activation == STEP ? row.gate : row.h;
-            const bool small = level.replaces() && !level.layer.rank;  // between a start and points of length 1
             if (!small && !all_below(x, T * level.size.state, real(LIMIT), m))
                 row.bounded = walk<true, Kind>(level, row, m, T, inexact);
         });
     with_order(level.size.m, [&](auto m) {
-        with_finish(level.layer, [&](auto silu, auto norm) { row.bounded |= finish_row<silu, norm>(level, row, m, T); });
+        with_finish(level.layer, [&](auto silu, auto norm) {
+            row.bounded |= finish_row<silu, norm>(level, row, m, read, T);
+        });
     });
 }
 
 // From g, the gradients of outputs, to those of the entries.
 template <typename real>
-void layer_backward(const Level<real>& level, Passage<real>& row, int64_t T, real* g, const Memory<real>& memory) {
+void layer_backward(const Level<real>& level, Passage<real>& row, int64_t T, const Read& read, real* g,
+                    const Memory<real>& memory) {
     Entries<real>& entries = row.entries;
     real* mu = level.layer.activation == BOUNDARY ? memory.mu : g;
     if (!entries.of_step) entries.g_u = mu;
+    if (is_rotor(level) && !row.bounded && !may_be_large(level, row, g, T)) {
+        real* g_skip = level.g_skip ? level.g_skip : memory.free;
+        if (entries.of_step) return rotor_row_adjoint<true>(level, row, g, g_skip, T);
+        rotor_row_adjoint<false>(level, row, g, g_skip, T);
+        couple_adjoint(level, entries, T, memory.free);
+        return enter_adjoint(level, entries, T, memory);
+    }
     with_order(level.size.m, [&](auto m) {
         with_finish(level.layer, [&](auto silu, auto norm) {
-            finish_row_adjoint<silu, norm>(level, row, m, g, mu, memory.free, T);
+            finish_row_adjoint<silu, norm>(level, row, m, g, mu, memory.free, read, T);
         });
     });
     if (level.layer.places) {
@@ -195,7 +211,8 @@ void layer_backward(const Level<real>& level, Passage<real>& row, int64_t T, rea
         route_row_adjoint(level, row, mu, T, memory.free, row.over, memory.tile);
     } else {
         with_transition(level.size, [&](auto kind, auto m) {
-            walk_adjoint<decltype(kind)>(level, row, m, mu, memory.free, T);
+            if (entries.of_step) walk_adjoint<true, decltype(kind)>(level, row, m, mu, memory.free, T);
+            else walk_adjoint<false, decltype(kind)>(level, row, m, mu, memory.free, T);
         });
     }
     if (entries.of_step) return;
