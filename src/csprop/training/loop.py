@@ -20,7 +20,7 @@ from csprop.nn.model import CSP
 from csprop.nn.training import described, why_not
 from csprop.ops.backends import backend
 from csprop.ops.native.step import Descent, Loss, take
-from csprop.tasks.examples import UNLABELLED, Examples, Steps
+from csprop.tasks.examples import UNLABELLED, WINDOW, Examples, Steps
 from csprop.training.losses import loss
 from csprop.training.metrics import score
 from csprop.training.presets import Recipe
@@ -130,10 +130,18 @@ class Trainer:
         order = torch.randperm(len(training), generator=generator(self.seed, "order", epoch))
         cuts = generator(self.seed, "lengths", epoch)
         size = self.recipe.batch_size
-        for first in range(0, len(order), size):
-            rows = training[order[first : first + size]]
-            parts = (part.padded() for part in rows.parts(MOST_PADDED))
-            yield [(part.tokens, supervised(part, self.recipe, cuts)) for part in parts]
+        at_once = size * max(1, WINDOW // (size * max(1, training.longest)))
+        for several in order.split(at_once):
+            rows = training[several]
+            if len(rows.lengths.unique()) == 1:  # many batches are padded as fast as one
+                steps = rows.padded()
+                labels = supervised(steps, self.recipe, cuts)
+                pairs = zip(steps.tokens.split(size), labels.split(size), strict=True)
+                yield from ([pair] for pair in pairs)
+                continue
+            for batch in several.split(size):
+                parts = (part.padded() for part in training[batch].parts(MOST_PADDED))
+                yield [(part.tokens, supervised(part, self.recipe, cuts)) for part in parts]
 
     @property
     def clip_norm(self) -> float | None:
