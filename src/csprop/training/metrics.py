@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from csprop.errors import InputError
+from csprop.nn.every import every_score
 from csprop.tasks.base import Task, every_sequence
 from csprop.tasks.examples import Examples, Steps
 from csprop.training.seeding import generator
@@ -79,7 +80,11 @@ def exhaustive(model: nn.Module, task: Task, length: int) -> Score:
         InputError: the task is not defined at the length, or there are too many inputs.
     """
     check_exhaustive(task, length)
-    return score(model, task.labelled(every_sequence(len(task.vocab), length)))
+    sequences = every_sequence(len(task.vocab), length)
+    logits = every_score(model, len(task.vocab), length)
+    if logits is None:
+        return score(model, task.labelled(sequences))
+    return _score(logits, task.labels(sequences)[:, -1])
 
 
 def check_exhaustive(task: Task, length: int) -> None:

@@ -19,7 +19,7 @@ void gather(const Level<real>& level, const Passage<real>& row, int64_t t, real*
     const int64_t D = level.size.D, state = level.size.state;
     const real *__restrict h = row.h + t * state, *__restrict gate = row.gate + t * state;
     const real *__restrict z = row.entries.z + row.entries[t] * state, *__restrict strength = level.strength;
-    const real *__restrict before = t ? h - state : level.start, *__restrict recall = level.recall;
+    const real *__restrict before = row.before(t, level.start, state), *__restrict recall = level.recall;
     for (int64_t plane = 0; plane < level.size.m; plane++, h += D, gate += D, z += D, p += D, before += D) {
 #pragma omp simd
         for (int64_t d = 0; d < D; d++) p[d] = (silu ? h[d] * gate[d] : h[d]) + strength[d] * z[d];

@@ -15,6 +15,7 @@
 
 #include "description.hpp"
 #include "layout.hpp"
+#include "subtrees.hpp"
 #include "table.hpp"
 #include "training.hpp"
 
@@ -153,6 +154,16 @@ static void run_steps(Training* models, int64_t count, int64_t threads) {
     for (const auto& each : planned) chosen().descend(each->plan, memory.get());
 }
 
+static void run_every(Training* model, int64_t symbols, int64_t length, void* scores, int64_t threads) {
+    const PlannedSubtrees planned(*model, symbols, length, scores);
+    const int64_t size = planned.thread_numbers();
+    threads = worthwhile(planned.trees, model->depth, threads);
+    std::unique_ptr<double[]> memory(new double[threads * size]);
+    chosen().prepare(planned.plan, memory.get());
+    deal(planned.trees, memory.get(), size, threads, chosen().every);
+    if (!planned.exact()) throw std::range_error("count");
+}
+
 // Whether there was memory enough.
 template <typename Arguments>
 static bool attempt(void (*run)(const Arguments*, int64_t), const Arguments* arguments, int64_t threads) {
@@ -177,6 +188,17 @@ int64_t csprop_steps(Training* models, int64_t count, int64_t threads) {
         return 1;
     } catch (const std::out_of_range&) {
         return 2;
+    } catch (const std::range_error&) {
+        return 3;
+    }
+}
+// 0: done; 1: there was not enough memory; 3: a count is not exact.
+int64_t csprop_every(Training* model, int64_t symbols, int64_t length, void* scores, int64_t threads) {
+    try {
+        run_every(model, symbols, length, scores, threads);
+        return 0;
+    } catch (const std::bad_alloc&) {
+        return 1;
     } catch (const std::range_error&) {
         return 3;
     }

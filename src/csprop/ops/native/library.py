@@ -33,6 +33,9 @@ def load(folder: Path) -> tuple[ctypes.CDLL | None, str]:
         getattr(library, f"csprop_{name}").restype = None if name == "stream" else ctypes.c_bool
     library.csprop_steps.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
     library.csprop_steps.restype = ctypes.c_int64
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    library.csprop_every.argtypes = (pointer, number, number, pointer, number)
+    library.csprop_every.restype = ctypes.c_int64
     library.csprop_scratch.argtypes, library.csprop_scratch.restype = (ctypes.c_int64,), ctypes.c_int64
     for name in ("table", "merge", "polish"):
         getattr(library, f"csprop_{name}").argtypes = (ctypes.c_void_p,)

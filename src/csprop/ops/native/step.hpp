@@ -44,7 +44,9 @@ struct Step {
             else std::memcpy(start, value(layer.start), state * sizeof(real));
             for (int64_t d = 0; d < D; d++) strength[d] = layer.skip < 0 ? real(0) : sigmoid(value(layer.skip)[d]);
             if (level.point) to_unit(value(layer.point), prepared.point + l * state, model.order, D, real(0));
-            if (layer.choices)
+            if (level.targets && layer.choices)
+                harden(level, value(layer.maps), prepared.targets + (level.targets - prepared.targets));
+            else if (layer.choices)
                 soften(level, value(layer.maps), real(model.temperature), prepared.maps + (level.maps - prepared.maps),
                        prepared.columns + (level.columns - prepared.columns));
         }
