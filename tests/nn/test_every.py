@@ -1,4 +1,4 @@
-"""The scores after every sequence of a length: the walk of the kernel against a batch of all of them."""
+"""The scores after every sequence of a length: the walk of the kernel against a batch of all."""
 
 import dataclasses
 import itertools
