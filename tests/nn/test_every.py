@@ -109,19 +109,21 @@ def test_saturated_states_agree_with_a_batch(options: Options) -> None:
     agree(net, 2, 8)
 
 
+@pytest.mark.parametrize("token", [0, 1])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_counts_that_are_not_exact_are_refused(dtype: torch.dtype) -> None:
-    """In any subtree: only the last sequence counts as far."""
+def test_counts_that_are_not_exact_are_refused(dtype: torch.dtype, token: int) -> None:
+    """Only one sequence counts as far, the first or the last of all."""
     net = model(2, **PRESET["counter of parenthesis"]).to(dtype)
-    limit = 2.0 ** (24 if dtype is torch.float32 else 53)
-    for count, refused in ((limit / 8, False), (limit / 8 + 2, True)):
+    limit = 2 ** (24 if dtype is torch.float32 else 53)
+    for more, refused in ((0, False), (1, True)):
         with torch.no_grad():
-            net.embedding[:, 0] = torch.tensor([0.0, count], dtype=dtype)[:, None]
+            net.embedding[:, 0] = 0
+            net.embedding[token, 0] = limit // 10 + more
         if not refused:
-            assert every_score(net, 2, 8) is not None
+            assert every_score(net, 2, 10) is not None
             continue
-        with pytest.raises(InputError, match=f"holds whole numbers up to ±{int(limit):,}"):
-            every_score(net, 2, 8)
+        with pytest.raises(InputError, match=f"holds whole numbers up to ±{limit:,}"):
+            every_score(net, 2, 10)
 
 
 @pytest.mark.parametrize("name", PRESET)

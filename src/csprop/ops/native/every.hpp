@@ -3,15 +3,15 @@
 //
 // Glossary
 //   V, T     tokens that are read, 0 … V − 1; the length of the sequences
-//   prefix   t tokens, of which there are V^t, numbered in lexicographic order. Prefix p follows p / V by the token p % V
-//   block    prefixes of one length whose numbers follow each other, side by side; at most BLOCK of them
+//   prefix   t tokens; there are V^t, numbered in lexicographic order. Prefix p is p / V and one more token, p % V
+//   block    prefixes of one length with consecutive numbers, at most BLOCK of them
 //   subtree  a block of prefixes of the length `top`, and all sequences that begin with them; one thread walks it
 //
 //   h(p) = a(z) h(p / V) + u(z)      z: in the first layer the token p % V, elsewhere the output of the layer below
 //
-// A prefix is computed once for all sequences that begin with it: about V^T · V / (V − 1) steps in place of T V^T. The
-// walk goes depth first from block to block, and keeps the states of one block for every length up to T, which stay in
-// the cache. Subtrees and blocks do not depend on the number of threads, nor do the scores.
+// A prefix is computed once for all sequences that begin with it: V^T · V / (V − 1) steps at most, not T V^T. The
+// walk goes depth first from block to block, and keeps the states of one block for every length, which stay in the
+// cache. Subtrees and blocks do not depend on the number of threads, nor do the scores.
 #pragma once
 
 #include "reading.hpp"

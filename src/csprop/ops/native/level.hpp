@@ -15,7 +15,7 @@ struct Level {
     const real *coupling_u, *coupling_v, *keys_weight, *keys_bias;
     const real *start, *strength, *point;         // prepared: h_0 and the point as they are used, σ(g)
     const real *maps, *columns;                   // prepared: softmax of a router's logits, by sources and by targets
-    const int64_t* targets;                       // prepared: of each channel in each map, where maps are hard; else null
+    const int64_t* targets;                       // prepared: of each channel in each map; null where maps are soft
     int64_t planes = 2;                           // of a router's states; all others are 0
     real *g_angle_weight, *g_angle_bias, *g_gate_weight, *g_gate_bias, *g_recall, *g_norm_weight, *g_norm_bias;
     real *g_coupling_u, *g_coupling_v, *g_keys_weight, *g_keys_bias;

@@ -57,7 +57,7 @@ struct Chunks {
 struct Subtrees {
     int64_t batch, steps, width;             // how many, of which size: by that they are dealt out
     const Plan* plan;
-    int64_t symbols, length, top, prefixes;  // top: the length of the prefixes that subtrees begin with; how many of them
+    int64_t symbols, length, top, prefixes;  // subtrees begin with prefixes of the length `top`; how many there are
     void* scores;                            // (symbols^length, classes)
 };
 
@@ -156,8 +156,8 @@ struct Passage {
     Entries<real> entries;
     real *h, *gate, *out, *over;  // states; σ of them, or they before it; outputs; for the norm: (T, m, D)
     bool bounded;                 // whether a state or an output was
-    const int32_t* parent;        // null: a step follows the one before it
-    const real* parents;          // states
+    const int32_t* parent;        // null: step t follows step t − 1; else its state is made from parents[parent[t]]
+    const real* parents;          // (…, m, D)
 
     // The state before step t.
     PLAN const real* before(int64_t t, const real* start, int64_t state) const {
