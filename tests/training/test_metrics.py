@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -6,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Generator, Tensor
 
-from csprop import CSP, CSPConfig
+from csprop import CSP, CSPConfig, use_backend
 from csprop.errors import InputError
 from csprop.tasks import get
 from csprop.tasks.base import every_sequence
 from csprop.tasks.examples import Examples, Steps
 from csprop.training import metrics
+from csprop.training.config import configure
 from csprop.training.metrics import check_exhaustive, exhaustive, interval, sampled, score
 
 
@@ -47,6 +49,26 @@ def test_a_single_wrong_input_is_found() -> None:
     poison = [0, 1] * 5
     wrong = Oracle(lambda row: 1 - task.truth(row) if row == poison else task.truth(row))
     assert exhaustive(wrong, task, 10).wrong == 1  # pyright: ignore
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "length"),
+    [
+        ("parity", "paper", 9), ("mod3-residue", "rotor", 1), ("mod3-residue", "rotor", 8),
+        ("parenthesis", "counter", 8), ("group-S3", "router", 4), ("majority", "counter", 7),
+    ],
+)  # fmt: skip
+def test_every_input_scores_the_same_by_the_walk_and_by_batches(
+    name: str, kind: str, length: int
+) -> None:
+    task = get(name)
+    model = CSP(configure(task, kind).model, Generator().manual_seed(1)).double().eval()
+    walked = exhaustive(model, task, length)
+    with use_backend("torch"):
+        batched = exhaustive(model, task, length)
+    assert walked.loss == pytest.approx(batched.loss, rel=1e-12)
+    assert replace(walked, loss=0) == replace(batched, loss=0)
+    assert walked.count == len(task.vocab) ** length
 
 
 @pytest.mark.parametrize("window", [1, 3, 1 << 15])

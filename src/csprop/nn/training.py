@@ -16,6 +16,16 @@ from csprop.ops.native.tensors import fits
 
 def why_not(model: object) -> str:
     """Why the kernel does not take the training steps of a model; empty if it does."""
+    if reason := unreadable(model):
+        return reason
+    assert isinstance(model, CSP)
+    if any(each._backward_hooks or not each.requires_grad for each in model.parameters()):
+        return "a parameter has a hook, or is not trained"
+    return ""
+
+
+def unreadable(model: object) -> str:
+    """Why the kernel cannot take a model's part by what `described` says of it; empty if it can."""
     if type(model) is not CSP:
         return "the model is not a CSP"
     if backend() != "native":
@@ -25,9 +35,8 @@ def why_not(model: object) -> str:
         return "the parameters are not contiguous CPU tensors of one type, float32 or float64"
     if [each.shape for each in tensors] != model.shapes:
         return "its parameters are not those that it was made with"
-    hooked = any(each._backward_hooks for each in tensors) or any(map(_has_hooks, model.modules()))
-    if hooked or not all(each.requires_grad for each in tensors):
-        return "a parameter or a module has a hook, or is not trained"
+    if any(map(_has_hooks, model.modules())):
+        return "a module has a hook"
     return ""
 
 

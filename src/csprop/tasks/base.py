@@ -206,8 +206,11 @@ class Task(ABC):
 
 def every_sequence(symbols: int, length: int) -> Tensor:
     """All `symbols`^`length` sequences in lexicographic order, (symbols^length, length)."""
-    places = symbols ** torch.arange(length - 1, -1, -1)
-    return torch.arange(symbols**length)[:, None] // places % symbols
+    if length < 2:
+        return torch.arange(symbols**length)[:, None][:, :length]
+    first, last = every_sequence(symbols, length // 2), every_sequence(symbols, length - length // 2)
+    pairs = first[:, None].expand(-1, len(last), -1), last.expand(len(first), -1, -1)
+    return torch.cat(pairs, dim=2).flatten(0, 1)
 
 
 def symbols(text: str, words: bool) -> list[str]:

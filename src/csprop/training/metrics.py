@@ -10,13 +10,16 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from csprop.errors import InputError
+from csprop.nn.scoring import every_score, row_scores
 from csprop.tasks.base import Task, every_sequence
-from csprop.tasks.examples import Examples, Steps
+from csprop.tasks.examples import UNLABELLED, Examples, Steps
 from csprop.training.seeding import generator
 
 # Tokens in one forward pass: bounds the memory at any length.
 WINDOW = 1 << 15
 MOST_INPUTS = 1 << 20
+LONGEST = 1 << 10
+"""Rows up to this length are scored by the kernel: it keeps what it computes of a whole row."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,11 @@ def exhaustive(model: nn.Module, task: Task, length: int) -> Score:
         InputError: the task is not defined at the length, or there are too many inputs.
     """
     check_exhaustive(task, length)
-    return score(model, task.labelled(every_sequence(len(task.vocab), length)))
+    sequences = every_sequence(len(task.vocab), length)
+    logits = every_score(model, len(task.vocab), length)
+    if logits is None:
+        return score(model, task.labelled(sequences))
+    return _score(logits, task.labels(sequences)[:, -1])
 
 
 def check_exhaustive(task: Task, length: int) -> None:
@@ -155,6 +162,11 @@ def _logits(model: nn.Module, tokens: Tensor) -> Tensor:
 
 def _answers(model: Any, batch: Steps) -> Tensor:
     """The scores where the answers are; a long row goes piece by piece, with its state carried on."""
+    if batch.tokens.shape[1] <= LONGEST:
+        labels = batch.labels.masked_fill(~batch.answers, UNLABELLED)
+        found = row_scores(model, batch.tokens, labels)
+        if found is not None:
+            return found
     if batch.tokens.numel() <= WINDOW or not hasattr(model, "initial_state"):
         return _logits(model, batch.tokens)[batch.answers]
     pieces = zip(batch.tokens.split(WINDOW, 1), batch.answers.split(WINDOW, 1), strict=True)

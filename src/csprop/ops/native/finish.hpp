@@ -34,7 +34,8 @@ struct Moment {
 
     INLINE Moment(const Level<real>& level, const Passage<real>& row, int64_t t) {
         const int64_t state = level.size.state, offset = t * state;
-        h = row.h + offset, before = t ? h - state : level.start, z = row.entries.z + row.entries[t] * state;
+        h = row.h + offset, before = row.before(t, level.start, state);
+        z = row.entries.z + row.entries[t] * state;
         gate = row.gate + offset, out = row.out + offset, over = row.over + offset;
     }
 };

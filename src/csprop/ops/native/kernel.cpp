@@ -15,6 +15,7 @@
 
 #include "description.hpp"
 #include "layout.hpp"
+#include "subtrees.hpp"
 #include "table.hpp"
 #include "training.hpp"
 
@@ -131,6 +132,17 @@ static void run_scan(const Scan* scan, int64_t threads) {
 static void run_route(const Route* route, int64_t threads) {
     deal(*route, std::max<int64_t>(1, route->maps ? route->places / 8 : 1), 0, threads, chosen().route);
 }
+// The scores of the rows of a model.
+static void run_scores(Training* model, int64_t threads) {
+    const Planned planned(*model);
+    const Chunks work{int64_t(planned.chunks.size()), FEWEST_ROWS * planned.plan.longest, model->width,
+                      planned.chunks.data()};
+    threads = worthwhile(work, model->depth, threads);
+    std::unique_ptr<double[]> memory(new double[threads * planned.thread_numbers()]);
+    chosen().prepare(planned.plan, memory.get());
+    deal(work, memory.get(), planned.thread_numbers(), threads, chosen().go_through);
+    if (!planned.exact()) throw std::range_error("count");
+}
 // All models' rows are dealt out together.
 static void run_steps(Training* models, int64_t count, int64_t threads) {
     std::vector<std::unique_ptr<Planned>> planned;
@@ -153,6 +165,16 @@ static void run_steps(Training* models, int64_t count, int64_t threads) {
     for (const auto& each : planned) chosen().descend(each->plan, memory.get());
 }
 
+static void run_every(Training* model, int64_t symbols, int64_t length, void* scores, int64_t threads) {
+    const PlannedSubtrees planned(*model, symbols, length, scores);
+    const int64_t size = planned.thread_numbers();
+    threads = worthwhile(planned.trees, model->depth, threads);
+    std::unique_ptr<double[]> memory(new double[threads * size]);
+    chosen().prepare(planned.plan, memory.get());
+    deal(planned.trees, memory.get(), size, threads, chosen().every);
+    if (!planned.exact()) throw std::range_error("count");
+}
+
 // Whether there was memory enough.
 template <typename Arguments>
 static bool attempt(void (*run)(const Arguments*, int64_t), const Arguments* arguments, int64_t threads) {
@@ -164,14 +186,10 @@ static bool attempt(void (*run)(const Arguments*, int64_t), const Arguments* arg
     }
 }
 
-extern "C" {
-bool csprop_stack(const Stack* stack, int64_t threads) { return attempt(run_stack, stack, threads); }
-bool csprop_scan(const Scan* scan, int64_t threads) { return attempt(run_scan, scan, threads); }
-// 0: done; 1: there was not enough memory; 2: a token or a label is none; 3: a count is not exact. Unless it was done
-// nothing has changed.
-int64_t csprop_steps(Training* models, int64_t count, int64_t threads) {
+template <typename Function>
+static int64_t status(Function function) {
     try {
-        run_steps(models, count, threads);
+        function();
         return 0;
     } catch (const std::bad_alloc&) {
         return 1;
@@ -180,6 +198,21 @@ int64_t csprop_steps(Training* models, int64_t count, int64_t threads) {
     } catch (const std::range_error&) {
         return 3;
     }
+}
+
+extern "C" {
+bool csprop_stack(const Stack* stack, int64_t threads) { return attempt(run_stack, stack, threads); }
+bool csprop_scan(const Scan* scan, int64_t threads) { return attempt(run_scan, scan, threads); }
+// 0: done; 1: there was not enough memory; 2: a token or a label is none; 3: a count is not exact. Unless a step was
+// done nothing has changed.
+int64_t csprop_steps(Training* models, int64_t count, int64_t threads) {
+    return status([&] { run_steps(models, count, threads); });
+}
+int64_t csprop_scores(Training* model, int64_t threads) {
+    return status([&] { run_scores(model, threads); });
+}
+int64_t csprop_every(Training* model, int64_t symbols, int64_t length, void* scores, int64_t threads) {
+    return status([&] { run_every(model, symbols, length, scores, threads); });
 }
 bool csprop_route(const Route* route, int64_t threads) { return attempt(run_route, route, threads); }
 void csprop_stream(const Stream* stream, int64_t token) { chosen().stream(*stream, token); }

@@ -123,10 +123,11 @@ struct Training {
     void* gradient;  // of all weights, one after the other; rows add to those from first_of_rows on
     int64_t reading, embedding, decoder_weight, decoder_bias, projection;  // projection: of a complex decoder
     int64_t focal;
-    double focal_gamma, focal_alpha, temperature;                          // temperature: of routers
+    double focal_gamma, focal_alpha, temperature;                          // temperature: of routers; 0: hard maps
     double rate, first_decay, second_decay, epsilon, most;  // Adam's; gradients above `most` are scaled to it
     double loss, norm;                                      // found
     int64_t hits, taken;                                    // found; whether the step was taken
+    void* scores;                                           // (labels, classes), or null where a step is taken
 };
 
 // An automaton and a sequence. rows[row + token] is where the next state's row begins, answers the same.
@@ -173,8 +174,9 @@ constexpr int64_t TILE = 16;  // steps whose gates are computed together, so tha
 // What one thread needs beside its arguments, zeroed, in vectors of D numbers.
 constexpr int64_t scratch_vectors(int64_t depth) { return 12 + 18 * TILE + 3 * depth; }
 
-struct Plan;    // of plan.hpp
+struct Plan;  // of plan.hpp
 struct Chunks;
+struct Subtrees;
 
 // The functions for one kind of processor: rows, or chunks of rows, from `first` up to `last`.
 struct Functions {
@@ -185,4 +187,5 @@ struct Functions {
     void (*prepare)(const Plan&, void* memory);
     void (*go_through)(const Chunks&, void* memory, int64_t first, int64_t last);
     void (*descend)(const Plan&, void* memory);
+    void (*every)(const Subtrees&, void* memory, int64_t first, int64_t last);
 };

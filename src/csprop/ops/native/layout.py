@@ -220,6 +220,7 @@ class Training(NamedTuple):
     norm: Real = 0
     hits: Int = 0
     taken: Int = 0
+    scores: Out = 0
 
 
 class Table(NamedTuple):

@@ -15,6 +15,7 @@ struct Level {
     const real *coupling_u, *coupling_v, *keys_weight, *keys_bias;
     const real *start, *strength, *point;         // prepared: h_0 and the point as they are used, σ(g)
     const real *maps, *columns;                   // prepared: softmax of a router's logits, by sources and by targets
+    const int64_t* targets;                       // prepared: of each channel in each map; null where maps are soft
     int64_t planes = 2;                           // of a router's states; all others are 0
     real *g_angle_weight, *g_angle_bias, *g_gate_weight, *g_gate_bias, *g_recall, *g_norm_weight, *g_norm_bias;
     real *g_coupling_u, *g_coupling_v, *g_keys_weight, *g_keys_bias;
@@ -42,8 +43,10 @@ struct Level {
         strength = prepared.strength + number * size.D, g_skip = gradient(layer.skip);
         point = layer.point < 0 ? nullptr : prepared.point + number * size.state, g_point = gradient(layer.point);
         maps = prepared.maps, columns = prepared.columns, g_maps = gradient(layer.maps);
+        targets = plan.model->temperature ? nullptr : prepared.targets;
         if (!layer.choices) return;
         for (const Layer* below = plan.model->layers; below < &layer; below++) {
+            if (targets) targets += below->choices * size.D;
             maps += below->choices * size.D * below->places;
             columns += below->choices * size.D * below->places;
         }

@@ -31,8 +31,12 @@ def load(folder: Path) -> tuple[ctypes.CDLL | None, str]:
     for name in ("stack", "scan", "route", "stream"):
         getattr(library, f"csprop_{name}").argtypes = (ctypes.c_void_p, ctypes.c_int64)
         getattr(library, f"csprop_{name}").restype = None if name == "stream" else ctypes.c_bool
-    library.csprop_steps.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-    library.csprop_steps.restype = ctypes.c_int64
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    library.csprop_steps.argtypes = (pointer, number, number)
+    library.csprop_scores.argtypes = (pointer, number)
+    library.csprop_every.argtypes = (pointer, number, number, pointer, number)
+    for name in ("steps", "scores", "every"):
+        getattr(library, f"csprop_{name}").restype = number
     library.csprop_scratch.argtypes, library.csprop_scratch.restype = (ctypes.c_int64,), ctypes.c_int64
     for name in ("table", "merge", "polish"):
         getattr(library, f"csprop_{name}").argtypes = (ctypes.c_void_p,)

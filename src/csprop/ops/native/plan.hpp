@@ -7,6 +7,7 @@
 #define PLAN inline __attribute__((always_inline))
 
 constexpr int64_t FEWEST_ROWS = 16, MOST_CHUNKS = 64;  // of a part of a batch, whatever the threads
+constexpr int64_t BLOCK = 16, FEWEST_PREFIXES = 256;    // of every.hpp, whatever the threads
 // Of the exponential of a matrix: terms of its series, squarings, and matrices that it needs.
 constexpr int64_t TERMS = 18, SQUARINGS = 16, ROTATION_PIECES = TERMS + SQUARINGS + 6;
 
@@ -34,6 +35,7 @@ struct Plan {
     int64_t entries, labelled, longest;  // different tokens of the batch, labels, steps of a row
     const int32_t* tokens;               // (entries)
     const int32_t* const* entry;         // of each part (rows, steps)
+    const int64_t* const* answer;        // of each part (rows), the number of its first label among all
     const int64_t* offsets;              // (tensors + 1), of each tensor in a gradient
     int64_t chunks, gradient_numbers;
     void *prepared, *gradients;          // gradients: (chunks, gradient_numbers)
@@ -50,6 +52,14 @@ struct Chunk {
 struct Chunks {
     int64_t batch, steps, width;  // how many, of which size: by that they are dealt out
     const Chunk* each;
+};
+
+// All sequences of one length, by subtrees of the tree of their prefixes. See every.hpp.
+struct Subtrees {
+    int64_t batch, steps, width;             // how many, of which size: by that they are dealt out
+    const Plan* plan;
+    int64_t symbols, length, top, prefixes;  // subtrees begin with prefixes of the length `top`; how many there are
+    void* scores;                            // (symbols^length, classes)
 };
 
 // The sizes that follow from a layer's options.
@@ -102,6 +112,7 @@ template <typename real>
 struct Prepared {
     real *start, *strength, *point;  // of all layers (depth, m, D), (depth, D), (depth, m, D)
     real *maps, *columns, *decoder;  // of all routers; (classes, m, D) of a complex decoder
+    int64_t* targets;                // of all routers (choices, D), where maps are hard
     Entries<real> entries{};         // of the first layer
 
     PLAN Prepared(const Training& model, int64_t count, Room<real>& room) {
@@ -109,11 +120,12 @@ struct Prepared {
         start = room.take(model.depth * size.state);
         strength = room.take(model.depth * size.D);
         point = room.take(model.depth * size.state);
-        int64_t mapped = 0;
+        int64_t mapped = 0, choices = 0;
         for (const Layer* layer = model.layers; layer < model.layers + model.depth; layer++)
-            mapped += layer->choices * size.D * layer->places;
+            mapped += layer->choices * size.D * layer->places, choices += layer->choices;
         maps = room.take(mapped);
         columns = room.take(mapped);
+        targets = room.template take_as<int64_t>(choices * size.D);
         decoder = room.take(model.projection < 0 ? 0 : model.classes * size.state);
         entries.z = room.take(count * size.state);
         entries.lay_out(model, model.layers[0], count, room);
@@ -145,6 +157,13 @@ struct Passage {
     Entries<real> entries;
     real *h, *gate, *out, *over;  // states; σ of them, or they before it; outputs; for the norm: (T, m, D)
     bool bounded;                 // whether a state or an output was
+    const int32_t* parent;        // null: step t follows step t − 1; else its state is made from parents[parent[t]]
+    const real* parents;          // (…, m, D)
+
+    // The state before step t.
+    PLAN const real* before(int64_t t, const real* start, int64_t state) const {
+        return parent ? parents + parent[t] * state : t ? h + (t - 1) * state : start;
+    }
 
     PLAN void lay_out(const Training& model, int64_t number, int64_t T, Room<real>& room) {
         const Extents size(model, model.layers[number]);
@@ -191,4 +210,22 @@ struct Memory {
         steps = room.template take_as<int64_t>(2 * T);
         passages = room.template take_as<Passage<real>>(model.depth);
     }
+};
+
+// What a thread keeps of every.hpp's walk.
+template <typename real>
+struct Kept {
+    const int64_t depth, block;  // numbers of the states of a layer
+    real* of_lengths;
+    int32_t *parent, *token;     // (BLOCK): where in the block before it, and by which token
+
+    PLAN Kept(const Training& model, int64_t length, Room<real>& room)
+        : depth(model.depth), block(BLOCK * model.order * model.width) {
+        of_lengths = room.take(length * depth * block);
+        parent = room.template take_as<int32_t>(BLOCK);
+        token = room.template take_as<int32_t>(BLOCK);
+    }
+
+    // Those of a layer after t tokens, (BLOCK, m, D).
+    PLAN real* states(int64_t t, int64_t layer) const { return of_lengths + ((t - 1) * depth + layer) * block; }
 };

@@ -64,6 +64,14 @@ void share(const Level<real>& level, int64_t chosen, const real* x, const real* 
                      places);
 }
 
+// Adds what a hard map makes of x.
+template <typename real>
+void move(const Level<real>& level, int64_t chosen, const real* x, real* out) {
+    const int64_t D = level.size.D, *targets = level.targets + chosen * D;
+    for (int64_t plane = 0; plane < level.planes; plane++, x += D, out += D)
+        for (int64_t d = 0; d < D; d++) out[targets[d]] += x[d];
+}
+
 // All states of a row; `x` has room for one.
 template <typename real>
 void route_row(const Level<real>& level, const Passage<real>& row, int64_t T, real* x) {
@@ -72,9 +80,10 @@ void route_row(const Level<real>& level, const Passage<real>& row, int64_t T, re
     for (int64_t t = 0; t < T; t++) {
         const int64_t e = entries[t];
         real* h = row.h + t * state;
-        turn(level, entries.a + e * level.size.numbers, t ? h - state : level.start, x);
+        turn(level, entries.a + e * level.size.numbers, row.before(t, level.start, state), x);
         std::memset(h, 0, state * sizeof(real));
-        share(level, entries.choice[e], x, level.maps, h);
+        if (level.targets) move(level, entries.choice[e], x, h);
+        else share(level, entries.choice[e], x, level.maps, h);
     }
 }
 
@@ -155,6 +164,19 @@ void soften(const Level<real>& level, const real* logits, real temperature, real
 #pragma omp simd reduction(+ : sum)
             for (int64_t target = 0; target < places; target++) sum += maps[target] = exponential(maps[target]);
             for (int64_t target = 0; target < places; target++) columns[target * places + source] = maps[target] /= sum;
+        }
+}
+
+// The targets of hard maps, (K, D), from logits (K, G, target, source): the first of the largest.
+template <typename real>
+void harden(const Level<real>& level, const real* logits, int64_t* targets) {
+    const int64_t D = level.size.D, places = level.layer.places, groups = level.layer.choices * D / places;
+    for (int64_t group = 0; group < groups; group++, logits += places * places)
+        for (int64_t source = 0; source < places; source++) {
+            int64_t best = 0;
+            for (int64_t target = 1; target < places; target++)
+                best = logits[target * places + source] > logits[best * places + source] ? target : best;
+            *targets++ = group * places % D + best;
         }
 }
 

@@ -2,6 +2,7 @@
 // and includes this.
 #pragma once
 
+#include "every.hpp"
 #include "route.hpp"
 #include "scan.hpp"
 #include "stack.hpp"
@@ -40,6 +41,10 @@ const Functions functions = {
     [](const Plan& plan, void* memory) {
         if (plan.model->wide) Step<double>(plan).descend(memory);
         else Step<float>(plan).descend(memory);
+    },
+    [](const Subtrees& trees, void* memory, int64_t first, int64_t last) {
+        if (trees.plan->model->wide) Every<double>(trees, memory).go_through(first, last);
+        else Every<float>(trees, memory).go_through(first, last);
     },
 };
 

@@ -11,7 +11,7 @@
 //
 // prepare     the start of states, the strength of skips, the entries of the first layer: once for all rows
 // go_through  of the rows of a chunk: z_0 … h^{(L)}, scores, loss, and the gradients back to the entries of the first
-//             layer. What several rows add to is summed for the chunk
+//             layer. What several rows add to is summed for the chunk. Where scores are asked for, they are all
 // descend     the gradients of chunks are summed in their order, then go through what was prepared; with the norm N of
 //             all of them, g ← g min(1, most / (N + 1e-6)), and for each parameter Adam's
 //               m ← m + (1 − β₁)(g − m)     v ← β₂ v + (1 − β₂) g²
@@ -44,7 +44,9 @@ struct Step {
             else std::memcpy(start, value(layer.start), state * sizeof(real));
             for (int64_t d = 0; d < D; d++) strength[d] = layer.skip < 0 ? real(0) : sigmoid(value(layer.skip)[d]);
             if (level.point) to_unit(value(layer.point), prepared.point + l * state, model.order, D, real(0));
-            if (layer.choices)
+            if (level.targets && layer.choices)
+                harden(level, value(layer.maps), prepared.targets + (level.targets - prepared.targets));
+            else if (layer.choices)
                 soften(level, value(layer.maps), real(model.temperature), prepared.maps + (level.maps - prepared.maps),
                        prepared.columns + (level.columns - prepared.columns));
         }
@@ -62,6 +64,11 @@ struct Step {
         for (int64_t l = 0; l < model.depth; l++) {
             memory.passages[l] = {};
             memory.passages[l].lay_out(model, l, plan.longest, own);
+        }
+        if (model.scores) {
+            memory.passages[0].entries = prepared.entries;
+            for (int64_t row = chunk.first; row < chunk.last; row++) read(chunk, row, memory);
+            return;
         }
         const Gradients<real> sums = gradients(chunk.number);
         std::memset(sums.tensors, 0, plan.gradient_numbers * sizeof(real));
@@ -116,36 +123,63 @@ struct Step {
         return entries;
     }
 
-    Decoder<real> decoder(const Gradients<real>& sums) const {
-        real* tensors = tensors_of(sums);
+    // Its gradients: of all tensors, and of what a complex one is made of.
+    Decoder<real> decoder(real* gradients, real* composed_gradient) const {
+        const auto gradient = [&](int64_t i) { return gradients ? gradients + plan.offsets[i] : nullptr; };
         const bool composed = model.projection >= 0;
         return {model, composed ? prepared.decoder : value(model.decoder_weight), value(model.decoder_bias),
-                composed ? sums.decoder : tensors + plan.offsets[model.decoder_weight],
-                tensors + plan.offsets[model.decoder_bias]};
+                composed ? composed_gradient : gradient(model.decoder_weight), gradient(model.decoder_bias)};
+    }
+
+    // Where the labels of a row are, and the steps up to the last of them.
+    struct Labelled {
+        int64_t count = 0, T = 0, *steps, *labels;
+
+        Labelled(const Part& part, int64_t row, int64_t* room, int64_t longest) : steps(room), labels(room + longest) {
+            for (int64_t t = 0; t < part.steps; t++) {
+                const int64_t label = part.labels[row * part.steps + t];
+                if (label >= 0) steps[count] = t, labels[count++] = label, T = t + 1;
+            }
+        }
+
+        // The steps whose outputs of a layer are read.
+        Read read(bool last_layer) const { return last_layer ? Read{steps, count} : Read{nullptr, T}; }
+    };
+
+    // One row up to its scores.
+    void forward(const Chunk& chunk, int64_t row, const Labelled& at, const Decoder<real>& decoder,
+                 const Memory<real>& memory) const {
+        Passage<real>* passages = memory.passages;
+        passages[0].entries.of_step = plan.entry[chunk.part] + row * model.batch[chunk.part].steps;
+        for (int64_t l = 0; l < model.depth; l++) {
+            if (l) passages[l].entries.z = passages[l - 1].out;
+            layer_forward(Level<real>(plan, prepared, l, nullptr), passages[l], at.T, at.read(l == model.depth - 1),
+                          memory, plan.inexact[chunk.number]);
+        }
+        decoder.forward(passages[model.depth - 1].out, at.steps, at.count, at.T, memory);
+    }
+
+    // One row, of which the scores are all that is asked for.
+    void read(const Chunk& chunk, int64_t row, const Memory<real>& memory) const {
+        const Labelled at(model.batch[chunk.part], row, memory.steps, plan.longest);
+        if (!at.count) return;
+        forward(chunk, row, at, decoder(nullptr, nullptr), memory);
+        real* scores = static_cast<real*>(model.scores) + plan.answer[chunk.part][row] * model.classes;
+        for (int64_t i = 0; i < at.count; i++)
+            for (int64_t c = 0; c < model.classes; c++) *scores++ = memory.logits[c * at.count + i];
     }
 
     // One row, forward and back.
     void go_through(const Chunk& chunk, int64_t row, const Gradients<real>& sums, const Memory<real>& memory) const {
-        const Part& part = model.batch[chunk.part];
+        const Labelled at(model.batch[chunk.part], row, memory.steps, plan.longest);
+        if (!at.count) return;
         Passage<real>* passages = memory.passages;
-        int64_t count = 0, T = 0, *steps = memory.steps, *labels = memory.steps + plan.longest;
-        for (int64_t t = 0; t < part.steps; t++) {
-            const int64_t label = part.labels[row * part.steps + t];
-            if (label >= 0) steps[count] = t, labels[count++] = label, T = t + 1;
-        }
-        if (!count) return;
-        passages[0].entries.of_step = plan.entry[chunk.part] + row * part.steps;
-        for (int64_t l = 0; l < model.depth; l++) {
-            if (l) passages[l].entries.z = passages[l - 1].out;
-            const Read read = l == model.depth - 1 ? Read{steps, count} : Read{nullptr, T};
-            layer_forward(Level<real>(plan, prepared, l, nullptr), passages[l], T, read, memory,
-                          plan.inexact[chunk.number]);
-        }
         const real* outputs = passages[model.depth - 1].out;
-        const Decoder<real> decoder = this->decoder(sums);
-        decoder.forward(outputs, steps, count, T, memory);
-        plan.losses[chunk.number] += judge(plan, memory.logits, memory.judged, labels, count, plan.hits[chunk.number]);
-        decoder.backward(outputs, steps, count, T, memory);
+        const Decoder<real> decoder = this->decoder(tensors_of(sums), sums.decoder);
+        forward(chunk, row, at, decoder, memory);
+        plan.losses[chunk.number] +=
+            judge(plan, memory.logits, memory.judged, at.labels, at.count, plan.hits[chunk.number]);
+        decoder.backward(outputs, at.steps, at.count, at.T, memory);
         real *above = memory.g, *below = memory.below;
         for (int64_t l = model.depth - 1; l >= 0; l--) {
             Entries<real>& entries = passages[l].entries;
@@ -154,8 +188,8 @@ struct Step {
                 entries.g_a = memory.gradients.g_a, entries.g_scores = memory.gradients.g_scores;
                 entries.g_z = below;
             }
-            const Read read = l == model.depth - 1 ? Read{steps, count} : Read{nullptr, T};
-            layer_backward(Level<real>(plan, prepared, l, tensors_of(sums)), passages[l], T, read, above, memory);
+            layer_backward(Level<real>(plan, prepared, l, tensors_of(sums)), passages[l], at.T,
+                           at.read(l == model.depth - 1), above, memory);
             real* next = above;
             above = below, below = next;
         }

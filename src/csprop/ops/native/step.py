@@ -4,6 +4,7 @@ The kernel changes parameters and the state of Adam in the tensors that torch ha
 to be copied, and either of the two can go on where the other was.
 """
 
+from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -105,6 +106,27 @@ class Descent:
         self._set(rate=self.optimizer.param_groups[0]["lr"], most=most)
 
 
+def laid_out(rows: Rows) -> tuple[Rows, array]:
+    """The rows in memory that the kernel can read, and where it finds them."""
+    pairs = [(tokens.contiguous(), labels.contiguous()) for tokens, labels in rows]
+    return pairs, pack(*(Part(len(x), x.shape[1], x.data_ptr(), y.data_ptr()) for x, y in pairs))
+
+
+def check(status: int, dtype: torch.dtype) -> None:
+    """Raise what went wrong in a call; kernel.cpp says what its status means.
+
+    Raises:
+        InputError: a token or a label is outside of its range, or a count is not exact.
+        MemoryError: there is not enough memory.
+    """
+    if status == 1:
+        raise MemoryError
+    if status == 2:
+        raise InputError("a token or a label is outside of its range")
+    if status == 3:
+        raise InputError(not_exact(dtype))
+
+
 def take(steps: Sequence[tuple[Descent, Rows, float]]) -> list[Taken]:
     """Take a step of each model, with its own rows and the norm to which gradients are scaled down.
 
@@ -114,18 +136,12 @@ def take(steps: Sequence[tuple[Descent, Rows, float]]) -> list[Taken]:
     """
     models, kept = pack(), []
     for descent, rows, most in steps:
-        pairs = [(tokens.contiguous(), labels.contiguous()) for tokens, labels in rows]
-        parts = pack(*(Part(len(x), x.shape[1], x.data_ptr(), y.data_ptr()) for x, y in pairs))
+        pairs, parts = laid_out(rows)
         kept.append((pairs, parts))
         descent.given(len(pairs), address(parts), most)
         models.extend(descent.packed)
     status = library().csprop_steps(address(models), len(steps), torch.get_num_threads())
-    if status == 1:
-        raise MemoryError
-    if status == 2:
-        raise InputError("a token or a label is outside of its range")
-    if status == 3:
-        raise InputError(not_exact(steps[0][0].gradient.dtype))
+    check(status, steps[0][0].gradient.dtype)
     reals, size = memoryview(models).cast("B").cast("d"), len(Training._fields)
     return [
         Taken(

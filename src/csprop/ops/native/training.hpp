@@ -1,4 +1,4 @@
-// A training step of one model or several: plans it, deals out its rows, and takes it.
+// Plans what is done with the rows of a batch: a training step, or their scores.
 #pragma once
 
 #include <algorithm>
@@ -20,6 +20,7 @@ class Planned {
         number_tokens();
         for (int64_t part = 0; part < model.parts; part++) divide(part);
         plan.entries = tokens_.size(), plan.tokens = tokens_.data(), plan.entry = entry_.data();
+        plan.answer = answer_.data();
         plan.offsets = offsets_.data(), plan.chunks = chunks.size();
         losses_.resize(chunks.size()), hits_.resize(chunks.size()), inexact_.resize(chunks.size());
         plan.losses = losses_.data(), plan.hits = hits_.data(), plan.inexact = inexact_.data();
@@ -37,6 +38,8 @@ class Planned {
     std::vector<int32_t> tokens_;
     std::vector<std::vector<int32_t>> entries_;
     std::vector<const int32_t*> entry_;
+    std::vector<std::vector<int64_t>> answers_;
+    std::vector<const int64_t*> answer_;
     std::vector<double> losses_;
     std::unique_ptr<double[]> prepared_, gradients_;
 
@@ -45,8 +48,9 @@ class Planned {
         std::vector<int32_t> number(model.vocabulary, -1);
         for (const Part* part = model.batch; part < model.batch + model.parts; part++) {
             const int64_t count = part->rows * part->steps;
-            entries_.emplace_back(count);
+            entries_.emplace_back(count), answers_.emplace_back(part->rows);
             for (int64_t i = 0; i < count; i++) {
+                if (i % part->steps == 0) answers_.back()[i / part->steps] = plan.labelled;
                 const int64_t token = part->tokens[i], label = part->labels[i];
                 if (token < 0 || token >= model.vocabulary) throw std::out_of_range("token");
                 if (label >= model.classes) throw std::out_of_range("label");
@@ -54,7 +58,7 @@ class Planned {
                 if (number[token] < 0) number[token] = tokens_.size(), tokens_.push_back(token);
                 entries_.back()[i] = number[token];
             }
-            entry_.push_back(entries_.back().data());
+            entry_.push_back(entries_.back().data()), answer_.push_back(answers_.back().data());
         }
     }
 
@@ -70,7 +74,8 @@ class Planned {
         const Training& model = *plan.model;
         Room<real> fixed{nullptr}, added{nullptr};
         Prepared<real>(model, plan.entries, fixed);
-        Gradients<real>(model, offsets_[model.tensors] - offsets_[model.first_of_rows], plan.entries, added);
+        if (!model.scores)
+            Gradients<real>(model, offsets_[model.tensors] - offsets_[model.first_of_rows], plan.entries, added);
         plan.gradient_numbers = added.used;
         const auto doubles = [](int64_t numbers) { return numbers * sizeof(real) / sizeof(double) + 1; };
         prepared_.reset(new double[doubles(fixed.used)]);

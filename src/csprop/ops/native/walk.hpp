@@ -30,17 +30,16 @@ bool walk(const Level<real>& level, const Passage<real>& row, Order<fixed> m, in
     const int64_t D = level.size.D, state = level.size.state;
     const bool inside = level.layer.activation == STEP, counts = level.layer.decay == COUNT;
     const Entries<real>& entries = row.entries;
-    const real* before = level.start;
     bool bounded = false;
     for (int64_t t = 0; t < T; t++) {
         const int64_t e = entries[t];
         const real *a = entries.a + e * level.size.numbers, *u = entries.u + e * state;
+        const real* before = row.before(t, level.start, state);
         real *h = row.h + t * state, *x = inside ? row.gate + t * state : h;
         Transition::apply(a, before, u, x, m, D);
         if (careful && any_above(x, m, D, real(LIMIT))) bound(x, m, D, real(LIMIT)), bounded = true;
         if (counts) inexact |= rounded_count(h, before, u, D);
         for (int64_t d = 0; inside && d < state; d++) h[d] = x[d] * sigmoid(x[d]);
-        before = h;
     }
     return bounded;
 }
@@ -161,7 +160,7 @@ void layer_forward(const Level<real>& level, Passage<real>& row, int64_t T, cons
     }
     row.bounded = false;
     const bool small = level.replaces() && !level.layer.rank;  // states lie between a start and points of length 1
-    if (is_rotor(level)) {
+    if (is_rotor(level) && !row.parent) {
         rotor_row(level, row, T);
         const auto below = [&](const real* x, double limit) {
             return all_below(x, T * level.size.state, real(limit), level.size.m);

@@ -1,0 +1,53 @@
+"""The scores of a model where the compiled kernel can give them: of rows, or after every sequence."""
+
+from torch import Tensor
+
+from csprop.nn.model import CSP
+from csprop.nn.training import described, unreadable
+from csprop.ops.native import scoring
+
+
+def row_scores(model: object, tokens: Tensor, labels: Tensor) -> Tensor | None:
+    """The scores at the labelled steps of some rows, in their order; only these are computed.
+
+    Args:
+        model: any model.
+        tokens: (B, T) int64.
+        labels: (B, T) int64; a label below 0 is none.
+
+    Returns:
+        (labels, classes); None where the kernel does not know the model, or its routers are as in
+        training.
+
+    Raises:
+        InputError: a token or a label is outside of its range, or a count is not exact.
+    """
+    known = _known(model)
+    return None if known is None else scoring.scores(described(known), [(tokens, labels)])
+
+
+def every_score(model: object, symbols: int, length: int) -> Tensor | None:
+    """The scores after every sequence of the first `symbols` tokens, by a walk that shares prefixes.
+
+    Args:
+        model: any model.
+        symbols: the number of tokens to write sequences with.
+        length: their length, at least 1.
+
+    Returns:
+        (symbols^length, classes), the sequences in lexicographic order; None as by `row_scores`.
+
+    Raises:
+        InputError: a count is not exact.
+    """
+    known = _known(model)
+    if known is None or symbols > known.config.vocab_size:
+        return None
+    return scoring.after_every_sequence(described(known), symbols, length)
+
+
+def _known(model: object) -> CSP | None:
+    """The model, if the kernel reads it as `eval` does."""
+    if not isinstance(model, CSP) or unreadable(model) or (model.training and model.routers):
+        return None
+    return model
