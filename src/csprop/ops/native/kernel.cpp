@@ -77,6 +77,29 @@ static void ask_for_large_pages(void* memory, int64_t bytes) {
 #endif
 }
 
+// Memory of a call: kept for the next one of the thread where it is little, in large pages where it is much.
+class Workspace {
+   public:
+    double* numbers;
+
+    explicit Workspace(int64_t count) : numbers(nullptr) {
+        constexpr int64_t most = 1 << 23;  // 64 MiB
+        thread_local std::unique_ptr<double[]> kept;
+        thread_local int64_t size = 0;
+        if (count > most) {
+            own_.reset(new double[count]);
+            ask_for_large_pages(own_.get(), count * sizeof(double));
+        } else if (count > size) {
+            kept.reset(), size = 0;
+            kept.reset(new double[count]), size = count;
+        }
+        numbers = own_ ? own_.get() : kept.get();
+    }
+
+   private:
+    std::unique_ptr<double[]> own_;
+};
+
 template <typename real>
 static void sum_rows(const real* rows, real* sums, int64_t groups, int64_t count, int64_t size) {
     std::fill(sums, sums + groups * size, real(0));
@@ -138,9 +161,9 @@ static void run_scores(Training* model, int64_t threads) {
     const Chunks work{int64_t(planned.chunks.size()), FEWEST_ROWS * planned.plan.longest, model->width,
                       planned.chunks.data()};
     threads = worthwhile(work, model->depth, threads);
-    std::unique_ptr<double[]> memory(new double[threads * planned.thread_numbers()]);
-    chosen().prepare(planned.plan, memory.get());
-    deal(work, memory.get(), planned.thread_numbers(), threads, chosen().go_through);
+    const Workspace memory(threads * planned.thread_numbers());
+    chosen().prepare(planned.plan, memory.numbers);
+    deal(work, memory.numbers, planned.thread_numbers(), threads, chosen().go_through);
     if (!planned.exact()) throw std::range_error("count");
 }
 // All models' rows are dealt out together.
@@ -157,21 +180,21 @@ static void run_steps(Training* models, int64_t count, int64_t threads) {
     }
     const Chunks work{int64_t(chunks.size()), FEWEST_ROWS * longest, models->width, chunks.data()};
     threads = worthwhile(work, 3 * models->depth, threads);
-    std::unique_ptr<double[]> memory(new double[threads * size]);
-    for (const auto& each : planned) chosen().prepare(each->plan, memory.get());
-    deal(work, memory.get(), size, threads, chosen().go_through);
+    const Workspace memory(threads * size);
+    for (const auto& each : planned) chosen().prepare(each->plan, memory.numbers);
+    deal(work, memory.numbers, size, threads, chosen().go_through);
     for (const auto& each : planned)
         if (!each->exact()) throw std::range_error("count");
-    for (const auto& each : planned) chosen().descend(each->plan, memory.get());
+    for (const auto& each : planned) chosen().descend(each->plan, memory.numbers);
 }
 
 static void run_every(Training* model, int64_t symbols, int64_t length, void* scores, int64_t threads) {
     const PlannedSubtrees planned(*model, symbols, length, scores);
     const int64_t size = planned.thread_numbers();
     threads = worthwhile(planned.trees, model->depth, threads);
-    std::unique_ptr<double[]> memory(new double[threads * size]);
-    chosen().prepare(planned.plan, memory.get());
-    deal(planned.trees, memory.get(), size, threads, chosen().every);
+    const Workspace memory(threads * size);
+    chosen().prepare(planned.plan, memory.numbers);
+    deal(planned.trees, memory.numbers, size, threads, chosen().every);
     if (!planned.exact()) throw std::range_error("count");
 }
 
