@@ -17,7 +17,7 @@ from csprop import CSP, CSPConfig, tasks, use_backend
 from csprop.errors import InputError
 from csprop.nn.scoring import every_score, row_scores
 from csprop.ops import native
-from csprop.ops.native import scoring
+from csprop.ops.native import scoring, step
 from csprop.training.presets import preset
 from tests.helpers.options import choices, sensible
 
@@ -199,6 +199,16 @@ def test_rows_agree_with_a_batch_where_they_have_labels(name: str, share: float)
     net = model(3, **PRESET[name] | {"width": 9})
     for count, length in ((1, 1), (3, 17), (33, 5), (70, 16)):
         rows_agree(net, *rows(3, count, length, share))
+
+
+@pytest.mark.parametrize("span", [1, 2, 5])
+@pytest.mark.parametrize("name", PRESET)
+def test_rows_in_pieces_agree_with_a_batch(
+    name: str, span: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step, "SPAN", span)
+    for length in (1, 5, 10, 12):
+        rows_agree(model(3, **PRESET[name] | {"width": 9}), *rows(3, 7, length))
 
 
 @pytest.mark.parametrize("fixed", [{}, {"kinds": (), "places": 0}, {"kinds": (), "places": 3}])

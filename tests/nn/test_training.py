@@ -123,6 +123,37 @@ def test_presets_learn_as_with_autograd(name: str, classes: int, last: bool, kin
     agree(net, Recipe(loss=kind, clip_norm=0.3), steps=20, last=last)
 
 
+@pytest.fixture
+def in_pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of more than two steps go in pieces."""
+    monkeypatch.setattr(step, "WHOLE", 2)
+    monkeypatch.setattr(step, "SPAN", request.param)
+
+
+@pytest.mark.parametrize("in_pieces", [1, 2, 3, 7], indirect=True)
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("name", PRESET)
+@pytest.mark.usefixtures("in_pieces")
+def test_rows_in_pieces_learn_as_with_autograd(name: str, last: bool) -> None:
+    agree(model(**PRESET[name] | {"width": 9}), Recipe(), steps=14, last=last, taken=3)
+
+
+@pytest.mark.parametrize("in_pieces", [3], indirect=True)
+@pytest.mark.parametrize("name", [name for name, each in PRESET.items() if not each["kinds"]])
+@pytest.mark.parametrize(
+    ("option", "value"), [(name, value) for name, values in choices().items() for value in values]
+)
+@pytest.mark.usefixtures("in_pieces")
+def test_every_single_option_learns_in_pieces(name: str, option: str, value: Any) -> None:
+    options = sensible(PRESET[name] | {"width": 6, "depth": 2, "recall": False, option: value})
+    agree(model(**options), Recipe(), taken=2)
+
+
+@pytest.mark.parametrize("steps", [step.WHOLE, step.WHOLE + 1, step.WHOLE + 2 * step.SPAN])
+def test_long_rows_learn_as_with_autograd(steps: int) -> None:
+    agree(model(**PRESET["paper of parity"] | {"width": 4}), Recipe(), steps=steps, taken=1)
+
+
 @pytest.mark.parametrize("name", [name for name, each in PRESET.items() if not each["kinds"]])
 @pytest.mark.parametrize(
     ("option", "value"), [(name, value) for name, values in choices().items() for value in values]

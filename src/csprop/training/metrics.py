@@ -18,8 +18,6 @@ from csprop.training.seeding import generator
 # Tokens in one forward pass: bounds the memory at any length.
 WINDOW = 1 << 15
 MOST_INPUTS = 1 << 20
-LONGEST = 1 << 10
-"""Rows up to this length are scored by the kernel: it keeps what it computes of a whole row."""
 
 
 @dataclass(frozen=True)
@@ -162,11 +160,9 @@ def _logits(model: nn.Module, tokens: Tensor) -> Tensor:
 
 def _answers(model: Any, batch: Steps) -> Tensor:
     """The scores where the answers are; a long row goes piece by piece, with its state carried on."""
-    if batch.tokens.shape[1] <= LONGEST:
-        labels = batch.labels.masked_fill(~batch.answers, UNLABELLED)
-        found = row_scores(model, batch.tokens, labels)
-        if found is not None:
-            return found
+    labels = batch.labels.masked_fill(~batch.answers, UNLABELLED)
+    if (found := row_scores(model, batch.tokens, labels)) is not None:
+        return found
     if batch.tokens.numel() <= WINDOW or not hasattr(model, "initial_state"):
         return _logits(model, batch.tokens)[batch.answers]
     pieces = zip(batch.tokens.split(WINDOW, 1), batch.answers.split(WINDOW, 1), strict=True)

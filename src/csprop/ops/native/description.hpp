@@ -116,7 +116,7 @@ inline std::string described_training() {
         FIELD(reading), FIELD(embedding), FIELD(decoder_weight), FIELD(decoder_bias), FIELD(projection),
         FIELD(focal), FIELD(focal_gamma), FIELD(focal_alpha), FIELD(temperature), FIELD(rate),
         FIELD(first_decay), FIELD(second_decay), FIELD(epsilon), FIELD(most), FIELD(loss), FIELD(norm), FIELD(hits),
-        FIELD(taken), FIELD(scores)});
+        FIELD(taken), FIELD(whole), FIELD(span), FIELD(scores)});
 }
 
 inline std::string described_table() {

@@ -27,7 +27,7 @@ struct Every {
     const int64_t V = trees.symbols, state = model.order * model.width;
     Room<real> shared{static_cast<real*>(plan.prepared)}, own;
     const Prepared<real> prepared{model, plan.entries, shared};
-    const Memory<real> memory{model, BLOCK, own};
+    const Memory<real> memory{model, BLOCK, 1, own};
     const Kept<real> kept{model, trees.length, own};
 
     Every(const Subtrees& trees, void* numbers)

@@ -127,6 +127,7 @@ struct Training {
     double rate, first_decay, second_decay, epsilon, most;  // Adam's; gradients above `most` are scaled to it
     double loss, norm;                                      // found
     int64_t hits, taken;                                    // found; whether the step was taken
+    int64_t whole, span;                                    // a row of more steps than `whole` goes in pieces of `span`
     void* scores;                                           // (labels, classes), or null where a step is taken
 };
 

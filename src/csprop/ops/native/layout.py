@@ -220,6 +220,8 @@ class Training(NamedTuple):
     norm: Real = 0
     hits: Int = 0
     taken: Int = 0
+    whole: Int = 0
+    span: Int = 0
     scores: Out = 0
 
 

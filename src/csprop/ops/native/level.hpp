@@ -103,6 +103,13 @@ bool all_below(const real* x, int64_t n, real limit, int64_t m) {
     return most <= limit * limit / real(m);
 }
 
+// What comes back from later steps, if there are any.
+template <typename real>
+INLINE void begin_carry(const real* later, real* carry, int64_t state) {
+    if (later) std::memcpy(carry, later, state * sizeof(real));
+    else std::memset(carry, 0, state * sizeof(real));
+}
+
 template <typename real>
 INLINE void add(const real* __restrict more, real* __restrict sum, int64_t n) {
 #pragma omp simd

@@ -33,6 +33,7 @@ struct Room {
 struct Plan {
     Training* model;
     int64_t entries, labelled, longest;  // different tokens of the batch, labels, steps of a row
+    int64_t span;                        // steps of a piece of a row
     const int32_t* tokens;               // (entries)
     const int32_t* const* entry;         // of each part (rows, steps)
     const int64_t* const* answer;        // of each part (rows), the number of its first label among all
@@ -42,6 +43,9 @@ struct Plan {
     double* losses;                      // (chunks)
     int64_t *hits, *inexact;             // (chunks); inexact: counts that their type of numbers does not hold
 };
+
+// Pieces of the longest row.
+PLAN int64_t pieces_of(const Plan& plan) { return plan.longest <= plan.span ? 1 : (plan.longest - 1) / plan.span + 1; }
 
 // Rows that one thread goes through, and whose gradients it sums.
 struct Chunk {
@@ -183,9 +187,12 @@ struct Memory {
     real *scratch;              // of `Scratch`
     double* rotation;           // of rotations of SO(m)
     int64_t* steps;             // (2, T): where labels are, and they
+    real *starts, *later, *earlier;  // the states that pieces after the first begin with, (pieces − 1, depth, m, D);
+                                     // the gradients of states after a piece, and before it, (depth, m, D)
     Passage<real>* passages;    // (depth)
 
-    PLAN Memory(const Training& model, int64_t T, Room<real>& room) {
+    // T: steps of a piece.
+    PLAN Memory(const Training& model, int64_t T, int64_t pieces, Room<real>& room) {
         const Extents size(model, model.layers[0]);
         int64_t angles = 0, gates = 0, numbers = 0, choices = 0;
         for (const Layer* layer = model.layers; layer < model.layers + model.depth; layer++) {
@@ -208,6 +215,8 @@ struct Memory {
         scratch = room.take(scratch_vectors(1) * size.D);
         rotation = room.template take_as<double>(size.m > 2 ? ROTATION_PIECES * size.m * size.m * size.D : 0);
         steps = room.template take_as<int64_t>(2 * T);
+        starts = room.take((pieces - 1) * model.depth * size.state);
+        for (real** each : {&later, &earlier}) *each = room.take(pieces > 1 ? model.depth * size.state : 0);
         passages = room.template take_as<Passage<real>>(model.depth);
     }
 };

@@ -108,8 +108,8 @@ void rotor_channels(const Level<real>& level, const Passage<real>& row, int64_t 
 }
 
 template <bool tokens, typename Kind, typename real>
-void rotor_channels_adjoint(const Level<real>& level, const Passage<real>& row, real* g, real* skips, int64_t T,
-                            int64_t d) {
+void rotor_channels_adjoint(const Level<real>& level, const Passage<real>& row, real* g, const real* later,
+                            real* skips, int64_t T, int64_t d) {
     using Some = Complexes<Kind, real>;
     const int64_t D = level.size.D, state = 2 * D;
     const Entries<real> entries = row.entries;
@@ -119,6 +119,7 @@ void rotor_channels_adjoint(const Level<real>& level, const Passage<real>& row, 
     const Kind strength = Kind::load(level.strength + d);
     Kind by_skip{};
     Some carry{};
+    if (later) carry = Some::load(later + d, D);
     for (int64_t t = T - 1; t >= 0; t--, h -= state, g_out -= state) {
         const int64_t e = entries[t] * state;
         const Some before = Some::load(t ? h - state : start, D), here = Some::load(g_out, D), mu = here + carry;
@@ -149,9 +150,10 @@ void rotor_row(const Level<real>& level, const Passage<real>& row, int64_t T) {
 // From g, the gradients of outputs, to those of the entries, to which it adds where they are tokens, of the skip and of
 // the start. Otherwise g has those of u in the end.
 template <bool tokens, typename real>
-void rotor_row_adjoint(const Level<real>& level, const Passage<real>& row, real* g, real* skips, int64_t T) {
+void rotor_row_adjoint(const Level<real>& level, const Passage<real>& row, real* g, const real* later, real* skips,
+                       int64_t T) {
     each_channels<real>(level.size.D, [&](auto kind, int64_t d) {
-        rotor_channels_adjoint<tokens, decltype(kind)>(level, row, g, skips, T, d);
+        rotor_channels_adjoint<tokens, decltype(kind)>(level, row, g, later, skips, T, d);
     });
 }
 

@@ -126,12 +126,13 @@ void maps_adjoint(const Level<real>& level, const Entries<real>& entries, const 
 
 // As walk_adjoint; `free` has room for two states, `all` for those of the row, `some` for two tiles of them.
 template <typename real>
-void route_row_adjoint(const Level<real>& level, const Passage<real>& row, real* mu, int64_t T, real* free, real* all,
-                       real* some) {
+void route_row_adjoint(const Level<real>& level, const Passage<real>& row, real* mu, const real* later, int64_t T,
+                       real* free, real* all, real* some) {
     const int64_t D = level.size.D, state = level.size.state;
     const Entries<real>& entries = row.entries;
     real *carry = free, *g_x = free + state;
-    std::memset(free, 0, 2 * state * sizeof(real));
+    begin_carry(later, carry, state);
+    std::memset(g_x, 0, state * sizeof(real));
     for (int64_t t = T - 1; t >= 0; t--) {
         const int64_t e = entries[t];
         const real *a = entries.a + e * level.size.numbers, *before = t ? row.h + (t - 1) * state : level.start;

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from csprop.ops.native.layout import Training, Weight
 from csprop.ops.native.library import address, library, pack
+from csprop.ops.native import step
 from csprop.ops.native.step import Model, Rows, check, laid_out
 
 
@@ -54,6 +55,7 @@ def _packed(model: Model, found: Tensor, **fields: int) -> tuple[array, object]:
         Training(
             **model.fields, **fields, wide=found.dtype is torch.float64, depth=len(model.layers),
             tensors=len(model.tensors), layers=address(layers), weights=address(weights),
+            whole=step.SPAN, span=step.SPAN,
         )
     )  # fmt: skip
     return packed, (weights, layers)

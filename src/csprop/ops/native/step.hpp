@@ -4,6 +4,7 @@
 //
 // Glossary
 //   row      a sequence of the batch, up to its last label; a row goes forward and back while it is in the cache
+//   piece    steps of a row; one of many steps goes in pieces, to each of which the way back computes it again
 //   entry    an input of a layer, and what it says about the recurrence: a and u = b w. In the first layer an entry
 //            is a token of the vocabulary, in the others a step of the row
 //   chunk    rows that one thread goes through; they are the same whatever the number of threads
@@ -60,10 +61,10 @@ struct Step {
 
     void go_through(const Chunk& chunk, void* numbers) const {
         Room<real> own{static_cast<real*>(numbers)};
-        const Memory<real> memory(model, plan.longest, own);
+        const Memory<real> memory(model, plan.span, pieces_of(plan), own);
         for (int64_t l = 0; l < model.depth; l++) {
             memory.passages[l] = {};
-            memory.passages[l].lay_out(model, l, plan.longest, own);
+            memory.passages[l].lay_out(model, l, plan.span, own);
         }
         if (model.scores) {
             memory.passages[0].entries = prepared.entries;
@@ -104,7 +105,7 @@ struct Step {
 
     Memory<real> memory_at(void* numbers) const {
         Room<real> own{static_cast<real*>(numbers)};
-        return {model, plan.longest, own};
+        return {model, plan.span, pieces_of(plan), own};
     }
 
     Gradients<real> gradients(int64_t chunk) const {
@@ -131,65 +132,114 @@ struct Step {
                 composed ? composed_gradient : gradient(model.decoder_weight), gradient(model.decoder_bias)};
     }
 
-    // Where the labels of a row are, and the steps up to the last of them.
-    struct Labelled {
-        int64_t count = 0, T = 0, *steps, *labels;
-
-        Labelled(const Part& part, int64_t row, int64_t* room, int64_t longest) : steps(room), labels(room + longest) {
-            for (int64_t t = 0; t < part.steps; t++) {
-                const int64_t label = part.labels[row * part.steps + t];
-                if (label >= 0) steps[count] = t, labels[count++] = label, T = t + 1;
-            }
-        }
+    // Some steps of a row, one after the other, and where labels are among them.
+    struct Piece {
+        int64_t number, first, T, count = 0, *steps, *labels;
 
         // The steps whose outputs of a layer are read.
         Read read(bool last_layer) const { return last_layer ? Read{steps, count} : Read{nullptr, T}; }
     };
 
-    // One row up to its scores.
-    void forward(const Chunk& chunk, int64_t row, const Labelled& at, const Decoder<real>& decoder,
-                 const Memory<real>& memory) const {
+    // The steps of a row up to its last label.
+    int64_t steps_of(const Part& part, int64_t row) const {
+        int64_t T = part.steps;
+        while (T && part.labels[row * part.steps + T - 1] < 0) T--;
+        return T;
+    }
+
+    // Without its labels where no scores are asked for.
+    Piece piece(const Part& part, int64_t row, int64_t number, int64_t T, bool labelled,
+                const Memory<real>& memory) const {
+        const int64_t first = number * plan.span, rest = T - first;
+        Piece piece{number, first, rest < plan.span ? rest : plan.span, 0, memory.steps, memory.steps + plan.span};
+        for (int64_t t = 0; labelled && t < piece.T; t++) {
+            const int64_t label = part.labels[row * part.steps + first + t];
+            if (label >= 0) piece.steps[piece.count] = t, piece.labels[piece.count++] = label;
+        }
+        return piece;
+    }
+
+    // A layer that begins with the states before a piece.
+    Level<real> level(int64_t number, const Piece& piece, real* gradients, const Memory<real>& memory) const {
+        Level<real> level(plan, prepared, number, gradients);
+        if (piece.number) level.start = memory.starts + ((piece.number - 1) * model.depth + number) * state;
+        return level;
+    }
+
+    void forward(const Chunk& chunk, int64_t row, const Piece& piece, const Memory<real>& memory) const {
         Passage<real>* passages = memory.passages;
-        passages[0].entries.of_step = plan.entry[chunk.part] + row * model.batch[chunk.part].steps;
+        passages[0].entries.of_step = plan.entry[chunk.part] + row * model.batch[chunk.part].steps + piece.first;
         for (int64_t l = 0; l < model.depth; l++) {
             if (l) passages[l].entries.z = passages[l - 1].out;
-            layer_forward(Level<real>(plan, prepared, l, nullptr), passages[l], at.T, at.read(l == model.depth - 1),
+            layer_forward(level(l, piece, nullptr, memory), passages[l], piece.T, piece.read(l == model.depth - 1),
                           memory, plan.inexact[chunk.number]);
         }
-        decoder.forward(passages[model.depth - 1].out, at.steps, at.count, at.T, memory);
+    }
+
+    // The next piece begins where this one ends.
+    void keep_ends(const Piece& piece, const Memory<real>& memory) const {
+        for (int64_t l = 0; l < model.depth; l++)
+            std::memcpy(memory.starts + (piece.number * model.depth + l) * state,
+                        memory.passages[l].h + (piece.T - 1) * state, state * sizeof(real));
     }
 
     // One row, of which the scores are all that is asked for.
     void read(const Chunk& chunk, int64_t row, const Memory<real>& memory) const {
-        const Labelled at(model.batch[chunk.part], row, memory.steps, plan.longest);
-        if (!at.count) return;
-        forward(chunk, row, at, decoder(nullptr, nullptr), memory);
+        const Part& part = model.batch[chunk.part];
+        const int64_t T = steps_of(part, row);
         real* scores = static_cast<real*>(model.scores) + plan.answer[chunk.part][row] * model.classes;
-        for (int64_t i = 0; i < at.count; i++)
-            for (int64_t c = 0; c < model.classes; c++) *scores++ = memory.logits[c * at.count + i];
+        for (int64_t number = 0; number * plan.span < T; number++) {
+            const Piece some = piece(part, row, number, T, true, memory);
+            forward(chunk, row, some, memory);
+            if (some.first + some.T < T) keep_ends(some, memory);
+            decoder(nullptr, nullptr).forward(outputs(memory), some.steps, some.count, some.T, memory);
+            for (int64_t i = 0; i < some.count; i++)
+                for (int64_t c = 0; c < model.classes; c++) *scores++ = memory.logits[c * some.count + i];
+        }
     }
 
-    // One row, forward and back.
+    // One row, forward and back: the pieces before the last are gone through twice, the second time on the way back.
     void go_through(const Chunk& chunk, int64_t row, const Gradients<real>& sums, const Memory<real>& memory) const {
-        const Labelled at(model.batch[chunk.part], row, memory.steps, plan.longest);
-        if (!at.count) return;
-        Passage<real>* passages = memory.passages;
-        const real* outputs = passages[model.depth - 1].out;
+        const Part& part = model.batch[chunk.part];
+        const int64_t T = steps_of(part, row), last = T ? (T - 1) / plan.span : -1;
+        for (int64_t number = 0; number < last; number++) {
+            const Piece some = piece(part, row, number, T, false, memory);
+            forward(chunk, row, some, memory);
+            keep_ends(some, memory);
+        }
+        real *later = nullptr, *earlier = memory.earlier;
+        for (int64_t number = last; number >= 0; number--) {
+            const Piece some = piece(part, row, number, T, true, memory);
+            forward(chunk, row, some, memory);
+            if (number) std::memset(earlier, 0, model.depth * state * sizeof(real));
+            backward(chunk, some, sums, later, earlier, memory);
+            later = earlier, earlier = later == memory.earlier ? memory.later : memory.earlier;
+        }
+    }
+
+    const real* outputs(const Memory<real>& memory) const { return memory.passages[model.depth - 1].out; }
+
+    // From a piece's labels, and from the gradients of the states after it, to those of the states before it.
+    void backward(const Chunk& chunk, const Piece& piece, const Gradients<real>& sums, const real* later, real* earlier,
+                  const Memory<real>& memory) const {
         const Decoder<real> decoder = this->decoder(tensors_of(sums), sums.decoder);
-        forward(chunk, row, at, decoder, memory);
+        decoder.forward(outputs(memory), piece.steps, piece.count, piece.T, memory);
         plan.losses[chunk.number] +=
-            judge(plan, memory.logits, memory.judged, at.labels, at.count, plan.hits[chunk.number]);
-        decoder.backward(outputs, at.steps, at.count, at.T, memory);
+            judge(plan, memory.logits, memory.judged, piece.labels, piece.count, plan.hits[chunk.number]);
+        decoder.backward(outputs(memory), piece.steps, piece.count, piece.T, memory);
         real *above = memory.g, *below = memory.below;
         for (int64_t l = model.depth - 1; l >= 0; l--) {
-            Entries<real>& entries = passages[l].entries;
+            Passage<real>& passage = memory.passages[l];
+            Entries<real>& entries = passage.entries;
             if (l) {
                 entries.g_theta = memory.gradients.g_theta, entries.g_delta = memory.gradients.g_delta;
                 entries.g_a = memory.gradients.g_a, entries.g_scores = memory.gradients.g_scores;
                 entries.g_z = below;
             }
-            layer_backward(Level<real>(plan, prepared, l, tensors_of(sums)), passages[l], at.T,
-                           at.read(l == model.depth - 1), above, memory);
+            Level<real> level = this->level(l, piece, tensors_of(sums), memory);
+            if (piece.number) level.g_start = earlier + l * state;
+            layer_backward(level, passage, piece.T, piece.read(l == model.depth - 1), above,
+                           later ? later + l * state : nullptr, memory);
             real* next = above;
             above = below, below = next;
         }

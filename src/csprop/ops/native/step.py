@@ -19,6 +19,8 @@ from csprop.ops.native.library import address, library, pack
 
 Rows = Sequence[tuple[Tensor, Tensor]]
 """Tokens and labels, (B, T) int64, in parts; a label below 0 is none."""
+WHOLE, SPAN = 1 << 10, 1 << 7
+"""A row of more steps than the first goes in pieces of the second: what it takes stays in the cache."""
 _PLACE = {name: place for place, name in enumerate(Training._fields)}
 
 
@@ -76,6 +78,7 @@ class Descent:
                 **model.fields, wide=self.gradient.dtype is torch.float64, depth=len(model.layers),
                 tensors=len(tensors), first_of_rows=model.first_of_rows, layers=address(layers),
                 weights=address(weights), gradient=self.gradient.data_ptr(), focal=loss.focal,
+                whole=WHOLE, span=SPAN,
             )
         )  # fmt: skip
         self._kept = (weights, layers, tensors)

@@ -17,7 +17,7 @@ class PlannedSubtrees {
     PlannedSubtrees(Training& model, int64_t symbols, int64_t length, void* scores)
         : tokens_(symbols), offsets_(model.tensors + 1) {
         std::iota(tokens_.begin(), tokens_.end(), 0);
-        plan.model = &model, plan.longest = BLOCK;
+        plan.model = &model, plan.longest = plan.span = BLOCK;
         plan.entries = symbols, plan.tokens = tokens_.data(), plan.offsets = offsets_.data();
         trees.plan = &plan, trees.symbols = symbols, trees.length = length, trees.scores = scores;
         trees.width = model.width, trees.prefixes = 1;
@@ -44,7 +44,7 @@ class PlannedSubtrees {
         Room<real> room{nullptr};
         const Training& model = *plan.model;
         if (of_thread) {
-            Memory<real>(model, BLOCK, room);
+            Memory<real>(model, BLOCK, 1, room);
             Kept<real>(model, trees.length, room);
             for (int64_t l = 0; l < model.depth; l++) Passage<real>{}.lay_out(model, l, BLOCK, room);
         } else Prepared<real>(model, plan.entries, room);

@@ -18,6 +18,7 @@ class Planned {
         plan.model = &model;
         for (int64_t i = 0; i < model.tensors; i++) offsets_[i + 1] = offsets_[i] + model.weights[i].size;
         number_tokens();
+        plan.span = plan.longest <= model.whole ? plan.longest : model.span;
         for (int64_t part = 0; part < model.parts; part++) divide(part);
         plan.entries = tokens_.size(), plan.tokens = tokens_.data(), plan.entry = entry_.data();
         plan.answer = answer_.data();
@@ -86,8 +87,8 @@ class Planned {
     template <typename real>
     int64_t numbers_of() const {
         Room<real> room{nullptr};
-        Memory<real>(*plan.model, plan.longest, room);
-        for (int64_t l = 0; l < plan.model->depth; l++) Passage<real>{}.lay_out(*plan.model, l, plan.longest, room);
+        Memory<real>(*plan.model, plan.span, pieces_of(plan), room);
+        for (int64_t l = 0; l < plan.model->depth; l++) Passage<real>{}.lay_out(*plan.model, l, plan.span, room);
         return room.used * sizeof(real) / sizeof(double) + 1;
     }
 };

@@ -44,9 +44,10 @@ bool walk(const Level<real>& level, const Passage<real>& row, Order<fixed> m, in
     return bounded;
 }
 
-// Whether a gradient that a state passes back could pass its limit, going by T of them and the largest |a|.
+// Whether a gradient that a state passes back could pass its limit, going by T of them, those that come from later
+// steps, and the largest |a|.
 template <typename real>
-bool may_be_large(const Level<real>& level, const Passage<real>& row, const real* mu, int64_t T) {
+bool may_be_large(const Level<real>& level, const Passage<real>& row, const real* mu, const real* later, int64_t T) {
     const Extents& size = level.size;
     real most = 1;
     if (level.layer.activation == STEP || (level.layer.decay == SOFTPLUS && size.planes > 2)) return true;
@@ -57,19 +58,22 @@ bool may_be_large(const Level<real>& level, const Passage<real>& row, const real
             most = square > most ? square : most;
         }
     }
-    const double growth = std::pow(double(most), 0.5 * double(T)) * 2 * double(T);
-    return !(growth < GRADIENT_LIMIT) || !all_below(mu, T * size.state, real(GRADIENT_LIMIT / growth), size.m);
+    const double growth = std::pow(double(most), 0.5 * double(T)) * 2 * double(T + 1);
+    const real limit = real(GRADIENT_LIMIT / growth);
+    return !(growth < GRADIENT_LIMIT) || !all_below(mu, T * size.state, limit, size.m) ||
+           (later && !all_below(later, size.state, limit, size.m));
 }
 
 // From mu, the gradients of all states, to those of the entries, to which it adds, and of the start. In the end mu has
 // those of a_t h_{t-1} + u_t, from everywhere, unless entries are tokens. `free` has room for two states.
 template <bool tokens, typename Transition, typename real, int fixed>
-void walk_adjoint(const Level<real>& level, const Passage<real>& row, Order<fixed> m, real* mu, real* free, int64_t T) {
+void walk_adjoint(const Level<real>& level, const Passage<real>& row, Order<fixed> m, real* mu, const real* later,
+                  real* free, int64_t T) {
     const int64_t D = level.size.D, state = level.size.state;
-    const bool inside = level.layer.activation == STEP, careful = may_be_large(level, row, mu, T);
+    const bool inside = level.layer.activation == STEP, careful = may_be_large(level, row, mu, later, T);
     const Entries<real>& entries = row.entries;
     real *carry = free, *pre = free + state;
-    std::memset(carry, 0, state * sizeof(real));
+    begin_carry(later, carry, state);
     for (int64_t t = T - 1; t >= 0; t--) {
         const int64_t e = entries[t];
         const real *a = entries.a + e * level.size.numbers, *before = t ? row.h + (t - 1) * state : level.start;
@@ -183,17 +187,17 @@ void layer_forward(const Level<real>& level, Passage<real>& row, int64_t T, cons
     });
 }
 
-// From g, the gradients of outputs, to those of the entries.
+// From g, the gradients of outputs, and of the last state through later steps, to those of the entries and the start.
 template <typename real>
 void layer_backward(const Level<real>& level, Passage<real>& row, int64_t T, const Read& read, real* g,
-                    const Memory<real>& memory) {
+                    const real* later, const Memory<real>& memory) {
     Entries<real>& entries = row.entries;
     real* mu = level.layer.activation == BOUNDARY ? memory.mu : g;
     if (!entries.of_step) entries.g_u = mu;
-    if (is_rotor(level) && !row.bounded && !may_be_large(level, row, g, T)) {
+    if (is_rotor(level) && !row.bounded && !may_be_large(level, row, g, later, T)) {
         real* g_skip = level.g_skip ? level.g_skip : memory.free;
-        if (entries.of_step) return rotor_row_adjoint<true>(level, row, g, g_skip, T);
-        rotor_row_adjoint<false>(level, row, g, g_skip, T);
+        if (entries.of_step) return rotor_row_adjoint<true>(level, row, g, later, g_skip, T);
+        rotor_row_adjoint<false>(level, row, g, later, g_skip, T);
         couple_adjoint(level, entries, T, memory.free);
         return enter_adjoint(level, entries, T, memory);
     }
@@ -207,11 +211,11 @@ void layer_backward(const Level<real>& level, Passage<real>& row, int64_t T, con
             std::memset(entries.g_a, 0, T * level.size.numbers * sizeof(real));
             std::memset(entries.g_scores, 0, T * level.layer.choices * sizeof(real));
         }
-        route_row_adjoint(level, row, mu, T, memory.free, row.over, memory.tile);
+        route_row_adjoint(level, row, mu, later, T, memory.free, row.over, memory.tile);
     } else {
         with_transition(level.size, [&](auto kind, auto m) {
-            if (entries.of_step) walk_adjoint<true, decltype(kind)>(level, row, m, mu, memory.free, T);
-            else walk_adjoint<false, decltype(kind)>(level, row, m, mu, memory.free, T);
+            if (entries.of_step) walk_adjoint<true, decltype(kind)>(level, row, m, mu, later, memory.free, T);
+            else walk_adjoint<false, decltype(kind)>(level, row, m, mu, later, memory.free, T);
         });
     }
     if (entries.of_step) return;
