@@ -122,17 +122,28 @@ def test_a_slow_model_stops_and_csprop_goes_on(monkeypatch: pytest.MonkeyPatch) 
     assert found["csprop, 2 threads"]["16384"] == pytest.approx(1)
 
 
-def test_small_works_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seeds, every input and streams, once each."""
-    monkeypatch.setattr(
-        works, "every_sequence", lambda vocab, length: torch.zeros(1, 4, dtype=torch.int64)
-    )
-    monkeypatch.setattr(works, "exhaustive", lambda model, task, length: None)
-    for name in ("seeds", "inputs", "stream"):
-        result = works.WORKS[name](TINY)
-        assert result["seconds"].keys() == result["quartiles"].keys()
-        assert all(value > 0 for value in result["seconds"].values())
-    assert "one alone" in works.WORKS["seeds"](TINY)["seconds"]
+def test_an_epoch_of_ten_seeds_is_divided_by_ten(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, trained = 0.0, []
+
+    def run_epochs(trainers: list[Any]) -> None:
+        nonlocal now
+        now += len(trainers)
+        trained.append([trainer.seed for trainer in trainers])
+
+    monkeypatch.setattr("time.perf_counter", lambda: now)
+    monkeypatch.setattr(works, "run_epochs", run_epochs)
+    assert works.WORKS["seeds"](TINY)["seconds"] == {"csprop": 1, "one alone": 1}
+    assert trained == [list(range(10)), [10]] * 2
+
+
+def test_every_input_is_scored_in_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    for name in ("exhaustive", "score"):
+        way = getattr(works, name)
+        monkeypatch.setattr(works, name, lambda *given, way=way: made.append(way(*given)))
+    works.WORKS["inputs"](TINY)
+    assert len(made) == 4
+    assert {each.count for each in made} == {1 << 16}
 
 
 def test_a_missing_package_is_said(
@@ -162,7 +173,9 @@ def test_the_verb_prints_one_document(
 
     monkeypatch.setattr(works, "WORKS", {"one": work, "memory": work, "two": work})
     assert main(["bench", "--quick", "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr()
+    assert printed.err.splitlines() == ["measured: a work"] * 2
+    document = json.loads(printed.out)
     assert document["quick"]
     assert document["environment"]["threads"] == 1
     assert "allocator" in document["environment"]

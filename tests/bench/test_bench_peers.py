@@ -13,11 +13,12 @@ from csprop.training import loop
 from csprop.training.config import RunConfig, configure
 from csprop.training.seeding import generator
 
+SMALL = {"length": 6, "batch_size": 3, "width": 4, "clip_norm": 0.05}
 CONFIGS = {
-    "paper": configure("parity", "paper", length=5, batch_size=3, width=4, depth=2),
-    "rotor": configure("parity", "rotor", length=5, batch_size=3, width=4),
-    "router": configure("tomita-5", "router", length=6, batch_size=3, width=4, short_first=2),
-    "counter": configure("parenthesis", "counter", length=6, batch_size=3, width=4),
+    "paper": configure("parity", "paper", depth=2, **SMALL),
+    "rotor": configure("parity", "rotor", **SMALL),
+    "router": configure("tomita-5", "router", short_first=2, **SMALL),
+    "counter": configure("parenthesis", "counter", **SMALL),
 }
 
 
@@ -51,9 +52,10 @@ def test_a_step_is_that_of_training(preset: str, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("preset", CONFIGS)
 def test_all_ways_of_csprop_take_the_same_step(preset: str) -> None:
     """Thus torch's loop has the same batches, loss, clipping and Adam as csprop's."""
-    want = after("csprop", CONFIGS[preset], 1)
     for name in (steps.CALL, steps.OPERATORS, *steps.BACKENDS):
-        got = after(name, CONFIGS[preset], 1)
+        count = 1 if name == steps.CALL else 3  # its batch is the first, again and again
+        want = after("csprop", CONFIGS[preset], count, wide=True)
+        got = after(name, CONFIGS[preset], count, wide=True)
         for each, value in want.items():
             torch.testing.assert_close(got[each], value, msg=lambda text, each=each: f"{each}: {text}")
 
@@ -63,11 +65,11 @@ def test_all_ways_of_csprop_take_the_same_step(preset: str) -> None:
 def test_a_peer_learns_from_the_labels_of_the_batch(name: str, preset: str) -> None:
     """Against the same steps with every operation written out."""
     config = CONFIGS[preset]
-    got = after(name, config, 2, wide=True)
+    got = after(name, config, 3, wide=True)
     model: Any = steps.network(name, config).double()
     optimizer = torch.optim.Adam(model.parameters(), lr=config.recipe.lr)
     batches = steps._trainer(model, config).batches()
-    for _ in range(2):
+    for _ in range(3):
         ((tokens, labels),) = next(batches)
         assert tokens.shape == (config.recipe.batch_size, config.recipe.length)
         at = [
@@ -84,7 +86,7 @@ def test_a_peer_learns_from_the_labels_of_the_batch(name: str, preset: str) -> N
         (-chosen.sum() / len(at)).backward()
         norm = torch.cat([value.grad.flatten() for value in model.parameters()]).norm()
         for value in model.parameters():
-            value.grad *= min(1.0, float(1 / (norm + 1e-6)))
+            value.grad *= min(1.0, float(0.05 / (norm + 1e-6)))
         optimizer.step()
     for each, value in model.named_parameters():
         torch.testing.assert_close(got[each], value.detach())

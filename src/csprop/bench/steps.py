@@ -9,7 +9,7 @@ from torch import nn
 
 from csprop.nn.model import CSP
 from csprop.nn.peers import Kind, Peer, PeerConfig
-from csprop.ops.backends import use_backend
+from csprop.ops.backends import backend, use_backend
 from csprop.tasks import get
 from csprop.tasks.examples import UNLABELLED
 from csprop.training.config import RunConfig, configure
@@ -54,13 +54,11 @@ def training_step(name: str, config: RunConfig) -> Callable[[], None]:
     model: Any = network(name, config)
     trainer = _trainer(model, config)
     batches = _batches(trainer)
+    with_backend(BACKENDS.get(name, backend()), trainer.begin_epoch)()
     if name in PEERS or name == OPERATORS:
         return _by_torch(trainer, batches)
     if name in BACKENDS:
-        with use_backend(BACKENDS[name]):
-            trainer.begin_epoch()
         return with_backend(BACKENDS[name], lambda: _by_csprop(trainer, next(batches)))
-    trainer.begin_epoch()
     if name == CALL:
         batch = next(batches)
         return lambda: _by_csprop(trainer, batch)
@@ -107,11 +105,11 @@ def _by_torch(trainer: Trainer, batches: Iterator[Batch]) -> Callable[[], None]:
     return step
 
 
-def with_backend(backend: str, work: Callable[[], object]) -> Callable[[], None]:
+def with_backend(name: str, work: Callable[[], object]) -> Callable[[], None]:
     """The same work by a backend."""
 
     def within() -> None:
-        with use_backend(backend):
+        with use_backend(name):
             work()
 
     return within

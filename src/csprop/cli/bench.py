@@ -47,7 +47,9 @@ def run(args: Args) -> int:
     results = []
     for name in names:
         results.append(measured(name, args.quick))
-        if not args.json:
+        if args.json:
+            common.say(f"measured: {results[-1]['work']}")
+        else:
             _show(results[-1])
     if args.json:
         common.show_json({"environment": facts, "quick": args.quick, "results": results})
