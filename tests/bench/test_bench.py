@@ -1,71 +1,23 @@
-"""What the bench measures, at sizes too small to measure anything."""
+"""How the bench measures, and what it prints, at sizes too small to measure anything."""
 
 import json
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from csprop.bench import peers, works
-from csprop.bench.measure import interleaved, peak_bytes
+from csprop.bench import measure, steps, works
+from csprop.bench.measure import Pace, figures, interleaved, peak_bytes
 from csprop.cli.main import main
-from csprop.ops.backends import backend
+
+TINY = Pace(0.0, 1)
 
 
-@pytest.mark.parametrize("name", peers.MODELS)
-def test_a_step_moves_every_parameter_of_a_peer(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the backend that its name says."""
-    model, used = peers.MODELS[name](), []
-    model.register_forward_hook(lambda *_: used.append(backend()))
-    monkeypatch.setitem(peers.MODELS, name, lambda: model)
-    before = {each: value.detach().clone() for each, value in model.named_parameters()}
-    step = peers.training_step(name, batch=2, steps=5)
-    step()
-    step()
-    assert used == [peers.BACKENDS.get(name, backend())] * 2
-    still = [each for each, value in model.named_parameters() if torch.equal(before[each], value)]
-    assert still == []
-    assert all(bool(value.isfinite().all()) for value in model.parameters())
-
-
-def test_every_scan_gives_the_same_states_and_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
-    """But for mambapy's gradients, which are those of real numbers."""
-    seen: dict[str, list[torch.Tensor]] = {}
-    grad = torch.autograd.grad
-
-    def remember(outputs: object, inputs: object, seeds: object) -> object:
-        gradients = grad(outputs, inputs, seeds)  # pyright: ignore
-        states = list(outputs) if isinstance(outputs, list) else [outputs]
-        seen[name] = [*states, *gradients]  # pyright: ignore
-        return gradients
-
-    monkeypatch.setattr(torch.autograd, "grad", remember)
-    for name, work in peers.scans(2, 9, 3).items():  # noqa: B007
-        work()
-    h, g_a, g_u = seen["csprop"]
-    for got, want in zip(seen["torch backend"], (h, g_a, g_u), strict=True):
-        torch.testing.assert_close(got, want)
-    planes = [part for each in (h, g_a, g_u) for part in each.unbind(2)]
-    for got, want in zip(seen["torch associative_scan, eager"], planes, strict=True):
-        torch.testing.assert_close(got, want)
-    if "mambapy pscan" in seen:
-        torch.testing.assert_close(
-            torch.view_as_real(seen["mambapy pscan"][0][..., 0]), h.movedim(2, 3)
-        )
-
-
-def test_aims_are_reached_or_not() -> None:
-    medians = {"csprop": 1.0, "slow": 4.0, "floor": 0.5}
-    asked: list[works.Aim] = [("slow", "faster", 4), ("slow", "faster", 5), ("floor", "slower", 2)]
-    asked += [("floor", "slower", 1.9), ("absent", "faster", 2)]
-    result = works._result("work", medians, asked)
-    assert [aim["met"] for aim in result["aims"]] == [True, False, True, False, None]
-    assert [aim["times"] for aim in result["aims"]] == [4, 4, 2, 2, None]
-
-
-def test_medians_of_rounds_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rounds_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
-    now, costs = 0.0, {"a": [1.0, 1.0, 9.0, 1.0, 2.0], "b": [3.0]}
+    now, costs = 0.0, {"a": [1.0, 1.0, 9.0, 2.0], "b": [3.0]}
 
     def work(name: str) -> None:
         nonlocal now
@@ -73,29 +25,175 @@ def test_medians_of_rounds_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
         order.append(name)
 
     monkeypatch.setattr("time.perf_counter", lambda: now)
-    medians = interleaved({name: lambda name=name: work(name) for name in "ab"}, 0.0)
-    assert order == list("aabb" + 3 * "ab"), "a first look at each, then three rounds in turn"
-    assert medians == {"a": 2.0, "b": 3.0}, "a takes 9, 1 and 2 in them"
+    times = interleaved({name: lambda name=name: work(name) for name in "ab"}, Pace(0.0, 3))
+    assert order == list("ab" + 3 * "ab"), "a first look at each, then three rounds in turn"
+    assert times == {"a": [1.0, 9.0, 2.0], "b": [3.0] * 3}
+
+
+def test_a_fast_work_is_repeated_within_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, calls = 0.0, 0
+
+    def work() -> None:
+        nonlocal now, calls
+        calls += 1
+        now += 3 / 32 if calls == 1 else 1 / 256  # the first time is no guide
+
+    monkeypatch.setattr("time.perf_counter", lambda: now)
+    (times,) = interleaved({"a": work}, Pace(0.0, 1)).values()
+    assert times == [1 / 256] * 5
+
+
+def test_medians_and_quartiles() -> None:
+    found = figures({"a": [5.0, 1.0, 2.0, 4.0, 3.0], "b": [7.0]}, scale=10)
+    assert found["seconds"] == {"a": 30, "b": 70}
+    assert found["quartiles"] == {"a": [20, 40], "b": [70, 70]}
+
+
+def test_one_thread_and_one_allocator(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        for kept in (False, True):
+            monkeypatch.setattr(measure, "keep_freed_memory", lambda kept=kept: kept)
+            assert ("keeps freed memory" in measure.settle()) == kept
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell")
 def test_memory_grows_with_the_length() -> None:
-    short, long = (peak_bytes("csprop", 1, steps) for steps in (1 << 13, 1 << 15))
-    activation = (1 << 15) * 2 * peers.WIDTH * 4
+    short, long = (peak_bytes("csprop", 1, length) for length in (1 << 13, 1 << 15))
+    activation = (1 << 15) * 2 * steps.printed(1, 16).model.width * 4
     assert short is not None
     assert long is not None
     assert long > 3 * activation  # the states of three layers
     assert long > 2 * short
 
 
+def test_rows_are_at_the_sizes_of_the_presets(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    def step(name: str, config: Any) -> Any:
+        asked[name] = config
+        return lambda: None
+
+    monkeypatch.setattr(steps, "training_step", step)
+    sizes = {}
+    for name in ("paper", "long", "wide", "rotor", "router", "counter"):
+        asked.clear()
+        result = works.WORKS[name](TINY)
+        assert result["seconds"].keys() == result["parameters"].keys() == asked.keys()
+        assert {"csprop", steps.CALL, steps.OPERATORS, "nn.LSTM"} <= asked.keys()
+        model, recipe = asked["csprop"].model, asked["csprop"].recipe
+        sizes[name] = (model.width, model.depth, recipe.batch_size, recipe.length, recipe.supervise)
+    assert sizes == {
+        "paper": (64, 3, 64, 16, "last"),
+        "long": (64, 3, 8, 1024, "last"),
+        "wide": (256, 3, 64, 16, "last"),
+        "rotor": (32, 1, 64, 16, "every"),
+        "router": (32, 1, 32, 16, "every"),
+        "counter": (32, 2, 32, 16, "every"),
+    }
+
+
+def test_a_slow_model_stops_and_csprop_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step of the LSTM takes 20 ms at T = 16, and four times as long at each next length."""
+    now, asked = 0.0, []
+
+    def step(name: str, config: Any) -> Any:
+        seconds = config.recipe.length * (0.02 / 16 if name == "nn.LSTM" else 1e-6)
+        asked.append((name, config.recipe.length))
+
+        def work() -> None:
+            nonlocal now
+            now += seconds
+
+        return work
+
+    monkeypatch.setattr("time.perf_counter", lambda: now)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: None)
+    monkeypatch.setattr(steps, "training_step", step)
+    found = works._lengths(works.QUICK)["microseconds"]
+    assert [length for name, length in asked if name == "csprop"] == [16, 64, 256, 1024, 4096, 16384]
+    assert [length for name, length in asked if name == "nn.LSTM"] == [16, 64]
+    assert found["nn.LSTM"] == {"16": pytest.approx(1250), "64": pytest.approx(1250)}
+    assert found["csprop, 2 threads"]["16384"] == pytest.approx(1)
+
+
+def test_an_epoch_of_ten_seeds_is_divided_by_ten(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, trained = 0.0, []
+
+    def run_epochs(trainers: list[Any]) -> None:
+        nonlocal now
+        now += len(trainers)
+        trained.append([trainer.seed for trainer in trainers])
+
+    monkeypatch.setattr("time.perf_counter", lambda: now)
+    monkeypatch.setattr(works, "run_epochs", run_epochs)
+    assert works.WORKS["seeds"](TINY)["seconds"] == {"csprop": 1, "one alone": 1}
+    assert trained == [list(range(10)), [10]] * 2
+
+
+def test_every_input_is_scored_in_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    for name in ("exhaustive", "score"):
+        way = getattr(works, name)
+        monkeypatch.setattr(works, name, lambda *given, way=way: made.append(way(*given)))
+    works.WORKS["inputs"](TINY)
+    assert len(made) == 4
+    assert {each.count for each in made} == {1 << 16}
+
+
+def test_a_missing_package_is_said(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("mambapy", "onnx", "onnxruntime"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setattr(works, "QUICK", TINY)
+    monkeypatch.setattr("csprop.bench.works.find_spec", lambda name: None)
+    monkeypatch.setattr("csprop.bench.streams.find_spec", lambda name: None)
+    assert main(["bench", "--quick", "--only", "stream"]) == 0
+    shown = capsys.readouterr().out
+    assert "onnxruntime is not installed: pip install 'csprop[bench]'" in shown
+    assert "nn.LSTM" in shown
+    assert works.versions() == {"mambapy": None, "onnx": None, "onnxruntime": None}
+
+
 def test_the_verb_prints_one_document(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = works._result("a work", {"csprop": 1e-3, "peer": 2e-3}, [("peer", "faster", 3)])
-    monkeypatch.setattr(works, "all_works", lambda quick: iter([result]))
+    asked: list[str] = []
+
+    def work(pace: Pace) -> works.Result:
+        asked.append("quick" if pace is works.QUICK else "full")
+        times = {"csprop": [1e-3, 1e-3, 3e-3, 3e-3, 2e-3], "peer": [4e-3]}
+        return {"work": "a work", **figures(times), "parameters": {"csprop": 1285, "peer": 7}}
+
+    monkeypatch.setattr(works, "WORKS", {"one": work, "memory": work, "two": work})
     assert main(["bench", "--quick", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["results"] == [result]
-    assert main(["bench"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err.splitlines() == ["measured: a work"] * 2
+    document = json.loads(printed.out)
+    assert document["quick"]
+    assert document["environment"]["threads"] == 1
+    assert "allocator" in document["environment"]
+    assert [result["name"] for result in document["results"]] == ["one", "two"], "memory is slow"
+    assert document["results"][0]["seconds"] == {"csprop": 2e-3, "peer": 4e-3}
+    assert main(["bench", "--only", "two"]) == 0
+    assert asked == ["quick", "quick", "full"]
     shown = capsys.readouterr().out
-    assert "MISSED   2.00 x faster than peer; aim: at least 3 x" in shown
-    assert "2.00 ms" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "Allocator: " in shown
+    for text in ("2.00 ms", "1.00–3.00 ms", "1,285", "4.00 ms", "one sample"):
+        assert text in shown
+    assert main(["bench", "--only", "two,three"]) == 2
+    assert "there is no work 'three': write one, memory, two" in capsys.readouterr().err
+
+
+def test_help_names_every_work(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["bench", "--help"])
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in works.WORKS)

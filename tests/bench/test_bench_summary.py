@@ -1,43 +1,58 @@
-"""The README's table of the bench: every number is one of the document."""
+"""The README's tables of the bench: every number is one of the document."""
 
-from csprop.bench import works
+from typing import Any
+
+from csprop.bench.measure import figures
 from csprop.bench.summary import summary
 
 ENVIRONMENT = {
     "cpu": "a CPU", "csprop": "1", "torch": "2", "python": "3", "backend": "native", "threads": 1,
+    "allocator": "one that keeps",
 }  # fmt: skip
 
 
-def shown(*results: works.Result) -> str:
-    return summary({"environment": ENVIRONMENT, "quick": False, "results": list(results)})
+def shown(*results: dict[str, Any], quick: bool = False) -> str:
+    filled = [{"base": "csprop", "missing": [], **result} for result in results]
+    return summary({"environment": ENVIRONMENT, "quick": quick, "results": filled})
 
 
-def test_a_work_with_aims() -> None:
-    asked: list[works.Aim] = [("peer", "faster", 3), ("floor", "slower", 5), ("absent", "faster", 2)]
-    step = works._result("a step", {"csprop": 2e-3, "peer": 5e-3, "floor": 5e-4}, asked)
-    sizes = {"csprop": 1285, "torch backend": 1285, "peer": 100_098}
-    text = shown(step | {"parameters": sizes})
-    aims = "peer at least 3, is 2.50: **missed**; floor at most 5, is 4.00: reached"
-    assert (
-        f"| a step | 2.00 ms | peer 2.50, floor 0.25 | {aims}; absent at least 2: not measured |"
-        in text
-    )
-    assert "printed model has 1,285 parameters, peer 100,098. Aims missed: 1 of 2." in text
+def test_a_work_and_who_is_missing() -> None:
+    times = {"csprop": [1e-3, 2e-3, 3e-3], "torch backend": [2e-3], "nn.LSTM": [5e-3], "copy": [5e-4]}
+    sizes = {"csprop": 1285, "torch backend": 1285, "nn.LSTM": 100_098}
+    text = shown({"work": "a step", **figures(times), "parameters": sizes, "missing": ["mambapy"]})
+    beside = "2.50 | torch backend 1.00, copy 0.25, mambapy is not installed"
+    assert f"| a step | 2.00 ms (1.50–2.50 ms) | {beside} |" in text
+    assert "The allocator, for all: one that keeps." in text
+    assert text.endswith("of the first row, csprop has 1,285 parameters, nn.LSTM 100,098.")
 
 
 def test_growth_and_memory() -> None:
     by_length = {
         "csprop": {"16": 9.0, "1024": 4.0, "65536": 2.0},
-        "far": {"16": 9.0},
-        "peer": {"1024": 30.0},
+        "short": {"16": 18.0},
+        "nn.LSTM": {"16": 20.0, "1024": 30.0},
+        "csprop, 2 threads": {"65536": 1.0},
     }
     text = shown(
-        {"work": "growth", "microseconds": by_length, "aims": []},
-        {"work": "memory", "activations": {"csprop": 2.0, "peer": 5.0}, "aims": []},
-        {"work": "unknown to the system", "activations": {}, "aims": []},
+        {"work": "growth", "microseconds": by_length},
+        {"work": "memory", "activations": {"csprop": 2.0, "peer": 5.0}},
+        {"work": "unknown to the system", "activations": {}},
     )
-    assert "| growth | 4.00 at T = 1,024, 2.00 at T = 65,536 | at T = 1,024: peer 7.50 |  |" in text
-    assert "| memory | 2.00 | peer 2.50 |  |" in text
+    beside = "7.50 at T = 1,024 | short 2.00 at T = 16, csprop, 2 threads 0.50 at T = 65,536"
+    assert f"| growth | 4.00 at T = 1,024, 2.00 at T = 65,536 | {beside} |" in text
+    assert "| memory | 2.00 |  | peer 2.50 |" in text
     assert "| unknown to the system | unknown |  |  |" in text
     assert "parameters" not in text
-    assert text.endswith("Aims missed: 0 of 0.")
+
+
+def test_commands_beside_their_own_base() -> None:
+    times = {"python": [2.0, 2.0, 4.0], "csprop --help": [0.0295, 0.03, 0.0302]}
+    text = shown({"work": "commands", "base": "python", **figures(times)})
+    assert "| commands | time | times `python` |" in text
+    assert "| `python` | 2.00 s (2.00–3.00 s) | 1.00 |" in text
+    assert "| `csprop --help` | 30.00 ms (29.75–30.10 ms) | 0.01 |" in text  # 0.015
+
+
+def test_a_quick_run_is_no_result() -> None:
+    assert "these numbers are not results" in shown(quick=True)
+    assert "these numbers are not results" not in shown()

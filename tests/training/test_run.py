@@ -352,7 +352,7 @@ def test_nothing_is_asked_of_a_c_library_that_is_not_there(monkeypatch: pytest.M
         raise TypeError("argument of type 'NoneType' is not iterable")
 
     monkeypatch.setattr("ctypes.CDLL", none)
-    session._keep_freed_memory()
+    assert not session.keep_freed_memory()
     monkeypatch.setattr("signal.signal", lambda *_: None)
     workers._become_worker()
 

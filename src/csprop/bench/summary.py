@@ -1,34 +1,43 @@
-"""The bench in one table: what the README shows of results/bench.json."""
+"""The bench in two tables: what the README shows of results/bench.json."""
 
+from collections.abc import Sequence
 from typing import Any
 
 Document = dict[str, Any]
+UNITS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
 
 
 def summary(document: Document) -> str:
-    """Where it was measured, the table, and how many aims were missed, in Markdown.
+    """Where it was measured, how others compare with csprop, and how long commands take, in Markdown.
 
     Args:
         document: as `csprop bench --json` prints it.
     """
     works = document["results"]
-    lines = [[work["work"], _own(work), _beside(work), _aims(work)] for work in works]
-    headings = ["work", "csprop", "others, relative to csprop", "aim"]
+    lines = [[work["work"], _own(work), *_beside(work)] for work in works if work["base"] == "csprop"]
+    headings = ["work", "csprop", "nn.LSTM, times csprop", "others, times csprop"]
+    parts = [_where(document), _table(headings, lines)]
+    parts += [_commands(work) for work in works if work["base"] != "csprop"]
+    return "\n\n".join([*parts, *_sizes(works)])
+
+
+def _table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     rule = ["---"] * len(headings)
-    table = "\n".join(f"| {' | '.join(line)} |" for line in (headings, rule, *lines))
-    return "\n\n".join([_where(document["environment"]), table, _sizes(works) + _missed(works)])
+    return "\n".join(f"| {' | '.join(line)} |" for line in (headings, rule, *lines))
 
 
-def _where(environment: Document) -> str:
-    return (
-        "{cpu}, csprop {csprop}, torch {torch}, Python {python}, {backend} backend, float32, "
-        "threads: {threads}. Medians of one run, everything measured in turn."
-    ).format(**environment)
+def _where(document: Document) -> str:
+    quick = "**A quick run: these numbers are not results.** " if document["quick"] else ""
+    return quick + (
+        "{cpu}, csprop {csprop}, torch {torch}, Python {python}, {backend} backend, float32, one "
+        "thread where nothing else is said. The allocator, for all: {allocator}. Medians, with "
+        "quartiles in brackets; all were measured in turn."
+    ).format(**document["environment"])
 
 
 def _own(work: Document) -> str:
     if "seconds" in work:
-        return duration(work["seconds"]["csprop"])
+        return f"{duration(work['seconds']['csprop'])} ({spread(work['quartiles']['csprop'])})"
     if "microseconds" in work:
         by_length = work["microseconds"]["csprop"]
         return ", ".join(
@@ -37,43 +46,42 @@ def _own(work: Document) -> str:
     return factor(work["activations"]["csprop"]) if "csprop" in work["activations"] else "unknown"
 
 
-def _beside(work: Document) -> str:
-    """The other models, as multiples of what csprop takes; of growth with length, at T = 1,024."""
+def _beside(work: Document) -> list[str]:
+    """nn.LSTM and all others, as multiples of what csprop takes; of several lengths, at the longest."""
     if "microseconds" in work:
-        figures = {name: row["1024"] for name, row in work["microseconds"].items() if "1024" in row}
+        figures = work["microseconds"]
+        own, ends = figures["csprop"], {name: max(row, key=int) for name, row in figures.items()}
+        ratios = {
+            name: f"{factor(figures[name][end] / own[end])} at T = {int(end):,}"
+            for name, end in ends.items()
+        }
     else:
         figures = work.get("seconds") or work["activations"]
-    own = figures.get("csprop")
-    others = (name for name in figures if name != "csprop")
-    beside = ", ".join(f"{name} {factor(figures[name] / own)}" for name in others) if own else ""
-    return f"at T = 1,024: {beside}" if "microseconds" in work else beside
+        own = figures.get("csprop")
+        ratios = {name: factor(value / own) for name, value in figures.items()}
+    others = [f"{name} {ratio}" for name, ratio in ratios.items() if name not in ("csprop", "nn.LSTM")]
+    missing = [f"{package} is not installed" for package in work["missing"]]
+    return [ratios.get("nn.LSTM", ""), ", ".join([*others, *missing])]
 
 
-def _aims(work: Document) -> str:
-    return "; ".join(_aim(aim) for aim in work["aims"])
+def _commands(work: Document) -> str:
+    base = work["seconds"][work["base"]]
+    lines = [
+        [f"`{name}`", f"{duration(value)} ({spread(work['quartiles'][name])})", factor(value / base)]
+        for name, value in work["seconds"].items()
+    ]
+    return _table([work["work"], "time", f"times `{work['base']}`"], lines)
 
 
-def _aim(aim: Document) -> str:
-    asked = f"{aim['peer']} at {'least' if aim['is'] == 'faster' else 'most'} {aim['aim']:g}"
-    if aim["met"] is None:
-        return f"{asked}: not measured"
-    return f"{asked}, is {factor(aim['times'])}: {'reached' if aim['met'] else '**missed**'}"
-
-
-def _missed(works: list[Document]) -> str:
-    met = [aim["met"] for work in works for aim in work["aims"] if aim["met"] is not None]
-    return f"Aims missed: {met.count(False)} of {len(met)}."
-
-
-def _sizes(works: list[Document]) -> str:
+def _sizes(works: list[Document]) -> list[str]:
     sizes = next((work["parameters"] for work in works if "parameters" in work), {})
     peers = ", ".join(f"{name} {n:,}" for name, n in sizes.items() if n != sizes["csprop"])
     if not peers:
-        return ""
-    return (
-        "Same width and depth is not the same size: csprop's printed model has "
-        f"{sizes['csprop']:,} parameters, {peers}. "
-    )
+        return []
+    return [
+        "The same width and depth is not the same size: of the first row, csprop has "
+        f"{sizes['csprop']:,} parameters, {peers}."
+    ]
 
 
 def factor(value: float) -> str:
@@ -83,7 +91,18 @@ def factor(value: float) -> str:
 
 def duration(seconds: float) -> str:
     """Such as "2.00 ms"."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size:
-            return f"{seconds / size:.2f} {unit}"
-    return f"{seconds * 1e6:.1f} µs"
+    return _in_unit(seconds, seconds)
+
+
+def spread(ends: Sequence[float]) -> str:
+    """Such as "0.90–2.10 ms", in the unit of the larger end."""
+    low, high = ends
+    if low == high:
+        return "one sample"
+    return f"{_in_unit(low, high).split()[0]}–{_in_unit(high, high)}"
+
+
+def _in_unit(seconds: float, largest: float) -> str:
+    """In the unit that is suitable for the largest of some times."""
+    unit = next((unit for unit, size in UNITS.items() if largest >= size), "µs")
+    return f"{seconds / UNITS[unit]:.{1 if unit == 'µs' else 2}f} {unit}"

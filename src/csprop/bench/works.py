@@ -1,189 +1,164 @@
-"""What is compared: a number for each model in each work, and in some works an aim for csprop."""
+"""What is measured, one work after the other."""
 
-import time
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Generator
 
-from csprop.bench.measure import interleaved, peak_bytes
-from csprop.bench.peers import (
-    BACKENDS,
-    DEPTH,
-    MODELS,
-    WIDTH,
-    csp,
-    parameters,
-    peer,
-    scans,
-    training_step,
-    with_backend,
-)
+from csprop.bench import commands, steps
+from csprop.bench.measure import FULL, QUICK, Pace, figures, interleaved, peak_bytes
+from csprop.bench.scans import scans
+from csprop.bench.streams import streams
 from csprop.nn.model import CSP
 from csprop.tasks import get
-from csprop.training.config import configure
-from csprop.training.loop import Trainer, generator, run_epochs
+from csprop.tasks.base import every_sequence
+from csprop.training.config import RunConfig, configure
+from csprop.training.loop import Trainer, run_epochs
+from csprop.training.metrics import exhaustive, score
+from csprop.training.seeding import generator
 from csprop.training.session import training_data
 
 Result = dict[str, Any]
-Aim = tuple[str, str, float]
-"""Another model, "faster" (than it, at least) or "slower" (at most), and by which factor."""
+"""The `name` and the `work` in words, figures, the `base` that others are compared with and
+packages that are `missing`."""
+EXTRA = {"scan": ("mambapy",), "stream": ("onnx", "onnxruntime")}
+"""Packages of the extra `bench`, without which a work leaves somebody out."""
+THREADED = ("csprop", "nn.LSTM")
+"""What is also measured on two threads."""
 
 
-def all_works(quick: bool) -> Iterator[Result]:
-    """Measure one work after the other.
+def versions() -> dict[str, str | None]:
+    """The versions of the packages in `EXTRA`; None if one is not installed."""
+    return {package: _version(package) for each in EXTRA.values() for package in each}
 
-    Yields:
-        the work, a number for each model, and the aims with whether they were met.
-    """
-    seconds = 3.0 if quick else 20.0
-    yield _steps(64, 16, seconds, [("reference loop", "faster", 15), ("nn.LSTM", "faster", 6)])
-    yield _steps(8, 1024, seconds, [("reference loop", "faster", 100), ("nn.LSTM", "faster", 5)])
-    yield _result(
-        "complex scan, forward and backward, B = 8, T = 4,096, D = 64",
-        interleaved(scans(8, 4096, 64), seconds),
-        [("torch associative_scan, eager", "faster", 15), ("mambapy pscan", "faster", 4)],
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package) if find_spec(package) else None
+    except PackageNotFoundError:  # it came with a package of another name
+        return "unknown"
+
+
+def measured(name: str, quick: bool) -> Result:
+    """Measure one of `WORKS`."""
+    missing = [package for package in EXTRA.get(name, ()) if not find_spec(package)]
+    result = WORKS[name](QUICK if quick else FULL)
+    return {"name": name, "base": "csprop", **result, "missing": missing}
+
+
+def _training(config: RunConfig, names: Sequence[str]) -> Callable[[Pace], Result]:
+    model, recipe = config.model, config.recipe
+    labels = "a label at every step" if recipe.supervise == "every" else "one label a sequence"
+    work = (
+        f"training step, preset {config.preset} ({model.width} × {model.depth}), "
+        f"{config.task['name']}, T = {recipe.length:,}, batch {recipe.batch_size}, {labels}"
     )
-    for batch, steps in ((64, 16), (8, 1024)):
-        yield _block(batch, steps, seconds / 4)
-    yield _streaming(seconds / 4)
-    yield _seeds(quick)
-    yield _growth(quick)
-    if not quick:
-        yield _memory()
+
+    def measure(pace: Pace) -> Result:
+        times = interleaved({name: steps.training_step(name, config) for name in names}, pace)
+        sizes = {name: steps.parameters(name, config) for name in names}
+        return {"work": work, **figures(times), "parameters": sizes}
+
+    return measure
 
 
-def _result(work: str, medians: dict[str, float], aims: list[Aim]) -> Result:
-    own = medians["csprop"]
-    kept = []
-    for beside, direction, factor in aims:
-        aim: Result = {
-            "peer": beside,
-            "is": direction,
-            "aim": factor,
-            "times": None,
-            "met": None,
-        }
-        if beside in medians:
-            ratio = medians[beside] / own if direction == "faster" else own / medians[beside]
-            aim["times"] = ratio
-            aim["met"] = ratio >= factor if direction == "faster" else ratio <= factor
-        kept.append(aim)
-    return {"work": work, "seconds": medians, "aims": kept}
+def _scan(pace: Pace) -> Result:
+    name = "complex scan, forward and backward, 8 × 4,096 × 64"
+    return {"work": name, **figures(interleaved(scans(8, 4096, 64), pace))}
 
 
-def _steps(batch: int, steps: int, seconds: float, aims: list[Aim]) -> Result:
-    works = {name: training_step(name, batch, steps) for name in MODELS}
-    name = f"training step, d = {WIDTH}, {DEPTH} layers, T = {steps:,}, batch {batch}"
-    result = _result(name, interleaved(works, seconds), aims)
-    return result | {"parameters": {name: parameters(name) for name in MODELS}}
+def _seeds(pace: Pace) -> Result:
+    task, count = get("parity"), 10
+    trainers = []
+    for seed in range(count + 1):
+        config = configure(task, "rotor", seed)
+        model = CSP(config.model, generator(seed, "weights"))
+        trainers.append(Trainer(model, *training_data(task, config), config.recipe, seed))
+    alone = trainers.pop()
+    works = {"csprop": lambda: run_epochs(trainers), "one alone": lambda: run_epochs([alone])}
+    times = interleaved(works, pace)
+    times["csprop"] = [seconds / count for seconds in times["csprop"]]
+    return {"work": f"{count} seeds together, an epoch of one (preset rotor, parity)", **figures(times)}
 
 
-def _block(batch: int, steps: int, seconds: float) -> Result:
-    block, z = (
-        csp().blocks[0],
-        torch.randn(batch, steps, 2, WIDTH, generator=Generator().manual_seed(0)),
-    )
-    state, copy = torch.zeros(batch, 2, WIDTH), torch.empty_like(z)
-
-    def without_gradients() -> None:
-        with torch.no_grad():
-            block(z, state)
-
-    works: dict[str, Callable[[], object]] = {
-        "csprop": without_gradients,
-        "csprop, states kept": lambda: block(z, state),
-        "torch backend": with_backend("torch", without_gradients),
-        "F.silu": lambda: F.silu(z),
-        "memory copy": lambda: copy.copy_(z),
+def _inputs(pace: Pace) -> Result:
+    task, length = get("parity"), 16
+    model: Any = steps.network("csprop", steps.printed(64, length)).eval()
+    works = {
+        "csprop": lambda: exhaustive(model, task, length),
+        "forward, in batches": lambda: score(
+            model, task.labelled(every_sequence(len(task.vocab), length))
+        ),
     }
-    name = f"block forward, T = {steps:,}, batch {batch}, beside one pass over the same numbers"
-    return _result(name, interleaved(works, seconds), [("F.silu", "slower", 3)])
+    name = f"every input of length {length} (2^{length}) of the preset paper, scored"
+    return {"work": name, **figures(interleaved(works, pace))}
 
 
-def _streaming(seconds: float) -> Result:
-    tracker, lstm = csp().stream(), peer("LSTM")
-    cells: Any = lstm.layers.cells
-    token, state = torch.ones(1, 1, dtype=torch.int64), (torch.zeros(DEPTH, 1, WIDTH),) * 2
-
-    def lstm_step() -> None:
-        nonlocal state
-        with torch.no_grad():
-            h, state = cells(lstm.embedding(token), state)
-            lstm.decoder(h)
-
-    works = {"csprop": lambda: tracker.step(1), "nn.LSTM": lstm_step}
-    medians = interleaved(works, seconds, most=2000)
-    return _result("streaming, one token", medians, [("nn.LSTM", "faster", 10)])
+def _stream(pace: Pace) -> Result:
+    works = {name: lambda step=step: step(1) for name, step in streams().items()}
+    times = interleaved(works, pace._replace(seconds=pace.seconds / 3), most=5000)
+    return {"work": "streaming, one token more (preset paper, LSTM 64 × 3)", **figures(times)}
 
 
-def _seeds(quick: bool) -> Result:
-    """An epoch per seed: of ten seeds trained together, and of one alone."""
-    count = 10
-
-    def trainers(seeds: range) -> list[Trainer]:
-        made = []
-        for seed in seeds:
-            task = get("parity")
-            config = configure(task, "rotor", seed, samples=1000 if quick else 5000)
-            model = CSP(config.model, generator(seed, "weights"))
-            made.append(Trainer(model, *training_data(task, config), config.recipe, seed))
-        return made
-
-    together, alone = trainers(range(count)), trainers(range(1))
-    works = {"csprop": lambda: run_epochs(together), "one alone": lambda: run_epochs(alone)}
-    medians = interleaved(works, 3 if quick else 30)
-    medians["csprop"] /= count
-    name = "ten seeds together, an epoch per seed (rotor, parity)"
-    return _result(name, medians, [("one alone", "faster", 1.5)])
-
-
-def _growth(quick: bool) -> Result:
-    """Microseconds per token of a training step at batch 1, up to where a model is too slow."""
-    lengths = [1 << power for power in range(4, 17 if quick else 21, 2)]
-    patience = 0.5 if quick else 5.0
-    table: dict[str, dict[int, float]] = {}
-    for name in MODELS:
-        if name in BACKENDS:
-            continue
-        table[name] = {}
-        for length in lengths:
-            step = training_step(name, 1, length)
-            started = time.perf_counter()
-            step()
-            if time.perf_counter() - started > patience and name != "csprop":
-                break
-            medians = interleaved({name: step}, min(1.0, patience))
-            table[name][length] = medians[name] / length * 1e6
-    far = lengths[-1]
-    ends = interleaved({str(n): training_step("csprop", 1, n) for n in (1024, far)}, 4 * patience)
-    ratio = (ends[str(far)] / far) / (ends["1024"] / 1024)
-    return {
-        "work": "microseconds a token of a training step, batch 1, by length",
-        "microseconds": {name: {str(k): v for k, v in row.items()} for name, row in table.items()},
-        "aims": [
-            {"peer": f"T = {far:,} / T = 1,024", "is": "slower", "aim": 1.3, "times": ratio,
-             "met": ratio <= 1.3}
-        ],
-    }  # fmt: skip
+def _lengths(pace: Pace) -> Result:
+    """The time that a token takes, by length; a model stops where its next step may take too long."""
+    powers, longest = (range(4, 15, 2), 0.5) if pace is QUICK else (range(4, 21, 2), 5.0)
+    names = ["csprop", *steps.PEERS]
+    found: dict[str, dict[str, dict[str, Any]]] = {"microseconds": {}, "quartiles": {}}
+    for length in (1 << power for power in powers):
+        works = {name: steps.training_step(name, steps.printed(1, length)) for name in names}
+        for threads in range(1, 1 + min(2, os.cpu_count() or 1)):
+            asked = {name: works[name] for name in names if threads == 1 or name in THREADED}
+            torch.set_num_threads(threads)
+            times = interleaved(asked, Pace(pace.seconds / 8, min(3, pace.rounds)))
+            torch.set_num_threads(1)
+            made = figures(times, scale=1e6 / length)
+            for name in asked:
+                shown = name if threads == 1 else f"{name}, {threads} threads"
+                found["microseconds"].setdefault(shown, {})[str(length)] = made["seconds"][name]
+                found["quartiles"].setdefault(shown, {})[str(length)] = made["quartiles"][name]
+            if (
+                threads == 1
+            ):  # the next length is four times this one, and time may grow with its square
+                names = [name for name in names if name == "csprop" or 16 * min(times[name]) < longest]
+    return {"work": "microseconds a token of a training step, preset paper, batch 1", **found}
 
 
-def _memory() -> Result:
+def _memory(pace: Pace) -> Result:
     """Peak memory of a training step, in activations (T, 2, D) per layer."""
-    length = 1 << 16
-    activation = length * 2 * WIDTH * 4 * DEPTH
-    peaks = {}
-    for name in ("csprop", "nn.LSTM", "nn.GRU"):
-        peak = peak_bytes(name, 1, length)
-        if peak is not None:
-            peaks[name] = peak / activation
-    aims = []
-    if "csprop" in peaks:
-        aims = [
-            {"peer": "activations (T, 2, D) a layer", "is": "slower", "aim": 12,
-             "times": peaks["csprop"], "met": peaks["csprop"] <= 12}
-        ]  # fmt: skip
-    return {"work": "peak memory of a training step, T = 65,536, batch 1", "activations": peaks,
-            "aims": aims}  # fmt: skip
+    length = 1 << (14 if pace is QUICK else 16)
+    model = steps.printed(1, length).model
+    activation = length * 2 * model.width * 4 * model.depth
+    peaks = {name: peak_bytes(name, 1, length) for name in ("csprop", "nn.LSTM", "nn.GRU")}
+    return {
+        "work": f"peak memory of a training step, preset paper, T = {length:,}, batch 1, in "
+        f"activations (T × 2 × {model.width}) a layer",
+        "activations": {name: peak / activation for name, peak in peaks.items() if peak is not None},
+    }
+
+
+def _commands(pace: Pace) -> Result:
+    times = commands.times(1 if pace is QUICK else 5)
+    return {"work": "commands, from the shell to the shell", "base": commands.TORCH, **figures(times)}
+
+
+_FEW = ("csprop", steps.CALL, steps.OPERATORS, "nn.LSTM")
+WORKS: dict[str, Callable[[Pace], Result]] = {
+    "paper": _training(steps.printed(64, 16), steps.EVERYONE),
+    "long": _training(steps.printed(8, 1024), steps.EVERYONE),
+    "wide": _training(steps.printed(64, 16, width=256), _FEW),
+    "rotor": _training(configure("parity", "rotor"), _FEW),
+    "router": _training(configure("tomita-5", "router"), _FEW),
+    "counter": _training(configure("parenthesis", "counter"), _FEW),
+    "seeds": _seeds,
+    "lengths": _lengths,
+    "memory": _memory,
+    "scan": _scan,
+    "inputs": _inputs,
+    "stream": _stream,
+    "commands": _commands,
+}
+"""How each is measured. The names are those of `csprop bench --only`."""

@@ -1,22 +1,30 @@
 """`csprop bench`: speed and memory on this machine, next to other implementations."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from tyro.conf import arg
 
 from csprop.cli import common
+from csprop.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
     """Measure csprop next to nn.LSTM, nn.GRU, a Transformer and other scans.
 
-    Times are medians on one thread; all models are measured in turn.
+    Times are medians on one thread; all models are measured in turn, with one allocator.
 
     On a busy machine, and with --quick, the ratios differ from the README's.
     """
 
     quick: common.Flag = False
-    """Take less than a minute: fewer rounds, shorter sequences, no memory test."""
+    """Take less than a minute: few rounds, shorter sequences."""
+
+    only: Annotated[str | None, arg(metavar="WORKS", help_behavior_hint="(default: all)")] = None
+    """Works to measure, such as rotor,scan. There are paper, long,
+    wide, rotor, router, counter, seeds, lengths, memory, scan,
+    inputs, stream and commands."""
 
     json: common.Flag = False
     """Print one JSON document on stdout."""
@@ -27,60 +35,76 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
-    from csprop.bench.measure import one_thread
-    from csprop.bench.works import all_works
+    from csprop.bench.measure import settle
+    from csprop.bench.works import measured, versions
     from csprop.training.config import environment
 
-    one_thread()
-    facts, results = environment(), []
+    names, allocator = _chosen(args), settle()
+    facts = environment() | {"allocator": allocator} | versions()
     if not args.json:
-        print(f"{facts['cpu']}, torch {facts['torch']}, backend {facts['backend']}, 1 thread, float32")
-    for result in all_works(args.quick):
-        results.append(result)
-        if not args.json:
-            _show(result)
+        where = "{cpu}, torch {torch}, backend {backend}, 1 thread, float32. Allocator: {allocator}."
+        common.show_text(where.format(**facts))
+    results = []
+    for name in names:
+        results.append(measured(name, args.quick))
+        if args.json:
+            common.say(f"measured: {results[-1]['work']}")
+        else:
+            _show(results[-1])
     if args.json:
         common.show_json({"environment": facts, "quick": args.quick, "results": results})
     return 0
 
 
-def _show(result: dict[str, Any]) -> None:
-    from csprop.bench.summary import duration
+def _chosen(args: Args) -> list[str]:
+    from csprop.bench.works import WORKS
 
-    print(f"\n{result['work']}")
+    if args.only is None:
+        return [name for name in WORKS if not (args.quick and name == "memory")]
+    names = args.only.split(",")
+    for name in names:
+        if name not in WORKS:
+            raise InputError(
+                f"--only {args.only!r}: there is no work {name!r}: write {', '.join(WORKS)}"
+            )
+    return names
+
+
+def _show(result: dict[str, Any]) -> None:
+    print()
+    common.show_text(result["work"])
     if "seconds" in result:
-        own = result["seconds"]["csprop"]
-        sizes = result.get("parameters", {})
-        rows = [
-            [name, f"{value / own:.2f} x", duration(value), *([f"{sizes[name]:,}"] if sizes else [])]
-            for name, value in result["seconds"].items()
-        ]
-        headings = ["", "times csprop", "median", *(["parameters"] if sizes else [])]
-        common.show_table(headings, rows)
+        _show_times(result)
     elif "microseconds" in result:
-        lengths = list(result["microseconds"]["csprop"])
+        table = result["microseconds"]
         rows = [
-            [f"{int(length):,}", *(_cell(row.get(length)) for row in result["microseconds"].values())]
-            for length in lengths
+            [f"{int(length):,}", *(_cell(row.get(length)) for row in table.values())]
+            for length in table["csprop"]
         ]
-        common.show_table(["T", *result["microseconds"]], rows)
+        common.show_table(["T", *table], rows)
     else:
         rows = [[name, f"{value:.1f}"] for name, value in result["activations"].items()]
-        common.show_table(["", "activations per layer"], rows)
-    for aim in result["aims"]:
-        _show_aim(aim)
+        common.show_table(["", "activations"], rows)
+    for package in result["missing"]:
+        common.show_text(f"{package} is not installed: pip install 'csprop[bench]'")
 
 
-def _show_aim(aim: dict[str, Any]) -> None:
-    if aim["met"] is None:
-        print(f"  unknown: {aim['peer']} is not installed (pip install 'csprop[bench]')")
-        return
-    verdict = "reached" if aim["met"] else "MISSED "
-    if aim["is"] == "faster":
-        faster = f"{aim['times']:.2f} x faster than {aim['peer']}"
-        print(f"  {verdict}  {faster}; aim: at least {aim['aim']:g} x")
-    else:
-        print(f"  {verdict}  {aim['times']:.2f} x {aim['peer']}; aim: at most {aim['aim']:g} x")
+def _show_times(result: dict[str, Any]) -> None:
+    from csprop.bench.summary import duration, factor, spread
+
+    base, sizes = result["seconds"][result["base"]], result.get("parameters", {})
+    rows = [
+        [
+            name,
+            factor(value / base),
+            duration(value),
+            spread(result["quartiles"][name]),
+            *([f"{sizes[name]:,}"] if sizes else []),
+        ]
+        for name, value in result["seconds"].items()
+    ]
+    headings = ["", "ratio", "median", "quartiles"]
+    common.show_table([*headings, *(["parameters"] if sizes else [])], rows)
 
 
 def _cell(value: float | None) -> str:

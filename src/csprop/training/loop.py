@@ -258,7 +258,7 @@ def run_epochs(trainers: Sequence[Trainer]) -> list[Epoch | Diverged]:
         going = [i for i, batch in enumerate(batches) if batch is not None and i not in failed]
         if not going:
             break
-        outcomes = _steps([trainers[i] for i in going], [batches[i] for i in going], step)
+        outcomes = take_steps([trainers[i] for i in going], [batches[i] for i in going], step)
         for i, outcome in zip(going, outcomes, strict=True):
             if isinstance(outcome, Diverged):
                 failed[i] = outcome
@@ -279,7 +279,7 @@ def run_epochs(trainers: Sequence[Trainer]) -> list[Epoch | Diverged]:
     return rows
 
 
-def _steps(
+def take_steps(
     trainers: Sequence[Trainer], batches: Sequence[Batch], step: int
 ) -> list[tuple[float, float] | Diverged]:
     """Take a step of each model: its loss and the norm of its gradients, or why it diverged."""

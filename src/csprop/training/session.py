@@ -86,7 +86,7 @@ def execute(
     """
     if not resume:
         refuse_existing(out for out in outs if out is not None)
-    _keep_freed_memory()
+    keep_freed_memory()
     with ExitStack() as stack:
         sessions = [
             stack.enter_context(_session(task, config, out, resume))
@@ -240,15 +240,18 @@ def _train(group: Sequence[_Session], on_epoch: Callable[[dict[int, Epoch]], Non
             on_epoch(finished)
 
 
-def _keep_freed_memory() -> None:
+def keep_freed_memory() -> bool:
     """Ask the C library to keep the memory that a training step frees for the next step.
 
     Otherwise it returns large blocks to the system after each step and gets them back page by page.
+
+    Returns:
+        Whether it does; only glibc can be asked.
     """
     with suppress(OSError, AttributeError, TypeError):  # not glibc, or Windows
         mallopt, trim_threshold, mmap_threshold = ctypes.CDLL(None).mallopt, -1, -3
-        mallopt(trim_threshold, 1 << 29)
-        mallopt(mmap_threshold, 1 << 25)
+        return bool(mallopt(trim_threshold, 1 << 29) and mallopt(mmap_threshold, 1 << 25))
+    return False
 
 
 @contextmanager
