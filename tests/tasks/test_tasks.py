@@ -42,6 +42,7 @@ def test_labels_equal_the_truth_of_every_prefix_of_every_sequence(name: str) -> 
         truths = [task.truth(row) for row in every_sequence(len(task.vocab), size).tolist()]
         assert labels[::step, size - 1].tolist() == truths
         assert labels[step - 1 :: step, size - 1].tolist() == truths
+        assert task.every_label(size).tolist() == truths
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -129,6 +129,13 @@ class Machine:
         assert output is not None  # only a state that is never entered has none
         return output
 
+    def every(self, length: int) -> NDArray[np.uint16]:
+        """The class after every sequence of a length of 1 or more, in lexicographic order."""
+        states = np.array([self.start])
+        for _ in range(length - 1):
+            states = self._numbers[states].ravel()
+        return self._outputs[states].ravel()
+
     def visit(
         self, tokens: ArrayLike, first: ArrayLike | None = None, reset: NDArray[np.bool_] | None = None
     ) -> NDArray[np.int64]:

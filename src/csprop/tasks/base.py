@@ -170,6 +170,12 @@ class Task(ABC):
         machine = self.machine if self.counting is None else self.counting
         return torch.from_numpy(machine.run(tokens.cpu().numpy()).astype(np.int64)).to(tokens.device)
 
+    def every_label(self, length: int) -> Tensor:
+        """The class of every sequence of a length, in lexicographic order, (V^length,) int64."""
+        if self.counting is not None or type(self).labels is not Task.labels:
+            return self.labels(every_sequence(len(self.vocab), length))[:, -1]
+        return torch.from_numpy(self.machine.every(length).astype(np.int64))
+
     def sample(self, count: int, length: int, generator: Generator) -> Tensor:
         """Draw `count` sequences of one length, (count, length) int64; uniformly, unless overridden."""
         self._known()

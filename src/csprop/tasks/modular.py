@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from torch import Tensor
-
 from csprop.errors import InputError
 from csprop.tasks.base import Task
 
@@ -39,10 +37,6 @@ class Modular(Task):
     def truth(self, sequence: Sequence[int]) -> int:
         remainder = sum(sequence) % self.modulus
         return remainder if self.residue else int(remainder == 0)
-
-    def labels(self, tokens: Tensor) -> Tensor:
-        remainder = tokens.cumsum(dim=1) % self.modulus
-        return remainder if self.residue else (remainder == 0).long()
 
     def start(self) -> int:
         return 0

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from torch import Tensor
-
 from csprop.tasks.base import Task
 
 
@@ -22,9 +20,6 @@ class Parity(Task):
 
     def truth(self, sequence: Sequence[int]) -> int:
         return sum(sequence) % 2
-
-    def labels(self, tokens: Tensor) -> Tensor:
-        return tokens.cumsum(dim=1) % 2
 
     def start(self) -> int:
         return 0

@@ -80,11 +80,10 @@ def exhaustive(model: nn.Module, task: Task, length: int) -> Score:
         InputError: the task is not defined at the length, or there are too many inputs.
     """
     check_exhaustive(task, length)
-    sequences = every_sequence(len(task.vocab), length)
     logits = every_score(model, len(task.vocab), length)
     if logits is None:
-        return score(model, task.labelled(sequences))
-    return _score(logits, task.labels(sequences)[:, -1])
+        return score(model, task.labelled(every_sequence(len(task.vocab), length)))
+    return _score(logits, task.every_label(length))
 
 
 def check_exhaustive(task: Task, length: int) -> None:
