@@ -209,7 +209,7 @@ def _check(args: Args, path: Path) -> dict[str, Any]:
     from csprop.exact.check import check
     from csprop.exact.numpy_step import Rejected
     from csprop.tasks import from_description
-    from csprop.training.load import stored_config
+    from csprop.training.stored import stored_config
 
     config = stored_config(path)
     if not (path / "certificate.json").exists():

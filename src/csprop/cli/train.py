@@ -80,7 +80,7 @@ def _asking(name: str | None) -> Asking:
 
 def _stored(out: Path) -> dict[str, Any]:
     """The arguments that a run was started with."""
-    from csprop.training.load import stored_config
+    from csprop.training.stored import stored_config
 
     config = stored_config(out)
     options = {each.name: getattr(config.model, each.name) for each in fields(ModelOptions)}
@@ -206,7 +206,7 @@ def _summary(task: Any) -> Iterator[str]:
     from csprop.tasks.base import shown
 
     yield (
-        f"{task.source}: {len(task.data)} rows; tokens {shown(task.vocab)}; "
+        f"{task.source}: {len(task.rows)} rows; tokens {shown(task.vocab)}; "
         f"classes {shown(task.classes)}"
     )
     if count := task.summary.contradictions:

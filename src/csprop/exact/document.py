@@ -91,7 +91,7 @@ def claim_of_rows(task: Task, machine: str, disagreeing: int) -> tuple[str, str]
         machine: a sentence about the machine.
         disagreeing: how many rows have another label.
     """
-    rows = len(task.data)
+    rows = len(task.rows)
     agreeing, rest = f"all {rows}", "."
     if disagreeing:
         agreeing = f"{rows - disagreeing:,} of {rows:,}"
@@ -134,7 +134,7 @@ def proven(
     if proof.pairs:
         document |= {"pairs": proof.pairs, "task_states": [repr(state) for state in proof.states]}
     if proof.disagreeing:
-        document |= {"rows": len(task.data), "disagreeing": proof.disagreeing}
+        document |= {"rows": len(task.rows), "disagreeing": proof.disagreeing}
     return Certificate(verdict, True, statement, document, locked, automaton)
 
 

@@ -52,7 +52,7 @@ def read(document: Mapping[str, Any]) -> tuple[CSPConfig, Names | None]:
 
 @cache
 def on_hub(model: type) -> Any:
-    """A class of models with the methods of `PyTorchModelHubMixin`, whose import would delay every start."""
+    """A class of models with the methods of `PyTorchModelHubMixin`, whose import takes a while."""
     from huggingface_hub import PyTorchModelHubMixin
 
     said = {"library_name": "csprop", "license": "mit"}

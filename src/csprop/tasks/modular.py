@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from torch import Tensor
+import numpy as np
 
 from csprop.errors import InputError
 from csprop.tasks.base import Task
+from csprop.tasks.draws import Whole
 
 
 class Modular(Task):
@@ -40,9 +41,9 @@ class Modular(Task):
         remainder = sum(sequence) % self.modulus
         return remainder if self.residue else int(remainder == 0)
 
-    def labels(self, tokens: Tensor) -> Tensor:
-        remainder = tokens.cumsum(dim=1) % self.modulus
-        return remainder if self.residue else (remainder == 0).long()
+    def classify(self, tokens: Whole) -> Whole:
+        remainder = tokens.cumsum(axis=1, dtype=np.int64) % self.modulus
+        return remainder if self.residue else (remainder == 0).astype(np.int64)
 
     def start(self) -> int:
         return 0

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from torch import Tensor
+import numpy as np
 
 from csprop.tasks.base import Task
+from csprop.tasks.draws import Whole
 
 
 class Parity(Task):
@@ -23,8 +24,8 @@ class Parity(Task):
     def truth(self, sequence: Sequence[int]) -> int:
         return sum(sequence) % 2
 
-    def labels(self, tokens: Tensor) -> Tensor:
-        return tokens.cumsum(dim=1) % 2
+    def classify(self, tokens: Whole) -> Whole:
+        return tokens.cumsum(axis=1, dtype=np.int64) % 2
 
     def start(self) -> int:
         return 0
