@@ -412,7 +412,7 @@ def assert_transcribed(config: CSPConfig, seed: int) -> None:
         tensors |= {f"codes_{layer}": each.numpy() for layer, each in enumerate(codes)}
         tensors["kept"] = np.ones((config.depth, config.width))
         network = Network(tensors, asdict(config))
-        where, near, said = network.move([0] * config.depth, token)
+        where, near, said, _ = network.move([0] * config.depth, token)
         for each, number, want in zip(codes, where, after[token], strict=True):
             np.testing.assert_allclose(each[number].numpy(), want.numpy(), rtol=1e-9, atol=1e-9)
         scale = max(1.0, float(after[token].abs().max()))
@@ -435,7 +435,7 @@ def test_its_network_is_the_model(config: CSPConfig, seed: int) -> None:
 @given(config=configurations())
 def test_its_shapes_are_the_model_s(config: CSPConfig) -> None:
     shapes = {f"network.{name}": tuple(each.shape) for name, each in CSP(config).state_dict().items()}
-    assert numpy_step._shapes(asdict(config)) == shapes | {"kept": (config.depth, config.width)}
+    assert numpy_step.shapes_of(asdict(config)) == shapes | {"kept": (config.depth, config.width)}
 
 
 @pytest.mark.parametrize("config", ROTORS, ids=lambda config: f"{config.order}-{config.decay}")

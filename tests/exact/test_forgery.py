@@ -16,7 +16,7 @@ import torch
 import csprop
 from csprop.cli.main import main
 from csprop.errors import InputError
-from csprop.exact import store
+from csprop.exact import reading
 from csprop.training.checkpoint import CERTIFICATE, FILES, RunFolder
 from tests.helpers import forgery
 from tests.helpers.forgery import KINDS, Draft, Forger, beside
@@ -82,7 +82,7 @@ def test_the_judge_notices_a_store_that_does_not_walk(
     draft.settle()
     draft.write(tmp_path / "forged")
     assert Judge(tmp_path / "forged", certifies=False).outcomes["load"] == "refused"
-    monkeypatch.setattr(store, "prove", lambda machine, task, depth: beside(machine, task))
+    monkeypatch.setattr(reading, "prove", lambda machine, task, depth: beside(machine, task))
     with pytest.raises(Lie, match="a wrong machine is served"):
         Judge(tmp_path / "forged", certifies=False)
 

@@ -278,7 +278,7 @@ def _check_moves(certificate: dict[str, Any], network: Network, moves: list[tupl
         "the machine does not begin where the network does",
     )
     for state, token in moves:
-        where, near, scores = network.move(places[state], token)
+        where, near, scores, _ = network.move(places[state], token)
         there = machine["transitions"][state][token]
         demand(
             where == places[there],

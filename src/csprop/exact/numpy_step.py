@@ -1,7 +1,7 @@
 """One step of a locked model in NumPy and float64, for the checker. Nothing of csprop.nn is used."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def check_weights(stored: dict[str, Array], options: dict[str, Any], counts: boo
     codes = [] if counts else [shapes.pop(f"codes_{layer}") for layer in range(options["depth"])]
     state = (options["order"], options["width"])
     fits = all(len(each) == 3 and each[0] > 0 and each[1:] == state for each in codes)
-    due = _shapes(options)
+    due = shapes_of(options)
     if counts:
         del due["kept"]
     demand(fits and shapes == due, "its weights are not those of such a model")
@@ -62,7 +62,7 @@ def _of_layer(options: dict[str, Any], layer: int) -> dict[str, Any]:
     return options | known[kinds[layer]]
 
 
-def _shapes(options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+def shapes_of(options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     """Of every tensor but the codes, by its name."""
     order, width, classes = options["order"], options["width"], options["num_classes"]
     features = width if options["decoder"] in ("complex", "phase") else order * width
@@ -122,12 +122,12 @@ def _linear(weight: Array, x: Array, bias: Array | float = 0.0) -> Array:
     return weight @ x + bias
 
 
-def _first(scores: Array, what: str) -> int:
-    """The largest of some scores, with no other near it."""
+def _first(scores: Array, what: str) -> tuple[int, float]:
+    """The largest of some scores, with no other near it, and its lead over the next."""
     best = int(scores.argmax())
-    lead = scores[best] - np.delete(scores, best).max(initial=-np.inf)
-    demand(bool(lead >= 0.99e-3), f"rounding could choose another {what}")
-    return best
+    lead = float(scores[best] - np.delete(scores, best).max(initial=-np.inf))
+    demand(lead >= 0.99e-3, f"rounding could choose another {what}")
+    return best, lead
 
 
 def _sigmoid(x: Array) -> Array:
@@ -142,6 +142,18 @@ def _unit(h: Array, epsilon: float) -> Array:
     return h / (np.sqrt((h**2).sum(axis=0) + 1e-30) + epsilon)
 
 
+class Move(NamedTuple):
+    """What a token does."""
+
+    where: list[int]
+    """The code of each layer to which it leads."""
+    near: list[float]
+    """How far from them the states were."""
+    scores: Array
+    gates: dict[int, float]
+    """In layers that round, how far the nearest decision is from a tie."""
+
+
 class Network:
     """One step of the model, as docs/paper.md has the equations; a state is (M, D), no batch."""
 
@@ -152,6 +164,7 @@ class Network:
         self.kept = tensors["kept"] != 0
         self.codes = [tensors[f"codes_{layer}"] for layer in range(self.depth)]
         self.start = [self._start(layer) for layer in range(self.depth)]
+        self.gates: dict[int, float] = {}
 
     def _start(self, layer: int) -> Array:
         options = self.layers[layer]
@@ -165,10 +178,11 @@ class Network:
         h0 = self.tensors[f"network.blocks.{layer}.h0"]
         return _unit(h0, 0.0) if options["decay"] in ("reset", "switch") else h0
 
-    def move(self, place: list[int], token: int) -> tuple[list[int], list[float], Array]:
-        """From codes, by a token: to which codes, how far from them, and the scores."""
+    def move(self, place: Sequence[int], token: int) -> Move:
+        """From codes, by a token."""
         z = self.tensors["network.embedding"][token]  # (M, D)
         where, near = [], []
+        self.gates = {}
         for layer in range(self.depth):
             before = self.codes[layer][place[layer]]
             step = self._route if self.layers[layer]["places"] else self._recur
@@ -178,19 +192,23 @@ class Network:
             where.append(number)
             near.append(distance)
             z = self._finish(layer, self.codes[layer][number], z, before)
-        return where, near, self._decode(z)
+        return Move(where, near, self._decode(z), self.gates)
 
     def _route(self, layer: int, z: Array, h: Array) -> Array:
         """What is in a place turns, and moves to where the logit of its column is largest."""
         own = self._own(layer)
         scores = _linear(own("keys.weight"), z.ravel(), own("keys.bias"))
-        chosen = _first(scores, f"map of layer {layer + 1}")
+        chosen, lead = _first(scores, f"map of layer {layer + 1}")
+        leads = [lead]
         h = self._turn(layer, z)(h) if self.layers[layer]["rotate"] == "state" else h
         moved, places = np.zeros_like(h), self.layers[layer]["places"]
         for channel in np.flatnonzero((h != 0).any(axis=0)):
             group, source = divmod(channel, places)
             logits = own("maps")[chosen, group, :, source]
-            moved[:, group * places + _first(logits, f"place in layer {layer + 1}")] += h[:, channel]
+            target, lead = _first(logits, f"place in layer {layer + 1}")
+            moved[:, group * places + target] += h[:, channel]
+            leads.append(lead)
+        self.gates[layer] = min(leads)
         return moved
 
     def _recur(self, layer: int, z: Array, h: Array) -> Array:
@@ -206,6 +224,7 @@ class Network:
         elif options["decay"] == "switch":
             used = np.broadcast_to(np.abs(delta), self.kept[layer].shape)[self.kept[layer]]
             demand(bool((used >= 0.99e-3).all()), f"rounding could turn a gate of layer {layer + 1}")
+            self.gates[layer] = float(used.min(initial=np.inf))
             alpha, gamma, entering = delta > 0, delta <= 0, replacing
         elif options["decay"] == "reset":
             alpha, gamma, entering = _sigmoid(delta), _sigmoid(-delta), replacing

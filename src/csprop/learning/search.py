@@ -42,7 +42,7 @@ from csprop.tasks.base import UNLABELLED, Task
 from csprop.tasks.examples import Examples
 from csprop.tasks.pack import Table as Packed
 from csprop.tasks.rows import RowsTask
-from csprop.training.metrics import interval
+from csprop.training.scores import interval
 
 AnyMachine = Machine | CounterMachine
 MOST_TOKENS = 1 << 19

@@ -1,7 +1,7 @@
 """Labelled sequences, packed one after the other: memory follows the number of tokens."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,6 +52,9 @@ class RowArrays:
 
     def __len__(self) -> int:
         return len(self.begins)
+
+    def __getitem__(self, rows: NDArray[Any]) -> "RowArrays":
+        return replace(self, begins=self.begins[rows], lengths=self.lengths[rows])
 
     @property
     def last(self) -> NDArray[np.int64]:

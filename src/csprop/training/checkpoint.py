@@ -23,7 +23,7 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -304,3 +304,21 @@ class RunFolder:
 def metrics_line(row: "Epoch") -> bytes:
     """One line of metrics.jsonl."""
     return json.dumps(row).encode() + b"\n"
+
+
+def refuse_existing(outs: Iterable[str | Path], resumable: bool = True) -> None:
+    """Check that no directory holds a run.
+
+    Args:
+        outs: the directories.
+        resumable: whether the user could continue the run instead.
+
+    Raises:
+        InputError: a directory holds a run, or is a file.
+    """
+    for out in map(Path, outs):
+        if out.exists() and not out.is_dir():
+            raise InputError(f"{out}: is a file, not a directory: choose another --out")
+        if RunFolder(out).exists():
+            hint = "add --resume to continue it, or " if resumable else ""
+            raise InputError(f"{out}: already holds a run: {hint}choose another --out")

@@ -1,8 +1,9 @@
 """What a run directory says about its run, beside weights: read without torch."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from csprop.errors import InputError
 from csprop.tasks import from_description, resolve
@@ -60,6 +61,13 @@ def stored_result(folder: RunFolder) -> dict[str, Any] | None:
     if result is not None and not _is_result(result):
         raise InputError(f"{folder.path / checkpoint.RESULT}: is malformed; the run is damaged")
     return result
+
+
+def made(result: Mapping[str, Any] | None) -> Literal["trained", "learned", "compiled"]:
+    """How a model came about; one that was not trained has a machine written into its weights."""
+    if result is None or result["epochs"]:
+        return "trained"
+    return "learned" if "learned" in result else "compiled"
 
 
 def _is_result(result: Any) -> bool:
