@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import tyro
-from rich.console import Console
-from rich.table import Table
 
 from csprop.automata.names import visible
 from csprop.errors import InputError
@@ -73,6 +71,9 @@ def show_json(document: Any) -> None:
 
 def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
     """Print a table on stdout: the first column is aligned left, the others right."""
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(title=title or None, title_justify="left")
     for number, heading in enumerate(headings):
         table.add_column(heading, justify="right" if number else "left", overflow="fold")
@@ -115,6 +116,7 @@ def progress(label: str, epochs: int, plain: bool = False) -> Iterator[Callable[
             f"{row['seconds']:.1f} s"
         )
         return
+    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
