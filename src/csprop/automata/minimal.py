@@ -42,9 +42,9 @@ def _blocks(rows: Mapping[int, Sequence[int]], outputs: Sequence[int | None]) ->
     """
     columns = dict.fromkeys(zip(*rows.values(), strict=True))  # tokens that always lead alike are one
     before: list[dict[int, list[int]]] = [defaultdict(list) for _ in columns]
-    for column, leading in zip(columns, before, strict=True):
+    for column, sources in zip(columns, before, strict=True):
         for state, there in zip(rows, column, strict=True):
-            leading[there].append(state)
+            sources[there].append(state)
     by_output: dict[int | None, set[int]] = defaultdict(set)
     for state in rows:
         by_output[outputs[state]].add(state)

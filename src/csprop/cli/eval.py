@@ -114,7 +114,7 @@ def _on_file(judged: Any, data: Path | None) -> dict[str, Any]:
         if made(judged.result) == "learned":
             over = f"rows of {source} (not held out: the machine was fitted to all rows)"
         return {"over": over, **asdict(judged.on_rows(judged.held_out()))}
-    rows = from_file(data, like=judged.task).rows
+    rows = from_file(data, like=judged.task).row_arrays
     return {"over": data.name, **asdict(judged.on_rows(rows))}
 
 

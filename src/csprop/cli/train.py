@@ -222,7 +222,7 @@ def _summary(task: Any) -> Iterator[str]:
     from csprop.tasks.base import shown
 
     yield (
-        f"{task.source}: {len(task.rows)} rows; tokens {shown(task.vocab)}; "
+        f"{task.source}: {len(task.row_arrays)} rows; tokens {shown(task.vocab)}; "
         f"classes {shown(task.classes)}"
     )
     if count := task.summary.contradictions:

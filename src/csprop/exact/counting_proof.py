@@ -100,13 +100,13 @@ def proven(
         InputError: the task is a data file, and its rows cannot be read any more.
     """
     file = task.oracle is None
-    rows = [each.row + 1 for each in disagreeing(proof.automaton, task.rows)] if file else []
+    rows = [each.row + 1 for each in disagreeing(proof.automaton, task.row_arrays)] if file else []
     verdict, statement = _claim(task, locked, proof, len(rows))
     if search["control"] == CONTROLS[1]:
         statement += " Its switches and its decoder were made anew from the training rows."
     document = head(task, verdict, statement, proven=True) | _measured(task, locked, proof, search)
     if rows:
-        document |= {"rows": len(task.rows), "disagreeing": rows}
+        document |= {"rows": len(task.row_arrays), "disagreeing": rows}
     return Certificate(verdict, True, statement, document, locked, proof.automaton)
 
 

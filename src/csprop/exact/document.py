@@ -13,8 +13,7 @@ from csprop.tasks.base import Task, written
 
 if TYPE_CHECKING:
     from csprop.exact.locked import Locked
-    from csprop.exact.locked_counter import LockedCounter
-    from csprop.exact.tables import CountingTables, Tables
+    from csprop.exact.tables import Tables
     from csprop.training.scores import Score
 
 FORMAT = 2
@@ -49,8 +48,8 @@ class Certificate:
     proven: bool
     statement: str
     document: dict[str, Any] = field(repr=False)
-    locked: "Locked | LockedCounter | Tables | CountingTables | None" = field(default=None, repr=False)
-    """The locked model; of a certificate that was read without torch, its tables."""
+    locked: Any = field(default=None, repr=False)
+    """A `Locked` or `LockedCounter`; if it was read without torch, `Tables` or `CountingTables`."""
     automaton: Automaton | CounterAutomaton | None = field(default=None, repr=False)
     """The smallest with the same answers."""
     unchecked: str = ""
@@ -95,7 +94,7 @@ def claim_of_rows(task: Task, machine: str, disagreeing: int) -> tuple[str, str]
         machine: a sentence about the machine.
         disagreeing: how many rows have another label.
     """
-    rows = len(task.rows)
+    rows = len(task.row_arrays)
     agreeing, rest = f"all {rows}", "."
     if disagreeing:
         agreeing = f"{rows - disagreeing:,} of {rows:,}"
@@ -138,7 +137,7 @@ def proven(
     if proof.pairs:
         document |= {"pairs": proof.pairs, "task_states": [repr(state) for state in proof.states]}
     if proof.disagreeing:
-        document |= {"rows": len(task.rows), "disagreeing": proof.disagreeing}
+        document |= {"rows": len(task.row_arrays), "disagreeing": proof.disagreeing}
     return Certificate(verdict, True, statement, document, locked, automaton)
 
 

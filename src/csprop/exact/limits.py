@@ -54,7 +54,7 @@ class Tightness:
     chosen map or target over the next one; None if nothing is rounded."""
 
 
-def accept(measured: list[Tightness]) -> None:
+def accept(measured: Sequence[Tightness]) -> None:
     """Check that no state could be confused with another.
 
     Raises:

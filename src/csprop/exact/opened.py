@@ -112,7 +112,7 @@ class Opened:
 
     def held_out(self) -> RowArrays:
         """The rows of the data file that training did not learn from."""
-        draws, rows = NumpyDraws(seed_of(self.config.seed, "split")), self.task.rows
+        draws, rows = NumpyDraws(seed_of(self.config.seed, "split")), self.task.row_arrays
         try:
             return rows[held_out(rows, self.config.recipe.split, draws)]
         except InputError as error:

@@ -275,7 +275,7 @@ def _as_task(task: Task, examples: Examples) -> RowsTask:
     """Some rows as a task of their own, so that networks see nothing but them."""
     lines = np.arange(1, len(examples) + 1)
     rows = RowsTask(
-        task.name, Packed(list(task.vocab), list(task.classes), task.words, examples, lines)
+        task.name, Packed(list(task.vocab), list(task.classes), task.words, examples.rows, lines)
     )
     rows.order, rows.depth = task.order, task.depth
     return rows

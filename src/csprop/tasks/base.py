@@ -116,19 +116,19 @@ class Task(ABC):
         """The task as a machine that counts, if it has infinitely many states (`CountingTask`)."""
         return None
 
-    @cached_property
+    @property
     def data(self) -> Examples:
         """The labelled rows of a data file.
 
         Raises:
             InputError: the task is not a data file, or the file has changed.
         """
-        return self.rows.examples
+        raise InputError(f"{self.name}: is not a data file and has no rows: draw some with examples()")
 
     @property
-    def rows(self) -> RowArrays:
+    def row_arrays(self) -> RowArrays:
         """The same in arrays of NumPy."""
-        raise InputError(f"{self.name}: is not a data file and has no rows: draw some with examples()")
+        return self.data.rows
 
     @property
     def source(self) -> str:

@@ -66,7 +66,7 @@ class RowArrays:
         """The number of each row's sequence among the distinct ones in lexicographic order, (N,)."""
         return numbered(self.tokens, self.begins, self.lengths)
 
-    @property
+    @cached_property
     def examples(self) -> "Examples":
         """The same in tensors, which share the memory."""
         import torch

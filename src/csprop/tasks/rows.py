@@ -37,8 +37,13 @@ class RowsTask(Task):
         return self._given
 
     @property
-    def rows(self) -> RowArrays:
+    def data(self) -> Examples:
         """All rows, in their order."""
+        return self.row_arrays.examples
+
+    @property
+    def row_arrays(self) -> RowArrays:
+        """The same in arrays of NumPy."""
         return self.table.rows
 
     def line(self, row: int) -> int:
@@ -102,7 +107,7 @@ class RowsTask(Task):
         # A string is shorter than a list; but its words and spaces may not be the tokens.
         plain = not self.words and not any(name.isspace() for name in self.vocab)
         lines = []
-        for batch in self.rows.windows():
+        for batch in self.row_arrays.windows():
             parts = (batch.tokens, batch.labels, batch.lengths)
             for tokens, labels, length in zip(*(each.tolist() for each in parts), strict=True):
                 names = [self.vocab[token] for token in tokens[:length]]
