@@ -16,12 +16,12 @@ from csprop.cli.main import main
 from csprop.errors import InputError
 from csprop.exact.certify import certify
 from csprop.exact.check import check
+from csprop.exact.check_shapes import Rejected
 from csprop.exact.counted import certify_counter
 from csprop.exact.counters import tabulated
 from csprop.exact.counting_proof import EVERY_DEPTH, prove_counting
 from csprop.exact.limits import NotFinite
 from csprop.exact.locked_counter import LockedCounter, weights_of
-from csprop.exact.numpy_step import Rejected
 from csprop.nn.compiled import compiled_counter
 from csprop.nn.model import CSP
 from csprop.tasks import get

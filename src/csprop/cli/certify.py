@@ -205,7 +205,7 @@ def _states(document: dict[str, Any]) -> str:
 
 def _check(args: Args, path: Path) -> dict[str, Any]:
     from csprop.exact.check import check
-    from csprop.exact.numpy_step import Rejected
+    from csprop.exact.check_shapes import Rejected
     from csprop.tasks import from_description
     from csprop.training.stored import stored_config
 

@@ -17,10 +17,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as unpacked
 
 from csprop.errors import InputError
+from csprop.exact.check_shapes import Rejected, check_weights, demand, shapes_of
 from csprop.exact.counters import counts
 from csprop.exact.document import Certificate
 from csprop.exact.limits import MOST_CODES, NotFinite
-from csprop.exact.numpy_step import Rejected, check_weights, demand, shapes_of
 from csprop.exact.reading import Ways, read
 from csprop.exact.tables import CountingTables, Tables
 from csprop.nn.config import CSPConfig

@@ -80,11 +80,10 @@ class Tables:
             gates = [move.gates[layer] for move in taken if layer in move.gates]
             gate = min(gates, default=np.inf)
             near = [self._starts[layer][1], *(move.near[layer] for move in taken)]
-            others = (nearest(code, np.delete(codes, i, axis=0))[1] for i, code in enumerate(codes))
             measured.append(
                 Tightness(
                     codes=len(codes),
-                    gap=min(others) if len(codes) > 1 else None,
+                    gap=self.network.gaps[layer] if len(codes) > 1 else None,
                     snap=max(near),
                     size=float(np.abs(codes).max()),
                     gate=None if gate == np.inf else gate,
@@ -107,20 +106,24 @@ class Tables:
         source = np.random.default_rng(0)
         different = {(tuple(self.places[state].tolist()), token) for state, token in moves}
         for _ in range(DRAWS):
-            other = Network(
-                {
-                    name: exact
-                    if name == "kept"
-                    else exact + BLUR * np.abs(exact).clip(min=1) * source.standard_normal(exact.shape)
-                    for name, exact in self.tensors.items()
-                },
-                self.options,
-            )
+            blurred = {
+                name: exact + BLUR * np.abs(exact).clip(min=1) * source.standard_normal(exact.shape)
+                for name, exact in self.tensors.items()
+                if name != "kept"
+            }
+            gaps, blurred["kept"] = self._gaps(blurred), self.tensors["kept"]
+            other = Network(blurred, self.options, gaps, doubt=0.0)
             for place, token in different:
                 here, there = self._known[place, token], other.move(place, token)
                 if here.where != there.where or here.scores.argmax() != there.scores.argmax():
                     raise NotFinite("its behaviour depends on the last digits of its weights")
         return lead
+
+    def _gaps(self, blurred: dict[str, Array]) -> list[float]:
+        """Lower bounds of the gaps between codes that were moved a little."""
+        moved = (blurred[f"codes_{layer}"] - codes for layer, codes in enumerate(self.network.codes))
+        most = [2 * float(np.sqrt((each**2).sum(axis=1)).max()) for each in moved]
+        return [gap - shift for gap, shift in zip(self.network.gaps, most, strict=True)]
 
     def initial_state(self, batch: int) -> NDArray[np.int64]:
         """The start of the machine, for each row."""
