@@ -61,6 +61,39 @@ def test_machines_and_files_do_without_torch() -> None:
             assert "torch" not in names, path
 
 
+def imported_at_once(path: Path) -> set[str]:
+    """What a module imports when it is imported: not inside of functions, and not for types alone."""
+    found, bodies = set(), [ast.parse(path.read_text()).body]
+    while bodies:
+        for node in bodies.pop():
+            if isinstance(node, ast.Import):
+                found |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                found.add((node.module or "").split(".")[0])
+            elif isinstance(node, ast.If) and ast.unparse(node.test) != "TYPE_CHECKING":
+                bodies += [node.body, node.orelse]
+            elif isinstance(node, ast.Try | ast.With | ast.ClassDef):
+                bodies.append(node.body)
+    return found
+
+
+def test_tasks_and_commands_import_torch_only_where_it_is_used() -> None:
+    """`csprop --help`, mistakes and the answers of certified runs do not wait for torch."""
+    rooms = {"errors", "files", "automata", "tasks", "cli"}
+    paths = [each for each in SOURCE.rglob("*.py") if each.relative_to(SOURCE).parts[0] in rooms]
+    readers = {
+        "exact": ["opened", "reading", "tables", "document", "counting_proof", "counters", "bounds",
+                  "limits", "prove", "check", "check_shapes", "check_counting", "check_network",
+                  "numpy_step"],
+        "training": ["checkpoint", "config", "presets", "scores", "seeds", "stored"],
+        "nn": ["config", "hub"],
+    }  # fmt: skip
+    paths += [SOURCE / room / f"{name}.py" for room, names in readers.items() for name in names]
+    assert len(paths) > 80
+    for path in paths:
+        assert not imported_at_once(path) & {"torch", "huggingface_hub", "networkx"}, path
+
+
 def test_files_are_written_in_one_place() -> None:
     """Whoever writes a file goes through files.py, which replaces it whole."""
     for path in SOURCE.rglob("*.py"):

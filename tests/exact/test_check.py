@@ -18,10 +18,11 @@ from safetensors.numpy import load, save
 import csprop
 from csprop import CSP, CSPConfig, tasks
 from csprop.exact import check as checker
-from csprop.exact import check_counting, check_network, numpy_step, store
+from csprop.exact import check_counting, check_network, check_shapes, numpy_step, store
 from csprop.exact.certify import certify
 from csprop.exact.check import check
-from csprop.exact.numpy_step import Network, Rejected
+from csprop.exact.check_shapes import Rejected
+from csprop.exact.numpy_step import Network
 from csprop.nn.config import ModelOptions
 from tests.helpers import machines
 
@@ -316,10 +317,11 @@ def test_a_weight_that_matters_is_noticed_under_a_right_digest(counted: Folder, 
 
 def test_it_shares_nothing_with_the_prover() -> None:
     step, network = "csprop.exact.numpy_step", "csprop.exact.check_network"
-    mine = {"csprop.errors", "csprop.tasks.base", step, "csprop.exact.check_counting", network}
+    shapes, counting = "csprop.exact.check_shapes", "csprop.exact.check_counting"
+    mine = {"csprop.errors", "csprop.tasks.base", step, shapes, counting, network}
     for module, allowed in (
-        (checker, mine), (check_counting, {step, network}), (check_network, {step}),
-        (numpy_step, set()),
+        (checker, mine), (check_counting, {shapes, network}), (check_network, {shapes, step}),
+        (numpy_step, {shapes}), (check_shapes, set()),
     ):  # fmt: skip
         tree = ast.parse(Path(str(module.__file__)).read_text())
         imported = {
@@ -412,7 +414,7 @@ def assert_transcribed(config: CSPConfig, seed: int) -> None:
         tensors |= {f"codes_{layer}": each.numpy() for layer, each in enumerate(codes)}
         tensors["kept"] = np.ones((config.depth, config.width))
         network = Network(tensors, asdict(config))
-        where, near, said = network.move([0] * config.depth, token)
+        where, near, said, _ = network.move([0] * config.depth, token)
         for each, number, want in zip(codes, where, after[token], strict=True):
             np.testing.assert_allclose(each[number].numpy(), want.numpy(), rtol=1e-9, atol=1e-9)
         scale = max(1.0, float(after[token].abs().max()))
@@ -435,7 +437,7 @@ def test_its_network_is_the_model(config: CSPConfig, seed: int) -> None:
 @given(config=configurations())
 def test_its_shapes_are_the_model_s(config: CSPConfig) -> None:
     shapes = {f"network.{name}": tuple(each.shape) for name, each in CSP(config).state_dict().items()}
-    assert numpy_step._shapes(asdict(config)) == shapes | {"kept": (config.depth, config.width)}
+    assert check_shapes.shapes_of(asdict(config)) == shapes | {"kept": (config.depth, config.width)}
 
 
 @pytest.mark.parametrize("config", ROTORS, ids=lambda config: f"{config.order}-{config.decay}")

@@ -16,11 +16,12 @@ from csprop.cli.main import main
 from csprop.errors import InputError
 from csprop.exact.certify import certify
 from csprop.exact.check import check
-from csprop.exact.counted import EVERY_DEPTH, certify_counter, prove_counting
+from csprop.exact.check_shapes import Rejected
+from csprop.exact.counted import certify_counter
 from csprop.exact.counters import tabulated
-from csprop.exact.locked import NotFinite
-from csprop.exact.locked_counter import LockedCounter
-from csprop.exact.numpy_step import Rejected
+from csprop.exact.counting_proof import EVERY_DEPTH, prove_counting
+from csprop.exact.limits import NotFinite
+from csprop.exact.locked_counter import LockedCounter, weights_of
 from csprop.nn.compiled import compiled_counter
 from csprop.nn.model import CSP
 from csprop.tasks import get
@@ -90,7 +91,7 @@ def test_a_compiled_machine_is_proven(name: str) -> None:
 
 def test_a_model_is_tabulated_as_the_network_answers() -> None:
     model = brackets()
-    machine = tabulated(model).machine
+    machine = tabulated(weights_of(model)).machine
     rows = torch.tensor(list(itertools.product(range(2), repeat=12)))
     with torch.no_grad():
         assert torch.equal(
@@ -174,18 +175,18 @@ def test_a_decision_that_hangs_on_rounding_is_refused() -> None:
     with torch.no_grad():  # at a count of 0 the gate is 0.0005
         model.layers[1].gate.bias[0] = 0.0005
     with pytest.raises(NotFinite, match="gate of switch 1 is not decided"):
-        tabulated(model)
+        tabulated(weights_of(model))
     model = brackets()
     with torch.no_grad():  # the answer at a count without bound comes as near to a tie as one likes
         model.decoder.linear.bias[1] = 2.0
     with pytest.raises(NotFinite, match="answer is not decided"):
-        tabulated(model)
+        tabulated(weights_of(model))
     model = brackets()
     with torch.no_grad():  # large terms that cancel: float32 would not compute their sum
         gate = model.layers[1].gate
         gate.weight[0, 4 + 2], gate.bias[0] = 2.0**19, 0.35 - 2.0**19
     with pytest.raises(NotFinite, match="gate of switch 1 is not decided"):
-        tabulated(model)
+        tabulated(weights_of(model))
 
 
 def test_what_float32_does_not_compute_is_refused() -> None:
@@ -215,7 +216,7 @@ def test_what_float32_does_not_compute_is_refused() -> None:
         with torch.no_grad():
             fault(model)
         with pytest.raises(NotFinite):
-            tabulated(model)
+            tabulated(weights_of(model))
 
 
 def test_an_increment_near_a_half_is_refused() -> None:
@@ -223,7 +224,7 @@ def test_an_increment_near_a_half_is_refused() -> None:
     with torch.no_grad():
         model.embedding[0, 0, 0] = 1.4999
     with pytest.raises(NotFinite, match="near a half"):
-        tabulated(model)
+        tabulated(weights_of(model))
 
 
 def test_a_depth_is_not_asked_for() -> None:

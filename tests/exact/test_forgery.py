@@ -4,6 +4,7 @@ helpers/forgery.py makes them and helpers/judge.py judges them. `CSPROP_FORGERIE
 and forges runs of slowly trained tasks as well.
 """
 
+import json
 import os
 import shutil
 import time
@@ -16,7 +17,9 @@ import torch
 import csprop
 from csprop.cli.main import main
 from csprop.errors import InputError
-from csprop.exact import store
+from csprop.exact import reading
+from csprop.exact.opened import opened
+from csprop.exact.tables import Tables
 from csprop.training.checkpoint import CERTIFICATE, FILES, RunFolder
 from tests.helpers import forgery
 from tests.helpers.forgery import KINDS, Draft, Forger, beside
@@ -60,10 +63,48 @@ def test_no_forgery_is_announced_as_proven(runs: dict[str, Path], tmp_path: Path
         what = forger.forge(number, path)
         began = time.perf_counter()
         try:
+            accepted_alike(path)
             Judge(path, certifies=number % 5 == 0 or COUNT >= 1000)
         except Lie as lie:
             pytest.fail(f"{what}: {lie}")
         assert time.perf_counter() - began < 60, what
+
+
+def accepted_alike(path: Path) -> None:
+    """Raise a Lie where the check without torch serves what the check in torch does not."""
+    try:
+        found = opened(path)
+    except InputError:
+        found = None
+    if found is None:
+        return
+    try:
+        theirs = csprop.load(path).certificate
+    except InputError as error:
+        raise Lie(f"served without torch, and refused in torch: {error}") from None
+    if theirs is None or theirs.locked is None:
+        raise Lie("served without torch, and nothing is locked in torch")
+    ours = found.certificate
+    if (ours.verdict, ours.automaton) != (theirs.verdict, theirs.automaton):
+        raise Lie("another automaton is served without torch than in torch")
+
+
+def test_both_checks_find_the_same_tables(runs: dict[str, Path]) -> None:
+    """And every genuine run with a locked model is served without torch."""
+    for name, path in runs.items():
+        theirs, ours = csprop.load(path).certificate, opened(path)
+        if theirs is None or theirs.locked is None:
+            assert ours is None, name
+            continue
+        assert ours is not None, name
+        assert ours.locked.machine == theirs.locked.machine, name
+        stated = json.loads(json.dumps(ours.certificate.document))
+        assert reading._alike(stated, theirs.document), name
+        if isinstance(ours.locked, Tables):
+            assert ours.locked.places.tolist() == theirs.locked.places.tolist()
+            torch.testing.assert_close(
+                torch.from_numpy(ours.locked.scores).float(), theirs.locked.scores, rtol=1e-4, atol=1e-4
+            )
 
 
 def test_every_kind_takes_its_turn() -> None:
@@ -82,7 +123,7 @@ def test_the_judge_notices_a_store_that_does_not_walk(
     draft.settle()
     draft.write(tmp_path / "forged")
     assert Judge(tmp_path / "forged", certifies=False).outcomes["load"] == "refused"
-    monkeypatch.setattr(store, "prove", lambda machine, task, depth: beside(machine, task))
+    monkeypatch.setattr(reading, "prove", lambda machine, task, depth: beside(machine, task))
     with pytest.raises(Lie, match="a wrong machine is served"):
         Judge(tmp_path / "forged", certifies=False)
 

@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, assume, given, settings
 
 from csprop.automata.walk import Difference, every_input
 from csprop.exact.certify import certify
+from csprop.exact.limits import NotFinite, accept, moves_of
 from csprop.exact.lock import lock
-from csprop.exact.locked import Locked, NotFinite
-from csprop.exact.margins import accept, moves_of, tightness
+from csprop.exact.locked import Locked
+from csprop.exact.margins import tightness
 from csprop.exact.models import FromStep
 from csprop.exact.numpy_step import Network
 from csprop.exact.prove import prove
@@ -193,7 +194,7 @@ def test_the_transcription_of_the_checker_is_the_network() -> None:
     network = Network(tensors, asdict(model.config))
     for state, place in enumerate(machine.places.tolist()):
         for token in range(2):
-            where, _, scores = network.move(place, token)
+            where, _, scores, _ = network.move(place, token)
             assert where == machine.places[machine.following[state, token]].tolist()
             torch.testing.assert_close(
                 torch.from_numpy(scores).float(), machine.scores[state, token], atol=1e-5, rtol=1e-5

@@ -16,6 +16,7 @@ from csprop.exact.choose import Choice, Pattern, choices, conflicts, patterns
 from csprop.exact.counters import tabulated
 from csprop.exact.examples import Labelled
 from csprop.exact.fewer import SHARP, misses
+from csprop.exact.locked_counter import weights_of
 from csprop.exact.simplify import _Plan, simplify
 from csprop.nn.model import CSP
 from csprop.tasks import get
@@ -128,7 +129,7 @@ def forms_of(model: CSP) -> set[tuple[int, ...]]:
 def proven(model: CSP, name: str) -> bool:
     known = get(name).counting
     assert known is not None
-    return isinstance(compare_counting(tabulated(model).machine, known), Invariant)
+    return isinstance(compare_counting(tabulated(weights_of(model)).machine, known), Invariant)
 
 
 def test_a_control_that_was_trained_long_enough_is_kept() -> None:

@@ -10,8 +10,8 @@ import torch
 
 from csprop.automata.comparison import Invariant, compare_counting
 from csprop.automata.forms import Ranges, viewing
-from csprop.exact import counted
-from csprop.exact.counted import CountingProof, reference
+from csprop.exact import counting_proof
+from csprop.exact.counting_proof import CountingProof, reference
 from csprop.exact.locked_counter import LockedCounter
 from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
@@ -86,7 +86,7 @@ def settled(draft: Draft) -> None:
         return
     assert isinstance(inner, Invariant)
     forged = CountingProof(automaton, inner, careless(automaton, reference(task)))
-    fresh = counted.proven(task, locked, forged, draft.certificate["search"])
+    fresh = counting_proof.proven(task, locked, forged, draft.certificate["search"])
     draft.certificate = {
         **json.loads(json.dumps(fresh.document)),
         "model": draft.config["model"],

@@ -29,8 +29,9 @@ from csprop.automata.machine import Machine
 from csprop.automata.walk import every_input
 from csprop.errors import InputError
 from csprop.exact import document as words
+from csprop.exact.limits import moves_of
 from csprop.exact.locked import Locked
-from csprop.exact.margins import margin, moves_of, tightness
+from csprop.exact.margins import margin, tightness
 from csprop.exact.prove import Proof
 from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP

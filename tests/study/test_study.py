@@ -33,8 +33,9 @@ from csprop.study.table import (
     score,
 )
 from csprop.training.config import configure
-from csprop.training.metrics import at_length, percent
+from csprop.training.metrics import at_length
 from csprop.training.presets import Recipe
+from csprop.training.scores import percent
 from csprop.training.session import execute
 
 TINY: dict[str, Any] = {"samples": 50, "epochs": 2, "width": 4}

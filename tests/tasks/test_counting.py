@@ -16,6 +16,7 @@ from csprop.automata.walk import Endless
 from csprop.errors import InputError
 from csprop.tasks.base import every_sequence
 from csprop.tasks.counting import CountingTask
+from csprop.tasks.draws import NumpyDraws
 from csprop.tasks.interleaved import Interleaved
 from csprop.tasks.near import members, near
 from csprop.training.config import configure
@@ -153,9 +154,9 @@ def test_training_draws_at_the_length_of_the_task() -> None:
 
 def test_interleaved_strings_are_balanced_and_use_both_kinds() -> None:
     task = Interleaved()
-    rows = task.balanced(300, 12, seeded())
+    rows = task.balanced(300, 12, NumpyDraws(0))
     assert all(map(task.truth, rows.tolist()))
-    assert rows.unique().tolist() == [0, 1, 2, 3]
+    assert np.unique(rows).tolist() == [0, 1, 2, 3]
     text = ["".join(task.vocab[each] for each in row) for row in rows.tolist()]
     crossing = [each for each in text if not nested(each)]
     assert 0 < len(crossing) < len(text)
@@ -168,24 +169,24 @@ def nested(text: str) -> bool:
 
 
 def test_a_near_miss_differs_in_one_place_or_in_two_neighbours() -> None:
-    rows = torch.randint(3, (500, 9), generator=seeded())
-    changed = near(rows, 3, seeded(1))
+    rows = NumpyDraws(0).below(3, (500, 9))
+    changed = near(rows, 3, NumpyDraws(1))
     differ = rows != changed
-    assert set(differ.sum(dim=1).tolist()) <= {0, 1, 2}
-    swapped = differ.sum(dim=1) == 2
+    assert set(differ.sum(axis=1).tolist()) <= {0, 1, 2}
+    swapped = differ.sum(axis=1) == 2
     for before, after, where in zip(rows[swapped], changed[swapped], differ[swapped], strict=True):
-        left, right = where.nonzero()[:, 0].tolist()
+        left, right = np.flatnonzero(where).tolist()
         assert right == left + 1
         assert before[[left, right]].tolist() == after[[right, left]].tolist()
-    assert torch.equal(changed, near(rows, 3, seeded(1)))
-    assert near(rows[:, :1], 3, seeded()).shape == (500, 1)
-    assert near(rows[:0], 3, seeded()).shape == (0, 9)
+    assert np.array_equal(changed, near(rows, 3, NumpyDraws(1)))
+    assert near(rows[:, :1], 3, NumpyDraws(0)).shape == (500, 1)
+    assert near(rows[:0], 3, NumpyDraws(0)).shape == (0, 9)
 
 
 def test_members_of_a_class_are_drawn_uniformly() -> None:
     machine = tasks.get("nested-3").machine
-    drawn = members(machine, 1, 3000, 4, seeded())
-    keys, counts = np.unique(drawn.numpy(), axis=0, return_counts=True)
+    drawn = members(machine, 1, 3000, 4, NumpyDraws(0))
+    keys, counts = np.unique(drawn, axis=0, return_counts=True)
     # ()(), (()) and so on: two shapes, and two kinds for each of two pairs.
     assert len(keys) == 8
     assert ((counts - 375) ** 2 / 375).sum() < 7 + 5 * 14**0.5

@@ -10,6 +10,7 @@ from torch import Generator
 from csprop import tasks
 from csprop.errors import InputError
 from csprop.tasks.base import every_sequence, symbols
+from csprop.tasks.draws import NumpyDraws
 from csprop.tasks.parenthesis import Parenthesis, balanced
 from csprop.tasks.split import split
 
@@ -106,7 +107,7 @@ def test_every_sequence_counts() -> None:
 @pytest.mark.parametrize(("length", "catalan"), [(2, 1), (4, 2), (6, 5), (8, 14), (10, 42)])
 def test_balanced_strings_are_drawn_uniformly(length: int, catalan: int) -> None:
     draws = 400 * catalan
-    tokens = balanced(draws, length, seeded())
+    tokens = torch.from_numpy(balanced(draws, length, NumpyDraws(0)))
     assert all(Parenthesis().truth(row) for row in tokens.tolist())
     counts = Counter(keys(tokens))
     assert len(counts) == catalan
@@ -116,7 +117,7 @@ def test_balanced_strings_are_drawn_uniformly(length: int, catalan: int) -> None
 
 
 def test_balanced_strings_of_a_hundred_thousand_brackets() -> None:
-    tokens = balanced(2, 100_000, seeded())
+    tokens = torch.from_numpy(balanced(2, 100_000, NumpyDraws(0)))
     assert Parenthesis().labels(tokens)[:, -1].tolist() == [1, 1]
 
 

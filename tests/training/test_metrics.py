@@ -14,7 +14,8 @@ from csprop.tasks.base import every_sequence
 from csprop.tasks.examples import Examples, Steps
 from csprop.training import metrics
 from csprop.training.config import configure
-from csprop.training.metrics import check_exhaustive, exhaustive, interval, sampled, score
+from csprop.training.metrics import exhaustive, sampled, score
+from csprop.training.scores import check_exhaustive, interval
 
 
 class Oracle:

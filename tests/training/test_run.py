@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save
 
 import csprop
 from csprop import files, use_backend
@@ -332,7 +333,7 @@ def test_a_file_is_synced_before_it_is_renamed_and_its_folder_after(
 def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
     run = tiny(tmp_path / "r", epochs=1)
     run.model.embedding.data.fill_(float("nan"))
-    files.replace(tmp_path / "r" / "model.safetensors", checkpoint.save(run.model.state_dict()))
+    files.replace(tmp_path / "r" / "model.safetensors", save(run.model.state_dict()))
     checkpoint.RunFolder(tmp_path / "r")._write_manifest()
     with pytest.raises(InputError, match="has weights that are not finite"):
         csprop.load(tmp_path / "r")

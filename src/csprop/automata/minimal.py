@@ -1,5 +1,6 @@
 """Minimisation of machines: states that no continuation distinguishes are merged."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from csprop.automata.walk import Walk
@@ -32,34 +33,36 @@ def _reached(start: int, rows: Mapping[int, Sequence[int]]) -> list[int]:
     return Walk(start).run(lambda states: (enumerate(rows[each]) for each in states), None).order
 
 
-def _blocks(rows: dict[int, tuple[int, ...]], outputs: Sequence[int | None]) -> dict[int, int]:
+def _blocks(rows: Mapping[int, Sequence[int]], outputs: Sequence[int | None]) -> dict[int, int]:
     """The number of each state's equivalence class; all states without an output have the same output.
 
-    automata-lib minimises machines that accept or reject, without classes. So each class becomes an
-    extra symbol, which leads from the states with that output to the only accepting state, and from
-    all others to a trap.
+    Hopcroft's algorithm: states with different outputs are in different blocks. A block splits where
+    some of its states lead into another one by a token and the others do not, and only the smaller part
+    can then split further blocks in a way that was not tried.
     """
-    from automata.fa.dfa import DFA
-
-    accepts, trap = -1, -2
-    used = {outputs[state] for state in rows} - {None}
-    asks = {f"output {each}": each for each in used}
     columns = dict.fromkeys(zip(*rows.values(), strict=True))  # tokens that always lead alike are one
-    paths = {
-        state: {
-            **{f"token {token}": column[place] for token, column in enumerate(columns)},
-            **{ask: accepts if outputs[state] == each else trap for ask, each in asks.items()},
-        }
-        for place, state in enumerate(rows)
-    }
-    symbols = set(paths[next(iter(paths))])
-    paths[accepts] = paths[trap] = dict.fromkeys(symbols, trap)
-    machine = DFA(
-        states=set(paths),
-        input_symbols=symbols,
-        transitions=paths,
-        initial_state=next(iter(rows)),
-        final_states={accepts},
-    )
-    merged = machine.minify(retain_names=True).states
-    return {state: number for number, block in enumerate(merged) for state in block if state >= 0}
+    before: list[dict[int, list[int]]] = [defaultdict(list) for _ in columns]
+    for column, sources in zip(columns, before, strict=True):
+        for state, there in zip(rows, column, strict=True):
+            sources[there].append(state)
+    by_output: dict[int | None, set[int]] = defaultdict(set)
+    for state in rows:
+        by_output[outputs[state]].add(state)
+    blocks = list(by_output.values())
+    block_of = {state: number for number, block in enumerate(blocks) for state in block}
+    untried = [(number, token) for number in range(len(blocks)) for token in range(len(before))]
+    while untried:
+        number, token = untried.pop()
+        leading: dict[int, set[int]] = defaultdict(set)
+        for state in blocks[number]:
+            for source in before[token].get(state, ()):
+                leading[block_of[source]].add(source)
+        for each, inside in leading.items():
+            if len(inside) == len(blocks[each]):
+                continue
+            smaller = inside if 2 * len(inside) <= len(blocks[each]) else blocks[each] - inside
+            blocks[each].difference_update(smaller)
+            block_of |= dict.fromkeys(smaller, len(blocks))
+            untried += [(len(blocks), token) for token in range(len(before))]
+            blocks.append(smaller)
+    return block_of

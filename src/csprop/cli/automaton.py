@@ -36,10 +36,14 @@ def run(args: Args) -> int:
     from csprop.automata.counter_automaton import CounterAutomaton
     from csprop.automata.export import FORMATS
     from csprop.automata.names import size
-    from csprop.runs import load
+    from csprop.exact.opened import opened
+    from csprop.training.checkpoint import CERTIFICATE
 
-    loaded = load(args.run)
-    automaton, certificate = loaded.automaton, loaded.certificate
+    run = opened(args.run)
+    if run is None and (args.run / CERTIFICATE).exists():
+        run = common.load(args.run)
+    certificate = None if run is None else run.certificate
+    automaton = None if certificate is None else certificate.automaton
     if automaton is None or certificate is None:
         raise InputError(f"{args.run}: is not certified: run `csprop certify {args.run}` first")
     counters = automaton.counters if isinstance(automaton, CounterAutomaton) else 0

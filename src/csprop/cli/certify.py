@@ -69,9 +69,7 @@ def run(args: Args) -> int:
 
 
 def _certify(args: Args, path: Path) -> dict[str, Any]:
-    from csprop.runs import load
-
-    run = load(path)
+    run = common.load(path)
     found = run.certify(
         length=args.length,
         depth=args.depth,
@@ -123,7 +121,7 @@ def _is_poor(document: dict[str, Any]) -> bool:
 def _hint(args: Args, path: Path, run: Any) -> None:
     """Print what to try next when nothing was proven, or nothing that is worth much."""
     from csprop.exact.attempts import LEARNED
-    from csprop.training.metrics import percent
+    from csprop.training.scores import percent
 
     accuracy = (run.result or {}).get("accuracy")
     learned = accuracy is None or accuracy >= LEARNED
@@ -207,9 +205,9 @@ def _states(document: dict[str, Any]) -> str:
 
 def _check(args: Args, path: Path) -> dict[str, Any]:
     from csprop.exact.check import check
-    from csprop.exact.numpy_step import Rejected
+    from csprop.exact.check_shapes import Rejected
     from csprop.tasks import from_description
-    from csprop.training.load import stored_config
+    from csprop.training.stored import stored_config
 
     config = stored_config(path)
     if not (path / "certificate.json").exists():

@@ -8,11 +8,10 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import tyro
-from rich.console import Console
-from rich.table import Table
 
 from csprop.automata.names import visible
 from csprop.errors import InputError
@@ -72,6 +71,9 @@ def show_json(document: Any) -> None:
 
 def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
     """Print a table on stdout: the first column is aligned left, the others right."""
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(title=title or None, title_justify="left")
     for number, heading in enumerate(headings):
         table.add_column(heading, justify="right" if number else "left", overflow="fold")
@@ -114,6 +116,7 @@ def progress(label: str, epochs: int, plain: bool = False) -> Iterator[Callable[
             f"{row['seconds']:.1f} s"
         )
         return
+    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
@@ -131,13 +134,33 @@ def _summary(row: Epoch) -> str:
     return f"loss {row['loss']:.4f}  acc {row['accuracy']:.2%}"
 
 
+def check_run(path: Path) -> None:
+    """Refuse what is no run, before torch is imported."""
+    from csprop.training.checkpoint import RunFolder
+    from csprop.training.stored import stored_task
+
+    stored_task(RunFolder(path))
+
+
+def load(path: Path) -> Any:
+    """A run with its model in torch, which is imported only if there is one."""
+    check_run(path)
+    from csprop.runs import load
+
+    return load(path)
+
+
 def answering(run: Any, as_trained: bool) -> Any:
     """The model that answers for a run; if it is the locked one, say so on stderr."""
     model = run.answering(as_trained)
     if model is not run.model:
-        certificate = run.certificate
-        proof = certificate.verdict
-        if certificate.unchecked:
-            proof = f"the certificate could not be checked ({certificate.unchecked})"
-        say(f"{run.path}: {proof}; the locked model answers")
+        say_locked(run)
     return model
+
+
+def say_locked(run: Any) -> None:
+    """Say on stderr that the locked model answers, and what is proven of it."""
+    proof = run.certificate.verdict
+    if run.certificate.unchecked:
+        proof = f"the certificate could not be checked ({run.certificate.unchecked})"
+    say(f"{run.path}: {proof}; the locked model answers")

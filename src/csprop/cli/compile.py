@@ -33,6 +33,11 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
+    from csprop.automata.sources import read_automaton
+    from csprop.training.checkpoint import refuse_existing
+
+    read_automaton(args.automaton)  # a mistake is told before torch is imported
+    refuse_existing([args.out], resumable=False)
     from csprop.runs import compile
 
     made = compile(args.automaton, args.out)

@@ -49,59 +49,93 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
-    from csprop.runs import load
+    from csprop.exact.opened import opened
 
-    loaded = load(args.run)
-    model = common.answering(loaded, args.as_trained)
-    if args.data or loaded.task.oracle is None:
+    judged = (None if args.as_trained else opened(args.run)) or _InTorch(args)
+    if isinstance(judged, _InTorch):
+        locked = judged.locked
+    else:
+        locked = True
+        common.say_locked(judged)
+    if args.data or judged.task.oracle is None:
         if args.lengths or args.exhaustive:
             raise InputError(
                 "a data file gives the correct class of its rows only: leave out --lengths and "
                 "--exhaustive"
             )
-        rows = [_on_file(loaded, model, args.data)]
+        rows = [_on_file(judged, args.data)]
     else:
-        rows = _by_length(args, loaded, model)
+        rows = _by_length(args, judged)
     if args.json:
-        found = {"run": str(args.run), "task": loaded.task.name, "locked": model is not loaded.model}
+        found = {"run": str(args.run), "task": judged.task.name, "locked": locked}
         common.show_json(found | {"scores": rows})
     else:
         _show(rows)
     return 0
 
 
-def _on_file(run: Any, model: Any, data: Path | None) -> dict[str, Any]:
+class _InTorch:
+    """A run whose model is evaluated by torch; `exact.opened.Opened` does the same without it."""
+
+    def __init__(self, args: Args) -> None:
+        self.run = common.load(args.run)
+        self.model = common.answering(self.run, args.as_trained)
+        self.task, self.config, self.result = self.run.task, self.run.config, self.run.result
+        self.locked = self.model is not self.run.model
+
+    def at_length(self, length: int, seed: int) -> Any:
+        from csprop.training.metrics import at_length
+
+        return at_length(self.model, self.task, length, seed)
+
+    def exhaustive(self, length: int) -> Any:
+        from csprop.training.metrics import exhaustive
+
+        return exhaustive(self.model, self.task, length)
+
+    def on_rows(self, rows: Any) -> Any:
+        from csprop.training.metrics import score
+
+        return score(self.model, rows.examples)
+
+    def held_out(self) -> Any:
+        from csprop.training.session import training_data
+
+        return training_data(self.task, self.config)[1].rows
+
+
+def _on_file(judged: Any, data: Path | None) -> dict[str, Any]:
     from csprop.tasks import from_file
-    from csprop.training.metrics import score
-    from csprop.training.session import training_data
+    from csprop.training.stored import made
 
     if data is None:
-        over = f"held-out rows of {run.task.source}"
-        if run.made == "learned":
-            over = f"rows of {run.task.source} (not held out: the machine was fitted to all rows)"
-        return {"over": over, **asdict(score(model, training_data(run.task, run.config)[1]))}
-    rows = from_file(data, like=run.task).data
-    return {"over": data.name, **asdict(score(model, rows))}
+        source = judged.task.source
+        over = f"held-out rows of {source}"
+        if made(judged.result) == "learned":
+            over = f"rows of {source} (not held out: the machine was fitted to all rows)"
+        return {"over": over, **asdict(judged.on_rows(judged.held_out()))}
+    rows = from_file(data, like=judged.task).row_arrays
+    return {"over": data.name, **asdict(judged.on_rows(rows))}
 
 
-def _by_length(args: Args, run: Any, model: Any) -> list[dict[str, Any]]:
-    from csprop.training.metrics import at_length, check_exhaustive, exhaustive
+def _by_length(args: Args, judged: Any) -> list[dict[str, Any]]:
+    from csprop.training.scores import check_exhaustive
 
-    trained = run.config.recipe.length
+    trained = judged.config.recipe.length
     if args.lengths is not None:
         lengths = parse_lengths(args.lengths)
     else:
         lengths = [trained] if args.exhaustive else [trained * times for times in (1, 2, 4, 16, 64)]
     for length in lengths:  # refuse before the work begins
         if args.exhaustive:
-            check_exhaustive(run.task, length)
-        run.task.check_length(length)
+            check_exhaustive(judged.task, length)
+        judged.task.check_length(length)
     rows = []
     for length in lengths:
         if args.exhaustive:
-            result, over = exhaustive(model, run.task, length), "every input"
+            result, over = judged.exhaustive(length), "every input"
         else:
-            result, over = at_length(model, run.task, length, args.seed), "a sample"
+            result, over = judged.at_length(length, args.seed), "a sample"
         rows.append({"over": over, "length": length, **asdict(result)})
     return rows
 
@@ -122,7 +156,7 @@ def parse_lengths(text: str) -> list[int]:
 
 
 def _show(rows: list[dict[str, Any]]) -> None:
-    from csprop.training.metrics import percent
+    from csprop.training.scores import percent
 
     common.show_table(
         ["over", "length", "answers", "wrong", "accuracy", "F1"],

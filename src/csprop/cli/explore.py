@@ -40,10 +40,14 @@ def parse(argv: list[str]) -> Args:
 
 def run(args: Args) -> int:
     from csprop.files import replace
-    from csprop.report import runs
 
     if not args.runs:
         raise InputError("no run is given: write csprop explore RUN")
+    for path in args.runs:
+        if not any(path.glob("*/config.json")):  # or it holds runs
+            common.check_run(path)
+    from csprop.report import runs
+
     content = runs.page(args.runs, measured=False)
     path = Path(tempfile.mkdtemp(prefix="csprop-")) / "explorer.html"
     try:

@@ -2,12 +2,16 @@
 
 from dataclasses import dataclass
 
+from csprop import __version__
 from csprop.cli import common
 
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
     """Show versions, backend, threads and CPU."""
+
+    version: common.Flag = False
+    """Show the version of csprop only."""
 
     json: common.Flag = False
     """Print one JSON document on stdout."""
@@ -18,6 +22,12 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
+    if args.version:
+        if args.json:
+            common.show_json({"csprop": __version__})
+        else:
+            print(f"csprop {__version__}")
+        return 0
     from csprop.ops import native
     from csprop.training.config import environment
 

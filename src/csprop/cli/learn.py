@@ -58,9 +58,9 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
-    from csprop.learning.learn import learn
     from csprop.tasks import resolve
     from csprop.tasks.rows import RowsTask
+    from csprop.training.checkpoint import refuse_existing
 
     task = resolve(args.source)
     drawn = {name: getattr(args, name) for name in ("length", "samples")}
@@ -71,6 +71,9 @@ def run(args: Args) -> int:
         for line in _told(task.summary):
             common.say(line)
     out = args.out or Path("runs") / f"learned-{task.name}"
+    refuse_existing([out], resumable=False)
+    from csprop.learning.learn import learn
+
     learned = learn(task, seed=args.seed, out=out, on_event=common.say, **drawn)
     path = None if learned.run is None else str(out)
     if args.json:

@@ -3,7 +3,7 @@
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,6 +15,8 @@ from tyro.conf import arg
 from csprop.cli import common
 from csprop.errors import InputError
 
+Answers = Callable[[list[list[int]]], list[tuple[int, list[float]]]]
+"""From sequences of numbers to the class of each, and the probabilities of all classes."""
 # Lines of a file that are classified together; from a terminal or a pipe, each line on its own.
 AT_ONCE = 256
 
@@ -41,17 +43,14 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
-    from csprop.runs import load
-
     if sys.stdin is None:
         raise InputError("stdin is closed: write one sequence per line to it")
-    loaded = load(args.run)
-    model = common.answering(loaded, args.as_trained)
+    task, asked = _asked(args)
     lines = ((number, line.rstrip("\r\n")) for number, line in enumerate(sys.stdin, start=1))
     answers = []
     live = not _is_file(sys.stdin)
     try:
-        for answer in _answers(model, loaded.task, lines, 1 if live else AT_ONCE):
+        for answer in _answers(task, asked, lines, 1 if live else AT_ONCE):
             if args.json:
                 answers.append(answer)
             else:
@@ -70,21 +69,40 @@ def _is_file(stream: TextIO) -> bool:
         return False
 
 
-def _answers(
-    model: Any, task: Any, lines: Iterator[tuple[int, str]], at_once: int
-) -> Iterator[dict[str, Any]]:
+def _asked(args: Args) -> tuple[Any, Answers]:
+    """The task of the run, and what answers."""
+    from csprop.exact.opened import opened
+
+    run = None if args.as_trained else opened(args.run)
+    if run is not None:
+        common.say_locked(run)
+        return run.task, run.answers
+    loaded = common.load(args.run)
     from csprop.exact.locked_counter import LockedCounter
-    from csprop.tasks.base import encode, symbols
     from csprop.training.metrics import last_logits
 
-    vocab, classes = task.vocab, task.classes
+    model = common.answering(loaded, args.as_trained)
     certain = isinstance(model, LockedCounter)  # its scores are 1 for the answer and 0 for the others
+
+    def answers(rows: list[list[int]]) -> list[tuple[int, list[float]]]:
+        return [
+            (int(scores.argmax()), (scores if certain else scores.softmax(dim=0)).tolist())
+            for scores in last_logits(model, rows)
+        ]
+
+    return loaded.task, answers
+
+
+def _answers(
+    task: Any, asked: Answers, lines: Iterator[tuple[int, str]], at_once: int
+) -> Iterator[dict[str, Any]]:
+    from csprop.tasks.base import encode, symbols
+
+    vocab, classes = task.vocab, task.classes
     while group := list(islice(lines, at_once)):
         rows = [
             encode(symbols(line, task.words), vocab, f"stdin line {number}") for number, line in group
         ]
-        for (_, line), scores in zip(group, last_logits(model, rows), strict=True):
-            chances = scores if certain else scores.softmax(dim=0)
-            shares = dict(zip(classes, chances.tolist(), strict=True))
-            best = classes[int(scores.argmax())]
-            yield {"sequence": line, "prediction": best, "probabilities": shares}
+        for (_, line), (best, chances) in zip(group, asked(rows), strict=True):
+            shares = dict(zip(classes, chances, strict=True))
+            yield {"sequence": line, "prediction": classes[best], "probabilities": shares}

@@ -38,7 +38,6 @@ def parse(argv: list[str]) -> Args:
 
 def run(args: Args) -> int:
     from csprop.files import replace
-    from csprop.report import runs
 
     if not args.runs:
         raise InputError("no run is given: write csprop report RUN --out FILE.html")
@@ -48,6 +47,11 @@ def run(args: Args) -> int:
         raise InputError(f"--out {args.out}: write the name of a file that ends in .html")
     if not args.out.parent.is_dir():
         raise InputError(f"--out {args.out}: there is no directory {args.out.parent}: make it first")
+    for path in args.runs:
+        if not any(path.glob("*/config.json")):  # or it holds runs
+            common.check_run(path)
+    from csprop.report import runs
+
     content = runs.page(args.runs, say=common.say).encode()
     replace(args.out.resolve(), content)
     if args.json:

@@ -54,6 +54,12 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
+    if args.workers is not None and not 1 <= args.workers <= 1024:
+        raise InputError(f"--workers {args.workers}: write 1 to 1024")
+    if args.address is not None and args.engine != "ray":
+        raise InputError("--address is the address of a Ray cluster: add --engine ray")
+    if args.workers is not None and args.engine == "ray":
+        raise InputError("--workers counts processes on this machine: leave it out with --engine ray")
     from csprop.files import one_writer, replace
     from csprop.report.study import PAGE, page
     from csprop.study import reproduce
@@ -61,12 +67,6 @@ def run(args: Args) -> int:
     from csprop.study.results import STALE, Results
     from csprop.study.table import FULL, QUICK
 
-    if args.workers is not None and not 1 <= args.workers <= 1024:
-        raise InputError(f"--workers {args.workers}: write 1 to 1024")
-    if args.address is not None and args.engine != "ray":
-        raise InputError("--address is the address of a Ray cluster: add --engine ray")
-    if args.workers is not None and args.engine == "ray":
-        raise InputError("--workers counts processes on this machine: leave it out with --engine ray")
     budget = QUICK if args.quick else FULL
     tables = _chosen(args.only, reproduce.TABLES)
     out = args.out or Path("runs/quick" if args.quick else "results")

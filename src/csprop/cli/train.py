@@ -80,7 +80,7 @@ def _asking(name: str | None) -> Asking:
 
 def _stored(out: Path) -> dict[str, Any]:
     """The arguments that a run was started with."""
-    from csprop.training.load import stored_config
+    from csprop.training.stored import stored_config
 
     config = stored_config(out)
     options = {each.name: getattr(config.model, each.name) for each in fields(ModelOptions)}
@@ -129,6 +129,7 @@ def run(args: Args) -> int:
             "--workers needs several seeds: add --seeds, such as --seeds 0-9, or leave it out"
         )
     from csprop.tasks import resolve
+    from csprop.training.checkpoint import refuse_existing
     from csprop.training.seeds import parse_seeds, share_out, train
 
     named = args.data or args.task or ""
@@ -140,6 +141,9 @@ def run(args: Args) -> int:
     outs = {args.seed or 0: out}
     if args.seeds is not None:
         outs = {seed: out / f"seed-{seed}" for seed in parse_seeds(args.seeds)}
+    _check(args, task, next(iter(outs)))
+    if not args.resume:
+        refuse_existing(outs.values())
     if args.seeds is None:
         results = train(work(args, task, outs), common.progress)
     else:  # every process reads the task for itself
@@ -151,6 +155,18 @@ def run(args: Args) -> int:
         show(results)
     _hint(args, results)
     return int(any(_missed(args, result) for result in results))
+
+
+def _check(args: Args, task: Any, seed: int) -> None:
+    """Refuse what training would refuse, before it imports torch."""
+    from csprop.tasks.pairs import check_share
+    from csprop.training.config import configure
+
+    recipe = configure(task, args.preset, seed, **asdict(args.model), **asdict(args.recipe)).recipe
+    if task.oracle is not None:
+        task.check_length(recipe.length)
+    if recipe.hold_pairs:
+        check_share(task, recipe.hold_pairs)
 
 
 def work(args: Args, task: Any, outs: dict[int, Path]) -> Any:
@@ -181,7 +197,7 @@ def say_how_they_ended(results: list[dict[str, Any]]) -> None:
 
 def _hint(args: Args, results: list[dict[str, Any]]) -> None:
     """Print which runs have not learned, and what to try."""
-    from csprop.training.metrics import percent
+    from csprop.training.scores import percent
 
     epochs = f"more epochs: add --resume --epochs {2 * args.recipe.epochs}"
     suits = args.preset in ("router", "counter")
@@ -206,7 +222,7 @@ def _summary(task: Any) -> Iterator[str]:
     from csprop.tasks.base import shown
 
     yield (
-        f"{task.source}: {len(task.data)} rows; tokens {shown(task.vocab)}; "
+        f"{task.source}: {len(task.row_arrays)} rows; tokens {shown(task.vocab)}; "
         f"classes {shown(task.classes)}"
     )
     if count := task.summary.contradictions:
@@ -231,7 +247,7 @@ def _missed(args: Args, result: dict[str, Any]) -> bool:
 
 def show(results: list[dict[str, Any]]) -> None:
     """Print a table with a row for each run."""
-    from csprop.training.metrics import percent
+    from csprop.training.scores import percent
 
     trained = [result for result in results if "accuracy" in result]
     if not trained:

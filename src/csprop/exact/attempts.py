@@ -20,10 +20,11 @@ from csprop.automata.walk import Difference
 from csprop.errors import InputError
 from csprop.exact.document import Certificate, proven, reason, refused
 from csprop.exact.examples import Labelled
+from csprop.exact.limits import NotFinite, NotLearned, Tightness, moves_of
 from csprop.exact.lock import lock
-from csprop.exact.locked import Locked, NotFinite, NotLearned
+from csprop.exact.locked import Locked
 from csprop.exact.locked_counter import LockedCounter
-from csprop.exact.margins import Tightness, margin, moves_of
+from csprop.exact.margins import margin
 from csprop.exact.places import is_router, repair
 from csprop.exact.prove import domain, prove
 from csprop.exact.prune import follow, prune, thinned
@@ -38,7 +39,7 @@ from csprop.exact.tune import (
     tune,
 )
 from csprop.tasks.base import UNLABELLED, Task
-from csprop.training.metrics import interval, percent
+from csprop.training.scores import interval, percent
 
 ROUNDS = 8
 """The default number of rounds of further training."""

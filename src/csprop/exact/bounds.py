@@ -6,18 +6,18 @@ The bounds are wider by twice as much.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from csprop.automata.forms import Values, primitive
-from csprop.exact.locked import NotFinite
-from csprop.exact.margins import DOUBT
-from csprop.nn.model import CSP
+from csprop.exact.limits import DOUBT, NotFinite
 
 Reals = NDArray[np.float64]
+Weights = Mapping[str, NDArray[np.float32]]
+"""Those of the network, by their names in its file."""
 Box = tuple[Reals, Reals]
 """The least and the largest values of some numbers."""
 State = tuple[int, ...]
@@ -37,14 +37,14 @@ CLEAR = 1e3
 class Counters:
     """The first layer: what its channels pass on, as far as the counts are known, in float64."""
 
-    def __init__(self, model: CSP) -> None:
-        if not all(bool((each.abs() <= MOST).all()) for each in model.parameters()):
+    def __init__(self, weights: Weights) -> None:
+        if not all((np.abs(each) <= MOST).all() for each in weights.values()):
             raise NotFinite(f"a weight is beyond ±{MOST:,.0f}, or not a number")
-        embedding = _array(model.embedding)  # (V, 2, D)
+        embedding = weights["embedding"].astype(np.float64)  # (V, 2, D)
         increments = np.round(embedding[:, 0]).astype(int)
         if not np.abs(embedding[:, 0] - increments).max() <= SURE:
             raise NotFinite("an increment is so near a half that rounding could change it")
-        self.skipped = _sigmoid(_array(model.layers[0].skip)) * embedding  # (V, 2, D)
+        self.skipped = _sigmoid(weights["blocks.0.skip"]) * embedding  # (V, 2, D)
         made = [primitive(column) for column in increments.T.tolist()]
         self.forms = tuple(dict.fromkeys(form for factor, form in made if factor))
         self.factors = np.array([factor for factor, _ in made])  # (D,)
@@ -86,9 +86,10 @@ class Functions:
     sizes: Reals  # (F,): how large the terms of each constant are together
 
     @classmethod
-    def of(cls, layer: nn.Linear) -> "Functions":
-        weights, biases = _array(layer.weight), _array(layer.bias)
-        return cls(weights, biases, np.abs(biases))
+    def of(cls, weights: Weights, layer: str) -> "Functions":
+        """Those of a linear layer."""
+        factors, biases = (weights[f"{layer}.{name}"].astype(np.float64) for name in ("weight", "bias"))
+        return cls(factors, biases, np.abs(biases))
 
     def errors(self, box: Box) -> Reals:
         """How much rounding can change each."""
@@ -119,13 +120,12 @@ def _span(weights: Reals, box: Box) -> Box:
 class Switches:
     """The second layer as switches: which of them have replaced their state."""
 
-    def __init__(self, model: CSP) -> None:
-        switch = model.layers[1]
-        self.gates = Functions.of(switch.gate)
+    def __init__(self, weights: Weights) -> None:
+        self.gates = Functions.of(weights, "blocks.1.gate")
         self.start: State = (0,) * len(self.gates.constants)
-        replaced = switch.entering(switch.start[None, None])[0, 0]
-        self.points = np.stack([_array(each).ravel() for each in (switch.start, replaced)])  # (2, 2 D)
-        self.skip = np.tile(_sigmoid(_array(switch.skip)), 2)
+        points = [_unit(weights[f"blocks.1.{name}"]).ravel() for name in ("h0", "point")]
+        self.points = np.stack(points).astype(np.float64)  # (2, 2 D)
+        self.skip = np.tile(_sigmoid(weights["blocks.1.skip"]), 2)
 
     def move(self, state: State, box: Box) -> tuple[State, float]:
         low, high = self.gates.between(box)
@@ -142,10 +142,9 @@ class Switches:
 class Routes:
     """The second layer as a router: the place of each group that holds something."""
 
-    def __init__(self, model: CSP) -> None:
-        (router,) = model.routers
-        self.keys = Functions.of(router.keys)
-        self.maps = _array(router.maps)  # (K, G, m, m)
+    def __init__(self, weights: Weights) -> None:
+        self.keys = Functions.of(weights, "blocks.1.keys")
+        self.maps = weights["blocks.1.maps"].astype(np.float64)  # (K, G, m, m)
         self.start: State = (0,) * self.maps.shape[1]
         self.skip = np.zeros(self.keys.weights.shape[1])
 
@@ -167,9 +166,10 @@ class Routes:
         return held.ravel()
 
 
-def _sigmoid(x: Reals) -> Reals:
-    return 0.5 * (1 + np.tanh(x / 2))
+def _sigmoid(x: NDArray[np.float32]) -> Reals:
+    return 0.5 * (1 + np.tanh(x.astype(np.float64) / 2))
 
 
-def _array(tensor: Tensor) -> Reals:
-    return tensor.detach().cpu().double().numpy()
+def _unit(points: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Points (2, D) on the unit circle, in float32 as the network has them."""
+    return points / np.sqrt(np.square(points).sum(axis=0) + np.float32(1e-30))

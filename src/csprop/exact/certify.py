@@ -13,12 +13,12 @@ from csprop.errors import InputError
 from csprop.exact import document
 from csprop.exact.attempts import ROUNDS, Attempts
 from csprop.exact.counted import attempts
-from csprop.exact.counters import is_counter
 from csprop.exact.document import Certificate
 from csprop.exact.examples import Labelled
+from csprop.exact.limits import NotFinite, moves_of
 from csprop.exact.lock import lock_at
-from csprop.exact.locked import NotFinite
-from csprop.exact.margins import margin, moves_of
+from csprop.exact.locked_counter import is_counter
+from csprop.exact.margins import margin
 from csprop.exact.models import Stepwise
 from csprop.exact.prove import domain, prove
 from csprop.exact.search import RADII

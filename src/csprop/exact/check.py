@@ -24,7 +24,8 @@ from safetensors.numpy import load
 from csprop.errors import InputError
 from csprop.exact.check_counting import Known, Table, closed, is_whole, network_step, unit
 from csprop.exact.check_network import Weights
-from csprop.exact.numpy_step import Array, Network, Rejected, check_weights, demand, nearest
+from csprop.exact.check_shapes import Rejected, check_weights, demand
+from csprop.exact.numpy_step import Array, Network, nearest
 from csprop.tasks.base import Task
 
 
@@ -240,8 +241,8 @@ def _check_rows(
     certificate: dict[str, Any], task: Task, answers: Callable[[list[int]], Iterator[int | None]]
 ) -> str:
     """That the rows which disagree are those that the certificate lists; the verdict."""
-    count, found, number = len(task.data), [], 0
-    for rows in task.data.windows():
+    count, found, number = len(task.row_arrays), [], 0
+    for rows in task.row_arrays.windows():
         for tokens, labels in zip(rows.tokens.tolist(), rows.labels.tolist(), strict=True):
             number += 1
             pairs = zip(answers(tokens), labels, strict=True)
@@ -266,7 +267,7 @@ def _check_moves(certificate: dict[str, Any], network: Network, moves: list[tupl
     """That the weights compute every move, and nothing is near a tie."""
     machine, doubt, ratio = certificate["machine"], 1e-3, 5.0
     places = machine["places"]
-    gaps = [_gap(codes) for codes in network.codes]
+    gaps = network.gaps
     least = [doubt * max(1.0, np.abs(codes).max()) for codes in network.codes]
     starts = [nearest(h, codes) for h, codes in zip(network.start, network.codes, strict=True)]
     demand(
@@ -278,7 +279,7 @@ def _check_moves(certificate: dict[str, Any], network: Network, moves: list[tupl
         "the machine does not begin where the network does",
     )
     for state, token in moves:
-        where, near, scores = network.move(places[state], token)
+        where, near, scores, _ = network.move(places[state], token)
         there = machine["transitions"][state][token]
         demand(
             where == places[there],
@@ -297,9 +298,3 @@ def _check_moves(certificate: dict[str, Any], network: Network, moves: list[tupl
             and best - second >= 0.99 * doubt * max(1.0, np.abs(scores).max()),
             f"in state {state}, token {token}, the scores are in doubt or say something else",
         )
-
-
-def _gap(codes: Array) -> float:
-    if len(codes) == 1:
-        return float("inf")
-    return min(nearest(code, np.delete(codes, i, axis=0))[1] for i, code in enumerate(codes))

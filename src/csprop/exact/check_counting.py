@@ -15,7 +15,7 @@ from itertools import product
 from typing import Any
 
 from csprop.exact.check_network import Weights
-from csprop.exact.numpy_step import demand
+from csprop.exact.check_shapes import demand
 
 Values = tuple[int, ...]
 Step = Callable[[int, int, Values], tuple[int, int | None]]

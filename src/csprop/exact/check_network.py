@@ -9,7 +9,8 @@ import math
 
 import numpy as np
 
-from csprop.exact.numpy_step import Array, demand
+from csprop.exact.check_shapes import demand
+from csprop.exact.numpy_step import Array
 
 DOUBT = 0.99e-3
 """Nothing may be nearer to a tie."""

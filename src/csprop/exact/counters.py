@@ -16,7 +16,6 @@ What is left is a machine whose control sees the counts through the window.
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TypeGuard
 
 import numpy as np
 
@@ -24,10 +23,9 @@ from csprop.automata.counting import CounterMachine
 from csprop.automata.forms import Ranges, Values
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Endless, Walk
-from csprop.exact.bounds import CLEAR, Box, Counters, Functions, Routes, State, Switches
-from csprop.exact.locked import NotFinite
-from csprop.exact.margins import DOUBT
-from csprop.nn.model import CSP
+from csprop.exact.bounds import CLEAR, Box, Counters, Functions, Routes, State, Switches, Weights
+from csprop.exact.limits import DOUBT, NotFinite
+from csprop.nn.config import CSPConfig
 
 KINDS = (("counter", "switch"), ("counter", "router"))
 WINDOWS = (1, 2, 4, 8, 16, 32, 64)
@@ -38,11 +36,9 @@ MOST_PLACES = 1 << 18
 """States of the control with counts as the window shows them."""
 
 
-def is_counter(model: object) -> TypeGuard[CSP]:
+def counts(config: CSPConfig) -> bool:
     """Whether a model is a layer of counters below switches or a router, with a linear decoder."""
-    if not isinstance(model, CSP) or model.config.kinds not in KINDS:
-        return False
-    return model.config.decoder == "linear" and not model.config.coupling_rank
+    return config.kinds in KINDS and config.decoder == "linear" and not config.coupling_rank
 
 
 @dataclass(frozen=True)
@@ -64,15 +60,15 @@ class Counting:
     """The least distance of the best score from the second."""
 
 
-def tabulated(model: CSP) -> Counting:
-    """The machine of a model, with the smallest window that decides everything.
+def tabulated(weights: Weights) -> Counting:
+    """The machine of a model that counts, with the smallest window that decides everything.
 
     Raises:
         NotFinite: a gate or an answer is not decided at some count, or there are too many.
     """
     failure = NotFinite("there are too many different counters")
     for window in WINDOWS:
-        attempt = _Tabulation(model, window)
+        attempt = _Tabulation(weights, window)
         if attempt.views * len(attempt.counters.tokens) > MOST_VIEWS:
             break
         try:
@@ -85,10 +81,10 @@ def tabulated(model: CSP) -> Counting:
 class _Tabulation:
     """One attempt to decide everything with a window."""
 
-    def __init__(self, model: CSP, window: int) -> None:
-        self.window, self.counters = window, Counters(model)
-        self.control = (Routes if model.routers else Switches)(model)
-        self.scores = Functions.of(model.decoder.linear)
+    def __init__(self, weights: Weights, window: int) -> None:
+        self.window, self.counters = window, Counters(weights)
+        self.control = (Routes if "blocks.1.maps" in weights else Switches)(weights)
+        self.scores = Functions.of(weights, "decoder.linear")
         self.gate = self.lead = CLEAR
         size = len(self.counters.forms)
         self.ranges = Ranges(self.counters.forms, (window - 1,) * size, (1,) * size)

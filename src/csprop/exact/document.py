@@ -2,17 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from csprop.automata.automaton import Automaton
 from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.walk import Difference
-from csprop.exact.locked import Locked, NotLearned
-from csprop.exact.locked_counter import LockedCounter
-from csprop.exact.margins import DOUBT, RATIO, Tightness
+from csprop.exact.limits import DOUBT, RATIO, NotLearned, Tightness
 from csprop.exact.prove import Proof
 from csprop.tasks.base import Task, written
-from csprop.training.metrics import Score
+
+if TYPE_CHECKING:
+    from csprop.exact.locked import Locked
+    from csprop.exact.tables import Tables
+    from csprop.training.scores import Score
 
 FORMAT = 2
 ALL_LENGTHS = "proven for all lengths"
@@ -46,7 +48,8 @@ class Certificate:
     proven: bool
     statement: str
     document: dict[str, Any] = field(repr=False)
-    locked: Locked | LockedCounter | None = field(default=None, repr=False)
+    locked: Any = field(default=None, repr=False)
+    """A `Locked` or `LockedCounter`; if it was read without torch, `Tables` or `CountingTables`."""
     automaton: Automaton | CounterAutomaton | None = field(default=None, repr=False)
     """The smallest with the same answers."""
     unchecked: str = ""
@@ -91,7 +94,7 @@ def claim_of_rows(task: Task, machine: str, disagreeing: int) -> tuple[str, str]
         machine: a sentence about the machine.
         disagreeing: how many rows have another label.
     """
-    rows = len(task.data)
+    rows = len(task.row_arrays)
     agreeing, rest = f"all {rows}", "."
     if disagreeing:
         agreeing = f"{rows - disagreeing:,} of {rows:,}"
@@ -102,7 +105,7 @@ def claim_of_rows(task: Task, machine: str, disagreeing: int) -> tuple[str, str]
     )
 
 
-def machine_of(locked: Locked) -> dict[str, Any]:
+def machine_of(locked: "Locked | Tables") -> dict[str, Any]:
     """A locked model's machine, with the codes that each of its states stands for."""
     return {
         "places": locked.places.tolist(),
@@ -119,7 +122,7 @@ def network_states(places: Sequence[Sequence[int]]) -> int:
 def proven(
     task: Task,
     depth: int | None,
-    locked: Locked,
+    locked: "Locked | Tables",
     measured: Sequence[Tightness],
     margin: float,
     proof: Proof,
@@ -134,13 +137,13 @@ def proven(
     if proof.pairs:
         document |= {"pairs": proof.pairs, "task_states": [repr(state) for state in proof.states]}
     if proof.disagreeing:
-        document |= {"rows": len(task.data), "disagreeing": proof.disagreeing}
+        document |= {"rows": len(task.row_arrays), "disagreeing": proof.disagreeing}
     return Certificate(verdict, True, statement, document, locked, automaton)
 
 
 def unchecked(
     task: Task,
-    locked: Locked,
+    locked: "Locked | Tables",
     measured: Sequence[Tightness],
     margin: float,
     search: dict[str, Any],
@@ -160,7 +163,7 @@ def unchecked(
 def _measured(
     task: Task,
     depth: int | None,
-    locked: Locked,
+    locked: "Locked | Tables",
     automaton: Automaton,
     measured: Sequence[Tightness],
     margin: float,
@@ -175,7 +178,7 @@ def _measured(
         "doubt": DOUBT,
         "margin": margin,
         "depth": depth,
-        "search": search | {"channels": locked.kept.sum(dim=1).tolist()},
+        "search": search | {"channels": locked.kept.sum(1).tolist()},
         "minimal_states": len(automaton),
         "trusted": TRUSTED if task.oracle is not None else TRUSTED[1:],
     }
@@ -209,7 +212,7 @@ def reason(task: Task, failure: Exception | Difference | None) -> str:
     return f"after {sequence} it says {said!r}, and {right!r} is right"
 
 
-def of_length(task: Task, length: int, score: Score) -> Certificate:
+def of_length(task: Task, length: int, score: "Score") -> Certificate:
     """The certificate of every input of one length."""
     right = not score.wrong
     verdict = (ONE_LENGTH if right else ONE_LENGTH_WRONG).format(length)

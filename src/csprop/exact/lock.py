@@ -10,8 +10,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from csprop.automata.walk import Oracle
-from csprop.exact.locked import Locked, NotFinite
-from csprop.exact.margins import Tightness, accept, moves_of, settled, tightness
+from csprop.exact.limits import NotFinite, Tightness, accept, moves_of
+from csprop.exact.locked import Locked
+from csprop.exact.margins import settled, tightness
 from csprop.exact.models import Stepwise
 from csprop.exact.search import refine, search
 

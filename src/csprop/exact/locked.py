@@ -23,12 +23,12 @@ from csprop.automata.automaton import Automaton
 from csprop.automata.machine import Machine, tabulated
 from csprop.automata.walk import Endless
 from csprop.errors import InputError
+from csprop.exact.limits import MOST_LOCKED, NotFinite
 from csprop.exact.models import Settle, Stepwise
 from csprop.ops.checks import check_tensor
 from csprop.stream import SingleSteps, Stream
 
 CPU = torch.device("cpu")
-MOST_LOCKED = 4096
 AT_ONCE = 1 << 18
 """The largest number of differences in memory during the search for the nearest code: a megabyte, which
 stays in the cache."""
@@ -36,18 +36,6 @@ stays in the cache."""
 
 _Node = tuple[tuple[int, ...], int | None]
 """The code of each layer, and the last answer."""
-
-
-class NotFinite(Exception):
-    """Why a model could not be locked; with the codes that were found, if any."""
-
-    def __init__(self, reason: str, codes: Sequence[Tensor] | None = None) -> None:
-        super().__init__(reason)
-        self.codes = codes
-
-
-class NotLearned(NotFinite):
-    """That a model is a finite machine, and no better than one that always gives the same answer."""
 
 
 def nearest(

@@ -6,6 +6,7 @@ and a sequence that could lead beyond 2^62 is refused.
 """
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import numpy as np
 import torch
@@ -15,9 +16,20 @@ from torch import Tensor, nn
 from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.counting import MOST_COUNT
 from csprop.errors import InputError
-from csprop.exact.counters import Counting, tabulated
+from csprop.exact.bounds import Weights
+from csprop.exact.counters import Counting, counts, tabulated
 from csprop.exact.locked import LockedModel
 from csprop.nn.model import CSP
+
+
+def is_counter(model: object) -> TypeGuard[CSP]:
+    """Whether a model is one that counts."""
+    return isinstance(model, CSP) and counts(model.config)
+
+
+def weights_of(network: CSP) -> Weights:
+    """The weights of a network by their names."""
+    return {name: value.detach().cpu().numpy() for name, value in network.state_dict().items()}
 
 
 class LockedCounter(LockedModel):
@@ -30,9 +42,14 @@ class LockedCounter(LockedModel):
     def __init__(self, network: CSP) -> None:
         super().__init__()
         self.network, self.symbols = network, network.config.vocab_size
-        self.counting: Counting = tabulated(network)
+        self.counting: Counting = tabulated(weights_of(network))
         self.machine = self.counting.machine
         self.increments = np.array(self.machine.increments, np.int64).reshape(self.symbols, -1)
+
+    @property
+    def routes(self) -> bool:
+        """Whether the layer above the counters is a router."""
+        return bool(self.network.routers)
 
     def initial_state(self, batch: int = 1) -> Int64[Tensor, "B K"]:
         """The start of the control and counts of 0, for each row."""

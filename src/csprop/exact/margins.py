@@ -2,46 +2,17 @@
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from csprop.automata.walk import Oracle, Walk, moves
-from csprop.exact.locked import Locked, NotFinite, nearest
+from csprop.exact.limits import BLUR, DOUBT, MachineMoves, NotFinite, Tightness
+from csprop.exact.locked import Locked, nearest
 from csprop.nn.model import CSP
 from csprop.nn.router import Router, lead
-
-RATIO = 5.0
-"""The smallest gap between two codes must be at least this many times the snapping distance."""
-DOUBT = 1e-3
-"""Differences of distances or scores below this are not trusted; rounding errors are far smaller."""
-BLUR = 1e-5
-"""The relative size of random changes to weights and codes under which the machine must stay the
-same."""
-
-MachineMoves = Sequence[tuple[int, int]]
-"""Transitions, as pairs of a state of the machine and a token."""
-
-
-@dataclass(frozen=True)
-class Tightness:
-    """The distances between the codes of a layer, and between its states and their codes."""
-
-    codes: int
-    """The number of codes."""
-    gap: float | None
-    """The smallest distance between two codes; None if there is only one."""
-    snap: float
-    """The largest distance from a state to its code."""
-    size: float
-    """The largest absolute value in a code."""
-    gate: float | None
-    """The smallest |δ| of a gate that is rounded to 0 or 1, or of a router the smallest lead of the
-    chosen map or target over the next one; None if nothing is rounded."""
 
 
 def tightness(locked: Locked, moves: MachineMoves) -> list[Tightness]:
@@ -163,38 +134,3 @@ def steady(locked: Locked, moves: MachineMoves, draws: int = 4) -> bool:
         if not right or not torch.equal(scores.argmax(1), locked.scores[states, tokens].argmax(1)):
             return False
     return True
-
-
-def accept(measured: list[Tightness]) -> None:
-    """Check that no state could be confused with another.
-
-    Raises:
-        NotFinite: codes are too close, or a gate is too close to the point where it changes.
-    """
-    for layer, each in enumerate(measured, start=1):
-        if not math.isfinite(each.snap):
-            raise NotFinite(f"layer {layer}: a state is not finite")
-        if each.gate is not None and not each.gate >= DOUBT:
-            raise NotFinite(
-                f"layer {layer}: rounding could switch a gate or a route (by {each.gate:.1g})"
-            )
-        if each.gap is not None and not each.gap >= RATIO * max(each.snap, DOUBT * max(1, each.size)):
-            raise NotFinite(
-                f"layer {layer}: the {each.codes} codes are as close as {each.gap:.3g}, and states are "
-                f"up to {each.snap:.3g} from them; the gap must be {RATIO:.0f} times that distance"
-            )
-
-
-def moves_of(locked: Locked, domain: Oracle) -> list[tuple[int, int]]:
-    """All transitions of a locked model that inputs of a domain take."""
-    transitions, found = locked.machine.transitions, dict[tuple[int, int], None]()
-
-    def following(nodes: Sequence[tuple[int, Any]]) -> list[list[tuple[int, tuple[int, Any]]]]:
-        return [[leave(state, *move) for move in moves(domain, where)] for state, where in nodes]
-
-    def leave(state: int, token: int, where: Any) -> tuple[int, tuple[int, Any]]:
-        found[state, token] = None
-        return token, (transitions[state][token], where)
-
-    Walk((locked.machine.start, domain.start)).run(following, None)
-    return list(found)

@@ -1,118 +1,27 @@
 """One step of a locked model in NumPy and float64, for the checker. Nothing of csprop.nn is used."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from csprop.exact.check_shapes import demand, of_layer
+
 Array = np.ndarray
-
-
-class Rejected(Exception):
-    """What is wrong with a certificate."""
-
-
-def demand(condition: bool, complaint: str) -> None:
-    if not condition:
-        raise Rejected(complaint)
-
-
-def check_weights(stored: dict[str, Array], options: dict[str, Any], counts: bool) -> None:
-    """That the tensors are those of a model with these options, and no others: NumPy would stretch one
-    that is too small. A model that counts has no codes."""
-    for name, value in stored.items():
-        kind = np.bool_ if name == "kept" else np.float32
-        demand(value.dtype == kind, "its weights are not in float32")
-    shapes = {name: value.shape for name, value in stored.items()}
-    codes = [] if counts else [shapes.pop(f"codes_{layer}") for layer in range(options["depth"])]
-    state = (options["order"], options["width"])
-    fits = all(len(each) == 3 and each[0] > 0 and each[1:] == state for each in codes)
-    due = _shapes(options)
-    if counts:
-        del due["kept"]
-    demand(fits and shapes == due, "its weights are not those of such a model")
-
-
-ROTOR = {
-    "rotate": "state", "rotation": "per_channel", "angle": "free", "decay": "switch",
-    "gate": "per_channel", "activation": "none", "norm": "none", "h0": "learned",
-    "places": 0, "maps": 0, "enter": "input",
-}  # fmt: skip
-ROUTER = {
-    "rotate": "none", "decay": "none", "activation": "none", "skip": False, "recall": False,
-    "norm": "none", "h0": "place", "enter": "input",
-}  # fmt: skip
-COUNTER = {
-    "rotate": "none", "decay": "count", "activation": "none", "skip": True, "recall": False,
-    "norm": "complex", "h0": "line", "places": 0, "maps": 0, "enter": "input",
-}  # fmt: skip
-SWITCH = {
-    "rotate": "none", "decay": "switch", "gate": "per_channel", "activation": "none", "skip": True,
-    "recall": False, "norm": "none", "h0": "learned", "places": 0, "maps": 0, "enter": "point",
-}  # fmt: skip
-
-
-def _of_layer(options: dict[str, Any], layer: int) -> dict[str, Any]:
-    """The options of a layer: its kind decides some of them."""
-    kinds = options.get("kinds")
-    if not kinds:
-        return {"places": 0, "maps": 0, "enter": "input"} | options
-    router = ROUTER | {"places": options["places"] or options["width"]}
-    known = {"rotor": ROTOR, "router": router, "counter": COUNTER, "switch": SWITCH}
-    return options | known[kinds[layer]]
-
-
-def _shapes(options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-    """Of every tensor but the codes, by its name."""
-    order, width, classes = options["order"], options["width"], options["num_classes"]
-    features = width if options["decoder"] in ("complex", "phase") else order * width
-    decoder = {"linear.weight": (classes, features), "linear.bias": (classes,)}
-    if options["decoder"] == "complex":
-        decoder = {"linear.weight": (classes, features), "projection": (2, classes), "bias": (classes,)}
-    links, rank = options["depth"] - 1, options["coupling_rank"]
-    links = 0 if rank == 0 else 1 if options["coupling"] == "shared" else links
-    pairs = [(link, name) for link in range(links) for name in "uv"]
-    return {
-        "kept": (options["depth"], width),
-        "network.embedding": (options["vocab_size"], order, width),
-        **{f"network.couplings.{link}.{name}": (width, rank) for link, name in pairs},
-        **{f"network.decoder.{name}": shape for name, shape in decoder.items()},
-        **{
-            f"network.blocks.{layer}.{name}": shape
-            for layer in range(options["depth"])
-            for name, shape in _block_shapes(_of_layer(options, layer)).items()
-        },
-    }
-
-
-def _block_shapes(options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-    order, width, places = options["order"], options["width"], options["places"]
-    whole, gates = order * width, width if options["gate"] == "per_channel" else 1
-    turns = width if options["rotation"] == "per_channel" else 1
-    block: dict[str, tuple[int, ...]] = {}
-    if options["decay"] not in ("none", "count"):
-        block |= {"gate.weight": (gates, whole), "gate.bias": (gates,)}
-    if places:
-        maps = options["maps"] or options["vocab_size"]
-        block |= {"maps": (maps, width // places, places, places)}
-        block |= {"keys.weight": (maps, whole), "keys.bias": (maps,)}
-    if options["rotate"] != "none" and options["angle"] == "tanh":
-        block["angle.weight"] = (turns, width)
-    elif options["rotate"] != "none":
-        angles = turns * order * (order - 1) // 2
-        block |= {"angle.weight": (angles, whole), "angle.bias": (angles,)}
-    block |= {name: (width,) for name in ("skip", "recall") if options[name]}
-    block |= {"h0": (order, width)} if options["h0"] == "learned" else {}
-    block |= {"point": (order, width)} if options["enter"] == "point" else {}
-    if options["norm"] == "layer":
-        block |= {"norm.weight": (whole,), "norm.bias": (whole,)}
-    return block
+DOUBT = 0.99e-3
+"""Nothing may be nearer to a tie."""
 
 
 def nearest(h: Array, codes: Array) -> tuple[int, float]:
     apart = np.sqrt(((h - codes) ** 2).sum(axis=1).max(axis=1))  # (S,)
     demand(bool(np.isfinite(apart).all()), "a state is not a finite number")
     return int(apart.argmin()), float(apart.min())
+
+
+def gap(codes: Array) -> float:
+    """The least distance between two codes."""
+    others = (nearest(code, codes[i + 1 :])[1] for i, code in enumerate(codes[:-1]))
+    return min(others, default=float("inf"))
 
 
 def _linear(weight: Array, x: Array, bias: Array | float = 0.0) -> Array:
@@ -122,12 +31,11 @@ def _linear(weight: Array, x: Array, bias: Array | float = 0.0) -> Array:
     return weight @ x + bias
 
 
-def _first(scores: Array, what: str) -> int:
-    """The largest of some scores, with no other near it."""
-    best = int(scores.argmax())
-    lead = scores[best] - np.delete(scores, best).max(initial=-np.inf)
-    demand(bool(lead >= 0.99e-3), f"rounding could choose another {what}")
-    return best
+def _first(scores: Array) -> tuple[Array, Array]:
+    """The largest of the scores along the last axis, and its lead over the next."""
+    ordered = np.sort(scores, axis=-1)
+    lead = np.diff(ordered[..., -2:], axis=-1).max(axis=-1, initial=-np.inf)
+    return scores.argmax(axis=-1), lead if scores.shape[-1] > 1 else np.full_like(lead, np.inf)
 
 
 def _sigmoid(x: Array) -> Array:
@@ -142,16 +50,47 @@ def _unit(h: Array, epsilon: float) -> Array:
     return h / (np.sqrt((h**2).sum(axis=0) + 1e-30) + epsilon)
 
 
-class Network:
-    """One step of the model, as docs/paper.md has the equations; a state is (M, D), no batch."""
+class Move(NamedTuple):
+    """What a token does."""
 
-    def __init__(self, tensors: dict[str, Array], config: dict[str, Any]) -> None:
-        self.tensors, self.options = tensors, config
+    where: list[int]
+    """The code of each layer to which it leads."""
+    near: list[float]
+    """How far from them the states were."""
+    scores: Array
+    gates: dict[int, float]
+    """In layers that round, how far the nearest decision is from a tie."""
+
+
+class Network:
+    """One step of the model, as docs/paper.md has the equations; a state is (M, D), no batch.
+
+    Args:
+        tensors: of the file, in float64.
+        config: the options of the model.
+        gaps: lower bounds of the distances between the codes of each layer; else they are measured.
+        doubt: no decision may be nearer to a tie.
+    """
+
+    def __init__(
+        self,
+        tensors: dict[str, Array],
+        config: dict[str, Any],
+        gaps: list[float] | None = None,
+        doubt: float = DOUBT,
+    ) -> None:
+        self.tensors, self.options, self.doubt = tensors, config, doubt
+        self._maps: dict[tuple[int, int], tuple[Array, Array]] = {}
+        self._rotations: dict[tuple[int, bytes], Array] = {}
         self.depth, self.order = config["depth"], config["order"]
-        self.layers = [_of_layer(config, layer) for layer in range(self.depth)]
+        self.layers = [of_layer(config, layer) for layer in range(self.depth)]
         self.kept = tensors["kept"] != 0
         self.codes = [tensors[f"codes_{layer}"] for layer in range(self.depth)]
         self.start = [self._start(layer) for layer in range(self.depth)]
+        self.gates: dict[int, float] = {}
+        self.gaps = [gap(codes) for codes in self.codes] if gaps is None else gaps
+        self._flat = [codes.reshape(len(codes), -1) for codes in self.codes]
+        self._squares = [(flat**2).sum(axis=1) for flat in self._flat]
 
     def _start(self, layer: int) -> Array:
         options = self.layers[layer]
@@ -165,33 +104,54 @@ class Network:
         h0 = self.tensors[f"network.blocks.{layer}.h0"]
         return _unit(h0, 0.0) if options["decay"] in ("reset", "switch") else h0
 
-    def move(self, place: list[int], token: int) -> tuple[list[int], list[float], Array]:
-        """From codes, by a token: to which codes, how far from them, and the scores."""
+    def move(self, place: Sequence[int], token: int) -> Move:
+        """From codes, by a token."""
         z = self.tensors["network.embedding"][token]  # (M, D)
         where, near = [], []
+        self.gates = {}
         for layer in range(self.depth):
             before = self.codes[layer][place[layer]]
             step = self._route if self.layers[layer]["places"] else self._recur
             h = step(layer, z, before)
             h = np.where(self.kept[layer], h, self.start[layer])
-            number, distance = nearest(h, self.codes[layer])
+            number, distance = self._nearest(layer, h)
             where.append(number)
             near.append(distance)
             z = self._finish(layer, self.codes[layer][number], z, before)
-        return where, near, self._decode(z)
+        return Move(where, near, self._decode(z), self.gates)
+
+    def _nearest(self, layer: int, h: Array) -> tuple[int, float]:
+        """The nearest code: the one that is nearer than half of the gap, if there is one."""
+        likely = int((self._squares[layer] - 2 * (self._flat[layer] @ h.ravel())).argmin())
+        distance = nearest(h, self.codes[layer][likely][None])[1]
+        if distance < self.gaps[layer] / 2:  # then every other one is farther away
+            return likely, distance
+        return nearest(h, self.codes[layer])
 
     def _route(self, layer: int, z: Array, h: Array) -> Array:
         """What is in a place turns, and moves to where the logit of its column is largest."""
         own = self._own(layer)
         scores = _linear(own("keys.weight"), z.ravel(), own("keys.bias"))
-        chosen = _first(scores, f"map of layer {layer + 1}")
+        chosen, lead = _first(scores)
+        demand(bool(lead >= self.doubt), f"rounding could choose another map of layer {layer + 1}")
         h = self._turn(layer, z)(h) if self.layers[layer]["rotate"] == "state" else h
-        moved, places = np.zeros_like(h), self.layers[layer]["places"]
-        for channel in np.flatnonzero((h != 0).any(axis=0)):
-            group, source = divmod(channel, places)
-            logits = own("maps")[chosen, group, :, source]
-            moved[:, group * places + _first(logits, f"place in layer {layer + 1}")] += h[:, channel]
+        targets, leads = self._columns(layer, int(chosen))
+        held = np.flatnonzero((h != 0).any(axis=0))
+        least = leads[held].min(initial=np.inf)
+        demand(bool(least >= self.doubt), f"rounding could choose another place in layer {layer + 1}")
+        self.gates[layer] = float(min(lead, least))
+        moved = np.zeros_like(h)
+        np.add.at(moved.T, targets[held], h[:, held].T)
         return moved
+
+    def _columns(self, layer: int, chosen: int) -> tuple[Array, Array]:
+        """To which channel a map sends each channel, and by how much that target leads, (D,) each."""
+        if (layer, chosen) not in self._maps:
+            maps = self._own(layer)("maps")[chosen]  # (groups, target, source)
+            target, lead = _first(maps.transpose(0, 2, 1))
+            first = np.arange(len(maps))[:, None] * maps.shape[1]
+            self._maps[layer, chosen] = (first + target).ravel(), lead.ravel()
+        return self._maps[layer, chosen]
 
     def _recur(self, layer: int, z: Array, h: Array) -> Array:
         options, own = self.layers[layer], self._own(layer)
@@ -205,7 +165,8 @@ class Network:
             alpha, gamma, entering = np.ones(1), np.ones(1), self._whole(layer, z)
         elif options["decay"] == "switch":
             used = np.broadcast_to(np.abs(delta), self.kept[layer].shape)[self.kept[layer]]
-            demand(bool((used >= 0.99e-3).all()), f"rounding could turn a gate of layer {layer + 1}")
+            demand(bool((used >= self.doubt).all()), f"rounding could turn a gate of layer {layer + 1}")
+            self.gates[layer] = float(used.min(initial=np.inf))
             alpha, gamma, entering = delta > 0, delta <= 0, replacing
         elif options["decay"] == "reset":
             alpha, gamma, entering = _sigmoid(delta), _sigmoid(-delta), replacing
@@ -235,9 +196,16 @@ class Network:
 
     def _turn(self, layer: int, z: Array) -> Callable[[Array], Array]:
         """The rotation of this step, as a function of (M, D)."""
-        options, own = self.layers[layer], self._own(layer)
-        if options["rotate"] == "none":
+        if self.layers[layer]["rotate"] == "none":
             return lambda h: h
+        key = layer, z.tobytes()  # a first layer has one for each token
+        if key not in self._rotations:
+            self._rotations[key] = self._matrices(layer, z)
+        return lambda h: np.einsum("dij,jd->id", self._rotations[key], h)
+
+    def _matrices(self, layer: int, z: Array) -> Array:
+        """The rotation of each channel, (D, M, M)."""
+        options, own = self.layers[layer], self._own(layer)
         if options["angle"] == "tanh":
             angles = np.pi * np.tanh(_linear(own("angle.weight"), z[0]))[None]
         else:
@@ -249,8 +217,7 @@ class Network:
         values, vectors = np.linalg.eigh(1j * skew)  # i times a skew matrix is Hermitian
         phases = np.exp(-1j * values)[:, None, :]
         matrices = np.real((vectors * phases) @ vectors.conj().transpose(0, 2, 1))
-        matrices = np.broadcast_to(matrices, (options["width"], self.order, self.order))
-        return lambda h: np.einsum("dij,jd->id", matrices, h)
+        return np.broadcast_to(matrices, (options["width"], self.order, self.order))
 
     def _finish(self, layer: int, h: Array, z: Array, before: Array) -> Array:
         options, own = self.layers[layer], self._own(layer)

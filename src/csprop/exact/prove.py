@@ -54,7 +54,7 @@ def prove(machine: Machine, task: Task, depth: int | None = None) -> Proof | Dif
         InputError: the task has too many states.
     """
     if task.oracle is None:
-        return Proof([], [], [each.row + 1 for each in disagreeing(machine, task.data)])
+        return Proof([], [], [each.row + 1 for each in disagreeing(machine, task.row_arrays)])
     oracle = task.oracle if depth is None else domain(task, depth)
     try:
         found = compare(machine.oracle, oracle)

@@ -16,12 +16,12 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from csprop.automata.walk import Endless, Oracle, Walk, moves
-from csprop.exact.locked import MOST_LOCKED, NotFinite, at, nearest
+from csprop.exact.limits import MOST_CODES, MOST_LOCKED, NotFinite
+from csprop.exact.locked import at, nearest
 from csprop.exact.models import Stepwise
 
 RADII = (0.3, 0.15, 0.5)
 """The radii to try, the most promising first; a rotor's states lie on the unit sphere."""
-MOST_CODES = 512
 AT_ONCE = 256
 """The number of places whose transitions are computed together."""
 

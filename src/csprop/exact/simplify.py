@@ -31,7 +31,8 @@ from csprop.exact.choose import Choice, Pattern, choices, clipped, table
 from csprop.exact.counters import tabulated
 from csprop.exact.examples import Labelled
 from csprop.exact.fewer import OPEN, SHARP, Fewer, misses
-from csprop.exact.locked import NotFinite
+from csprop.exact.limits import NotFinite
+from csprop.exact.locked_counter import weights_of
 from csprop.nn.model import CSP
 from csprop.tasks.examples import UNLABELLED
 
@@ -78,7 +79,7 @@ def simplify(model: CSP, examples: Labelled, generator: Generator) -> bool | Non
 def _agree(model: CSP, other: CSP) -> bool:
     """Whether two models give the same answers at every length."""
     try:
-        machines = [tabulated(each).machine.reduced() for each in (model, other)]
+        machines = [tabulated(weights_of(each)).machine.reduced() for each in (model, other)]
     except NotFinite:
         return False
     return isinstance(compare_counting(*machines), Invariant)

@@ -17,9 +17,9 @@ from csprop.tasks import from_rows, resolve
 from csprop.tasks.base import Task
 from csprop.tasks.file import FileTask
 from csprop.tasks.rows import RowsTask
-from csprop.training.checkpoint import ROWS
+from csprop.training.checkpoint import ROWS, refuse_existing
 from csprop.training.config import configure
-from csprop.training.session import refuse_existing, training_data
+from csprop.training.session import training_data
 
 
 @dataclass(frozen=True)

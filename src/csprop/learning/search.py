@@ -42,7 +42,7 @@ from csprop.tasks.base import UNLABELLED, Task
 from csprop.tasks.examples import Examples
 from csprop.tasks.pack import Table as Packed
 from csprop.tasks.rows import RowsTask
-from csprop.training.metrics import interval
+from csprop.training.scores import interval
 
 AnyMachine = Machine | CounterMachine
 MOST_TOKENS = 1 << 19
@@ -275,7 +275,7 @@ def _as_task(task: Task, examples: Examples) -> RowsTask:
     """Some rows as a task of their own, so that networks see nothing but them."""
     lines = np.arange(1, len(examples) + 1)
     rows = RowsTask(
-        task.name, Packed(list(task.vocab), list(task.classes), task.words, examples, lines)
+        task.name, Packed(list(task.vocab), list(task.classes), task.words, examples.rows, lines)
     )
     rows.order, rows.depth = task.order, task.depth
     return rows

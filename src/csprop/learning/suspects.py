@@ -36,7 +36,7 @@ class Suspect:
 def suspects(task: RowsTask, machine: Machine | CounterMachine) -> list[Suspect]:
     """The rows that disagree with a machine, in the order of the file."""
     found, flat = [], task.data.flat
-    for row, step, answer in disagreeing(machine, task.data):
+    for row, step, answer in disagreeing(machine, task.row_arrays):
         begin, length = int(task.data.begins[row]), int(task.data.lengths[row])
         names = [task.vocab[token] for token in flat.tokens[begin : begin + length].tolist()]
         label = task.classes[int(flat.labels[begin + step])]

@@ -8,7 +8,7 @@ from csprop.automata.machine import Machine
 from csprop.automata.names import size
 from csprop.exact.document import Certificate
 from csprop.training.checkpoint import SUSPECTS
-from csprop.training.metrics import interval, percent
+from csprop.training.scores import interval, percent
 
 
 @dataclass(frozen=True)

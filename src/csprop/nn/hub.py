@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
+from types import new_class
 from typing import Any
 
 from csprop.errors import InputError
@@ -46,3 +48,12 @@ def read(document: Mapping[str, Any]) -> tuple[CSPConfig, Names | None]:
     names = values.pop("names", None)
     options = values["model"] if isinstance(values.get("model"), dict) else values
     return CSPConfig.from_dict(options), None if names is None else Names.from_dict(names)
+
+
+@cache
+def on_hub(model: type) -> Any:
+    """A class of models with the methods of `PyTorchModelHubMixin`, whose import takes a while."""
+    from huggingface_hub import PyTorchModelHubMixin
+
+    said = {"library_name": "csprop", "license": "mit"}
+    return new_class(model.__name__, (PyTorchModelHubMixin, model), said)

@@ -15,10 +15,11 @@ def linear(
     inputs: int, outputs: int, generator: Generator, bias: bool = True, spread: float = 1.0
 ) -> nn.Linear:
     """torch's Linear, its usual start drawn from the given generator, or one so much wider."""
-    layer = nn.Linear(inputs, outputs, bias=bias, device="meta").to_empty(device="cpu")
+    layer = nn.Linear(inputs, outputs, bias=bias, device="meta")  # which draws nothing
     bound = spread / math.sqrt(inputs)
-    for parameter in layer.parameters():
-        nn.init.uniform_(parameter, -bound, bound, generator=generator)
+    for name, parameter in list(layer.named_parameters()):
+        start = torch.empty(parameter.shape).uniform_(-bound, bound, generator=generator)
+        setattr(layer, name, nn.Parameter(start))
     return layer
 
 

@@ -1,5 +1,6 @@
 """The whole model: embedding, blocks, decoder."""
 
+import copy
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +8,6 @@ from typing import Any, Literal, cast, overload
 
 import torch
 import torch.nn.functional as F
-from huggingface_hub import PyTorchModelHubMixin
 from jaxtyping import Bool, Float, Int64
 from torch import Generator, Tensor, nn
 
@@ -17,7 +17,7 @@ from csprop.nn.block import Block, Transition
 from csprop.nn.config import CSPConfig
 from csprop.nn.coupling import Coupling
 from csprop.nn.decoder import DECODERS
-from csprop.nn.hub import Names, read, saved_as
+from csprop.nn.hub import Names, on_hub, read, saved_as
 from csprop.nn.kernel import for_kernel
 from csprop.nn.router import Router
 from csprop.ops import fused
@@ -26,7 +26,7 @@ from csprop.ops.native.stepper import Stepper
 from csprop.stream import Stream
 
 
-class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit"):
+class CSP(nn.Module):
     """The Complex State Propagator: tokens in, a score for each class after every token out.
 
     Parameters start from the given generator; without one, from a fixed seed.
@@ -80,8 +80,33 @@ class CSP(nn.Module, PyTorchModelHubMixin, library_name="csprop", license="mit")
 
         The options are those of `PyTorchModelHubMixin.save_pretrained`; `push_to_hub` saves the same.
         """
-        options = {**options, "config": options.get("config") or saved_as(self.config, self.names)}
-        return super().save_pretrained(save_directory, **options)
+        return self._on_hub().save_pretrained(save_directory, **self._saved_with(options))
+
+    def push_to_hub(self, repo_id: str, **options: Any) -> Any:
+        """Upload what `save_pretrained` saves to the Hugging Face Hub.
+
+        The options are those of `PyTorchModelHubMixin.push_to_hub`.
+        """
+        return self._on_hub().push_to_hub(repo_id, **self._saved_with(options))
+
+    @classmethod
+    def from_pretrained(cls, name: str | Path, **options: Any) -> "CSP":
+        """Read a model from a directory or from the Hugging Face Hub.
+
+        The options are those of `PyTorchModelHubMixin.from_pretrained`.
+        """
+        model = on_hub(cls).from_pretrained(name, **options)
+        model.__class__ = cls
+        return model
+
+    def _on_hub(self) -> Any:
+        """This model, with the methods of `PyTorchModelHubMixin`."""
+        model: Any = copy.copy(self)
+        model.__class__ = on_hub(type(self))
+        return model
+
+    def _saved_with(self, options: dict[str, Any]) -> dict[str, Any]:
+        return {**options, "config": options.get("config") or saved_as(self.config, self.names)}
 
     def initial_state(self, batch: int = 1) -> Float[Tensor, "B L M D"]:
         """h_0 of every layer, for each sequence of a batch."""

@@ -58,7 +58,8 @@ def _stand_in(torch: ModuleType) -> None:
 
 def announce() -> None:
     """Let `torch.ops.csprop` have its operators, without importing torch."""
-    if "torch" in sys.modules:
-        _stand_in(sys.modules["torch"])
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        _stand_in(torch)
     else:
         sys.meta_path.insert(0, _AfterTorch())

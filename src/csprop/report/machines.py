@@ -10,7 +10,7 @@ from csprop.report.page import facts, folded, table
 from csprop.report.read import Shown
 from csprop.tasks.base import symbols
 from csprop.training.checkpoint import RESULT, SUSPECTS
-from csprop.training.metrics import percent
+from csprop.training.scores import percent
 
 NUMBERS = (
     "rows", "agreed", "held_out", "held_out_right", "held_out_states", "same", "commonest",

@@ -12,7 +12,7 @@ from csprop.report.words import certified, verdict
 from csprop.study.grokking import ALMOST, first, spike
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder
-from csprop.training.metrics import EVALUATION, percent
+from csprop.training.scores import EVALUATION, percent
 
 MOST_EMBEDDED = 5 * 2**20
 """Bytes of all models on a page; with more it would be slow to open."""

@@ -17,11 +17,12 @@ from csprop.runs.run import Run
 from csprop.tasks import resolve
 from csprop.tasks.base import Task
 from csprop.tasks.machine import machine_task
+from csprop.training.checkpoint import refuse_existing
 from csprop.training.config import RunConfig, names_of
 from csprop.training.metrics import at_length, score
 from csprop.training.presets import Recipe
 from csprop.training.presets import preset as preset_of
-from csprop.training.session import refuse_existing, within
+from csprop.training.session import within
 
 
 def from_machine(

@@ -25,10 +25,12 @@ from csprop.tasks import FileTask
 from csprop.tasks.base import Task, encode, symbols
 from csprop.training import checkpoint
 from csprop.training import load as reading
-from csprop.training.checkpoint import RunFolder
+from csprop.training.checkpoint import RunFolder, refuse_existing
 from csprop.training.config import to_json
-from csprop.training.metrics import last_logits, percent
-from csprop.training.session import Trained, refuse_existing
+from csprop.training.metrics import last_logits
+from csprop.training.scores import percent
+from csprop.training.session import Trained
+from csprop.training.stored import made
 
 
 class Run(Trained):
@@ -57,9 +59,7 @@ class Run(Trained):
     @property
     def made(self) -> Literal["trained", "learned", "compiled"]:
         """How the model came about; one that was not trained has a machine written into its weights."""
-        if self.result is None or self.result["epochs"]:
-            return "trained"
-        return "learned" if "learned" in self.result else "compiled"
+        return made(self.result)
 
     @property
     def certificate(self) -> Certificate | None:

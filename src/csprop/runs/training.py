@@ -8,9 +8,10 @@ from csprop.runs.run import Run
 from csprop.tasks import FileTask, RowsTask, resolve
 from csprop.tasks.base import Task
 from csprop.training import checkpoint
+from csprop.training.checkpoint import refuse_existing
 from csprop.training.config import configure
 from csprop.training.loop import Diverged, Epoch
-from csprop.training.session import execute, refuse_existing
+from csprop.training.session import execute
 
 
 def _kept(task: Task, out: str | Path | None, runs: Sequence[str | Path | None], resume: bool) -> Task:

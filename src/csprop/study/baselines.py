@@ -7,8 +7,8 @@ from csprop.study.grid import CELL, cell
 from csprop.study.job import Job, csp, peer
 from csprop.study.length import accuracies
 from csprop.study.table import HOLD, TASKS, Budget, Label, Rows, Table, column, markdown, values
-from csprop.training.metrics import percent
 from csprop.training.presets import Recipe
+from csprop.training.scores import percent
 
 TESTED, LONGER = "parity", (32, 256)
 """The task that is also tested beyond the trained length, and where."""

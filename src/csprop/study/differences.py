@@ -16,7 +16,7 @@ from csprop.study.table import (
     score,
     values,
 )
-from csprop.training.metrics import percent
+from csprop.training.scores import percent
 
 Show = Callable[[Sequence[Row]], str]
 COUNTED = ("parenthesis",)

@@ -9,7 +9,7 @@ from csprop.study.main import Main, lengths, lengths_of
 from csprop.study.measure import SAMPLING, Row
 from csprop.study.table import HOLD, TASKS, Budget, Figured, Label, Rows, markdown
 from csprop.tasks import get
-from csprop.training.metrics import percent
+from csprop.training.scores import percent
 
 STATE: dict[str, Any] = {"rotate": "state", "rotation": "per_channel", "decay": "unit", "h0": "learned"}
 """The printed model with the state rotated in place of the input."""

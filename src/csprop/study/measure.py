@@ -15,7 +15,8 @@ from csprop.study.learners import learned
 from csprop.tasks import get
 from csprop.training.config import RunConfig, environment
 from csprop.training.loop import Diverged, Epoch, Trainer
-from csprop.training.metrics import Sampling, at_length
+from csprop.training.metrics import at_length
+from csprop.training.scores import Sampling
 from csprop.training.seeding import generator
 from csprop.training.session import Trained, ended, execute, training_data
 

@@ -16,7 +16,7 @@ from csprop.study.languages import (
 from csprop.study.learners import METHODS
 from csprop.study.measure import Row
 from csprop.study.table import QUICK, Budget, Label, Rows, Table, markdown
-from csprop.training.metrics import percent
+from csprop.training.scores import percent
 
 LANGUAGES = (*tomita(), *protocols(), *random_machines(5), *cascades(3))
 QUICKLY = ("tomita-4", "door", "mutex")

@@ -7,7 +7,7 @@ from typing import Any
 from csprop.study.length import accuracies
 from csprop.study.table import TASKS, Rows, exact, markdown, reached
 from csprop.tasks import get
-from csprop.training.metrics import percent
+from csprop.training.scores import percent
 
 BLOCK = re.compile(r"(<!-- results: (\S+) -->)(\n?)(.*?)\n?(<!-- end -->)", re.DOTALL)
 """A comment with a name, what the block holds (lines, or words within a line), a closing comment."""

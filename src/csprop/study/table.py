@@ -9,7 +9,7 @@ from typing import Any
 from csprop.study.job import AnyJob
 from csprop.study.measure import Row
 from csprop.tasks import get
-from csprop.training.metrics import percent
+from csprop.training.scores import percent
 
 Label = tuple[str, ...]
 """The place of a cell in a table, such as task and preset."""

@@ -4,10 +4,10 @@ import operator
 import re
 from collections.abc import Sequence
 
-import torch
-from torch import Generator, Tensor
+import numpy as np
 
 from csprop.tasks.base import Task
+from csprop.tasks.draws import Draws, Whole
 
 MODULUS = 5
 PLUS, MINUS = 5, 6
@@ -61,12 +61,12 @@ class ModularArithmetic(Task):
     def answer(self, state: tuple[int, ...]) -> int:
         return state[0]
 
-    def sample(self, count: int, length: int, generator: Generator) -> Tensor:
+    def draw(self, count: int, length: int, draws: Draws) -> Whole:
         """Each row is either an expression, or a row of any tokens, with equal probability."""
         self.check_length(length)
         shape = (count, length)
-        digits = torch.randint(MODULUS, shape, generator=generator)
-        operators = torch.randint(MODULUS, len(self.vocab), shape, generator=generator)
-        others = torch.randint(len(self.vocab), shape, generator=generator)
-        expressions = torch.where(torch.arange(length) % 2 == 0, digits, operators)
-        return torch.where(torch.rand(count, 1, generator=generator) < 0.5, expressions, others)
+        digits = draws.below(MODULUS, shape)
+        operators = draws.below(len(self.vocab), shape, least=MODULUS)
+        others = draws.below(len(self.vocab), shape)
+        expressions = np.where(np.arange(length) % 2 == 0, digits, operators)
+        return np.where(draws.fractions((count, 1), single=True) < 0.5, expressions, others)

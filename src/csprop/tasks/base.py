@@ -5,17 +5,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
-from torch import Generator, Tensor
 
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Endless, Oracle
 from csprop.errors import InputError
-from csprop.tasks.examples import UNLABELLED, Examples
+from csprop.tasks.draws import Draws, TorchDraws, Whole
+from csprop.tasks.examples import UNLABELLED, Examples, RowArrays
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
 
 __all__ = ["UNLABELLED", "Examples", "Task", "encode", "every_sequence", "shown", "symbols", "written"]
 
@@ -124,6 +126,11 @@ class Task(ABC):
         raise InputError(f"{self.name}: is not a data file and has no rows: draw some with examples()")
 
     @property
+    def row_arrays(self) -> RowArrays:
+        """The same in arrays of NumPy."""
+        return self.data.rows
+
+    @property
     def source(self) -> str:
         """Where the correct answers come from: the name of the task, or of the data file."""
         return self.name
@@ -153,7 +160,7 @@ class Task(ABC):
             raise InputError(f"{self.name}: the correct class is known only for the rows of the file")
         return self.oracle
 
-    def labels(self, tokens: Tensor) -> Tensor:
+    def labels(self, tokens: "Tensor") -> "Tensor":
         """The class of every prefix of every row.
 
         Args:
@@ -165,22 +172,36 @@ class Task(ABC):
         Raises:
             InputError: a token is outside of the vocabulary.
         """
+        import torch
+
         if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < len(self.vocab):
             raise InputError(f"{self.name}: tokens must be numbers from 0 to {len(self.vocab) - 1}")
-        machine = self.machine if self.counting is None else self.counting
-        return torch.from_numpy(machine.run(tokens.cpu().numpy()).astype(np.int64)).to(tokens.device)
+        return torch.from_numpy(self.classify(tokens.cpu().numpy())).to(tokens.device)
 
-    def every_label(self, length: int) -> Tensor:
+    def classify(self, tokens: Whole) -> Whole:
+        """The class of every prefix of every row, in arrays of NumPy; tokens are not checked."""
+        machine = self.machine if self.counting is None else self.counting
+        return machine.run(tokens).astype(np.int64)
+
+    def every_label(self, length: int) -> "Tensor":
         """The class of every sequence of a length, in lexicographic order, (V^length,) int64."""
-        if self.counting is not None or type(self).labels is not Task.labels:
+        import torch
+
+        if self.counting is not None or type(self).classify is not Task.classify:
             return self.labels(every_sequence(len(self.vocab), length))[:, -1]
         return torch.from_numpy(self.machine.every(length).astype(np.int64))
 
-    def sample(self, count: int, length: int, generator: Generator) -> Tensor:
+    def sample(self, count: int, length: int, generator: "Generator") -> "Tensor":
         """Draw `count` sequences of one length, (count, length) int64; uniformly, unless overridden."""
+        import torch
+
+        return torch.from_numpy(self.draw(count, length, TorchDraws(generator)))
+
+    def draw(self, count: int, length: int, draws: Draws) -> Whole:
+        """The same in arrays of NumPy, from any source of random numbers."""
         self._known()
         self.check_length(length)
-        return torch.randint(len(self.vocab), (count, length), generator=generator)
+        return draws.below(len(self.vocab), (count, length))
 
     def check_length(self, length: int) -> None:
         """Raise an InputError for a length at which the task is not defined."""
@@ -195,13 +216,13 @@ class Task(ABC):
             return False
         return True
 
-    def labelled(self, tokens: Tensor) -> Examples:
+    def labelled(self, tokens: "Tensor") -> Examples:
         """Label sequences (N, T): every prefix gets its class, and the last class is the answer."""
-        answers = torch.zeros_like(tokens, dtype=torch.bool)
+        answers = tokens.new_zeros(tokens.shape).bool()
         answers[:, -1] = True
         return Examples.of(tokens, self.labels(tokens), answers)
 
-    def examples(self, count: int, length: int, generator: Generator) -> Examples:
+    def examples(self, count: int, length: int, generator: "Generator") -> Examples:
         """Data to learn from: `count` drawn sequences of one length, or all rows of a data file."""
         return self.labelled(self.sample(count, length, generator))
 
@@ -210,8 +231,10 @@ class Task(ABC):
         return {"name": self.name}
 
 
-def every_sequence(symbols: int, length: int) -> Tensor:
+def every_sequence(symbols: int, length: int) -> "Tensor":
     """All `symbols`^`length` sequences in lexicographic order, (symbols^length, length)."""
+    import torch
+
     if length < 2:
         return torch.arange(symbols**length)[:, None][:, :length]
     first, last = every_sequence(symbols, length // 2), every_sequence(symbols, length - length // 2)

@@ -7,7 +7,7 @@ import numpy as np
 
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
-from csprop.tasks.examples import UNLABELLED, Examples
+from csprop.tasks.examples import UNLABELLED, RowArrays
 
 
 class Disagreement(NamedTuple):
@@ -21,14 +21,14 @@ class Disagreement(NamedTuple):
     """The class that the machine gives there."""
 
 
-def disagreeing(machine: Machine | CounterMachine, examples: Examples) -> Iterator[Disagreement]:
+def disagreeing(machine: Machine | CounterMachine, rows: RowArrays) -> Iterator[Disagreement]:
     """The rows that disagree with a machine, in their order."""
     first = 0
-    for window in examples.windows():
-        said, labels = machine.run(window.tokens.numpy()), window.labels.numpy()
+    for window in rows.windows():
+        said, labels = machine.run(window.tokens), window.labels
         wrong = (said != labels) & (labels != UNLABELLED)
-        rows = np.flatnonzero(wrong.any(axis=1))
-        steps = wrong[rows].argmax(axis=1)
-        columns = (rows + first, steps, said[rows, steps])
+        found = np.flatnonzero(wrong.any(axis=1))
+        steps = wrong[found].argmax(axis=1)
+        columns = (found + first, steps, said[found, steps])
         yield from map(Disagreement, *(column.tolist() for column in columns))
         first += len(labels)

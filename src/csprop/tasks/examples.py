@@ -1,14 +1,17 @@
 """Labelled sequences, packed one after the other: memory follows the number of tokens."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from csprop.tasks.same import numbered
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 UNLABELLED = -1
 """The label of padding and of steps without a label. Losses and metrics ignore it."""
@@ -16,17 +19,111 @@ WINDOW = 1 << 16
 """Steps that are padded at once, where all rows are gone through."""
 
 
+class Matrices(NamedTuple):
+    """Some rows, padded at the end to the longest."""
+
+    tokens: NDArray[np.int64]  # (B, T), padding is 0
+    labels: NDArray[np.int64]  # (B, T), UNLABELLED where there is no label
+    answers: NDArray[np.bool_]  # (B, T), the labelled steps that count as the task's answer
+    lengths: NDArray[np.int64]  # (B,)
+
+
+@dataclass(frozen=True, eq=False)
+class RowArrays:
+    """Labelled sequences of possibly different lengths, in arrays of NumPy.
+
+    The tokens of row i are `tokens[begins[i] : begins[i] + lengths[i]]`.
+    """
+
+    tokens: NDArray[Any]  # (K,), as labels and answers
+    labels: NDArray[Any]
+    answers: NDArray[np.bool_]
+    begins: NDArray[np.int64]  # (N,), as lengths
+    lengths: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls, tokens: NDArray[np.int64], labels: NDArray[np.int64], answers: NDArray[np.bool_]
+    ) -> "RowArrays":
+        """The rows of matrices (N, T); a row ends with its last answer."""
+        lengths = (answers * np.arange(1, tokens.shape[1] + 1)).max(axis=1, initial=0)
+        begins = np.arange(len(tokens)) * tokens.shape[1]
+        return cls(tokens.ravel(), labels.ravel(), answers.ravel(), begins, lengths)
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+    def __getitem__(self, rows: NDArray[Any]) -> "RowArrays":
+        return replace(self, begins=self.begins[rows], lengths=self.lengths[rows])
+
+    @property
+    def last(self) -> NDArray[np.int64]:
+        """The label of the last step of each row, (N,)."""
+        return self.labels[self.begins + self.lengths - 1].astype(np.int64)
+
+    @cached_property
+    def same(self) -> NDArray[np.int64]:
+        """The number of each row's sequence among the distinct ones in lexicographic order, (N,)."""
+        return numbered(self.tokens, self.begins, self.lengths)
+
+    @cached_property
+    def examples(self) -> "Examples":
+        """The same in tensors, which share the memory."""
+        import torch
+
+        tokens, labels, answers, begins, lengths = (
+            torch.from_numpy(each)
+            for each in (self.tokens, self.labels, self.answers, self.begins, self.lengths)
+        )
+        return Examples(Steps(tokens, labels, answers), begins, lengths)
+
+    def padded(self) -> Matrices:
+        """All rows as matrices."""
+        return self._some(slice(None))
+
+    def windows(self, most: int = WINDOW) -> Iterator[Matrices]:
+        """All rows in their order, padded: some at a time, with at most `most` steps or of one row."""
+        first = 0
+        while first < len(self):
+            longest = np.maximum.accumulate(self.lengths[first : first + most])
+            fitting = int((longest * np.arange(1, len(longest) + 1) <= most).sum())
+            rows = slice(first, first + max(1, fitting))
+            yield self._some(rows)
+            first = rows.stop
+
+    def _some(self, rows: slice) -> Matrices:
+        begins, lengths = self.begins[rows], self.lengths[rows]
+        steps = np.arange(lengths.max(initial=0))
+        within = steps < lengths[:, None]  # (B, T)
+        places = np.where(within, begins[:, None] + steps, 0)
+        return Matrices(
+            self.tokens[places].astype(np.int64) * within,
+            np.where(within, self.labels[places], np.int64(UNLABELLED)),
+            self.answers[places] & within,
+            lengths,
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Steps:
     """The steps of some rows: one row after the other, (K,), or as a padded matrix, (B, T)."""
 
-    tokens: Tensor  # whole numbers; padding is 0
-    labels: Tensor  # whole numbers; UNLABELLED where there is no label
-    answers: Tensor  # bool; the labelled steps that count as the task's answer
+    tokens: "Tensor"  # whole numbers; padding is 0
+    labels: "Tensor"  # whole numbers; UNLABELLED where there is no label
+    answers: "Tensor"  # bool; the labelled steps that count as the task's answer
+
+    @classmethod
+    def of(cls, matrices: Matrices) -> "Steps":
+        """The same in tensors, which share the memory."""
+        import torch
+
+        return cls(*map(torch.from_numpy, matrices[:3]))
 
     @property
-    def lengths(self) -> Tensor:
+    def lengths(self) -> "Tensor":
         """The number of steps up to the last answer of each row of a padded matrix, (B,)."""
+        import torch
+
         steps = torch.arange(1, self.tokens.shape[1] + 1)
         return (self.answers * steps).amax(dim=1)
 
@@ -40,12 +137,14 @@ class Examples:
     """
 
     flat: Steps  # (K,), the smallest types that hold the numbers
-    begins: Tensor  # (N,) int64
-    lengths: Tensor  # (N,) int64
+    begins: "Tensor"  # (N,) int64
+    lengths: "Tensor"  # (N,) int64
 
     @classmethod
-    def of(cls, tokens: Tensor, labels: Tensor, answers: Tensor) -> "Examples":
+    def of(cls, tokens: "Tensor", labels: "Tensor", answers: "Tensor") -> "Examples":
         """The rows of matrices (N, T); a row ends with its last answer."""
+        import torch
+
         lengths = Steps(tokens, labels, answers).lengths
         begins = torch.arange(len(tokens)) * tokens.shape[1]
         return cls(Steps(tokens.flatten(), labels.flatten(), answers.flatten()), begins, lengths)
@@ -53,7 +152,7 @@ class Examples:
     def __len__(self) -> int:
         return len(self.begins)
 
-    def __getitem__(self, rows: Tensor) -> "Examples":
+    def __getitem__(self, rows: "Tensor") -> "Examples":
         return Examples(self.flat, self.begins[rows], self.lengths[rows])
 
     @property
@@ -62,39 +161,30 @@ class Examples:
         return int(self.lengths.max()) if len(self) else 0
 
     @property
-    def last(self) -> Tensor:
+    def last(self) -> "Tensor":
         """The label of the last step of each row, (N,)."""
         return self.flat.labels[self.begins + self.lengths - 1].long()
 
     @cached_property
-    def same(self) -> Tensor:
+    def same(self) -> "Tensor":
         """The number of each row's sequence among the distinct ones in lexicographic order, (N,)."""
-        arrays = (self.flat.tokens.numpy(), self.begins.numpy(), self.lengths.numpy())
-        return torch.from_numpy(numbered(*arrays))
+        import torch
+
+        return torch.from_numpy(self.rows.same)
+
+    @cached_property
+    def rows(self) -> RowArrays:
+        """The same in arrays of NumPy, which share the memory."""
+        tensors = (self.flat.tokens, self.flat.labels, self.flat.answers, self.begins, self.lengths)
+        return RowArrays(*(each.numpy() for each in tensors))
 
     def padded(self) -> Steps:
         """All rows as int64 matrices (N, T), padded at the end to the longest row."""
-        steps = np.arange(self.longest)
-        within = steps < self.lengths.numpy()[:, None]  # (N, T)
-        places = np.where(within, self.begins.numpy()[:, None] + steps, 0)
-        tokens, labels, answers = (
-            flat.numpy()[places] for flat in (self.flat.tokens, self.flat.labels, self.flat.answers)
-        )
-        return Steps(
-            torch.from_numpy(tokens.astype(np.int64) * within),
-            torch.from_numpy(np.where(within, labels, np.int64(UNLABELLED))),
-            torch.from_numpy(answers & within),
-        )
+        return Steps.of(self.rows.padded())
 
     def windows(self, most: int = WINDOW) -> Iterator[Steps]:
         """All rows in their order, padded: some at a time, with at most `most` steps or of one row."""
-        first, lengths = 0, self.lengths.numpy()
-        while first < len(self):
-            longest = np.maximum.accumulate(lengths[first : first + most])
-            fitting = int((longest * np.arange(1, len(longest) + 1) <= most).sum())
-            rows = slice(first, first + max(1, fitting))
-            yield Examples(self.flat, self.begins[rows], self.lengths[rows]).padded()
-            first = rows.stop
+        return map(Steps.of, self.rows.windows(most))
 
     def parts(self, most: int) -> list["Examples"]:
         """All rows at once, unless padding would make most of a large matrix: then by similar length.
@@ -114,16 +204,16 @@ class Examples:
     # Matrices of everything, for data that are known to be small.
 
     @property
-    def tokens(self) -> Tensor:
+    def tokens(self) -> "Tensor":
         """The tokens of all rows, padded, (N, T)."""
         return self.padded().tokens
 
     @property
-    def labels(self) -> Tensor:
+    def labels(self) -> "Tensor":
         """The labels of all rows, padded, (N, T)."""
         return self.padded().labels
 
     @property
-    def answers(self) -> Tensor:
+    def answers(self) -> "Tensor":
         """Where the answers of all rows are, padded, (N, T)."""
         return self.padded().answers

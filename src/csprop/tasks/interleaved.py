@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from functools import cached_property
 
-import torch
-from torch import Generator, Tensor
+import numpy as np
 
 from csprop.automata.counting import CounterMachine
 from csprop.tasks.counting import CountingTask
+from csprop.tasks.draws import Draws, Whole
 from csprop.tasks.near import near, shuffled
 from csprop.tasks.parenthesis import balanced, refuse_odd
 
@@ -51,22 +51,22 @@ class Interleaved(CountingTask):
         super().check_length(length)
         refuse_odd(self.name, length)
 
-    def sample(self, count: int, length: int, generator: Generator) -> Tensor:
+    def draw(self, count: int, length: int, draws: Draws) -> Whole:
         """Half balanced; a quarter with one bracket changed or two exchanged; others uniform."""
         self.check_length(length)
-        members = self.balanced(count - count // 4, length, generator)
-        members[: count // 4] = near(members[: count // 4], len(self.vocab), generator)
-        uniform = torch.randint(len(self.vocab), (count // 4, length), generator=generator)
-        return shuffled(members, uniform, generator=generator)
+        members = self.balanced(count - count // 4, length, draws)
+        members[: count // 4] = near(members[: count // 4], len(self.vocab), draws)
+        uniform = draws.below(len(self.vocab), (count // 4, length))
+        return shuffled(members, uniform, draws=draws)
 
-    def balanced(self, count: int, length: int, generator: Generator) -> Tensor:
+    def balanced(self, count: int, length: int, draws: Draws) -> Whole:
         """Draw balanced strings: which places are square at random, and the brackets of each kind."""
-        square = torch.randint(2, (count, length), generator=generator).bool()
-        square[:, -1] ^= square.sum(dim=1) % 2 == 1
-        tokens = torch.empty(count, length, dtype=torch.int64)
+        square = draws.below(2, (count, length)) > 0
+        square[:, -1] ^= square.sum(axis=1) % 2 == 1
+        tokens = np.empty((count, length), np.int64)
         for kind, places in enumerate((~square, square)):
-            for size in places.sum(dim=1).unique().tolist():
-                rows = places.sum(dim=1) == size
-                drawn = balanced(int(rows.sum()), size, generator)
-                tokens[places & rows[:, None]] = 2 * kind + drawn.flatten()
+            for size in np.unique(places.sum(axis=1)).tolist():
+                rows = places.sum(axis=1) == size
+                drawn = balanced(int(rows.sum()), size, draws)
+                tokens[places & rows[:, None]] = 2 * kind + drawn.ravel()
         return tokens

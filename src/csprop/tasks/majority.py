@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from functools import cached_property
 
-import torch
-from torch import Generator, Tensor
+import numpy as np
 
 from csprop.automata.counting import CounterMachine
 from csprop.tasks.counting import CountingTask
+from csprop.tasks.draws import Draws, Whole
 from csprop.tasks.near import shuffled
 
 
@@ -36,10 +36,10 @@ class Majority(CountingTask):
             answer=lambda state, counts: int(counts[0] > 0),
         )
 
-    def sample(self, count: int, length: int, generator: Generator) -> Tensor:
+    def draw(self, count: int, length: int, draws: Draws) -> Whole:
         """Half drawn uniformly, and half as close as can be: half of the tokens are a, or one more."""
         self.check_length(length)
-        close = torch.rand(count // 2, length, generator=generator, dtype=torch.float64).argsort(dim=1)
-        few = torch.randint(2, (count // 2, 1), generator=generator) + length // 2
-        uniform = torch.randint(2, (count - count // 2, length), generator=generator)
-        return shuffled((close >= few).long(), uniform, generator=generator)
+        close = draws.fractions((count // 2, length)).argsort(axis=1)
+        few = draws.below(2, (count // 2, 1)) + length // 2
+        uniform = draws.below(2, (count - count // 2, length))
+        return shuffled((close >= few).astype(np.int64), uniform, draws=draws)

@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 
-import torch
-from torch import Generator, Tensor
-
 from csprop.errors import InputError
 from csprop.tasks.base import Task
+from csprop.tasks.draws import Draws, Whole
 from csprop.tasks.near import members, near, shuffled
 from csprop.tasks.parenthesis import refuse_odd
 
@@ -66,10 +64,10 @@ class Nested(Task):
         super().check_length(length)
         refuse_odd(self.name, length)
 
-    def sample(self, count: int, length: int, generator: Generator) -> Tensor:
+    def draw(self, count: int, length: int, draws: Draws) -> Whole:
         """Half properly nested; a quarter with one bracket changed or two exchanged; others uniform."""
         self.check_length(length)
-        inside = members(self.machine, 1, count - count // 4, length, generator)
-        inside[: count // 4] = near(inside[: count // 4], len(self.vocab), generator)
-        uniform = torch.randint(len(self.vocab), (count // 4, length), generator=generator)
-        return shuffled(inside, uniform, generator=generator)
+        inside = members(self.machine, 1, count - count // 4, length, draws)
+        inside[: count // 4] = near(inside[: count // 4], len(self.vocab), draws)
+        uniform = draws.below(len(self.vocab), (count // 4, length))
+        return shuffled(inside, uniform, draws=draws)

@@ -11,11 +11,10 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import torch
 
 from csprop.errors import InputError
 from csprop.tasks.base import encode, shown, symbols
-from csprop.tasks.examples import UNLABELLED, Examples, Steps
+from csprop.tasks.examples import UNLABELLED, RowArrays
 from csprop.tasks.names import UNKNOWN, Names, Numbers, named
 from csprop.tasks.read import Rows
 
@@ -34,7 +33,7 @@ class Table:
     vocab: list[str]
     classes: list[str]
     words: bool
-    examples: Examples
+    rows: RowArrays
     lines: Numbers  # (N,), the number of the line of each row
 
 
@@ -141,14 +140,9 @@ class Packer:
         parts = self._packed
         packed_tokens = np.concatenate([tokens.astype(kind)[each] for each, _, _ in parts])
         packed_labels = np.concatenate([labels.astype(signed)[each] for _, _, each in parts])
-        flat = Steps(
-            torch.from_numpy(packed_tokens),
-            torch.from_numpy(packed_labels),
-            torch.from_numpy(packed_labels != UNLABELLED),
-        )
-        begins = torch.from_numpy(np.cumsum(lengths) - lengths)
-        examples = Examples(flat, begins, torch.from_numpy(lengths))
-        return Table(vocab, classes, bool(self.words), examples, np.concatenate(self._lines))
+        begins = np.cumsum(lengths) - lengths
+        rows = RowArrays(packed_tokens, packed_labels, packed_labels != UNLABELLED, begins, lengths)
+        return Table(vocab, classes, bool(self.words), rows, np.concatenate(self._lines))
 
 
 def packed(

@@ -1,14 +1,16 @@
 """Pairs of tokens that training never sees side by side: does a model compose what it knows?"""
 
-import torch
-from torch import Generator, Tensor
+from typing import TYPE_CHECKING
 
 from csprop.errors import InputError
 from csprop.tasks.base import Examples, Task
 
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
 
 def hold_pairs(
-    task: Task, training: Examples, held_out: Examples, share: float, generator: Generator
+    task: Task, training: Examples, held_out: Examples, share: float, generator: "Generator"
 ) -> tuple[Examples, Examples]:
     """Remove a share of all ordered pairs of tokens from the training set.
 
@@ -27,8 +29,7 @@ def hold_pairs(
         InputError: the task is a data file, the share leaves no or every pair, or no held-out sequence
             contains a pair that is held out.
     """
-    if task.oracle is None:
-        raise InputError(f"{task.name}: pairs of a data file cannot be held out: leave out hold_pairs")
+    check_share(task, share)
     held = drawn_pairs(len(task.vocab), share, generator)
     tokens = held_out.tokens
     rows = held[tokens[:, :-1], tokens[:, 1:]].any(dim=1)
@@ -40,22 +41,34 @@ def hold_pairs(
     return task.labelled(avoiding(training.tokens, held, generator)), held_out[rows]
 
 
-def drawn_pairs(symbols: int, share: float, generator: Generator) -> Tensor:
-    """Which token never follows which, (symbols, symbols) bool: [earlier, later]."""
+def check_share(task: Task, share: float) -> None:
+    """Raise an InputError for a data file, and for a share that leaves no or every pair."""
+    if task.oracle is None:
+        raise InputError(f"{task.name}: pairs of a data file cannot be held out: leave out hold_pairs")
+    symbols = len(task.vocab)
     count = round(share * symbols)
     if not 1 <= count < symbols:
         raise InputError(
             f"hold_pairs={share}: would keep {count} of {symbols} tokens from following a token: write "
             f"a share from {1 / symbols:.2g} to {(symbols - 1) / symbols:.2g}"
         )
+
+
+def drawn_pairs(symbols: int, share: float, generator: "Generator") -> "Tensor":
+    """Which token never follows which, (symbols, symbols) bool: [earlier, later]."""
+    import torch
+
+    count = round(share * symbols)
     held = torch.zeros(symbols, symbols, dtype=torch.bool)
     for row in held:
         row[torch.randperm(symbols, generator=generator)[:count]] = True
     return held
 
 
-def avoiding(tokens: Tensor, held: Tensor, generator: Generator) -> Tensor:
+def avoiding(tokens: "Tensor", held: "Tensor", generator: "Generator") -> "Tensor":
     """The sequences (N, T), with every token that may not follow the one before it drawn again."""
+    import torch
+
     tokens = tokens.clone()
     for step in range(1, tokens.shape[1]):
         before = tokens[:, step - 1]

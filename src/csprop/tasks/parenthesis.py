@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-import torch
-from torch import Generator, Tensor
+import numpy as np
 
 from csprop.automata.counting import CounterMachine
 from csprop.errors import InputError
 from csprop.tasks.base import Task
 from csprop.tasks.counting import CountingTask
+from csprop.tasks.draws import Draws, Whole
 from csprop.tasks.near import near, shuffled
 
 
@@ -44,10 +44,10 @@ class Parenthesis(Task):
     def counting(self) -> CounterMachine:
         return _machine(lambda fine, counts: int(fine and counts[0] == 0))
 
-    def labels(self, tokens: Tensor) -> Tensor:
-        depth = (1 - 2 * tokens).cumsum(dim=1)
-        never_negative = depth.cummin(dim=1).values >= 0
-        return ((depth == 0) & never_negative).long()
+    def classify(self, tokens: Whole) -> Whole:
+        depth = np.where(tokens == 0, 1, -1).cumsum(axis=1)
+        never_negative = np.minimum.accumulate(depth, axis=1) >= 0
+        return ((depth == 0) & never_negative).astype(np.int64)
 
     def start(self) -> int:
         return 0
@@ -68,20 +68,19 @@ class Parenthesis(Task):
         super().check_length(length)
         refuse_odd(self.name, length)
 
-    def sample(self, count: int, length: int, generator: Generator) -> Tensor:
+    def draw(self, count: int, length: int, draws: Draws) -> Whole:
         """Half balanced strings and half unbalanced ones, drawn uniformly, in random order."""
         self.check_length(length)
-        right = balanced(count // 2, length, generator)
-        others = self.unbalanced(count - count // 2, length, generator)
-        order = torch.randperm(count, generator=generator)
-        return torch.cat([right, others])[order]
+        right = balanced(count // 2, length, draws)
+        others = self.unbalanced(count - count // 2, length, draws)
+        return shuffled(right, others, draws=draws)
 
-    def unbalanced(self, count: int, length: int, generator: Generator) -> Tensor:
+    def unbalanced(self, count: int, length: int, draws: Draws) -> Whole:
         """Draw unbalanced strings uniformly, by rejection."""
-        found = torch.empty(0, length, dtype=torch.int64)
+        found = np.empty((0, length), np.int64)
         while len(found) < count:
-            drawn = torch.randint(2, (count, length), generator=generator)
-            found = torch.cat([found, drawn[self.labels(drawn)[:, -1] == 0]])
+            drawn = draws.below(2, (count, length))
+            found = np.concatenate([found, drawn[self.classify(drawn)[:, -1] == 0]])
         return found[:count]
 
 
@@ -114,18 +113,18 @@ class ParenthesisWords(CountingTask):
         super().check_length(length)
         refuse_odd(self.name, length)
 
-    def sample(self, count: int, length: int, generator: Generator) -> Tensor:
+    def draw(self, count: int, length: int, draws: Draws) -> Whole:
         """A quarter each: balanced, with one mistake, the first half of a balanced string, uniform.
 
         The mistake is one bracket turned, or two exchanged.
         """
         self.check_length(length)
         quarter = count // 4
-        right = balanced(count - 3 * quarter, length, generator)
-        missed = near(balanced(quarter, length, generator), 2, generator)
-        halves = balanced(quarter, 2 * length, generator)[:, :length]
-        uniform = torch.randint(2, (quarter, length), generator=generator)
-        return shuffled(right, missed, halves, uniform, generator=generator)
+        right = balanced(count - 3 * quarter, length, draws)
+        missed = near(balanced(quarter, length, draws), 2, draws)
+        halves = balanced(quarter, 2 * length, draws)[:, :length]
+        uniform = draws.below(2, (quarter, length))
+        return shuffled(right, missed, halves, uniform, draws=draws)
 
 
 def refuse_odd(name: str, length: int) -> None:
@@ -134,7 +133,7 @@ def refuse_odd(name: str, length: int) -> None:
         raise InputError(f"{name}: no string of odd length {length} is balanced: write an even length")
 
 
-def balanced(count: int, length: int, generator: Generator) -> Tensor:
+def balanced(count: int, length: int, draws: Draws) -> Whole:
     """Draw balanced strings uniformly, by the cycle lemma.
 
     Of the rotations of a string with n + 1 opening and n closing brackets, exactly one has an
@@ -143,12 +142,12 @@ def balanced(count: int, length: int, generator: Generator) -> Tensor:
     those is obtained from equally many strings.
     """
     size = length + 1
-    shuffled = torch.rand(count, size, generator=generator, dtype=torch.float64).argsort(dim=1)
-    tokens = (shuffled > length // 2).long()  # n + 1 zeros, n ones
-    depth = (1 - 2 * tokens).cumsum(dim=1)
-    last_lowest = size - 1 - depth.flip(1).argmin(dim=1)
-    positions = (last_lowest[:, None] + 2 + torch.arange(length)) % size
-    return tokens.gather(1, positions)
+    order = draws.fractions((count, size)).argsort(axis=1)
+    tokens = (order > length // 2).astype(np.int64)  # n + 1 zeros, n ones
+    depth = (1 - 2 * tokens).cumsum(axis=1)
+    last_lowest = size - 1 - depth[:, ::-1].argmin(axis=1)
+    positions = (last_lowest[:, None] + 2 + np.arange(length)) % size
+    return np.take_along_axis(tokens, positions, axis=1)
 
 
 def _machine(answer: Callable[[bool, tuple[int, ...]], int]) -> CounterMachine:

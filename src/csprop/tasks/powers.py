@@ -4,17 +4,22 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Generator, Tensor
+import numpy as np
 
 from csprop.automata.counting import CounterMachine
 from csprop.errors import InputError
 from csprop.tasks.base import Examples
 from csprop.tasks.counting import CountingTask
+from csprop.tasks.draws import Draws, TorchDraws, Whole
+from csprop.tasks.examples import RowArrays
 from csprop.tasks.near import near, shuffled
 
-Sizes = Callable[[Tensor, Generator], Tensor]
+if TYPE_CHECKING:
+    from torch import Generator
+
+Sizes = Callable[[Whole, Draws], Whole]
 """From lengths (N,) to the sizes of the blocks of a string of each length, (N, letters)."""
 
 
@@ -38,7 +43,7 @@ def _is_power(text: str, *times: int) -> bool:
 
 
 def _multiples(*times: int) -> Sizes:
-    return lambda lengths, _: lengths[:, None] // sum(times) * torch.tensor(times)
+    return lambda lengths, _: lengths[:, None] // sum(times) * np.array(times)
 
 
 def _is_sum(text: str) -> bool:
@@ -46,11 +51,11 @@ def _is_sum(text: str) -> bool:
     return blocks is not None and len(blocks[1]) + len(blocks[2]) == len(blocks[3])
 
 
-def _sum_sizes(lengths: Tensor, generator: Generator) -> Tensor:
+def _sum_sizes(lengths: Whole, draws: Draws) -> Whole:
     half = lengths // 2
-    lots = torch.rand(len(lengths), generator=generator, dtype=torch.float64)
-    first = 1 + (lots * (half - 1)).long()  # from 1 to half − 1
-    return torch.stack([first, half - first, half], dim=1)
+    lots = draws.fractions((len(lengths),))
+    first = 1 + (lots * (half - 1)).astype(np.int64)  # from 1 to half − 1
+    return np.stack([first, half - first, half], axis=1)
 
 
 ENDLESS = 1 << 62
@@ -136,7 +141,7 @@ class Powers(CountingTask):
                 f"{self.name}: no string of length {length} is in the language: write {longer}"
             )
 
-    def sample(self, count: int, length: int, generator: Generator) -> Tensor:
+    def draw(self, count: int, length: int, draws: Draws) -> Whole:
         """Three eighths are strings of the language, and half of all rows just miss it.
 
         A quarter has one letter changed or two letters exchanged. An eighth each has blocks of other
@@ -144,46 +149,47 @@ class Powers(CountingTask):
         """
         self.check_length(length)
         letters, eighth = len(self.vocab), count // 8
-        whole = torch.full((count - 3 * eighth,), length)
-        members = self._written(self.language.sizes(whole, generator), length)
-        members[: 2 * eighth] = near(members[: 2 * eighth], letters, generator)
+        whole = np.full(count - 3 * eighth, length)
+        members = self._written(self.language.sizes(whole, draws), length)
+        members[: 2 * eighth] = near(members[: 2 * eighth], letters, draws)
         others = (
-            self._blocks(eighth, length, generator),
-            self._continued(eighth, length, generator),
-            torch.randint(letters, (eighth, length), generator=generator),
+            self._blocks(eighth, length, draws),
+            self._continued(eighth, length, draws),
+            draws.below(letters, (eighth, length)),
         )
-        return shuffled(members, *others, generator=generator)
+        return shuffled(members, *others, draws=draws)
 
-    def examples(self, count: int, length: int, generator: Generator) -> Examples:
+    def examples(self, count: int, length: int, generator: "Generator") -> Examples:
         """Sequences of all lengths up to `length`: of one length, few are in the language."""
         self.check_length(length)
         lengths = [each for each in range(1, length + 1) if self.has_length(each)]
-        drawn = torch.randint(len(lengths), (count,), generator=generator)
-        tokens = torch.zeros(count, length, dtype=torch.int64)
+        draws = TorchDraws(generator)
+        drawn = draws.below(len(lengths), (count,))
+        tokens = np.zeros((count, length), np.int64)
         for number, size in enumerate(lengths):
-            rows = (drawn == number).nonzero()[:, 0]
-            tokens[rows, :size] = self.sample(len(rows), size, generator)
-        answers = torch.arange(1, length + 1) == torch.tensor(lengths)[drawn, None]
-        return Examples.of(tokens, self.labels(tokens), answers)
+            rows = np.flatnonzero(drawn == number)
+            tokens[rows, :size] = self.draw(len(rows), size, draws)
+        answers = np.arange(1, length + 1) == np.array(lengths)[drawn, None]
+        return RowArrays.of(tokens, self.classify(tokens), answers).examples
 
-    def _written(self, sizes: Tensor, length: int) -> Tensor:
+    def _written(self, sizes: Whole, length: int) -> Whole:
         """Letters from sizes of blocks, (N, length); one letter more stands for what follows them."""
-        ends = sizes.cumsum(dim=1)
-        return (torch.arange(length)[None, :, None] >= ends[:, None, :]).sum(dim=2)
+        ends = sizes.cumsum(axis=1)
+        return (np.arange(length)[None, :, None] >= ends[:, None, :]).sum(axis=2)
 
-    def _blocks(self, count: int, length: int, generator: Generator) -> Tensor:
+    def _blocks(self, count: int, length: int, draws: Draws) -> Whole:
         """All letters in their order, in blocks of any sizes."""
-        ends = torch.randint(length + 1, (count, len(self.vocab) - 1), generator=generator)
-        return self._written(ends.sort(dim=1).values.diff(dim=1, prepend=torch.zeros(count, 1)), length)
+        ends = np.sort(draws.below(length + 1, (count, len(self.vocab) - 1)), axis=1)
+        return self._written(np.diff(ends, axis=1, prepend=0), length)
 
-    def _continued(self, count: int, length: int, generator: Generator) -> Tensor:
+    def _continued(self, count: int, length: int, draws: Draws) -> Whole:
         """Shorter strings and what follows: the last letter, the string again, or any letters."""
-        lengths = torch.tensor([each for each in range(1, length + 1) if self.has_length(each)])
-        drawn = lengths[torch.randint(len(lengths), (count,), generator=generator)]
-        tokens = self._written(self.language.sizes(drawn, generator), length)
-        tail = torch.randint(len(self.vocab), (count, length), generator=generator)
+        lengths = np.array([each for each in range(1, length + 1) if self.has_length(each)])
+        drawn = lengths[draws.below(len(lengths), (count,))]
+        tokens = self._written(self.language.sizes(drawn, draws), length)
+        tail = draws.below(len(self.vocab), (count, length))
         third = count // 3
         tail[:third] = len(self.vocab) - 1
-        again = tokens.gather(1, torch.arange(length) % drawn[:, None])
+        again = np.take_along_axis(tokens, np.arange(length) % drawn[:, None], axis=1)
         tail[third : 2 * third] = again[third : 2 * third]
-        return torch.where(tokens < len(self.vocab), tokens, tail)
+        return np.where(tokens < len(self.vocab), tokens, tail)

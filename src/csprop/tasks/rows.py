@@ -7,16 +7,17 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from torch import Generator
-
 from csprop.errors import InputError
 from csprop.files import digest, replace
 from csprop.tasks.base import UNLABELLED, Examples, Task
+from csprop.tasks.examples import RowArrays
 from csprop.tasks.pack import Table, packed
 from csprop.tasks.read import ROWS, Reading, Rows, columns
 from csprop.tasks.summary import Summary, summary
 
 if TYPE_CHECKING:
+    from torch import Generator
+
     from csprop.tasks.file import FileTask
 
 
@@ -38,7 +39,12 @@ class RowsTask(Task):
     @property
     def data(self) -> Examples:
         """All rows, in their order."""
-        return self.table.examples
+        return self.row_arrays.examples
+
+    @property
+    def row_arrays(self) -> RowArrays:
+        """The same in arrays of NumPy."""
+        return self.table.rows
 
     def line(self, row: int) -> int:
         """The number of the line of row 0, 1, … in its file, from 1 on; without a file, row + 1."""
@@ -53,7 +59,7 @@ class RowsTask(Task):
     def oracle(self) -> None:
         return None
 
-    def examples(self, count: int, length: int, generator: Generator) -> Examples:
+    def examples(self, count: int, length: int, generator: "Generator") -> Examples:
         return self.data
 
     def describe(self) -> dict[str, Any]:
@@ -101,10 +107,9 @@ class RowsTask(Task):
         # A string is shorter than a list; but its words and spaces may not be the tokens.
         plain = not self.words and not any(name.isspace() for name in self.vocab)
         lines = []
-        for batch in self.data.windows():
-            lengths = batch.lengths.tolist()
-            rows = zip(batch.tokens.tolist(), batch.labels.tolist(), lengths, strict=True)
-            for tokens, labels, length in rows:
+        for batch in self.row_arrays.windows():
+            parts = (batch.tokens, batch.labels, batch.lengths)
+            for tokens, labels, length in zip(*(each.tolist() for each in parts), strict=True):
                 names = [self.vocab[token] for token in tokens[:length]]
                 given = [self.classes[each] for each in labels[:length] if each != UNLABELLED]
                 row = {

@@ -1,18 +1,22 @@
 """Splitting examples into a training set and a held-out set."""
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import torch
-from torch import Generator, Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from csprop.errors import InputError
-from csprop.tasks.examples import Examples
+from csprop.tasks.draws import Draws, TorchDraws, Whole
+from csprop.tasks.examples import Examples, RowArrays
+
+if TYPE_CHECKING:
+    from torch import Generator
 
 HELD_OUT = 0.2
 
 
 def split(
-    examples: Examples, how: Literal["paper", "disjoint"], generator: Generator
+    examples: Examples, how: Literal["paper", "disjoint"], generator: "Generator"
 ) -> tuple[Examples, Examples]:
     """Split examples into 80% for training and 20% held out, the same fractions in each class.
 
@@ -29,38 +33,46 @@ def split(
     Raises:
         InputError: there are too few distinct sequences to split.
     """
-    group = examples.same if how == "disjoint" else torch.arange(len(examples))
-    sizes = group.bincount()  # rows of each sequence
-    classes = torch.empty_like(sizes)
-    # Of each sequence the label of its first row: of several values for one place NumPy keeps the last.
-    classes.numpy()[group.numpy()[::-1]] = examples.last.numpy()[::-1]
-    held_out = torch.zeros(len(sizes), dtype=torch.bool)
-    seen = wanted = 0  # rows, and how many of those so far to hold out
-    for label in classes.unique():
-        members = (classes == label).nonzero()[:, 0]
-        seen += int(sizes[members].sum())
-        share = round(HELD_OUT * seen) - wanted
-        wanted += share
-        shuffled = members[torch.randperm(len(members), generator=generator)]
-        held_out[_filling(shuffled, sizes, share)] = True
-        if len(members) > 1 and not held_out[members].any():  # few sequences: one is better than none
-            held_out[shuffled[0]] = True
-    rows = held_out[group]
-    if not rows.any() or rows.all():
-        raise InputError(
-            f"{len(held_out)} different sequences cannot be split into a training and a held-out "
-            "set: give more, with at least two of one class"
-        )
+    import torch
+
+    rows = torch.from_numpy(held_out(examples.rows, how, TorchDraws(generator)))
     return examples[~rows], examples[rows]
 
 
-def _filling(members: Tensor, sizes: Tensor, share: int) -> Tensor:
+def held_out(rows: RowArrays, how: Literal["paper", "disjoint"], draws: Draws) -> NDArray[np.bool_]:
+    """Which rows are held out, (N,); as for `split`."""
+    group = rows.same if how == "disjoint" else np.arange(len(rows))
+    sizes = np.bincount(group)  # rows of each sequence
+    classes = np.empty_like(sizes)
+    # Of each sequence the label of its first row: of several values for one place NumPy keeps the last.
+    classes[group[::-1]] = rows.last[::-1]
+    held = np.zeros(len(sizes), np.bool_)
+    seen = wanted = 0  # rows, and how many of those so far to hold out
+    for label in np.unique(classes):
+        members = np.flatnonzero(classes == label)
+        seen += int(sizes[members].sum())
+        share = round(HELD_OUT * seen) - wanted
+        wanted += share
+        shuffled = members[draws.permutation(len(members))]
+        held[_filling(shuffled, sizes, share)] = True
+        if len(members) > 1 and not held[members].any():  # few sequences: one is better than none
+            held[shuffled[0]] = True
+    found = held[group]
+    if not found.any() or found.all():
+        raise InputError(
+            f"{len(held)} different sequences cannot be split into a training and a held-out "
+            "set: give more, with at least two of one class"
+        )
+    return found
+
+
+def _filling(members: Whole, sizes: Whole, share: int) -> Whole:
     """The members that are taken if each one is that fits into what is left of the share."""
     taken = members[:0]
     while len(members := members[sizes[members] <= share]):
-        rows = sizes[members].cumsum(0)
+        rows = sizes[members].cumsum()
         fitting = int((rows <= share).sum())
-        taken = torch.cat([taken, members[:fitting]])
+        taken = np.concatenate([taken, members[:fitting]])
         share -= int(rows[fitting - 1])
         members = members[fitting:]
     return taken

@@ -4,11 +4,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import torch
-from torch import Generator, Tensor
+import numpy as np
 
 from csprop.errors import InputError
 from csprop.tasks.base import Task
+from csprop.tasks.draws import Draws, Whole
 from csprop.tasks.near import members
 
 
@@ -114,15 +114,15 @@ class Tomita(Task):
     def answer(self, state: int) -> int:
         return int(state in self.grammar.inside)
 
-    def sample(self, count: int, length: int, generator: Generator) -> Tensor:
+    def draw(self, count: int, length: int, draws: Draws) -> Whole:
         """Half the rows are drawn from the strings of the language, if it has any of this length.
 
         Of all strings of length 16, the languages 1, 2 and 7 have one in a hundred or less.
         """
-        anything = super().sample(count, length, generator)
-        members = self.members(count // 2, length, generator)
-        return torch.cat([members, anything[len(members) :]])
+        anything = super().draw(count, length, draws)
+        members = self.members(count // 2, length, draws)
+        return np.concatenate([members, anything[len(members) :]])
 
-    def members(self, count: int, length: int, generator: Generator) -> Tensor:
+    def members(self, count: int, length: int, draws: Draws) -> Whole:
         """Draw strings of the language uniformly; none if there are none of this length."""
-        return members(self.machine, 1, count, length, generator)
+        return members(self.machine, 1, count, length, draws)

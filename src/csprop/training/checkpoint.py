@@ -23,18 +23,18 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from csprop.errors import InputError
 from csprop.files import LOCK, append, as_json, digest, from_json, move, replace, sweep
-from csprop.training.loop import Epoch, Trainer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from csprop.training.loop import Epoch, Trainer
 
 FORMAT = 1
 CONFIG, METRICS, WEIGHTS = "config.json", "metrics.jsonl", "model.safetensors"
@@ -151,7 +151,7 @@ class RunFolder:
             )
         return self.read_json(CONFIG) if verify else config
 
-    def read_metrics(self) -> list[Epoch]:
+    def read_metrics(self) -> "list[Epoch]":
         """The rows of metrics.jsonl."""
         content = self.read(METRICS)
         try:
@@ -229,8 +229,10 @@ class RunFolder:
             (self.path / name).unlink()
             self._write_manifest()
 
-    def commit(self, row: Epoch, trainer: Trainer, identity: str) -> None:
+    def commit(self, row: "Epoch", trainer: "Trainer", identity: str) -> None:
         """Save a completed epoch, together with the identity of the run's configuration."""
+        from safetensors.torch import save
+
         append(self.path / METRICS, metrics_line(row))
         if trainer.best is row:
             replace(self.path / WEIGHTS, save(trainer.best_weights))
@@ -243,12 +245,14 @@ class RunFolder:
         replace(self.path / LAST, save(tensors, {"csprop": json.dumps(values)}))
         self._write_manifest()
 
-    def resume(self, trainer: Trainer, identity: str) -> None:
+    def resume(self, trainer: "Trainer", identity: str) -> None:
         """Return the trainer and every file to the last committed epoch.
 
         Raises:
             InputError: the saved state is missing or damaged, or another file was changed.
         """
+        from safetensors.torch import save
+
         for folder in (self.path, self.path / "last"):
             sweep(folder)
         lines: list[bytes] = []
@@ -277,7 +281,10 @@ class RunFolder:
             return self.has(WEIGHTS)
         return not self.digests().keys().isdisjoint((LAST, WEIGHTS, RESULT))
 
-    def _read_last(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    def _read_last(self) -> "tuple[dict[str, Tensor], dict[str, Any]]":
+        from safetensors import SafetensorError, safe_open
+        from safetensors.torch import load_file, save
+
         path = self.path / LAST
         try:
             with safe_open(path, framework="pt") as file:
@@ -294,6 +301,24 @@ class RunFolder:
         replace(self.path / MANIFEST, as_json(digests))
 
 
-def metrics_line(row: Epoch) -> bytes:
+def metrics_line(row: "Epoch") -> bytes:
     """One line of metrics.jsonl."""
     return json.dumps(row).encode() + b"\n"
+
+
+def refuse_existing(outs: Iterable[str | Path], resumable: bool = True) -> None:
+    """Check that no directory holds a run.
+
+    Args:
+        outs: the directories.
+        resumable: whether the user could continue the run instead.
+
+    Raises:
+        InputError: a directory holds a run, or is a file.
+    """
+    for out in map(Path, outs):
+        if out.exists() and not out.is_dir():
+            raise InputError(f"{out}: is a file, not a directory: choose another --out")
+        if RunFolder(out).exists():
+            hint = "add --resume to continue it, or " if resumable else ""
+            raise InputError(f"{out}: already holds a run: {hint}choose another --out")

@@ -6,9 +6,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy
-import torch
-
 import csprop
 from csprop.errors import InputError
 from csprop.files import digest
@@ -78,6 +75,9 @@ def identity(config: RunConfig) -> str:
 
 def environment() -> dict[str, Any]:
     """The versions, the machine and the backend in use."""
+    import numpy
+    import torch
+
     return {
         "csprop": csprop.__version__,
         "python": platform.python_version(),

@@ -43,6 +43,17 @@ class Diverged(RuntimeError):
         self.diagnosis = diagnosis
 
 
+class Adam(torch.optim.Adam):
+    """torch's Adam; to make one does not import torch's compiler, which takes longer than short runs.
+
+    The method that is overridden would; where torch takes the steps, the first of them does.
+    """
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters and the options that are theirs alone."""
+        self.param_groups.append(self.defaults | param_group)
+
+
 NOT_FINITE = "the loss is {} and the gradient norm {}; the step was not taken"
 
 
@@ -80,7 +91,7 @@ class Trainer:
     ) -> None:
         self.model, self.recipe, self.seed = model, recipe, seed
         self.training, self.held_out = training, held_out
-        self.optimizer = torch.optim.Adam(model.parameters(), lr=recipe.lr, fused=True)
+        self.optimizer = Adam(model.parameters(), lr=recipe.lr, fused=True)
         self.scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(
             self.optimizer, mode="max", factor=0.5, patience=recipe.patience
         )

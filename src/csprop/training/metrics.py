@@ -1,8 +1,5 @@
 """Accuracy, F1 and loss of a model, on given examples, drawn sequences or every input."""
 
-import math
-from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any
 
 import torch
@@ -13,45 +10,11 @@ from csprop.errors import InputError
 from csprop.nn.scoring import every_score, row_scores
 from csprop.tasks.base import Task, every_sequence
 from csprop.tasks.examples import UNLABELLED, Examples, Steps
+from csprop.training.scores import EVALUATION, Sampling, Score, check_exhaustive
 from csprop.training.seeding import generator
 
 # Tokens in one forward pass: bounds the memory at any length.
 WINDOW = 1 << 15
-MOST_INPUTS = 1 << 20
-
-
-@dataclass(frozen=True)
-class Score:
-    """Accuracy and F1 over some answers. With two classes F1 is that of class 1, else the mean."""
-
-    accuracy: float
-    f1: float
-    wrong: int
-    count: int
-    loss: float
-
-
-def percent(accuracy: float) -> str:
-    """An accuracy as text: 100% only if nothing was wrong, and 0% only if nothing was right."""
-    if accuracy in (0, 1):
-        return f"{accuracy:.0%}"
-    return f"{min(max(100 * accuracy, 0.1), 99.9):.1f}%"
-
-
-def interval(right: int, count: int, doubt: float = 0.05) -> tuple[float, float]:
-    """Wilson's interval for the accuracy of a model of which `right` of `count` answers are right.
-
-    Args:
-        right: the number of right answers.
-        count: the number of answers, at least 1.
-        doubt: the probability that the accuracy lies outside of the interval, at most.
-    """
-    z = NormalDist().inv_cdf(1 - doubt / 2)
-    share, scale = right / count, 1 + z * z / count
-    middle = (share + z * z / (2 * count)) / scale
-    half = z / scale * math.sqrt(share * (1 - share) / count + (z / (2 * count)) ** 2)
-    # The ends are exact where all answers are wrong, or right; rounding would miss them.
-    return (middle - half if right else 0.0), (middle + half if right < count else 1.0)
 
 
 def score(model: nn.Module, examples: Examples) -> Score:
@@ -86,17 +49,6 @@ def exhaustive(model: nn.Module, task: Task, length: int) -> Score:
     return _score(logits, task.every_label(length))
 
 
-def check_exhaustive(task: Task, length: int) -> None:
-    """Raise an InputError for a length at which `exhaustive` is impossible."""
-    task.check_length(length)
-    longest = int(math.log(MOST_INPUTS, max(2, len(task.vocab))) + 1e-9)
-    if length > longest:
-        raise InputError(
-            f"length {length} has {len(task.vocab)}^{length} inputs: "
-            f"at most {MOST_INPUTS:,} can be tested, so write a length up to {longest}"
-        )
-
-
 def sampled(model: Any, task: Task, length: int, count: int, generator: Generator) -> Score:
     """The score on drawn sequences of any length: the state is carried from window to window."""
     tokens = task.sample(count, length, generator)
@@ -104,23 +56,6 @@ def sampled(model: Any, task: Task, length: int, count: int, generator: Generato
     for part in tokens.split(max(1, WINDOW // count), dim=1):
         last, state = _advance(model, part, state)
     return _score(last, task.labels(tokens)[:, -1])
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How many sequences to draw at a length: about `tokens` in all, within bounds."""
-
-    tokens: int
-    fewest: int
-    most: int
-
-    def count(self, length: int) -> int:
-        """The number of sequences to draw at a length."""
-        return min(self.most, max(self.fewest, self.tokens // length))
-
-
-EVALUATION = Sampling(tokens=1 << 22, fewest=8, most=2000)
-"""The samples of `csprop eval` and of the report."""
 
 
 def at_length(

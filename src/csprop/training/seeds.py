@@ -10,13 +10,14 @@ from typing import Any
 
 from csprop.errors import InputError
 from csprop.tasks import Task, resolve
+from csprop.training.checkpoint import refuse_existing
 from csprop.training.config import configure
-from csprop.training.loop import Diverged, Epoch
-from csprop.training.session import execute, refuse_existing
 from csprop.training.workers import cores, pool
 
 MOST_SEEDS = 10_000
 
+Epoch = dict[str, float | int]
+"""One row of metrics.jsonl."""
 Progress = Callable[[str, int, bool], AbstractContextManager[Callable[[Epoch], None]]]
 """A function of a label, the number of epochs, and whether several processes share the terminal. It
 returns a context manager whose value is a callback for every epoch."""
@@ -76,6 +77,9 @@ def train(seeds: Seeds, progress: Progress, shared: bool = False) -> list[dict[s
     Returns:
         For each seed a dictionary for `--json`: the result, or "diverged" with the reason.
     """
+    from csprop.training.loop import Diverged
+    from csprop.training.session import execute
+
     task = resolve(seeds.task)
     configs = [configure(task, seeds.preset, seed, **seeds.options) for seed in seeds.outs]
     label = f"{task.name} {'worst of' if len(configs) > 1 else 'seed'} {seed_ranges(list(seeds.outs))}"

@@ -1,7 +1,7 @@
 """Training from start to end, in memory or in run directories."""
 
 import ctypes
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
@@ -20,7 +20,7 @@ from csprop.tasks.file import FileTask
 from csprop.tasks.pairs import hold_pairs
 from csprop.tasks.split import split
 from csprop.training import checkpoint
-from csprop.training.checkpoint import RunFolder
+from csprop.training.checkpoint import RunFolder, refuse_existing
 from csprop.training.config import (
     RunConfig,
     check_same,
@@ -31,7 +31,8 @@ from csprop.training.config import (
     to_json,
 )
 from csprop.training.loop import Diverged, Epoch, Trainer, run_epochs
-from csprop.training.metrics import MOST_INPUTS, exhaustive, interval
+from csprop.training.metrics import exhaustive
+from csprop.training.scores import MOST_INPUTS, interval
 from csprop.training.seeding import generator
 
 MOST_TOKENS = 1 << 16
@@ -98,24 +99,6 @@ def execute(
                 for session in group:
                     session.end(every_input)
     return [session.outcome for session in sessions if session.outcome is not None]
-
-
-def refuse_existing(outs: Iterable[str | Path], resumable: bool = True) -> None:
-    """Check that no directory holds a run.
-
-    Args:
-        outs: the directories.
-        resumable: whether the user could continue the run instead.
-
-    Raises:
-        InputError: a directory holds a run, or is a file.
-    """
-    for out in map(Path, outs):
-        if out.exists() and not out.is_dir():
-            raise InputError(f"{out}: is a file, not a directory: choose another --out")
-        if RunFolder(out).exists():
-            hint = "add --resume to continue it, or " if resumable else ""
-            raise InputError(f"{out}: already holds a run: {hint}choose another --out")
 
 
 class _Session:

@@ -1,0 +1,108 @@
+"""The tensors that a locked model must have, for the checker. Nothing of csprop.nn is used."""
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray
+
+
+class Rejected(Exception):
+    """What is wrong with a certificate."""
+
+
+def demand(condition: bool, complaint: str) -> None:
+    if not condition:
+        raise Rejected(complaint)
+
+
+def check_weights(stored: dict[str, Array], options: dict[str, Any], counts: bool) -> None:
+    """That the tensors are those of a model with these options, and no others: NumPy would stretch one
+    that is too small. A model that counts has no codes."""
+    for name, value in stored.items():
+        kind = np.bool_ if name == "kept" else np.float32
+        demand(value.dtype == kind, "its weights are not in float32")
+    shapes = {name: value.shape for name, value in stored.items()}
+    codes = [] if counts else [shapes.pop(f"codes_{layer}") for layer in range(options["depth"])]
+    state = (options["order"], options["width"])
+    fits = all(len(each) == 3 and each[0] > 0 and each[1:] == state for each in codes)
+    due = shapes_of(options)
+    if counts:
+        del due["kept"]
+    demand(fits and shapes == due, "its weights are not those of such a model")
+
+
+ROTOR = {
+    "rotate": "state", "rotation": "per_channel", "angle": "free", "decay": "switch",
+    "gate": "per_channel", "activation": "none", "norm": "none", "h0": "learned",
+    "places": 0, "maps": 0, "enter": "input",
+}  # fmt: skip
+ROUTER = {
+    "rotate": "none", "decay": "none", "activation": "none", "skip": False, "recall": False,
+    "norm": "none", "h0": "place", "enter": "input",
+}  # fmt: skip
+COUNTER = {
+    "rotate": "none", "decay": "count", "activation": "none", "skip": True, "recall": False,
+    "norm": "complex", "h0": "line", "places": 0, "maps": 0, "enter": "input",
+}  # fmt: skip
+SWITCH = {
+    "rotate": "none", "decay": "switch", "gate": "per_channel", "activation": "none", "skip": True,
+    "recall": False, "norm": "none", "h0": "learned", "places": 0, "maps": 0, "enter": "point",
+}  # fmt: skip
+
+
+def of_layer(options: dict[str, Any], layer: int) -> dict[str, Any]:
+    """The options of a layer: its kind decides some of them."""
+    kinds = options.get("kinds")
+    if not kinds:
+        return {"places": 0, "maps": 0, "enter": "input"} | options
+    router = ROUTER | {"places": options["places"] or options["width"]}
+    known = {"rotor": ROTOR, "router": router, "counter": COUNTER, "switch": SWITCH}
+    return options | known[kinds[layer]]
+
+
+def shapes_of(options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Of every tensor but the codes, by its name."""
+    order, width, classes = options["order"], options["width"], options["num_classes"]
+    features = width if options["decoder"] in ("complex", "phase") else order * width
+    decoder = {"linear.weight": (classes, features), "linear.bias": (classes,)}
+    if options["decoder"] == "complex":
+        decoder = {"linear.weight": (classes, features), "projection": (2, classes), "bias": (classes,)}
+    links, rank = options["depth"] - 1, options["coupling_rank"]
+    links = 0 if rank == 0 else 1 if options["coupling"] == "shared" else links
+    pairs = [(link, name) for link in range(links) for name in "uv"]
+    return {
+        "kept": (options["depth"], width),
+        "network.embedding": (options["vocab_size"], order, width),
+        **{f"network.couplings.{link}.{name}": (width, rank) for link, name in pairs},
+        **{f"network.decoder.{name}": shape for name, shape in decoder.items()},
+        **{
+            f"network.blocks.{layer}.{name}": shape
+            for layer in range(options["depth"])
+            for name, shape in _block_shapes(of_layer(options, layer)).items()
+        },
+    }
+
+
+def _block_shapes(options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    order, width, places = options["order"], options["width"], options["places"]
+    whole, gates = order * width, width if options["gate"] == "per_channel" else 1
+    turns = width if options["rotation"] == "per_channel" else 1
+    block: dict[str, tuple[int, ...]] = {}
+    if options["decay"] not in ("none", "count"):
+        block |= {"gate.weight": (gates, whole), "gate.bias": (gates,)}
+    if places:
+        maps = options["maps"] or options["vocab_size"]
+        block |= {"maps": (maps, width // places, places, places)}
+        block |= {"keys.weight": (maps, whole), "keys.bias": (maps,)}
+    if options["rotate"] != "none" and options["angle"] == "tanh":
+        block["angle.weight"] = (turns, width)
+    elif options["rotate"] != "none":
+        angles = turns * order * (order - 1) // 2
+        block |= {"angle.weight": (angles, whole), "angle.bias": (angles,)}
+    block |= {name: (width,) for name in ("skip", "recall") if options[name]}
+    block |= {"h0": (order, width)} if options["h0"] == "learned" else {}
+    block |= {"point": (order, width)} if options["enter"] == "point" else {}
+    if options["norm"] == "layer":
+        block |= {"norm.weight": (whole,), "norm.bias": (whole,)}
+    return block

@@ -1,0 +1,90 @@
+"""Random draws for tasks, as torch makes them: by torch, or by NumPy where torch is not imported.
+
+Both give the same numbers. torch's generator on a CPU is the Mersenne Twister, seeded with the lower
+32 bits of the seed. A whole number below n is the next 32 bits modulo n. A fraction is the lower 53
+bits of the next 64, or for float32 24 bits of the next 32. A permutation is that of Fisher and Yates.
+"""
+
+import hashlib
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from torch import Generator
+
+Whole = NDArray[np.int64]
+Shape = tuple[int, ...]
+
+
+class Draws(Protocol):
+    """A source of random numbers."""
+
+    def below(self, limit: int, shape: Shape, least: int = 0) -> Whole:
+        """Whole numbers from `least` to `limit` − 1; there are fewer than 2^28 of them."""
+        ...
+
+    def fractions(self, shape: Shape, single: bool = False) -> NDArray[np.floating]:
+        """Numbers from 0 to below 1, in float64, or in float32 where `single` is set."""
+        ...
+
+    def permutation(self, size: int) -> Whole:
+        """The numbers from 0 to `size` − 1 in a random order."""
+        ...
+
+
+class TorchDraws:
+    """What a generator of torch draws."""
+
+    def __init__(self, generator: "Generator") -> None:
+        self.generator = generator
+
+    def below(self, limit: int, shape: Shape, least: int = 0) -> Whole:
+        import torch
+
+        return torch.randint(least, limit, shape, generator=self.generator).numpy()
+
+    def fractions(self, shape: Shape, single: bool = False) -> NDArray[np.floating]:
+        import torch
+
+        kind = torch.float32 if single else torch.float64
+        return torch.rand(shape, generator=self.generator, dtype=kind).numpy()
+
+    def permutation(self, size: int) -> Whole:
+        import torch
+
+        return torch.randperm(size, generator=self.generator).numpy()
+
+
+class NumpyDraws:
+    """What a new generator of torch with this seed would draw."""
+
+    def __init__(self, seed: int) -> None:
+        self.source = np.random.RandomState(seed % 2**32)
+
+    def _words(self, count: int) -> Whole:
+        return self.source.randint(2**32, size=count, dtype=np.uint32).astype(np.int64)
+
+    def below(self, limit: int, shape: Shape, least: int = 0) -> Whole:
+        return self._words(int(np.prod(shape))).reshape(shape) % (limit - least) + least
+
+    def fractions(self, shape: Shape, single: bool = False) -> NDArray[np.floating]:
+        count = int(np.prod(shape))
+        if single:
+            return ((self._words(count) % 2**24) / 2.0**24).astype(np.float32).reshape(shape)
+        high, low = self._words(2 * count).reshape(count, 2).T
+        return (((high % 2**21) << 32 | low) / 2.0**53).reshape(shape)
+
+    def permutation(self, size: int) -> Whole:
+        order = list(range(size))
+        words = self._words(max(0, size - 1)) % np.arange(size, 1, -1)
+        for here, step in enumerate(words.tolist()):
+            order[here], order[here + step] = order[here + step], order[here]
+        return np.array(order, np.int64)
+
+
+def seed_of(seed: int, purpose: str, epoch: int = 0) -> int:
+    """A seed for (seed, purpose, epoch), so that no two uses share a random state."""
+    digest = hashlib.sha256(f"{seed}/{purpose}/{epoch}".encode()).digest()
+    return int.from_bytes(digest[:8], "big")

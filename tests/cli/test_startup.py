@@ -1,0 +1,242 @@
+"""What a command imports: torch only where a model in torch is trained, certified or asked."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import csprop
+from csprop.cli.main import VERBS, main
+from csprop.ops import native
+from csprop.training.checkpoint import CERTIFICATE, RunFolder
+from tests.helpers.forgery import DOOR
+
+# Runs commands one after the other where some modules cannot be imported, and tells how each ended.
+WITHOUT = """
+import contextlib, io, json, sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if any(f"{name}.".startswith(f"{each}.") for each in absent):
+            raise ImportError(f"{name} is absent")
+
+absent, commands = json.load(sys.stdin)
+sys.meta_path.insert(0, Absent())
+from csprop.cli.main import main
+ends = []
+for given, argv in commands:
+    sys.stdin, said, told = io.StringIO(given), io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(told):
+        try:
+            code = main(argv)
+        except SystemExit as stop:
+            code = stop.code or 0
+        except ImportError as error:
+            code = str(error)
+    ends.append([code, said.getvalue(), told.getvalue()])
+json.dump(ends, sys.stdout)
+"""
+
+End = tuple[int | str, str, str]
+"""Exit code, or the module that was missing; stdout; stderr."""
+
+
+def ends(absent: list[str], *commands: list[str], given: str = "") -> list[End]:
+    asked = json.dumps([absent, [(given, argv) for argv in commands]])
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT], input=asked, capture_output=True, text=True, check=True
+    )
+    return [tuple(each) for each in json.loads(done.stdout)]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory, brackets: Path) -> dict[str, Path]:
+    """Certified runs: a rotor, a router, counters, and a router that was trained on a file."""
+    folder = tmp_path_factory.mktemp("runs")
+    csprop.train("parity", out=folder / "parity").certify()
+    csprop.compile(DOOR, folder / "door")
+    sequences = [f"{number:b}" for number in range(1, 200)]
+    labels = [("even", "odd")[each.count("1") % 2] for each in sequences]
+    rows = csprop.tasks.from_rows(sequences, labels)
+    csprop.train(rows, out=folder / "rows").certify()
+    found = {"counters": brackets} | {name: folder / name for name in ("parity", "door", "rows")}
+    for path in found.values():
+        assert (path / "locked.safetensors").exists()
+    return found
+
+
+TEXT = {
+    "parity": "0110\n1\n",
+    "door": "open lock\nclose\n",
+    "counters": "(()())\n)(\n",
+    "rows": "1101\n",
+}
+
+
+def asked(path: Path, name: str) -> list[list[str]]:
+    """All that can be asked of a certified run."""
+    made = [
+        ["predict", str(path)],
+        ["predict", str(path), "--json"],
+        ["eval", str(path), "--json"],
+        *(["automaton", str(path), "--format", each] for each in ("json", "dot", "python", "c")),
+        ["certify", str(path), "--check"],
+    ]
+    if name != "rows":
+        made += [["eval", str(path), "--exhaustive", "--lengths", "2,8", "--json"]]
+        made += [["eval", str(path), "--lengths", "2,40", "--seed", "3", "--json"]]
+    return made
+
+
+@pytest.mark.parametrize("name", TEXT)
+def test_a_certified_run_answers_without_torch(
+    runs: dict[str, Path],
+    name: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And says the same as the locked model in torch does, but for the rounding of float32."""
+    commands = asked(runs[name], name)
+    without = ends(["torch"], *commands, given=TEXT[name])
+    monkeypatch.setattr("csprop.exact.opened.opened", lambda path: None)
+    for argv, (code, said, told) in zip(commands, without, strict=True):
+        monkeypatch.setattr("sys.stdin", _Lines(TEXT[name]))
+        capsys.readouterr()
+        assert (code, main(argv)) == (0, 0), (argv, told)
+        shown = capsys.readouterr()
+        assert told == shown.err
+        if "--json" in argv:
+            assert alike(json.loads(said), json.loads(shown.out)), argv
+        else:
+            assert said == shown.out
+
+
+class _Lines(list[str]):
+    """Lines as stdin gives them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text.splitlines(keepends=True))
+
+    def fileno(self) -> int:
+        raise OSError
+
+
+def alike(left: Any, right: Any) -> bool:
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(alike(left[name], right[name]) for name in left)
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(alike, left, right))
+    return left == (pytest.approx(right, abs=1e-6) if isinstance(left, float) else right)
+
+
+HARMLESS = [
+    ["--help"], ["--version"], ["info", "--version"], ["info", "--version", "--json"],
+    ["tasks"], ["tasks", "--json"], *([verb, "--help"] for verb in VERBS),
+]  # fmt: skip
+MISTAKES = {
+    "unknown command": ["trian"],
+    "unknown option": ["train", "parity", "--bogus", "3"],
+    "no value": ["train", "parity", "--width"],
+    "not a number": ["train", "parity", "--epochs", "x"],
+    "not a choice": ["train", "parity", "--preset", "motor"],
+    "out of range": ["train", "parity", "--width", "0"],
+    "unknown task": ["train", "partiy"],
+    "out of the task's range": ["train", "mod1"],
+    "no task": ["train"],
+    "two of one": ["train", "parity", "--seed", "1", "--seeds", "0-3"],
+    "no seeds": ["train", "parity", "--seeds", "many"],
+    "negative seed": ["train", "parity", "--seed", "-1"],
+    "a preset that does not fit": ["train", "parity", "--preset", "router", "--order", "3"],
+    "options that do not fit": ["train", "parity", "--places", "7"],
+    "a length that does not fit": ["train", "parenthesis", "--length", "15"],
+    "pairs that do not fit": ["train", "parity", "--hold-pairs", "0.1"],
+    "missing data": ["train", "--data", "{}/missing.csv"],
+    "data of another kind": ["train", "--data", "{}/missing.xls"],
+    "malformed data": ["train", "--data", "{}/bad.csv"],
+    "nothing to resume": ["train", "--resume", "--out", "{}/missing"],
+    "an existing run": ["train", "parity", "--out", "{}/parity"],
+    "learn: missing data": ["learn", "{}/missing.csv"],
+    "learn: unknown task": ["learn", "partiy"],
+    "compile: missing file": ["compile", "{}/missing.json", "--out", "{}/new"],
+    "compile: malformed": ["compile", "{}/bad.csv", "--out", "{}/new"],
+    "report: missing run": ["report", "{}/missing", "--out", "{}/page.html"],
+    "report: wrong name": ["report", "{}/parity", "--out", "{}/page.pdf"],
+    "explore: missing run": ["explore", "{}/missing"],
+    "certify: out of range": ["certify", "{}/parity", "--depth", "0"],
+    "automaton: not certified": ["automaton", "{}/plain"],
+    "eval: lengths": ["eval", "{}/parity", "--lengths", "a"],
+    "eval: too many inputs": ["eval", "{}/parity", "--exhaustive", "--lengths", "40"],
+    "predict: a token": ["predict", "{}/parity"],
+    "reproduce: workers": ["reproduce", "--workers", "0"],
+    **{f"{verb}: missing run": [verb, "{}/missing"] for verb in ("predict", "eval", "certify")},
+    "automaton: missing run": ["automaton", "{}/missing"],
+    "as trained: missing run": ["predict", "{}/missing", "--as-trained"],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def ended(runs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, End]:
+    """How every harmless command and every mistake ended where there is no torch."""
+    folder = tmp_path_factory.mktemp("mistakes")
+    (folder / "bad.csv").write_text("one,two,three\n")
+    (folder / "parity").symlink_to(runs["parity"])
+    (folder / "plain").mkdir()
+    for name in ("config.json", "metrics.jsonl", "model.safetensors", "result.json", "manifest.json"):
+        (folder / "plain" / name).write_bytes((runs["parity"] / name).read_bytes())
+    commands = {" ".join(argv): argv for argv in HARMLESS} | MISTAKES
+    filled = [[word.replace("{}", str(folder)) for word in argv] for argv in commands.values()]
+    return dict(zip(commands, ends(["torch"], *filled, given="01x\n"), strict=True))
+
+
+@pytest.mark.parametrize("command", [" ".join(argv) for argv in HARMLESS])
+def test_help_and_lists_come_without_torch(command: str, ended: dict[str, End]) -> None:
+    code, said, _ = ended[command]
+    assert code == 0
+    assert said
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_told_without_torch(mistake: str, ended: dict[str, End]) -> None:
+    code, _, told = ended[mistake]
+    assert code == 2, told
+    sentence = told.splitlines()[-1]
+    assert sentence.startswith("csprop")
+    assert "Traceback" not in told
+
+
+def test_what_cannot_be_confirmed_is_left_to_torch(runs: dict[str, Path], tmp_path: Path) -> None:
+    """The check without torch announces nothing that it has not found itself."""
+    copy = RunFolder(tmp_path / "copy")
+    copy.path.mkdir()
+    for each in runs["parity"].iterdir():
+        if each.is_file():
+            (copy.path / each.name).write_bytes(each.read_bytes())
+    document = copy.read_json(CERTIFICATE)
+    changes = [("margin", 9.0), ("statement", "It is right."), ("more", 1), ("minimal_states", 3),
+               ("pairs", []), ("verdict", "proven up to depth 9"), ("search", {}), ("layers", []),
+               ("depth", 3), ("gap_over_snap", 4.0)]  # fmt: skip
+    for name, value in changes:
+        copy.write_json(CERTIFICATE, document | {name: value})
+        ((code, said, _),) = ends(["torch"], ["predict", str(copy.path)], given="0110\n")
+        assert code == "torch is absent", name
+        assert not said
+    copy.write_json(CERTIFICATE, document)
+    ((code, said, _),) = ends(["torch"], ["predict", str(copy.path)], given="0110\n")
+    assert (code, said) == (0, "even\n")
+
+
+@pytest.mark.skipif(bool(native.WHY_NOT), reason="the kernel is not compiled")
+def test_training_needs_neither_the_compiler_nor_sympy_nor_the_hub(tmp_path: Path) -> None:
+    few = ["--epochs", "1", "--samples", "200"]
+    commands = [
+        ["train", task, "--preset", preset, *few, "--out", str(tmp_path / preset)]
+        for task, preset in (("parity", "rotor"), ("parity", "router"), ("parity", "paper"),
+                             ("parenthesis", "counter"))
+    ]  # fmt: skip
+    absent = ["torch._dynamo", "torch._inductor", "sympy", "huggingface_hub", "networkx"]
+    commands.append(["train", "--resume", "--out", str(tmp_path / "rotor"), "--epochs", "2"])
+    for argv, (code, _, told) in zip(commands, ends(absent, *commands), strict=True):
+        assert code == 0, (argv, told)
