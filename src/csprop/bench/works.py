@@ -15,6 +15,7 @@ from csprop.bench.streams import streams
 from csprop.nn.model import CSP
 from csprop.tasks import get
 from csprop.tasks.base import every_sequence
+from csprop.tasks.examples import Examples
 from csprop.training.config import RunConfig, configure
 from csprop.training.loop import Trainer, run_epochs
 from csprop.training.metrics import exhaustive, score
@@ -87,11 +88,19 @@ def _seeds(pace: Pace) -> Result:
 def _inputs(pace: Pace) -> Result:
     task, length = get("parity"), 16
     model: Any = steps.network("csprop", steps.printed(64, length)).eval()
+
+    def given() -> Examples:
+        return task.labelled(every_sequence(len(task.vocab), length))
+
+    @torch.no_grad()
+    def in_batches() -> None:
+        for batch in given().windows():
+            model(batch.tokens)[batch.answers].argmax(dim=1)
+
     works = {
         "csprop": lambda: exhaustive(model, task, length),
-        "forward, in batches": lambda: score(
-            model, task.labelled(every_sequence(len(task.vocab), length))
-        ),
+        "csprop, row by row": lambda: score(model, given()),
+        "csprop as a torch module": in_batches,
     }
     name = f"every input of length {length} (2^{length}) of the preset paper, scored"
     return {"work": name, **figures(interleaved(works, pace))}

@@ -8,9 +8,9 @@ from array import array
 import torch
 from torch import Tensor
 
+from csprop.ops.native import step
 from csprop.ops.native.layout import Training, Weight
 from csprop.ops.native.library import address, library, pack
-from csprop.ops.native import step
 from csprop.ops.native.step import Model, Rows, check, laid_out
 
 
@@ -24,7 +24,8 @@ def scores(model: Model, rows: Rows) -> Tensor:
     pairs, parts = laid_out(rows)
     labelled = sum(int((labels >= 0).sum()) for _, labels in pairs)
     found = model.tensors[0].new_empty(labelled, model.fields["classes"])
-    packed, kept = _packed(model, found, parts=len(pairs), batch=address(parts), scores=found.data_ptr())
+    rows_of = {"parts": len(pairs), "batch": address(parts), "scores": found.data_ptr()}
+    packed, _kept = _packed(model, found, **rows_of)
     check(library().csprop_scores(address(packed), torch.get_num_threads()), found.dtype)
     return found
 
@@ -40,7 +41,7 @@ def after_every_sequence(model: Model, symbols: int, length: int) -> Tensor:
         MemoryError: there is not enough memory.
     """
     found = model.tensors[0].new_empty(symbols**length, model.fields["classes"])
-    packed, kept = _packed(model, found)
+    packed, _kept = _packed(model, found)
     threads = torch.get_num_threads()
     status = library().csprop_every(address(packed), symbols, length, found.data_ptr(), threads)
     check(status, found.dtype)
