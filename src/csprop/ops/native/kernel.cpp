@@ -158,8 +158,8 @@ static void run_route(const Route* route, int64_t threads) {
 // The scores of the rows of a model.
 static void run_scores(Training* model, int64_t threads) {
     const Planned planned(*model);
-    const Chunks work{int64_t(planned.chunks.size()), FEWEST_ROWS * planned.plan.longest, model->width,
-                      planned.chunks.data()};
+    const int64_t steps = std::max(FEWEST_STEPS, planned.plan.longest);  // of a chunk
+    const Chunks work{int64_t(planned.chunks.size()), steps, model->width, planned.chunks.data()};
     threads = worthwhile(work, model->depth, threads);
     const Workspace memory(threads * planned.thread_numbers());
     chosen().prepare(planned.plan, memory.numbers);
@@ -170,15 +170,15 @@ static void run_scores(Training* model, int64_t threads) {
 static void run_steps(Training* models, int64_t count, int64_t threads) {
     std::vector<std::unique_ptr<Planned>> planned;
     std::vector<Chunk> chunks;
-    int64_t size = 0, longest = 0;
+    int64_t size = 0, steps = FEWEST_STEPS;  // of a chunk
     for (int64_t i = 0; i < count; i++) {
         planned.push_back(std::make_unique<Planned>(models[i]));
         const Planned& each = *planned.back();
         chunks.insert(chunks.end(), each.chunks.begin(), each.chunks.end());
         size = std::max(size, each.thread_numbers());
-        longest = std::max(longest, each.plan.longest);
+        steps = std::max(steps, each.plan.longest);
     }
-    const Chunks work{int64_t(chunks.size()), FEWEST_ROWS * longest, models->width, chunks.data()};
+    const Chunks work{int64_t(chunks.size()), steps, models->width, chunks.data()};
     threads = worthwhile(work, 3 * models->depth, threads);
     const Workspace memory(threads * size);
     for (const auto& each : planned) chosen().prepare(each->plan, memory.numbers);

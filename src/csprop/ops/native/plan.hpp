@@ -6,7 +6,7 @@
 // Inlined always, for it is compiled for several kinds of processors.
 #define PLAN inline __attribute__((always_inline))
 
-constexpr int64_t FEWEST_ROWS = 16, MOST_CHUNKS = 64;  // of a part of a batch, whatever the threads
+constexpr int64_t FEWEST_STEPS = 256, MOST_CHUNKS = 64;  // of a chunk, and of a batch's part, whatever the threads
 constexpr int64_t BLOCK = 16, FEWEST_PREFIXES = 256;    // of every.hpp, whatever the threads
 // Of the exponential of a matrix: terms of its series, squarings, and matrices that it needs.
 constexpr int64_t TERMS = 18, SQUARINGS = 16, ROTATION_PIECES = TERMS + SQUARINGS + 6;

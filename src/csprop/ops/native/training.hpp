@@ -64,8 +64,8 @@ class Planned {
     }
 
     void divide(int64_t part) {
-        const int64_t rows = plan.model->batch[part].rows;
-        const int64_t count = std::min(MOST_CHUNKS, (rows + FEWEST_ROWS - 1) / FEWEST_ROWS);
+        const int64_t rows = plan.model->batch[part].rows, steps = rows * plan.model->batch[part].steps;
+        const int64_t count = std::min({MOST_CHUNKS, rows, (steps + FEWEST_STEPS - 1) / FEWEST_STEPS});
         for (int64_t i = 0; i < count; i++)
             chunks.push_back({&plan, part, rows * i / count, rows * (i + 1) / count, int64_t(chunks.size())});
     }
