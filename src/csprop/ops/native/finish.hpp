@@ -103,6 +103,7 @@ void gather_adjoint(const Level<real>& level, const Moment<real>& now, Order<fix
 template <typename real>
 real deviation(const real* x, int64_t n, real mean) {
     real sum = 0;
+#pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < n; i++) sum += (x[i] - mean) * (x[i] - mean);
     return std::sqrt(sum / real(n) + real(VARIANCE));
 }
@@ -112,9 +113,11 @@ template <typename real>
 void rescale(const Level<real>& level, real* __restrict x, real* __restrict kept) {
     const int64_t n = level.size.state;
     const real mean = total(x, n) / real(n), s = deviation(x, n, mean);
+    const real *__restrict weight = level.norm_weight, *__restrict bias = level.norm_bias;
+#pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         kept[i] = (x[i] - mean) / s;
-        x[i] = level.norm_weight[i] * kept[i] + level.norm_bias[i];
+        x[i] = weight[i] * kept[i] + bias[i];
     }
 }
 
@@ -123,13 +126,17 @@ template <typename real>
 void rescale_adjoint(const Level<real>& level, const real* x, const real* __restrict kept, real* __restrict g) {
     const int64_t n = level.size.state;
     const real s = deviation(x, n, total(x, n) / real(n));
-    real mean = 0, along = 0;
+    const real* __restrict weight = level.norm_weight;
+    real *__restrict g_weight = level.g_norm_weight, *__restrict g_bias = level.g_norm_bias, mean = 0, along = 0;
+#pragma omp simd reduction(+ : mean, along)
     for (int64_t i = 0; i < n; i++) {
-        level.g_norm_weight[i] += kept[i] * g[i];
-        level.g_norm_bias[i] += g[i];
-        g[i] *= level.norm_weight[i];
-        mean += g[i] / real(n), along += kept[i] * g[i] / real(n);
+        g_weight[i] += kept[i] * g[i];
+        g_bias[i] += g[i];
+        g[i] *= weight[i];
+        mean += g[i], along += kept[i] * g[i];
     }
+    mean /= real(n), along /= real(n);
+#pragma omp simd
     for (int64_t i = 0; i < n; i++) g[i] = (g[i] - mean - kept[i] * along) / s;
 }
 

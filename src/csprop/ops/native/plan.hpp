@@ -184,6 +184,7 @@ struct Memory {
     real *logits, *judged;      // (classes, T), (3, T)
     real *features;             // (T, m, D), what the decoder reads
     real *free, *tile;          // (6, m, D), (2, TILE, m, D)
+    real *coupled;              // of `Coupled`
     real *scratch;              // of `Scratch`
     double* rotation;           // of rotations of SO(m)
     int64_t* steps;             // (2, T): where labels are, and they
@@ -194,13 +195,14 @@ struct Memory {
     // T: steps of a piece.
     PLAN Memory(const Training& model, int64_t T, int64_t pieces, Room<real>& room) {
         const Extents size(model, model.layers[0]);
-        int64_t angles = 0, gates = 0, numbers = 0, choices = 0;
+        int64_t angles = 0, gates = 0, numbers = 0, choices = 0, rank = 0;
         for (const Layer* layer = model.layers; layer < model.layers + model.depth; layer++) {
             const Extents each(model, *layer);
             angles = layer->angles > angles ? layer->angles : angles;
             gates = layer->gates > gates ? layer->gates : gates;
             numbers = each.numbers > numbers ? each.numbers : numbers;
             choices = layer->choices > choices ? layer->choices : choices;
+            rank = layer->rank > rank ? layer->rank : rank;
         }
         for (real** each : {&g, &mu, &below}) *each = room.take(T * size.state);
         gradients.g_theta = room.take(T * angles);
@@ -211,6 +213,7 @@ struct Memory {
         judged = room.take(T * 3);
         features = room.take(T * size.state);
         free = room.take(6 * size.state + choices);
+        coupled = room.take(rank * (4 * size.D + 2 * T * size.m));
         tile = room.take(choices ? 2 * TILE * size.state : 0);
         scratch = room.take(scratch_vectors(1) * size.D);
         rotation = room.template take_as<double>(size.m > 2 ? ROTATION_PIECES * size.m * size.m * size.D : 0);

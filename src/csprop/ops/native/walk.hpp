@@ -1,10 +1,10 @@
 // One row through one layer, all its steps: what enters, the recurrence and what follows it, and the adjoint. block.hpp
 // has the equations. Beside them
 //   SiLU inside   h_t = SiLU(x_t), x_t = bound(a_t h_{t-1} + u_t, 2^60)      x is kept
-//   coupling      u_t += U Vᵀ z_t                                           on each plane, U and V (D, rank)
 #pragma once
 
 #include "back.hpp"
+#include "coupling.hpp"
 #include "finish.hpp"
 #include "rotor.hpp"
 #include "router.hpp"
@@ -24,6 +24,21 @@ bool rounded_count(const real* __restrict h, const real* __restrict before, cons
     return wrong;
 }
 
+template <typename real>
+void activate(const real* __restrict x, real* __restrict h, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) h[i] = x[i] * sigmoid(x[i]);
+}
+
+template <typename real>
+void activate_adjoint(const real* __restrict x, real* __restrict g, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        const real s = sigmoid(x[i]);
+        g[i] *= s * (1 + x[i] * (1 - s));
+    }
+}
+
 // All states, from the entries; whether one was bounded. Where they are not bounded, none may need to be.
 template <bool careful, typename Transition, typename real, int fixed>
 bool walk(const Level<real>& level, const Passage<real>& row, Order<fixed> m, int64_t T, int64_t& inexact) {
@@ -39,7 +54,7 @@ bool walk(const Level<real>& level, const Passage<real>& row, Order<fixed> m, in
         Transition::apply(a, before, u, x, m, D);
         if (careful && any_above(x, m, D, real(LIMIT))) bound(x, m, D, real(LIMIT)), bounded = true;
         if (counts) inexact |= rounded_count(h, before, u, D);
-        for (int64_t d = 0; inside && d < state; d++) h[d] = x[d] * sigmoid(x[d]);
+        if (inside) activate(x, h, state);
     }
     return bounded;
 }
@@ -82,10 +97,7 @@ void walk_adjoint(const Level<real>& level, const Passage<real>& row, Order<fixe
         if (inside || row.bounded || careful) {
             add(carry, here, state);
             std::memset(carry, 0, state * sizeof(real));
-            for (int64_t d = 0; inside && d < state; d++) {
-                const real s = sigmoid(x[d]);
-                here[d] *= s * (1 + x[d] * (1 - s));
-            }
+            if (inside) activate_adjoint(x, here, state);
             if (row.bounded) {
                 Transition::apply(a, before, entries.u + e * state, pre, m, D);
                 bound_adjoint(pre, here, m, D, real(LIMIT));
@@ -107,41 +119,6 @@ INLINE void with_transition(const Extents& size, Function function) {
     else shared ? function(Real<true>{}, PAIR) : function(Real<false>{}, PAIR);
 }
 
-// Adds U Vᵀ z to u, on each plane of each step.
-template <typename real>
-void couple(const Level<real>& level, const Entries<real>& entries, int64_t T, real* y) {
-    const int64_t D = level.size.D, rank = level.layer.rank;
-    for (int64_t plane = 0; rank && plane < T * level.size.m; plane++) {
-        const real* z = entries.z + plane * D;
-        real* u = entries.u + plane * D;
-        std::memset(y, 0, rank * sizeof(real));
-        for (int64_t d = 0; d < D; d++)
-            for (int64_t r = 0; r < rank; r++) y[r] += z[d] * level.coupling_v[d * rank + r];
-        for (int64_t d = 0; d < D; d++) u[d] += dot(level.coupling_u + d * rank, y, rank);
-    }
-}
-
-template <typename real>
-void couple_adjoint(const Level<real>& level, const Entries<real>& entries, int64_t T, real* y) {
-    const int64_t D = level.size.D, rank = level.layer.rank;
-    real* g_y = y + rank;
-    for (int64_t plane = 0; rank && plane < T * level.size.m; plane++) {
-        const real *z = entries.z + plane * D, *g = entries.g_u + plane * D;
-        std::memset(y, 0, 2 * rank * sizeof(real));
-        for (int64_t d = 0; d < D; d++)
-            for (int64_t r = 0; r < rank; r++) {
-                y[r] += z[d] * level.coupling_v[d * rank + r];
-                g_y[r] += g[d] * level.coupling_u[d * rank + r];
-            }
-        for (int64_t d = 0; d < D; d++)
-            for (int64_t r = 0; r < rank; r++) {
-                level.g_coupling_u[d * rank + r] += g[d] * y[r];
-                level.g_coupling_v[d * rank + r] += z[d] * g_y[r];
-                entries.g_z[plane * D + d] += level.coupling_v[d * rank + r] * g_y[r];
-            }
-    }
-}
-
 // What some inputs say about the recurrence.
 template <typename real>
 void enter(const Level<real>& level, const Entries<real>& entries, int64_t count, const Memory<real>& memory) {
@@ -160,7 +137,7 @@ void layer_forward(const Level<real>& level, Passage<real>& row, int64_t T, cons
                    const Memory<real>& memory, int64_t& inexact) {
     if (!row.entries.of_step) {
         enter(level, row.entries, T, memory);
-        couple(level, row.entries, T, memory.free);
+        couple(level, row.entries, T, memory.coupled);
     }
     row.bounded = false;
     const bool small = level.replaces() && !level.layer.rank;  // states lie between a start and points of length 1
@@ -198,7 +175,7 @@ void layer_backward(const Level<real>& level, Passage<real>& row, int64_t T, con
         real* g_skip = level.g_skip ? level.g_skip : memory.free;
         if (entries.of_step) return rotor_row_adjoint<true>(level, row, g, later, g_skip, T);
         rotor_row_adjoint<false>(level, row, g, later, g_skip, T);
-        couple_adjoint(level, entries, T, memory.free);
+        couple_adjoint(level, entries, T, memory.coupled);
         return enter_adjoint(level, entries, T, memory);
     }
     with_order(level.size.m, [&](auto m) {
@@ -219,7 +196,7 @@ void layer_backward(const Level<real>& level, Passage<real>& row, int64_t T, con
         });
     }
     if (entries.of_step) return;
-    couple_adjoint(level, entries, T, memory.free);
+    couple_adjoint(level, entries, T, memory.coupled);
     enter_adjoint(level, entries, T, memory);
 }
 
