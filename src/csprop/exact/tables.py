@@ -17,6 +17,7 @@ from csprop.automata.machine import tabulated
 from csprop.automata.walk import Endless
 from csprop.errors import InputError
 from csprop.exact import counters
+from csprop.exact.bounds import POINTS
 from csprop.exact.limits import BLUR, DOUBT, MOST_LOCKED, MachineMoves, NotFinite, Tightness
 from csprop.exact.numpy_step import Array, Move, Network, nearest
 
@@ -145,9 +146,12 @@ class CountingTables:
     """
 
     def __init__(self, weights: dict[str, NDArray[np.float32]]) -> None:
+        self.routes = "blocks.1.maps" in weights
+        if not self.routes:
+            points = (weights[f"blocks.1.{name}"] for name in ("h0", "point"))
+            weights = weights | dict(zip(POINTS, map(_unit, points), strict=True))
         self.counting = counters.tabulated(weights)
         self.machine = self.counting.machine
-        self.routes = "blocks.1.maps" in weights
         self.classes = len(weights["decoder.linear.bias"])
 
     def automaton(self, vocab: Sequence[str], classes: Sequence[str], words: bool) -> CounterAutomaton:
@@ -177,3 +181,8 @@ class CountingTables:
         visited = control.visit(tokens * machine.views + machine.view(counts), state[:, 0])
         said = np.array([each or 0 for each in control.outputs])[visited]
         return np.eye(self.classes)[said], np.concatenate([visited[:, -1:], counts[:, -1]], axis=1)
+
+
+def _unit(points: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Points (2, D) on the unit circle; 0 stays 0."""
+    return points / np.sqrt(np.square(points).sum(axis=0) + np.float32(1e-30))
