@@ -24,7 +24,7 @@ import pytest
 
 import csprop
 from csprop.cli.main import main
-from csprop.exact import attempts, examples, margins, search
+from csprop.exact import attempts, examples, limits, search
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -197,8 +197,8 @@ def test_blocks_are_told_apart() -> None:
 
 NUMBERS = {
     "RADII": search.RADII,
-    "RATIO": margins.RATIO,
-    "DOUBT": margins.DOUBT,
+    "RATIO": limits.RATIO,
+    "DOUBT": limits.DOUBT,
     "LEAD": examples.LEAD,
     "ROUNDS": attempts.ROUNDS,
 }
