@@ -36,7 +36,8 @@ class Tables:
         options: of its model.
 
     Raises:
-        NotFinite: the codes combine to too many states, or rounding could change a step.
+        NotFinite: the codes combine to too many states.
+        Rejected: rounding could change a step.
     """
 
     def __init__(self, tensors: dict[str, Array], options: dict[str, Any]) -> None:
@@ -104,8 +105,13 @@ class Tables:
         lead = float(((best[:, 1] - best[:, 0]) / np.abs(scores).max(axis=1).clip(min=1)).min())
         if not lead >= DOUBT:
             raise NotFinite(f"two scores lie {lead:.1g} apart: rounding could decide the answer")
+        if not self._steady({(tuple(self.places[state].tolist()), token) for state, token in moves}):
+            raise NotFinite("its behaviour depends on the last digits of its weights")
+        return lead
+
+    def _steady(self, moves: set[tuple[tuple[int, ...], int]]) -> bool:
+        """Whether moves and answers stay the same under small random changes of weights and codes."""
         source = np.random.default_rng(0)
-        different = {(tuple(self.places[state].tolist()), token) for state, token in moves}
         for _ in range(DRAWS):
             blurred = {
                 name: exact + BLUR * np.abs(exact).clip(min=1) * source.standard_normal(exact.shape)
@@ -114,11 +120,11 @@ class Tables:
             }
             gaps, blurred["kept"] = self._gaps(blurred), self.tensors["kept"]
             other = Network(blurred, self.options, gaps, doubt=0.0)
-            for place, token in different:
+            for place, token in moves:
                 here, there = self._known[place, token], other.move(place, token)
                 if here.where != there.where or here.scores.argmax() != there.scores.argmax():
-                    raise NotFinite("its behaviour depends on the last digits of its weights")
-        return lead
+                    return False
+        return True
 
     def _gaps(self, blurred: dict[str, Array]) -> list[float]:
         """Lower bounds of the gaps between codes that were moved a little."""
