@@ -62,6 +62,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory, brackets: Path) -> dict[str, 
     labels = [("even", "odd")[each.count("1") % 2] for each in sequences]
     rows = csprop.tasks.from_rows(sequences, labels)
     csprop.train(rows, out=folder / "rows").certify()
+    lines = (f"{each},{label}\n" for each, label in zip(sequences, labels, strict=True))
+    (folder / "more.csv").write_text("".join(lines))
     found = {"counters": brackets} | {name: folder / name for name in ("parity", "door", "rows")}
     for path in found.values():
         assert (path / "locked.safetensors").exists()
@@ -85,6 +87,8 @@ def asked(path: Path, name: str) -> list[list[str]]:
         *(["automaton", str(path), "--format", each] for each in ("json", "dot", "python", "c")),
         ["certify", str(path), "--check"],
     ]
+    if name in ("rows", "parity"):
+        made += [["eval", str(path), "--data", str(path.parent / "more.csv"), "--json"]]
     if name != "rows":
         made += [["eval", str(path), "--exhaustive", "--lengths", "2,8", "--json"]]
         made += [["eval", str(path), "--lengths", "2,40", "--seed", "3", "--json"]]

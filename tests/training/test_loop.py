@@ -11,7 +11,7 @@ from csprop.ops import native
 from csprop.tasks import get
 from csprop.tasks.examples import Examples, Steps
 from csprop.training import loop
-from csprop.training.loop import Diverged, Trainer, supervised
+from csprop.training.loop import Adam, Diverged, Trainer, supervised
 from csprop.training.presets import Recipe
 from csprop.training.seeding import generator
 from tests.helpers.spoilt import spoil
@@ -259,3 +259,23 @@ def test_a_model_spoilt_by_the_last_step_of_an_epoch_is_not_kept() -> None:
     with pytest.raises(Diverged, match="the held-out loss is nan"):
         run.run_epoch()
     assert run.best_weights == {}
+
+
+def test_adam_is_that_of_torch() -> None:
+    """Its options, its state and its steps, whose bits must be the same."""
+    made = [torch.optim.Adam, Adam]
+    weights = [[torch.ones(3, 2).requires_grad_(), torch.zeros(4).requires_grad_()] for _ in made]
+    optimizers = [kind(each, lr=0.1, fused=True) for kind, each in zip(made, weights, strict=True)]
+    draws = torch.Generator().manual_seed(0)
+    for _ in range(3):
+        gradients = [torch.randn(each.shape, generator=draws) for each in weights[0]]
+        for optimizer, parameters in zip(optimizers, weights, strict=True):
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter.grad = gradient.clone()
+            optimizer.step()
+    theirs, ours = (optimizer.state_dict() for optimizer in optimizers)
+    assert theirs["param_groups"] == ours["param_groups"]
+    for number, state in theirs["state"].items():
+        assert state.keys() == ours["state"][number].keys()
+        assert all(torch.equal(value, ours["state"][number][key]) for key, value in state.items())
+    assert all(map(torch.equal, *weights))

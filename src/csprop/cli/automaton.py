@@ -39,10 +39,10 @@ def run(args: Args) -> int:
     from csprop.exact.opened import opened
     from csprop.training.checkpoint import CERTIFICATE
 
-    run = opened(args.run)
-    if run is None and (args.run / CERTIFICATE).exists():
-        run = common.load(args.run)
-    certificate = None if run is None else run.certificate
+    certified = opened(args.run)
+    if certified is None and (args.run / CERTIFICATE).exists():
+        certified = common.load(args.run)
+    certificate = None if certified is None else certified.certificate
     automaton = None if certificate is None else certificate.automaton
     if automaton is None or certificate is None:
         raise InputError(f"{args.run}: is not certified: run `csprop certify {args.run}` first")

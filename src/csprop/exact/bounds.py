@@ -17,7 +17,9 @@ from csprop.exact.limits import DOUBT, NotFinite
 
 Reals = NDArray[np.float64]
 Weights = Mapping[str, NDArray[np.float32]]
-"""Those of the network, by their names in its file."""
+"""Those of the network, by their names in its file; and of switches, `POINTS`."""
+POINTS = ("start", "replaced")
+"""Where each switch is before it is replaced, and after, on the unit circle."""
 Box = tuple[Reals, Reals]
 """The least and the largest values of some numbers."""
 State = tuple[int, ...]
@@ -123,7 +125,7 @@ class Switches:
     def __init__(self, weights: Weights) -> None:
         self.gates = Functions.of(weights, "blocks.1.gate")
         self.start: State = (0,) * len(self.gates.constants)
-        points = [_unit(weights[f"blocks.1.{name}"]).ravel() for name in ("h0", "point")]
+        points = [weights[name].ravel() for name in POINTS]
         self.points = np.stack(points).astype(np.float64)  # (2, 2 D)
         self.skip = np.tile(_sigmoid(weights["blocks.1.skip"]), 2)
 
@@ -168,8 +170,3 @@ class Routes:
 
 def _sigmoid(x: NDArray[np.float32]) -> Reals:
     return 0.5 * (1 + np.tanh(x.astype(np.float64) / 2))
-
-
-def _unit(points: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Points (2, D) on the unit circle, in float32 as the network has them."""
-    return points / np.sqrt(np.square(points).sum(axis=0) + np.float32(1e-30))

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.counting import MOST_COUNT
 from csprop.errors import InputError
-from csprop.exact.bounds import Weights
+from csprop.exact.bounds import POINTS, Weights
 from csprop.exact.counters import Counting, counts, tabulated
 from csprop.exact.locked import LockedModel
 from csprop.nn.model import CSP
@@ -28,8 +28,13 @@ def is_counter(model: object) -> TypeGuard[CSP]:
 
 
 def weights_of(network: CSP) -> Weights:
-    """The weights of a network by their names."""
-    return {name: value.detach().cpu().numpy() for name, value in network.state_dict().items()}
+    """The weights of a network that counts."""
+    weights = network.state_dict()
+    if not network.routers:
+        switch = network.layers[1]
+        replaced = switch.entering(switch.start[None, None])[0, 0]
+        weights |= dict(zip(POINTS, (switch.start, replaced), strict=True))
+    return {name: value.detach().cpu().numpy() for name, value in weights.items()}
 
 
 class LockedCounter(LockedModel):

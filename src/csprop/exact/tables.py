@@ -17,6 +17,7 @@ from csprop.automata.machine import tabulated
 from csprop.automata.walk import Endless
 from csprop.errors import InputError
 from csprop.exact import counters
+from csprop.exact.bounds import POINTS
 from csprop.exact.limits import BLUR, DOUBT, MOST_LOCKED, MachineMoves, NotFinite, Tightness
 from csprop.exact.numpy_step import Array, Move, Network, nearest
 
@@ -35,7 +36,8 @@ class Tables:
         options: of its model.
 
     Raises:
-        NotFinite: the codes combine to too many states, or rounding could change a step.
+        NotFinite: the codes combine to too many states.
+        Rejected: rounding could change a step.
     """
 
     def __init__(self, tensors: dict[str, Array], options: dict[str, Any]) -> None:
@@ -103,8 +105,13 @@ class Tables:
         lead = float(((best[:, 1] - best[:, 0]) / np.abs(scores).max(axis=1).clip(min=1)).min())
         if not lead >= DOUBT:
             raise NotFinite(f"two scores lie {lead:.1g} apart: rounding could decide the answer")
+        if not self._steady({(tuple(self.places[state].tolist()), token) for state, token in moves}):
+            raise NotFinite("its behaviour depends on the last digits of its weights")
+        return lead
+
+    def _steady(self, moves: set[tuple[tuple[int, ...], int]]) -> bool:
+        """Whether moves and answers stay the same under small random changes of weights and codes."""
         source = np.random.default_rng(0)
-        different = {(tuple(self.places[state].tolist()), token) for state, token in moves}
         for _ in range(DRAWS):
             blurred = {
                 name: exact + BLUR * np.abs(exact).clip(min=1) * source.standard_normal(exact.shape)
@@ -113,11 +120,11 @@ class Tables:
             }
             gaps, blurred["kept"] = self._gaps(blurred), self.tensors["kept"]
             other = Network(blurred, self.options, gaps, doubt=0.0)
-            for place, token in different:
+            for place, token in moves:
                 here, there = self._known[place, token], other.move(place, token)
                 if here.where != there.where or here.scores.argmax() != there.scores.argmax():
-                    raise NotFinite("its behaviour depends on the last digits of its weights")
-        return lead
+                    return False
+        return True
 
     def _gaps(self, blurred: dict[str, Array]) -> list[float]:
         """Lower bounds of the gaps between codes that were moved a little."""
@@ -145,9 +152,12 @@ class CountingTables:
     """
 
     def __init__(self, weights: dict[str, NDArray[np.float32]]) -> None:
+        self.routes = "blocks.1.maps" in weights
+        if not self.routes:
+            points = (weights[f"blocks.1.{name}"] for name in ("h0", "point"))
+            weights = weights | dict(zip(POINTS, map(_unit, points), strict=True))
         self.counting = counters.tabulated(weights)
         self.machine = self.counting.machine
-        self.routes = "blocks.1.maps" in weights
         self.classes = len(weights["decoder.linear.bias"])
 
     def automaton(self, vocab: Sequence[str], classes: Sequence[str], words: bool) -> CounterAutomaton:
@@ -177,3 +187,8 @@ class CountingTables:
         visited = control.visit(tokens * machine.views + machine.view(counts), state[:, 0])
         said = np.array([each or 0 for each in control.outputs])[visited]
         return np.eye(self.classes)[said], np.concatenate([visited[:, -1:], counts[:, -1]], axis=1)
+
+
+def _unit(points: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Points (2, D) on the unit circle; 0 stays 0."""
+    return points / np.sqrt(np.square(points).sum(axis=0) + np.float32(1e-30))
