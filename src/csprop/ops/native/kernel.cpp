@@ -167,19 +167,19 @@ static void run_scores(Training* model, int64_t threads) {
     if (!planned.exact()) throw std::range_error("count");
 }
 // All models' rows are dealt out together.
-static void run_steps(Training* models, int64_t count, int64_t threads) {
+static void run_steps(Training* const* models, int64_t count, int64_t threads) {
     std::vector<std::unique_ptr<Planned>> planned;
     std::vector<Chunk> chunks;
     int64_t size = 0, steps = FEWEST_STEPS;  // of a chunk
     for (int64_t i = 0; i < count; i++) {
-        planned.push_back(std::make_unique<Planned>(models[i]));
+        planned.push_back(std::make_unique<Planned>(*models[i]));
         const Planned& each = *planned.back();
         chunks.insert(chunks.end(), each.chunks.begin(), each.chunks.end());
         size = std::max(size, each.thread_numbers());
         steps = std::max(steps, each.plan.longest);
     }
-    const Chunks work{int64_t(chunks.size()), steps, models->width, chunks.data()};
-    threads = worthwhile(work, 3 * models->depth, threads);
+    const Chunks work{int64_t(chunks.size()), steps, models[0]->width, chunks.data()};
+    threads = worthwhile(work, 3 * models[0]->depth, threads);
     const Workspace memory(threads * size);
     for (const auto& each : planned) chosen().prepare(each->plan, memory.numbers);
     deal(work, memory.numbers, size, threads, chosen().go_through);
@@ -228,7 +228,7 @@ bool csprop_stack(const Stack* stack, int64_t threads) { return attempt(run_stac
 bool csprop_scan(const Scan* scan, int64_t threads) { return attempt(run_scan, scan, threads); }
 // 0: done; 1: there was not enough memory; 2: a token or a label is none; 3: a count is not exact. Unless a step was
 // done nothing has changed.
-int64_t csprop_steps(Training* models, int64_t count, int64_t threads) {
+int64_t csprop_steps(Training* const* models, int64_t count, int64_t threads) {
     return status([&] { run_steps(models, count, threads); });
 }
 int64_t csprop_scores(Training* model, int64_t threads) {

@@ -22,6 +22,9 @@ Rows = Sequence[tuple[Tensor, Tensor]]
 WHOLE, SPAN = 1 << 10, 1 << 7
 """A row of more steps than the first goes in pieces of the second: what it takes stays in the cache."""
 _PLACE = {name: place for place, name in enumerate(Training._fields)}
+_PARTS, _BATCH, _RATE, _MOST, _LOSS, _NORM, _HITS, _TAKEN = (
+    _PLACE[name] for name in ("parts", "batch", "rate", "most", "loss", "norm", "hits", "taken")
+)
 
 
 class Model(NamedTuple):
@@ -105,8 +108,17 @@ class Descent:
 
     def given(self, parts: int, batch: int, most: float) -> None:
         """Set what is new in a step: its rows, the learning rate, and the largest norm."""
-        self.packed[_PLACE["parts"]], self.packed[_PLACE["batch"]] = parts, batch
-        self._set(rate=self.optimizer.param_groups[0]["lr"], most=most)
+        self.packed[_PARTS], self.packed[_BATCH] = parts, batch
+        self.reals[_RATE], self.reals[_MOST] = self.optimizer.param_groups[0]["lr"], most
+
+    def taken(self) -> Taken:
+        """What the last step found."""
+        return Taken(
+            loss=self.reals[_LOSS],
+            norm=self.reals[_NORM],
+            hits=self.packed[_HITS],
+            taken=bool(self.packed[_TAKEN]),
+        )
 
 
 def laid_out(rows: Rows) -> tuple[Rows, array]:
@@ -137,21 +149,12 @@ def take(steps: Sequence[tuple[Descent, Rows, float]]) -> list[Taken]:
         InputError: a token or a label is outside of its range, or a count is not exact.
         MemoryError: there is not enough memory.
     """
-    models, kept = pack(), []
+    kept = []
     for descent, rows, most in steps:
         pairs, parts = laid_out(rows)
         kept.append((pairs, parts))
         descent.given(len(pairs), address(parts), most)
-        models.extend(descent.packed)
+    models = pack(tuple(address(descent.packed) for descent, _, _ in steps))
     status = library().csprop_steps(address(models), len(steps), torch.get_num_threads())
     check(status, steps[0][0].gradient.dtype)
-    reals, size = memoryview(models).cast("B").cast("d"), len(Training._fields)
-    return [
-        Taken(
-            loss=reals[first + _PLACE["loss"]],
-            norm=reals[first + _PLACE["norm"]],
-            hits=models[first + _PLACE["hits"]],
-            taken=bool(models[first + _PLACE["taken"]]),
-        )
-        for first in range(0, len(models), size)
-    ]
+    return [descent.taken() for descent, _, _ in steps]
