@@ -2,6 +2,7 @@
 #pragma once
 
 #include "block.hpp"
+#include "memory.hpp"
 
 namespace TARGET {
 
@@ -97,7 +98,7 @@ struct Soon {
     }
 
     // Its last steps come first; `late` counts them from the end.
-    void step(int64_t late, int64_t n) const {
+    INLINE void step(int64_t late, int64_t n) const {
         if (late * n > numbers) return;
         fetch(z + numbers - late * n, n);
         fetch(h + numbers - late * n, n);

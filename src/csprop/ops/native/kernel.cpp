@@ -29,12 +29,16 @@ static const Functions& chosen() {
     return plain_functions;
 }
 
-// How many threads are worth it; `load`: how much more than one channel of one step.
+// How many threads the work is worth; `load`: how much more than one channel of one step.
+template <typename Arguments>
+static int64_t shares(const Arguments& work, int64_t load) {
+    constexpr int64_t worth = 1 << 16;  // channel steps that take longer than starting a thread
+    return std::max<int64_t>(1, work.batch * work.steps * work.width * load / worth);
+}
+
 template <typename Arguments>
 static int64_t worthwhile(const Arguments& work, int64_t load, int64_t threads) {
-    constexpr int64_t worth = 1 << 16;  // channel steps that take longer than starting a thread
-    const int64_t shares = work.batch * work.steps * work.width * load / worth;
-    return std::max<int64_t>(1, std::min({threads, work.batch, shares}));
+    return std::max<int64_t>(1, std::min({threads, work.batch, shares(work, load)}));
 }
 
 // Rows to threads, each with so many numbers of the memory.
@@ -75,6 +79,8 @@ static void ask_for_large_pages(void* memory, int64_t bytes) {
     (void)memory, (void)bytes;
 #endif
 }
+
+constexpr int64_t PAST_CACHE = 1 << 22;  // bytes written, from which on it pays to write past the cache
 
 template <typename real>
 static void sum_rows(const real* rows, real* sums, int64_t groups, int64_t count, int64_t size) {
@@ -120,13 +126,25 @@ static void run_stack(const Stack* stack, int64_t threads) {
     else if (stack->wide) adjoint<double>(*stack, threads);
     else adjoint<float>(*stack, threads);
 }
+// Rows are cut where they are too few for the threads to have equal shares. Channels are independent of each other,
+// but for the gradient of a transition that they share.
+static Parts parts_of(const Scan& scan, int64_t threads) {
+    const int64_t number = scan.wide ? 8 : 4, plane = scan.width * number, steps = scan.batch * scan.steps;
+    const bool sums = scan.g_h && scan.columns == 1, uneven = scan.batch % threads != 0;
+    const int64_t cut = uneven && !sums ? std::max<int64_t>(1, std::min(threads, plane / LINE)) : 1;
+    const int64_t written = (scan.g_h ? scan.order + scan.planes : scan.order) * steps * plane;
+    bool lines = plane % LINE == 0;
+    for (const void* to : {scan.g_h ? scan.g_u : scan.h, scan.g_a}) lines &= reinterpret_cast<uintptr_t>(to) % LINE == 0;
+    return {scan.batch * cut, scan.steps, scan.width, &scan, cut, lines && written > PAST_CACHE};
+}
 static void run_scan(const Scan* scan, int64_t threads) {
     const int64_t number = scan->wide ? 8 : 4, steps = scan->batch * scan->steps;
     if (!scan->g_h) ask_for_large_pages(scan->h, steps * scan->order * scan->width * number);
     ask_for_large_pages(scan->g_u, steps * scan->order * scan->width * number);
     ask_for_large_pages(scan->g_a, steps * scan->planes * scan->columns * number);
     const int64_t load = std::max(scan->order, scan->planes) / 2;  // a complex number is 1
-    deal(*scan, load, 3 * scan->order, threads, chosen().scan);
+    const Parts parts = parts_of(*scan, std::min(threads, shares(*scan, load)));
+    deal(parts, load, 4 * scan->order + scan->planes, threads, chosen().scan);
 }
 static void run_route(const Route* route, int64_t threads) {
     deal(*route, std::max<int64_t>(1, route->maps ? route->places / 8 : 1), 0, threads, chosen().route);

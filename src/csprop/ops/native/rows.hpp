@@ -15,9 +15,9 @@ const Functions functions = {
         if (stack.wide) stack_either<double>(stack, memory, first, last);
         else stack_either<float>(stack, memory, first, last);
     },
-    [](const Scan& scan, void* memory, int64_t first, int64_t last) {
-        if (scan.wide) scan_either<double>(scan, memory, first, last);
-        else scan_either<float>(scan, memory, first, last);
+    [](const Parts& parts, void* memory, int64_t first, int64_t last) {
+        if (parts.scan->wide) scan_either<double>(parts, memory, first, last);
+        else scan_either<float>(parts, memory, first, last);
     },
     [](const Stream& stream, int64_t token) {
         if (stream.wide) stream_step<double>(stream, token);
