@@ -30,6 +30,12 @@ struct Cut {
         for (int64_t plane = 0; plane < planes; plane++) fetch(from + plane * D, D.count);
     }
 
+    // Once a page: what is written past the cache then need not wait for where the page is.
+    INLINE void fetch_page(const void* tensor, int64_t i, int64_t planes) const {
+        const real* to = of(tensor, i, planes);
+        if (reinterpret_cast<uintptr_t>(to) % 4096 < planes * D * sizeof(real)) fetch(to, 1);
+    }
+
     INLINE void write(const real* from, void* tensor, int64_t i, int64_t planes) const {
         real* to = of(tensor, i, planes);
         for (int64_t plane = 0; plane < planes; plane++) write_past_cache(from + plane * D, to + plane * D, D.count);
@@ -113,6 +119,8 @@ void scan_backward(const Scan& scan, Order<fixed> m, const Portion<real>& here, 
             of_a.fetch_step(scan.a, begin + soon, planes);
             part.fetch_step(states, begin + soon, m);
             part.fetch_step(scan.g_h, begin + soon, m);
+            part.fetch_page(scan.g_u, begin + soon, m);
+            of_a.fetch_page(scan.g_a, begin + soon, planes);
         }
         const bool resets = scan.reset && scan.reset[i];
         const real *h = part.of(states, i, m), *a = of_a.of(scan.a, i, planes);
