@@ -17,6 +17,7 @@
 #include "layout.hpp"
 #include "table.hpp"
 #include "training.hpp"
+#include "wave.hpp"
 
 extern const Functions plain_functions, avx2_functions;
 
@@ -80,14 +81,27 @@ static void ask_for_large_pages(void* memory, int64_t bytes) {
 #endif
 }
 
-constexpr int64_t PAST_CACHE = 1 << 22;  // bytes written, from which on it pays to write past the cache
-
 template <typename real>
 static void sum_rows(const real* rows, real* sums, int64_t groups, int64_t count, int64_t size) {
     std::fill(sums, sums + groups * size, real(0));
     for (int64_t group = 0; group < groups; group++)
         for (int64_t row = 0; row < count; row++, rows += size)
             for (int64_t i = 0; i < size; i++) sums[group * size + i] += rows[i];
+}
+
+// Rows to threads, or the layers of each row where there are fewer rows than threads.
+static void deal_stack(const Stack& stack, int64_t threads) {
+    const int64_t depth = stack.depth, size = scratch_vectors(depth) * stack.width;
+    const int64_t riders = std::min({threads, depth, shares(stack, depth)});
+    if (stack.batch >= threads || stack.batch >= riders)
+        return deal(stack, depth, scratch_vectors(depth), threads, chosen().stack);
+    std::vector<double> memory(riders * size), carried(depth * 3 * stack.width);
+    std::unique_ptr<double[]> between(new double[depth * AFLOAT * STRETCH * 2 * stack.width]);
+    for (int64_t row = 0; row < stack.batch; row++) {
+        const Wave wave{&stack, row, (stack.steps + STRETCH - 1) / STRETCH, stack.blocks[depth - 1].g_out != nullptr,
+                        carried.data(), between.get()};
+        Waves(wave, chosen().stretch).run(memory.data(), size, riders);
+    }
 }
 
 // The adjoint of a stack; the gradients of its parameters first go into memory of their own.
@@ -101,8 +115,7 @@ static void adjoint(const Stack& stack, int64_t threads) {
                 memory.emplace_back(block.batch * each.size);
                 block.*each.gradient = memory.back().data();
             }
-    deal(Stack{stack.wide, stack.batch, stack.steps, stack.width, stack.depth, rows.data()}, stack.depth,
-         scratch_vectors(stack.depth), threads, chosen().stack);
+    deal_stack({stack.wide, stack.batch, stack.steps, stack.width, stack.depth, rows.data()}, threads);
     size_t next = 0;
     for (int64_t l = 0; l < stack.depth; l++) {
         const Block& block = stack.blocks[l];
@@ -122,20 +135,9 @@ static void run_stack(const Stack* stack, int64_t threads) {
         for (void* written : {block->g_z, block->g_coupled})
             if (!forward) ask_for_large_pages(written, activation);
     }
-    if (forward) deal(*stack, stack->depth, scratch_vectors(stack->depth), threads, chosen().stack);
+    if (forward) deal_stack(*stack, threads);
     else if (stack->wide) adjoint<double>(*stack, threads);
     else adjoint<float>(*stack, threads);
-}
-// Rows are cut where they are too few for the threads to have equal shares. Channels are independent of each other,
-// but for the gradient of a transition that they share.
-static Parts parts_of(const Scan& scan, int64_t threads) {
-    const int64_t number = scan.wide ? 8 : 4, plane = scan.width * number, steps = scan.batch * scan.steps;
-    const bool sums = scan.g_h && scan.columns == 1, uneven = scan.batch % threads != 0;
-    const int64_t cut = uneven && !sums ? std::max<int64_t>(1, std::min(threads, plane / LINE)) : 1;
-    const int64_t written = (scan.g_h ? scan.order + scan.planes : scan.order) * steps * plane;
-    bool lines = plane % LINE == 0;
-    for (const void* to : {scan.g_h ? scan.g_u : scan.h, scan.g_a}) lines &= reinterpret_cast<uintptr_t>(to) % LINE == 0;
-    return {scan.batch * cut, scan.steps, scan.width, &scan, cut, lines && written > PAST_CACHE};
 }
 static void run_scan(const Scan* scan, int64_t threads) {
     const int64_t number = scan->wide ? 8 : 4, steps = scan->batch * scan->steps;
@@ -143,8 +145,7 @@ static void run_scan(const Scan* scan, int64_t threads) {
     ask_for_large_pages(scan->g_u, steps * scan->order * scan->width * number);
     ask_for_large_pages(scan->g_a, steps * scan->planes * scan->columns * number);
     const int64_t load = std::max(scan->order, scan->planes) / 2;  // a complex number is 1
-    const Parts parts = parts_of(*scan, std::min(threads, shares(*scan, load)));
-    deal(parts, load, 4 * scan->order + scan->planes, threads, chosen().scan);
+    deal(*scan, load, 4 * scan->order + scan->planes, threads, chosen().scan);
 }
 static void run_route(const Route* route, int64_t threads) {
     deal(*route, std::max<int64_t>(1, route->maps ? route->places / 8 : 1), 0, threads, chosen().route);

@@ -3,13 +3,15 @@
 #pragma once
 
 #include "functions.hpp"
-#include "layout.hpp"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
 
 namespace TARGET {
+
+constexpr int64_t LINE = 64;             // bytes that a cache takes and gives together
+constexpr int64_t PAST_CACHE = 1 << 22;  // bytes written from which on it pays to write past the cache
 
 template <typename real>
 INLINE void fetch(const real* from, int64_t numbers) {
@@ -20,10 +22,22 @@ INLINE void fetch(const real* from, int64_t numbers) {
 // fetches the tile below upwards: the first step of it at the last step of its own, and so on. Negative: there is none.
 INLINE int64_t mirrored(int64_t step, int64_t tile) { return (step / tile - 1) * tile + tile - 1 - step % tile; }
 
+// Once a page: what is written past the cache then need not wait for where the page is.
+template <typename real>
+INLINE void fetch_page(const real* to, int64_t numbers) {
+    if (reinterpret_cast<uintptr_t>(to) % 4096 < numbers * sizeof(real)) fetch(to, 1);
+}
+
 // So many steps that their numbers, of several tensors, have room in the second cache twice.
 INLINE int64_t tile_of(int64_t bytes_of_a_step) {
     constexpr int64_t bytes = 1 << 16;
     return bytes_of_a_step < bytes ? bytes / bytes_of_a_step : 1;
+}
+
+// Whether steps of so many numbers fill whole lines.
+template <typename real>
+INLINE bool fills_lines(const void* tensor, int64_t numbers) {
+    return reinterpret_cast<uintptr_t>(tensor) % LINE == 0 && numbers * sizeof(real) % LINE == 0;
 }
 
 // Writes whole lines past the cache. That pays where more is written than a cache holds: a line need not be read

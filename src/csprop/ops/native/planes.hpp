@@ -63,20 +63,11 @@ INLINE real excess(const real* x, Order<fixed> m, int64_t D, real limit) {
     return std::sqrt(sum);
 }
 
-// The channels of a state that something is done with: `count` of them, in planes a stride apart. All of them
-// where only a width is given.
-struct Channels {
-    int64_t stride, count;
-    INLINE Channels(int64_t D) : stride(D), count(D) {}
-    INLINE Channels(int64_t stride, int64_t count) : stride(stride), count(count) {}
-    INLINE operator int64_t() const { return stride; }
-};
-
 template <typename real, int fixed>
-bool any_above(const real* __restrict x, Order<fixed> m, Channels D, real limit) {
+bool any_above(const real* __restrict x, Order<fixed> m, int64_t D, real limit) {
     int above = 0;
 #pragma omp simd reduction(| : above)
-    for (int64_t d = 0; d < D.count; d++) {
+    for (int64_t d = 0; d < D; d++) {
         real sum = 0;
         m.each([&](int64_t i) { sum += x[i * D + d] * x[i * D + d]; });
         above |= sum > limit * limit;
@@ -86,9 +77,9 @@ bool any_above(const real* __restrict x, Order<fixed> m, Channels D, real limit)
 
 // x / max(1, |x| / limit) in place, in each channel.
 template <typename real, int fixed>
-INLINE void bound(real* x, Order<fixed> m, Channels D, real limit) {
+INLINE void bound(real* x, Order<fixed> m, int64_t D, real limit) {
     if (!any_above(x, m, D, limit)) return;
-    for (int64_t d = 0; d < D.count; d++) {
+    for (int64_t d = 0; d < D; d++) {
         const real by = excess(x + d, m, D, limit);
         for (int64_t i = 0; by > 1 && i < m; i++) x[i * D + d] /= by;
     }
@@ -96,9 +87,9 @@ INLINE void bound(real* x, Order<fixed> m, Channels D, real limit) {
 
 // The gradient through y = bound(x, limit), in place: its tangential part where |x| > limit.
 template <typename real, int fixed>
-void bound_adjoint(const real* x, real* g, Order<fixed> m, Channels D, real limit) {
+void bound_adjoint(const real* x, real* g, Order<fixed> m, int64_t D, real limit) {
     if (!any_above(x, m, D, limit)) return;
-    for (int64_t d = 0; d < D.count; d++) {
+    for (int64_t d = 0; d < D; d++) {
         const real by = excess(x + d, m, D, limit);
         if (!(by > 1)) continue;
         const auto unit = [&](int64_t i) { return x[i * D + d] / limit / by; };

@@ -12,73 +12,31 @@
 
 namespace TARGET {
 
-// Some channels of tensors whose steps have so many planes of D numbers.
+// What one thread needs beside its arguments: states, and one step of a.
 template <typename real>
-struct Cut {
-    int64_t first;
-    Channels D;
+struct ScanScratch {
+    real *zero, *carry, *pre, *mu, *g_a;
 
-    INLINE const real* of(const void* tensor, int64_t i, int64_t planes) const {
-        return static_cast<const real*>(tensor) + i * planes * D + first;
-    }
-    INLINE real* of(void* tensor, int64_t i, int64_t planes) const {
-        return static_cast<real*>(tensor) + i * planes * D + first;
-    }
-
-    INLINE void fetch_step(const void* tensor, int64_t i, int64_t planes) const {
-        const real* from = of(tensor, i, planes);
-        for (int64_t plane = 0; plane < planes; plane++) fetch(from + plane * D, D.count);
-    }
-
-    // Once a page: what is written past the cache then need not wait for where the page is.
-    INLINE void fetch_page(const void* tensor, int64_t i, int64_t planes) const {
-        const real* to = of(tensor, i, planes);
-        if (reinterpret_cast<uintptr_t>(to) % 4096 < planes * D * sizeof(real)) fetch(to, 1);
-    }
-
-    INLINE void write(const real* from, void* tensor, int64_t i, int64_t planes) const {
-        real* to = of(tensor, i, planes);
-        for (int64_t plane = 0; plane < planes; plane++) write_past_cache(from + plane * D, to + plane * D, D.count);
-    }
-};
-
-// One part of one row: where it lies in states and in a, and memory for it.
-template <typename real>
-struct Portion {
-    int64_t row;
-    Cut<real> state, a;
-    real *zero, *carry, *pre, *mu, *g_a;  // states, and a step of a
-
-    Portion(const Parts& parts, int64_t number, real* memory)
-        : row(number / parts.of_a_row), state{0, parts.width}, a{0, parts.scan->columns}, zero(memory) {
-        constexpr int64_t line = LINE / sizeof(real);
-        const int64_t lines = parts.width / line, n = parts.of_a_row, part = number % n;
-        const int64_t end = part + 1 < n ? lines * (part + 1) / n * line : parts.width;
-        const int64_t size = parts.scan->order * parts.width;
-        state.first = lines * part / n * line, state.D.count = end - state.first;
-        if (parts.scan->columns > 1) a = state;
-        carry = zero + size, pre = carry + size, mu = pre + size, g_a = mu + size;
-    }
+    ScanScratch(real* memory, int64_t state)
+        : zero(memory), carry(zero + state), pre(carry + state), mu(pre + state), g_a(mu + state) {}
 };
 
 template <typename Transition, typename real, int fixed>
-void scan_forward(const Scan& scan, Order<fixed> m, const Portion<real>& here, bool past_cache) {
-    const int64_t row = here.row;
-    const Cut<real>&part = here.state, &of_a = here.a;
+void scan_forward_row(const Scan& scan, Order<fixed> m, const ScanScratch<real>& s, bool past_cache, int64_t row) {
+    const int64_t D = scan.width, state = m * D, stride = scan.planes * scan.columns, end = (row + 1) * scan.steps;
     constexpr int64_t ahead = 2;
-    const int64_t end = (row + 1) * scan.steps;
-    const bool wide = m * part.D * sizeof(real) > 1024;  // a processor foresees less than that by itself
-    const real* h = part.of(scan.h0, row, m);
+    const bool wide = state * sizeof(real) > 1024;  // a processor foresees a walk through shorter steps by itself
+    const real* h = at<real>(scan.h0, row * state);
     for (int64_t i = row * scan.steps; i < end; i++) {
         if (wide && i + ahead < end) {
-            of_a.fetch_step(scan.a, i + ahead, scan.planes);
-            part.fetch_step(scan.u, i + ahead, m);
+            fetch(at<real>(scan.a, (i + ahead) * stride), stride);
+            fetch(at<real>(scan.u, (i + ahead) * state), state);
         }
-        real* next = !past_cache ? part.of(scan.h, i, m) : h == here.mu ? here.pre : here.mu;
-        if (scan.reset && scan.reset[i]) h = here.zero;
-        Transition::apply(of_a.of(scan.a, i, scan.planes), h, part.of(scan.u, i, m), next, m, part.D);
-        bound(next, m, part.D, real(LIMIT));
-        if (past_cache) part.write(next, scan.h, i, m);
+        real* next = !past_cache ? at<real>(scan.h, i * state) : h == s.mu ? s.pre : s.mu;
+        if (scan.reset && scan.reset[i]) h = s.zero;
+        Transition::apply(at<real>(scan.a, i * stride), h, at<real>(scan.u, i * state), next, m, D);
+        bound(next, m, D, real(LIMIT));
+        if (past_cache) write_past_cache(next, at<real>(scan.h, i * state), state);
         h = next;
     }
 }
@@ -86,10 +44,10 @@ void scan_forward(const Scan& scan, Order<fixed> m, const Portion<real>& here, b
 // mu = g + carry; whether it, or the state, may be beyond a limit.
 template <typename real, int fixed>
 bool collect(const real* __restrict g, const real* __restrict carry, const real* __restrict h, real* __restrict mu,
-             Order<fixed> m, Channels D) {
+             Order<fixed> m, int64_t D) {
     int above = 0;
 #pragma omp simd reduction(| : above)
-    for (int64_t d = 0; d < D.count; d++) {
+    for (int64_t d = 0; d < D; d++) {
         real gradient = 0, size = 0;
         m.each([&](int64_t i) {
             const real sum = g[i * D + d] + carry[i * D + d];
@@ -104,80 +62,79 @@ bool collect(const real* __restrict g, const real* __restrict carry, const real*
 }
 
 template <typename Transition, typename real, int fixed>
-void scan_backward(const Scan& scan, Order<fixed> m, const Portion<real>& here, bool past_cache) {
-    const int64_t row = here.row;
-    const Cut<real>&part = here.state, &of_a = here.a;
-    const int64_t planes = scan.planes, state = m * part.D, begin = row * scan.steps;
-    const int64_t tile = tile_of((2 * state + planes * scan.columns) * sizeof(real));
-    const bool a_past_cache = past_cache && scan.columns > 1;
+void scan_backward_row(const Scan& scan, Order<fixed> m, const ScanScratch<real>& s, bool past_cache, int64_t row) {
+    const int64_t D = scan.width, state = m * D, stride = scan.planes * scan.columns, begin = row * scan.steps;
+    const int64_t tile = tile_of((2 * state + stride) * sizeof(real));
+    const bool a_past_cache = past_cache && fills_lines<real>(scan.g_a, stride);
     const void* states = scan.h;
-    real* carry = here.carry;
+    real* carry = s.carry;
     std::memset(carry, 0, state * sizeof(real));
     for (int64_t i = begin + scan.steps - 1; i >= begin; i--) {
-        const int64_t soon = mirrored(i - begin, tile);
-        if (soon >= 0) {
-            of_a.fetch_step(scan.a, begin + soon, planes);
-            part.fetch_step(states, begin + soon, m);
-            part.fetch_step(scan.g_h, begin + soon, m);
-            part.fetch_page(scan.g_u, begin + soon, m);
-            of_a.fetch_page(scan.g_a, begin + soon, planes);
+        const int64_t soon = begin + mirrored(i - begin, tile);
+        if (soon >= begin) {
+            fetch(at<real>(scan.a, soon * stride), stride);
+            fetch(at<real>(states, soon * state), state);
+            fetch(at<real>(scan.g_h, soon * state), state);
+            fetch_page(at<real>(scan.g_a, soon * stride), stride);
+            fetch_page(at<real>(scan.g_u, soon * state), state);
         }
         const bool resets = scan.reset && scan.reset[i];
-        const real *h = part.of(states, i, m), *a = of_a.of(scan.a, i, planes);
-        const real* before = resets ? here.zero : i > begin ? h - state : part.of(scan.h0, row, m);
-        real* mu = past_cache ? here.mu : part.of(scan.g_u, i, m);
-        real* g_a = a_past_cache ? here.g_a : of_a.of(scan.g_a, i, planes);
-        if (collect(part.of(scan.g_h, i, m), carry, h, mu, m, part.D)) {
-            Transition::apply(a, before, part.of(scan.u, i, m), here.pre, m, part.D);
-            bound_adjoint(here.pre, mu, m, part.D, real(LIMIT));
-            bound(mu, m, part.D, real(GRADIENT_LIMIT));
+        const real *h = at<real>(states, i * state), *a = at<real>(scan.a, i * stride);
+        const real* before = resets ? s.zero : i > begin ? h - state : at<real>(scan.h0, row * state);
+        real *g_u = at<real>(scan.g_u, i * state), *mu = past_cache ? s.mu : g_u;
+        real *to = at<real>(scan.g_a, i * stride), *g_a = a_past_cache ? s.g_a : to;
+        if (collect(at<real>(scan.g_h, i * state), carry, h, mu, m, D)) {
+            Transition::apply(a, before, at<real>(scan.u, i * state), s.pre, m, D);
+            bound_adjoint(s.pre, mu, m, D, real(LIMIT));
+            bound(mu, m, D, real(GRADIENT_LIMIT));
         }
-        Transition::adjoint(a, before, mu, g_a, carry, m, part.D);
-        if (past_cache) part.write(mu, scan.g_u, i, m);
-        if (a_past_cache) of_a.write(g_a, scan.g_a, i, planes);
+        Transition::adjoint(a, before, mu, g_a, carry, m, D);
+        if (past_cache) write_past_cache(mu, g_u, state);
+        if (a_past_cache) write_past_cache(g_a, to, stride);
         if (resets) std::memset(carry, 0, state * sizeof(real));
     }
-    real* g_h0 = part.of(scan.g_h0, row, m);
-    for (int64_t i = 0; i < m; i++) std::memcpy(g_h0 + i * part.D, carry + i * part.D, part.D.count * sizeof(real));
+    std::memcpy(at<real>(scan.g_h0, row * state), carry, state * sizeof(real));
 }
 
 template <typename Transition, typename real, int fixed>
-void scan_parts(const Parts& parts, Order<fixed> m, real* memory, int64_t first, int64_t last) {
-    const Scan& scan = *parts.scan;
-    std::memset(memory, 0, m * scan.width * sizeof(real));
-    for (int64_t number = first; number < last; number++) {
-        const Portion<real> here(parts, number, memory);
-        if (scan.g_h) scan_backward<Transition>(scan, m, here, parts.past_cache);
-        else scan_forward<Transition>(scan, m, here, parts.past_cache);
+void scan_rows(const Scan& scan, Order<fixed> m, real* memory, int64_t first, int64_t last) {
+    const int64_t state = m * scan.width, numbers = state + (scan.g_h ? scan.planes * scan.columns : 0);
+    const bool past_cache = fills_lines<real>(scan.g_h ? scan.g_u : scan.h, state) &&
+                            scan.batch * scan.steps * numbers * int64_t(sizeof(real)) > PAST_CACHE;
+    const ScanScratch<real> s(memory, state);
+    std::memset(s.zero, 0, state * sizeof(real));
+    for (int64_t row = first; row < last; row++) {
+        if (scan.g_h) scan_backward_row<Transition>(scan, m, s, past_cache, row);
+        else scan_forward_row<Transition>(scan, m, s, past_cache, row);
     }
-    if (parts.past_cache) finish_writing();
+    if (past_cache) finish_writing();
 }
 
 template <bool shared, typename real, int fixed>
-void scan_planes(const Parts& parts, Order<fixed> m, real* memory, int64_t first, int64_t last) {
+void scan_planes(const Scan& scan, Order<fixed> m, real* memory, int64_t first, int64_t last) {
     // Real factors go plane by plane anyway: a fixed order is worth its code for two alone.
     const Order<fixed == 2 ? 2 : 0> few_or_many{m};
-    if (parts.scan->planes == 1) return scan_parts<Real<shared>>(parts, few_or_many, memory, first, last);
+    if (scan.planes == 1) return scan_rows<Real<shared>>(scan, few_or_many, memory, first, last);
     if constexpr (fixed == 2)
-        if (parts.scan->planes == 2) return scan_parts<Complex<shared>>(parts, m, memory, first, last);
-    scan_parts<Matrix<shared>>(parts, m, memory, first, last);
+        if (scan.planes == 2) return scan_rows<Complex<shared>>(scan, m, memory, first, last);
+    scan_rows<Matrix<shared>>(scan, m, memory, first, last);
 }
 
 template <typename real, int fixed>
-void scan_order(const Parts& parts, Order<fixed> m, void* memory, int64_t first, int64_t last) {
+void scan_order(const Scan& scan, Order<fixed> m, void* memory, int64_t first, int64_t last) {
     real* numbers = static_cast<real*>(memory);
-    if (parts.scan->columns == 1) scan_planes<true>(parts, m, numbers, first, last);
-    else scan_planes<false>(parts, m, numbers, first, last);
+    if (scan.columns == 1) scan_planes<true>(scan, m, numbers, first, last);
+    else scan_planes<false>(scan, m, numbers, first, last);
 }
 
 template <typename real>
-void scan_either(const Parts& parts, void* memory, int64_t first, int64_t last) {
-    switch (parts.scan->order) {
-        case 2: return scan_order<real>(parts, Order<2>{}, memory, first, last);
-        case 3: return scan_order<real>(parts, Order<3>{}, memory, first, last);
-        case 4: return scan_order<real>(parts, Order<4>{}, memory, first, last);
-        case 5: return scan_order<real>(parts, Order<5>{}, memory, first, last);
-        default: return scan_order<real>(parts, Order<0>{parts.scan->order}, memory, first, last);
+void scan_either(const Scan& scan, void* memory, int64_t first, int64_t last) {
+    switch (scan.order) {
+        case 2: return scan_order<real>(scan, Order<2>{}, memory, first, last);
+        case 3: return scan_order<real>(scan, Order<3>{}, memory, first, last);
+        case 4: return scan_order<real>(scan, Order<4>{}, memory, first, last);
+        case 5: return scan_order<real>(scan, Order<5>{}, memory, first, last);
+        default: return scan_order<real>(scan, Order<0>{scan.order}, memory, first, last);
     }
 }
 

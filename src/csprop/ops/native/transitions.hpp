@@ -11,24 +11,24 @@ template <bool shared>
 struct Real {
     template <typename real, int fixed>
     static void apply(const real* __restrict a, const real* __restrict h, const real* __restrict u,
-                      real* __restrict next, Order<fixed> m, Channels D) {
+                      real* __restrict next, Order<fixed> m, int64_t D) {
         for (int64_t i = 0; i < m; i++, h += D, u += D, next += D) {
 #pragma omp simd
-            for (int64_t d = 0; d < D.count; d++) next[d] = u[d] + a[shared ? 0 : d] * h[d];
+            for (int64_t d = 0; d < D; d++) next[d] = u[d] + a[shared ? 0 : d] * h[d];
         }
     }
 
     template <bool add = false, typename real, int fixed>
     static void adjoint(const real* __restrict a, const real* __restrict h, const real* __restrict mu,
-                        real* __restrict g_a, real* __restrict carry, Order<fixed> m, Channels D) {
-        if (!add) std::memset(g_a, 0, (shared ? 1 : D.count) * sizeof(real));
+                        real* __restrict g_a, real* __restrict carry, Order<fixed> m, int64_t D) {
+        if (!add) std::memset(g_a, 0, (shared ? 1 : D) * sizeof(real));
         if (shared) {
             g_a[0] += scale_and_dot(a[0], mu, h, carry, m * D);
             return;
         }
         for (int64_t i = 0; i < m; i++, h += D, mu += D, carry += D) {
 #pragma omp simd
-            for (int64_t d = 0; d < D.count; d++) {
+            for (int64_t d = 0; d < D; d++) {
                 carry[d] = a[d] * mu[d];
                 g_a[d] += h[d] * mu[d];
             }
@@ -41,9 +41,9 @@ template <bool shared>
 struct Complex {
     template <typename real>
     static void apply(const real* __restrict a, const real* __restrict h, const real* __restrict u,
-                      real* __restrict next, Order<2>, Channels D) {
+                      real* __restrict next, Order<2>, int64_t D) {
 #pragma omp simd
-        for (int64_t d = 0; d < D.count; d++) {
+        for (int64_t d = 0; d < D; d++) {
             const real re = a[shared ? 0 : d], im = a[shared ? 1 : D + d];
             next[d] = u[d] + re * h[d] - im * h[D + d];
             next[D + d] = u[D + d] + re * h[D + d] + im * h[d];
@@ -52,10 +52,10 @@ struct Complex {
 
     template <bool add = false, typename real>
     static void adjoint(const real* __restrict a, const real* __restrict h, const real* __restrict mu,
-                        real* __restrict g_a, real* __restrict carry, Order<2>, Channels D) {
+                        real* __restrict g_a, real* __restrict carry, Order<2>, int64_t D) {
         real sum_re = 0, sum_im = 0;
 #pragma omp simd reduction(+ : sum_re, sum_im)
-        for (int64_t d = 0; d < D.count; d++) {
+        for (int64_t d = 0; d < D; d++) {
             const real re = a[shared ? 0 : d], im = a[shared ? 1 : D + d];
             const real g_re = h[d] * mu[d] + h[D + d] * mu[D + d], g_im = h[d] * mu[D + d] - h[D + d] * mu[d];
             carry[d] = re * mu[d] + im * mu[D + d];
@@ -73,10 +73,10 @@ template <bool shared>
 struct Matrix {
     template <typename real, int fixed>
     static void apply(const real* __restrict a, const real* __restrict h, const real* __restrict u,
-                      real* __restrict next, Order<fixed> m, Channels D) {
+                      real* __restrict next, Order<fixed> m, int64_t D) {
         for (int64_t i = 0; i < m; i++) {
 #pragma omp simd
-            for (int64_t d = 0; d < D.count; d++) {
+            for (int64_t d = 0; d < D; d++) {
                 real sum = u[i * D + d];
                 m.each([&](int64_t j) { sum += a[shared ? i * m + j : (i * m + j) * D + d] * h[j * D + d]; });
                 next[i * D + d] = sum;
@@ -86,10 +86,10 @@ struct Matrix {
 
     template <bool add = false, typename real, int fixed>
     static void adjoint(const real* __restrict a, const real* __restrict h, const real* __restrict mu,
-                        real* __restrict g_a, real* __restrict carry, Order<fixed> m, Channels D) {
+                        real* __restrict g_a, real* __restrict carry, Order<fixed> m, int64_t D) {
         for (int64_t j = 0; j < m; j++) {
 #pragma omp simd
-            for (int64_t d = 0; d < D.count; d++) {
+            for (int64_t d = 0; d < D; d++) {
                 real sum = 0;
                 m.each([&](int64_t i) { sum += a[shared ? i * m + j : (i * m + j) * D + d] * mu[i * D + d]; });
                 carry[j * D + d] = sum;
@@ -99,7 +99,7 @@ struct Matrix {
             for (int64_t j = 0; j < m; j++) {
                 real sum = 0;
 #pragma omp simd reduction(+ : sum)
-                for (int64_t d = 0; d < D.count; d++) {
+                for (int64_t d = 0; d < D; d++) {
                     const real product = mu[i * D + d] * h[j * D + d];
                     real& g = g_a[shared ? 0 : (i * m + j) * D + d];
                     if (shared) sum += product;
