@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -62,10 +63,13 @@ class Waves {
     // The layers that are behind go first: what they read is still in the cache.
     void go(void* memory) {
         const int64_t last = int64_t(layers.size()) - 1;
+        int64_t waits = 0;  // one after the other
         while (at(last).done < wave.stretches) {
             bool went = false;
             for (int64_t place = last; place >= 0 && !went; place--) went = try_one(place, memory);
-            if (!went) std::this_thread::yield();
+            waits = went ? 0 : waits + 1;
+            if (waits > 64) std::this_thread::sleep_for(std::chrono::microseconds(20));
+            else if (waits) std::this_thread::yield();
         }
     }
 };
