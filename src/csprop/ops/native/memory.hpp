@@ -22,12 +22,6 @@ INLINE void fetch(const real* from, int64_t numbers) {
 // fetches the tile below upwards: the first step of it at the last step of its own, and so on. Negative: there is none.
 INLINE int64_t mirrored(int64_t step, int64_t tile) { return (step / tile - 1) * tile + tile - 1 - step % tile; }
 
-// Once a page: what is written past the cache then need not wait for where the page is.
-template <typename real>
-INLINE void fetch_page(const real* to, int64_t numbers) {
-    if (reinterpret_cast<uintptr_t>(to) % 4096 < numbers * sizeof(real)) fetch(to, 1);
-}
-
 // So many steps that their numbers, of several tensors, have room in the second cache twice.
 INLINE int64_t tile_of(int64_t bytes_of_a_step) {
     constexpr int64_t bytes = 1 << 16;

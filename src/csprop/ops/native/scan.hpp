@@ -75,8 +75,6 @@ void scan_backward_row(const Scan& scan, Order<fixed> m, const ScanScratch<real>
             fetch(at<real>(scan.a, soon * stride), stride);
             fetch(at<real>(states, soon * state), state);
             fetch(at<real>(scan.g_h, soon * state), state);
-            fetch_page(at<real>(scan.g_a, soon * stride), stride);
-            fetch_page(at<real>(scan.g_u, soon * state), state);
         }
         const bool resets = scan.reset && scan.reset[i];
         const real *h = at<real>(states, i * state), *a = at<real>(scan.a, i * stride);
