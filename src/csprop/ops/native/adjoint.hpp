@@ -2,6 +2,7 @@
 #pragma once
 
 #include "block.hpp"
+#include "memory.hpp"
 
 namespace TARGET {
 
@@ -81,26 +82,24 @@ void recur_adjoint(const Scratch<real>& s, int64_t k, const Place<real>& here, c
     if (shared) g_a[0] = sum_a_re, g_a[im] = sum_a_im, g_b[0] = sum_b_re, g_b[im] = sum_b_im;
 }
 
-constexpr int64_t AHEAD = 4;  // steps that the adjoint fetches before it comes to them
-
-// What comes after a tile of the adjoint.
+// The tile that comes after one of the adjoint. It is fetched upwards, a step of it at each step of the other, which goes
+// down: processors foresee a walk upwards, and so fetch its first step's neighbours themselves.
 template <typename real>
 struct Soon {
     const real *z = nullptr, *h = nullptr;
-    int64_t numbers = 0;
+    int64_t steps = 0;
 
     Soon() = default;
     Soon(const Block& block, int64_t row, int64_t first) {
         const int64_t D = block.width, T = block.steps, offset = (row * T + first) * 2 * D;
         z = at<real>(block.z, offset), h = at<real>(block.h, offset);
-        numbers = (T - first < TILE ? T - first : TILE) * 2 * D;
+        steps = T - first < TILE ? T - first : TILE;
     }
 
-    // Its last steps come first; `late` counts them from the end.
-    void step(int64_t late, int64_t n) const {
-        if (late * n > numbers) return;
-        fetch(z + numbers - late * n, n);
-        fetch(h + numbers - late * n, n);
+    INLINE void step(int64_t k, int64_t n) const {
+        if (k >= steps) return;
+        fetch(z + k * n, n);
+        fetch(h + k * n, n);
     }
 };
 
@@ -115,12 +114,7 @@ void backward_tile(const Block& block, const Scratch<real>& s, int64_t row, int6
     gates.forward(step, steps);
     for (int64_t k = steps - 1; k >= 0; k--) {
         const Place<real> here(block, s, row, first + k, z + k * 2 * D);
-        if (k >= AHEAD) {
-            fetch(z + (k - AHEAD) * 2 * D, 2 * D);
-            fetch(at<real>(static_cast<const void*>(block.h), (step + k - AHEAD) * 2 * D), 2 * D);
-        } else {
-            soon.step(AHEAD - k, 2 * D);
-        }
+        soon.step(steps - 1 - k, 2 * D);
         const real *h = at<real>(block.h, here.offset), *g_out = g_outs + k * 2 * D;
         const real* g_h = block.g_h ? at<real>(block.g_h, here.offset) : s.zero;
         const real* before = here.resets ? here.start : first + k ? h - 2 * D : at<real>(block.h0, row * 2 * D);

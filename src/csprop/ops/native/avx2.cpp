@@ -1,5 +1,7 @@
 // For x86-64 processors with AVX2 and FMA.
 #if defined(__x86_64__)
+#include <emmintrin.h>
+
 #include <cmath>
 #include <cstdint>
 #include <cstring>

@@ -18,6 +18,7 @@
 #include "subtrees.hpp"
 #include "table.hpp"
 #include "training.hpp"
+#include "wave.hpp"
 
 extern const Functions plain_functions, avx2_functions;
 
@@ -30,12 +31,16 @@ static const Functions& chosen() {
     return plain_functions;
 }
 
-// How many threads are worth it; `load`: how much more than one channel of one step.
+// How many threads the work is worth; `load`: how much more than one channel of one step.
+template <typename Arguments>
+static int64_t shares(const Arguments& work, int64_t load) {
+    constexpr int64_t worth = 1 << 16;  // channel steps that take longer than starting a thread
+    return std::max<int64_t>(1, work.batch * work.steps * work.width * load / worth);
+}
+
 template <typename Arguments>
 static int64_t worthwhile(const Arguments& work, int64_t load, int64_t threads) {
-    constexpr int64_t worth = 1 << 16;  // channel steps that take longer than starting a thread
-    const int64_t shares = work.batch * work.steps * work.width * load / worth;
-    return std::max<int64_t>(1, std::min({threads, work.batch, shares}));
+    return std::max<int64_t>(1, std::min({threads, work.batch, shares(work, load)}));
 }
 
 // Rows to threads, each with so many numbers of the memory.
@@ -108,6 +113,21 @@ static void sum_rows(const real* rows, real* sums, int64_t groups, int64_t count
             for (int64_t i = 0; i < size; i++) sums[group * size + i] += rows[i];
 }
 
+// Rows to threads, or the layers of each row where there are fewer rows than threads.
+static void deal_stack(const Stack& stack, int64_t threads) {
+    const int64_t depth = stack.depth, size = scratch_vectors(depth) * stack.width;
+    const int64_t riders = std::min({threads, depth, shares(stack, depth)});
+    if (stack.batch >= threads || stack.batch >= riders)
+        return deal(stack, depth, scratch_vectors(depth), threads, chosen().stack);
+    std::vector<double> memory(riders * size), carried(depth * 3 * stack.width);
+    std::unique_ptr<double[]> between(new double[depth * AFLOAT * STRETCH * 2 * stack.width]);
+    for (int64_t row = 0; row < stack.batch; row++) {
+        const Wave wave{&stack, row, (stack.steps + STRETCH - 1) / STRETCH, stack.blocks[depth - 1].g_out != nullptr,
+                        carried.data(), between.get()};
+        Waves(wave, chosen().stretch).run(memory.data(), size, riders);
+    }
+}
+
 // The adjoint of a stack; the gradients of its parameters first go into memory of their own.
 template <typename real>
 static void adjoint(const Stack& stack, int64_t threads) {
@@ -119,8 +139,7 @@ static void adjoint(const Stack& stack, int64_t threads) {
                 memory.emplace_back(block.batch * each.size);
                 block.*each.gradient = memory.back().data();
             }
-    deal(Stack{stack.wide, stack.batch, stack.steps, stack.width, stack.depth, rows.data()}, stack.depth,
-         scratch_vectors(stack.depth), threads, chosen().stack);
+    deal_stack({stack.wide, stack.batch, stack.steps, stack.width, stack.depth, rows.data()}, threads);
     size_t next = 0;
     for (int64_t l = 0; l < stack.depth; l++) {
         const Block& block = stack.blocks[l];
@@ -140,7 +159,7 @@ static void run_stack(const Stack* stack, int64_t threads) {
         for (void* written : {block->g_z, block->g_coupled})
             if (!forward) ask_for_large_pages(written, activation);
     }
-    if (forward) deal(*stack, stack->depth, scratch_vectors(stack->depth), threads, chosen().stack);
+    if (forward) deal_stack(*stack, threads);
     else if (stack->wide) adjoint<double>(*stack, threads);
     else adjoint<float>(*stack, threads);
 }
@@ -150,7 +169,7 @@ static void run_scan(const Scan* scan, int64_t threads) {
     ask_for_large_pages(scan->g_u, steps * scan->order * scan->width * number);
     ask_for_large_pages(scan->g_a, steps * scan->planes * scan->columns * number);
     const int64_t load = std::max(scan->order, scan->planes) / 2;  // a complex number is 1
-    deal(*scan, load, 3 * scan->order, threads, chosen().scan);
+    deal(*scan, load, 4 * scan->order + scan->planes, threads, chosen().scan);
 }
 static void run_route(const Route* route, int64_t threads) {
     deal(*route, std::max<int64_t>(1, route->maps ? route->places / 8 : 1), 0, threads, chosen().route);

@@ -175,6 +175,17 @@ constexpr int64_t TILE = 16;  // steps whose gates are computed together, so tha
 // What one thread needs beside its arguments, zeroed, in vectors of D numbers.
 constexpr int64_t scratch_vectors(int64_t depth) { return 12 + 18 * TILE + 3 * depth; }
 
+constexpr int64_t STRETCH = 8 * TILE;  // steps that a layer of a wave goes at a time
+constexpr int64_t AFLOAT = 4;          // stretches that a layer may be ahead of the next
+
+// One row of a stack, its layers one behind the other; wave.hpp says who goes when.
+struct Wave {
+    const Stack* stack;
+    int64_t row, stretches;
+    bool backward;
+    void *carried, *between;  // (depth, 3, D), (depth, AFLOAT · STRETCH, 2, D)
+};
+
 struct Plan;  // of plan.hpp
 struct Chunks;
 struct Subtrees;
@@ -183,6 +194,7 @@ struct Subtrees;
 struct Functions {
     void (*stack)(const Stack&, void* memory, int64_t first, int64_t last);  // backward where g_out is given
     void (*scan)(const Scan&, void* memory, int64_t first, int64_t last);    // backward where g_h is given
+    void (*stretch)(const Wave&, void* memory, int64_t layer, int64_t number);
     void (*stream)(const Stream&, int64_t token);
     void (*route)(const Route&, void* memory, int64_t first, int64_t last);
     void (*prepare)(const Plan&, void* memory);

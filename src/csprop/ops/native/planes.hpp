@@ -35,12 +35,6 @@ INLINE real dot(const real* __restrict w, const real* __restrict x, int64_t n) {
     return sum;
 }
 
-// Processors foresee a walk through memory forwards, not backwards: an adjoint asks for what comes next.
-template <typename real>
-INLINE void fetch(const real* from, int64_t numbers) {
-    for (int64_t i = 0; i < numbers; i += 64 / sizeof(real)) __builtin_prefetch(from + i);
-}
-
 // The planes of a state, (m, D): how many is fixed, or known only when running (0).
 template <int fixed>
 struct Order {

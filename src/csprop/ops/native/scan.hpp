@@ -7,62 +7,105 @@
 #pragma once
 
 #include "layout.hpp"
+#include "memory.hpp"
 #include "transitions.hpp"
 
 namespace TARGET {
 
+// What one thread needs beside its arguments: states, and one step of a.
+template <typename real>
+struct ScanScratch {
+    real *zero, *carry, *pre, *mu, *g_a;
+
+    ScanScratch(real* memory, int64_t state)
+        : zero(memory), carry(zero + state), pre(carry + state), mu(pre + state), g_a(mu + state) {}
+};
+
 template <typename Transition, typename real, int fixed>
-void scan_forward_row(const Scan& scan, Order<fixed> m, real* zero, int64_t row) {
-    const int64_t D = scan.width, stride = scan.planes * scan.columns;
-    const real* h = at<real>(scan.h0, row * m * D);
-    for (int64_t i = row * scan.steps; i < (row + 1) * scan.steps; i++) {
-        real* next = at<real>(scan.h, i * m * D);
-        if (scan.reset && scan.reset[i]) h = zero;
-        Transition::apply(at<real>(scan.a, i * stride), h, at<real>(scan.u, i * m * D), next, m, D);
+void scan_forward_row(const Scan& scan, Order<fixed> m, const ScanScratch<real>& s, bool past_cache, int64_t row) {
+    const int64_t D = scan.width, state = m * D, stride = scan.planes * scan.columns, end = (row + 1) * scan.steps;
+    constexpr int64_t ahead = 2;
+    const bool wide = state * sizeof(real) > 1024;  // a processor foresees a walk through shorter steps by itself
+    const real* h = at<real>(scan.h0, row * state);
+    for (int64_t i = row * scan.steps; i < end; i++) {
+        if (wide && i + ahead < end) {
+            fetch(at<real>(scan.a, (i + ahead) * stride), stride);
+            fetch(at<real>(scan.u, (i + ahead) * state), state);
+        }
+        real* next = !past_cache ? at<real>(scan.h, i * state) : h == s.mu ? s.pre : s.mu;
+        if (scan.reset && scan.reset[i]) h = s.zero;
+        Transition::apply(at<real>(scan.a, i * stride), h, at<real>(scan.u, i * state), next, m, D);
         bound(next, m, D, real(LIMIT));
+        if (past_cache) write_past_cache(next, at<real>(scan.h, i * state), state);
         h = next;
     }
 }
 
+// mu = g + carry; whether it, or the state, may be beyond a limit.
+template <typename real, int fixed>
+bool collect(const real* __restrict g, const real* __restrict carry, const real* __restrict h, real* __restrict mu,
+             Order<fixed> m, int64_t D) {
+    int above = 0;
+#pragma omp simd reduction(| : above)
+    for (int64_t d = 0; d < D; d++) {
+        real gradient = 0, size = 0;
+        m.each([&](int64_t i) {
+            const real sum = g[i * D + d] + carry[i * D + d];
+            mu[i * D + d] = sum;
+            gradient += sum * sum;
+            size += h[i * D + d] * h[i * D + d];
+        });
+        above |= gradient > real(GRADIENT_LIMIT * GRADIENT_LIMIT);
+        above |= size > real(LIMIT * LIMIT / 4);
+    }
+    return above;
+}
+
 template <typename Transition, typename real, int fixed>
-void scan_backward_row(const Scan& scan, Order<fixed> m, real* zero, int64_t row) {
+void scan_backward_row(const Scan& scan, Order<fixed> m, const ScanScratch<real>& s, bool past_cache, int64_t row) {
     const int64_t D = scan.width, state = m * D, stride = scan.planes * scan.columns, begin = row * scan.steps;
-    real *carry = zero + state, *pre = carry + state;
+    const int64_t tile = tile_of((2 * state + stride) * sizeof(real));
+    const bool a_past_cache = past_cache && fills_lines<real>(scan.g_a, stride);
+    const void* states = scan.h;
+    real* carry = s.carry;
     std::memset(carry, 0, state * sizeof(real));
-    constexpr int64_t ahead = 4;
     for (int64_t i = begin + scan.steps - 1; i >= begin; i--) {
-        if (i >= begin + ahead) {
-            fetch(at<real>(scan.a, (i - ahead) * stride), stride);
-            fetch(at<real>(static_cast<const void*>(scan.h), (i - ahead) * state), state);
-            fetch(at<real>(scan.g_h, (i - ahead) * state), state);
-            fetch(at<real>(static_cast<const void*>(scan.g_a), (i - ahead) * stride), stride);
-            fetch(at<real>(static_cast<const void*>(scan.g_u), (i - ahead) * state), state);
+        const int64_t soon = begin + mirrored(i - begin, tile);
+        if (soon >= begin) {
+            fetch(at<real>(scan.a, soon * stride), stride);
+            fetch(at<real>(states, soon * state), state);
+            fetch(at<real>(scan.g_h, soon * state), state);
         }
         const bool resets = scan.reset && scan.reset[i];
-        const real *h = at<real>(scan.h, i * state), *a = at<real>(scan.a, i * stride);
-        const real* before = resets ? zero : i > begin ? h - state : at<real>(scan.h0, row * state);
-        const real* __restrict g_h = at<real>(scan.g_h, i * state);
-        real* __restrict mu = at<real>(scan.g_u, i * state);
-#pragma omp simd
-        for (int64_t d = 0; d < state; d++) mu[d] = g_h[d] + carry[d];
-        if (any_above(h, m, D, real(LIMIT / 2))) {
-            Transition::apply(a, before, at<real>(scan.u, i * state), pre, m, D);
-            bound_adjoint(pre, mu, m, D, real(LIMIT));
+        const real *h = at<real>(states, i * state), *a = at<real>(scan.a, i * stride);
+        const real* before = resets ? s.zero : i > begin ? h - state : at<real>(scan.h0, row * state);
+        real *g_u = at<real>(scan.g_u, i * state), *mu = past_cache ? s.mu : g_u;
+        real *to = at<real>(scan.g_a, i * stride), *g_a = a_past_cache ? s.g_a : to;
+        if (collect(at<real>(scan.g_h, i * state), carry, h, mu, m, D)) {
+            Transition::apply(a, before, at<real>(scan.u, i * state), s.pre, m, D);
+            bound_adjoint(s.pre, mu, m, D, real(LIMIT));
+            bound(mu, m, D, real(GRADIENT_LIMIT));
         }
-        bound(mu, m, D, real(GRADIENT_LIMIT));
-        Transition::adjoint(a, before, mu, at<real>(scan.g_a, i * stride), carry, m, D);
+        Transition::adjoint(a, before, mu, g_a, carry, m, D);
+        if (past_cache) write_past_cache(mu, g_u, state);
+        if (a_past_cache) write_past_cache(g_a, to, stride);
         if (resets) std::memset(carry, 0, state * sizeof(real));
     }
     std::memcpy(at<real>(scan.g_h0, row * state), carry, state * sizeof(real));
 }
 
 template <typename Transition, typename real, int fixed>
-void scan_rows(const Scan& scan, Order<fixed> m, real* zero, int64_t first, int64_t last) {
-    std::memset(zero, 0, m * scan.width * sizeof(real));
+void scan_rows(const Scan& scan, Order<fixed> m, real* memory, int64_t first, int64_t last) {
+    const int64_t state = m * scan.width, numbers = state + (scan.g_h ? scan.planes * scan.columns : 0);
+    const bool past_cache = fills_lines<real>(scan.g_h ? scan.g_u : scan.h, state) &&
+                            scan.batch * scan.steps * numbers * int64_t(sizeof(real)) > PAST_CACHE;
+    const ScanScratch<real> s(memory, state);
+    std::memset(s.zero, 0, state * sizeof(real));
     for (int64_t row = first; row < last; row++) {
-        if (scan.g_h) scan_backward_row<Transition>(scan, m, zero, row);
-        else scan_forward_row<Transition>(scan, m, zero, row);
+        if (scan.g_h) scan_backward_row<Transition>(scan, m, s, past_cache, row);
+        else scan_forward_row<Transition>(scan, m, s, past_cache, row);
     }
+    if (past_cache) finish_writing();
 }
 
 template <bool shared, typename real, int fixed>

@@ -22,7 +22,8 @@ void stream_step(const Stream& stream, int64_t token) {
         for (const ProjectionFields& each : PROJECTIONS)  // those that the channels share are the block's work
             if (block.*each.outputs > 1)
                 linear(block.*each.weight, block.*each.bias, z, at<real>(block.*each.result, 0), block.*each.inputs, D);
-        stack_either<real>(Stack{stream.wide, 1, 1, D, 1, &block}, stream.scratch, 0, 1);
+        const Stack alone{stream.wide, 1, 1, D, 1, &block};
+        with_options(block, [&](auto options) { stack_rows(options, alone, static_cast<real*>(stream.scratch), 0, 1); });
         z = at<real>(block.out, 0);
     }
     real* features = at<real>(stream.scratch, 0);

@@ -1,0 +1,190 @@
+"""Scans and stacks so long that threads share rows, and that results are written past the cache."""
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from csprop import CSP, CSPConfig, scan, tasks, use_backend
+from csprop.ops import native
+from csprop.ops.native import tensors
+from csprop.training.presets import preset
+
+pytestmark = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
+
+WIDTH = 64
+TILE = (1 << 16) // (6 * WIDTH * 8)
+"""The steps that a complex adjoint in float64 fetches together (`tile_of` in memory.hpp)."""
+LONG = 4200
+"""Steps of which one row fills more than the 4 MiB from which on results go past the cache."""
+STRETCH = 128
+"""The steps that a layer goes at a time where threads share the layers of a row (layout.hpp)."""
+STACKS = [
+    dataclasses.asdict(preset(name, tasks.get(task)).model) | {"width": 256, "depth": depth}
+    for name, task, depth in (
+        ("paper", "parity", 3),
+        ("rotor", "parity", 2),
+        ("rotor", "parenthesis", 5),
+    )
+]
+KINDS = [(1, 64), (2, 64), (2, 1), (3, 3, 64), (4, 4, 1), (7, 7, 64)]
+"""The planes and columns of a."""
+
+
+@pytest.fixture(autouse=True)
+def poison() -> Iterator[None]:
+    """Memory that torch has not filled holds NaN, and one thread is left behind."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+    torch.set_num_threads(1)
+
+
+def draw(
+    batch: int, steps: int, kind: tuple[int, ...], width: int = WIDTH, modulus: float = 0.98
+) -> list[Tensor]:
+    """a of about that modulus, u, h0 and resets, in float64."""
+    g = Generator().manual_seed(steps + width)
+    planes, columns, order = kind[:-1], 1 if kind[-1] == 1 else width, max(2, kind[0])
+    a = torch.randn(batch, steps, *planes, columns, generator=g, dtype=torch.float64)
+    a *= modulus / (a.abs() if planes == (1,) else math.sqrt(2 if planes == (2,) else order))
+    u = torch.randn(batch, steps, order, width, generator=g, dtype=torch.float64)
+    h0 = torch.randn(batch, order, width, generator=g, dtype=torch.float64)
+    return [a, u, h0, torch.rand(batch, steps, generator=g) < 0.01]
+
+
+def everything(a: Tensor, u: Tensor, h0: Tensor, reset: Tensor) -> list[Tensor]:
+    """States and last state, and the gradients of a generic function of both."""
+    leaves = [each.clone().requires_grad_() for each in (a, u, h0)]
+    h, last = scan(leaves[0], leaves[1], leaves[2], reset)
+    seen = torch.randn(u.shape, generator=Generator().manual_seed(1), dtype=torch.float64).to(h.dtype)
+    size = torch.linalg.vector_norm(h.detach(), dim=2, keepdim=True) + 1
+    gradients = torch.autograd.grad((h / size * seen).sum() + last.sum(), leaves)
+    return [h.detach(), last.detach(), *gradients]
+
+
+def by_hand(a: Tensor, u: Tensor, h0: Tensor, reset: Tensor) -> list[Tensor]:
+    """The same for complex a, in complex numbers step by step, with the adjoint written out."""
+    a, u, before = (torch.complex(*each.unbind(-2)) for each in (a, u, h0))
+    kept = a * ~reset[..., None]
+    states = [before]
+    for t in range(u.shape[1]):
+        states.append(kept[:, t] * states[-1] + u[:, t])
+    h, start = torch.stack(states[1:], 1), torch.stack(states[:-1], 1) * ~reset[..., None]
+    seen = torch.randn(
+        u.shape[0], u.shape[1], 2, u.shape[2], generator=Generator().manual_seed(1), dtype=torch.float64
+    )
+    g = torch.complex(*seen.unbind(2)) / (h.abs() + 1)
+    g[:, -1] += 1 + 1j
+    carry, reaching = torch.zeros_like(before), []
+    for t in reversed(range(u.shape[1])):
+        reaching.append(g[:, t] + carry)
+        carry = kept[:, t].conj() * reaching[-1]
+    mu = torch.stack(reaching[::-1], 1)
+    g_a = start.conj() * mu
+    if a.shape[2] == 1:
+        g_a = g_a.sum(2, keepdim=True)
+    numbers = (h, h[:, -1], g_a, mu, carry)
+    return [torch.stack([each.real, each.imag], -2) for each in numbers]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("columns", [WIDTH, 1])
+@pytest.mark.parametrize(
+    ("batch", "steps"),
+    [
+        *((1, steps) for steps in (1, TILE - 1, TILE, TILE + 1, 2 * TILE, 2 * TILE + 1, 1024)),
+        *((1, steps) for steps in (4095, 4096, 4097, LONG)),
+        (3, LONG),
+    ],
+)
+def test_long_complex_scans_equal_the_loop(batch: int, steps: int, columns: int, threads: int) -> None:
+    given = draw(batch, steps, (2, columns))
+    torch.set_num_threads(threads)
+    for got, want in zip(everything(*given), by_hand(*given), strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("width", [1, 7, 17, 50, 129])
+def test_rows_of_any_width_equal_the_loop(width: int) -> None:
+    """Some do not fill the lines of the cache."""
+    given = draw(3, 160_000 // max(width, 40), (2, width), width)
+    torch.set_num_threads(2)
+    for got, want in zip(everything(*given), by_hand(*given), strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_transition_equals_the_reference_past_the_cache(kind: tuple[int, ...]) -> None:
+    given = draw(8, 560 // max(2, kind[0]), kind, 128)
+    with use_backend("reference"):
+        expected = everything(*given)
+    for threads in (1, 3):
+        torch.set_num_threads(threads)
+        for got, want in zip(everything(*given), expected, strict=True):
+            torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("modulus", [0.98, 1.5])
+@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_number_of_threads_gives_the_same_bits(
+    kind: tuple[int, ...], batch: int, modulus: float
+) -> None:
+    """At 1.5 states and gradients reach their limits."""
+    steps = 3100 // max(1, math.prod(kind[:-1]) // 2)  # enough for three threads
+    for width in (WIDTH, 70):
+        *numbers, reset = draw(batch, steps, kind, width, modulus)
+        given = [*(each.float() for each in numbers), reset]
+        one = everything(*given)
+        for threads in (2, 3):
+            torch.set_num_threads(threads)
+            assert all(torch.equal(x, y) for x, y in zip(everything(*given), one, strict=True))
+        torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradcheck_along_a_random_direction(kind: tuple[int, ...]) -> None:
+    a, u, h0, reset = draw(1, LONG // max(1, kind[0] // 2), kind)
+    leaves = [each.requires_grad_() for each in (a, u, h0)]
+    torch.set_num_threads(2)
+    check = torch.autograd.gradcheck
+    assert check(lambda a, u, h0: scan(a, u, h0, reset)[0], leaves, fast_mode=True)
+
+
+def test_results_that_begin_inside_a_line_are_right() -> None:
+    a, u, h0, reset = draw(1, LONG, (2, WIDTH))
+    h = torch.full((u.numel() + 1,), math.nan, dtype=u.dtype)[1:].view_as(u)
+    sizes = {"wide": 1, "batch": 1, "steps": LONG, "width": WIDTH, "order": 2, "planes": 2}
+    tensors.scan(**sizes, columns=WIDTH, a=a, u=u, h0=h0, reset=reset, h=h)
+    assert torch.equal(h, scan(a, u, h0, reset)[0])
+
+
+@pytest.mark.parametrize("resets", [False, True])
+@pytest.mark.parametrize("steps", [STRETCH * 3, STRETCH * 4 + 1, STRETCH * 20 - 1])
+@pytest.mark.parametrize("options", STACKS)
+def test_layers_of_one_row_on_several_threads_give_the_same_bits(
+    options: dict[str, Any], steps: int, resets: bool
+) -> None:
+    net = CSP(CSPConfig(vocab_size=3, num_classes=2, **options), Generator().manual_seed(0))
+    g = Generator().manual_seed(steps)
+    tokens = torch.randint(3, (1, steps), generator=g)
+    reset = torch.rand(1, steps, generator=g) < 0.02 if resets else None
+
+    def bits() -> list[Tensor]:
+        net.zero_grad()
+        scores, state = net(tokens, reset=reset, return_state=True)
+        (scores.square().mean() + state.square().mean()).backward()
+        with torch.no_grad():
+            again = net(tokens, reset=reset)
+        gradients = [p.grad.clone() for p in net.blocks.parameters() if p.grad is not None]
+        return [scores.detach(), again, state.detach(), *gradients]
+
+    one = bits()
+    for threads in (2, 3, 5):
+        torch.set_num_threads(threads)
+        assert all(torch.equal(x, y) for x, y in zip(bits(), one, strict=True))
