@@ -16,6 +16,7 @@ from torch.optim import Adam
 
 from csprop import CSP, CSPConfig, tasks, use_backend
 from csprop.errors import InputError
+from csprop.nn.scoring import row_scores
 from csprop.nn.training import described, why_not
 from csprop.ops import native
 from csprop.ops.native import step
@@ -432,3 +433,99 @@ def test_the_plain_kernel_learns_the_same() -> None:
         command, env=os.environ | {"CSPROP_PLAIN": "1"}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout
+
+
+class Tripled(nn.Linear):
+    def forward(self, input: Tensor) -> Tensor:
+        return 3 * super().forward(input)
+
+
+def replaced(net: CSP, how: str) -> CSP:
+    """The model with another part in place of one of its own; the parameters stay as they are."""
+    linear: Any = net.decoder.linear
+    if how == "wrapped":
+        net.decoder = nn.Sequential(net.decoder)
+    elif how == "subclass":
+        linear.__class__ = Tripled
+    elif how == "forward":
+        net.decoder.forward = lambda x: x
+    else:
+        nn.utils.parametrize.register_parametrization(linear, "bias", nn.Identity())
+    return net
+
+
+@pytest.mark.parametrize("how", ["wrapped", "subclass", "forward", "parametrised"])
+def test_a_model_with_a_part_that_was_replaced_is_left_to_torch(how: str) -> None:
+    net = replaced(model(width=4), how)
+    assert why_not(net) == "a part of the model was replaced"
+    tokens = torch.zeros(1, 2, dtype=torch.int64)
+    assert row_scores(net, tokens, tokens) is None
+
+
+def test_what_happens_around_a_model_is_left_to_torch() -> None:
+    net = model(width=4)
+    with torch.autocast("cpu"):
+        assert why_not(net) == "autocast is on"
+    handle = nn.modules.module.register_module_forward_hook(lambda *_: None)
+    assert "hook" in why_not(net)
+    handle.remove()
+    assert not why_not(net)
+    net.embedding.register_post_accumulate_grad_hook(lambda _: None)
+    assert "hook" in why_not(net)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "labels"),
+    [
+        (torch.zeros(4, 7, dtype=torch.int64), torch.zeros(2, 7, dtype=torch.int64)),
+        (torch.zeros(2, 7, dtype=torch.int32), torch.zeros(2, 7, dtype=torch.int64)),
+        (torch.zeros(2, 7, dtype=torch.int64), torch.zeros(2, 7)),
+        (torch.zeros(7, dtype=torch.int64), torch.zeros(7, dtype=torch.int64)),
+    ],
+)
+def test_rows_of_other_types_or_shapes_are_refused(tokens: Tensor, labels: Tensor) -> None:
+    net = model(width=4)
+    with pytest.raises(InputError, match="int64 tensors of one shape"):
+        take([(natively(net, Recipe()), [(tokens, labels)], 1.0)])
+    with pytest.raises(InputError, match="int64 tensors of one shape"):
+        row_scores(net, tokens, labels)
+
+
+def test_a_batch_without_rows_changes_nothing() -> None:
+    net = model(width=4)
+    before = copy.deepcopy(net.state_dict())
+    empty = torch.zeros(0, 4, dtype=torch.int64)
+    (found,) = take([(natively(net, Recipe()), [(empty, empty)], 1.0)])
+    assert not found.taken
+    assert all(torch.equal(before[name], each) for name, each in net.state_dict().items())
+
+
+@pytest.mark.parametrize("recalled", [12.0, 20.0, 1e6])
+def test_a_recalled_state_at_the_limit_has_the_scores_of_torch(recalled: float) -> None:
+    """In single precision the square of what is recalled is infinite."""
+    options = {"width": 4, "recall": True, "depth": 1}
+    net = model(**options).float().eval()
+    with torch.no_grad():
+        net.layers[0].gate.bias.fill_(100)
+        net.layers[0].recall.fill_(recalled)
+    tokens = torch.ones(1, 20, dtype=torch.int64)
+    with use_backend("reference"), torch.no_grad():
+        want = net(tokens)[0]
+    got = row_scores(net, tokens, torch.zeros_like(tokens))
+    assert got is not None
+    torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_a_large_vocabulary_learns_as_with_autograd() -> None:
+    """Most of its tokens are in no batch; chunks share their gradients' memory."""
+    generator = Generator().manual_seed(0)
+    net = CSP(CSPConfig(vocab_size=700, num_classes=3, width=4, depth=2), generator).double()
+    other, descent = Torch(net, Recipe()), natively(net, Recipe())
+    tokens = torch.randint(700, (40, 30), generator=generator)
+    rows = [(tokens, tokens % 3)]
+    for _ in range(3):
+        (found,) = take([(descent, rows, 1.0)])
+        value, norm, hits, _ = other.step(rows)
+        assert (found.loss, found.norm, found.hits) == pytest.approx((value, norm, hits), rel=1e-8)
+    for got, want in zip(net.parameters(), other.net.parameters(), strict=True):
+        close(got, want, 1e-6)

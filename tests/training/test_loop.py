@@ -1,4 +1,7 @@
+import copy
 import math
+import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,11 +10,13 @@ from torch import Generator
 
 import csprop
 from csprop import CSP, CSPConfig, use_backend
+from csprop.errors import InputError
 from csprop.ops import native
+from csprop.ops.backends import backend
 from csprop.tasks import get
 from csprop.tasks.examples import Examples, Steps
 from csprop.training import loop
-from csprop.training.loop import Adam, Diverged, Trainer, supervised
+from csprop.training.loop import Adam, Diverged, Trainer, run_epochs, supervised
 from csprop.training.presets import Recipe
 from csprop.training.seeding import generator
 from tests.helpers.spoilt import spoil
@@ -197,6 +202,74 @@ def test_either_way_can_go_on_where_the_other_was(loss: str, supervise: str) -> 
         assert tensors.keys() == ended[0][1].keys()
         for name, each in tensors.items():
             torch.testing.assert_close(each, ended[0][1][name], rtol=1e-3, atol=1e-5)
+
+
+OTHER_OPTIMISERS: dict[str, Callable[[CSP], torch.optim.Optimizer]] = {
+    "weight decay": lambda net: torch.optim.Adam(net.parameters(), weight_decay=1.0),
+    "maximise": lambda net: torch.optim.Adam(net.parameters(), maximize=True),
+    "amsgrad": lambda net: torch.optim.Adam(net.parameters(), amsgrad=True),
+    "the decoder alone": lambda net: torch.optim.Adam(net.decoder.parameters()),
+    "two groups": lambda net: torch.optim.Adam(
+        [{"params": net.decoder.parameters(), "lr": 0.0}, {"params": [net.embedding]}]
+    ),
+    "AdamW": lambda net: torch.optim.AdamW(net.parameters(), weight_decay=1.0),
+    "SGD": lambda net: torch.optim.SGD(net.parameters(), lr=0.01),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_OPTIMISERS)
+def test_another_optimiser_takes_its_own_steps(name: str) -> None:
+    """As with the backend torch, where nothing but the optimiser takes them."""
+    found = []
+    for way in (backend(), "torch"):
+        run = trainer()
+        run.optimizer = OTHER_OPTIMISERS[name](run.model)  # pyright: ignore[reportAttributeAccessIssue]
+        with use_backend(way):
+            run.run_epoch()
+        assert run.descent is None
+        found.append(run.model.state_dict())
+    for key, each in found[0].items():
+        torch.testing.assert_close(each, found[1][key], rtol=1e-3, atol=1e-5)
+
+
+def test_a_parameter_that_is_not_trained_stays_as_it_is() -> None:
+    """Alone, and beside another seed, whether that one's is trained or not."""
+    for count, frozen in ((1, [0]), (2, [0]), (2, [0, 1])):
+        runs = [trainer(seed=seed) for seed in range(count)]
+        before = [run.model.embedding.detach().clone() for run in runs]
+        for i in frozen:
+            runs[i].model.embedding.requires_grad_(False)
+        run_epochs(runs)
+        for i, (run, old) in enumerate(zip(runs, before, strict=True)):
+            assert torch.equal(run.model.embedding, old) == (i in frozen)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda run: pickle.loads(pickle.dumps(run))])
+def test_a_copy_goes_on_to_the_same_bytes(copied: Callable[[Trainer], Trainer]) -> None:
+    run = trainer()
+    run.run_epoch()
+    other = copied(run)
+    assert run.run_epoch()["loss"] == other.run_epoch()["loss"]
+    for name, each in run.model.state_dict().items():
+        assert torch.equal(each, other.model.state_dict()[name])
+
+
+@pytest.mark.parametrize("spoil", [lambda x: x[:1], torch.Tensor.double, torch.Tensor.half])
+def test_a_state_of_the_optimiser_that_does_not_fit_is_refused(spoil: Any) -> None:
+    run = trainer()
+    run.run_epoch()
+    tensors, values = run.state()
+    tensors["adam.exp_avg.embedding"] = spoil(tensors["adam.exp_avg.embedding"])
+    with pytest.raises(InputError, match="does not fit the parameter embedding"):
+        trainer().restore(tensors, values)
+
+
+def test_a_model_whose_type_changed_is_not_trained_with_its_old_moments() -> None:
+    run = trainer()
+    run.run_epoch()
+    run.model.double()
+    with pytest.raises(RuntimeError, match="scalar type"):
+        run.run_epoch()
 
 
 def test_the_learning_rate_halves_after_patience() -> None:

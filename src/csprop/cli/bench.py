@@ -61,7 +61,7 @@ def _chosen(args: Args) -> list[str]:
 
     if args.only is None:
         return [name for name in WORKS if not (args.quick and name == "memory")]
-    names = args.only.split(",")
+    names = [name.strip() for name in args.only.split(",")]
     for name in names:
         if name not in WORKS:
             raise InputError(

@@ -41,7 +41,7 @@ def every_score(model: object, symbols: int, length: int) -> Tensor | None:
         InputError: a count is not exact.
     """
     known = _known(model)
-    if known is None or symbols > known.config.vocab_size:
+    if known is None or symbols > known.config.vocab_size or length < 1:
         return None
     return scoring.after_every_sequence(described(known), symbols, length)
 

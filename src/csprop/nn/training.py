@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from csprop.nn.block import Block
 from csprop.nn.coupling import Coupling
-from csprop.nn.decoder import ComplexDecoder, PhaseDecoder
+from csprop.nn.decoder import DECODERS, ComplexDecoder, PhaseDecoder
 from csprop.nn.model import CSP
 from csprop.nn.router import Router
 from csprop.ops.backends import backend
@@ -13,21 +13,29 @@ from csprop.ops.native.layout import ACTIVATION, DECAY, NORM, READING, ROTATE, L
 from csprop.ops.native.step import Model
 from csprop.ops.native.tensors import fits
 
+PARTS = (CSP, Block, Router, Coupling, *DECODERS.values(), nn.Linear, nn.LayerNorm, nn.ModuleList)
+"""What a model may be made of: of other parts `described` would know the tensors, not what they do."""
+
 
 def why_not(model: object) -> str:
     """Why the kernel does not take the training steps of a model; empty if it does."""
     if reason := unreadable(model):
         return reason
     assert isinstance(model, CSP)
-    if any(each._backward_hooks or not each.requires_grad for each in model.parameters()):
-        return "a parameter has a hook, or is not trained"
+    for each in model.parameters():
+        if not each.requires_grad:
+            return "a parameter is not trained"
+        if each._backward_hooks or each._post_accumulate_grad_hooks:
+            return "a parameter has a hook"
     return ""
 
 
 def unreadable(model: object) -> str:
-    """Why the kernel cannot take a model's part by what `described` says of it; empty if it can."""
+    """Why what `described` says of a model is not all that it does; empty if it is."""
     if type(model) is not CSP:
         return "the model is not a CSP"
+    if any(type(part) not in PARTS or "forward" in vars(part) for part in model.modules()):
+        return "a part of the model was replaced"
     if backend() != "native":
         return f"the backend is {backend()}"
     tensors = list(model.parameters())
@@ -35,8 +43,10 @@ def unreadable(model: object) -> str:
         return "the parameters are not contiguous CPU tensors of one type, float32 or float64"
     if [each.shape for each in tensors] != model.shapes:
         return "its parameters are not those that it was made with"
-    if any(map(_has_hooks, model.modules())):
+    if any(map(_has_hooks, model.modules())) or nn.modules.module._has_any_global_hook():
         return "a module has a hook"
+    if torch.is_autocast_enabled("cpu"):
+        return "autocast is on"
     return ""
 
 

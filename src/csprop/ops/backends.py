@@ -14,11 +14,21 @@ _chosen: ContextVar[str | None] = ContextVar("csprop_backend", default=None)
 
 def backend() -> str:
     """The one in force: that of `use_backend`, else of CSPROP_BACKEND, else the fastest there is."""
+    return asked_for() or ("torch" if native.WHY_NOT else "native")
+
+
+def asked_for() -> str | None:
+    """The backend that someone chose, if anyone did."""
     if chosen := _chosen.get():
         return chosen
     if named := os.environ.get("CSPROP_BACKEND"):
         return _usable(named, f"CSPROP_BACKEND={named}")
-    return "torch" if native.WHY_NOT else "native"
+    return None
+
+
+def as_before(stored: str) -> str:
+    """The backend to go on with: `stored`, unless another is asked for, or there is no kernel here."""
+    return asked_for() or (backend() if stored == "native" and native.WHY_NOT else stored)
 
 
 # torch.compile cannot trace a context variable: a compiled model keeps the backend it met first. This

@@ -16,10 +16,11 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 from torch.optim import Optimizer
 
+from csprop.errors import InputError
 from csprop.nn.model import CSP
 from csprop.nn.training import described, why_not
 from csprop.ops.backends import backend
-from csprop.ops.native.step import Descent, Loss, take
+from csprop.ops.native.step import Descent, Loss, foreign, matches, take
 from csprop.tasks.examples import UNLABELLED, WINDOW, Examples, Steps
 from csprop.training.losses import loss
 from csprop.training.metrics import score
@@ -101,6 +102,9 @@ class Trainer:
         self.best_weights: dict[str, Tensor] = {}
         self.descent: Descent | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"descent": None}  # it points into memory; the next epoch makes it anew
+
     @property
     def target(self) -> float:
         """The held-out accuracy to reach."""
@@ -129,10 +133,10 @@ class Trainer:
         for router in self.model.routers:
             router.temperature = temperature(self.recipe, self.epoch + 1)
         self.descent = None
-        if not why_not(self.model):
+        if not why_not(self.model) and not foreign(model := described(self.model), self.optimizer):
             recipe = self.recipe
             loss = Loss(recipe.loss == "focal", recipe.focal_gamma, recipe.focal_alpha)
-            self.descent = Descent(described(self.model), self.optimizer, loss)
+            self.descent = Descent(model, self.optimizer, loss)
 
     def batches(self) -> Iterator[Batch]:
         """The tokens and labels of each step of the next epoch."""
@@ -203,7 +207,7 @@ class Trainer:
             for name, parameter in self.model.named_parameters()
         }
         return Diverged(
-            f"epoch {epoch}, step {step}: {found}: try a smaller lr, or decay='exp' or 'unit'",
+            f"epoch {epoch}, step {step}: {found}: try a smaller lr, or the decay exp or unit",
             {
                 "epoch": epoch,
                 "step": step,
@@ -249,6 +253,10 @@ class Trainer:
             for key in ("step", "exp_avg", "exp_avg_sq"):
                 if f"{key}.{name}" in adam:  # a parameter that is not trained has none
                     self.optimizer.state[parameter][key] = adam[f"{key}.{name}"]
+            if self.optimizer.state[parameter] and not matches(
+                self.optimizer.state[parameter], parameter
+            ):
+                raise InputError(f"the state of the optimiser does not fit the parameter {name}")
         self.epoch, self.streak, self.best = values["epoch"], values["held"], values["best"]
         self.optimizer.param_groups[0]["lr"] = values["lr"]
         self.scheduler.load_state_dict(values["scheduler"])
@@ -318,6 +326,7 @@ def _set_gradients(trainers: Sequence[Trainer], batches: Sequence[Batch]) -> lis
     recipe, models = trainers[0].recipe, [trainer.model for trainer in trainers]
     # Where short sequences come first, the seeds of a file do not have equally many.
     alike = len({tuple(len(tokens) for tokens, _ in parts) for parts in batches}) == 1
+    alike = alike and len({tuple(p.requires_grad for p in model.parameters()) for model in models}) == 1
     together = len(models) > 1 and alike and not models[0].config.loops and backend() != "reference"
     if together and all(len(parts) == 1 for parts in batches):
         return _set_stacked_gradients(models, [parts[0] for parts in batches], recipe)
@@ -346,8 +355,8 @@ def _set_stacked_gradients(
     parameters = {
         name: torch.stack(column).detach() for name, column in zip(names, columns, strict=True)
     }
-    for parameter in parameters.values():
-        parameter.requires_grad_()
+    for parameter, own in zip(parameters.values(), models[0].parameters(), strict=True):
+        parameter.requires_grad_(own.requires_grad)
 
     def logits(parameters: dict[str, Tensor], tokens: Tensor) -> Tensor:
         return torch.func.functional_call(models[0], parameters, (tokens,))

@@ -14,7 +14,7 @@ from csprop.errors import InputError
 from csprop.files import one_writer
 from csprop.nn.model import CSP
 from csprop.nn.training import why_not
-from csprop.ops.backends import use_backend
+from csprop.ops.backends import as_before, use_backend
 from csprop.tasks.base import Examples, Task
 from csprop.tasks.file import FileTask
 from csprop.tasks.pairs import hold_pairs
@@ -239,11 +239,15 @@ def keep_freed_memory() -> bool:
 
 @contextmanager
 def _as_before(where: dict[str, Any]) -> Iterator[None]:
-    """Use the threads and the backend that a run began with: both affect the rounding of sums."""
+    """Use the threads and the backend that a run began with: both affect the rounding of sums.
+
+    Another backend is used if it is asked for, or if there is no kernel here: either can go on where
+    the other was, up to rounding.
+    """
     threads = torch.get_num_threads()
     torch.set_num_threads(where["threads"])
     try:
-        with use_backend(where["backend"]):
+        with use_backend(as_before(where["backend"])):
             yield
     finally:
         torch.set_num_threads(threads)

@@ -59,8 +59,10 @@ void gather(const Level<real>& level, const Moment<real>& now, Order<fixed> m, r
             out[k] = p;
         });
         if (norm) {
-            const real l = std::sqrt(sum), n = l + real(EPSILON), inverse = 1 / (l * n), scale = l * inverse;
-            over[d] = scale, over[D + d] = n * inverse;
+            const real l = std::sqrt(sum), n = l + real(EPSILON), inverse = 1 / (l * n);
+            // One division serves both, unless l n may be infinite: what is recalled has no bound.
+            const real scale = recalls ? 1 / n : l * inverse;
+            over[d] = scale, over[D + d] = recalls ? 1 / l : n * inverse;
             m.each([&](int64_t i) { out[i * D + d] *= scale; });
         }
     }

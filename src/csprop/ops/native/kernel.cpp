@@ -49,11 +49,12 @@ static void deal(const Arguments& work, double* memory, int64_t size, int64_t th
                  void (*rows)(const Arguments&, void* memory, int64_t first, int64_t last)) {
     const int64_t batch = work.batch;
     std::vector<std::thread> others;
+    others.reserve(threads);
     for (int64_t i = 1; i < threads; i++) {
         const int64_t first = batch * i / threads, last = batch * (i + 1) / threads;
         try {
             others.emplace_back(rows, std::cref(work), memory + i * size, first, last);
-        } catch (const std::system_error&) {  // no thread to be had
+        } catch (const std::exception&) {  // no thread to be had
             rows(work, memory + i * size, first, last);
         }
     }

@@ -248,6 +248,7 @@ struct Step {
     // The gradients of all chunks, and from them those of all tensors.
     void collect(const Memory<real>& memory) const {
         const Gradients<real> sums = gradients(0);
+        if (!plan.chunks) std::memset(sums.tensors, 0, plan.gradient_numbers * sizeof(real));
         for (int64_t chunk = 1; chunk < plan.chunks; chunk++) {
             real *__restrict total = sums.tensors, *__restrict more = gradients(chunk).tensors;
 #pragma omp simd

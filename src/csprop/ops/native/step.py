@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.optim import Adam
+from torch.optim import Adam, Optimizer
 
 from csprop.errors import InputError
 from csprop.ops.counts import not_exact
@@ -61,6 +61,43 @@ class Taken(NamedTuple):
     """How many labelled steps had their label's score as the largest."""
     taken: bool
     """Whether the loss and the norm were finite; if not, nothing has changed."""
+
+
+def foreign(model: Model, optimizer: Optimizer) -> bool:
+    """Whether an optimiser does more, or with other tensors, than the kernel's Adam."""
+    if not isinstance(optimizer, Adam) or len(optimizer.param_groups) != 1:
+        return True
+    group = optimizer.param_groups[0]
+    own = [tensor for tensor, trained in zip(model.tensors, model.trained, strict=True) if trained]
+    options = ("weight_decay", "amsgrad", "maximize", "differentiable", "decoupled_weight_decay")
+    hooks = optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks
+    return (
+        any(map(group.get, options))
+        or any(hooks)
+        or not {id(tensor) for tensor in own} <= {id(tensor) for tensor in group["params"]}
+        or any(
+            not matches(optimizer.state[tensor], tensor)
+            for tensor in own
+            if optimizer.state.get(tensor)
+        )
+    )
+
+
+def matches(state: dict[str, Tensor], parameter: Tensor) -> bool:
+    """Whether the state of Adam is one of this parameter."""
+    moments, step = [state.get("exp_avg"), state.get("exp_avg_sq")], state.get("step")
+    return (
+        all(
+            each is not None
+            and (each.shape, each.dtype, each.device)
+            == (parameter.shape, parameter.dtype, parameter.device)
+            and each.is_contiguous()
+            for each in moments
+        )
+        and step is not None
+        and step.shape == ()
+        and step.dtype is torch.float32
+    )
 
 
 class Descent:
@@ -122,7 +159,15 @@ class Descent:
 
 
 def laid_out(rows: Rows) -> tuple[Rows, array]:
-    """The rows in memory that the kernel can read, and where it finds them."""
+    """The rows in memory that the kernel can read, and where it finds them.
+
+    Raises:
+        InputError: tokens or labels are not CPU tensors of one shape (B, T), int64.
+    """
+    for tokens, labels in rows:
+        alike = tokens.shape == labels.shape and tokens.dtype is labels.dtype is torch.int64
+        if not alike or tokens.ndim != 2 or tokens.is_cuda or labels.is_cuda:
+            raise InputError("tokens and labels must be int64 tensors of one shape (B, T), on the CPU")
     pairs = [(tokens.contiguous(), labels.contiguous()) for tokens, labels in rows]
     return pairs, pack(*(Part(len(x), x.shape[1], x.data_ptr(), y.data_ptr()) for x, y in pairs))
 

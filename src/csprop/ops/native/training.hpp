@@ -19,6 +19,8 @@ class Planned {
         for (int64_t i = 0; i < model.tensors; i++) offsets_[i + 1] = offsets_[i] + model.weights[i].size;
         number_tokens();
         plan.span = plan.longest <= model.whole ? plan.longest : model.span;
+        if (model.wide) count_numbers<double>();
+        else count_numbers<float>();
         for (int64_t part = 0; part < model.parts; part++) divide(part);
         plan.entries = tokens_.size(), plan.tokens = tokens_.data(), plan.entry = entry_.data();
         plan.answer = answer_.data();
@@ -64,23 +66,32 @@ class Planned {
     }
 
     void divide(int64_t part) {
-        const int64_t rows = plan.model->batch[part].rows, steps = rows * plan.model->batch[part].steps;
-        const int64_t count = std::min({MOST_CHUNKS, rows, (steps + FEWEST_STEPS - 1) / FEWEST_STEPS});
+        const Training& model = *plan.model;
+        const int64_t rows = model.batch[part].rows, steps = rows * model.batch[part].steps;
+        // Each has gradients of its own, which must not cost more than its rows.
+        const int64_t numbers = steps * model.order * model.width * model.depth;
+        const int64_t worth = std::max<int64_t>(1, 4 * numbers / (plan.gradient_numbers + 1));
+        const int64_t count = std::min({MOST_CHUNKS, rows, worth, (steps + FEWEST_STEPS - 1) / FEWEST_STEPS});
         for (int64_t i = 0; i < count; i++)
             chunks.push_back({&plan, part, rows * i / count, rows * (i + 1) / count, int64_t(chunks.size())});
     }
 
     template <typename real>
-    void make_room() {
+    void count_numbers() {
         const Training& model = *plan.model;
-        Room<real> fixed{nullptr}, added{nullptr};
-        Prepared<real>(model, plan.entries, fixed);
-        if (!model.scores)
-            Gradients<real>(model, offsets_[model.tensors] - offsets_[model.first_of_rows], plan.entries, added);
-        plan.gradient_numbers = added.used;
+        Room<real> room{nullptr};
+        const int64_t tensors = offsets_[model.tensors] - offsets_[model.first_of_rows];
+        if (!model.scores) Gradients<real>(model, tensors, int64_t(tokens_.size()), room);
+        plan.gradient_numbers = room.used;
+    }
+
+    template <typename real>
+    void make_room() {
+        Room<real> fixed{nullptr};
+        Prepared<real>(*plan.model, plan.entries, fixed);
         const auto doubles = [](int64_t numbers) { return numbers * sizeof(real) / sizeof(double) + 1; };
         prepared_.reset(new double[doubles(fixed.used)]);
-        gradients_.reset(new double[doubles(added.used * std::max<int64_t>(1, plan.chunks))]);
+        gradients_.reset(new double[doubles(plan.gradient_numbers * std::max<int64_t>(1, plan.chunks))]);
         plan.prepared = prepared_.get(), plan.gradients = gradients_.get();
     }
 

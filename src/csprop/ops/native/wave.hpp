@@ -19,9 +19,10 @@ class Waves {
     // With so many numbers of the memory for each thread.
     void run(double* memory, int64_t size, int64_t threads) {
         std::vector<std::thread> others;
+        others.reserve(threads);
         try {
             for (int64_t i = 1; i < threads; i++) others.emplace_back(&Waves::go, this, memory + i * size);
-        } catch (const std::system_error&) {  // no more threads to be had: those there are do it
+        } catch (const std::exception&) {  // no more threads to be had: those there are do it
         }
         go(memory);
         for (std::thread& other : others) other.join();
