@@ -180,7 +180,7 @@ class Network:
         if layer and options["coupling_rank"]:
             link = 0 if options["coupling"] == "shared" else layer - 1
             factors = [self.tensors[f"network.couplings.{link}.{name}"] for name in "vu"]
-            u = u + z @ factors[0] @ factors[1].T
+            u = u + _linear(factors[1], _linear(factors[0].T, z.T)).T
         h = alpha * (turned(h) if options["rotate"] == "state" else h) + u
         if options["decay"] == "count":
             demand(bool((np.abs(h) <= 2.0**24).all()), "float32 does not hold its counts exactly")
@@ -239,7 +239,7 @@ class Network:
     def _decode(self, h: Array) -> Array:
         own = self._own("decoder")
         if self.options["decoder"] == "complex":
-            seen = h @ own("linear.weight").T  # (2, V)
+            seen = _linear(own("linear.weight"), h.T).T  # (2, V)
             return (seen * own("projection")).sum(axis=0) + own("bias")
         if self.options["decoder"] == "phase":
             nowhere = (h**2).sum(axis=0) < 1e-30

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from csprop.errors import InputError
+
 if TYPE_CHECKING:
     from torch import Generator
 
@@ -67,6 +69,8 @@ class NumpyDraws:
         return self.source.randint(2**32, size=count, dtype=np.uint32).astype(np.int64)
 
     def below(self, limit: int, shape: Shape, least: int = 0) -> Whole:
+        if limit - least >= 2**28:
+            raise InputError("torch draws numbers beyond 2^28 in another way")
         return self._words(int(np.prod(shape))).reshape(shape) % (limit - least) + least
 
     def fractions(self, shape: Shape, single: bool = False) -> NDArray[np.floating]:
