@@ -36,11 +36,13 @@ def test_growth_and_memory() -> None:
     text = shown(
         {"work": "growth", "microseconds": by_length},
         {"work": "memory", "activations": {"csprop": 2.0, "peer": 5.0}},
+        {"work": "hardly any", "activations": {"csprop": 0.0, "nn.LSTM": 5.0}},
         {"work": "unknown to the system", "activations": {}},
     )
     beside = "7.50 at T = 1,024 | short 2.00 at T = 16, csprop, 2 threads 0.50 at T = 65,536"
     assert f"| growth | 4.00 at T = 1,024, 2.00 at T = 65,536 | {beside} |" in text
-    assert "| memory | 2.00 |  | peer 2.50 |" in text
+    assert "| memory | 2.0 |  | peer itself 5.0 |" in text
+    assert "| hardly any | less than 0.1 | itself 5.0 |  |" in text
     assert "| unknown to the system | unknown |  |  |" in text
     assert "parameters" not in text
 

@@ -43,7 +43,8 @@ def _own(work: Document) -> str:
         return ", ".join(
             f"{factor(by_length[at])} at T = {int(at):,}" for at in ("1024", max(by_length, key=int))
         )
-    return factor(work["activations"]["csprop"]) if "csprop" in work["activations"] else "unknown"
+    own = work["activations"].get("csprop")
+    return "unknown" if own is None else f"{own:.1f}" if own >= 0.05 else "less than 0.1"
 
 
 def _beside(work: Document) -> list[str]:
@@ -55,10 +56,11 @@ def _beside(work: Document) -> list[str]:
             name: f"{factor(figures[name][end] / own[end])} at T = {int(end):,}"
             for name, end in ends.items()
         }
+    elif "activations" in work:  # those of csprop may be next to none: no ratio
+        ratios = {name: f"itself {value:.1f}" for name, value in work["activations"].items()}
     else:
-        figures = work.get("seconds") or work["activations"]
-        own = figures.get("csprop")
-        ratios = {name: factor(value / own) for name, value in figures.items()}
+        figures = work["seconds"]
+        ratios = {name: factor(value / figures["csprop"]) for name, value in figures.items()}
     others = [f"{name} {ratio}" for name, ratio in ratios.items() if name not in ("csprop", "nn.LSTM")]
     missing = [f"{package} is not installed" for package in work["missing"]]
     return [ratios.get("nn.LSTM", ""), ", ".join([*others, *missing])]
