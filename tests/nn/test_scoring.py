@@ -2,9 +2,6 @@
 
 import dataclasses
 import itertools
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -20,6 +17,7 @@ from csprop.ops import native
 from csprop.ops.native import scoring, step
 from csprop.training.presets import preset
 from tests.helpers.options import choices, sensible
+from tests.helpers.plain import passes_with_the_plain_kernel
 
 pytestmark = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
 
@@ -249,9 +247,4 @@ def test_rows_have_the_same_bits_with_any_number_of_threads() -> None:
 
 def test_the_plain_kernel_gives_the_same() -> None:
     """The tests of presets in a process that does not use the instructions of this processor."""
-    chosen = [f"{__file__}::{test_presets_agree_with_a_batch_at_every_length.__name__}"]
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *chosen]
-    done = subprocess.run(
-        command, env=os.environ | {"CSPROP_PLAIN": "1"}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout
+    passes_with_the_plain_kernel(__file__, test_presets_agree_with_a_batch_at_every_length.__name__)

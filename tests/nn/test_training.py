@@ -2,9 +2,6 @@
 
 import copy
 import dataclasses
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -24,6 +21,7 @@ from csprop.ops.native.step import Descent, Loss, Rows, Taken, take
 from csprop.training.losses import loss
 from csprop.training.presets import Recipe, preset
 from tests.helpers.options import choices, sensible
+from tests.helpers.plain import passes_with_the_plain_kernel
 
 pytestmark = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
 
@@ -427,12 +425,7 @@ def test_what_the_kernel_does_not_train_is_named() -> None:
 
 def test_the_plain_kernel_learns_the_same() -> None:
     """The tests of presets in a process that does not use the instructions of this processor."""
-    chosen = [f"{__file__}::{test_presets_learn_as_with_autograd.__name__}"]
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *chosen]
-    done = subprocess.run(
-        command, env=os.environ | {"CSPROP_PLAIN": "1"}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout
+    passes_with_the_plain_kernel(__file__, test_presets_learn_as_with_autograd.__name__)
 
 
 class Tripled(nn.Linear):
