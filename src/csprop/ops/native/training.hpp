@@ -50,16 +50,18 @@ class Planned {
         const Training& model = *plan.model;
         std::vector<int32_t> number(model.vocabulary, -1);
         for (const Part* part = model.batch; part < model.batch + model.parts; part++) {
-            const int64_t count = part->rows * part->steps;
-            entries_.emplace_back(count), answers_.emplace_back(part->rows);
-            for (int64_t i = 0; i < count; i++) {
-                if (i % part->steps == 0) answers_.back()[i / part->steps] = plan.labelled;
-                const int64_t token = part->tokens[i], label = part->labels[i];
-                if (token < 0 || token >= model.vocabulary) throw std::out_of_range("token");
-                if (label >= model.classes) throw std::out_of_range("label");
-                if (label >= 0) plan.labelled++, plan.longest = std::max(plan.longest, i % part->steps + 1);
-                if (number[token] < 0) number[token] = tokens_.size(), tokens_.push_back(token);
-                entries_.back()[i] = number[token];
+            entries_.emplace_back(part->rows * part->steps), answers_.emplace_back(part->rows);
+            const int64_t *token = part->tokens, *label = part->labels;
+            int32_t* entry = entries_.back().data();
+            for (int64_t row = 0; row < part->rows; row++) {
+                answers_.back()[row] = plan.labelled;
+                for (int64_t t = 0; t < part->steps; t++, token++, label++, entry++) {
+                    if (*token < 0 || *token >= model.vocabulary) throw std::out_of_range("token");
+                    if (*label >= model.classes) throw std::out_of_range("label");
+                    if (*label >= 0) plan.labelled++, plan.longest = std::max(plan.longest, t + 1);
+                    if (number[*token] < 0) number[*token] = tokens_.size(), tokens_.push_back(*token);
+                    *entry = number[*token];
+                }
             }
             entry_.push_back(entries_.back().data()), answer_.push_back(answers_.back().data());
         }
