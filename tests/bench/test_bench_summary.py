@@ -16,12 +16,12 @@ def shown(*results: dict[str, Any], quick: bool = False) -> str:
     return summary({"environment": ENVIRONMENT, "quick": quick, "results": filled})
 
 
-def test_a_work_and_who_is_missing() -> None:
-    times = {"csprop": [1e-3, 2e-3, 3e-3], "torch backend": [2e-3], "nn.LSTM": [5e-3], "copy": [5e-4]}
+def test_a_work_and_how_long_others_take() -> None:
+    times = {"csprop": [1e-3, 2e-3, 3e-3], "torch backend": [2e-3], "nn.LSTM": [5e-3]}
+    times |= {"csprop as a torch module": [4e-3], "reference loop": [1e-1], "copy": [5e-4]}
     sizes = {"csprop": 1285, "torch backend": 1285, "nn.LSTM": 100_098}
     text = shown({"work": "a step", **figures(times), "parameters": sizes, "missing": ["mambapy"]})
-    beside = "2.50 | torch backend 1.00, copy 0.25, mambapy is not installed"
-    assert f"| a step | 2.00 ms (1.50–2.50 ms) | {beside} |" in text
+    assert "| a step | 2.00 ms (1.50–2.50 ms) | 2.50 × | 2.00 × | reference loop: 50.0 × |" in text
     assert "The allocator, for all: one that keeps." in text
     assert text.endswith("of the first row, csprop has 1,285 parameters, nn.LSTM 100,098.")
 
@@ -39,12 +39,18 @@ def test_growth_and_memory() -> None:
         {"work": "hardly any", "activations": {"csprop": 0.0, "nn.LSTM": 5.0}},
         {"work": "unknown to the system", "activations": {}},
     )
-    beside = "7.50 at T = 1,024 | short 2.00 at T = 16, csprop, 2 threads 0.50 at T = 65,536"
-    assert f"| growth | 4.00 at T = 1,024, 2.00 at T = 65,536 | {beside} |" in text
-    assert "| memory | 2.0 |  | peer itself 5.0 |" in text
-    assert "| hardly any | less than 0.1 | itself 5.0 |  |" in text
-    assert "| unknown to the system | unknown |  |  |" in text
+    assert (
+        "4.00 µs a token at T = 1,024 and 2.00 at T = 65,536; at T = 1,024 nn.LSTM takes 7.50" in text
+    )
+    assert "Memory: csprop 2.0, peer 5.0." in text
+    assert "Hardly any: csprop less than 0.1, nn.LSTM 5.0." in text
+    assert "nknown to the system" not in text
     assert "parameters" not in text
+
+
+def test_seeds_together_beside_one_alone() -> None:
+    text = shown({"work": "ten seeds", **figures({"csprop": [2e-3], "one alone": [3e-3]})})
+    assert "Ten seeds: 2.00 ms; of one that is trained alone, 1.50 times that." in text
 
 
 def test_commands_beside_their_own_base() -> None:

@@ -4,8 +4,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
+from torch.nn.utils import prune
 
 from csprop import CSP, CSPConfig, use_backend
+from csprop.nn.block import Block
 from csprop.nn.kernel import for_kernel
 from csprop.ops import native
 from csprop.ops.native.tensors import Layer
@@ -82,3 +85,70 @@ def test_another_backend_and_parameters_of_other_shapes() -> None:
         part = net.layers[1].get_submodule(module)
         setattr(part, last, torch.nn.Parameter(torch.zeros(3, 3)))
         assert decided(net) is None, name
+
+
+class Nothing(nn.Linear):
+    def forward(self, input: Tensor) -> Tensor:
+        return 0 * super().forward(input)
+
+
+class Around(nn.Module):
+    """A part around another, as adapters have it."""
+
+    def __init__(self, part: nn.Module) -> None:
+        super().__init__()
+        self.part = part
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 2 * self.part(x)
+
+
+def changed(how: str) -> CSP:
+    model = CSP(CSPConfig(width=8, depth=2, vocab_size=3, num_classes=2))
+    block: Any = model.blocks[0]
+    if how == "hook":
+        block.angle.register_forward_hook(lambda module, given, found: 0 * found)
+    elif how == "hook of a block":
+        block.register_forward_hook(lambda module, given, found: (0 * found[0], found[1]))
+    elif how == "subclass":
+        block.gate.__class__ = Nothing
+    elif how == "wrapped":
+        block.gate = Around(block.gate)
+    elif how == "decoder":
+        model.decoder.linear = Around(model.decoder.linear)  # pyright: ignore
+    elif how == "block":
+        model.blocks[0] = Own(model.layers[0].options, torch.Generator().manual_seed(0))
+    return model
+
+
+class Own(Block):
+    def forward(self, *given: Any, **named: Any) -> Any:
+        out, last = super().forward(*given, **named)
+        return 2 * out, last
+
+
+@pytest.mark.parametrize("how", ["hook", "hook of a block", "subclass", "wrapped", "decoder", "block"])
+def test_a_part_that_was_changed_does_what_it_does_in_torch(how: str) -> None:
+    model, tokens = changed(how), torch.tensor([[0, 1, 2, 1]])
+    with torch.no_grad():
+        found = model(tokens)
+        with use_backend("torch"):
+            want = model(tokens)
+        stream = model.stream()
+        steps = torch.stack([stream.step(token) for token in tokens[0].tolist()])
+        assert not torch.allclose(found, changed("not at all")(tokens), atol=1e-3)
+    torch.testing.assert_close(found, want)
+    torch.testing.assert_close(steps, want[0])
+
+
+def test_pruned_and_normalised_parts_learn() -> None:
+    """torch's utilities that set a weight in a hook, before every call."""
+    model, tokens = changed("not at all"), torch.tensor([[0, 1, 2, 1]])
+    block: Any = model.blocks[0]
+    prune.l1_unstructured(block.angle, "weight", amount=0.5)
+    nn.utils.spectral_norm(block.gate)
+    for _ in range(2):
+        model.zero_grad()
+        model(tokens).square().sum().backward()
+        assert block.angle.weight_orig.grad is not None
+        assert block.gate.weight_orig.grad.any()

@@ -309,6 +309,8 @@ def test_counts_that_are_not_exact_are_refused(dtype: torch.dtype) -> None:
         assert all(map(torch.equal, before, net.parameters()))
 
 
+@pytest.mark.parametrize("in_pieces", [2, 1000], indirect=True)
+@pytest.mark.usefixtures("in_pieces")
 def test_gradients_that_a_growing_state_passes_back_are_bounded_alike() -> None:
     """δ of 20 and inputs of nothing: the gradient of the first state would be 20^40."""
     options: Options = {"rotate": "none", "skip": False, "activation": "none", "norm": "none"}

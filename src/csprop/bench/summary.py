@@ -7,6 +7,16 @@ Document = dict[str, Any]
 UNITS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
 
 
+MODULE = "csprop as a torch module"
+ANOTHER = (
+    "reference loop",
+    "torch associative_scan, eager",
+    "csprop, row by row",
+    "onnxruntime's LSTM",
+)
+"""Of all others that were measured, those that the table shows, at most one of each work."""
+
+
 def summary(document: Document) -> str:
     """Where it was measured, how others compare with csprop, and how long commands take, in Markdown.
 
@@ -14,11 +24,12 @@ def summary(document: Document) -> str:
         document: as `csprop bench --json` prints it.
     """
     works = document["results"]
-    lines = [[work["work"], _own(work), *_beside(work)] for work in works if work["base"] == "csprop"]
-    headings = ["work", "csprop", "nn.LSTM, times csprop", "others, times csprop"]
-    parts = [_where(document), _table(headings, lines)]
+    timed = [work for work in works if work["base"] == "csprop" and "seconds" in work]
+    lines = [_line(work) for work in timed if "one alone" not in work["seconds"]]
+    headings = ["work", "csprop", "nn.LSTM", MODULE, "another"]
+    parts = [_where(document), _table(headings, lines), *map(_sentence, works)]
     parts += [_commands(work) for work in works if work["base"] != "csprop"]
-    return "\n\n".join([*parts, *_sizes(works)])
+    return "\n\n".join([part for part in parts if part] + _sizes(works))
 
 
 def _table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
@@ -35,35 +46,45 @@ def _where(document: Document) -> str:
     ).format(**document["environment"])
 
 
-def _own(work: Document) -> str:
-    if "seconds" in work:
-        return f"{duration(work['seconds']['csprop'])} ({spread(work['quartiles']['csprop'])})"
-    if "microseconds" in work:
-        by_length = work["microseconds"]["csprop"]
-        return ", ".join(
-            f"{factor(by_length[at])} at T = {int(at):,}" for at in ("1024", max(by_length, key=int))
-        )
-    own = work["activations"].get("csprop")
-    return "unknown" if own is None else f"{own:.1f}" if own >= 0.05 else "less than 0.1"
+def _line(work: Document) -> list[str]:
+    """The time of csprop, and how many times as long others take."""
+    figures = work["seconds"]
+    own = f"{duration(figures['csprop'])} ({spread(work['quartiles']['csprop'])})"
+
+    def ratio(name: str) -> str:
+        return f"{factor(figures[name] / figures['csprop'])} ×" if name in figures else ""
+
+    another = next((f"{name}: {ratio(name)}" for name in ANOTHER if name in figures), "")
+    return [work["work"], own, ratio("nn.LSTM"), ratio(MODULE), another]
 
 
-def _beside(work: Document) -> list[str]:
-    """nn.LSTM and all others, as multiples of what csprop takes; of several lengths, at the longest."""
+def _sentence(work: Document) -> str:
+    """What has no ratio of times, in words; empty for what the table has."""
     if "microseconds" in work:
         figures = work["microseconds"]
-        own, ends = figures["csprop"], {name: max(row, key=int) for name, row in figures.items()}
-        ratios = {
-            name: f"{factor(figures[name][end] / own[end])} at T = {int(end):,}"
-            for name, end in ends.items()
+        own, other = figures["csprop"], figures["nn.LSTM"]
+        at, longest, shared = "1024", max(own, key=int), max(other, key=int)
+        return (
+            f"A training step on one row: {factor(own[at])} µs a token at T = {int(at):,} and "
+            f"{factor(own[longest])} at T = {int(longest):,}; at T = {int(shared):,} nn.LSTM takes "
+            f"{factor(other[shared] / own[shared])} times as long as csprop."
+        )
+    if "activations" in work:
+        found = {
+            name: "less than 0.1" if value < 0.05 else f"{value:.1f}"
+            for name, value in work["activations"].items()
         }
-    elif "activations" in work:  # those of csprop may be next to none: no ratio
-        ratios = {name: f"itself {value:.1f}" for name, value in work["activations"].items()}
-    else:
-        figures = work["seconds"]
-        ratios = {name: factor(value / figures["csprop"]) for name, value in figures.items()}
-    others = [f"{name} {ratio}" for name, ratio in ratios.items() if name not in ("csprop", "nn.LSTM")]
-    missing = [f"{package} is not installed" for package in work["missing"]]
-    return [ratios.get("nn.LSTM", ""), ", ".join([*others, *missing])]
+        said = ", ".join(f"{name} {value}" for name, value in found.items())
+        if not said:
+            return ""
+        return f"{work['work'][0].upper()}{work['work'][1:]}: {said}."
+    if "one alone" in work.get("seconds", {}):
+        own, alone = work["seconds"]["csprop"], work["seconds"]["one alone"]
+        return (
+            f"{work['work'][0].upper()}{work['work'][1:]}: {duration(own)}; of one that is trained "
+            f"alone, {factor(alone / own)} times that."
+        )
+    return ""
 
 
 def _commands(work: Document) -> str:

@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float
 from torch import Generator, Tensor, nn
 
 from csprop.nn.config import ModelOptions
-from csprop.nn.kernel import for_kernel
+from csprop.nn.kernel import Known, for_kernel
 from csprop.nn.layers import linear, polar, unit
 from csprop.nn.rotors import angles_of, prepare, rotation
 from csprop.ops import fused, reference
@@ -50,7 +50,7 @@ Transition = tuple[Tensor, Any]
 """What a step does: a_t and u_t; of a router the scores of its maps, and its phases or None."""
 
 
-class Block(nn.Module):
+class Block(Known):
     """z ↦ h^{(l)}, with the options of `ModelOptions`."""
 
     h0: Tensor  # (M, D)

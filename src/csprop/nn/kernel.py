@@ -1,22 +1,46 @@
 """Whether the compiled kernel does a block, or several in one call: this is decided here alone."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from csprop.nn.config import ModelOptions
 from csprop.ops.backends import backend
 from csprop.ops.native.tensors import ABSENT, Layer, fits
 
+PARTS = (nn.Linear, nn.LayerNorm)
+"""What a block that the kernel knows is made of."""
 
-class Known(Protocol):
+
+class Known(nn.Module, ABC):
     """A block, as far as it is looked at here."""
 
     options: ModelOptions
 
-    def kernel_parameters(self) -> Layer: ...
+    @abstractmethod
+    def kernel_parameters(self) -> Layer:
+        """This block's parameters, under the kernel's names for them."""
+
+
+def has_hooks(modules: Iterable[nn.Module]) -> bool:
+    """Whether something else is to happen where one of these modules is called."""
+    return nn.modules.module._has_any_global_hook() or any(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+        for module in modules
+    )
+
+
+def untouched(parts: Iterable[nn.Module], kinds: Sequence[type[nn.Module]]) -> bool:
+    """Whether parts of a model do what they were made for, and nothing else happens beside it."""
+    parts = list(parts)
+    return not has_hooks(parts) and all(
+        type(part) in kinds and "forward" not in part.__dict__ for part in parts
+    )
 
 
 def for_kernel(
@@ -39,6 +63,7 @@ def for_kernel(
     - if it has to be the whole, there are no couplings and no LayerNorm, which torch does, and all
       layers are of one kind;
     - there is something to compute;
+    - no part of a block was replaced or has a hook, nor has a block itself, if it is to be the whole;
     - the tensors are on the CPU, all in float32 or all in float64, the parameters of the shapes that a
       `Layer` has (a user may have put others in their place).
     """
@@ -48,6 +73,10 @@ def for_kernel(
     if any(block.options is not options for block in blocks):
         return None
     if backend() != "native" or options.beyond_kernel or not z.numel():
+        return None
+    if not untouched((part for block in blocks for part in block.children()), PARTS):
+        return None
+    if whole and not untouched(blocks, (type(blocks[0]),)):
         return None
     if reset is not None and not (reset.dtype is torch.bool and reset.is_cpu):
         return None

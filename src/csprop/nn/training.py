@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from csprop.nn.block import Block
 from csprop.nn.coupling import Coupling
 from csprop.nn.decoder import DECODERS, ComplexDecoder, PhaseDecoder
+from csprop.nn.kernel import has_hooks, untouched
 from csprop.nn.model import CSP
 from csprop.nn.router import Router
 from csprop.ops.backends import backend
@@ -34,7 +35,9 @@ def unreadable(model: object) -> str:
     """Why what `described` says of a model is not all that it does; empty if it is."""
     if type(model) is not CSP:
         return "the model is not a CSP"
-    if any(type(part) not in PARTS or "forward" in vars(part) for part in model.modules()):
+    if has_hooks(model.modules()):
+        return "a module has a hook"
+    if not untouched(model.modules(), PARTS):
         return "a part of the model was replaced"
     if backend() != "native":
         return f"the backend is {backend()}"
@@ -43,20 +46,9 @@ def unreadable(model: object) -> str:
         return "the parameters are not contiguous CPU tensors of one type, float32 or float64"
     if [each.shape for each in tensors] != model.shapes:
         return "its parameters are not those that it was made with"
-    if any(map(_has_hooks, model.modules())) or nn.modules.module._has_any_global_hook():
-        return "a module has a hook"
     if torch.is_autocast_enabled("cpu"):
         return "autocast is on"
     return ""
-
-
-def _has_hooks(module: nn.Module) -> bool:
-    return bool(
-        module._forward_hooks
-        or module._forward_pre_hooks
-        or module._backward_hooks
-        or module._backward_pre_hooks
-    )
 
 
 class _Tensors:

@@ -289,6 +289,7 @@ def ended(
     """
     trainer.model.load_state_dict(trainer.best_weights)
     trainer.model.eval()
+    trainer.model.zero_grad()  # those of the last step are of no use to whoever trains it further
     trainer.model.trained_as, trainer.model.names = config, names_of(task)
     recipe, best = config.recipe, trainer.best
     early = trainer.epoch < recipe.epochs
