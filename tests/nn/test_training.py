@@ -263,6 +263,7 @@ GROWING: list[Options] = [
     {"rotation": "per_channel", "gate": "per_channel"},
     {"activation": "step"},
     {"norm": "none", "decoder": "linear"},
+    {"norm": "none", "activation": "none", "rotate": "state", "rotation": "per_channel"},
     {"norm": "layer", "decoder": "linear", "recall": True},
 ]
 
@@ -332,10 +333,15 @@ def test_gradients_that_a_growing_state_passes_back_are_bounded_alike() -> None:
         close(parameter.grad / 2.0**30, gradient / 2.0**30)
 
 
-def test_outputs_beyond_their_limit_learn_as_with_autograd() -> None:
+TURNING: Options = {"rotate": "state", "rotation": "per_channel", "angle": "free"}
+"""What layers have that go through a row some channels at a time."""
+
+
+@pytest.mark.parametrize("turning", [{}, TURNING])
+def test_outputs_beyond_their_limit_learn_as_with_autograd(turning: Options) -> None:
     """A first state of some 10^7, with the state kept as it is; the scores are made small again."""
     options: Options = {"decay": "unit", "activation": "none", "norm": "none", "decoder": "linear"}
-    net = model(width=5, depth=1, h0="learned", **options)
+    net = model(width=5, depth=1, h0="learned", **options | turning)
     with torch.no_grad():
         net.layers[0].h0.mul_(1e7)
         net.decoder.linear.weight.mul_(1e-6)  # pyright: ignore
