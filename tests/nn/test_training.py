@@ -502,7 +502,7 @@ def test_a_batch_without_rows_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("recalled", [12.0, 20.0, 1e6])
-def test_a_recalled_state_at_the_limit_has_the_scores_of_torch(recalled: float) -> None:
+def test_a_recalled_state_at_the_limit_has_the_scores_and_gradients_of_torch(recalled: float) -> None:
     """In single precision the square of what is recalled is infinite."""
     options = {"width": 4, "recall": True, "depth": 1}
     net = model(**options).float().eval()
@@ -515,6 +515,11 @@ def test_a_recalled_state_at_the_limit_has_the_scores_of_torch(recalled: float) 
     got = row_scores(net, tokens, torch.zeros_like(tokens))
     assert got is not None
     torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
+    rows = [(tokens, torch.zeros_like(tokens))]
+    gradients = Torch(net.train(), Recipe()).step(rows)[3]
+    take([(natively(net, Recipe()), rows, 1.0)])
+    for parameter, gradient in zip(net.parameters(), gradients, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient, rtol=1e-4, atol=1e-5)
 
 
 def test_a_large_vocabulary_learns_as_with_autograd() -> None:
