@@ -26,7 +26,7 @@ class Known(nn.Module, ABC):
 
 def has_hooks(modules: Iterable[nn.Module]) -> bool:
     """Whether something else is to happen where one of these modules is called."""
-    return nn.modules.module._has_any_global_hook() or any(
+    return bool(nn.modules.module._has_any_global_hook()) or any(
         module._forward_hooks
         or module._forward_pre_hooks
         or module._backward_hooks
