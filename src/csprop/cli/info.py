@@ -32,7 +32,7 @@ def run(args: Args) -> int:
     from csprop.training.config import environment
 
     facts = environment() | {"kernel": native.WHY_NOT or f"compiled, {native.TARGET} code"}
-    whole = "a training step is one call of the kernel; csprop train says if not, and why"
+    whole = "one call of the kernel; csprop train says if not, and why"
     facts["step"] = whole if facts["backend"] == "native" else "torch operations"
     if args.json:
         common.show_json(facts)

@@ -63,7 +63,7 @@ def for_kernel(
     - if it has to be the whole, there are no couplings and no LayerNorm, which torch does, and all
       layers are of one kind;
     - there is something to compute;
-    - no part of a block was replaced or has a hook, nor has a block itself, if it is to be the whole;
+    - no part of a block was replaced or has a hook; if it has to be the whole, no block either;
     - the tensors are on the CPU, all in float32 or all in float64, the parameters of the shapes that a
       `Layer` has (a user may have put others in their place).
     """
@@ -76,7 +76,8 @@ def for_kernel(
         return None
     if not untouched((part for block in blocks for part in block.children()), PARTS):
         return None
-    if whole and not untouched(blocks, (type(blocks[0]),)):
+    ours = [type(block) for block in blocks if Known in type(block).__bases__]  # no class made of ours
+    if whole and not untouched(blocks, ours):
         return None
     if reset is not None and not (reset.dtype is torch.bool and reset.is_cpu):
         return None

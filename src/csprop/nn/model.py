@@ -176,7 +176,7 @@ class CSP(nn.Module):
         reset: Tensor | None,
     ) -> tuple[Float[Tensor, "B T M D"], Float[Tensor, "B L M D"]]:
         """Through all blocks: the last one's output, and the states after the last token."""
-        if layers := self._for_kernel(z, state, reset):
+        if layers := for_kernel(self.layers, z, state, reset, whole=True):
             options = self.layers[0].options.of_kernel
             z, h = fused.blocks(z, state.transpose(0, 1), reset, None, layers, options)
             return z, h.transpose(0, 1)
@@ -187,12 +187,6 @@ class CSP(nn.Module):
             z, h = block(z, state[:, layer], reset, coupled, known)
             last.append(h)
         return z, torch.stack(last, dim=1)
-
-    def _for_kernel(self, z: Tensor, state: Tensor, reset: Tensor | None, *others: Tensor) -> Any:
-        """The parameters of all blocks, where the compiled kernel can do them in one call."""
-        if any(type(block) is not Block for block in self.layers):
-            return None
-        return for_kernel(self.layers, z, state, reset, None, *others, whole=True)
 
     def _coupled(self, layer: int, z: Tensor) -> Tensor | None:
         """What a layer's recurrence receives from the output below, beside its input."""
@@ -260,8 +254,10 @@ class CSP(nn.Module):
         if has_hooks([self]) or not untouched(self.decoder.modules(), parts):
             return None
         decoder = self.decoder.as_linear()
-        layers = None if decoder is None else self._for_kernel(self.embedding, state, None, *decoder)
-        if decoder is None or layers is None:
+        if decoder is None:
+            return None
+        layers = for_kernel(self.layers, self.embedding, state, None, None, *decoder, whole=True)
+        if layers is None:
             return None
         options = self.layers[0].options
         unit_features = options.decoder == "cos_sin" and options.norm != "complex"
