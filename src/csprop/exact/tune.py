@@ -146,8 +146,8 @@ def round_angles(
 def _inputs_of(model: CSP, layer: int, tokens: Int64[Tensor, "N T"]) -> Float[Tensor, "R F"]:
     """All inputs of a layer."""
     if not layer:
-        return model.embedding.flatten(1)
-    z, state = model.embedding[tokens], model.initial_state(len(tokens))
+        return model.rows.flatten(1)
+    z, state = model.rows[tokens], model.initial_state(len(tokens))
     for number, block in enumerate(model.blocks[:layer]):
         z, _ = block(z, state[:, number])
     return z.flatten(2).flatten(0, 1)

@@ -22,7 +22,7 @@ from torch import Generator, Tensor, nn
 
 from csprop.nn.config import ModelOptions
 from csprop.nn.kernel import Known, for_kernel
-from csprop.nn.layers import linear, polar, unit
+from csprop.nn.layers import DIVISORS, direction, linear, modulus, polar, unit
 from csprop.nn.rotors import angles_of, prepare, rotation
 from csprop.ops import fused, reference
 from csprop.ops.checks import check_tensor
@@ -62,10 +62,11 @@ class Block(Known):
         if options.rotate != "none":
             prepare(order)
             angles = width if options.rotation == "per_channel" else 1
-            free = options.angle == "free"
-            inputs = order * width if free else width
-            spread = SPREAD if free and options.depth == 1 else 1.0
-            self.angle = linear(inputs, angles_of(order) * angles, generator, bias=free, spread=spread)
+            free, affine = options.angle == "free", options.projection == "affine"
+            inputs = width if options.projection == "tanh" and not free else order * width
+            outputs = (2 if options.projection == "atan2" else angles_of(order)) * angles
+            spread = SPREAD if free and options.depth == 1 else 0.0 if affine else 1.0
+            self.angle = linear(inputs, outputs, generator, bias=free or affine, spread=spread)
         gates = width if options.gate == "per_channel" else 1
         if options.gated:
             self.gate = linear(order * width, gates, generator)
@@ -127,7 +128,8 @@ class Block(Known):
         if coupled is not None:
             u = u + coupled
         if reset is not None:
-            u = u + turn(a, self.start.expand_as(u)) * reset[:, :, None, None]
+            start = self.start[: self.options.order]
+            u = u + turn(a, start.expand_as(u)) * reset[:, :, None, None]
         if self.options.loops:
             h = reference.scan(a, u, state, reset, F.silu)
             return h, h[:, -1] if h.shape[1] else state
@@ -158,7 +160,8 @@ class Block(Known):
     def _check(self, z: Tensor, state: Tensor, reset: Tensor | None, coupled: Tensor | None) -> None:
         planes, device = (self.options.order, self.options.width), self.h0.device
         check_tensor("z", z, "floating-point", ("batch", "time", *planes), device)
-        check_tensor("state", state, "floating-point", (z.shape[0], *planes), device)
+        held = (self.options.planes, self.options.width)
+        check_tensor("state", state, "floating-point", (z.shape[0], *held), device)
         if reset is not None:
             check_tensor("reset", reset, "bool", z.shape[:2], device)
         if coupled is not None:
@@ -220,10 +223,13 @@ class Block(Known):
         return unit(z) if self.options.replaces else z
 
     def theta(self, z: Float[Tensor, "B T M D"]) -> Float[Tensor, "B T E"]:
-        """The angles of every step, beyond order 2 several for each rotation."""
+        """The angles of every step, beyond order 2 several for each rotation; none is summed here."""
         if self.options.angle == "free":
             return self.angle(z.flatten(2)).clamp(-ANGLE_LIMIT, ANGLE_LIMIT)
-        return math.pi * torch.tanh(self.angle(z[:, :, 0]))
+        if self.options.projection == "tanh":
+            return math.pi * torch.tanh(self.angle(z[:, :, 0]))
+        projected = torch.tanh(self.angle(z.flatten(2)))
+        return math.pi * projected if self.options.projection == "affine" else direction(projected)
 
     def decay(
         self, z: Float[Tensor, "B T M D"]
@@ -232,7 +238,12 @@ class Block(Known):
         if not self.options.gated:
             ones = z.new_ones(*z.shape[:2], 1)
             return ones, ones if self.counts else torch.zeros_like(ones)
-        delta = self.gate(z.flatten(2))
+        return self.of_delta(self.gate(z.flatten(2)))
+
+    def of_delta(
+        self, delta: Float[Tensor, "*batch E"]
+    ) -> tuple[Float[Tensor, "*batch E"], Float[Tensor, "*batch E"]]:
+        """α and γ from δ itself."""
         if self.options.decay == "reset":
             return torch.sigmoid(delta), torch.sigmoid(-delta)
         if self.options.decay == "switch":
@@ -257,7 +268,13 @@ class Block(Known):
             h = h + torch.sigmoid(self.skip) * z
         if before is not None:
             h = h + self.recall * before
-        return unit(h) if self.options.norm == "complex" else self.rescale(saturate(h, OUTPUT_LIMIT))
+        if self.options.norm in DIVISORS:
+            return h / self.modulus(h)
+        return self.rescale(saturate(h, OUTPUT_LIMIT))
+
+    def modulus(self, h: Float[Tensor, "B T M D"]) -> Float[Tensor, "B T 1 D"]:
+        """What the norm divides by."""
+        return modulus(h, *DIVISORS[self.options.norm])
 
     def rescale(self, h: Float[Tensor, "B T M D"]) -> Float[Tensor, "B T M D"]:
         """LayerNorm, where it is asked for."""

@@ -53,8 +53,17 @@ class ModelOptions:
     rotation: Literal["shared", "per_channel"] = "shared"
     """One angle a step (printed) or one for each channel."""
 
-    angle: Literal["tanh", "free"] = "tanh"
-    """θ = π·tanh(W Re z) (printed), or W [Re z, Im z] + b up to ±1024."""
+    angle: Literal["tanh", "free", "accumulated"] = "tanh"
+    """θ between −π and π, one a step (printed); W [Re z, Im z] + b up to ±1024; or "accumulated": the
+    angle of a step is the sum of all θ so far, as in the authors' code."""
+
+    projection: Literal["tanh", "affine", "atan2"] = "tanh"
+    """Where θ comes from: π·tanh(W Re z) (printed); π·tanh(W [Re z, Im z] + b), with W and b starting at
+    0; or the direction of the two numbers tanh(W [Re z, Im z]). Free angles have none of these."""
+
+    input_map: Literal["none", "linear", "affine"] = "none"
+    """A real matrix that what enters goes through, the same for both planes: none (printed), B x, or
+    B x + b."""
 
     decay: Literal["softplus", "exp", "unit", "reset", "switch", "none", "count"] = "softplus"
     """α = softplus δ (printed), e^{−softplus δ}, or 1, each with γ = softplus δ; or "reset":
@@ -68,6 +77,19 @@ class ModelOptions:
     gate: Literal["shared", "per_channel"] = "shared"
     """One δ a step or one for each channel."""
 
+    entrance: Literal["softplus", "sine"] = "softplus"
+    """γ = softplus δ (printed), or (1 + sin ε)/2 where ε is a second projection beside δ."""
+
+    gate_input: Literal["input", "entering", "state"] = "input"
+    """What δ and ε are projections of: z (printed); what enters, rotated and mapped; or δ of
+    z + h_{t−1} and ε of z, which is no linear recurrence and goes step by step."""
+
+    recurrence: Literal["sequential", "cumulative"] = "sequential"
+    """h_t = α h_{t−1} + γ x (printed), or h_t = α (h_{t−1} + γ x) as the authors' variant "Fast" computes
+    it: P_t Σ γ x_s / (P_{s−1} + 1e-9), where P_t is the product of all α so far, with no gradient through
+    the divisor nor through the modulus of the norm. There α is a function of γ x, where it is one of
+    what enters."""
+
     activation: Literal["boundary", "step", "none"] = "boundary"
     """SiLU after the recurrence (printed), inside it at every step, or nowhere."""
 
@@ -77,12 +99,16 @@ class ModelOptions:
     recall: bool = False
     """Add b ⊙ h_{t−1} to the block's output, b learned: the next layer sees what a reset forgets."""
 
-    norm: Literal["complex", "layer", "none"] = "complex"
-    """Divide by the modulus (printed), LayerNorm over both planes, or neither."""
+    norm: Literal["complex", "root", "layer", "none"] = "complex"
+    """Divide by |h| + 1e-8 (printed) or by √(|h|² + 1e-8), LayerNorm over both planes, or neither."""
 
     h0: Literal["zero", "learned", "place", "line"] = "zero"
     """Where a state starts: 0 (printed), a learned point for each channel, of a router ("place") 1 in
     the first place of every group, or i, so that a counter moves along a line beside 0 ("line")."""
+
+    embedding: Literal["complex", "narrow", "scalar"] = "complex"
+    """A complex number a channel for each token (printed); or real numbers W e + b from 16 numbers e for
+    each token, which are not trained; or tanh(W v + b) from the number v of the token."""
 
     decoder: Literal["cos_sin", "phase", "complex", "linear"] = "cos_sin"
     """[cos φ, sin φ] (printed), φ itself, a complex linear map and a real projection, or the state."""
@@ -130,16 +156,39 @@ class ModelOptions:
         return self.activation == "step"
 
     @property
+    def summed(self) -> bool:
+        """Whether the angle of a step is the sum of all so far."""
+        return self.angle == "accumulated"
+
+    @property
+    def released(self) -> bool:
+        """Whether a part of the recurrence is that of the authors' code: `Released` does it."""
+        return self.summed or bool(self._changed("input_map", "entrance", "gate_input", "recurrence"))
+
+    @property
+    def planes(self) -> int:
+        """Real numbers of a channel's state: h, then e^{iΘ} of a summed angle, then the product P."""
+        return self.order + 2 * self.summed + (self.recurrence == "cumulative")
+
+    def _changed(self, *names: str) -> set[str]:
+        """Those of the options that are not at their default."""
+        defaults = {field.name: field.default for field in dataclasses.fields(ModelOptions)}
+        return {name for name in names if getattr(self, name) != defaults[name]}
+
+    @property
     def beyond_kernel(self) -> set[str]:
-        """The names of options that have values which the compiled kernel does not know."""
+        """The names of options that have values which the kernel of a block does not know."""
         beyond = {
             "order": self.order > 2,
             "recall": self.recall,
             "activation": self.loops,
             "decay": not self.gated,
             "enter": self.enter == "point",
+            "angle": self.summed,
+            "norm": self.norm == "root",
         }
-        return {name for name, is_beyond in beyond.items() if is_beyond}
+        others = self._changed("projection", "input_map", "entrance", "gate_input", "recurrence")
+        return others | {name for name, is_beyond in beyond.items() if is_beyond}
 
     @property
     def of_kernel(self) -> KernelOptions:
@@ -197,7 +246,47 @@ class ModelOptions:
                 order=(2,), rotate=("none",), coupling_rank=(0,), activation=("none", "boundary"),
                 h0=("line", "zero"),
             )  # fmt: skip
+        self._check_released()
         self._check_places()
+
+    def _check_released(self) -> None:
+        if self.projection != "tanh" and (self.angle == "free" or self.rotate == "none"):
+            raise InputError(
+                f"projection={self.projection!r} is that of a bounded angle: write rotate='input' or "
+                "'state' and angle='tanh' or 'accumulated', or projection='tanh'"
+            )
+        if self.embedding != "complex":
+            self._check_only(
+                f"embedding={self.embedding!r}", "it has a real and an imaginary plane, and is trained",
+                "embedding='complex'", order=(2,), places=(0,),
+                decay=("softplus", "exp", "unit", "reset", "switch", "none"),
+            )  # fmt: skip
+        plain: dict[str, tuple[Any, ...]] = {
+            "order": (2,), "places": (0,), "decay": ("softplus", "exp", "unit"), "enter": ("input",),
+        }  # fmt: skip
+        for name in sorted(self._changed("input_map", "entrance", "gate_input")):
+            choice = f"{name}={getattr(self, name)!r}"
+            self._check_only(
+                choice, "it is a part of the paper's recurrence", f"leave out {name}", **plain
+            )
+        whole = {"rotate": ("input", "none"), "activation": ("boundary", "none"), "coupling_rank": (0,)}
+        if self.gate_input == "state":
+            self._check_only(
+                "gate_input='state'",
+                "every step waits for the one before",
+                "another gate_input",
+                **whole,
+            )
+        if self.recurrence == "cumulative":
+            self._check_only(
+                "recurrence='cumulative'", "it is a sum over all steps at once", "recurrence='sequential'",
+                **plain | whole | {"decay": ("exp",), "gate_input": ("input", "entering"), "recall": (False,)},
+            )  # fmt: skip
+        if self.summed:
+            self._check_only(
+                "angle='accumulated'", "it is the input that a summed angle turns", "angle='tanh'",
+                **plain | {"rotate": ("input",)},
+            )  # fmt: skip
 
     def _check_only(self, choice: str, why: str, instead: str, **needed: tuple[Any, ...]) -> None:
         """Reject an option that does not go with a choice."""
@@ -256,7 +345,8 @@ class CSPConfig(ModelOptions):
     def least_weights(self) -> int:
         """Numbers that a model has at least: a file with fewer is none of it, however wide it says."""
         layers = sum(self._least_of(self.of_layer(layer)) for layer in range(self.depth))
-        return self.width * (self.vocab_size * self.order + self.num_classes + layers)
+        rows = self.vocab_size * self.order if self.embedding == "complex" else 1
+        return self.width * (rows + self.num_classes + layers)
 
     def _least_of(self, options: ModelOptions) -> int:
         """Those of a layer, by channel."""

@@ -9,6 +9,8 @@ from torch import Generator, Tensor, nn
 # The paper's ε, and what keeps the square root's gradient finite at 0.
 EPSILON = 1e-8
 TINY = 1e-30
+DIVISORS = {"complex": (TINY, EPSILON), "root": (EPSILON, 0.0)}
+"""By norm, what is added to the squared modulus under the root, and to the root."""
 
 
 def linear(
@@ -25,8 +27,18 @@ def linear(
 
 def unit(h: Float[Tensor, "*batch M D"], epsilon: float = EPSILON) -> Float[Tensor, "*batch M D"]:
     """h / (|h| + ε), with a finite gradient at h = 0."""
-    squared = h.square().sum(dim=-2, keepdim=True)
-    return h / ((squared + TINY).sqrt() + epsilon)
+    return h / modulus(h, TINY, epsilon)
+
+
+def modulus(h: Float[Tensor, "*batch M D"], under: float, beside: float) -> Float[Tensor, "*batch 1 D"]:
+    """sqrt(|h|² + under) + beside."""
+    return (h.square().sum(dim=-2, keepdim=True) + under).sqrt() + beside
+
+
+def direction(projected: Float[Tensor, "*batch F"]) -> Float[Tensor, "*batch E"]:
+    """The angle of each pair (x, y): all x first, then all y; next to (0, 0) that of (1, y)."""
+    x, y = projected.unflatten(-1, (2, -1)).unbind(-2)
+    return torch.atan2(y, torch.where(x.square() + y.square() < TINY, 1.0, x))
 
 
 def polar(modulus: Tensor, angle: Tensor) -> Float[Tensor, "*batch 2 D"]:

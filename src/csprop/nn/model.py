@@ -19,11 +19,17 @@ from csprop.nn.coupling import Coupling
 from csprop.nn.decoder import DECODERS
 from csprop.nn.hub import Names, on_hub, read, saved_as
 from csprop.nn.kernel import for_kernel, has_hooks, untouched
+from csprop.nn.layers import linear
+from csprop.nn.released import Released
 from csprop.nn.router import Router
 from csprop.ops import fused
 from csprop.ops.checks import check_tensor
 from csprop.ops.native.stepper import Stepper
 from csprop.stream import Stream
+
+
+NARROW = 16
+"""Numbers of a token where its embedding is narrow."""
 
 
 class CSP(nn.Module):
@@ -43,8 +49,7 @@ class CSP(nn.Module):
         if generator is None:
             generator = Generator().manual_seed(0)
         self.config = config
-        shape = (config.vocab_size, config.order, config.width)
-        self.embedding = nn.Parameter(torch.randn(shape, generator=generator) / math.sqrt(config.order))
+        self._embed(generator)
         self.blocks = nn.ModuleList(self._block(layer, generator) for layer in range(config.depth))
         if self.layers[0].counts:
             counter.prepare(self.embedding, generator)
@@ -56,8 +61,24 @@ class CSP(nn.Module):
         self.decoder = DECODERS[config.decoder](config, generator)
         self.shapes = [parameter.shape for parameter in self.parameters()]
 
+    def _embed(self, generator: Generator) -> None:
+        """Make what a token enters as: a row of complex numbers, or what a real map makes of one."""
+        config = self.config
+        shape = (config.vocab_size, config.order, config.width)
+        if config.embedding == "complex":
+            rows = torch.randn(shape, generator=generator) / math.sqrt(config.order)
+        elif config.embedding == "narrow":
+            rows = nn.init.orthogonal_(torch.empty(config.vocab_size, NARROW), generator=generator)
+        else:
+            rows = torch.arange(config.vocab_size, dtype=torch.float32)[:, None]
+        self.embedding = nn.Parameter(rows)
+        if config.embedding != "complex":
+            self.widen = linear(rows.shape[1], config.width, generator)
+
     def _block(self, layer: int, generator: Generator) -> Block:
         options = self.config.of_layer(layer)
+        if options.released:
+            return Released(options, generator)
         if not options.places:
             return Block(options, generator)
         router = Router(options, generator, self.config.vocab_size)
@@ -149,7 +170,7 @@ class CSP(nn.Module):
         if state is None:
             state = self.initial_state(len(tokens))
         try:
-            z = _look_up(tokens, self._rows)  # (B, T, M, D)
+            z = _look_up(tokens, self.rows)  # (B, T, M, D)
         except IndexError:
             for bound in tokens.aminmax():
                 self.check_token(int(bound))
@@ -162,11 +183,18 @@ class CSP(nn.Module):
     def trains_embedding(self) -> bool:
         """Whether the embedding is trained: not where it only tells tokens apart, or what to count."""
         first = self.layers[0]
-        return not (first.counts or (isinstance(first, Router) and first.by_token))
+        chosen = first.counts or (isinstance(first, Router) and first.by_token)
+        return self.config.embedding == "complex" and not chosen
 
     @property
-    def _rows(self) -> Float[Tensor, "V M D"]:
-        return self.embedding if self.trains_embedding else self.embedding.detach()
+    def rows(self) -> Float[Tensor, "V M D"]:
+        """What each token enters the first layer as."""
+        table = self.embedding if self.trains_embedding else self.embedding.detach()
+        if self.config.embedding == "complex":
+            return table
+        wide = self.widen(table)
+        wide = torch.tanh(wide) if self.config.embedding == "scalar" else wide
+        return torch.stack([wide, torch.zeros_like(wide)], dim=1)
 
     def _propagate(
         self,
@@ -209,7 +237,7 @@ class CSP(nn.Module):
 
         A layer passes on what `settle(layer, h)` makes of its new state (B, M, D).
         """
-        z, states = self._rows[tokens][:, None], []
+        z, states = self.rows[tokens][:, None], []
         for layer, block in enumerate(self.layers):
             h = settle(layer, block.advance(z, state[:, layer], self._coupled(layer, z)))
             states.append(h)
@@ -221,16 +249,17 @@ class CSP(nn.Module):
         """The first layer's, where one for each token is less work than one for each step."""
         first = self.layers[0]
         # Worth it for what is beyond the kernel, but for SiLU in the recurrence: its loop costs more.
-        if first.options.beyond_kernel <= {"activation"} or tokens.numel() < self.config.vocab_size:
+        little = first.options.beyond_kernel <= {"activation"}
+        if little or first.options.released or tokens.numel() < self.config.vocab_size:
             return None
-        a, u = first.transition(self._rows[None])
+        a, u = first.transition(self.rows[None])
         return _look_up(tokens, a[0]), None if u is None else _look_up(tokens, u[0])
 
     def _check(self, tokens: Tensor, state: Tensor | None, reset: Tensor | None) -> None:
         device = self.embedding.device
         check_tensor("tokens", tokens, "int64", ("batch", "time"), device)
         if state is not None:
-            shape = (tokens.shape[0], self.config.depth, self.config.order, self.config.width)
+            shape = (tokens.shape[0], self.config.depth, self.config.planes, self.config.width)
             check_tensor("state", state, "floating-point", shape, device)
         if reset is not None:
             check_tensor("reset", reset, "bool", tokens.shape, device)
@@ -256,12 +285,13 @@ class CSP(nn.Module):
         decoder = self.decoder.as_linear()
         if decoder is None:
             return None
-        layers = for_kernel(self.layers, self.embedding, state, None, None, *decoder, whole=True)
+        rows = self.rows
+        layers = for_kernel(self.layers, rows, state, None, None, *decoder, whole=True)
         if layers is None:
             return None
         options = self.layers[0].options
         unit_features = options.decoder == "cos_sin" and options.norm != "complex"
-        return Stepper(self.embedding, layers, options.of_kernel, decoder, unit_features, state)
+        return Stepper(rows, layers, options.of_kernel, decoder, unit_features, state)
 
 
 class _Steps:

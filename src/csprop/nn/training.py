@@ -35,6 +35,8 @@ def unreadable(model: object) -> str:
     """Why what `described` says of a model is not all that it does; empty if it is."""
     if type(model) is not CSP:
         return "the model is not a CSP"
+    if model.config.released:
+        return "released"
     if has_hooks(model.modules()):
         return "a module has a hook"
     if not untouched(model.modules(), PARTS):
