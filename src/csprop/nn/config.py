@@ -58,7 +58,7 @@ class ModelOptions:
     angle of a step is the sum of all θ so far, as in the authors' code."""
 
     projection: Literal["tanh", "affine", "atan2"] = "tanh"
-    """Where θ comes from: π·tanh(W Re z) (printed); π·tanh(W [Re z, Im z] + b), with W and b starting at
+    """Where θ comes from: π·tanh(W Re z) (printed); π·tanh(W [Re z, Im z] + b), where W and b start at
     0; or the direction of the two numbers tanh(W [Re z, Im z]). Free angles have none of these."""
 
     input_map: Literal["none", "linear", "affine"] = "none"
@@ -85,10 +85,9 @@ class ModelOptions:
     z + h_{t−1} and ε of z, which is no linear recurrence and goes step by step."""
 
     recurrence: Literal["sequential", "cumulative"] = "sequential"
-    """h_t = α h_{t−1} + γ x (printed), or h_t = α (h_{t−1} + γ x) as the authors' variant "Fast" computes
-    it: P_t Σ γ x_s / (P_{s−1} + 1e-9), where P_t is the product of all α so far, with no gradient through
-    the divisor nor through the modulus of the norm. There α is a function of γ x, where it is one of
-    what enters."""
+    """h_t = α h_{t−1} + γ x (printed), or h_t = α (h_{t−1} + γ x) as the authors' variant "Fast" has it:
+    P_t Σ γ x_s / (P_{s−1} + 1e-9), where P_t is the product of all α so far, with no gradient through
+    the divisor nor through the modulus of the norm. There what enters decides on α as γ x."""
 
     activation: Literal["boundary", "step", "none"] = "boundary"
     """SiLU after the recurrence (printed), inside it at every step, or nowhere."""
@@ -107,7 +106,7 @@ class ModelOptions:
     the first place of every group, or i, so that a counter moves along a line beside 0 ("line")."""
 
     embedding: Literal["complex", "narrow", "scalar"] = "complex"
-    """A complex number a channel for each token (printed); or real numbers W e + b from 16 numbers e for
+    """A complex number a channel for each token (printed); or real numbers W e + b from 16 numbers e of
     each token, which are not trained; or tanh(W v + b) from the number v of the token."""
 
     decoder: Literal["cos_sin", "phase", "complex", "linear"] = "cos_sin"
@@ -265,22 +264,20 @@ class ModelOptions:
             "order": (2,), "places": (0,), "decay": ("softplus", "exp", "unit"), "enter": ("input",),
         }  # fmt: skip
         for name in sorted(self._changed("input_map", "entrance", "gate_input")):
-            choice = f"{name}={getattr(self, name)!r}"
-            self._check_only(
-                choice, "it is a part of the paper's recurrence", f"leave out {name}", **plain
-            )
+            why = "it is a part of the paper's recurrence"
+            self._check_only(f"{name}={getattr(self, name)!r}", why, f"leave out {name}", **plain)
+        if self.entrance == "sine":
+            why = "nothing would be left for δ to decide"
+            self._check_only("entrance='sine'", why, "entrance='softplus'", decay=("softplus", "exp"))
         whole = {"rotate": ("input", "none"), "activation": ("boundary", "none"), "coupling_rank": (0,)}
         if self.gate_input == "state":
-            self._check_only(
-                "gate_input='state'",
-                "every step waits for the one before",
-                "another gate_input",
-                **whole,
-            )
+            why = "every step waits for the one before"
+            self._check_only("gate_input='state'", why, "another gate_input", **whole)
         if self.recurrence == "cumulative":
             self._check_only(
-                "recurrence='cumulative'", "it is a sum over all steps at once", "recurrence='sequential'",
-                **plain | whole | {"decay": ("exp",), "gate_input": ("input", "entering"), "recall": (False,)},
+                "recurrence='cumulative'", "it is a sum over all steps", "recurrence='sequential'",
+                **plain | whole | {"decay": ("exp",), "entrance": ("sine",), "recall": (False,)},
+                gate_input=("input", "entering"),
             )  # fmt: skip
         if self.summed:
             self._check_only(

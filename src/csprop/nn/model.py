@@ -27,7 +27,6 @@ from csprop.ops.checks import check_tensor
 from csprop.ops.native.stepper import Stepper
 from csprop.stream import Stream
 
-
 NARROW = 16
 """Numbers of a token where its embedding is narrow."""
 

@@ -1,4 +1,4 @@
-"""A block with parts of the authors' code: h_t = α_t h_{t−1} + γ_t B(e^{iΘ_t} z_t), each part an option.
+"""A block with parts of the authors' code: h_t = α_t h_{t−1} + γ_t B(e^{iΘ_t} z_t).
 
 symbol       here
 Θ_t          θ_1 + … + θ_t with angle="accumulated", else θ_t            (B, T, 1 or D)
@@ -7,12 +7,12 @@ x_t          entering: B(e^{iΘ_t} z_t), B the same for both planes       (B, T,
 γ_t          (1 + sin ε)/2 with entrance="sine", else softplus δ         (B, T, 1 or D)
 P_t          with recurrence="cumulative", α_1 α_2 … α_t                 (B, T, 1 or D)
 
-A state (B, M, D) has h in its first two planes; then, as far as there are such parts, e^{iΘ} in two, which
-is 1 before the first token, and P in one.
+Each part is an option. A state (B, M, D) has h in its first two planes; then, as far as there are such
+parts, e^{iΘ} in two, which is 1 before the first token, and P in one.
 
-The sum over all steps of "cumulative" is h_t = P_t Σ v_s / (P_{s−1} + 1e-9), v = γ x. Its values are those
-of h_t = α_t (h_{t−1} + c_t v_t) with c_t = P_{t−1} / (P_{t−1} + 1e-9), which is how they are computed here. Its
-gradient treats the divisor as a constant, so that h_t depends on every α up to t through P_t alone:
+The sum over all steps of "cumulative" is h_t = P_t Σ v_s / (P_{s−1} + 1e-9), v = γ x. Its values are
+those of h_t = α_t (h_{t−1} + c_t v_t) with c_t = P_{t−1} / (P_{t−1} + 1e-9), and that is how they are
+computed. Its gradient takes the divisor for a constant, so that α_s is seen through P_t alone:
 ∂h_t / ∂ log α_s = h_t for all s ≤ t.
 """
 
@@ -106,29 +106,25 @@ class Released(Block):
             rotated = (
                 polar(alpha, self.theta(z)) if self.options.rotate == "state" else alpha[:, :, None]
             )
-            u = self.gamma(gamma, seen) * x
+            u = (self.sine(seen) if self.options.entrance == "sine" else gamma)[:, :, None] * x
             h, _ = self.recur((rotated, u), state[:, :2], reset, coupled)
         return torch.cat([h, *planes], dim=2)
 
-    def gamma(
-        self, gamma: Float[Tensor, "B T E"], seen: Float[Tensor, "B T 2 D"]
-    ) -> Float[Tensor, "B T 1 E"]:
-        """How much enters: by a sine of its own, or γ as it comes from δ."""
-        if self.options.entrance == "softplus":
-            return gamma[:, :, None]
-        return (1 + torch.sin(self.entrance(seen.flatten(2))))[:, :, None] / 2
+    def sine(self, seen: Float[Tensor, "B T 2 D"]) -> Float[Tensor, "B T E"]:
+        """γ of its own, beside α."""
+        return (1 + torch.sin(self.entrance(seen.flatten(2)))) / 2
 
     def _step_by_step(
         self, z: Tensor, x: Tensor, h: Float[Tensor, "B 2 D"], reset: Bool[Tensor, "B T"] | None
     ) -> Float[Tensor, "B T 2 D"]:
         """The states where δ is a projection of z + h_{t−1}."""
         delta, states = self.gate(z.flatten(2)), []
-        sine = self.gamma(delta, z) if self.options.entrance == "sine" else None
+        sine = self.sine(z) if self.options.entrance == "sine" else None
         for t in range(z.shape[1]):
             if reset is not None:
                 h = torch.where(reset[:, t, None, None], self.h0, h)
             alpha, gamma = self.of_delta(delta[:, t] + h.flatten(1) @ self.gate.weight.T)
-            entered = (gamma[:, None] if sine is None else sine[:, t]) * x[:, t]
+            entered = (gamma if sine is None else sine[:, t])[:, None] * x[:, t]
             h = saturate(bounded(alpha[:, None] * h + entered))
             states.append(h)
         return torch.stack(states, dim=1) if states else x
@@ -138,8 +134,7 @@ class Released(Block):
     ) -> tuple[Float[Tensor, "B T 2 D"], Float[Tensor, "B T 1 E"]]:
         """The states by a sum over all steps, and the products of decays."""
         by_entering = self.options.gate_input == "entering"
-        seen = x if by_entering else z
-        v = self.gamma(self.decay(seen)[1], seen) * x
+        v = self.sine(x if by_entering else z)[:, :, None] * x
         delta = self.gate((v if by_entering else z).flatten(2))
         log_alpha = -F.softplus(delta)
         first = state[:, -1, : delta.shape[2]].clamp(min=LEAST).log()

@@ -100,7 +100,9 @@ inline std::string described_layer() {
         FIELD(activation), FIELD(norm), FIELD(places), FIELD(choices), FIELD(by_token), FIELD(rank),
         FIELD(angle_weight), FIELD(angle_bias), FIELD(gate_weight), FIELD(gate_bias), FIELD(skip), FIELD(recall),
         FIELD(start), FIELD(point), FIELD(norm_weight), FIELD(norm_bias), FIELD(coupling_u), FIELD(coupling_v),
-        FIELD(maps), FIELD(keys_weight), FIELD(keys_bias)});
+        FIELD(maps), FIELD(keys_weight), FIELD(keys_bias), FIELD(direction), FIELD(released), FIELD(summed),
+        FIELD(gate_input), FIELD(cumulative), FIELD(map_weight), FIELD(map_bias), FIELD(entrance_weight),
+        FIELD(entrance_bias)});
 }
 
 inline std::string described_part() {
@@ -114,7 +116,7 @@ inline std::string described_training() {
         FIELD(wide), FIELD(order), FIELD(width), FIELD(depth), FIELD(vocabulary), FIELD(classes), FIELD(tensors),
         FIELD(first_of_rows), FIELD(parts), FIELD(layers), FIELD(weights), FIELD(batch), FIELD(gradient),
         FIELD(reading), FIELD(embedding), FIELD(decoder_weight), FIELD(decoder_bias), FIELD(projection),
-        FIELD(focal), FIELD(focal_gamma), FIELD(focal_alpha), FIELD(temperature), FIELD(rate),
+        FIELD(narrow), FIELD(widen_tanh), FIELD(widen_weight), FIELD(widen_bias), FIELD(focal), FIELD(focal_gamma), FIELD(focal_alpha), FIELD(temperature), FIELD(rate),
         FIELD(first_decay), FIELD(second_decay), FIELD(epsilon), FIELD(most), FIELD(loss), FIELD(norm), FIELD(hits),
         FIELD(taken), FIELD(whole), FIELD(span), FIELD(scores)});
 }
@@ -171,7 +173,8 @@ inline const char* description() {
         described("Decay", {{"softplus", SOFTPLUS}, {"exp", EXP}, {"unit", UNIT}, {"reset", RESET}, {"switch", SWITCH},
                             {"none", KEEP}, {"count", COUNT}}) +
         described("Activation", {{"none", LINEAR}, {"boundary", BOUNDARY}, {"step", STEP}}) +
-        described("Norm", {{"none", WITHOUT}, {"complex", COMPLEX}, {"layer", LAYER}}) +
+        described("Norm", {{"none", WITHOUT}, {"complex", COMPLEX}, {"layer", LAYER}, {"root", ROOT}}) +
+        described("GateInput", {{"input", OF_INPUT}, {"entering", OF_ENTERING}, {"state", OF_STATE}}) +
         described("Reading", {{"state", STATES}, {"phasor", PHASORS}, {"angle", ANGLES}});
     return text.c_str();
 }

@@ -112,6 +112,40 @@ void turn_matrix_adjoint(const Level<real>& level, const real* theta, const real
     rotation.backward(theta, g_theta);
 }
 
+// Raw angles of some inputs; a direction is that of tanh of two numbers, (1, y) next to (0, 0).
+template <typename real>
+void project_angles(const Level<real>& level, const Entries<real>& entries, int64_t count) {
+    const Layer& layer = level.layer;
+    const int64_t E = layer.angles, outputs = layer.direction ? 2 * E : E;
+    real* to = layer.direction ? entries.raw : entries.theta;
+    project(level.angle_weight, level.angle_bias, entries.z, to, count, layer.angle_inputs, outputs, level.size.state,
+            outputs, 1);
+    for (int64_t e = 0; layer.direction && e < count; e++)
+        for (int64_t i = 0; i < E; i++) {
+            real &x = to[e * 2 * E + i], &y = to[e * 2 * E + E + i];
+            x = hyperbolic_tangent(x), y = hyperbolic_tangent(y);
+            entries.theta[e * E + i] = std::atan2(y, x * x + y * y < real(TINY) ? real(1) : x);
+        }
+}
+
+// From their gradients to those of the projection and of z, to which it adds.
+template <typename real>
+void angles_adjoint(const Level<real>& level, const Entries<real>& entries, int64_t count) {
+    const Layer& layer = level.layer;
+    const int64_t E = layer.angles, outputs = layer.direction ? 2 * E : E;
+    for (int64_t e = 0; layer.direction && e < count; e++)
+        for (int64_t i = 0; i < E; i++) {
+            const real y = entries.raw[e * 2 * E + E + i], seen = entries.raw[e * 2 * E + i];
+            const bool nowhere = seen * seen + y * y < real(TINY);
+            const real x = nowhere ? real(1) : seen, g = entries.g_theta[e * E + i] / (x * x + y * y);
+            entries.g_raw[e * 2 * E + i] = nowhere ? real(0) : -y * g * (1 - x * x);
+            entries.g_raw[e * 2 * E + E + i] = x * g * (1 - y * y);
+        }
+    project_adjoint(level.angle_weight, level.g_angle_weight, level.g_angle_bias, entries.z,
+                    layer.direction ? entries.g_raw : entries.g_theta, entries.g_z, count, layer.angle_inputs, outputs,
+                    level.size.state, outputs, 1);
+}
+
 template <typename real>
 void entries_forward(const Level<real>& level, const Entries<real>& entries, int64_t count,
                      const Memory<real>& memory) {
@@ -119,8 +153,7 @@ void entries_forward(const Level<real>& level, const Entries<real>& entries, int
     const int64_t state = level.size.state, extent = level.size.extent, planes = level.size.planes;
     const bool matrix = planes > 2;
     const Scratch<real> s(memory.scratch, level.size.D, 0);
-    project(level.angle_weight, level.angle_bias, entries.z, entries.theta, count, layer.angle_inputs, layer.angles,
-            state, layer.angles, 1);
+    project_angles(level, entries, count);
     project(level.gate_weight, level.gate_bias, entries.z, entries.delta, count, state, layer.gates, state,
             layer.gates, 1);
     const Block gating = level.gating(entries);
@@ -173,8 +206,7 @@ void entries_backward(const Level<real>& level, const Entries<real>& entries, in
         }
         gates.backward(first, steps);
     }
-    project_adjoint(level.angle_weight, level.g_angle_weight, level.g_angle_bias, entries.z, entries.g_theta,
-                    entries.g_z, count, layer.angle_inputs, layer.angles, state, layer.angles, 1);
+    angles_adjoint(level, entries, count);
     project_adjoint(level.gate_weight, level.g_gate_weight, level.g_gate_bias, entries.z, entries.g_delta, entries.g_z,
                     count, state, layer.gates, state, layer.gates, 1);
 }

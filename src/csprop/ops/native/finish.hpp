@@ -48,9 +48,11 @@ void gather(const Level<real>& level, const Moment<real>& now, Order<fixed> m, r
     const real *__restrict strength = level.strength, *__restrict recall = level.recall;
     const real* __restrict gate = now.gate;
     real* __restrict over = now.over;
+    const real under = level.under(), beside = level.beside();
+    const real moves = level.layer.cumulative ? real(0) : real(1);  // there the modulus is a constant
 #pragma omp simd
     for (int64_t d = 0; d < D; d++) {
-        real sum = real(TINY);
+        real sum = under;
         m.each([&](int64_t i) {
             const int64_t k = i * D + d;
             real p = (silu ? h[k] * gate[k] : h[k]) + strength[d] * z[k];
@@ -59,10 +61,10 @@ void gather(const Level<real>& level, const Moment<real>& now, Order<fixed> m, r
             out[k] = p;
         });
         if (norm) {
-            const real l = std::sqrt(sum), n = l + real(EPSILON), inverse = 1 / (l * n);
+            const real l = std::sqrt(sum), n = l + beside, inverse = 1 / (l * n);
             // One division serves both, unless l n may be infinite: what is recalled has no bound.
             const real scale = recalls ? 1 / n : l * inverse;
-            over[d] = scale, over[D + d] = recalls ? 1 / l : n * inverse;
+            over[d] = scale, over[D + d] = moves * (recalls ? 1 / l : n * inverse);
             m.each([&](int64_t i) { out[i * D + d] *= scale; });
         }
     }
@@ -234,7 +236,7 @@ template <typename Function>
 INLINE void with_finish(const Layer& layer, Function function) {
     using yes = std::true_type;
     using no = std::false_type;
-    const bool norm = layer.norm == COMPLEX;
+    const bool norm = layer.norm == COMPLEX || layer.norm == ROOT;
     if (layer.activation == BOUNDARY) norm ? function(yes{}, yes{}) : function(yes{}, no{});
     else norm ? function(no{}, yes{}) : function(no{}, no{});
 }

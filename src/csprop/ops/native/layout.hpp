@@ -28,7 +28,8 @@ struct Route {
 enum Rotate : int64_t { NONE, INPUT, STATE };
 enum Decay : int64_t { SOFTPLUS, EXP, UNIT, RESET, SWITCH, KEEP, COUNT };  // the last two have no gate
 enum Activation : int64_t { LINEAR, BOUNDARY, STEP };
-enum Norm : int64_t { WITHOUT, COMPLEX, LAYER };
+enum Norm : int64_t { WITHOUT, COMPLEX, LAYER, ROOT };
+enum GateInput : int64_t { OF_INPUT, OF_ENTERING, OF_STATE };
 enum Reading : int64_t { STATES, PHASORS, ANGLES };
 
 struct Block {
@@ -106,6 +107,9 @@ struct Layer {
     int64_t places, choices, by_token, rank;  // of a router and its maps, 0 elsewhere; of a coupling
     int64_t angle_weight, angle_bias, gate_weight, gate_bias, skip, recall, start, point;
     int64_t norm_weight, norm_bias, coupling_u, coupling_v, maps, keys_weight, keys_bias;
+    int64_t direction;                              // angles are directions of two numbers each
+    int64_t released, summed, gate_input, cumulative;  // parts of the authors' code: released.hpp
+    int64_t map_weight, map_bias, entrance_weight, entrance_bias;
 };
 
 // Rows of one padded length; a label below 0 is none.
@@ -122,6 +126,7 @@ struct Training {
     const Part* batch;
     void* gradient;  // of all weights, one after the other; rows add to those from first_of_rows on
     int64_t reading, embedding, decoder_weight, decoder_bias, projection;  // projection: of a complex decoder
+    int64_t narrow, widen_tanh, widen_weight, widen_bias;  // narrow: numbers of a token, if its embedding is widened
     int64_t focal;
     double focal_gamma, focal_alpha, temperature;                          // temperature: of routers; 0: hard maps
     double rate, first_decay, second_decay, epsilon, most;  // Adam's; gradients above `most` are scaled to it

@@ -175,6 +175,15 @@ class Layer(NamedTuple):
     maps: Int = -1
     keys_weight: Int = -1
     keys_bias: Int = -1
+    direction: Int = 0
+    released: Int = 0
+    summed: Int = 0
+    gate_input: Int = 0
+    cumulative: Int = 0
+    map_weight: Int = -1
+    map_bias: Int = -1
+    entrance_weight: Int = -1
+    entrance_bias: Int = -1
 
 
 class Part(NamedTuple):
@@ -207,6 +216,10 @@ class Training(NamedTuple):
     decoder_weight: Int = -1
     decoder_bias: Int = -1
     projection: Int = -1
+    narrow: Int = 0
+    widen_tanh: Int = 0
+    widen_weight: Int = -1
+    widen_bias: Int = -1
     focal: Int = 0
     focal_gamma: Real = 0
     focal_alpha: Real = 0
@@ -281,7 +294,8 @@ class Polish(NamedTuple):
 ROTATE = {"none": 0, "input": 1, "state": 2}
 DECAY = {"softplus": 0, "exp": 1, "unit": 2, "reset": 3, "switch": 4, "none": 5, "count": 6}
 ACTIVATION = {"none": 0, "boundary": 1, "step": 2}
-NORM = {"none": 0, "complex": 1, "layer": 2}
+NORM = {"none": 0, "complex": 1, "layer": 2, "root": 3}
+GATE_INPUT = {"input": 0, "entering": 1, "state": 2}
 READING = {"state": 0, "phasor": 1, "angle": 2}
 
 
@@ -294,7 +308,8 @@ def description() -> str:
         fields = [f"{hint.__metadata__[0]} {name}" for name, hint in hints.items()]
         lines.append(f"{each.__name__}: {', '.join(fields)}\n")
     choices = {
-        "Rotate": ROTATE, "Decay": DECAY, "Activation": ACTIVATION, "Norm": NORM, "Reading": READING
+        "Rotate": ROTATE, "Decay": DECAY, "Activation": ACTIVATION, "Norm": NORM,
+        "GateInput": GATE_INPUT, "Reading": READING,
     }  # fmt: skip
     for name, numbers in choices.items():
         options = [f"{option} {number}" for option, number in numbers.items()]

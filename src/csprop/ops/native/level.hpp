@@ -13,12 +13,15 @@ struct Level {
     const Extents size;
     const real *angle_weight, *angle_bias, *gate_weight, *gate_bias, *recall, *norm_weight, *norm_bias;
     const real *coupling_u, *coupling_v, *keys_weight, *keys_bias;
+    const real *map_weight, *map_bias, *entrance_weight, *entrance_bias;
+    const real* frame;                            // prepared: before the first step
     const real *start, *strength, *point;         // prepared: h_0 and the point as they are used, σ(g)
     const real *maps, *columns;                   // prepared: softmax of a router's logits, by sources and by targets
     const int64_t* targets;                       // prepared: of each channel in each map; null where maps are soft
     int64_t planes = 2;                           // of a router's states; all others are 0
     real *g_angle_weight, *g_angle_bias, *g_gate_weight, *g_gate_bias, *g_recall, *g_norm_weight, *g_norm_bias;
     real *g_coupling_u, *g_coupling_v, *g_keys_weight, *g_keys_bias;
+    real *g_map_weight, *g_map_bias, *g_entrance_weight, *g_entrance_bias, *g_frame = nullptr;
     real *g_start, *g_skip, *g_point, *g_maps;    // of what is prepared
 
     // `gradients`: of all tensors.
@@ -39,6 +42,11 @@ struct Level {
         coupling_v = value(layer.coupling_v), g_coupling_v = gradient(layer.coupling_v);
         keys_weight = value(layer.keys_weight), g_keys_weight = gradient(layer.keys_weight);
         keys_bias = value(layer.keys_bias), g_keys_bias = gradient(layer.keys_bias);
+        map_weight = value(layer.map_weight), g_map_weight = gradient(layer.map_weight);
+        map_bias = value(layer.map_bias), g_map_bias = gradient(layer.map_bias);
+        entrance_weight = value(layer.entrance_weight), g_entrance_weight = gradient(layer.entrance_weight);
+        entrance_bias = value(layer.entrance_bias), g_entrance_bias = gradient(layer.entrance_bias);
+        frame = prepared.frame;
         start = prepared.start + number * size.state, g_start = gradient(layer.start);
         strength = prepared.strength + number * size.D, g_skip = gradient(layer.skip);
         point = layer.point < 0 ? nullptr : prepared.point + number * size.state, g_point = gradient(layer.point);
@@ -54,6 +62,10 @@ struct Level {
         for (int64_t d = size.D; real_start && d < size.state; d++) real_start = start[d] == 0;
         planes = real_start ? 1 : 2;
     }
+
+    // What the norm adds to the squared modulus under the root, and to the root.
+    INLINE real under() const { return layer.norm == ROOT ? real(EPSILON) : real(TINY); }
+    INLINE real beside() const { return layer.norm == ROOT ? real(0) : real(EPSILON); }
 
     INLINE bool replaces() const { return layer.decay == RESET || layer.decay == SWITCH; }
 

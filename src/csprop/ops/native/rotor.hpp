@@ -14,7 +14,7 @@ template <typename real>
 bool is_rotor(const Level<real>& level) {
     const Layer& layer = level.layer;
     return level.size.planes == 2 && level.size.extent > 1 && !layer.places && layer.activation != BOUNDARY &&
-           layer.activation != STEP && layer.norm != COMPLEX && !level.norm_weight && !level.recall;
+           layer.activation != STEP && layer.norm != COMPLEX && layer.norm != ROOT && !level.norm_weight && !level.recall;
 }
 
 // Numbers of some channels: of so many vectors side by side, or of one channel (0).

@@ -32,7 +32,8 @@ struct Step {
     const Training& model;
     Room<real> room{static_cast<real*>(plan.prepared)};
     Prepared<real> prepared{model, plan.entries, room};
-    const int64_t D = model.width, state = model.order * D;
+    const int64_t D = model.width, state = model.order * D, handed = state + 2 * D;
+    const bool by_step = model.layers[0].released;  // entries of the first layer are steps, too
 
     explicit Step(const Plan& plan) : plan(plan), model(*plan.model) {}
 
@@ -53,10 +54,10 @@ struct Step {
         }
         if (model.projection >= 0)
             compose(value(model.decoder_weight), value(model.projection), prepared.decoder, model.classes, D);
-        for (int64_t e = 0; e < plan.entries; e++)
-            std::memcpy(prepared.entries.z + e * state, value(model.embedding) + plan.tokens[e] * state,
-                        state * sizeof(real));
-        enter(Level<real>(plan, prepared, 0, nullptr), prepared.entries, plan.entries, memory_at(numbers));
+        std::memset(prepared.frame, 0, 2 * D * sizeof(real));
+        for (int64_t e = 0; e < plan.entries; e++) embed(plan.tokens[e], prepared.entries.z + e * state);
+        if (!by_step)
+            enter(Level<real>(plan, prepared, 0, nullptr), prepared.entries, plan.entries, memory_at(numbers));
     }
 
     void go_through(const Chunk& chunk, void* numbers) const {
@@ -67,13 +68,13 @@ struct Step {
             memory.passages[l].lay_out(model, l, plan.span, own);
         }
         if (model.scores) {
-            memory.passages[0].entries = prepared.entries;
+            if (!by_step) memory.passages[0].entries = prepared.entries;
             for (int64_t row = chunk.first; row < chunk.last; row++) read(chunk, row, memory);
             return;
         }
         const Gradients<real> sums = gradients(chunk.number);
         std::memset(sums.tensors, 0, plan.gradient_numbers * sizeof(real));
-        memory.passages[0].entries = first_entries(sums);
+        if (!by_step) memory.passages[0].entries = first_entries(sums);
         for (int64_t row = chunk.first; row < chunk.last; row++) go_through(chunk, row, sums, memory);
     }
 
@@ -162,13 +163,24 @@ struct Step {
     // A layer that begins with the states before a piece.
     Level<real> level(int64_t number, const Piece& piece, real* gradients, const Memory<real>& memory) const {
         Level<real> level(plan, prepared, number, gradients);
-        if (piece.number) level.start = memory.starts + ((piece.number - 1) * model.depth + number) * state;
+        if (piece.number) {
+            level.start = memory.starts + ((piece.number - 1) * model.depth + number) * handed;
+            level.frame = level.start + state;
+        }
         return level;
+    }
+
+    // The entries of the tokens of a piece.
+    const int32_t* entries_of(const Chunk& chunk, int64_t row, const Piece& piece) const {
+        return plan.entry[chunk.part] + row * model.batch[chunk.part].steps + piece.first;
     }
 
     void forward(const Chunk& chunk, int64_t row, const Piece& piece, const Memory<real>& memory) const {
         Passage<real>* passages = memory.passages;
-        passages[0].entries.of_step = plan.entry[chunk.part] + row * model.batch[chunk.part].steps + piece.first;
+        const int32_t* tokens = entries_of(chunk, row, piece);
+        if (!by_step) passages[0].entries.of_step = tokens;
+        for (int64_t t = 0; by_step && t < piece.T; t++)
+            std::memcpy(passages[0].entries.z + t * state, prepared.entries.z + tokens[t] * state, state * sizeof(real));
         for (int64_t l = 0; l < model.depth; l++) {
             if (l) passages[l].entries.z = passages[l - 1].out;
             layer_forward(level(l, piece, nullptr, memory), passages[l], piece.T, piece.read(l == model.depth - 1),
@@ -178,9 +190,14 @@ struct Step {
 
     // The next piece begins where this one ends.
     void keep_ends(const Piece& piece, const Memory<real>& memory) const {
-        for (int64_t l = 0; l < model.depth; l++)
-            std::memcpy(memory.starts + (piece.number * model.depth + l) * state,
-                        memory.passages[l].h + (piece.T - 1) * state, state * sizeof(real));
+        for (int64_t l = 0; l < model.depth; l++) {
+            const Passage<real>& passage = memory.passages[l];
+            real* to = memory.starts + (piece.number * model.depth + l) * handed;
+            std::memcpy(to, passage.h + (piece.T - 1) * state, state * sizeof(real));
+            if (!model.layers[l].released) continue;
+            const int64_t frame = 2 * Extents(model, model.layers[l]).extent;
+            std::memcpy(to + state, passage.frame + (piece.T - 1) * frame, frame * sizeof(real));
+        }
     }
 
     // One row, of which the scores are all that is asked for.
@@ -211,8 +228,8 @@ struct Step {
         for (int64_t number = last; number >= 0; number--) {
             const Piece some = piece(part, row, number, T, true, memory);
             forward(chunk, row, some, memory);
-            if (number) std::memset(earlier, 0, model.depth * state * sizeof(real));
-            backward(chunk, some, sums, later, earlier, memory);
+            if (number) std::memset(earlier, 0, model.depth * handed * sizeof(real));
+            backward(chunk, row, some, sums, later, earlier, memory);
             later = earlier, earlier = later == memory.earlier ? memory.later : memory.earlier;
         }
     }
@@ -220,8 +237,8 @@ struct Step {
     const real* outputs(const Memory<real>& memory) const { return memory.passages[model.depth - 1].out; }
 
     // From a piece's labels, and from the gradients of the states after it, to those of the states before it.
-    void backward(const Chunk& chunk, const Piece& piece, const Gradients<real>& sums, const real* later, real* earlier,
-                  const Memory<real>& memory) const {
+    void backward(const Chunk& chunk, int64_t row, const Piece& piece, const Gradients<real>& sums, const real* later,
+                  real* earlier, const Memory<real>& memory) const {
         const Decoder<real> decoder = this->decoder(tensors_of(sums), sums.decoder);
         decoder.forward(outputs(memory), piece.steps, piece.count, piece.T, memory);
         plan.losses[chunk.number] +=
@@ -231,18 +248,22 @@ struct Step {
         for (int64_t l = model.depth - 1; l >= 0; l--) {
             Passage<real>& passage = memory.passages[l];
             Entries<real>& entries = passage.entries;
-            if (l) {
+            if (l || by_step) {
+                entries.g_raw = memory.gradients.g_raw, entries.g_wave = memory.gradients.g_wave;
                 entries.g_theta = memory.gradients.g_theta, entries.g_delta = memory.gradients.g_delta;
                 entries.g_a = memory.gradients.g_a, entries.g_scores = memory.gradients.g_scores;
                 entries.g_z = below;
             }
             Level<real> level = this->level(l, piece, tensors_of(sums), memory);
-            if (piece.number) level.g_start = earlier + l * state;
+            if (piece.number) level.g_start = earlier + l * handed, level.g_frame = level.g_start + state;
             layer_backward(level, passage, piece.T, piece.read(l == model.depth - 1), above,
-                           later ? later + l * state : nullptr, memory);
+                           later ? later + l * handed : nullptr, memory);
             real* next = above;
             above = below, below = next;
         }
+        const int32_t* tokens = entries_of(chunk, row, piece);
+        for (int64_t t = 0; by_step && t < piece.T; t++)
+            add(above + t * state, sums.entries.g_z + tokens[t] * state, state);
     }
 
     // The gradients of all chunks, and from them those of all tensors.
@@ -260,15 +281,14 @@ struct Step {
         std::memcpy(g + first, sums.tensors, (last - first) * sizeof(real));
         const Entries<real> entries = first_entries(sums);
         const Level<real> lowest(plan, prepared, 0, g);
-        for (int64_t e = 0; e < plan.entries; e++) {
+        for (int64_t e = 0; !by_step && e < plan.entries; e++) {
             std::memcpy(memory.free, entries.g_z + e * state, state * sizeof(real));
             skip_adjoint(lowest, entries.z + e * state, memory.free, lowest.g_skip ? lowest.g_skip : memory.free + state,
                          entries.g_z + e * state);
         }
-        enter_adjoint(lowest, entries, plan.entries, memory);
-        real* g_embedding = g + plan.offsets[model.embedding];
+        if (!by_step) enter_adjoint(lowest, entries, plan.entries, memory);
         for (int64_t e = 0; e < plan.entries; e++)
-            std::memcpy(g_embedding + plan.tokens[e] * state, entries.g_z + e * state, state * sizeof(real));
+            embed_adjoint(plan.tokens[e], entries.z + e * state, entries.g_z + e * state, g);
         if (model.projection >= 0)
             compose_adjoint(value(model.decoder_weight), value(model.projection), sums.decoder,
                             g + plan.offsets[model.decoder_weight], g + plan.offsets[model.projection],
@@ -281,6 +301,29 @@ struct Step {
             if (level.replaces()) to_unit_adjoint(value(layer.start), level.g_start, model.order, D, real(0));
             if (level.point) to_unit_adjoint(value(layer.point), level.g_point, model.order, D, real(0));
             if (layer.choices) soften_adjoint(level, real(model.temperature), level.g_maps);
+        }
+    }
+
+    // What a token enters as: its row of the embedding, or the real numbers that a map makes of it.
+    void embed(int64_t token, real* z) const {
+        const real* row = value(model.embedding) + token * (model.narrow ? model.narrow : state);
+        if (!model.narrow) return void(std::memcpy(z, row, state * sizeof(real)));
+        std::memset(z, 0, state * sizeof(real));
+        for (int64_t d = 0; d < D; d++) {
+            z[d] = dot(value(model.widen_weight) + d * model.narrow, row, model.narrow) + value(model.widen_bias)[d];
+            if (model.widen_tanh) z[d] = hyperbolic_tangent(z[d]);
+        }
+    }
+
+    void embed_adjoint(int64_t token, const real* z, const real* g_z, real* gradients) const {
+        const int64_t n = model.narrow;
+        const auto gradient = [&](int64_t i) { return gradients + plan.offsets[i]; };
+        if (!n) return void(std::memcpy(gradient(model.embedding) + token * state, g_z, state * sizeof(real)));
+        const real* row = value(model.embedding) + token * n;
+        for (int64_t d = 0; d < D; d++) {
+            const real g = model.widen_tanh ? g_z[d] * (1 - z[d] * z[d]) : g_z[d];
+            gradient(model.widen_bias)[d] += g;
+            for (int64_t i = 0; i < n; i++) gradient(model.widen_weight)[d * n + i] += g * row[i];
         }
     }
 

@@ -6,6 +6,7 @@
 #include "back.hpp"
 #include "coupling.hpp"
 #include "finish.hpp"
+#include "released.hpp"
 #include "rotor.hpp"
 #include "router.hpp"
 
@@ -45,12 +46,14 @@ bool walk(const Level<real>& level, const Passage<real>& row, Order<fixed> m, in
     const int64_t D = level.size.D, state = level.size.state;
     const bool inside = level.layer.activation == STEP, counts = level.layer.decay == COUNT;
     const Entries<real>& entries = row.entries;
+    const bool looks = level.layer.gate_input == OF_STATE;
     bool bounded = false;
     for (int64_t t = 0; t < T; t++) {
         const int64_t e = entries[t];
         const real *a = entries.a + e * level.size.numbers, *u = entries.u + e * state;
         const real* before = row.before(t, level.start, state);
         real *h = row.h + t * state, *x = inside ? row.gate + t * state : h;
+        if (looks) Released<real>{level, row}.look(t, before);
         Transition::apply(a, before, u, x, m, D);
         if (careful && any_above(x, m, D, real(LIMIT))) bound(x, m, D, real(LIMIT)), bounded = true;
         if (counts) inexact |= rounded_count(h, before, u, D);
@@ -65,7 +68,8 @@ template <typename real>
 bool may_be_large(const Level<real>& level, const Passage<real>& row, const real* mu, const real* later, int64_t T) {
     const Extents& size = level.size;
     real most = 1;
-    if (level.layer.activation == STEP || (level.layer.decay == SOFTPLUS && size.planes > 2)) return true;
+    if (level.layer.activation == STEP || level.layer.gate_input == OF_STATE ||
+        (level.layer.decay == SOFTPLUS && size.planes > 2)) return true;
     for (int64_t t = 0; level.layer.decay == SOFTPLUS && t < T; t++) {
         const real* a = row.entries.a + row.entries[t] * size.numbers;
         for (int64_t i = 0; i < size.extent; i++) {
@@ -87,13 +91,17 @@ void walk_adjoint(const Level<real>& level, const Passage<real>& row, Order<fixe
     const int64_t D = level.size.D, state = level.size.state;
     const bool inside = level.layer.activation == STEP, careful = may_be_large(level, row, mu, later, T);
     const Entries<real>& entries = row.entries;
-    real *carry = free, *pre = free + state;
+    const bool looks = level.layer.gate_input == OF_STATE, cumulative = level.layer.cumulative;
+    const int64_t extent = level.size.extent;
+    real *carry = free, *pre = free + state, *decayed = free + 2 * state;
     begin_carry(later, carry, state);
+    if (cumulative) begin_carry(later ? later + state + extent : later, decayed, extent);
     for (int64_t t = T - 1; t >= 0; t--) {
         const int64_t e = entries[t];
         const real *a = entries.a + e * level.size.numbers, *before = t ? row.h + (t - 1) * state : level.start;
         const real* x = row.gate + t * state;
         real *here = mu + t * state, *g_a = entries.g_a + e * level.size.numbers, *g_u = entries.g_u + e * state;
+        if (cumulative) gather_decay(row.h + t * state, here, decayed, extent, D);
         if (inside || row.bounded || careful) {
             add(carry, here, state);
             std::memset(carry, 0, state * sizeof(real));
@@ -105,7 +113,10 @@ void walk_adjoint(const Level<real>& level, const Passage<real>& row, Order<fixe
             if (careful) bound(here, m, D, real(GRADIENT_LIMIT));
         }
         back<tokens>(Transition{}, a, before, here, g_a, g_u, carry, m, D);
+        if (cumulative) std::memcpy(g_a, decayed, extent * sizeof(real));
+        if (looks) Released<real>{level, row}.look_adjoint(t, before, here, carry);
     }
+    if (cumulative && level.g_frame) std::memcpy(level.g_frame + extent, decayed, extent * sizeof(real));
     add(carry, level.g_start, state);
 }
 
@@ -119,7 +130,7 @@ INLINE void with_transition(const Extents& size, Function function) {
     else shared ? function(Real<true>{}, PAIR) : function(Real<false>{}, PAIR);
 }
 
-// What some inputs say about the recurrence.
+// What some inputs say about the recurrence, each on its own.
 template <typename real>
 void enter(const Level<real>& level, const Entries<real>& entries, int64_t count, const Memory<real>& memory) {
     entries_forward(level, entries, count, memory);
@@ -132,11 +143,20 @@ void enter_adjoint(const Level<real>& level, const Entries<real>& entries, int64
     if (level.layer.places && !level.layer.by_token) choose_adjoint(level, entries, count, memory.free);
 }
 
+// The same for the steps of a row.
+template <typename real>
+void enter_row_adjoint(const Level<real>& level, const Passage<real>& row, int64_t T, const real* later,
+                       const Memory<real>& memory) {
+    if (!level.layer.released) return enter_adjoint(level, row.entries, T, memory);
+    Released<real>{level, row}.backward(T, later ? later + level.size.state : later, memory);
+}
+
 template <typename real>
 void layer_forward(const Level<real>& level, Passage<real>& row, int64_t T, const Read& read,
                    const Memory<real>& memory, int64_t& inexact) {
     if (!row.entries.of_step) {
-        enter(level, row.entries, T, memory);
+        if (level.layer.released) Released<real>{level, row}.forward(T);
+        else enter(level, row.entries, T, memory);
         couple(level, row.entries, T, memory.coupled);
     }
     row.bounded = false;
@@ -176,7 +196,7 @@ void layer_backward(const Level<real>& level, Passage<real>& row, int64_t T, con
         if (entries.of_step) return rotor_row_adjoint<true>(level, row, g, later, g_skip, T);
         rotor_row_adjoint<false>(level, row, g, later, g_skip, T);
         couple_adjoint(level, entries, T, memory.coupled);
-        return enter_adjoint(level, entries, T, memory);
+        return enter_row_adjoint(level, row, T, later, memory);
     }
     with_order(level.size.m, [&](auto m) {
         with_finish(level.layer, [&](auto silu, auto norm) {
@@ -197,7 +217,7 @@ void layer_backward(const Level<real>& level, Passage<real>& row, int64_t T, con
     }
     if (entries.of_step) return;
     couple_adjoint(level, entries, T, memory.coupled);
-    enter_adjoint(level, entries, T, memory);
+    enter_row_adjoint(level, row, T, later, memory);
 }
 
 }  // namespace TARGET
