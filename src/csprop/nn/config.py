@@ -85,7 +85,7 @@ class ModelOptions:
     z + h_{t−1} and ε of z, which is no linear recurrence and goes step by step."""
 
     recurrence: Literal["sequential", "cumulative"] = "sequential"
-    """h_t = α h_{t−1} + γ x (printed), or h_t = α (h_{t−1} + γ x) as the authors' variant "Fast" has it:
+    """h_t = α h_{t−1} + γ x (printed), or h_t = α (h_{t−1} + γ x) as the authors' "Fast" has it:
     P_t Σ γ x_s / (P_{s−1} + 1e-9), where P_t is the product of all α so far, with no gradient through
     the divisor nor through the modulus of the norm. There what enters decides on α as γ x."""
 

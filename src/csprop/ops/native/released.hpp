@@ -93,7 +93,8 @@ struct Released {
             project_adjoint<false>(level.map_weight, level.g_map_weight, level.g_map_bias, turned(), g_x, g_turned,
                                    2 * T, D, D, D, D, 1);
         if (turns_input)
-            for (int64_t t = 0; t < T; t++) turn_adjoint(t, g_turned + t * n);
+            for (int64_t t = 0; t < T; t++)
+                E == 1 ? turn_adjoint<true>(t, g_turned + t * n) : turn_adjoint<false>(t, g_turned + t * n);
         else add(g_turned, of.g_z, T * n);
         if (layer.rotate != NONE) angles_adjoint_of_row(T, later);
     }
@@ -110,7 +111,9 @@ struct Released {
                 frame[i] = layer.summed ? around<real>(double(before[i]) + theta) : theta;
                 cos_sin(frame[i], cosine[i], sine[i]);
             }
-            if (turns_input) turn(of.z + t * n, cosine, sine, of.turned + t * n);
+            if (!turns_input) continue;
+            if (E == 1) turn<true>(of.z + t * n, cosine, sine, of.turned + t * n);
+            else turn<false>(of.z + t * n, cosine, sine, of.turned + t * n);
         }
     }
 
@@ -118,29 +121,35 @@ struct Released {
         return layer.bounded_angle ? real(M_PI) * hyperbolic_tangent(theta) : theta;
     }
 
+    template <bool shared>
     void turn(const real* __restrict z, const real* __restrict cosine, const real* __restrict sine,
               real* __restrict out) const {
+        const int64_t D = this->D;
+#pragma omp simd
         for (int64_t d = 0; d < D; d++) {
-            const int64_t i = E == 1 ? 0 : d;
+            const int64_t i = shared ? 0 : d;
             out[d] = cosine[i] * z[d] - sine[i] * z[D + d];
             out[D + d] = cosine[i] * z[D + d] + sine[i] * z[d];
         }
     }
 
     // Adds to g_z; sets the gradients of Θ.
+    template <bool shared>
     void turn_adjoint(int64_t t, const real* __restrict g) const {
+        const int64_t D = this->D;
         const real *__restrict cosine = of.turns + t * 2 * E, *__restrict sine = cosine + E;
         const real* __restrict out = of.turned + t * n;
         real *__restrict g_z = of.g_z + t * n, *__restrict g_theta = of.g_theta + t * E, sum = 0;
+#pragma omp simd reduction(+ : sum)
         for (int64_t d = 0; d < D; d++) {
-            const int64_t i = E == 1 ? 0 : d;
+            const int64_t i = shared ? 0 : d;
             const real by = out[d] * g[D + d] - out[D + d] * g[d];
-            if (E == 1) sum += by;
+            if (shared) sum += by;
             else g_theta[d] = by;
             g_z[d] += cosine[i] * g[d] + sine[i] * g[D + d];
             g_z[D + d] += cosine[i] * g[D + d] - sine[i] * g[d];
         }
-        if (E == 1) *g_theta = sum;
+        if (shared) *g_theta = sum;
     }
 
     // From the gradients of Θ to those of what angles are projected from.
@@ -175,12 +184,18 @@ struct Released {
     }
 
     // Also in place.
-    void scale(const real* from, const real* __restrict by, real* to) const {
+    void scale(const real* from, const real* by, real* to) const {
+        const int64_t D = this->D, n = this->n;
+        if (extent == 1) {
+            const real factor = *by;
 #pragma omp simd
-        for (int64_t d = 0; d < D; d++) {
-            const real factor = by[extent == 1 ? 0 : d];
-            to[d] = factor * from[d];
-            to[D + d] = factor * from[D + d];
+            for (int64_t d = 0; d < n; d++) to[d] = factor * from[d];
+        } else {
+#pragma omp simd
+            for (int64_t d = 0; d < D; d++) {
+                to[d] = by[d] * from[d];
+                to[D + d] = by[d] * from[D + d];
+            }
         }
     }
 
