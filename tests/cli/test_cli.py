@@ -375,7 +375,7 @@ def test_tasks_and_info(capsys: pytest.CaptureFixture[str]) -> None:
     others = ["flip-flop", "even-pairs"]
     others += ["modular-arithmetic", "modular-arithmetic-precedence"]
     others += [f"tomita-{number}" for number in range(1, 8)]
-    others += ["parenthesis", "parenthesis-words", "interleaved", "nested-3"]
+    others += ["parenthesis", "parenthesis-words", "parenthesis-prefix", "interleaved", "nested-3"]
     others += ["anbn", "anb2n", "anbncn", "anbncndn", "anbmcnm", "majority"]
     groups = ["group-S3", "group-A4", "group-S4", "group-A5", "group-S5", "group-S3xS3"]
     assert names == counting + others + groups
