@@ -240,9 +240,9 @@ def test_a_file_of_ones_own(
     monkeypatch.setattr(sys, "stdin", io.StringIO("open close\nopen\n"))
     assert main(["predict", "runs/events"]) == 0
     assert set(capsys.readouterr().out.split()) <= {"ok", "bad"}
-    assert "a data file gives the correct class of its rows only" in refused(
-        ["eval", "runs/events", "--lengths", "3"], capsys
-    )
+    for asked in (["--lengths", "3"], ["--exhaustive"], ["--positions"]):
+        said = refused(["eval", "runs/events", *asked], capsys)
+        assert "a data file gives the correct class of its rows only" in said
     Path("other.csv").write_text("open close,fine\n")
     asked = ["eval", "runs/events", "--data", "other.csv"]
     assert "other.csv row 1: the label 'fine' is unknown: write bad, ok" in refused(asked, capsys)
@@ -302,6 +302,23 @@ def test_bad_usage_is_one_sentence_and_exit_2(
 ) -> None:
     assert sentence in refused(argv, capsys)
     assert list(here.iterdir()) == []
+
+
+def test_eval_counts_the_answers_at_all_positions_if_it_is_asked_to(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    counts = {}
+    for asked in ([], ["--positions"]):
+        assert main(["eval", str(trained), "--lengths", "1,17", *asked, "--json"]) == 0
+        rows = document(capsys)["scores"]
+        assert [row["positions"] for row in rows] == [bool(asked)] * 2
+        counts[bool(asked)] = [row["count"] for row in rows]
+        assert main(["eval", str(trained), "--lengths", "1,17", *asked]) == 0
+        assert ("positions" if asked else "answers") in capsys.readouterr().out
+    assert counts == {False: [2000, 2000], True: [2000, 34_000]}
+    assert main(["eval", str(trained), "--exhaustive", "--lengths", "8", "--positions", "--json"]) == 0
+    (score,) = document(capsys)["scores"]
+    assert (score["count"], score["wrong"]) == (2048, 0)
 
 
 def test_eval_refuses_before_it_works(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -375,7 +392,7 @@ def test_tasks_and_info(capsys: pytest.CaptureFixture[str]) -> None:
     others = ["flip-flop", "even-pairs"]
     others += ["modular-arithmetic", "modular-arithmetic-precedence"]
     others += [f"tomita-{number}" for number in range(1, 8)]
-    others += ["parenthesis", "parenthesis-words", "interleaved", "nested-3"]
+    others += ["parenthesis", "parenthesis-words", "parenthesis-prefix", "interleaved", "nested-3"]
     others += ["anbn", "anb2n", "anbncn", "anbncndn", "anbmcnm", "majority"]
     groups = ["group-S3", "group-A4", "group-S4", "group-A5", "group-S5", "group-S3xS3"]
     assert names == counting + others + groups

@@ -92,6 +92,8 @@ def asked(path: Path, name: str) -> list[list[str]]:
     if name != "rows":
         made += [["eval", str(path), "--exhaustive", "--lengths", "2,8", "--json"]]
         made += [["eval", str(path), "--lengths", "2,40", "--seed", "3", "--json"]]
+        made += [["eval", str(path), "--positions", "--lengths", "2,40", "--seed", "3", "--json"]]
+        made += [["eval", str(path), "--positions", "--exhaustive", "--lengths", "8", "--json"]]
     return made
 
 

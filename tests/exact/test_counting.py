@@ -34,6 +34,7 @@ COUNT = int(os.environ.get("CSPROP_FORGERIES", "120"))
 TASKS = (
     "parenthesis",
     "parenthesis-words",
+    "parenthesis-prefix",
     "majority",
     "anbn",
     "anb2n",

@@ -27,6 +27,7 @@ CONTROL = {
     # States of the control, and counters. A state for each answer while all is right, one for wrong.
     "parenthesis": (3, 1),
     "parenthesis-words": (3, 1),
+    "parenthesis-prefix": (2, 1),
     "interleaved": (3, 2),
     "majority": (2, 1),
     # The start, each letter, the last one by its answer, and what is wrong.

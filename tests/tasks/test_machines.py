@@ -55,7 +55,7 @@ STATES = {
     "nested-3": 16,
 }
 COUNTING = [
-    *("parenthesis", "parenthesis-words", "interleaved", "majority"),
+    *("parenthesis", "parenthesis-words", "parenthesis-prefix", "interleaved", "majority"),
     *("anbn", "anb2n", "anbncn", "anbncndn", "anbmcnm"),
 ]
 NAMES = [name for name in STATES if name != "mod10000-reset"] + COUNTING

@@ -2,6 +2,7 @@ import doctest
 import math
 from collections import Counter
 from importlib import import_module
+from itertools import accumulate
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from csprop import tasks
 from csprop.errors import InputError
 from csprop.tasks.base import every_sequence, symbols
 from csprop.tasks.draws import NumpyDraws
-from csprop.tasks.parenthesis import Parenthesis, balanced
+from csprop.tasks.parenthesis import Parenthesis, ParenthesisPrefix, balanced
 from csprop.tasks.split import split
 
 GROUPS = ["S3", "A4", "S4", "A5", "S5", "S3xS3"]
@@ -129,6 +130,33 @@ def test_half_of_a_parenthesis_sample_is_balanced_and_the_rest_uniform() -> None
     others = Counter(keys(tokens[labels == 0]))
     assert len(others) == 14
     assert sum((count - 4500 / 14) ** 2 / (4500 / 14) for count in others.values()) < 13 + 5 * 26**0.5
+
+
+def depths(row: tuple[int, ...]) -> list[int]:
+    return list(accumulate(1 - 2 * token for token in row))
+
+
+def test_half_of_a_sample_of_prefixes_is_balanced_and_the_rest_falls_below_zero() -> None:
+    task = ParenthesisPrefix()
+    tokens = task.sample(9000, 4, seeded())
+    labels = task.labels(tokens)[:, -1]
+    assert all(depths(row)[-1] == 0 <= min(depths(row)) for row in keys(tokens[labels == 1]))
+    below = Counter(keys(tokens[labels == 0]))
+    assert len(below) == 10  # of 16 strings, 6 are never below 0
+    assert below.total() == 4500
+    assert sum((count - 450) ** 2 / 450 for count in below.values()) < 9 + 5 * 18**0.5
+
+
+@pytest.mark.parametrize(("length", "different"), [(1, 1), (3, 2), (5, 5), (7, 14)])
+def test_half_of_a_sample_of_prefixes_of_an_odd_length_is_one_bracket_short_of_balanced(
+    length: int, different: int
+) -> None:
+    task = ParenthesisPrefix()
+    tokens = task.sample(2000, length, seeded())
+    labels = task.labels(tokens)[:, -1]
+    never = keys(tokens[labels == 1])
+    assert (len(never), len(set(never))) == (1000, different)
+    assert all(depths(row)[-1] == 1 and min(depths(row)) >= 0 for row in never)
 
 
 @pytest.mark.parametrize(

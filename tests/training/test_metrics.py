@@ -1,4 +1,6 @@
+import weakref
 from dataclasses import replace
+from operator import ne
 from typing import Any
 
 import pytest
@@ -9,13 +11,16 @@ from torch import Generator, Tensor
 
 from csprop import CSP, CSPConfig, use_backend
 from csprop.errors import InputError
+from csprop.nn.peers import Kind, Peer, PeerConfig
+from csprop.runs.machines import from_machine
 from csprop.tasks import get
-from csprop.tasks.base import every_sequence
+from csprop.tasks.base import Task, every_sequence
 from csprop.tasks.examples import Examples, Steps
 from csprop.training import metrics
 from csprop.training.config import configure
-from csprop.training.metrics import exhaustive, sampled, score
-from csprop.training.scores import check_exhaustive, interval
+from csprop.training.metrics import at_length, exhaustive, sampled, score
+from csprop.training.scores import Sampling, Score, check_exhaustive, interval
+from csprop.training.seeding import generator
 
 
 class Oracle:
@@ -78,6 +83,92 @@ def test_sampling_carries_the_state_over_windows(monkeypatch: pytest.MonkeyPatch
     task = get("parity")
     result = sampled(Oracle(task.truth), task, 13, 5, Generator().manual_seed(0))  # pyright: ignore
     assert (result.accuracy, result.count) == (1.0, 5)
+
+
+def untrained(name: str, preset: str) -> CSP:
+    return CSP(configure(get(name), preset).model, Generator().manual_seed(1)).eval()
+
+
+def peer(kind: Kind) -> Peer:
+    config = PeerConfig(kind=kind, vocab_size=2, num_classes=2, width=8, depth=1)
+    return Peer(config, Generator().manual_seed(1)).eval()
+
+
+def locked(name: str) -> Any:
+    """The locked model of a task's machine."""
+    task = get(name)
+    model = from_machine(task, task.counting or task.machine).locked
+    assert model is not None
+    return model
+
+
+WRONG_HERE_AND_THERE = {
+    "paper": ("parity", lambda: untrained("parity", "paper")),
+    "rotor": ("mod3-residue", lambda: untrained("mod3-residue", "rotor")),
+    "router": ("group-S3", lambda: untrained("group-S3", "router")),
+    "counter": ("parenthesis-prefix", lambda: untrained("parenthesis-prefix", "counter")),
+    "LSTM": ("parity", lambda: peer("LSTM")),
+    "Transformer": ("parity", lambda: peer("Transformer")),
+    "locked": ("even-pairs", lambda: locked("parity")),
+    "locked counter": ("parenthesis-prefix", lambda: locked("majority")),
+}
+"""Models, and tasks that they answer wrongly at some positions."""
+
+
+def check_everywhere(found: Score, model: Any, task: Task, rows: list[list[int]]) -> None:
+    """That a score is that of a model which reads every prefix of every row on its own."""
+    prefixes = [row[:end] for row in rows for end in range(1, len(row) + 1)]
+    with torch.no_grad():
+        scores = torch.stack([model(torch.tensor([prefix]))[0, -1].double() for prefix in prefixes])
+    said, truth = scores.argmax(dim=1).tolist(), [task.truth(prefix) for prefix in prefixes]
+    wrong = sum(map(ne, said, truth))
+    assert 0 < wrong < len(prefixes)
+    assert (found.count, found.wrong) == (len(prefixes), wrong)
+    assert found.accuracy == pytest.approx(1 - wrong / len(prefixes))
+    f1 = [
+        2
+        * sum(a == b == c for a, b in zip(said, truth, strict=True))
+        / (said.count(c) + truth.count(c))
+        for c in sorted({*said, *truth})
+    ]
+    assert found.f1 == pytest.approx(f1[1] if len(task.classes) == 2 else sum(f1) / len(f1))
+    losses = [-float(each.log_softmax(0)[c]) for each, c in zip(scores, truth, strict=True)]
+    assert found.loss == pytest.approx(sum(losses) / len(losses), rel=1e-5)
+
+
+@pytest.mark.parametrize("window", [5, 1 << 15])
+@pytest.mark.parametrize("kind", WRONG_HERE_AND_THERE)
+def test_the_score_over_positions_is_that_of_every_prefix_on_its_own(
+    kind: str, window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, make = WRONG_HERE_AND_THERE[kind]
+    task, model, sampling = get(name), make(), Sampling(tokens=0, fewest=6, most=6)
+    monkeypatch.setattr(metrics, "WINDOW", window)
+    drawn = task.sample(6, 13, generator(3, "eval", 13)).tolist()
+    check_everywhere(at_length(model, task, 13, 3, sampling, positions=True), model, task, drawn)
+    every = every_sequence(len(task.vocab), 3).tolist()
+    check_everywhere(exhaustive(model, task, 3, positions=True), model, task, every)
+
+
+def test_no_position_of_a_long_row_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model sees a window at a time, and its scores are counted before it sees the next."""
+    monkeypatch.setattr(metrics, "WINDOW", 16)
+    alive: set[int] = set()
+    seen = []
+
+    class Watched(Oracle):
+        def __call__(self, tokens: Tensor, state: Any = None, return_state: bool = False) -> Any:
+            logits, whole = super().__call__(tokens, state, return_state=True)
+            alive.add(len(seen))
+            weakref.finalize(logits.untyped_storage(), alive.discard, len(seen))
+            seen.append(tokens.numel())
+            assert len(alive) <= 3
+            return (logits, whole) if return_state else logits
+
+    task, sampling = get("parity"), Sampling(tokens=0, fewest=3, most=3)
+    result = at_length(Watched(task.truth), task, 100, 0, sampling, positions=True)
+    assert (result.wrong, result.count) == (0, 300)
+    assert seen == [16, 16, 16, 16, 16, 16, 4] * 3
 
 
 @given(

@@ -31,6 +31,9 @@ class Args:
     exhaustive: common.Flag = False
     """Test every input of each length (at most 2^20 of them) instead of a sample."""
 
+    positions: common.Flag = False
+    """Count the answers after all tokens of each sequence, not only those after the last one."""
+
     data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """Evaluate on the rows of this file instead."""
 
@@ -58,10 +61,10 @@ def run(args: Args) -> int:
         locked = True
         common.say_locked(judged)
     if args.data or judged.task.oracle is None:
-        if args.lengths or args.exhaustive:
+        if args.lengths or args.exhaustive or args.positions:
             raise InputError(
-                "a data file gives the correct class of its rows only: leave out --lengths and "
-                "--exhaustive"
+                "a data file gives the correct class of its rows only: leave out --lengths, "
+                "--exhaustive and --positions"
             )
         rows = [_on_file(judged, args.data)]
     else:
@@ -83,15 +86,15 @@ class _InTorch:
         self.task, self.config, self.result = self.run.task, self.run.config, self.run.result
         self.locked = self.model is not self.run.model
 
-    def at_length(self, length: int, seed: int) -> Any:
+    def at_length(self, length: int, seed: int, *, positions: bool) -> Any:
         from csprop.training.metrics import at_length
 
-        return at_length(self.model, self.task, length, seed)
+        return at_length(self.model, self.task, length, seed, positions=positions)
 
-    def exhaustive(self, length: int) -> Any:
+    def exhaustive(self, length: int, *, positions: bool) -> Any:
         from csprop.training.metrics import exhaustive
 
-        return exhaustive(self.model, self.task, length)
+        return exhaustive(self.model, self.task, length, positions=positions)
 
     def on_rows(self, rows: Any) -> Any:
         from csprop.training.metrics import score
@@ -130,13 +133,13 @@ def _by_length(args: Args, judged: Any) -> list[dict[str, Any]]:
         if args.exhaustive:
             check_exhaustive(judged.task, length)
         judged.task.check_length(length)
-    rows = []
+    rows, where = [], {"positions": args.positions}
     for length in lengths:
         if args.exhaustive:
-            result, over = judged.exhaustive(length), "every input"
+            result, over = judged.exhaustive(length, **where), "every input"
         else:
-            result, over = judged.at_length(length, args.seed), "a sample"
-        rows.append({"over": over, "length": length, **asdict(result)})
+            result, over = judged.at_length(length, args.seed, **where), "a sample"
+        rows.append({"over": over, "length": length, **where, **asdict(result)})
     return rows
 
 
@@ -158,8 +161,9 @@ def parse_lengths(text: str) -> list[int]:
 def _show(rows: list[dict[str, Any]]) -> None:
     from csprop.training.scores import percent
 
+    answers = "positions" if rows[0].get("positions") else "answers"
     common.show_table(
-        ["over", "length", "answers", "wrong", "accuracy", "F1"],
+        ["over", "length", answers, "wrong", "accuracy", "F1"],
         [
             [
                 row["over"],

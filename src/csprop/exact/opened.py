@@ -4,7 +4,7 @@ The check is that of `exact.reading`, by the tables of `exact.tables`. It only e
 cannot confirm is left to torch, which says what is wrong.
 """
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -66,24 +66,38 @@ class Opened:
             found |= zip(numbers, zip(best, scores.tolist(), strict=True), strict=True)
         return [found[number] for number in range(len(rows))]
 
-    def _last_scores(self, tokens: Whole) -> Reals:
-        """The scores after the last token of each row (N, T), (N, classes)."""
+    def _scores(self, tokens: Whole) -> Iterator[Reals]:
+        """The scores after every token of rows (N, T): (N, some, classes) at a time."""
         state, size = self.locked.initial_state(len(tokens)), max(1, WINDOW // max(1, len(tokens)))
-        scores: Reals = np.empty(0)
         for first in range(0, tokens.shape[1], size):
             scores, state = self.locked.run(tokens[:, first : first + size], state)
-        return scores[:, -1]
+            yield scores
+
+    def _last_scores(self, tokens: Whole) -> Reals:
+        """The scores after the last token of each row (N, T), (N, classes)."""
+        (last,) = deque(self._scores(tokens), maxlen=1)
+        return last[:, -1]
 
     # Evaluation, on the same sequences as `training.metrics` draws.
 
-    def at_length(self, length: int, seed: int) -> Score:
-        """The score on random sequences of a length."""
+    def at_length(self, length: int, seed: int, *, positions: bool = False) -> Score:
+        """The score on random sequences of a length.
+
+        Args:
+            length: of the sequences.
+            seed: what they are drawn by.
+            positions: count the answers after all tokens, not only those after the last one.
+        """
         draws = NumpyDraws(seed_of(seed, "eval", length))
         tokens = self.task.draw(EVALUATION.count(length), length, draws)
-        return scored([(self._last_scores(tokens), self.task.classify(tokens)[:, -1])])
+        return scored(self._judged(tokens, positions))
 
-    def exhaustive(self, length: int) -> Score:
+    def exhaustive(self, length: int, *, positions: bool = False) -> Score:
         """The score on every input of a length.
+
+        Args:
+            length: of the inputs.
+            positions: count the answers after all tokens, not only those after the last one.
 
         Raises:
             InputError: the task is not defined at the length, or there are too many inputs.
@@ -96,9 +110,19 @@ class Opened:
             for first in range(0, symbols**length, rows):
                 numbers = np.arange(first, min(first + rows, symbols**length))
                 tokens = numbers[:, None] // places % symbols
-                yield self._last_scores(tokens), self.task.classify(tokens)[:, -1]
+                yield from self._judged(tokens, positions)
 
         return scored(parts())
+
+    def _judged(self, tokens: Whole, positions: bool) -> Iterator[tuple[Reals, Whole]]:
+        """Scores and right classes: after the last token of each row (N, T), or after every token."""
+        labels, end = self.task.classify(tokens), 0
+        if not positions:
+            yield self._last_scores(tokens), labels[:, -1]
+            return
+        for scores in self._scores(tokens):
+            begin, end = end, end + scores.shape[1]
+            yield scores.reshape(-1, scores.shape[2]), labels[:, begin:end].ravel()
 
     def on_rows(self, rows: RowArrays) -> Score:
         """The score on labelled rows."""

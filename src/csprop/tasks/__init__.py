@@ -19,7 +19,7 @@ from csprop.tasks.machine import CountingMachineTask, MachineTask, machine_task
 from csprop.tasks.majority import Majority
 from csprop.tasks.modular import Modular
 from csprop.tasks.nested import Nested
-from csprop.tasks.parenthesis import Parenthesis, ParenthesisWords
+from csprop.tasks.parenthesis import Parenthesis, ParenthesisPrefix, ParenthesisWords
 from csprop.tasks.parity import Parity
 from csprop.tasks.powers import LANGUAGES, Powers
 from csprop.tasks.precedence import ModularPrecedence
@@ -55,6 +55,7 @@ SINGLE: tuple[type[Task], ...] = (
     ModularArithmetic,
     ModularPrecedence,
     ParenthesisWords,
+    ParenthesisPrefix,
     Interleaved,
     Majority,
 )
@@ -156,6 +157,9 @@ def catalogue() -> list[Task]:
         *("modular-arithmetic", "modular-arithmetic-precedence"),
     )
     languages = [f"tomita-{number}" for number in range(1, 8)]
-    endless = ("parenthesis", "parenthesis-words", "interleaved", "nested-3", *LANGUAGES, "majority")
+    endless = (
+        *("parenthesis", "parenthesis-words", "parenthesis-prefix", "interleaved", "nested-3"),
+        *(*LANGUAGES, "majority"),
+    )
     groups = [f"group-{group}" for group in GROUPS]
     return [get(name) for name in (*counting, *others, *languages, *endless, *groups)]

@@ -72,16 +72,8 @@ class Parenthesis(Task):
         """Half balanced strings and half unbalanced ones, drawn uniformly, in random order."""
         self.check_length(length)
         right = balanced(count // 2, length, draws)
-        others = self.unbalanced(count - count // 2, length, draws)
+        others = rejected(self, count - count // 2, length, draws)
         return shuffled(right, others, draws=draws)
-
-    def unbalanced(self, count: int, length: int, draws: Draws) -> Whole:
-        """Draw unbalanced strings uniformly, by rejection."""
-        found = np.empty((0, length), np.int64)
-        while len(found) < count:
-            drawn = draws.below(2, (count, length))
-            found = np.concatenate([found, drawn[self.classify(drawn)[:, -1] == 0]])
-        return found[:count]
 
 
 class ParenthesisWords(CountingTask):
@@ -125,6 +117,51 @@ class ParenthesisWords(CountingTask):
         halves = balanced(quarter, 2 * length, draws)[:, :length]
         uniform = draws.below(2, (quarter, length))
         return shuffled(right, missed, halves, uniform, draws=draws)
+
+
+class ParenthesisPrefix(CountingTask):
+    """No prefix closes more brackets than it opens; some may stay open.
+
+    It is the task that the code of the paper's authors calls Dyck-1. They draw an even length from 2 to
+    16 for each string and pad it; here all strings have the same length, for a label after every token
+    makes a shorter string little else than a prefix of a longer one.
+
+    >>> task = ParenthesisPrefix()
+    >>> [task.classes[task.truth(s)] for s in ([0, 1], [0, 0, 1], [0, 1, 1], [1, 0])]
+    ['yes', 'yes', 'no', 'no']
+    """
+
+    name = "parenthesis-prefix"
+    description = "does every closing bracket close an open one?"
+    vocab = ("(", ")")
+    classes = ("no", "yes")
+
+    def truth(self, sequence: Sequence[int]) -> int:
+        prefixes = (list(sequence[:end]) for end in range(1, len(sequence) + 1))
+        return int(all(prefix.count(1) <= prefix.count(0) for prefix in prefixes))
+
+    @cached_property
+    def counting(self) -> CounterMachine:
+        return _machine(lambda fine, counts: int(fine))
+
+    def draw(self, count: int, length: int, draws: Draws) -> Whole:
+        """Half balanced strings and half strings with a prefix below 0, uniformly, in random order.
+
+        At an odd length the first half are balanced strings without their last bracket.
+        """
+        self.check_length(length)
+        right = balanced(count // 2, length + length % 2, draws)[:, :length]
+        others = rejected(self, count - count // 2, length, draws)
+        return shuffled(right, others, draws=draws)
+
+
+def rejected(task: Task, count: int, length: int, draws: Draws) -> Whole:
+    """Draw strings that a task answers with no, its class 0, uniformly: others are drawn again."""
+    found = np.empty((0, length), np.int64)
+    while len(found) < count:
+        drawn = draws.below(2, (count, length))
+        found = np.concatenate([found, drawn[task.classify(drawn)[:, -1] == 0]])
+    return found[:count]
 
 
 def refuse_odd(name: str, length: int) -> None:

@@ -1,16 +1,19 @@
 """Accuracy, F1 and loss of a model, on given examples, drawn sequences or every input."""
 
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
 from csprop.errors import InputError
 from csprop.nn.scoring import every_score, row_scores
 from csprop.tasks.base import Task, every_sequence
 from csprop.tasks.examples import UNLABELLED, Examples, Steps
-from csprop.training.scores import EVALUATION, Sampling, Score, check_exhaustive
+from csprop.training.scores import EVALUATION, Sampling, Score, check_exhaustive, scored
 from csprop.training.seeding import generator
 
 # Tokens in one forward pass: bounds the memory at any length.
@@ -36,13 +39,21 @@ def score(model: nn.Module, examples: Examples) -> Score:
     return _score(logits, labels)
 
 
-def exhaustive(model: nn.Module, task: Task, length: int) -> Score:
+def exhaustive(model: nn.Module, task: Task, length: int, *, positions: bool = False) -> Score:
     """The score of a model on every input of a length.
+
+    Args:
+        model: the model.
+        task: what it should answer.
+        length: of the inputs.
+        positions: count the answers after all tokens, not only those after the last one.
 
     Raises:
         InputError: the task is not defined at the length, or there are too many inputs.
     """
     check_exhaustive(task, length)
+    if positions:
+        return _everywhere(model, task, every_sequence(len(task.vocab), length))
     logits = every_score(model, len(task.vocab), length)
     if logits is None:
         return score(model, task.labelled(every_sequence(len(task.vocab), length)))
@@ -64,10 +75,30 @@ def sampled(model: Any, task: Task, length: int, count: int, generator: Generato
 
 
 def at_length(
-    model: Any, task: Task, length: int, seed: int = 0, sampling: Sampling = EVALUATION
+    model: Any,
+    task: Task,
+    length: int,
+    seed: int = 0,
+    sampling: Sampling = EVALUATION,
+    *,
+    positions: bool = False,
 ) -> Score:
-    """The score on random sequences of a length; the same seed always draws the same sequences."""
+    """The score on random sequences of a length; the same seed always draws the same sequences.
+
+    Args:
+        model: the model.
+        task: what it should answer.
+        length: of the sequences.
+        seed: what the sequences are drawn by.
+        sampling: how many there are.
+        positions: count the answers after all tokens, not only those after the last one.
+
+    Raises:
+        InputError: the task is not defined at the length.
+    """
     count, draws = sampling.count(length), generator(seed, "eval", length)
+    if positions:
+        return _everywhere(model, task, task.sample(count, length, draws))
     if hasattr(model, "initial_state"):  # any length: the state is carried from window to window
         return sampled(model, task, length, count, draws)
     return score(model, task.labelled(task.sample(count, length, draws)))
@@ -102,14 +133,30 @@ def _answers(model: Any, batch: Steps) -> Tensor:
     labels = batch.labels.masked_fill(~batch.answers, UNLABELLED)
     if (found := row_scores(model, batch.tokens, labels)) is not None:
         return found
-    if batch.tokens.numel() <= WINDOW or not hasattr(model, "initial_state"):
-        return _logits(model, batch.tokens)[batch.answers]
-    pieces = zip(batch.tokens.split(WINDOW, 1), batch.answers.split(WINDOW, 1), strict=True)
-    state, found = model.initial_state(len(batch.tokens)), []
-    for tokens, answers in pieces:
-        logits, state = _carried(model, tokens, state)
-        found.append(logits[answers])
-    return torch.cat(found)
+    pieces = _pieces(model, batch.tokens, batch.answers)
+    return torch.cat([logits[answers] for logits, answers in pieces])
+
+
+def _pieces(model: Any, tokens: Tensor, beside: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """The scores after every token of rows, and what stands beside them, both (B, T, …), in pieces."""
+    if tokens.numel() <= WINDOW or not hasattr(model, "initial_state"):
+        yield _logits(model, tokens), beside
+        return
+    state = model.initial_state(len(tokens))
+    for part, other in zip(tokens.split(WINDOW, 1), beside.split(WINDOW, 1), strict=True):
+        logits, state = _carried(model, part, state)
+        yield logits, other
+
+
+def _everywhere(model: Any, task: Task, tokens: Tensor) -> Score:
+    """The score after every token: some rows at a time, of which no scores are kept."""
+
+    def parts() -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64]]]:
+        for some in tokens.split(_rows(tokens.shape[1])):
+            for logits, labels in _pieces(model, some, task.labels(some)):
+                yield logits.flatten(0, 1).double().numpy(), labels.flatten().numpy()
+
+    return scored(parts())
 
 
 @torch.no_grad()
