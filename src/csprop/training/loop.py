@@ -92,7 +92,9 @@ class Trainer:
     ) -> None:
         self.model, self.recipe, self.seed = model, recipe, seed
         self.training, self.held_out = training, held_out
-        self.optimizer = Adam(model.parameters(), lr=recipe.lr, fused=True)
+        self.optimizer = Adam(
+            model.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True
+        )
         self.scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(
             self.optimizer, mode="max", factor=0.5, patience=recipe.patience
         )

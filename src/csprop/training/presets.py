@@ -51,6 +51,9 @@ class Recipe:
     patience: int = 10
     """Epochs without a better held-out accuracy before the learning rate is halved."""
 
+    weight_decay: float = 0.0
+    """Adam adds this multiple of every weight to its gradient, which draws weights towards 0."""
+
     clip_norm: float = 1.0
     """Largest gradient norm; larger gradients are scaled down to it."""
 
@@ -77,6 +80,8 @@ class Recipe:
         for name in ("lr", "clip_norm", "cool"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise InputError(f"{name}={getattr(self, name)}: write a number above 0")
+        if not 0 <= self.weight_decay < float("inf"):
+            raise InputError(f"weight_decay={self.weight_decay}: write a number from 0 on")
         check_ranges(
             self,
             length=(1, 10**7),
