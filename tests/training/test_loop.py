@@ -1,4 +1,5 @@
 import copy
+import dataclasses
 import math
 import pickle
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from csprop.tasks.examples import Examples, Steps
 from csprop.training import loop
 from csprop.training.loop import Adam, Diverged, Trainer, run_epochs, supervised
 from csprop.training.presets import Recipe
+from csprop.training.schedule import learning_rate
 from csprop.training.seeding import generator
 from tests.helpers.spoilt import spoil
 
@@ -124,7 +126,7 @@ def test_a_batch_of_very_different_lengths_goes_in_parts_with_the_same_gradient(
         {},
         {"lengths": "drawn", "supervise": "every"},
         {"activation": "step"},
-        {"weight_decay": 0.1},
+        {"schedule": "cosine", "weight_decay": 0.1},
     ],
 )
 def test_seeds_trained_together_are_what_they_are_alone(preset: str, changes: dict[str, Any]) -> None:
@@ -188,7 +190,7 @@ def test_clipping_starts_at_its_epoch(monkeypatch: pytest.MonkeyPatch, way: str)
 @pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
 @pytest.mark.parametrize("loss", ["cross_entropy", "focal"])
 @pytest.mark.parametrize("supervise", ["last", "every"])
-@pytest.mark.parametrize("changes", [{}, {"weight_decay": 0.1}])
+@pytest.mark.parametrize("changes", [{}, {"schedule": "cosine", "weight_decay": 0.1}])
 def test_either_way_can_go_on_where_the_other_was(loss: str, supervise: str, changes: Options) -> None:
     """Two epochs one way, saved, restored, two the other way: as four of one way, up to rounding."""
     ended, options = [], {"loss": loss, "supervise": supervise, "lr": 0.01} | changes
@@ -301,6 +303,27 @@ def test_the_learning_rate_halves_after_patience() -> None:
     run = trainer(patience=1, epochs=50, lr=1e-7)
     rates = [run.run_epoch()["lr"] for _ in range(6)]
     assert rates == [1e-7, 1e-7, 1e-7, 5e-8, 5e-8, 2.5e-8]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_cosine_schedule_decides_the_learning_rate_alone(way: str) -> None:
+    """Each epoch's is in its row and takes its steps, whatever the held-out accuracy does."""
+    recipe = Recipe(schedule="cosine", lr=0.01, last_lr=1e-5, patience=0, epochs=6)
+    run = trainer(**dataclasses.asdict(recipe))
+    with use_backend(way):
+        rates = [run.run_epoch()["lr"] for _ in range(6)]
+        assert run.finished
+    assert rates == [learning_rate(recipe, epoch) for epoch in range(1, 7)]
+    assert rates[0] == 0.01
+    assert sorted(rates, reverse=True) == rates
+    still, moved = trainer(**dataclasses.asdict(recipe)), []
+    with use_backend(way):
+        for rate in (0.0, 0.01):  # the optimiser's before the epoch does not matter
+            again = copy.deepcopy(still)
+            again.optimizer.param_groups[0]["lr"] = rate
+            again.run_epoch()
+            moved.append(again.model.state_dict())
+    assert all(torch.equal(each, moved[1][name]) for name, each in moved[0].items())
 
 
 def test_training_stops_once_the_target_has_held() -> None:
