@@ -282,6 +282,12 @@ def test_an_empty_out_is_refused_and_nothing_is_written(
         (["train", "parity", "--rotate", "both"], "invalid choice 'both'"),
         (["train", "parity", "--lr", "fast"], "'fast'"),
         (["train", "parity", "--lr", "nan"], "lr=nan: write a number above 0"),
+        (["train", "parity", "--weight-decay", "-1"], "weight_decay=-1.0: write a number from 0 on"),
+        (["train", "parity", "--last-lr", "inf"], "last_lr=inf: write a number from 0 on"),
+        (
+            ["train", "parity", "--schedule", "cosine", "--last-lr", "1"],
+            "last_lr=1.0 is above lr=0.01: write 0 to 0.01",
+        ),
         (["train", "parity", "--seed", "-1"], "seed=-1"),
         (["train", "parity", "--depth", "1000000"], "depth=1000000 is out of range"),
         (["train", "parity", "--length", "1000000000"], "length=1000000000 is out of range"),
@@ -362,7 +368,13 @@ def test_a_run_that_has_not_learned_says_so_in_one_sentence(
     assert hint.startswith("blind: has not learned: ")
     assert f"always answering '{result['commonest']['class']}' gives 5" in hint
     assert "--preset router" in hint
-    assert hint.endswith("add --resume --epochs 6")
+    assert hint.endswith("more epochs: add --resume --epochs 6")
+    falling = [*blind, "--schedule", "cosine"]
+    assert main(["train", "parity", *falling, "--out", "falling"]) == 0
+    err = capsys.readouterr().err
+    assert "more epochs: choose another --out, and add --epochs 6\n" in err
+    assert main(["train", "--resume", "--out", "falling", "--epochs", "6"]) == 2
+    assert "its schedule cosine ends with them" in capsys.readouterr().err
 
 
 def test_a_run_that_has_learned_gets_no_hint(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,7 +67,7 @@ class Torch:
 
     def __init__(self, net: CSP, recipe: Recipe) -> None:
         self.net, self.recipe = copy.deepcopy(net), recipe
-        self.adam = Adam(self.net.parameters(), lr=recipe.lr)
+        self.adam = Adam(self.net.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay)
 
     def step(self, rows: Rows) -> tuple[float, float, int, list[Tensor | None]]:
         """Loss, norm, hits and the gradients before they were clipped."""
@@ -86,7 +86,8 @@ class Torch:
 
 
 def natively(net: CSP, recipe: Recipe) -> Descent:
-    optimizer = Adam(net.parameters(), lr=recipe.lr, fused=True)
+    rate, decay = recipe.lr, recipe.weight_decay
+    optimizer = Adam(net.parameters(), lr=rate, weight_decay=decay, fused=True)
     kind = Loss(recipe.loss == "focal", recipe.focal_gamma, recipe.focal_alpha)
     return Descent(described(net), optimizer, kind)
 
@@ -120,6 +121,45 @@ def agree(net: CSP, recipe: Recipe, steps: int = 7, last: bool = False, taken: i
 def test_presets_learn_as_with_autograd(name: str, classes: int, last: bool, kind: Any) -> None:
     net = model(**PRESET[name] | {"width": 9}, classes=classes)
     agree(net, Recipe(loss=kind, clip_norm=0.3), steps=20, last=last)
+
+
+@pytest.mark.parametrize("clip_norm", [0.05, 1e9])
+@pytest.mark.parametrize("weight_decay", [1e-4, 0.5])
+@pytest.mark.parametrize("name", PRESET)
+def test_weights_decay_as_with_torch(name: str, weight_decay: float, clip_norm: float) -> None:
+    """After each step every parameter and both moments; gradients are clipped before weights decay."""
+    recipe = Recipe(lr=0.01, weight_decay=weight_decay, clip_norm=clip_norm)
+    net = model(**PRESET[name] | {"width": 5})
+    other, descent = Torch(net, recipe), natively(net, recipe)
+    for number in range(8):
+        rows = drawn(5, 6, seed=number)
+        (found,) = take([(descent, rows, clip_norm)])
+        norm = other.step(rows)[1]
+        assert (norm > clip_norm) == (clip_norm < 1)
+        assert found.norm == pytest.approx(norm, rel=1e-9)
+        for got, want in zip(net.parameters(), other.net.parameters(), strict=True):
+            close(got, want, 1e-10)
+            ours, theirs = descent.optimizer.state.get(got, {}), other.adam.state.get(want, {})
+            assert ours.keys() == theirs.keys()
+            for key, value in theirs.items():
+                close(ours[key], value, 1e-10)
+
+
+@pytest.mark.parametrize("name", ["rotor of parity", "router of parity", "counter of parenthesis"])
+def test_what_is_not_trained_does_not_decay(name: str) -> None:
+    """Not what is frozen here, nor what has no gradient, as that by which a router chooses its map."""
+    net = model(**PRESET[name] | {"width": 9})
+    net.embedding.requires_grad_(False)
+    before = {key: each.clone() for key, each in net.state_dict().items()}
+    descent = natively(net, Recipe(weight_decay=0.5))
+    for number in range(3):
+        take([(descent, drawn(5, 6, seed=number), 1.0)])
+    trained = {key for key, each in net.named_parameters() if each.grad is not None}
+    assert "embedding" not in trained
+    assert ("blocks.0.keys.weight" in before) == name.startswith("router")
+    assert "blocks.0.keys.weight" not in trained
+    for key, each in net.state_dict().items():
+        assert torch.equal(each, before[key]) == (key not in trained), key
 
 
 @pytest.fixture
@@ -174,6 +214,7 @@ def test_every_single_option_learns_as_with_autograd(name: str, option: str, val
         focal_gamma=st.sampled_from([0.0, 0.5, 2.0]),
         lr=st.sampled_from([1e-4, 1e-3]),
         clip_norm=st.sampled_from([0.05, 1.0, 1e9]),
+        weight_decay=st.sampled_from([0.0, 0.1]),
     ),
 )
 def test_any_combination_of_options_learns_as_with_autograd(

@@ -1,4 +1,5 @@
 import copy
+import dataclasses
 import math
 import pickle
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from csprop.tasks.examples import Examples, Steps
 from csprop.training import loop
 from csprop.training.loop import Adam, Diverged, Trainer, run_epochs, supervised
 from csprop.training.presets import Recipe
+from csprop.training.schedule import learning_rate
 from csprop.training.seeding import generator
 from tests.helpers.spoilt import spoil
 
@@ -119,7 +121,13 @@ def test_a_batch_of_very_different_lengths_goes_in_parts_with_the_same_gradient(
 
 @pytest.mark.parametrize("preset", ["paper", "rotor"])
 @pytest.mark.parametrize(
-    "changes", [{}, {"lengths": "drawn", "supervise": "every"}, {"activation": "step"}]
+    "changes",
+    [
+        {},
+        {"lengths": "drawn", "supervise": "every"},
+        {"activation": "step"},
+        {"schedule": "cosine", "weight_decay": 0.1},
+    ],
 )
 def test_seeds_trained_together_are_what_they_are_alone(preset: str, changes: dict[str, Any]) -> None:
     options: Options = {"epochs": 2, "width": 6, "depth": 2, "samples": 60, "length": 5, "hold": 0}
@@ -182,14 +190,15 @@ def test_clipping_starts_at_its_epoch(monkeypatch: pytest.MonkeyPatch, way: str)
 @pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
 @pytest.mark.parametrize("loss", ["cross_entropy", "focal"])
 @pytest.mark.parametrize("supervise", ["last", "every"])
-def test_either_way_can_go_on_where_the_other_was(loss: str, supervise: str) -> None:
+@pytest.mark.parametrize("changes", [{}, {"schedule": "cosine", "weight_decay": 0.1}])
+def test_either_way_can_go_on_where_the_other_was(loss: str, supervise: str, changes: Options) -> None:
     """Two epochs one way, saved, restored, two the other way: as four of one way, up to rounding."""
-    ended = []
+    ended, options = [], {"loss": loss, "supervise": supervise, "lr": 0.01} | changes
     for ways in (["native"] * 4, ["native", "native", "torch", "torch"], ["torch", "native"] * 2):
-        run, row = trainer(loss=loss, supervise=supervise, lr=0.01), {}
+        run, row = trainer(**options), {}
         for way in ways:
             tensors, values = run.state()
-            run = trainer(loss=loss, supervise=supervise, lr=0.01)
+            run = trainer(**options)
             if values["epoch"]:
                 run.restore({name: each.clone() for name, each in tensors.items()}, values)
             with use_backend(way):
@@ -205,7 +214,6 @@ def test_either_way_can_go_on_where_the_other_was(loss: str, supervise: str) -> 
 
 
 OTHER_OPTIMISERS: dict[str, Callable[[CSP], torch.optim.Optimizer]] = {
-    "weight decay": lambda net: torch.optim.Adam(net.parameters(), weight_decay=1.0),
     "maximise": lambda net: torch.optim.Adam(net.parameters(), maximize=True),
     "amsgrad": lambda net: torch.optim.Adam(net.parameters(), amsgrad=True),
     "the decoder alone": lambda net: torch.optim.Adam(net.decoder.parameters()),
@@ -232,14 +240,33 @@ def test_another_optimiser_takes_its_own_steps(name: str) -> None:
         torch.testing.assert_close(each, found[1][key], rtol=1e-3, atol=1e-5)
 
 
-def test_a_parameter_that_is_not_trained_stays_as_it_is() -> None:
+@pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
+def test_an_adam_of_torch_whose_weights_decay_is_one_call() -> None:
+    """With the same weights as from torch's steps, and other ones than without the decay."""
+    found = []
+    for way, decay in (("native", 0.1), ("torch", 0.1), ("native", 0.0)):
+        run = trainer()
+        run.optimizer = torch.optim.Adam(run.model.parameters(), lr=0.01, weight_decay=decay)  # pyright: ignore[reportAttributeAccessIssue]
+        with use_backend(way):
+            run.run_epoch()
+        assert (run.descent is not None) == (way == "native")
+        found.append(run.model.state_dict())
+    for key, each in found[0].items():
+        torch.testing.assert_close(each, found[1][key], rtol=1e-3, atol=1e-5)
+    assert not torch.allclose(found[0]["embedding"], found[2]["embedding"], atol=1e-3)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("weight_decay", [0.0, 0.5])
+def test_a_parameter_that_is_not_trained_stays_as_it_is(way: str, weight_decay: float) -> None:
     """Alone, and beside another seed, whether that one's is trained or not."""
     for count, frozen in ((1, [0]), (2, [0]), (2, [0, 1])):
-        runs = [trainer(seed=seed) for seed in range(count)]
+        runs = [trainer(seed=seed, weight_decay=weight_decay) for seed in range(count)]
         before = [run.model.embedding.detach().clone() for run in runs]
         for i in frozen:
             runs[i].model.embedding.requires_grad_(False)
-        run_epochs(runs)
+        with use_backend(way):
+            run_epochs(runs)
         for i, (run, old) in enumerate(zip(runs, before, strict=True)):
             assert torch.equal(run.model.embedding, old) == (i in frozen)
 
@@ -276,6 +303,27 @@ def test_the_learning_rate_halves_after_patience() -> None:
     run = trainer(patience=1, epochs=50, lr=1e-7)
     rates = [run.run_epoch()["lr"] for _ in range(6)]
     assert rates == [1e-7, 1e-7, 1e-7, 5e-8, 5e-8, 2.5e-8]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_cosine_schedule_decides_the_learning_rate_alone(way: str) -> None:
+    """Each epoch's is in its row and takes its steps, whatever the held-out accuracy does."""
+    recipe = Recipe(schedule="cosine", lr=0.01, last_lr=1e-5, patience=0, epochs=6)
+    run = trainer(**dataclasses.asdict(recipe))
+    with use_backend(way):
+        rates = [run.run_epoch()["lr"] for _ in range(6)]
+        assert run.finished
+    assert rates == [learning_rate(recipe, epoch) for epoch in range(1, 7)]
+    assert rates[0] == 0.01
+    assert sorted(rates, reverse=True) == rates
+    still, moved = trainer(**dataclasses.asdict(recipe)), []
+    with use_backend(way):
+        for rate in (0.0, 0.01):  # the optimiser's before the epoch does not matter
+            again = copy.deepcopy(still)
+            again.optimizer.param_groups[0]["lr"] = rate
+            again.run_epoch()
+            moved.append(again.model.state_dict())
+    assert all(torch.equal(each, moved[1][name]) for name, each in moved[0].items())
 
 
 def test_training_stops_once_the_target_has_held() -> None:
@@ -334,11 +382,15 @@ def test_a_model_spoilt_by_the_last_step_of_an_epoch_is_not_kept() -> None:
     assert run.best_weights == {}
 
 
-def test_adam_is_that_of_torch() -> None:
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_adam_is_that_of_torch(weight_decay: float) -> None:
     """Its options, its state and its steps, whose bits must be the same."""
     made = [torch.optim.Adam, Adam]
     weights = [[torch.ones(3, 2).requires_grad_(), torch.zeros(4).requires_grad_()] for _ in made]
-    optimizers = [kind(each, lr=0.1, fused=True) for kind, each in zip(made, weights, strict=True)]
+    optimizers = [
+        kind(each, lr=0.1, weight_decay=weight_decay, fused=True)
+        for kind, each in zip(made, weights, strict=True)
+    ]
     draws = torch.Generator().manual_seed(0)
     for _ in range(3):
         gradients = [torch.randn(each.shape, generator=draws) for each in weights[0]]

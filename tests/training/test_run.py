@@ -215,6 +215,66 @@ def test_seeds_that_were_an_epoch_apart_end_with_the_same_bytes(tmp_path: Path, 
         same(tmp_path / "apart" / seed, tmp_path / "whole" / seed)
 
 
+COSINE: dict[str, Any] = {"schedule": "cosine", "weight_decay": 0.1}
+
+
+def stop_after(epoch: int) -> Any:
+    """A callback that ends training as Ctrl-C would, before anything of a later epoch is written."""
+
+    def stop(row: Any) -> None:
+        if row["epoch"] == epoch:
+            raise KeyboardInterrupt
+
+    return stop
+
+
+def test_an_interrupted_run_with_the_schedule_cosine_ends_with_the_same_bytes(tmp_path: Path) -> None:
+    whole = tiny(tmp_path / "whole", **COSINE)
+    rates = [row["lr"] for row in whole.metrics]
+    assert sorted(set(rates), reverse=True) == rates
+    for epoch in (1, 4):
+        path = tmp_path / str(epoch)
+        with pytest.raises(KeyboardInterrupt):
+            tiny(path, on_epoch=stop_after(epoch), **COSINE)
+        assert len(rows_without_clock(path)) == epoch
+        tiny(path, resume=True, **COSINE)
+        same(path, tmp_path / "whole")
+
+
+@pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
+def test_seeds_with_the_schedule_cosine_are_resumed_together(tmp_path: Path) -> None:
+    def train(out: Path, **changes: Any) -> None:
+        csprop.train_seeds("parity", [0, 1], out=out, **TINY | COSINE | changes)
+
+    def stop(rows: dict[int, Any]) -> None:
+        stop_after(3)(rows[0])
+
+    train(tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "part", on_epoch=stop)
+    train(tmp_path / "part", resume=True)
+    for seed in ("seed-0", "seed-1"):
+        same(tmp_path / "part" / seed, tmp_path / "whole" / seed)
+
+
+def test_other_epochs_are_refused_where_the_schedule_depends_on_them(tmp_path: Path) -> None:
+    path = tmp_path / "r"
+    tiny(path, epochs=4, **COSINE)
+    before = {file: file.read_bytes() for file in path.rglob("*.*")}
+    for epochs in (2, 9):
+        sentence = f"was trained with epochs=4, not {epochs}, and its schedule cosine ends with them: "
+        with pytest.raises(InputError, match=f"{sentence}use the same value, or choose another --out"):
+            tiny(path, epochs=epochs, resume=True, **COSINE)
+    with pytest.raises(InputError, match="was trained with schedule='cosine', not 'plateau'"):
+        tiny(path, epochs=9, resume=True, **COSINE | {"schedule": "plateau"})
+    with pytest.raises(InputError, match=r"was trained with weight_decay=0\.1, not 0\.2"):
+        tiny(path, epochs=4, resume=True, **COSINE | {"weight_decay": 0.2})
+    assert {file: file.read_bytes() for file in path.rglob("*.*")} == before
+    rewrite(path, lambda config: config["recipe"].update(epochs=9))
+    with pytest.raises(InputError, match=r"config.json: was changed since"):
+        tiny(path, epochs=9, resume=True, **COSINE)
+
+
 def test_resume_refuses_other_settings_and_keeps_the_run(tmp_path: Path) -> None:
     tiny(tmp_path / "r")
     with pytest.raises(InputError, match="was trained with width=4, not 5: use the same value"):

@@ -13,7 +13,7 @@ from csprop.tasks.base import Examples
 from csprop.training.config import configure
 from csprop.training.metrics import score
 from csprop.training.presets import Recipe
-from csprop.training.schedule import longest, shortened, temperature
+from csprop.training.schedule import learning_rate, longest, shortened, temperature
 from csprop.training.session import training_data
 
 SMALL: dict[str, Any] = {"preset": "router", "samples": 300, "width": 8, "hold": 0}
@@ -24,6 +24,20 @@ def test_the_temperature_falls_to_the_last_one_and_stays() -> None:
     assert [temperature(recipe, epoch) for epoch in (1, 2, 3, 9)] == [1, 0.5, 0.25, 0.25]
     assert temperature(Recipe(), 7) == 1
     assert temperature(Recipe(cool=0.3), 1) == 0.3
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 7, 300])
+@pytest.mark.parametrize("last", [0.0, 1e-6, 0.05])
+def test_the_cosine_schedule_is_that_of_torch(epochs: int, last: float) -> None:
+    recipe = Recipe(schedule="cosine", lr=0.05, last_lr=last, epochs=epochs)
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=recipe.lr)
+    theirs = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs, eta_min=last)
+    for epoch in range(1, epochs + 2):
+        assert learning_rate(recipe, epoch) == pytest.approx(theirs.get_last_lr()[0], rel=1e-9)
+        optimizer.step()
+        theirs.step()
+    assert learning_rate(recipe, 1) == 0.05
+    assert learning_rate(recipe, epochs + 1) == last
 
 
 def test_the_longest_sequence_grows() -> None:

@@ -65,11 +65,15 @@ def configure(
 
 
 def identity(config: RunConfig) -> str:
-    """A digest of the configuration without `epochs`, the only option that may change on resume."""
+    """A digest of the configuration without `epochs`, the only option that may change on resume.
+
+    With the schedule cosine it may not, because the learning rate of each epoch depends on it.
+    """
     values = asdict(config)
     values["model"] = essential(values["model"], CSPConfig, FIRST_OPTIONS)
     values["recipe"] = essential(values["recipe"], Recipe, FIRST_RECIPE)
-    del values["recipe"]["epochs"]
+    if config.recipe.schedule != "cosine":
+        del values["recipe"]["epochs"]
     return digest(json.dumps(values, sort_keys=True).encode())
 
 
@@ -175,6 +179,8 @@ def check_seed(seed: Any) -> None:
 def check_same(path: Path, stored: RunConfig, asked: RunConfig) -> None:
     """Check that a resumed run keeps its configuration; only `epochs` may change.
 
+    With the schedule cosine not even that: an epoch would have another learning rate.
+
     Args:
         path: the run directory, for error messages.
         stored: the configuration in the run directory.
@@ -183,7 +189,8 @@ def check_same(path: Path, stored: RunConfig, asked: RunConfig) -> None:
     Raises:
         InputError: they differ; the message names the first difference.
     """
-    asked = replace(asked, recipe=replace(asked.recipe, epochs=stored.recipe.epochs))
+    if not stored.recipe.schedule == asked.recipe.schedule == "cosine":
+        asked = replace(asked, recipe=replace(asked.recipe, epochs=stored.recipe.epochs))
     before, now = asdict(stored), asdict(asked)
     if before == now:
         return
@@ -193,9 +200,10 @@ def check_same(path: Path, stored: RunConfig, asked: RunConfig) -> None:
     name = next(name for name in before if before[name] != now[name])
     if name == "task":
         raise InputError(_other_task(path, before[name], now[name]))
+    why = ", and its schedule cosine ends with them" if name == "epochs" else ""
     raise InputError(
-        f"{path}: was trained with {name}={before[name]!r}, not {now[name]!r}: use the same value, or "
-        "choose another --out"
+        f"{path}: was trained with {name}={before[name]!r}, not {now[name]!r}{why}: "
+        "use the same value, or choose another --out"
     )
 
 

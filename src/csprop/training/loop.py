@@ -25,7 +25,7 @@ from csprop.tasks.examples import UNLABELLED, WINDOW, Examples, Steps
 from csprop.training.losses import loss
 from csprop.training.metrics import score
 from csprop.training.presets import Recipe
-from csprop.training.schedule import longest, shortened, temperature
+from csprop.training.schedule import learning_rate, longest, shortened, temperature
 from csprop.training.seeding import generator
 
 Epoch = dict[str, float | int]
@@ -92,7 +92,9 @@ class Trainer:
     ) -> None:
         self.model, self.recipe, self.seed = model, recipe, seed
         self.training, self.held_out = training, held_out
-        self.optimizer = Adam(model.parameters(), lr=recipe.lr, fused=True)
+        self.optimizer = Adam(
+            model.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True
+        )
         self.scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(
             self.optimizer, mode="max", factor=0.5, patience=recipe.patience
         )
@@ -132,6 +134,9 @@ class Trainer:
         self.model.train()
         for router in self.model.routers:
             router.temperature = temperature(self.recipe, self.epoch + 1)
+        if self.recipe.schedule == "cosine":
+            for group in self.optimizer.param_groups:
+                group["lr"] = learning_rate(self.recipe, self.epoch + 1)
         self.descent = None
         if not why_not(self.model) and not foreign(model := described(self.model), self.optimizer):
             recipe = self.recipe
@@ -180,7 +185,8 @@ class Trainer:
         if not math.isfinite(held_out.loss):
             steps = -(-len(self.training) // self.recipe.batch_size)
             raise self.diverged(steps, f"the held-out loss is {held_out.loss}")
-        self.scheduler.step(held_out.accuracy)
+        if self.recipe.schedule == "plateau":
+            self.scheduler.step(held_out.accuracy)
         self.epoch += 1
         self.streak = self.streak + 1 if held_out.accuracy >= self.target else 0
         row: Epoch = {

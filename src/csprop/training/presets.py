@@ -49,7 +49,17 @@ class Recipe:
     """Largest number of epochs."""
 
     patience: int = 10
-    """Epochs without a better held-out accuracy before the learning rate is halved."""
+    """Epochs without a better held-out accuracy before schedule plateau halves the learning rate."""
+
+    schedule: Literal["plateau", "cosine"] = "plateau"
+    """plateau: the learning rate is halved when the held-out accuracy stops rising; cosine: it falls
+    along half a cosine over all epochs, from `lr` to `last_lr`."""
+
+    last_lr: float = 1e-6
+    """Learning rate at the end of the schedule cosine."""
+
+    weight_decay: float = 0.0
+    """Adam adds this multiple of every weight to its gradient, which draws weights towards 0."""
 
     clip_norm: float = 1.0
     """Largest gradient norm; larger gradients are scaled down to it."""
@@ -77,6 +87,11 @@ class Recipe:
         for name in ("lr", "clip_norm", "cool"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise InputError(f"{name}={getattr(self, name)}: write a number above 0")
+        for name in ("last_lr", "weight_decay"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise InputError(f"{name}={getattr(self, name)}: write a number from 0 on")
+        if self.schedule == "cosine" and self.last_lr > self.lr:
+            raise InputError(f"last_lr={self.last_lr} is above lr={self.lr}: write 0 to {self.lr}")
         check_ranges(
             self,
             length=(1, 10**7),

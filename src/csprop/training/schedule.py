@@ -1,5 +1,6 @@
 """What changes from epoch to epoch: a function of its number alone, so that a run can be resumed."""
 
+import math
 from dataclasses import replace
 
 from csprop.tasks.base import UNLABELLED, Examples
@@ -13,6 +14,15 @@ def temperature(recipe: Recipe, epoch: int) -> float:
     """The temperature of routers in an epoch, from 1 on: it falls from 1 to `cool`, geometrically."""
     done = min(1.0, (epoch - 1) / recipe.cool_epochs) if recipe.cool_epochs else 1.0
     return recipe.cool**done
+
+
+def learning_rate(recipe: Recipe, epoch: int) -> float:
+    """The learning rate of an epoch, from 1 on, with the schedule cosine.
+
+    It is that of torch's CosineAnnealingLR: `lr` in the first epoch, and `last_lr` after the last one.
+    """
+    left = (1 + math.cos(math.pi * (epoch - 1) / recipe.epochs)) / 2
+    return recipe.last_lr + (recipe.lr - recipe.last_lr) * left
 
 
 def longest(recipe: Recipe, epoch: int, whole: int) -> int:

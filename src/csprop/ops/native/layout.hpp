@@ -129,7 +129,8 @@ struct Training {
     int64_t narrow, widen_tanh, widen_weight, widen_bias;  // narrow: numbers of a token, if its embedding is widened
     int64_t focal;
     double focal_gamma, focal_alpha, temperature;                          // temperature: of routers; 0: hard maps
-    double rate, first_decay, second_decay, epsilon, most;  // Adam's; gradients above `most` are scaled to it
+    double rate, first_decay, second_decay, epsilon;        // Adam's
+    double weight_decay, most;                              // Adam's; gradients above `most` are scaled to it
     double loss, norm;                                      // found
     int64_t hits, taken;                                    // found; whether the step was taken
     int64_t whole, span;                                    // a row of more steps than `whole` goes in pieces of `span`

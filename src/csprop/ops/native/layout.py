@@ -228,6 +228,7 @@ class Training(NamedTuple):
     first_decay: Real = 0
     second_decay: Real = 0
     epsilon: Real = 0
+    weight_decay: Real = 0
     most: Real = 0
     loss: Real = 0
     norm: Real = 0

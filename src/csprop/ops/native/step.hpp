@@ -14,7 +14,8 @@
 // go_through  of the rows of a chunk: z_0 … h^{(L)}, scores, loss, and the gradients back to the entries of the first
 //             layer. What several rows add to is summed for the chunk. Where scores are asked for, they are all
 // descend     the gradients of chunks are summed in their order, then go through what was prepared; with the norm N of
-//             all of them, g ← g min(1, most / (N + 1e-6)), and for each parameter Adam's
+//             all of them, g ← g min(1, most / (N + 1e-6)) + λ p with the weight decay λ, and for each
+//             parameter Adam's
 //               m ← m + (1 − β₁)(g − m)     v ← β₂ v + (1 − β₂) g²
 //               p ← p − lr / (1 − β₁ᵏ) · m / (sqrt(v / (1 − β₂ᵏ)) + ε)        at its step k
 //             unless the loss or the norm is not finite
@@ -97,8 +98,10 @@ struct Step {
         step.norm = std::sqrt(double(real(squares)));  // infinite where numbers of this type would be
         step.taken = std::isfinite(step.loss) && std::isfinite(step.norm);
         const double scale = step.most / (step.norm + 1e-6);
+        const auto take = model.weight_decay ? &Step::adam<true> : &Step::adam<false>;
         for (int64_t i = 0; step.taken && i < model.tensors; i++)
-            if (model.weights[i].trained) adam(model.weights[i], g + plan.offsets[i], scale < 1 ? real(scale) : real(1));
+            if (model.weights[i].trained)
+                (this->*take)(model.weights[i], g + plan.offsets[i], scale < 1 ? real(scale) : real(1));
     }
 
    private:
@@ -327,6 +330,8 @@ struct Step {
         }
     }
 
+    // Where weights do not decay, nothing is added: even 0 · p would change how the rest is rounded.
+    template <bool decays>
     void adam(const Weight& weight, const real* __restrict gradient, real scale) const {
         real *__restrict p = static_cast<real*>(weight.value), *__restrict m = static_cast<real*>(weight.mean);
         real* __restrict v = static_cast<real*>(weight.square);
@@ -334,10 +339,10 @@ struct Step {
         const real rate = real(model.rate / (1 - std::pow(model.first_decay, k)));
         const real root = real(1 / std::sqrt(1 - std::pow(model.second_decay, k))), epsilon = real(model.epsilon);
         const real first = real(1 - model.first_decay), second = real(1 - model.second_decay);
-        const real kept = real(model.second_decay);
+        const real kept = real(model.second_decay), decay = real(model.weight_decay);
 #pragma omp simd
         for (int64_t i = 0; i < weight.size; i++) {
-            const real g = gradient[i] * scale;
+            const real g = decays ? gradient[i] * scale + decay * p[i] : gradient[i] * scale;
             m[i] += first * (g - m[i]);
             v[i] = kept * v[i] + second * g * g;
             p[i] -= rate * m[i] / (std::sqrt(v[i]) * root + epsilon);

@@ -69,7 +69,7 @@ def foreign(model: Model, optimizer: Optimizer) -> bool:
         return True
     group = optimizer.param_groups[0]
     own = [tensor for tensor, trained in zip(model.tensors, model.trained, strict=True) if trained]
-    options = ("weight_decay", "amsgrad", "maximize", "differentiable", "decoupled_weight_decay")
+    options = ("amsgrad", "maximize", "differentiable", "decoupled_weight_decay")
     hooks = optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks
     return (
         any(map(group.get, options))
@@ -126,7 +126,7 @@ class Descent:
         group = optimizer.param_groups[0]
         self._set(focal_gamma=loss.gamma, focal_alpha=loss.alpha, epsilon=group["eps"])
         self._set(first_decay=group["betas"][0], second_decay=group["betas"][1])
-        self._set(temperature=model.temperature)
+        self._set(weight_decay=group["weight_decay"], temperature=model.temperature)
 
     def _weight(self, tensor: Tensor, trained: bool) -> Weight:
         size, value = tensor.numel(), tensor.data_ptr()
