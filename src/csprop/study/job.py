@@ -41,6 +41,8 @@ class Job:
     """Whether to try all inputs of the trained length."""
     lock: bool = False
     """Whether to lock the model and prove it."""
+    positions: bool = False
+    """Whether the accuracy at a length is over the answers after all tokens, not the last alone."""
 
     @cached_property
     def key(self) -> str:
@@ -122,6 +124,7 @@ def csp(
     test_lengths: tuple[int, ...] = (),
     every_input: bool = False,
     lock: bool = False,
+    positions: bool = False,
     **changes: Any,
 ) -> Job:
     """A job of csprop's model: a preset with some options of CSPConfig or Recipe changed.
@@ -139,14 +142,24 @@ def csp(
         test_lengths=test_lengths,
         every_input=every_input,
         lock=lock,
+        positions=positions,
     )
 
 
-def peer(task: str, kind: Any, seed: int, recipe: Recipe, test_lengths: tuple[int, ...] = ()) -> Job:
-    """A job of one of the other models, of width 32 with 2 layers."""
+def peer(
+    task: str,
+    kind: Any,
+    seed: int,
+    recipe: Recipe,
+    test_lengths: tuple[int, ...] = (),
+    *,
+    depth: int = 2,
+    positions: bool = False,
+) -> Job:
+    """A job of one of the other models, of width 32."""
     known = get(task)
     config = PeerConfig(
-        kind=kind, vocab_size=len(known.vocab), num_classes=len(known.classes), width=32, depth=2
+        kind=kind, vocab_size=len(known.vocab), num_classes=len(known.classes), width=32, depth=depth
     )
     return Job(
         task=task,
@@ -155,4 +168,5 @@ def peer(task: str, kind: Any, seed: int, recipe: Recipe, test_lengths: tuple[in
         recipe=recipe,
         seed=seed,
         test_lengths=test_lengths,
+        positions=positions,
     )

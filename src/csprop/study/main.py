@@ -22,7 +22,7 @@ from csprop.study.table import (
 from csprop.tasks import get
 
 LENGTHS = (16, 17, 32, 64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576)
-SPLITS, PRESETS = ("disjoint", "paper"), ("paper", "rotor", "counter")
+SPLITS, PRESETS = ("disjoint", "paper"), ("paper", "released", "rotor", "counter")
 
 
 def lengths(budget: Budget) -> tuple[int, ...]:
@@ -52,11 +52,12 @@ class Main(Table):
             for preset in PRESETS
             for task in TASKS
             if preset in ("paper", "rotor", get(task).preset)
+            or (preset, split) == ("released", "disjoint")
         }
 
     def job(self, budget: Budget, task: str, preset: str, split: str, seed: int) -> Job:
         """One run; with the disjoint split tested by length, and locked if the preset is the task's."""
-        clean, printed = split == "disjoint", preset == "paper"
+        clean, printed = split == "disjoint", preset in ("paper", "released")
         changes = {"epochs": budget.epochs} if printed or budget is QUICK else {}
         changes |= {"hold": HOLD} if printed else {}
         return csp(

@@ -106,7 +106,9 @@ def _row(job: Job, run: Trained | Diverged, together: Sequence[Trained | Diverge
         row["result"], row["training_seconds"] = run.result, round(seconds, 2)
         row["curve"] = {name: [short(epoch[name]) for epoch in run.metrics] for name in CURVES}
         row["lengths"] = {
-            str(length): at_length(run.model, run.task, length, job.seed, SAMPLING).accuracy
+            str(length): at_length(
+                run.model, run.task, length, job.seed, SAMPLING, positions=job.positions
+            ).accuracy
             for length in job.test_lengths
         }
         if job.lock:

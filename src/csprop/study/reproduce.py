@@ -17,13 +17,15 @@ from csprop.study.length import Length
 from csprop.study.main import Main
 from csprop.study.measure import Row
 from csprop.study.own_data import OwnData
+from csprop.study.readme import Readme
+from csprop.study.released import Released
 from csprop.study.results import Results
 from csprop.study.structure import Structure
 from csprop.study.table import Budget, Table
 
 TABLES: tuple[Table, ...] = (
-    Main(), Grokking(), Length(), Exact(), Counters(), Structure(), Focal(), Decoders(), Baselines(),
-    OwnData(), Bliss(),
+    Main(), Released(), Readme(), Grokking(), Length(), Exact(), Counters(), Structure(), Focal(),
+    Decoders(), Baselines(), OwnData(), Bliss(),
 )  # fmt: skip
 
 Engine = Callable[[Sequence[engine.Group]], Generator[tuple[str, list[Row]]]]

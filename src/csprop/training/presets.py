@@ -51,9 +51,9 @@ class Recipe:
     patience: int = 10
     """Epochs without a better held-out accuracy before schedule plateau halves the learning rate."""
 
-    schedule: Literal["plateau", "cosine"] = "plateau"
+    schedule: Literal["plateau", "cosine", "fixed"] = "plateau"
     """plateau: the learning rate is halved when the held-out accuracy stops rising; cosine: it falls
-    along half a cosine over all epochs, from `lr` to `last_lr`."""
+    along half a cosine over all epochs, from `lr` to `last_lr`; fixed: it stays as it is."""
 
     last_lr: float = 1e-6
     """Learning rate at the end of the schedule cosine."""
@@ -234,8 +234,37 @@ def counter(task: Asking) -> Preset:
     return Preset(model=model, recipe=recipe)
 
 
+def released(task: Asking) -> Preset:
+    """The model and the training of the authors' last upload, which they call Vanilla."""
+    model = ModelOptions(
+        width=32, angle="accumulated", projection="atan2", input_map="linear", decay="exp",
+        entrance="sine", gate_input="entering", norm="root", embedding="narrow",
+    )  # fmt: skip
+    recipe = Recipe(samples=10000, supervise="every", lr=1e-4, weight_decay=1e-7, schedule="fixed")
+    return Preset(model=model, recipe=recipe)
+
+
+def released_fast(task: Asking) -> Preset:
+    """The other variant of the authors' last upload, Fast: sums over all steps at once."""
+    vanilla = released(task)
+    return replace(vanilla, model=replace(vanilla.model, recurrence="cumulative"))
+
+
+def released_first(task: Asking) -> Preset:
+    """The model of the authors' first upload: no angle is summed, and the decay looks at the state."""
+    model = ModelOptions(
+        projection="affine", input_map="affine", decay="exp", entrance="sine", gate_input="state",
+        norm="root", embedding="scalar",
+    )  # fmt: skip
+    recipe = Recipe(
+        samples=10000, loss=task.loss, lr=1e-4, weight_decay=1e-4, schedule="cosine"
+    )  # fmt: skip
+    return Preset(model=model, recipe=recipe)
+
+
 PRESETS: dict[str, Callable[[Asking], Preset]] = {
-    "rotor": rotor, "router": router, "counter": counter, "paper": paper,
+    "rotor": rotor, "router": router, "counter": counter, "paper": paper, "released": released,
+    "released-fast": released_fast, "released-first": released_first,
 }  # fmt: skip
 
 
@@ -243,7 +272,7 @@ def preset(name: str, task: Asking) -> Preset:
     """A preset, evaluated for a task.
 
     Args:
-        name: `rotor`, `router`, `counter` or `paper`.
+        name: `rotor`, `router`, `counter`, `paper`, `released`, `released-fast` or `released-first`.
         task: the task, or its attributes.
 
     Raises:
