@@ -24,10 +24,13 @@ class Args:
     data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """Train on your own labelled sequences instead: a .jsonl, .csv or .tsv file."""
 
-    preset: Literal["rotor", "router", "counter", "paper"] = "rotor"
+    preset: Literal[
+        "rotor", "router", "counter", "paper", "released", "released-fast", "released-first"
+    ] = "rotor"
     """rotor: states that rotate; router: states that are places, for any finite machine; both can be
     locked and certified; counter: whole numbers, for what no finite machine solves; paper: the model as
-    printed. The default is the one that suits the task."""
+    printed; released, released-fast, released-first: those of the authors' public code. The default is
+    the one that suits the task."""
 
     seed: Annotated[int | None, arg(help_behavior_hint="(default: 0)")] = None
     """Seed of the data, the split, the initial weights and the order of examples."""

@@ -20,6 +20,7 @@ from csprop.automata.walk import Difference
 from csprop.errors import InputError
 from csprop.exact.document import Certificate, proven, reason, refused
 from csprop.exact.examples import Labelled
+from csprop.exact.frames import Frame
 from csprop.exact.limits import NotFinite, NotLearned, Tightness, moves_of
 from csprop.exact.lock import lock
 from csprop.exact.locked import Locked
@@ -81,7 +82,9 @@ class Attempts:
         depth: int | None,
         seed: int,
         on_round: Callable[[str], None],
+        frame: Frame | None = None,
     ) -> None:
+        self.frame = frame
         self.model, self.task, self.examples, self.depth = model, task, examples, depth
         self.generator, self.on_round = Generator().manual_seed(seed), on_round
         if isinstance(model, nn.Module):
@@ -190,7 +193,9 @@ class Attempts:
             if isinstance(outcome, Difference):
                 self.failure = outcome
                 continue
-            search = {"rounds": number, "radius": radius}
+            search: dict[str, Any] = {"rounds": number, "radius": radius}
+            if self.frame is not None:
+                search["frame"] = {"layer": self.frame.layer, "parts": self.frame.parts}
             lead = margin(locked, moves_of(locked, self.domain))
             return proven(self.task, self.depth, locked, measured, lead, outcome, search)
         return None

@@ -11,17 +11,19 @@ from torch import Generator, Tensor
 from csprop.automata.walk import OUTSIDE, Difference, Endless, Walk, moves
 from csprop.errors import InputError
 from csprop.exact import document
-from csprop.exact.attempts import ROUNDS, Attempts
+from csprop.exact.attempts import LEARNED, ROUNDS, Attempts, check_classes
 from csprop.exact.counted import attempts
 from csprop.exact.document import Certificate
 from csprop.exact.examples import Labelled
-from csprop.exact.limits import NotFinite, moves_of
+from csprop.exact.frames import WHY_NOT, framed
+from csprop.exact.limits import NotFinite, NotLearned, moves_of
 from csprop.exact.lock import lock_at
 from csprop.exact.locked_counter import is_counter
 from csprop.exact.margins import margin
 from csprop.exact.models import Stepwise
 from csprop.exact.prove import domain, prove
 from csprop.exact.search import RADII
+from csprop.nn.model import CSP
 from csprop.tasks import resolve
 from csprop.tasks.base import UNLABELLED, Task
 from csprop.training.config import RunConfig
@@ -87,7 +89,31 @@ def certify(
         examples = _within(task, depth, examples)
     elif depth is not None:
         raise InputError(f"{task.name}: has finitely many states: leave out the depth")
+    if isinstance(model, CSP) and model.config.summed:
+        return _certify_sum(model, task, examples, depth, on_round)
     return Attempts(copy.deepcopy(model), task, examples, depth, seed, on_round).run(rounds)
+
+
+def _certify_sum(
+    model: CSP, task: Task, examples: Labelled, depth: int | None, on_round: Callable[[str], None]
+) -> Certificate:
+    """Lock and prove the sum of angles of one layer, rounded, in place of the model."""
+    check_classes(model.config.num_classes, task)
+    labels = int((examples.labels != UNLABELLED).sum())
+    with torch.no_grad():
+        misses = examples.judge(model(examples.tokens)).misses
+    if misses > (1 - LEARNED) * labels:  # some angles are near a fraction of a turn by chance
+        return document.refused(task, NotLearned(f"it misclassifies {misses:,} of {labels:,} labels"))
+    made = framed(model, examples)
+    if made is None:
+        return document.refused(task, NotFinite(WHY_NOT))
+    rotor, frame = made
+    rounded = f"the summed angle of layer {frame.layer}, rounded to 1/{frame.parts} of a turn"
+    found = f"{rounded}, misclassifies {frame.misses:,} training labels, the model itself {misses:,}"
+    if frame.misses > misses:
+        return document.refused(task, NotFinite(f"the best count, {found}"))
+    on_round(found)
+    return Attempts(rotor, task, examples, depth, 0, on_round, frame).run(0)
 
 
 def _check_bounded(task: Task, depth: int) -> None:

@@ -24,7 +24,7 @@ from safetensors.numpy import load
 from csprop.errors import InputError
 from csprop.exact.check_counting import Known, Table, closed, is_whole, network_step, unit
 from csprop.exact.check_network import Weights
-from csprop.exact.check_shapes import Rejected, check_weights, demand
+from csprop.exact.check_shapes import Rejected, as_rotor, check_weights, demand
 from csprop.exact.numpy_step import Array, Network, nearest
 from csprop.tasks.base import Task
 
@@ -55,6 +55,8 @@ def _checked(folder: Path, config: dict[str, Any], task: Task) -> str:
         hashlib.sha256(content).hexdigest() == weights["sha256"],
         "locked.safetensors is not the file with the SHA-256 that was certified",
     )
+    if config.get("angle") == "accumulated":
+        config = as_rotor(config, certificate["model"]["width"])
     stated = certificate["model"].items()  # an option that was added later may be missing
     demand(stated <= config.items(), "the run's config.json is not that of the model certified")
     sizes = (len(task.vocab), len(task.classes))

@@ -51,6 +51,17 @@ SWITCH = {
 }  # fmt: skip
 
 
+def as_rotor(options: dict[str, Any], width: int) -> dict[str, Any]:
+    """The options of the rotors that a model with summed angles is locked as."""
+    sizes = {"width": width, "depth": 1, "order": 2, "coupling_rank": 0, "coupling": "shared"}
+    changed = {
+        "skip": False, "recall": False, "decoder": "linear", "kinds": [], "projection": "tanh",
+        "input_map": "none", "entrance": "softplus", "gate_input": "input", "recurrence": "sequential",
+        "embedding": "complex",
+    }  # fmt: skip
+    return options | sizes | ROTOR | changed
+
+
 def of_layer(options: dict[str, Any], layer: int) -> dict[str, Any]:
     """The options of a layer: its kind decides some of them."""
     kinds = options.get("kinds")

@@ -105,6 +105,18 @@ def claim_of_rows(task: Task, machine: str, disagreeing: int) -> tuple[str, str]
     )
 
 
+def made_of(search: dict[str, Any]) -> str:
+    """What was changed, where the locked model is a rotor made from a sum of angles (frames.py)."""
+    if "frame" not in search:
+        return ""
+    return (
+        " The locked model is a rotor made from the trained one: it counts as the summed angle of "
+        f"layer {search['frame']['layer']} does, with the angle of each token rounded to "
+        f"1/{search['frame']['parts']} of a turn. The rest of the trained model is not used, and the "
+        "answer at each count is that of the training rows."
+    )
+
+
 def machine_of(locked: "Locked | Tables") -> dict[str, Any]:
     """A locked model's machine, with the codes that each of its states stands for."""
     return {
@@ -132,6 +144,7 @@ def proven(
     automaton = locked.automaton(task.vocab, task.classes, task.words).minimal()
     states = network_states(locked.places.tolist())
     verdict, statement = claim(task, depth, states, len(automaton), len(proof.disagreeing))
+    statement += made_of(search)
     document = head(task, verdict, statement, proven=True)
     document |= _measured(task, depth, locked, automaton, measured, margin, search)
     if proof.pairs:

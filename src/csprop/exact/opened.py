@@ -185,7 +185,9 @@ def _check_trained(folder: RunFolder, config: CSPConfig) -> None:
 
 def _locked(config: CSPConfig, content: bytes) -> Tables | CountingTables:
     """The tables of a locked model from the content of its file."""
-    stored, options = unpacked(content), asdict(config)
+    stored = unpacked(content)
+    config = config.as_rotor(stored["kept"].shape[-1]) if config.summed else config
+    options = asdict(config)
     counting = counts(config) and "kept" not in stored
     check_weights(stored, options, counting)
     small = all((np.abs(each) <= 2.0**20).all() for each in stored.values() if each.dtype != np.bool_)

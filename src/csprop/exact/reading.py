@@ -143,22 +143,32 @@ def _proof(
         if hasattr(locked, "counting"):
             found = _counting(document, locked, task)
         else:
-            found = _machine(folder, document, locked, task, ways)
+            found = _machine(folder, document, locked, task, ways, config.summed)
     except NotFinite as failure:
         _refuse(folder, f"does not hold: {failure}")
     if isinstance(found, Difference):
         _refuse(folder, f"does not hold: {words.reason(task, found)}")
     stated = document["model"]
+    config = config.as_rotor(stated["width"]) if config.summed else config
     if CSPConfig.from_dict(stated) != config:  # options that were added later may be missing
         stated = asdict(config)
     return _with(found, model=stated, weights=named(checkpoint.LOCKED, content))
 
 
 def _machine(
-    folder: RunFolder, document: dict[str, Any], locked: "Locked | Tables", task: Task, ways: Ways
+    folder: RunFolder,
+    document: dict[str, Any],
+    locked: "Locked | Tables",
+    task: Task,
+    ways: Ways,
+    sums: bool,
 ) -> Certificate | Difference:
     depth = document["depth"]
     search = {name: document["search"][name] for name in ("rounds", "radius")}
+    if sums:
+        search["frame"] = {name: document["search"]["frame"][name] for name in ("layer", "parts")}
+        if not all_below(list(search["frame"].values()), 2**31):
+            _refuse(folder, "does not say how it was found")
     if not (depth is None if task.finite else type(depth) is int and depth > 0):
         _refuse(folder, "has no depth although the task needs one, or has one although it does not")
     if not 0 < search["radius"] < math.inf:

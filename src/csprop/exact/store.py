@@ -100,6 +100,7 @@ def _locked(folder: RunFolder, content: bytes, config: CSPConfig) -> Locked | Lo
     prefix = "network."
     try:
         tensors = unpacked(content)
+        config = config.as_rotor(tensors["kept"].shape[-1]) if config.summed else config
         inside = {
             name.removeprefix(prefix): tensors.pop(name)
             for name in [*tensors]

@@ -354,6 +354,11 @@ class CSPConfig(ModelOptions):
             return angles + (options.maps or self.vocab_size) * (options.places + self.order)
         return angles + (gates * self.order if options.gated else 0)
 
+    def as_rotor(self, width: int) -> "CSPConfig":
+        """The layer of rotors that a model with summed angles is locked as: see exact/frames.py."""
+        sizes = {"vocab_size": self.vocab_size, "num_classes": self.num_classes, "width": width}
+        return CSPConfig(**sizes, depth=1, skip=False, decoder="linear", **KINDS["rotor"])
+
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "CSPConfig":
         """The inverse of `dataclasses.asdict`; an option that was added later may be missing."""

@@ -36,7 +36,7 @@ def train(
 
     Args:
         task: a task, its name, or a data file. Rows from Python are written to rows.jsonl in `out`.
-        preset: `rotor`, `router`, `counter` or `paper`; without it, the one that suits the task.
+        preset: the name of one in `PRESETS`; without it, the one that suits the task.
         seed: the seed of the data, the split, the initial weights and the order of examples.
         out: a run directory to write; without it, the run is kept in memory.
         resume: continue the run in `out` from its last completed epoch.

@@ -36,7 +36,7 @@ def configure(
 
     Args:
         task: a task, its name, or a data file.
-        preset_name: `rotor`, `router`, `counter` or `paper`; without it, the one that suits the task.
+        preset_name: the name of one in `PRESETS`; without it, the one that suits the task.
         seed: the seed of the run.
         changes: options of `CSPConfig` or `Recipe`, by name.
 
