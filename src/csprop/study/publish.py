@@ -8,12 +8,12 @@ from typing import Any
 
 from csprop.bench import summary as bench
 from csprop.files import replace
-from csprop.study import differences
+from csprop.study import differences, released
 from csprop.study.counters import Counters
 from csprop.study.exact import Exact
 from csprop.study.measure import Row
 from csprop.study.results import Results
-from csprop.study.summary import caption, drift, summary, transcript
+from csprop.study.summary import caption, drift, phases, summary, transcript
 from csprop.study.table import FULL, Budget, Figured, Rows, Table
 
 REPORT = "REPORT.md"
@@ -24,6 +24,7 @@ EXCERPT = ("states", "channels", "codes")
 DOCUMENTS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "bench": ("bench", bench.summary),
     "drift": ("drift", caption),
+    "phases": ("phases", phases),
     "certify-parity": ("certify", lambda kept: transcript(kept["certified"]["parity"])),
     "certify-A5": ("certify", lambda kept: transcript(kept["certified"]["group-A5"], EXCERPT)),
 }
@@ -44,6 +45,8 @@ def report(results: Results, budget: Budget, tables: Sequence[Table]) -> str:
     parts = ["# csprop beside the paper", _head(results, budget)]
     if budget is FULL:
         complete = {name: rows for name, rows in rows_by_table.items() if rows is not None}
+        if "released" in complete:
+            parts += ["## What makes it work", released.claim(complete["released"])]
         parts += ["## Where we differ, and why", differences.text(complete)]
     for table in tables:
         rows = rows_by_table[table.name]
@@ -101,7 +104,10 @@ def _cost(rows: Mapping[str, Row]) -> str:
 def blocks(results: Results, budget: Budget, tables: Sequence[Table]) -> dict[str, str]:
     """The contents of the blocks in the README and the guides, by their names."""
     rows_by_table = {table.name: rows_of(table, results, budget) for table in tables}
-    makers = {"main": summary, "length": drift, "exact": Exact().table, "counters": Counters().table}
+    makers = {
+        "main": summary, "length": drift, "exact": Exact().table, "counters": Counters().table,
+        "released": released.claim,
+    }  # fmt: skip
     made = {
         name: make(rows) for name, make in makers.items() if (rows := rows_by_table[name]) is not None
     }

@@ -80,6 +80,14 @@ def caption(document: dict[str, Any]) -> str:
     )
 
 
+def phases(document: dict[str, Any]) -> str:
+    """A part of the caption of the figure in docs/paper.md."""
+    turns = [
+        f"{token!s} turns it by {turn:.4f} of a turn" for token, turn in enumerate(document["turns"])
+    ]
+    return f"seed {document['seed']}, where {' and '.join(turns)}"
+
+
 def transcript(lines: list[str], parts: tuple[str, ...] = ()) -> str:
     """What a command printed, as a Markdown code block.
 
