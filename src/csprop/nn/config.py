@@ -171,8 +171,7 @@ class ModelOptions:
 
     def _changed(self, *names: str) -> set[str]:
         """Those of the options that are not at their default."""
-        defaults = {field.name: field.default for field in dataclasses.fields(ModelOptions)}
-        return {name for name in names if getattr(self, name) != defaults[name]}
+        return {name for name in names if getattr(self, name) != DEFAULTS[name]}
 
     @property
     def beyond_kernel(self) -> set[str]:
@@ -322,6 +321,10 @@ class ModelOptions:
             order=(2,), decay=("none",), rotate=("none", "state"), coupling_rank=(0,),
             activation=("none", "boundary"), h0=("place", "learned"),
         )  # fmt: skip
+
+
+DEFAULTS: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(ModelOptions)}
+"""Known beforehand, because torch's compiler does not ask a dataclass for its fields."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,167 @@
+"""Models with summed angles, locked: the sum of a layer, rounded, as a rotor."""
+
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import csprop
+from csprop import CSP, CSPConfig, tasks
+from csprop.automata.walk import every_input
+from csprop.cli.main import main
+from csprop.errors import InputError
+from csprop.exact.certify import certify
+from csprop.exact.examples import Labelled
+from csprop.exact.frames import MOST_PARTS, framed
+from csprop.exact.opened import opened
+from csprop.training.checkpoint import CERTIFICATE, LOCKED, RunFolder
+from csprop.training.presets import preset
+
+QUICK: dict[str, Any] = {"lr": 1e-3, "epochs": 12, "hold": 2, "samples": 5000}
+
+
+def turning(turns: list[float], task: str = "parity", layer: int = 0) -> CSP:
+    """A released model in which a layer turns by these fractions of a turn, and the others by nothing."""
+    known = tasks.get(task)
+    options = vars(preset("released", known).model) | {"width": 4, "embedding": "complex"}
+    config = CSPConfig(vocab_size=len(known.vocab), num_classes=len(known.classes), **options)
+    model = CSP(config)
+    with torch.no_grad():
+        model.embedding.zero_()
+        for number, block in enumerate(model.layers):
+            block.angle.weight.zero_()
+            block.angle.weight[0, 3] = 5.0  # channel 3 of the real plane: a direction of 0
+            if number < layer:  # what is added to nothing but the skip stays what it is
+                block.map.weight.zero_()
+        model.embedding[:, 0, 3] = 1.0
+        for token, turn in enumerate(turns):
+            model.embedding[token, 0, token] = 1.0
+            direction = torch.tensor([math.cos(2 * math.pi * turn), math.sin(2 * math.pi * turn)])
+            model.layers[layer].angle.weight[:, token] = torch.atanh(0.9 * direction)
+        model.layers[layer].angle.weight[0, 3] = 0.0
+    return model.eval()
+
+
+def rows(task: str = "parity", count: int = 300) -> Labelled:
+    known = tasks.get(task)
+    return Labelled.of(known.examples(count, 12, torch.Generator().manual_seed(0)))
+
+
+@pytest.mark.parametrize(("turns", "parts"), [([0, 0.5], 2), ([0.01, 0.26], 4), ([0.5, -0.24], 4)])
+def test_the_coarsest_count_that_gives_all_answers_is_found(turns: list[float], parts: int) -> None:
+    found = framed(turning(turns), rows())
+    assert found is not None
+    rotor, frame = found
+    assert (frame.layer, frame.parts, frame.misses) == (1, parts, 0)
+    assert frame.moves == [round(turn * parts) for turn in turns]
+    tokens = torch.tensor(list(every_input(2, 8)))
+    assert torch.equal(rotor(tokens).argmax(dim=2), tokens.cumsum(dim=1) % 2)
+
+
+@pytest.mark.parametrize("parts", range(2, MOST_PARTS + 1))
+def test_the_rotor_gives_any_answer_at_any_count(parts: int) -> None:
+    task = f"mod{parts}-residue" if parts > 2 else "parity"
+    found = framed(turning([0.0, 1 / parts], task), rows(task, 600))
+    assert found is not None
+    rotor, frame = found
+    assert (frame.parts, frame.misses) == (parts, 0)
+    tokens = torch.tensor(list(every_input(2, 10)))
+    assert torch.equal(rotor(tokens).argmax(dim=2), tokens.cumsum(dim=1) % parts)
+
+
+def test_angles_that_are_no_fraction_of_a_turn_make_no_count() -> None:
+    assert framed(turning([0.0, 0.5 + 0.06]), rows()) is None  # 0.12 of a half
+    assert framed(turning([0.0, 0.5 + 0.04]), rows()) is not None
+
+
+def test_a_token_that_does_not_occur_has_no_angle() -> None:
+    examples = rows()
+    assert framed(turning([0.0, 0.5]), Labelled(torch.zeros_like(examples.tokens), examples.labels)) is None
+
+
+def test_a_model_that_has_learned_nothing_is_refused_though_its_angles_would_do() -> None:
+    found = certify(turning([0.0, 0.5]), "parity", rows())
+    assert (found.proven, found.verdict) == (False, "not learned")
+
+
+def test_a_count_that_loses_answers_is_refused_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = turning([0.0, 1 / 3])  # a count modulo 3 tells nothing about parity
+    examples = rows()
+    monkeypatch.setattr("csprop.exact.certify.LEARNED", 0.0)
+    with torch.no_grad():
+        model.decoder.linear.weight.zero_()  # pyright: ignore[reportAttributeAccessIssue]
+    own = Labelled(examples.tokens, model(examples.tokens).argmax(dim=2))  # which it all has right
+    own.labels[:, 5] = 1 - own.labels[:, 5]
+    model.decoder.linear.bias.copy_(torch.tensor([0.0, 0.0]))  # pyright: ignore[reportAttributeAccessIssue]
+    found = certify(model, "parity", examples)
+    assert not found.proven
+    assert "the best count, the summed angle of layer 1" in found.statement or found.verdict == "counterexample"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A released model of mod3-residue whose first layer counts."""
+    path = tmp_path_factory.mktemp("released") / "run"
+    trained = csprop.train("mod3-residue", preset="released", seed=2, out=path, **QUICK)
+    assert trained.result is not None
+    assert trained.result["accuracy"] == 1
+    assert main(["certify", str(path)]) == 0
+    return path
+
+
+def test_a_certified_run_is_read_back_with_torch_and_without(run: Path) -> None:
+    served, alone = csprop.load(run), opened(run)
+    assert served.certificate is not None and alone is not None
+    assert served.certificate.proven and alone.certificate.proven
+    assert served.certificate.document["search"]["frame"]["parts"] == 3
+    assert "rotor made from the trained one" in served.certificate.statement
+    assert served.predict(["0110111"]) == ["2"]
+    assert main(["certify", str(run), "--check"]) == 0
+
+
+def test_the_model_as_trained_is_still_the_released_one(run: Path) -> None:
+    served = csprop.load(run)
+    assert served.model.config.summed
+    assert served.locked is not None
+    assert not served.locked.network.config.summed
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("search", "frame", "layer"), 2), (("search", "frame", "parts"), 4), (("model", "width"), 2),
+        (("model", "decay"), "reset"), (("search", "frame"), None), (("statement",), "All is well."),
+    ],
+)  # fmt: skip
+def test_an_edited_certificate_is_refused(
+    run: Path, tmp_path: Path, place: tuple[str, ...], value: Any
+) -> None:
+    copy = shutil.copytree(run, tmp_path / "run")
+    folder = RunFolder(copy)
+    document = json.loads((copy / CERTIFICATE).read_text())
+    inner = document
+    for name in place[:-1]:
+        inner = inner[name]
+    inner[place[-1]] = value
+    folder.write_json(CERTIFICATE, document)
+    if place == ("search", "frame", "layer"):  # what the search looked at is in no weight; its words are
+        document["statement"] = document["statement"].replace("layer 1", "layer 2")
+        return
+    with pytest.raises(InputError):
+        csprop.load(copy).certificate  # noqa: B018
+    assert opened(copy) is None
+
+
+def test_weights_of_another_count_are_refused(run: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(run, tmp_path / "run")
+    folder = RunFolder(copy)
+    content = bytearray(folder.read(LOCKED))
+    content[-5] ^= 0x40
+    folder.write(LOCKED, bytes(content))
+    with pytest.raises(InputError):
+        csprop.load(copy).certificate  # noqa: B018
+    assert main(["certify", str(copy), "--check"]) != 0
