@@ -80,7 +80,10 @@ def test_angles_that_are_no_fraction_of_a_turn_make_no_count() -> None:
 
 def test_a_token_that_does_not_occur_has_no_angle() -> None:
     examples = rows()
-    assert framed(turning([0.0, 0.5]), Labelled(torch.zeros_like(examples.tokens), examples.labels)) is None
+    assert (
+        framed(turning([0.0, 0.5]), Labelled(torch.zeros_like(examples.tokens), examples.labels))
+        is None
+    )
 
 
 def test_a_model_that_has_learned_nothing_is_refused_though_its_angles_would_do() -> None:
@@ -99,7 +102,10 @@ def test_a_count_that_loses_answers_is_refused_and_named(monkeypatch: pytest.Mon
     model.decoder.linear.bias.copy_(torch.tensor([0.0, 0.0]))  # pyright: ignore[reportAttributeAccessIssue]
     found = certify(model, "parity", examples)
     assert not found.proven
-    assert "the best count, the summed angle of layer 1" in found.statement or found.verdict == "counterexample"
+    assert (
+        "the best count, the summed angle of layer 1" in found.statement
+        or found.verdict == "counterexample"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +154,11 @@ def test_an_edited_certificate_is_refused(
         inner = inner[name]
     inner[place[-1]] = value
     folder.write_json(CERTIFICATE, document)
-    if place == ("search", "frame", "layer"):  # what the search looked at is in no weight; its words are
+    if place == (
+        "search",
+        "frame",
+        "layer",
+    ):  # what the search looked at is in no weight; its words are
         document["statement"] = document["statement"].replace("layer 1", "layer 2")
         return
     with pytest.raises(InputError):

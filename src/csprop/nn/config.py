@@ -167,11 +167,14 @@ class ModelOptions:
     @property
     def planes(self) -> int:
         """Real numbers of a channel's state: h, then e^{iΘ} of a summed angle, then the product P."""
+        if self.kinds:  # no layer of a kind has such parts, whatever angle the others would have
+            return self.order
         return self.order + 2 * self.summed + (self.recurrence == "cumulative")
 
     def _changed(self, *names: str) -> set[str]:
         """Those of the options that are not at their default."""
-        return {name for name in names if getattr(self, name) != DEFAULTS[name]}
+        # The class has the defaults; torch.compile reads them there, not from the fields.
+        return {name for name in names if getattr(self, name) != getattr(ModelOptions, name)}
 
     @property
     def beyond_kernel(self) -> set[str]:
@@ -321,10 +324,6 @@ class ModelOptions:
             order=(2,), decay=("none",), rotate=("none", "state"), coupling_rank=(0,),
             activation=("none", "boundary"), h0=("place", "learned"),
         )  # fmt: skip
-
-
-DEFAULTS: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(ModelOptions)}
-"""Known beforehand, because torch's compiler does not ask a dataclass for its fields."""
 
 
 @dataclass(frozen=True, kw_only=True)
