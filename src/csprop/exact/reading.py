@@ -149,7 +149,7 @@ def _proof(
     if isinstance(found, Difference):
         _refuse(folder, f"does not hold: {words.reason(task, found)}")
     stated = document["model"]
-    config = config.as_rotor(stated["width"]) if config.summed else config
+    config = config.as_rotor(locked.kept.shape[-1]) if config.summed else config
     if CSPConfig.from_dict(stated) != config:  # options that were added later may be missing
         stated = asdict(config)
     return _with(found, model=stated, weights=named(checkpoint.LOCKED, content))
