@@ -36,7 +36,7 @@ def turning(turns: list[float], task: str = "parity", layer: int = 0) -> CSP:
             block.angle.weight.zero_()
             block.angle.weight[0, 3] = 5.0  # channel 3 of the real plane: a direction of 0
             if number < layer:  # what is added to nothing but the skip stays what it is
-                block.map.weight.zero_()
+                block.get_parameter("map.weight").zero_()
         model.embedding[:, 0, 3] = 1.0
         for token, turn in enumerate(turns):
             model.embedding[token, 0, token] = 1.0
@@ -133,7 +133,7 @@ def test_the_model_as_trained_is_still_the_released_one(run: Path) -> None:
     served = csprop.load(run)
     assert served.model.config.summed
     assert served.locked is not None
-    assert not served.locked.network.config.summed
+    assert served.locked.network.config == served.model.config.as_rotor(1)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from csprop.study.job import Job, csp, peer
@@ -108,8 +109,7 @@ def job(task: str, model: str, seed: int, budget: Budget) -> Job:
     changes |= {"samples": budget.few_samples} if budget.few_samples else {}
     if model != "RNN":
         return csp(task, model, seed, test_lengths=tested, positions=True, **changes)
-    recipe = preset("released", get(task)).recipe
-    recipe = type(recipe)(**vars(recipe) | changes | {"hold": ENOUGH})
+    recipe = replace(preset("released", get(task)).recipe, **changes, hold=ENOUGH)
     return peer(task, "RNN", seed, recipe, tested, depth=1, positions=True)
 
 

@@ -1,12 +1,11 @@
 """The blocks of results in the README and the guides: what they say, and where they stand."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from csprop.study.length import accuracies
-from csprop.study.measure import Row
-from csprop.study.table import TASKS, Rows, exact, markdown, reached
+from csprop.study.table import TASKS, Rows, exact, markdown, proven, reached
 from csprop.tasks import get
 from csprop.training.scores import percent
 
@@ -55,12 +54,6 @@ def summary(main: Rows) -> str:
             ]
         )
     return markdown(headings, lines)
-
-
-def proven(rows: Sequence[Row]) -> str:
-    """How many seeds are proven, once locked."""
-    found = [row for row in rows if row.get("locked", {}).get("proven")]
-    return f"{len(found)} of {len(rows)}"
 
 
 def drift(length: Rows) -> str:

@@ -84,6 +84,12 @@ def exact(rows: Sequence[Row]) -> list[int]:
     return [row["result"]["exhaustive"]["wrong"] if "result" in row else 1 << 16 for row in rows]
 
 
+def proven(rows: Sequence[Row]) -> str:
+    """How many seeds are proven, once locked."""
+    found = [row for row in rows if row.get("locked", {}).get("proven")]
+    return f"{len(found)} of {len(rows)}"
+
+
 def decimal(value: float) -> str:
     """An F1 score. It reads 1.000 only if it is 1."""
     return "1.000" if value == 1 else f"{min(value, 0.999):.3f}"
