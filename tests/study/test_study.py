@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import csprop
-from csprop import tasks
+from csprop import CSP, tasks
 from csprop.errors import InputError
-from csprop.study import engine, reproduce
+from csprop.study import engine, readme, released, reproduce
 from csprop.study.counters import Counters
 from csprop.study.grokking import first, gap_of, mean_and_std, spike
 from csprop.study.job import Job, csp, peer
@@ -34,7 +34,7 @@ from csprop.study.table import (
 )
 from csprop.training.config import configure
 from csprop.training.metrics import at_length
-from csprop.training.presets import Recipe
+from csprop.training.presets import PRESETS, Recipe, preset
 from csprop.training.scores import percent
 from csprop.training.session import execute
 
@@ -292,13 +292,13 @@ def test_a_score_is_what_the_paper_reports_of_the_task() -> None:
 
 
 def test_the_study_asks_for_every_table_with_enough_seeds() -> None:
-    """Ten seeds and 300 epochs in the main table; five at least elsewhere; every task and preset."""
+    """Ten seeds and 300 epochs in the main table, five of what takes long; five at least elsewhere."""
     tables = {table.name: table.jobs(FULL) for table in reproduce.TABLES}
-    assert len(tables["main"]) == (4 * 2 + 1) * 2
-    epochs = {"paper": 300, "rotor": 100, "counter": 60}
-    for (_, preset, _), jobs in Main().jobs(FULL).items():
-        assert [job.seed for job in jobs] == list(range(10))
-        assert jobs[0].recipe.epochs == epochs[preset]
+    assert len(tables["main"]) == (4 * 2 + 1) * 2 + 4
+    epochs = {"paper": 300, "released": 300, "rotor": 100, "counter": 60}
+    for (_, name, _), jobs in Main().jobs(FULL).items():
+        assert [job.seed for job in jobs] == list(range(5 if name == "released" else 10))
+        assert jobs[0].recipe.epochs == epochs[name]
     assert all(len(jobs) >= 5 for table in tables.values() for jobs in table.values())
     assert len(tables["structure"]) >= 3 * (8 + 3 + 4)
     assert {label for label in tables["length"] if label[0] == "parity"} == {
@@ -313,7 +313,59 @@ def test_the_study_asks_for_every_table_with_enough_seeds() -> None:
 def test_a_model_of_the_main_table_is_locked_by_the_preset_of_its_task() -> None:
     locked = {label for label, jobs in Main().jobs(FULL).items() if jobs[0].lock}
     rotors = {(task, "rotor", "disjoint") for task in ("parity", "mod3", "mod3-residue")}
-    assert locked == rotors | {("parenthesis", "counter", "disjoint")}
+    released = {(task, "released", "disjoint") for task in ("parity", "mod3", "mod3-residue")}
+    brackets = {("parenthesis", preset, "disjoint") for preset in ("counter", "released")}
+    assert locked == rotors | released | brackets
+
+
+def test_each_difference_of_the_released_model_is_made_alone_and_taken_back() -> None:
+    """What the preset changes of the printed model is a row by itself, and so is its lack."""
+    printed, last = (vars(preset(name, tasks.get("parity")).model) for name in ("paper", "released"))
+    differing = {name for name in printed if printed[name] != last[name]}
+    alone = {name for changes in released.ONE_BY_ONE.values() for name in changes}
+    assert differing == {name for changes in released.WITHOUT.values() for name in changes}
+    assert differing == alone
+    for changes in released.WITHOUT.values():
+        assert all(printed[name] == value for name, value in changes.items())
+
+
+def test_variants_of_the_released_model_are_trained_alike() -> None:
+    jobs = released.Released().jobs(FULL)
+    recipes = {
+        json.dumps(asdict(job.recipe) | {"supervise": ""}) for asked in jobs.values() for job in asked
+    }
+    assert len(recipes) == 1
+    whole = {variant for (variant, _), asked in jobs.items() if asked[0].recipe.supervise == "last"}
+    assert whole == {"printed, label of the whole", "released, label of the whole"}
+
+
+def test_brackets_of_a_drawn_length_count_each_position_once() -> None:
+    """Two lengths as likely: 4 positions with 3 right and 2 with 1 right are 4 of 6."""
+    row = {"lengths": {"2": 0.5, "4": 0.75, "6": 0.0}}
+    assert readme.accuracy(row, 4, drawn=True) == pytest.approx(4 / 6)
+    assert readme.accuracy(row, 4, drawn=False) == 0.75
+    assert readme.accuracy({"diverged": "…"}, 4, drawn=True) == 0
+
+
+@pytest.mark.parametrize(
+    ("ours", "std", "said"),
+    [(0.9, 0.05, "-1.0"), (0.95, 0.0, "0"), (0.9, 0.0, "-0.0500 (theirs do not vary)")],
+)
+def test_a_difference_is_given_in_the_authors_standard_deviations(
+    ours: float, std: float, said: str
+) -> None:
+    assert readme.deviations(ours, 0.95, std) == said
+
+
+def test_parameters_are_those_of_the_authors_less_what_their_forward_pass_does_not_use() -> None:
+    for each in readme.AUTHORS:
+        if each.model not in PRESETS:
+            continue
+        task, narrow = tasks.get(each.task), 16
+        config = configure(task, each.model).model
+        classes, unread = len(task.classes), 0 if each.task == "parity" else 1
+        unused = (32 + 1) * classes + (64 + 1) + narrow * unread
+        assert sum(p.numel() for p in CSP(config).parameters()) + unused == each.parameters
 
 
 def test_every_task_that_counts_is_locked_and_tested_far_beyond_its_length() -> None:

@@ -1,54 +1,75 @@
 """The authors' variants and their RNN, trained as their code trains them, beside what they report."""
 
 import statistics
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from csprop.study.job import Job, csp, peer
 from csprop.study.measure import SAMPLING, Row
 from csprop.study.table import Budget, Label, Rows, Table, markdown, values
 from csprop.tasks import get
-from csprop.training.presets import preset
+from csprop.training.presets import PRESETS, preset
 
 LENGTHS = (16, 32, 64)
-DRAWN = "parenthesis-prefix"
-"""The task whose strings have a drawn length there: each even one up to L is as likely."""
-MODELS = ("released", "released-fast", "RNN")
 ENOUGH = 30
 """The RNN stops after so many epochs at 100% held out: it is slow here, and right everywhere."""
 
-# By task and model: their parameters; at each length the mean and the sample standard deviation of the
-# five seeds in their result files at 778a15c; what their readme says there.
-AUTHORS: dict[tuple[str, str], tuple[int, tuple[tuple[float, float, str], ...]]] = {
-    ("parity", "released"): (
-        4779, ((1.0, 0.0, "1.000"), (0.9587, 0.0347, "0.922"), (0.7814, 0.1224, "0.782 ± 0.111")),
+
+class Reported(NamedTuple):
+    """What the authors report of a model on a task."""
+
+    task: str
+    model: str
+    """A preset, or a peer."""
+    parameters: int
+    at: tuple[tuple[float, float, str], ...]
+    """At each length the mean and the sample standard deviation of the five seeds in their result
+    files at 778a15c, and what their readme says."""
+    drawn: bool = False
+    """Whether strings have a drawn length there: each even one up to L is as likely."""
+
+
+AUTHORS = (
+    Reported(
+        "parity", "released", 4779,
+        ((1.0, 0.0, "1.000"), (0.9587, 0.0347, "0.922"), (0.7814, 0.1224, "0.782 ± 0.111")),
     ),
-    ("parity", "released-fast"): (
-        4779, ((0.9988, 0.0028, "0.962"), (0.9446, 0.0676, "0.790"), (0.7556, 0.0966, "0.756 ± 0.089")),
+    Reported(
+        "parity", "released-fast", 4779,
+        ((0.9988, 0.0028, "0.962"), (0.9446, 0.0676, "0.790"), (0.7556, 0.0966, "0.756 ± 0.089")),
     ),
-    ("parity", "RNN"): (
-        2754, ((1.0, 0.0, "1.000"), (1.0, 0.0001, "1.000"), (0.9998, 0.0005, "1.000 ± 0.000")),
+    Reported(
+        "parity", "RNN", 2754,
+        ((1.0, 0.0, "1.000"), (1.0, 0.0001, "1.000"), (0.9998, 0.0005, "1.000 ± 0.000")),
     ),
-    ("mod3-residue", "released"): (
-        4893, ((1.0, 0.0, "1.000"), (0.9970, 0.0040, "0.980"), (0.9265, 0.0878, "0.927 ± 0.076")),
+    Reported(
+        "mod3-residue", "released", 4893,
+        ((1.0, 0.0, "1.000"), (0.9970, 0.0040, "0.980"), (0.9265, 0.0878, "0.927 ± 0.076")),
     ),
-    ("mod3-residue", "released-fast"): (
-        4893, ((1.0, 0.0001, "1.000"), (0.9830, 0.0180, "0.974"), (0.6841, 0.0451, "0.684 ± 0.043")),
+    Reported(
+        "mod3-residue", "released-fast", 4893,
+        ((1.0, 0.0001, "1.000"), (0.9830, 0.0180, "0.974"), (0.6841, 0.0451, "0.684 ± 0.043")),
     ),
-    ("mod3-residue", "RNN"): (
-        2803, ((1.0, 0.0, "1.000"), (1.0, 0.0, "1.000"), (1.0, 0.0, "1.000 ± 0.000")),
+    Reported(
+        "mod3-residue", "RNN", 2803,
+        ((1.0, 0.0, "1.000"), (1.0, 0.0, "1.000"), (1.0, 0.0, "1.000 ± 0.000")),
     ),
-    (DRAWN, "released"): (
-        4795, ((0.9990, 0.0017, "0.999"), (0.9661, 0.0375, "0.972"), (0.8448, 0.0785, "0.845 ± 0.075")),
+    Reported(
+        "parenthesis-prefix", "released", 4795,
+        ((0.9990, 0.0017, "0.999"), (0.9661, 0.0375, "0.972"), (0.8448, 0.0785, "0.845 ± 0.075")),
+        drawn=True,
     ),
-    (DRAWN, "released-fast"): (
-        4795, ((0.9973, 0.0058, "0.993"), (0.9659, 0.0314, "0.966"), (0.8711, 0.0762, "0.871 ± 0.078")),
+    Reported(
+        "parenthesis-prefix", "released-fast", 4795,
+        ((0.9973, 0.0058, "0.993"), (0.9659, 0.0314, "0.966"), (0.8711, 0.0762, "0.871 ± 0.078")),
+        drawn=True,
     ),
-    (DRAWN, "RNN"): (
-        2770, ((1.0, 0.0, "1.000"), (0.9987, 0.0009, "0.999"), (0.9875, 0.0078, "0.988 ± 0.006")),
+    Reported(
+        "parenthesis-prefix", "RNN", 2770,
+        ((1.0, 0.0, "1.000"), (0.9987, 0.0009, "0.999"), (0.9875, 0.0078, "0.988 ± 0.006")),
+        drawn=True,
     ),
-}  # fmt: skip
+)  # fmt: skip
 
 
 class Readme(Table):
@@ -56,8 +77,8 @@ class Readme(Table):
 
     def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
         return {
-            (task, model): [job(task, model, seed, budget) for seed in range(budget.few_seeds)]
-            for task, model in AUTHORS
+            (each.task, each.model): [job(each, seed, budget) for seed in range(budget.few_seeds)]
+            for each in AUTHORS
         }
 
     def text(self, rows: Rows, budget: Budget) -> str:
@@ -66,16 +87,17 @@ class Readme(Table):
             "their readme", "difference in their standard deviations",
         ]  # fmt: skip
         lines = []
-        for (task, model), (parameters, reported) in AUTHORS.items():
-            seeds = rows[task, model]
-            sizes = f"{max(values(seeds, 'parameters')):,.0f}, {parameters:,}"
-            for length, (mean, std, said) in zip(LENGTHS, reported, strict=True):
-                ours = accuracies(seeds, length)
+        for each in AUTHORS:
+            seeds = rows[each.task, each.model]
+            sizes = f"{max(values(seeds, 'parameters')):,.0f}, {each.parameters:,}"
+            for length, (mean, std, said) in zip(LENGTHS, each.at, strict=True):
+                ours = [accuracy(row, length, each.drawn) for row in seeds]
                 spread = statistics.stdev(ours) if len(ours) > 1 else 0.0
                 lines.append(
                     [
-                        task, model, sizes, str(length), f"{statistics.fmean(ours):.4f} ± {spread:.4f}",
-                        f"{mean:.4f} ± {std:.4f}", said, deviations(statistics.fmean(ours), mean, std),
+                        each.task, each.model, sizes, str(length),
+                        f"{statistics.fmean(ours):.4f} ± {spread:.4f}", f"{mean:.4f} ± {std:.4f}", said,
+                        deviations(statistics.fmean(ours), mean, std),
                     ]
                 )  # fmt: skip
         return (
@@ -102,26 +124,23 @@ PARAMETERS = (
 )
 
 
-def job(task: str, model: str, seed: int, budget: Budget) -> Job:
+def job(of: Reported, seed: int, budget: Budget) -> Job:
     """One run, tested over all positions."""
-    tested = tuple(range(2, LENGTHS[-1] + 1, 2)) if task == DRAWN else LENGTHS
+    tested = tuple(range(2, LENGTHS[-1] + 1, 2)) if of.drawn else LENGTHS
     changes: dict[str, Any] = {"epochs": budget.epochs, "split": "paper"}
     changes |= {"samples": budget.few_samples} if budget.few_samples else {}
-    if model != "RNN":
-        return csp(task, model, seed, test_lengths=tested, positions=True, **changes)
-    recipe = replace(preset("released", get(task)).recipe, **changes, hold=ENOUGH)
-    return peer(task, "RNN", seed, recipe, tested, depth=1, positions=True)
+    if of.model in PRESETS:
+        return csp(of.task, of.model, seed, test_lengths=tested, positions=True, **changes)
+    recipe = replace(preset("released", get(of.task)).recipe, **changes, hold=ENOUGH)
+    return peer(of.task, of.model, seed, recipe, tested, depth=1, positions=True)
 
 
-def accuracies(seeds: Sequence[Row], length: int) -> list[float]:
-    """Of each seed over all positions; 0 for one that diverged."""
-    return [_accuracy(row.get("lengths", {}), row["job"]["task"], length) for row in seeds]
-
-
-def _accuracy(by_length: Mapping[str, float], task: str, length: int) -> float:
-    if task != DRAWN:
-        return by_length.get(str(length), 0.0)
-    tested = {int(each): value for each, value in by_length.items() if int(each) <= length}
+def accuracy(row: Row, length: int, drawn: bool) -> float:
+    """Over all positions at a length, or at every even length up to it; 0 if it diverged."""
+    by_length = {int(tested): value for tested, value in row.get("lengths", {}).items()}
+    if not drawn:
+        return by_length.get(length, 0.0)
+    tested = {each: value for each, value in by_length.items() if each <= length}
     return sum(each * value for each, value in tested.items()) / max(1, sum(tested))
 
 
