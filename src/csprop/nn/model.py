@@ -169,7 +169,7 @@ class CSP(nn.Module):
         if state is None:
             state = self.initial_state(len(tokens))
         try:
-            z = _look_up(tokens, self.rows)  # (B, T, M, D)
+            z = _look_up(tokens, self.rows)  # (B, T, order, D)
         except IndexError:
             for bound in tokens.aminmax():
                 self.check_token(int(bound))
@@ -198,10 +198,10 @@ class CSP(nn.Module):
     def _propagate(
         self,
         tokens: Int64[Tensor, "B T"],
-        z: Float[Tensor, "B T M D"],
+        z: Float[Tensor, "B T K D"],
         state: Float[Tensor, "B L M D"],
         reset: Tensor | None,
-    ) -> tuple[Float[Tensor, "B T M D"], Float[Tensor, "B L M D"]]:
+    ) -> tuple[Float[Tensor, "B T K D"], Float[Tensor, "B L M D"]]:
         """Through all blocks: the last one's output, and the states after the last token."""
         if layers := for_kernel(self.layers, z, state, reset, whole=True):
             options = self.layers[0].options.of_kernel
