@@ -1,11 +1,12 @@
 """The paper's equations once more: per step, per channel, in plain Python complex numbers.
 
-Nothing here imports the model's mathematics; it takes a model's weights and must arrive at its logits.
+So are the parts of the authors' code: sums of angles, matrices, sines, sums with products of decays. Nothing here imports the model's mathematics; it takes a model's weights and must arrive at its logits.
 """
 
 import cmath
 import dataclasses
 import math
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, get_args, get_type_hints
 
@@ -73,49 +74,122 @@ def route(options: ModelOptions, weights: dict[str, Any], z: Vector, h: Vector) 
     return moved
 
 
-def step(options: ModelOptions, weights: dict[str, Any], z: Vector, h: Vector, extra: Vector) -> tuple:
-    """One token through one block: its output and its new state."""
-    width = options.width
+@dataclass
+class Memory:
+    """What a layer carries from step to step."""
+
+    h: Vector
+    angle: list[float]
+    """The sum of all angles so far, one for each channel."""
+    product: list[float]
+    """The product of all decays so far, one for each channel."""
+    total: Vector
+    """h_0 and the sum of all that entered, each divided by the product of decays before it."""
+
+
+def remembering(h: Vector) -> Memory:
+    """Before the first token."""
+    return Memory(h, [0.0] * len(h), [1.0] * len(h), h)
+
+
+def angles(options: ModelOptions, weights: dict[str, Any], z: Vector) -> list[float]:
+    """θ of one step, one for all channels or one for each."""
+    matrix, bias = weights["angle.weight"], weights.get("angle.bias")
+    if options.angle == "free":
+        return matvec(matrix, planes(z), bias)
+    if options.projection == "tanh":
+        return [math.pi * math.tanh(v) for v in matvec(matrix, [c.real for c in z])]
+    projected = [math.tanh(v) for v in matvec(matrix, planes(z), bias)]
+    if options.projection == "affine":
+        return [math.pi * v for v in projected]
+    half = len(projected) // 2
+    return [math.atan2(y, x) for x, y in zip(projected[:half], projected[half:], strict=True)]
+
+
+def mapped(options: ModelOptions, weights: dict[str, Any], x: Vector) -> Vector:
+    """B x, plane by plane, and the bias on each."""
+    if options.input_map == "none":
+        return x
+    parts = [[c.real for c in x], [c.imag for c in x]]
+    re, im = (matvec(weights["map.weight"], part, weights.get("map.bias")) for part in parts)
+    return [complex(a, b) for a, b in zip(re, im, strict=True)]
+
+
+def normed(norm: str, value: complex) -> complex:
+    """A channel's output."""
+    if norm == "complex":
+        return unit(value)
+    if norm == "root":
+        return value / math.sqrt(abs(value) ** 2 + 1e-8)
+    return value / max(1.0, abs(value) / 2**20)  # the project's limit, where no norm holds it
+
+
+def step(
+    options: ModelOptions, weights: dict[str, Any], z: Vector, memory: Memory, extra: Vector
+) -> tuple[Vector, Memory]:
+    """One token through one block: its output and what it carries on."""
+    width, h, before = options.width, memory.h, memory.h
 
     def each(values: list[float]) -> list[float]:
         return values * width if len(values) == 1 else values
 
-    if options.rotate == "none":
-        theta = [0.0] * width
-    elif options.angle == "tanh":
-        theta = [
-            math.pi * math.tanh(v) for v in each(matvec(weights["angle.weight"], [c.real for c in z]))
-        ]
-    else:
-        theta = each(matvec(weights["angle.weight"], planes(z), weights["angle.bias"]))
+    def projected(name: str, seen: Vector) -> list[float]:
+        return each(matvec(weights[f"{name}.weight"], planes(seen), weights[f"{name}.bias"]))
+
+    theta = [0.0] * width if options.rotate == "none" else each(angles(options, weights, z))
+    if options.angle == "accumulated":
+        theta = [t + so_far for t, so_far in zip(theta, memory.angle, strict=True)]
+    turns = [cmath.exp(1j * t) for t in theta]
+    entering = list(z)
+    if options.decay in ("reset", "switch"):
+        entering = [unit(c) for c in z]
+    if options.decay == "count":
+        entering = [complex(round(c.real)) for c in z]
+    if options.enter == "point":
+        entering = [complex(re, im) for re, im in zip(*weights["point"], strict=True)]
+        entering = [c / abs(c) for c in entering]
+    if options.rotate == "input":
+        entering = [turn * c for turn, c in zip(turns, entering, strict=True)]
+    entering = mapped(options, weights, entering)
+
+    seen = entering if options.gate_input == "entering" else z
     delta = [0.0] * width
-    if options.decay not in ("none", "count"):
-        delta = each(matvec(weights["gate.weight"], planes(z), weights["gate.bias"]))
-    before = h
+    if options.gate_input == "state":
+        delta = projected("gate", [c + past for c, past in zip(z, h, strict=True)])
+    elif options.decay not in ("none", "count"):
+        delta = projected("gate", seen)
+    if options.entrance == "sine":
+        gammas = [(1 + math.sin(e)) / 2 for e in projected("entrance", seen)]
+    else:
+        gammas = [softplus(e) for e in delta]
+    if options.recurrence == "cumulative" and options.gate_input == "entering":
+        delta = projected("gate", [g * x for g, x in zip(gammas, entering, strict=True)])
+
     if options.places:
-        turns = theta if options.rotate == "state" else [0.0] * width
-        h = route(options, weights, z, [cmath.exp(1j * t) * c for t, c in zip(turns, h, strict=True)])
-        theta = [0.0] * width
+        if options.rotate == "state":
+            h = [turn * c for turn, c in zip(turns, h, strict=True)]
+        h = route(options, weights, z, h)
+        turns = [1 + 0j] * width
     out, state = [], []
+    product, total = list(memory.product), list(memory.total)
     for d in range(width):
-        gamma, entering = softplus(delta[d]), z[d]
-        alpha = {"softplus": gamma, "exp": math.exp(-gamma), "unit": 1.0}.get(options.decay, 0.0)
+        keep, gamma = softplus(delta[d]), gammas[d]
+        alpha = {"softplus": keep, "exp": math.exp(-keep), "unit": 1.0}.get(options.decay, 0.0)
         if options.decay == "reset":
-            alpha, gamma, entering = sigmoid(delta[d]), 1 - sigmoid(delta[d]), unit(z[d])
+            alpha, gamma = sigmoid(delta[d]), 1 - sigmoid(delta[d])
         if options.decay == "none":
             alpha, gamma = 1.0, 0.0
         if options.decay == "count":
-            alpha, gamma, entering = 1.0, 1.0, complex(round(z[d].real))
+            alpha, gamma = 1.0, 1.0
         if options.decay == "switch":
-            alpha, gamma, entering = float(delta[d] > 0), float(delta[d] <= 0), unit(z[d])
-        if options.enter == "point":
-            entering = complex(weights["point"][0][d], weights["point"][1][d])
-            entering /= abs(entering)
-        turn = cmath.exp(1j * theta[d])
-        if options.rotate == "state":
-            new = alpha * turn * h[d] + gamma * entering
+            alpha, gamma = float(delta[d] > 0), float(delta[d] <= 0)
+        if options.recurrence == "cumulative":
+            total[d] += gamma * entering[d] / (product[d] + 1e-9)
+            product[d] *= alpha
+            new = product[d] * total[d]
         else:
-            new = alpha * h[d] + gamma * turn * entering
+            kept = turns[d] * h[d] if options.rotate == "state" else h[d]
+            new = alpha * kept + gamma * entering[d]
         new += extra[d]
         if options.activation == "step":
             new = silu(new)
@@ -125,11 +199,19 @@ def step(options: ModelOptions, weights: dict[str, Any], z: Vector, h: Vector, e
             value += sigmoid(weights["skip"][d]) * z[d]
         if options.recall:
             value += weights["recall"][d] * before[d]
-        bounded = value / max(1.0, abs(value) / 2**20)  # the project's limit, where no norm holds it
-        out.append(unit(value) if options.norm == "complex" else bounded)
+        out.append(normed(options.norm, value))
     if options.norm == "layer":
         out = layer_norm(out, weights["norm.weight"], weights["norm.bias"])
-    return out, state
+    return out, Memory(state, theta, product, total)
+
+
+def embedded(options: ModelOptions, weights: dict[str, Any], token: int) -> Vector:
+    """What a token enters the first layer as."""
+    row = weights["embedding"][token]
+    if options.embedding == "complex":
+        return [complex(re, im) for re, im in zip(*row, strict=True)]
+    wide = matvec(weights["widen.weight"], row, weights["widen.bias"])
+    return [complex(math.tanh(v) if options.embedding == "scalar" else v) for v in wide]
 
 
 def transcribed(model: CSP, tokens: list[int]) -> list[list[float]]:
@@ -145,10 +227,10 @@ def transcribed(model: CSP, tokens: list[int]) -> list[list[float]]:
         for layer in range(options.depth)
     ]
     layers = [of_layer(options, layer) for layer in range(options.depth)]
-    states = [start(each, block) for each, block in zip(layers, blocks, strict=True)]
+    states = [remembering(start(each, block)) for each, block in zip(layers, blocks, strict=True)]
     logits = []
     for token in tokens:
-        z = [complex(re, im) for re, im in zip(*weights["embedding"][token], strict=True)]
+        z = embedded(options, weights, token)
         for layer, block in enumerate(blocks):
             extra = [0j] * options.width
             if layer and options.coupling_rank:
@@ -262,7 +344,38 @@ def sensible(options: dict[str, Any]) -> dict[str, Any]:
             options |= {"activation": "none"} if options["activation"] == "step" else {}
     if options["decay"] not in ("switch", "reset"):
         options |= {"enter": "input"}
+    options |= going_together(options)
     return options | ({} if options["coupling_rank"] else {"coupling": "shared"})
+
+
+PRINTED: dict[str, Any] = {"input_map": "none", "entrance": "softplus", "gate_input": "input"}
+PRINTED |= {"recurrence": "sequential"}
+
+
+def going_together(options: dict[str, Any]) -> dict[str, Any]:
+    """The parts of the authors' code are parts of the paper's recurrence; where another is drawn they
+    are as printed, and where it is that one, what does not go with them is replaced."""
+    changed: dict[str, Any] = {}
+    if options["kinds"] or options["places"] or options["decay"] == "count":
+        changed |= {"embedding": "complex"}
+    if options["kinds"] or options["places"] or options["decay"] not in ("softplus", "exp", "unit"):
+        changed |= PRINTED | ({"angle": "tanh"} if options["angle"] == "accumulated" else {})
+    found = options | changed
+    if found["gate_input"] == "state":
+        changed |= {"recurrence": "sequential"}
+    elif found["recurrence"] == "cumulative":
+        changed |= {"decay": "exp", "recall": False}
+    found = options | changed
+    if found["gate_input"] == "state" or found["recurrence"] == "cumulative":
+        changed |= {"coupling_rank": 0}
+        changed |= {"activation": "boundary"} if found["activation"] == "step" else {}
+        changed |= {"rotate": "input"} if found["rotate"] == "state" else {}
+    if found["angle"] == "accumulated":
+        changed |= {"rotate": "input"}
+    found = options | changed
+    if found["angle"] == "free" or found["rotate"] == "none" or found["kinds"]:
+        changed |= {"projection": "tanh"}
+    return changed
 
 
 def test_every_option_has_values_to_draw() -> None:
@@ -288,8 +401,36 @@ def test_options_in_any_combination_equal_the_transcription(options: dict[str, A
     agrees(sensible(options))
 
 
-def test_the_transcription_notices_a_wrong_weight() -> None:
-    model = randomised({})
+@settings(max_examples=300)
+@given(
+    st.fixed_dictionaries(
+        {name: st.sampled_from(values) for name, values in choices().items()}
+        | {"kinds": st.just(()), "places": st.just(0)}
+        | {"decay": st.sampled_from(["softplus", "exp", "unit"])}
+    )
+)
+def test_parts_of_the_authors_code_in_any_combination_equal_the_transcription(
+    options: dict[str, Any],
+) -> None:
+    agrees(sensible(options))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {
+            "angle": "accumulated", "projection": "atan2", "input_map": "affine", "entrance": "sine",
+            "gate_input": "entering", "decay": "exp", "norm": "root", "embedding": "narrow",
+        },
+        {
+            "projection": "affine", "input_map": "linear", "entrance": "sine", "decay": "exp",
+            "gate_input": "entering", "recurrence": "cumulative", "embedding": "scalar",
+        },
+    ],
+)  # fmt: skip
+def test_the_transcription_notices_a_wrong_weight(options: dict[str, Any]) -> None:
+    model = randomised(options)
     before = transcribed(model, TOKENS)
     for name, parameter in model.named_parameters():
         with torch.no_grad():
