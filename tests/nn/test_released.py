@@ -1,4 +1,4 @@
-"""A block with parts of the authors' code: their sizes, states that are carried on, gradients, refusals."""
+"""Blocks with parts of the authors' code: sizes, states that are carried on, gradients, refusals."""
 
 import itertools
 import math
@@ -26,6 +26,7 @@ FIRST: dict[str, Any] = {
     "projection": "affine", "input_map": "affine", "entrance": "sine", "gate_input": "state",
     "decay": "exp", "norm": "root", "embedding": "scalar",
 }  # fmt: skip
+CUMULATIVE: dict[str, Any] = {"recurrence": "cumulative", "entrance": "sine", "decay": "exp"}
 OPTIONS: list[dict[str, Any]] = [
     {"angle": "accumulated"},
     {"angle": "accumulated", "rotation": "per_channel", "h0": "learned"},
@@ -34,13 +35,13 @@ OPTIONS: list[dict[str, Any]] = [
     {"projection": "atan2", "rotate": "state", "rotation": "per_channel", "decay": "exp"},
     {"input_map": "linear", "rotate": "none"},
     {"input_map": "affine", "rotate": "state", "decay": "exp"},
-    {"entrance": "sine", "gate": "per_channel", "decay": "unit"},
+    {"entrance": "sine", "gate": "per_channel"},
     {"gate_input": "entering", "gate": "per_channel", "coupling_rank": 1, "decay": "exp"},
     {"gate_input": "state", "decay": "exp", "recall": True},
     {"gate_input": "state", "angle": "accumulated", "gate": "per_channel", "entrance": "sine"},
-    {"recurrence": "cumulative", "decay": "exp"},
-    {"recurrence": "cumulative", "decay": "exp", "gate": "per_channel", "h0": "learned"},
-    {"recurrence": "cumulative", "decay": "exp", "gate_input": "entering", "rotate": "none"},
+    CUMULATIVE,
+    CUMULATIVE | {"gate": "per_channel", "h0": "learned"},
+    CUMULATIVE | {"gate_input": "entering", "rotate": "none"},
     {"norm": "root"},
     {"embedding": "narrow"},
     {"embedding": "scalar"},
@@ -90,7 +91,7 @@ def test_the_last_upload_has_the_parameters_of_the_authors_but_for_two_unused_la
         ({"entrance": "sine", "gate": "per_channel"}, 2 * 36 + 2 * 27),
         ({"gate_input": "entering"}, 0),
         ({"gate_input": "state"}, 0),
-        ({"recurrence": "cumulative", "decay": "exp"}, 0),
+        (CUMULATIVE, 2 * 9),
         ({"norm": "root"}, 0),
         ({"embedding": "narrow"}, 3 * 16 + 4 * 17 - 3 * 8),
         ({"embedding": "scalar"}, 3 + 4 + 4 - 3 * 8),
@@ -279,10 +280,7 @@ def literally(options: ModelOptions, own: dict[str, Tensor], z: Tensor) -> Tenso
     if options.input_map == "linear":
         entering = entering @ own["map.weight"].T
     seen = entering.flatten(2) if options.gate_input == "entering" else both
-    if options.entrance == "sine":
-        gamma = (1 + torch.sin(seen @ own["entrance.weight"].T + own["entrance.bias"])) / 2
-    else:
-        gamma = F.softplus(seen @ own["gate.weight"].T + own["gate.bias"])
+    gamma = (1 + torch.sin(seen @ own["entrance.weight"].T + own["entrance.bias"])) / 2
     v = gamma[:, :, None] * entering
     seen = v.flatten(2) if options.gate_input == "entering" else both
     alpha = torch.exp(-F.softplus(seen @ own["gate.weight"].T + own["gate.bias"]))
@@ -301,10 +299,10 @@ def literally(options: ModelOptions, own: dict[str, Tensor], z: Tensor) -> Tenso
     [
         {"norm": "complex"},
         {"norm": "root", "gate": "per_channel", "h0": "learned"},
-        {"norm": "root", "gate_input": "entering", "entrance": "sine"},
+        {"norm": "root", "gate_input": "entering"},
         {"norm": "complex", "gate_input": "entering", "angle": "accumulated", "gate": "per_channel"},
         {
-            "angle": "accumulated", "projection": "atan2", "input_map": "linear", "entrance": "sine",
+            "angle": "accumulated", "projection": "atan2", "input_map": "linear",
             "gate_input": "entering", "norm": "root",
         },
     ],
@@ -314,11 +312,11 @@ def literally(options: ModelOptions, own: dict[str, Tensor], z: Tensor) -> Tenso
 def test_gradients_of_cumulative_sums_are_those_of_the_literal_ones(
     options: dict[str, Any], steps: int
 ) -> None:
-    block, parameters, _ = inside(options | {"recurrence": "cumulative", "decay": "exp"})
+    block, parameters, _ = inside(options | CUMULATIVE)
     draws = Generator().manual_seed(steps)
     z = torch.randn(2, steps, 2, 3, generator=draws).double().requires_grad_()
     weights = torch.randn(2, steps, 2, 3, generator=draws).double()
-    start = parameters["h0"] if "h0" in parameters else block.h0
+    start = parameters.get("h0", block.h0)
     ones, zeros = torch.ones_like(start[:1]), torch.zeros_like(start[:1])
     turned = [ones, zeros] if block.options.summed else []
     state = torch.cat([start, *turned, ones]).expand(2, -1, -1)
@@ -335,7 +333,7 @@ def test_gradients_of_cumulative_sums_are_those_of_the_literal_ones(
 
 def test_cumulative_sums_forget_as_their_divisor_does_and_stay_finite() -> None:
     """Far beyond where a product of decays leaves single precision."""
-    net = CSP(CSPConfig(**BASE, recurrence="cumulative", decay="exp"))
+    net = CSP(CSPConfig(**BASE, **CUMULATIVE))
     tokens = rows(1, 3000)
     state = net.initial_state().clone().requires_grad_()
     scores, last = net(tokens, state, return_state=True)
@@ -363,43 +361,73 @@ def test_an_embedding_that_is_not_trained_has_no_gradient() -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"projection": "affine", "rotate": "none"}, "projection='affine' is that of a bounded angle: write "
-     "rotate='input' or 'state' and angle='tanh' or 'accumulated', or projection='tanh'"),
+    (
+        {"projection": "affine", "rotate": "none"},
+        "projection='affine' is that of a bounded angle: write rotate='input' or 'state' and "
+        "angle='tanh' or 'accumulated', or projection='tanh'",
+    ),
     ({"projection": "atan2", "angle": "free"}, "projection='atan2' is that of a bounded angle"),
-    ({"angle": "accumulated", "rotate": "state"}, "rotate='state' does not go with "
-     "angle='accumulated': it is the input that a summed angle turns; write rotate='input', or "
-     "angle='tanh'"),
+    (
+        {"angle": "accumulated", "rotate": "state"},
+        "rotate='state' does not go with angle='accumulated': it is the input that a summed angle "
+        "turns; write rotate='input', or angle='tanh'",
+    ),
     ({"angle": "accumulated", "rotate": "none"}, "write rotate='input', or angle='tanh'"),
-    ({"angle": "accumulated", "decay": "switch"}, "decay='switch' does not go with "
-     "angle='accumulated': it is the input that a summed angle turns; write decay='softplus' or 'exp' "
-     "or 'unit', or angle='tanh'"),
-    ({"gate_input": "state", "activation": "step"}, "activation='step' does not go with "
-     "gate_input='state': every step waits for the one before; write activation='boundary' or 'none', "
-     "or another gate_input"),
-    ({"gate_input": "state", "rotate": "state"}, "write rotate='input' or 'none', or another gate_input"),
+    (
+        {"angle": "accumulated", "decay": "switch"},
+        "decay='switch' does not go with angle='accumulated': it is the input that a summed angle "
+        "turns; write decay='softplus' or 'exp' or 'unit', or angle='tanh'",
+    ),
+    (
+        {"entrance": "sine", "decay": "unit"},
+        "decay='unit' does not go with entrance='sine': nothing would be left for δ to decide; write "
+        "decay='softplus' or 'exp', or entrance='softplus'",
+    ),
+    (
+        {"gate_input": "state", "activation": "step"},
+        "activation='step' does not go with gate_input='state': every step waits for the one before; "
+        "write activation='boundary' or 'none', or another gate_input",
+    ),
+    ({"gate_input": "state", "rotate": "state"}, "write rotate='input' or 'none', or another"),
     ({"gate_input": "state", "coupling_rank": 1}, "write coupling_rank=0, or another gate_input"),
-    ({"recurrence": "cumulative"}, "decay='softplus' does not go with recurrence='cumulative': it is a "
-     "sum over all steps at once; write decay='exp', or recurrence='sequential'"),
-    ({"recurrence": "cumulative", "decay": "exp", "gate_input": "state"}, "gate_input='state' does not "
-     "go with recurrence='cumulative': it is a sum over all steps at once; write gate_input='input' or "
-     "'entering', or recurrence='sequential'"),
-    ({"recurrence": "cumulative", "decay": "exp", "recall": True}, "write recall=False, or "
-     "recurrence='sequential'"),
-    ({"recurrence": "cumulative", "decay": "exp", "rotate": "state"}, "write rotate='input' or 'none', "
-     "or recurrence='sequential'"),
-    ({"recurrence": "cumulative", "decay": "exp", "activation": "step"}, "write activation='boundary' "
-     "or 'none', or recurrence='sequential'"),
-    ({"recurrence": "cumulative", "decay": "exp", "coupling_rank": 1}, "write coupling_rank=0, or "
-     "recurrence='sequential'"),
-    ({"embedding": "narrow", "decay": "count", "rotate": "none", "h0": "line"}, "decay='count' does not "
-     "go with embedding='narrow': "),
-    ({"embedding": "scalar", "order": 3, "rotate": "state", "angle": "free"}, "order=3 does not go with "
-     "embedding='scalar': "),
-    ({"embedding": "narrow", "kinds": ("rotor", "router")}, "layer 2, a router: places=4 does not go "
-     "with embedding='narrow': "),
-    ({"input_map": "linear", "kinds": ("rotor", "rotor")}, "layer 1, a rotor: decay='switch' does not go "
-     "with input_map='linear': "),
-]  # fmt: skip
+    (
+        {"recurrence": "cumulative"},
+        "decay='softplus' does not go with recurrence='cumulative': it is a sum over all steps; write "
+        "decay='exp', or recurrence='sequential'",
+    ),
+    (
+        CUMULATIVE | {"entrance": "softplus"},
+        "entrance='softplus' does not go with recurrence='cumulative': it is a sum over all steps; "
+        "write entrance='sine', or recurrence='sequential'",
+    ),
+    (
+        CUMULATIVE | {"gate_input": "state"},
+        "write gate_input='input' or 'entering', or recurrence='sequential'",
+    ),
+    (CUMULATIVE | {"recall": True}, "write recall=False, or recurrence='sequential'"),
+    (CUMULATIVE | {"rotate": "state"}, "write rotate='input' or 'none', or recurrence='sequential'"),
+    (
+        CUMULATIVE | {"activation": "step"},
+        "write activation='boundary' or 'none', or recurrence='sequential'",
+    ),
+    (CUMULATIVE | {"coupling_rank": 1}, "write coupling_rank=0, or recurrence='sequential'"),
+    (
+        {"embedding": "narrow", "decay": "count", "rotate": "none", "h0": "line"},
+        "decay='count' does not go with embedding='narrow': ",
+    ),
+    (
+        {"embedding": "scalar", "order": 3, "rotate": "state", "angle": "free"},
+        "order=3 does not go with embedding='scalar': ",
+    ),
+    (
+        {"embedding": "narrow", "kinds": ("rotor", "router")},
+        "layer 2, a router: places=4 does not go with embedding='narrow': ",
+    ),
+    (
+        {"input_map": "linear", "kinds": ("rotor", "rotor")},
+        "layer 1, a rotor: decay='switch' does not go with input_map='linear': ",
+    ),
+]
 PLAIN = {"input_map": "affine", "entrance": "sine", "gate_input": "entering"}
 REFUSED += [
     (

@@ -1,6 +1,7 @@
 """The paper's equations once more: per step, per channel, in plain Python complex numbers.
 
-So are the parts of the authors' code: sums of angles, matrices, sines, sums with products of decays. Nothing here imports the model's mathematics; it takes a model's weights and must arrive at its logits.
+So are the parts of the authors' code: sums of angles, matrices, sines, sums with products of decays.
+Nothing here imports the model's mathematics; it takes a model's weights and must arrive at its logits.
 """
 
 import cmath
@@ -364,8 +365,10 @@ def going_together(options: dict[str, Any]) -> dict[str, Any]:
     if found["gate_input"] == "state":
         changed |= {"recurrence": "sequential"}
     elif found["recurrence"] == "cumulative":
-        changed |= {"decay": "exp", "recall": False}
+        changed |= {"decay": "exp", "entrance": "sine", "recall": False}
     found = options | changed
+    if found["entrance"] == "sine" and found["decay"] == "unit":
+        changed |= {"decay": "exp"}
     if found["gate_input"] == "state" or found["recurrence"] == "cumulative":
         changed |= {"coupling_rank": 0}
         changed |= {"activation": "boundary"} if found["activation"] == "step" else {}
