@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 import subprocess
+from dataclasses import asdict
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -38,9 +39,15 @@ def in_javascript(cases: list[dict[str, Any]], script: str = SCRIPT) -> list[Any
     return json.loads(done.stdout)
 
 
+PRINTED = {"input_map": "none", "entrance": "softplus", "gate_input": "input"}
+PRINTED |= {"recurrence": "sequential", "projection": "tanh", "embedding": "complex"}
+
+
 def any_config(draw: random.Random) -> CSPConfig:
-    """A model with every option drawn, until they go together."""
+    """A model with every option drawn, until they go together; every other one is the paper's, but for
+    parts of the authors' code."""
     hints = get_type_hints(CSPConfig)
+    released = draw.random() < 0.5
     while True:
         options = {name: draw.choice(get_args(hint)) for name, hint in hints.items() if get_args(hint)}
         options |= {name: draw.random() < 0.5 for name, hint in hints.items() if hint is bool}
@@ -53,15 +60,33 @@ def any_config(draw: random.Random) -> CSPConfig:
             "num_classes": draw.randint(2, 4),
             "kinds": [],
         }
-        if draw.random() < 0.3:
-            options |= {"width": 6, "places": draw.choice([2, 3, 6]), "maps": draw.choice([0, 1, 3])}
-            options |= {"decay": "none", "activation": draw.choice(["none", "boundary"]), "order": 2}
+        if released:
+            options |= {"order": 2, "decay": draw.choice(["softplus", "exp", "exp", "unit"])}
+            options |= {} if options["coupling_rank"] else {"coupling": "shared"}
+            options["enter"] = "input"
+            if options["recurrence"] == "cumulative":  # what goes with it is rarely drawn
+                options |= {"decay": "exp", "entrance": "sine", "coupling_rank": 0, "recall": False}
+                options["coupling"] = "shared"
+        elif draw.random() < 0.3:
+            options |= PRINTED | {
+                "width": 6,
+                "places": draw.choice([2, 3, 6]),
+                "maps": draw.choice([0, 1, 3]),
+            }
+            options |= {
+                "projection": draw.choice(["tanh", "affine", "atan2"]),
+                "decay": "none",
+                "activation": draw.choice(["none", "boundary"]),
+                "order": 2,
+            }
             options |= {
                 "h0": draw.choice(["place", "learned"]),
                 "coupling_rank": 0,
                 "coupling": "shared",
             }
-        elif draw.random() < 0.2:
+        else:
+            options |= PRINTED | {"embedding": options["embedding"]}
+        if not released and not options.get("places") and draw.random() < 0.2:
             known = ["rotor", "router", "counter", "switch"]
             options["kinds"] = [draw.choice(known) for _ in range(options["depth"])]
         try:
@@ -73,15 +98,18 @@ def any_config(draw: random.Random) -> CSPConfig:
 @needs_node
 def test_every_option_gives_the_same_scores_and_states() -> None:
     draw, cases, models = random.Random(0), [], []
-    for number in range(40):
+    for number in range(100):
         config = any_config(draw)
         model = csprop.CSP(config, torch.Generator().manual_seed(number))
         for name, value in model.named_parameters():  # couplings start at 0, norms at the identity
-            if "couplings" in name or "norm" in name or "keys" in name:
+            if any(part in name for part in ("couplings", "norm", "keys", "angle")):
                 torch.nn.init.normal_(value, generator=torch.Generator().manual_seed(number))
         rows = [[draw.randrange(config.vocab_size) for _ in range(24)] for _ in range(2)]
         cases.append({"model": embed.trained(model), "rows": rows})
         models.append(model.double())
+    drawn = {(name, value) for each in models for name, value in asdict(each.config).items()}
+    literals = {name: hint for name, hint in get_type_hints(CSPConfig).items() if name != "kinds"}
+    assert {(name, value) for name, hint in literals.items() for value in get_args(hint)} <= drawn
     with csprop.use_backend("reference"):
         for case, model, found in zip(cases, models, in_javascript(cases), strict=True):
             state = model.initial_state(2)
@@ -140,3 +168,22 @@ def test_a_locked_model_snaps_to_the_same_codes(depth: int, order: int) -> None:
     (found,) = in_javascript([{"model": embed.locked(model, automaton), "rows": rows.tolist()}])
     scores = torch.tensor([[said for said, _ in row] for row in found])
     torch.testing.assert_close(scores, model(rows), rtol=1e-5, atol=1e-5)
+
+
+@needs_node
+@pytest.mark.parametrize("rotation", ["shared", "per_channel"])
+def test_a_locked_model_with_parts_of_the_authors_code_has_codes_of_all_planes(rotation: str) -> None:
+    options: dict[str, Any] = {"angle": "accumulated", "entrance": "sine", "gate_input": "entering"}
+    options |= {"recurrence": "cumulative", "decay": "exp", "norm": "root", "embedding": "narrow"}
+    options |= {"input_map": "affine", "projection": "atan2", "rotation": rotation}
+    config = CSPConfig(width=5, depth=2, vocab_size=3, num_classes=4, **options)
+    draws = torch.Generator().manual_seed(1)
+    codes = [torch.randn(6, 5, 5, generator=draws) for _ in range(2)]
+    kept = torch.tensor([[True, True, False, True, True], [False, True, True, True, True]])
+    model = Locked(csprop.CSP(config, draws), codes, kept, symbols=3)
+    automaton = model.automaton("abc", "wxyz", words=False).minimal()
+    rows = torch.randint(3, (4, 50), generator=draws)
+    (found,) = in_javascript([{"model": embed.locked(model, automaton), "rows": rows.tolist()}])
+    scores = torch.tensor([[said for said, _ in row] for row in found])
+    torch.testing.assert_close(scores, model(rows), rtol=1e-5, atol=1e-5)
+    assert len(scores.flatten(0, 1).unique(dim=0)) > 2

@@ -11,7 +11,7 @@ from csprop import __version__
 from csprop.report.charts import Chart
 
 ASSETS = files("csprop.report") / "assets"
-MODEL = ("planes.js", "csp.js")
+MODEL = ("planes.js", "parts.js", "csp.js")
 """The forward pass, which needs no browser."""
 CHARTS = ("scales.js", "plot.js", "charts.js")
 EXPLORER = ("tally.js", "machine.js", "places.js", "counters.js", "panel.js", "strip.js", "explorer.js")

@@ -1,8 +1,9 @@
 "use strict";
 
-// A trained model, one token at a time: csprop.nn.block and csprop.nn.model in plain JavaScript.
+// A trained model, one token at a time: csprop.nn.block, csprop.nn.released and csprop.nn.model in plain
+// JavaScript.
 const CSP = (() => {
-  const { STATE_LIMIT, ANGLE_LIMIT, OUTPUT_LIMIT, TINY, sigmoid, silu, softplus } = Planes;
+  const { STATE_LIMIT, OUTPUT_LIMIT, EPSILON, TINY, sigmoid, silu, softplus } = Planes;
   const { mapped, squared, flat, unit, saturate, tensor, planesAt, linear, rotation } = Planes;
 
   const largest = (scores) => scores.indexOf(Math.max(...scores));
@@ -33,9 +34,9 @@ const CSP = (() => {
     }
 
     points(stacked) {
-      const { order, width } = this.config;
-      const place = (each) => planesAt(stacked, order, width, each * order * width);
-      return Array.from({ length: stacked.shape[0] }, (_, each) => place(each));
+      const [count, planes, width] = stacked.shape;
+      const place = (each) => planesAt(stacked, planes, width, each * planes * width);
+      return Array.from({ length: count }, (_, each) => place(each));
     }
 
     replaces(layer) {
@@ -43,6 +44,10 @@ const CSP = (() => {
     }
 
     beginning(layer) {
+      return [...this.first(layer), ...Parts.beginning(this.layers[layer])];
+    }
+
+    first(layer) {
       const { h0, order, width, places } = this.layers[layer];
       if (h0 === "learned") {
         const planes = this.planes(`blocks.${layer}.h0`);
@@ -112,11 +117,24 @@ const CSP = (() => {
       return this.replaces(layer) ? unit(z) : z;
     }
 
-    angles(layer, z) {
-      const free = this.layers[layer].angle === "free";
-      const angles = this.linear(`blocks.${layer}.angle`, free ? flat(z) : z[0]);
-      if (!free) return angles.map((x) => Math.PI * Math.tanh(x));
-      return angles.map((x) => Math.max(-ANGLE_LIMIT, Math.min(ANGLE_LIMIT, x)));
+    angles(layer, z, before) {
+      const options = this.layers[layer];
+      const real = options.angle !== "free" && options.projection === "tanh";
+      const angles = Parts.angles(options, this.linear(`blocks.${layer}.angle`, real ? z[0] : flat(z)));
+      return options.angle === "accumulated" ? Parts.summed(angles, before) : angles;
+    }
+
+    // α, and what enters once a gate has let it in; x is what enters before.
+    gated(layer, z, x, held) {
+      const { gate_input: input, entrance, recurrence } = this.layers[layer];
+      const own = input === "entering" ? x : z;
+      const seen = input === "state" ? mapped(z, (value, d, m) => value + held[m][d]) : own;
+      const [alpha, gamma] = this.decay(layer, seen);
+      const letIn = (gate) => mapped(x, (value, d) => value * Parts.of(gate, d));
+      if (entrance === "softplus") return [alpha, letIn(gamma)];
+      const entering = letIn(Parts.sine(this.linear(`blocks.${layer}.entrance`, flat(own))));
+      const again = recurrence === "cumulative" && input === "entering";
+      return [again ? this.decay(layer, entering)[0] : alpha, entering];
     }
 
     // Rotate every channel; there is a set of angles for each channel, or one for all.
@@ -160,7 +178,8 @@ const CSP = (() => {
     }
 
     finish(layer, h, z, before) {
-      const { activation, skip, recall, norm } = this.layers[layer];
+      const { order, activation, skip, recall, norm } = this.layers[layer];
+      h = h.slice(0, order);
       if (activation === "boundary") h = mapped(h, silu);
       if (skip) {
         const g = this.weight(`blocks.${layer}.skip`).values;
@@ -171,6 +190,7 @@ const CSP = (() => {
         h = mapped(h, (x, d, m) => x + r[d] * before[m][d]);
       }
       if (norm === "complex") return unit(h);
+      if (norm === "root") return unit(h, 0, EPSILON);
       h = saturate(h, OUTPUT_LIMIT);
       return norm === "layer" ? this.normalised(layer, h) : h;
     }
@@ -211,23 +231,30 @@ const CSP = (() => {
 
     // The next state of a layer, its gates, and of a router the map that its input chooses.
     recurred(layer, z, before) {
-      const { rotate, activation, places } = this.layers[layer];
-      const kept = rotate === "state" ? this.turned(before, this.angles(layer, z)) : before;
-      if (places) {
+      const options = this.layers[layer],
+        { rotate, activation } = options;
+      const angles = rotate === "none" ? null : this.angles(layer, z, before);
+      const held = before.slice(0, options.order);
+      const kept = rotate === "state" ? this.turned(held, angles) : held;
+      if (options.places) {
         const map = largest(this.linear(`blocks.${layer}.keys`, flat(z)));
         return { h: this.routed(kept, this.targets[layer][map]), alpha: [1], map };
       }
-      const [alpha, gamma] = this.decay(layer, z);
-      const of = (gate, d) => gate[d % gate.length];
-      let entering = mapped(this.entering(layer, z), (x, d) => x * of(gamma, d));
-      if (rotate === "input") entering = this.turned(entering, this.angles(layer, z));
+      let x = this.entering(layer, z);
+      if (rotate === "input") x = this.turned(x, angles);
+      if (options.input_map !== "none") x = x.map((plane) => this.linear(`blocks.${layer}.map`, plane));
+      let [alpha, entering] = this.gated(layer, z, x, held);
+      const cumulative = options.recurrence === "cumulative";
+      const product = cumulative ? Parts.product(before, alpha) : null;
+      if (cumulative) entering = Parts.shared(entering, alpha, product);
       const below = this.coupled(layer, z);
       let h = mapped(
         kept,
-        (x, d, m) => of(alpha, d) * x + entering[m][d] + (below ? below[m][d] : 0),
+        (x, d, m) => Parts.of(alpha, d) * x + entering[m][d] + (below ? below[m][d] : 0),
       );
       h = saturate(h, STATE_LIMIT);
-      return { h: activation === "step" ? mapped(h, silu) : h, alpha };
+      h = activation === "step" ? mapped(h, silu) : h;
+      return { h: [...h, ...Parts.after(options, angles, alpha, product)], alpha };
     }
 
     // The channel to which each map of a router sends the content of each channel; null for other layers.
@@ -261,10 +288,20 @@ const CSP = (() => {
       return [...found].sort((a, b) => a - b);
     }
 
+    // What a token enters the first layer as.
+    row(token) {
+      const { order, width, embedding } = this.config,
+        table = this.weight("embedding");
+      if (embedding === "complex") return planesAt(table, order, width, token * order * width);
+      const narrow = table.shape[1];
+      const wide = this.linear("widen", table.values.subarray(token * narrow, (token + 1) * narrow));
+      return [embedding === "scalar" ? wide.map(Math.tanh) : wide, new Float64Array(width)];
+    }
+
     // One step: the layers' states, gates and maps, and the scores after one more token.
     step(state, token) {
-      const { order, width, depth } = this.config;
-      let z = planesAt(this.weight("embedding"), order, width, token * order * width);
+      const { depth } = this.config;
+      let z = this.row(token);
       const states = [],
         gates = [],
         maps = [];

@@ -205,7 +205,7 @@ const Panel = (() => {
           const routes = this.entry.layers[layer].places > 0;
           const numbers = [
             Math.atan2(planes[1][d], re),
-            Math.hypot(...planes.map((plane) => plane[d])),
+            Math.hypot(...planes.slice(0, this.entry.config.order).map((plane) => plane[d])),
             gates && !routes ? gates[layer][d % gates[layer].length] : null,
           ];
           return make(

@@ -21,10 +21,10 @@ const Planes = (() => {
     return all;
   }
 
-  const unit = (planes, epsilon = EPSILON) =>
+  const unit = (planes, epsilon = EPSILON, under = TINY) =>
     scaled(
       planes,
-      planes[0].map((_, d) => 1 / (Math.sqrt(squared(planes, d) + TINY) + epsilon)),
+      planes[0].map((_, d) => 1 / (Math.sqrt(squared(planes, d) + under) + epsilon)),
     );
 
   const saturate = (planes, limit) => {
@@ -93,7 +93,7 @@ const Planes = (() => {
   }
 
   return {
-    STATE_LIMIT, ANGLE_LIMIT, OUTPUT_LIMIT, TINY,
+    STATE_LIMIT, ANGLE_LIMIT, OUTPUT_LIMIT, EPSILON, TINY,
     sigmoid, silu, softplus,
     mapped, squared, flat, unit, saturate, tensor, planesAt, linear, rotation,
   };
