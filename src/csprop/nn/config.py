@@ -173,8 +173,8 @@ class ModelOptions:
 
     def _changed(self, *names: str) -> set[str]:
         """Those of the options that are not at their default."""
-        defaults = {field.name: field.default for field in dataclasses.fields(ModelOptions)}
-        return {name for name in names if getattr(self, name) != defaults[name]}
+        # The class has the defaults; torch.compile reads them there, not from the fields.
+        return {name for name in names if getattr(self, name) != getattr(ModelOptions, name)}
 
     @property
     def beyond_kernel(self) -> set[str]:
