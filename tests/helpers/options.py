@@ -16,6 +16,12 @@ SIZES = {
 }
 
 
+PRINTED: dict[str, Any] = {"input_map": "none", "entrance": "softplus", "gate_input": "input"}
+PRINTED |= {"recurrence": "sequential"}
+RELEASED: dict[str, Any] = {"kinds": (), "places": 0, "order": 2, "decay": "exp"}
+"""Where this is fixed, every part of the authors' code is drawn."""
+
+
 def choices() -> dict[str, list[Any]]:
     """Every option with its values, read off the configuration; a new one is drawn, or has none."""
     values = {
@@ -39,6 +45,7 @@ def sensible(options: dict[str, Any]) -> dict[str, Any]:
             changed["h0"] = "line"
     if changed["decay"] not in ("switch", "reset"):
         changed["enter"] = "input"
+    changed |= going_together(changed)
     if changed["order"] > 2:
         changed |= {"rotate": "state", "angle": "free", "decoder": "linear"}
     if changed["depth"] == 1:
@@ -47,4 +54,35 @@ def sensible(options: dict[str, Any]) -> dict[str, Any]:
         changed["coupling"] = "shared"
     if changed["norm"] == "none" and changed["decay"] == "softplus":
         changed["decay"] = "exp"
+    return changed
+
+
+def going_together(options: dict[str, Any]) -> dict[str, Any]:
+    """What to change for parts of the authors' code: they are as printed where another recurrence than
+    the paper's is drawn; where it is that one, what does not go with them is replaced."""
+    other = options["kinds"] or options["places"] or options["order"] > 2
+    changed: dict[str, Any] = {}
+    if other or options["decay"] == "count":
+        changed |= {"embedding": "complex"}
+    if other or options["decay"] not in ("softplus", "exp", "unit"):
+        changed |= PRINTED | ({"angle": "tanh"} if options["angle"] == "accumulated" else {})
+    found = options | changed
+    if (
+        found["gate_input"] == "state"
+    ):  # other decays would grow with the state that they are decided by
+        changed |= {"recurrence": "sequential", "decay": "exp"}
+    elif found["recurrence"] == "cumulative":
+        changed |= {"decay": "exp", "entrance": "sine", "recall": False}
+    found = options | changed
+    if found["entrance"] == "sine" and found["decay"] == "unit":
+        changed |= {"decay": "exp"}
+    if found["gate_input"] == "state" or found["recurrence"] == "cumulative":
+        changed |= {"coupling_rank": 0}
+        changed |= {"activation": "boundary"} if found["activation"] == "step" else {}
+        changed |= {"rotate": "input"} if found["rotate"] == "state" else {}
+    if found["angle"] == "accumulated":
+        changed |= {"rotate": "input"}
+    found = options | changed
+    if found["angle"] == "free" or found["rotate"] == "none" or found["kinds"] or found["order"] > 2:
+        changed |= {"projection": "tanh"}
     return changed

@@ -16,7 +16,7 @@ from csprop.nn.scoring import every_score, row_scores
 from csprop.ops import native
 from csprop.ops.native import scoring, step
 from csprop.training.presets import preset
-from tests.helpers.options import choices, sensible
+from tests.helpers.options import RELEASED, choices, sensible
 from tests.helpers.plain import passes_with_the_plain_kernel
 
 pytestmark = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
@@ -77,7 +77,9 @@ def test_large_vocabularies_agree_with_a_batch(name: str, symbols: int, length: 
     agree(model(symbols, **options), symbols, length)
 
 
-@pytest.mark.parametrize("fixed", [{}, {"kinds": (), "places": 0}, {"kinds": (), "places": 3}])
+@pytest.mark.parametrize(
+    "fixed", [{}, {"kinds": (), "places": 0}, {"kinds": (), "places": 3}, RELEASED]
+)
 @settings(max_examples=60)
 @given(
     options=st.fixed_dictionaries({name: st.sampled_from(each) for name, each in choices().items()}),
@@ -209,7 +211,9 @@ def test_rows_in_pieces_agree_with_a_batch(
         rows_agree(model(3, **PRESET[name] | {"width": 9}), *rows(3, 7, length))
 
 
-@pytest.mark.parametrize("fixed", [{}, {"kinds": (), "places": 0}, {"kinds": (), "places": 3}])
+@pytest.mark.parametrize(
+    "fixed", [{}, {"kinds": (), "places": 0}, {"kinds": (), "places": 3}, RELEASED]
+)
 @settings(max_examples=60)
 @given(
     options=st.fixed_dictionaries({name: st.sampled_from(each) for name, each in choices().items()}),

@@ -20,7 +20,7 @@ from csprop.ops.native import step
 from csprop.ops.native.step import Descent, Loss, Rows, Taken, take
 from csprop.training.losses import loss
 from csprop.training.presets import Recipe, preset
-from tests.helpers.options import choices, sensible
+from tests.helpers.options import RELEASED, choices, sensible
 from tests.helpers.plain import passes_with_the_plain_kernel
 
 pytestmark = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
@@ -202,7 +202,9 @@ def test_every_single_option_learns_as_with_autograd(name: str, option: str, val
     agree(model(**options), Recipe(), taken=3)
 
 
-@pytest.mark.parametrize("fixed", [{}, {"kinds": (), "places": 0}, {"kinds": (), "places": 3}])
+@pytest.mark.parametrize(
+    "fixed", [{}, {"kinds": (), "places": 0}, {"kinds": (), "places": 3}, RELEASED]
+)
 @settings(max_examples=60)
 @given(
     options=st.fixed_dictionaries({name: st.sampled_from(each) for name, each in choices().items()}),

@@ -27,7 +27,7 @@ from csprop.ops.native.tensors import ABSENT, Layer
 from csprop.ops.options import KernelOptions
 from csprop.ops.planes import saturate
 from csprop.training.presets import preset
-from tests.helpers.options import HINTS, choices, sensible
+from tests.helpers.options import HINTS, RELEASED, choices, sensible
 
 pytestmark = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
 
@@ -60,8 +60,10 @@ def everything(net: CSP, backend: str, steps: int, resets: bool) -> list[Tensor]
     g = Generator().manual_seed(steps)
     tokens = torch.randint(3, (3, steps), generator=g)
     reset = torch.rand(3, steps, generator=g) < 0.2 if resets else None
-    shape = (3, net.config.depth, net.config.order, net.config.width)
+    shape = (3, net.config.depth, net.config.planes, net.config.width)
     state = torch.randn(shape, generator=g).to(net.embedding)
+    if net.config.recurrence == "cumulative":  # its last plane is a product of decays
+        state[:, :, -1] = state[:, :, -1].sigmoid()
     state.requires_grad_()
     net.zero_grad()
     with use_backend(backend):
@@ -98,17 +100,21 @@ def test_every_single_option_agrees(preset: str, option: str, value: Any) -> Non
     net = model(**options).double()
     agree(net, 17, False, 1e-7)
     agree(net, 17, True, 1e-7)
-    assert net.config.beyond_kernel <= ({"decay"} if option == "places" else {option})
+    with_it = {"places": {"decay"}, "recurrence": {"recurrence", "entrance"}}
+    assert net.config.beyond_kernel <= with_it.get(option, {option})
 
 
+@pytest.mark.parametrize("fixed", [{}, RELEASED])
 @settings(max_examples=120)
 @given(
     options=st.fixed_dictionaries({name: st.sampled_from(each) for name, each in choices().items()}),
     steps=st.sampled_from([1, 2, 15, 16, 17, 40]),
     resets=st.booleans(),
 )
-def test_any_combination_of_options_agrees(options: dict[str, Any], steps: int, resets: bool) -> None:
-    agree(model(**sensible(options)).double(), steps, resets, 1e-7)
+def test_any_combination_of_options_agrees(
+    fixed: dict[str, Any], options: dict[str, Any], steps: int, resets: bool
+) -> None:
+    agree(model(**sensible(options | fixed)).double(), steps, resets, 1e-7)
 
 
 @pytest.mark.parametrize("name", PRESET)
