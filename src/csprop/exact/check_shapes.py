@@ -24,7 +24,7 @@ def check_weights(stored: dict[str, Array], options: dict[str, Any], counts: boo
         demand(value.dtype == kind, "its weights are not in float32")
     shapes = {name: value.shape for name, value in stored.items()}
     codes = [] if counts else [shapes.pop(f"codes_{layer}") for layer in range(options["depth"])]
-    state = (options["order"], options["width"])
+    state = (planes(options), options["width"])
     fits = all(len(each) == 3 and each[0] > 0 and each[1:] == state for each in codes)
     due = shapes_of(options)
     if counts:
@@ -62,14 +62,29 @@ def as_rotor(options: dict[str, Any], width: int) -> dict[str, Any]:
     return options | sizes | ROTOR | changed
 
 
+LATER = {
+    "places": 0, "maps": 0, "enter": "input", "projection": "tanh", "input_map": "none",
+    "entrance": "softplus", "gate_input": "input", "recurrence": "sequential", "embedding": "complex",
+}  # fmt: skip
+"""Options that older certificates lack, and what they mean there."""
+
+
 def of_layer(options: dict[str, Any], layer: int) -> dict[str, Any]:
-    """The options of a layer: its kind decides some of them."""
-    kinds = options.get("kinds")
+    """The options of a layer: its kind decides some of them; those that are missing have defaults."""
+    options, kinds = LATER | options, options.get("kinds")
     if not kinds:
-        return {"places": 0, "maps": 0, "enter": "input"} | options
+        return options
     router = ROUTER | {"places": options["places"] or options["width"]}
     known = {"rotor": ROTOR, "router": router, "counter": COUNTER, "switch": SWITCH}
     return options | known[kinds[layer]]
+
+
+def planes(options: dict[str, Any]) -> int:
+    """Of a state: h, then e^{iΘ} where angles are summed, then the product of decays."""
+    if options.get("kinds"):  # no layer of a kind has the others
+        return options["order"]
+    summed = options["angle"] == "accumulated"
+    return options["order"] + 2 * summed + (options.get("recurrence") == "cumulative")
 
 
 def shapes_of(options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
@@ -84,7 +99,7 @@ def shapes_of(options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     pairs = [(link, name) for link in range(links) for name in "uv"]
     return {
         "kept": (options["depth"], width),
-        "network.embedding": (options["vocab_size"], order, width),
+        **_embedding_shapes(LATER | options),
         **{f"network.couplings.{link}.{name}": (width, rank) for link, name in pairs},
         **{f"network.decoder.{name}": shape for name, shape in decoder.items()},
         **{
@@ -95,22 +110,42 @@ def shapes_of(options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     }
 
 
+def _embedding_shapes(options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    kind, tokens, width = options["embedding"], options["vocab_size"], options["width"]
+    if kind == "complex":
+        return {"network.embedding": (tokens, options["order"], width)}
+    numbers = 16 if kind == "narrow" else 1
+    widen = {"network.widen.weight": (width, numbers), "network.widen.bias": (width,)}
+    return {"network.embedding": (tokens, numbers), **widen}
+
+
+def _angle_shapes(options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    order, width, projection = options["order"], options["width"], options["projection"]
+    turns = width if options["rotation"] == "per_channel" else 1
+    if options["rotate"] == "none":
+        return {}
+    if options["angle"] == "free":
+        angles = turns * order * (order - 1) // 2
+        return {"angle.weight": (angles, order * width), "angle.bias": (angles,)}
+    if projection == "affine":
+        return {"angle.weight": (turns, order * width), "angle.bias": (turns,)}
+    return {"angle.weight": (2 * turns, order * width) if projection == "atan2" else (turns, width)}
+
+
 def _block_shapes(options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     order, width, places = options["order"], options["width"], options["places"]
     whole, gates = order * width, width if options["gate"] == "per_channel" else 1
-    turns = width if options["rotation"] == "per_channel" else 1
-    block: dict[str, tuple[int, ...]] = {}
+    block = _angle_shapes(options)
     if options["decay"] not in ("none", "count"):
         block |= {"gate.weight": (gates, whole), "gate.bias": (gates,)}
     if places:
         maps = options["maps"] or options["vocab_size"]
         block |= {"maps": (maps, width // places, places, places)}
         block |= {"keys.weight": (maps, whole), "keys.bias": (maps,)}
-    if options["rotate"] != "none" and options["angle"] == "tanh":
-        block["angle.weight"] = (turns, width)
-    elif options["rotate"] != "none":
-        angles = turns * order * (order - 1) // 2
-        block |= {"angle.weight": (angles, whole), "angle.bias": (angles,)}
+    block |= {"map.weight": (width, width)} if options["input_map"] != "none" else {}
+    block |= {"map.bias": (width,)} if options["input_map"] == "affine" else {}
+    if options["entrance"] == "sine":
+        block |= {"entrance.weight": (gates, whole), "entrance.bias": (gates,)}
     block |= {name: (width,) for name in ("skip", "recall") if options[name]}
     block |= {"h0": (order, width)} if options["h0"] == "learned" else {}
     block |= {"point": (order, width)} if options["enter"] == "point" else {}

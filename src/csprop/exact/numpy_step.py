@@ -46,8 +46,14 @@ def _softplus(x: Array) -> Array:
     return np.logaddexp(0, x)
 
 
-def _unit(h: Array, epsilon: float) -> Array:
-    return h / (np.sqrt((h**2).sum(axis=0) + 1e-30) + epsilon)
+def _unit(h: Array, epsilon: float, under: float = 1e-30) -> Array:
+    return h / (np.sqrt((h**2).sum(axis=0) + under) + epsilon)
+
+
+def _turned(x: Array, theta: Array) -> Array:
+    """e^{iθ} x of two planes."""
+    cos, sin = np.cos(theta), np.sin(theta)
+    return np.stack([cos * x[0] - sin * x[1], sin * x[0] + cos * x[1]])
 
 
 class Move(NamedTuple):
@@ -64,6 +70,10 @@ class Move(NamedTuple):
 
 class Network:
     """One step of the model, as docs/paper.md has the equations; a state is (M, D), no batch.
+
+    Its first planes, as many as the order, are h. Where angles are summed, cos Θ and sin Θ follow;
+    where a state is a sum over all steps, the product of all decays so far. Options that older files
+    lack have the defaults that `of_layer` gives them.
 
     Args:
         tensors: of the file, in float64.
@@ -94,6 +104,13 @@ class Network:
 
     def _start(self, layer: int) -> Array:
         options = self.layers[layer]
+        ones = np.ones((1, options["width"]))
+        turned = [ones, 0 * ones] if options["angle"] == "accumulated" else []
+        product = [ones] if options["recurrence"] == "cumulative" else []
+        return np.concatenate([self._h0(layer), *turned, *product])
+
+    def _h0(self, layer: int) -> Array:
+        options = self.layers[layer]
         if options["h0"] != "learned":
             start = np.zeros((self.order, options["width"]))
             if options["h0"] == "place":
@@ -106,7 +123,7 @@ class Network:
 
     def move(self, place: Sequence[int], token: int) -> Move:
         """From codes, by a token."""
-        z = self.tensors["network.embedding"][token]  # (M, D)
+        z = self._enter(token)
         where, near = [], []
         self.gates = {}
         for layer in range(self.depth):
@@ -119,6 +136,16 @@ class Network:
             near.append(distance)
             z = self._finish(layer, self.codes[layer][number], z, before)
         return Move(where, near, self._decode(z), self.gates)
+
+    def _enter(self, token: int) -> Array:
+        """What a token enters the first layer as, (order, D)."""
+        kind, row = self.layers[0]["embedding"], self.tensors["network.embedding"][token]
+        if kind == "complex":
+            return row
+        own = self._own("widen")
+        wide = _linear(own("weight"), row, own("bias"))
+        wide = np.tanh(wide) if kind == "scalar" else wide
+        return np.stack([wide, np.zeros_like(wide)])
 
     def _nearest(self, layer: int, h: Array) -> tuple[int, float]:
         """The nearest code: the one that is nearer than half of the gap, if there is one."""
@@ -153,30 +180,21 @@ class Network:
             self._maps[layer, chosen] = (first + target).ravel(), lead.ravel()
         return self._maps[layer, chosen]
 
-    def _recur(self, layer: int, z: Array, h: Array) -> Array:
-        options, own = self.layers[layer], self._own(layer)
-        delta = np.zeros(1)
-        if options["decay"] not in ("none", "count"):
-            delta = _linear(own("gate.weight"), z.ravel(), own("gate.bias"))
-        replacing = _unit(own("point"), 0.0) if options["enter"] == "point" else _unit(z, 1e-8)
-        if options["decay"] == "none":
-            alpha, gamma, entering = np.ones(1), np.zeros(1), z
-        elif options["decay"] == "count":
-            alpha, gamma, entering = np.ones(1), np.ones(1), self._whole(layer, z)
-        elif options["decay"] == "switch":
-            used = np.broadcast_to(np.abs(delta), self.kept[layer].shape)[self.kept[layer]]
-            demand(bool((used >= self.doubt).all()), f"rounding could turn a gate of layer {layer + 1}")
-            self.gates[layer] = float(used.min(initial=np.inf))
-            alpha, gamma, entering = delta > 0, delta <= 0, replacing
-        elif options["decay"] == "reset":
-            alpha, gamma, entering = _sigmoid(delta), _sigmoid(-delta), replacing
-        else:
-            gamma, entering = _softplus(delta), z
-            alpha = {"softplus": gamma, "exp": np.exp(-gamma), "unit": np.ones_like(gamma)}[
-                options["decay"]
-            ]
-        turned = self._turn(layer, z)
-        u = gamma * (turned(entering) if options["rotate"] == "input" else entering)
+    def _recur(self, layer: int, z: Array, before: Array) -> Array:
+        options, own, h = self.layers[layer], self._own(layer), before[: self.order]
+        summed = self._summed(layer, z, before) if options["angle"] == "accumulated" else None
+        turned = self._turn(layer, z) if summed is None else lambda x: _turned(x, summed)
+        x = self._entering(layer, z)
+        x = turned(x) if options["rotate"] == "input" else x
+        if options["input_map"] != "none":
+            bias = own("map.bias")[:, None] if options["input_map"] == "affine" else 0.0
+            x = _linear(own("map.weight"), x.T, bias).T
+        alpha, u = self._gate(layer, z, x, h)
+        others = [] if summed is None else [np.cos(summed), np.sin(summed)]
+        if options["recurrence"] == "cumulative":
+            product = np.maximum(before[-1, : len(alpha)], 1e-30)
+            u = alpha * product / (product + 1e-9) * u
+            others.append(alpha * product)
         if layer and options["coupling_rank"]:
             link = 0 if options["coupling"] == "shared" else layer - 1
             factors = [self.tensors[f"network.couplings.{link}.{name}"] for name in "vu"]
@@ -185,7 +203,47 @@ class Network:
         if options["decay"] == "count":
             demand(bool((np.abs(h) <= 2.0**24).all()), "float32 does not hold its counts exactly")
         h = h / np.maximum(np.sqrt(((h / 2.0**60) ** 2).sum(axis=0)), 1)
-        return h * _sigmoid(h) if options["activation"] == "step" else h
+        h = h * _sigmoid(h) if options["activation"] == "step" else h
+        return np.stack([*h, *(np.broadcast_to(each, h.shape[1:]) for each in others)])
+
+    def _entering(self, layer: int, z: Array) -> Array:
+        """What enters, before it is turned, and before a gate lets it in."""
+        options = self.layers[layer]
+        if options["decay"] == "count":
+            return self._whole(layer, z)
+        if options["enter"] == "point":
+            return _unit(self._own(layer)("point"), 0.0)
+        return _unit(z, 1e-8) if options["decay"] in ("reset", "switch") else z
+
+    def _gate(self, layer: int, z: Array, x: Array, h: Array) -> tuple[Array, Array]:
+        """α, and what a gate lets in of what enters, x."""
+        options, own = self.layers[layer], self._own(layer)
+        if options["decay"] == "none":
+            return np.ones(1), np.zeros_like(x)
+        if options["decay"] == "count":
+            return np.ones(1), x
+
+        def seen(name: str, planes: Array) -> Array:
+            return _linear(own(f"{name}.weight"), planes.ravel(), own(f"{name}.bias"))
+
+        input_of_all = x if options["gate_input"] == "entering" else z
+        delta = seen("gate", z + h if options["gate_input"] == "state" else input_of_all)
+        if options["decay"] == "switch":
+            used = np.broadcast_to(np.abs(delta), self.kept[layer].shape)[self.kept[layer]]
+            demand(bool((used >= self.doubt).all()), f"rounding could turn a gate of layer {layer + 1}")
+            self.gates[layer] = float(used.min(initial=np.inf))
+            return delta > 0, (delta <= 0) * x
+        if options["decay"] == "reset":
+            return _sigmoid(delta), _sigmoid(-delta) * x
+        u = _softplus(delta) * x
+        if options["entrance"] == "sine":
+            u = (1 + np.sin(seen("entrance", input_of_all))) / 2 * x
+        if options["recurrence"] == "cumulative" and options["gate_input"] == "entering":
+            delta = seen("gate", u)
+        decays = {
+            "softplus": _softplus(delta), "exp": np.exp(-_softplus(delta)), "unit": np.ones_like(delta)
+        }  # fmt: skip
+        return decays[options["decay"]], u
 
     def _whole(self, layer: int, z: Array) -> Array:
         """What a counter adds: Re z rounded, halves to even numbers."""
@@ -203,14 +261,28 @@ class Network:
             self._rotations[key] = self._matrices(layer, z)
         return lambda h: np.einsum("dij,jd->id", self._rotations[key], h)
 
+    def _angles(self, layer: int, z: Array) -> Array:
+        """Those of this step, one for each pair of planes: (pairs, 1 or D)."""
+        options, own = self.layers[layer], self._own(layer)
+        if options["angle"] == "free":
+            angles = _linear(own("angle.weight"), z.ravel(), own("angle.bias"))
+            return angles.reshape(self.order * (self.order - 1) // 2, -1)
+        if options["projection"] == "tanh":
+            return np.pi * np.tanh(_linear(own("angle.weight"), z[0]))[None]
+        if options["projection"] == "affine":
+            return np.pi * np.tanh(_linear(own("angle.weight"), z.ravel(), own("angle.bias")))[None]
+        x, y = np.tanh(_linear(own("angle.weight"), z.ravel())).reshape(2, 1, -1)
+        return np.arctan2(y, np.where(x**2 + y**2 < 1e-30, 1.0, x))
+
+    def _summed(self, layer: int, z: Array, before: Array) -> Array:
+        """The sum of all angles so far, (1 or D,)."""
+        angles = self._angles(layer, z)[0]
+        cos, sin = before[self.order : self.order + 2, : len(angles)]
+        return angles + np.arctan2(sin, cos)
+
     def _matrices(self, layer: int, z: Array) -> Array:
         """The rotation of each channel, (D, M, M)."""
-        options, own = self.layers[layer], self._own(layer)
-        if options["angle"] == "tanh":
-            angles = np.pi * np.tanh(_linear(own("angle.weight"), z[0]))[None]
-        else:
-            angles = _linear(own("angle.weight"), z.ravel(), own("angle.bias"))
-            angles = angles.reshape(self.order * (self.order - 1) // 2, -1)
+        options, angles = self.layers[layer], self._angles(layer, z)
         skew = np.zeros((angles.shape[1], self.order, self.order))
         rows, columns = np.triu_indices(self.order, 1)
         skew[:, columns, rows], skew[:, rows, columns] = angles.T, -angles.T
@@ -221,6 +293,7 @@ class Network:
 
     def _finish(self, layer: int, h: Array, z: Array, before: Array) -> Array:
         options, own = self.layers[layer], self._own(layer)
+        h, before = h[: self.order], before[: self.order]
         if options["activation"] == "boundary":
             h = h * _sigmoid(h)
         if options["skip"]:
@@ -229,6 +302,8 @@ class Network:
             h = h + own("recall") * before
         if options["norm"] == "complex":
             return _unit(h, 1e-8)
+        if options["norm"] == "root":
+            return _unit(h, 0.0, 1e-8)
         h = h / np.maximum(np.sqrt(((h / 2.0**20) ** 2).sum(axis=0)), 1)
         if options["norm"] == "layer":
             flat = h.ravel()

@@ -156,8 +156,8 @@ class ModelOptions:
 
     @property
     def summed(self) -> bool:
-        """Whether the angle of a step is the sum of all so far."""
-        return self.angle == "accumulated"
+        """Whether the angle of a step is the sum of all so far; not in layers of a kind."""
+        return self.angle == "accumulated" and not self.kinds
 
     @property
     def released(self) -> bool:
@@ -167,8 +167,6 @@ class ModelOptions:
     @property
     def planes(self) -> int:
         """Real numbers of a channel's state: h, then e^{iΘ} of a summed angle, then the product P."""
-        if self.kinds:  # no layer of a kind has such parts, whatever angle the others would have
-            return self.order
         return self.order + 2 * self.summed + (self.recurrence == "cumulative")
 
     def _changed(self, *names: str) -> set[str]:
