@@ -457,36 +457,37 @@ def test_its_rotations_are_the_model_s(config: CSPConfig) -> None:
         assert_transcribed(config, seed)
 
 
-def turning() -> CSP:
-    """Parity by a summed angle: `1` adds π to it, and what enters is all that is kept, e^{iΘ} z."""
+def cumulative() -> CSP:
+    """What was the last token? Nothing enters a state that is kept as it is; the skip knows."""
     config = CSPConfig(
-        vocab_size=2, num_classes=2, width=2, depth=1, angle="accumulated", projection="atan2",
-        input_map="linear", entrance="sine", gate_input="entering", decay="exp", norm="root",
-        decoder="linear", skip=False, activation="none",
+        vocab_size=2, num_classes=2, width=2, depth=1, recurrence="cumulative", entrance="sine",
+        decay="exp", projection="atan2", input_map="linear", norm="root", embedding="narrow",
+        decoder="linear",
     )  # fmt: skip
-    model = CSP(config).requires_grad_(False)
-    for parameter in model.parameters():
-        parameter.zero_()
+    model = CSP(config, torch.Generator().manual_seed(0)).requires_grad_(False)
     block: Any = model.layers[0]
-    model.embedding[:, 0] = torch.tensor([[1.0, 1.0], [1.0, -1.0]])  # the second number is the token's
-    block.angle.weight[0, 1] = 3.0  # its sign decides between (1, 0) and (−1, 0), angles 0 and π
-    block.map.weight.copy_(torch.eye(2))
-    block.gate.bias.fill_(30.0)  # α = e^{−30}
-    block.entrance.bias.fill_(np.pi / 2)  # γ = 1
-    model.decoder.linear.weight[:, 0] = torch.tensor([1.0, -1.0])  # pyright: ignore
+    for part in (block.gate, block.entrance):
+        part.weight.zero_()
+    block.gate.bias.fill_(-40.0)  # α = 1
+    block.entrance.bias.fill_(-np.pi / 2)  # γ = 0
+    away = model.embedding[0] - model.embedding[1]
+    model.widen.weight[0] = away  # 1 for the first token, −1 for the second
+    model.widen.bias[0] = 0.0
+    model.decoder.linear.weight.zero_()  # pyright: ignore
+    model.decoder.linear.weight[:, 0] = torch.tensor([-1.0, 1.0])  # pyright: ignore
     return model
 
 
-def test_a_certificate_of_a_summed_angle_has_codes_of_all_planes_and_holds(tmp_path: Path) -> None:
-    task, model = tasks.get("parity"), turning()
+def test_a_certificate_of_cumulative_sums_has_codes_of_all_planes_and_holds(tmp_path: Path) -> None:
+    counter = machines.Counter(2, ((True, 1), (True, 0)), (0, 1), 2)
+    task, model = machines.Counting(counter), cumulative()
     certificate = certify(model, task, machines.few(task), rounds=0)
     assert certificate.verdict == "proven for all lengths", certificate.statement
     store.save(certificate, tmp_path)
     folder = Folder(tmp_path, model.config, task)
-    assert load(folder.weights.read_bytes())["codes_0"].shape[1:] == (4, 2)
-    assert "the task 'parity'" in folder.check()
-    document = json.loads(json.dumps(asdict(model.config)))
-    assert store._locked(RunFolder(tmp_path), folder.weights.read_bytes(), CSPConfig(**document))
+    assert load(folder.weights.read_bytes())["codes_0"].shape[1:] == (3, 2)
+    assert "the task 'counting'" in folder.check()
+    assert store._locked(RunFolder(tmp_path), folder.weights.read_bytes(), model.config)
     refuses_another_answer(folder)
     folder.reweigh(lambda tensors: tensors.update(codes_0=tensors["codes_0"][:, :2].copy()))
     with pytest.raises(Rejected, match="its weights are not those of such a model"):

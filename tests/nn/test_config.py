@@ -5,6 +5,7 @@ import pytest
 
 from csprop import CSPConfig
 from csprop.errors import InputError
+from csprop.nn.config import FIRST_OPTIONS, essential
 
 BASE: dict[str, Any] = {"vocab_size": 2, "num_classes": 2}
 
@@ -40,6 +41,14 @@ def test_a_config_is_frozen_and_defaults_to_the_printed_equations() -> None:
         "softplus",
         "shared",
     )
+    assert (config.angle, config.projection, config.input_map) == ("tanh", "tanh", "none")
+    assert (config.entrance, config.gate_input, config.recurrence) == (
+        "softplus",
+        "input",
+        "sequential",
+    )
+    assert config.embedding == "complex"
+    assert not config.released
     assert (config.decoder, config.norm, config.width, config.depth) == ("cos_sin", "complex", 64, 3)
     with pytest.raises(AttributeError):
         config.width = 3  # pyright: ignore
@@ -52,3 +61,16 @@ def test_unknown_and_missing_fields_are_named() -> None:
         CSPConfig.from_dict(BASE)
     config = CSPConfig(**BASE, rotate="state")
     assert CSPConfig.from_dict(dataclasses.asdict(config)) == config
+
+
+def test_a_configuration_from_before_an_option_has_its_default() -> None:
+    config = CSPConfig(**BASE)
+    saved = dataclasses.asdict(config)
+    old = {name: saved[name] for name in FIRST_OPTIONS}
+    assert CSPConfig.from_dict(old) == config
+    assert essential(saved, CSPConfig, FIRST_OPTIONS) == old
+    changed = dataclasses.asdict(CSPConfig(**BASE, angle="accumulated", input_map="linear"))
+    assert essential(changed, CSPConfig, FIRST_OPTIONS) == old | {
+        "angle": "accumulated",
+        "input_map": "linear",
+    }

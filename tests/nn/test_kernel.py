@@ -17,8 +17,8 @@ pytestmark = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
 
 
 def decided(net: CSP, whole: bool = True, **changes: Any) -> list[Layer] | None:
-    order, width = net.config.order, net.config.width
-    given = {"z": torch.zeros(2, 3, order, width), "state": torch.zeros(2, order, width)}
+    order, planes, width = net.config.order, net.config.planes, net.config.width
+    given = {"z": torch.zeros(2, 3, order, width), "state": torch.zeros(2, planes, width)}
     return for_kernel(net.layers, **given | changes, whole=whole)
 
 
@@ -45,6 +45,14 @@ def test_the_printed_blocks_fit_with_their_parameters_by_name() -> None:
         {"activation": "step"},
         {"recall": True},
         {"order": 3, "rotate": "state", "angle": "free"},
+        {"angle": "accumulated"},
+        {"projection": "affine"},
+        {"projection": "atan2"},
+        {"input_map": "linear"},
+        {"entrance": "sine"},
+        {"gate_input": "entering"},
+        {"gate_input": "state"},
+        {"norm": "root"},
     ],
 )
 def test_options_that_the_kernel_does_not_know(options: dict[str, Any]) -> None:
@@ -52,6 +60,17 @@ def test_options_that_the_kernel_does_not_know(options: dict[str, Any]) -> None:
     assert net.config.beyond_kernel == {next(iter(options))}
     assert decided(net) is None
     assert decided(net, whole=False) is None
+
+
+def test_cumulative_sums_and_their_sine_are_beyond_the_kernel() -> None:
+    net = model(recurrence="cumulative", entrance="sine", decay="exp")
+    assert net.config.beyond_kernel == {"recurrence", "entrance"}
+    assert decided(net) is None
+
+
+@pytest.mark.parametrize("embedding", ["narrow", "scalar"])
+def test_the_kernel_does_blocks_behind_any_embedding(embedding: str) -> None:
+    assert decided(model(embedding=embedding)) is not None
 
 
 @pytest.mark.parametrize("options", [{"coupling_rank": 2}, {"norm": "layer"}])

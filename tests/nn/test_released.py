@@ -21,7 +21,7 @@ LAST: dict[str, Any] = {
     "angle": "accumulated", "projection": "atan2", "input_map": "linear", "entrance": "sine",
     "gate_input": "entering", "decay": "exp", "norm": "root", "embedding": "narrow",
 }  # fmt: skip
-FAST = LAST | {"recurrence": "cumulative"}
+FAST: dict[str, Any] = LAST | {"recurrence": "cumulative"}
 FIRST: dict[str, Any] = {
     "projection": "affine", "input_map": "affine", "entrance": "sine", "gate_input": "state",
     "decay": "exp", "norm": "root", "embedding": "scalar",
@@ -72,7 +72,7 @@ def rows(batch: int, steps: int, seed: int = 1) -> Tensor:
 
 
 def test_the_last_upload_has_the_parameters_of_the_authors_but_for_two_unused_layers() -> None:
-    sizes = {"width": 32, "depth": 3, "vocab_size": 2, "num_classes": 2}
+    sizes: dict[str, Any] = {"width": 32, "depth": 3, "vocab_size": 2, "num_classes": 2}
     unused = (2 * 32 + 2) + (2 * 32 + 1)  # two layers that their forward pass never calls
     for options in (LAST, FAST):
         net = CSP(CSPConfig(**sizes | options))

@@ -156,8 +156,8 @@ class ModelOptions:
 
     @property
     def summed(self) -> bool:
-        """Whether the angle of a step is the sum of all so far."""
-        return self.angle == "accumulated"
+        """Whether the angle of a step is the sum of all so far; not in layers of a kind."""
+        return self.angle == "accumulated" and not self.kinds
 
     @property
     def released(self) -> bool:
