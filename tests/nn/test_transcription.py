@@ -30,7 +30,8 @@ def softplus(x: float) -> float:
 
 
 def sigmoid(x: float) -> float:
-    return 0.5 + 0.5 * math.tanh(x / 2)
+    small = math.exp(-abs(x))  # of what is far below 0 all digits count: a phase depends on them
+    return (1.0 if x > 0 else small) / (1 + small)
 
 
 def silu(z: complex) -> complex:
