@@ -365,6 +365,8 @@ def going_together(options: dict[str, Any]) -> dict[str, Any]:
     found = options | changed
     if found["gate_input"] == "state":
         changed |= {"recurrence": "sequential"}
+        if found["norm"] in ("layer", "none"):  # others grow with the state, past the project's limits
+            changed |= {"decay": "exp"}
     elif found["recurrence"] == "cumulative":
         changed |= {"decay": "exp", "entrance": "sine", "recall": False}
     found = options | changed
