@@ -100,9 +100,9 @@ class Released(Table):
             "whole sequence."
         )
         brackets = (
-            f"On {TASKS[-1]}, where nothing is counted modulo a number, the sum is no help: the released "
-            f"model is right on all inputs for {right(rows[RELEASED, TASKS[-1]])} seeds, and without it "
-            f"for {right(rows[f'{RELEASED} without the sum', TASKS[-1]])}."
+            f"On {TASKS[-1]}, where nothing is counted modulo a number, the sum is no help: the "
+            f"released model is right on all inputs for {right(rows[RELEASED, TASKS[-1]])} seeds, and "
+            f"without it for {right(rows[f'{RELEASED} without the sum', TASKS[-1]])}."
         )
         return "\n\n".join([intro, brackets, *(self._of(task, rows) for task in TASKS)])
 
