@@ -21,7 +21,7 @@ from torch import Generator, Tensor
 
 import csprop
 from csprop.exact.examples import Labelled
-from csprop.exact.frames import framed
+from csprop.exact.frames import angles, framed
 from csprop.study.publish import METADATA
 from csprop.training.config import environment
 from csprop.training.session import training_data
@@ -46,16 +46,16 @@ def main() -> None:
     found = framed(released.model, Labelled.of(training_data(released.task, released.config)[0]))
     assert found is not None
     layer, parts, moves = found[1].layer, found[1].parts, found[1].moves
-    turned, theta = summed(released.model, tokens, layer)
+    single, theta = (angles(run.model, tokens)[layer - 1][0, :, 0] for run in (printed, released))
     rounded = torch.tensor(moves)[tokens[0]].cumsum(0) * (2 * math.pi / parts)
     panels = {
-        f"Printed: $e^{{i\\theta}}$, layer {layer}": single(printed.model, tokens, layer),
-        f"Released: $e^{{i\\Theta}}$, layer {layer}": turned,
+        f"Printed: $e^{{i\\theta}}$, layer {layer}": single,
+        f"Released: $e^{{i\\Theta}}$, layer {layer}": theta.double().cumsum(0),
         f"Rounded to 1/{parts} of a turn": rounded,
     }
     figure = Figure(figsize=(9.2, 3.9), facecolor="white", layout="constrained")
-    for axes, (title, angles) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
-        draw(axes, title, angles, residues)
+    for axes, (title, phases) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
+        draw(axes, title, phases, residues)
     shown = [
         figure.axes[0].scatter([], [], c=colour, s=20, label=name)
         for colour, name in zip(RESIDUES, NAMES, strict=True)
@@ -76,26 +76,11 @@ def main() -> None:
     NUMBERS.write_text(json.dumps(numbers, indent=1) + "\n")
 
 
-@torch.no_grad()
-def single(model: Any, tokens: Tensor, layer: int) -> Tensor:
-    """θ of every step of a layer, (T,)."""
-    z, state = model.rows[tokens], model.initial_state()
-    for number, block in enumerate(model.layers[: layer - 1]):
-        z, _ = block(z, state[:, number])
-    return model.layers[layer - 1].theta(z)[0, :, 0]
-
-
-def summed(model: Any, tokens: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-    """Θ and θ of every step, (T,) each."""
-    theta = single(model, tokens, layer)
-    return theta.double().cumsum(0), theta
-
-
-def draw(axes: Any, title: str, angles: Tensor, residues: list[int]) -> None:
+def draw(axes: Any, title: str, phases: Tensor, residues: list[int]) -> None:
     """Phases, at a distance from the centre that grows with time."""
-    outwards = torch.linspace(0.12, 1, len(angles))
+    outwards = torch.linspace(0.12, 1, len(phases))
     colours = [RESIDUES[each] for each in residues]
-    axes.scatter(outwards * angles.cos(), outwards * angles.sin(), c=colours, s=7, linewidths=0)
+    axes.scatter(outwards * phases.cos(), outwards * phases.sin(), c=colours, s=7, linewidths=0)
     axes.set_title(title, fontsize=11, pad=10)
     axes.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), aspect="equal", xticks=[], yticks=[])
     axes.spines[:].set_visible(False)

@@ -15,7 +15,7 @@ from csprop.cli.main import main
 from csprop.errors import InputError
 from csprop.exact.certify import certify
 from csprop.exact.examples import Labelled
-from csprop.exact.frames import MOST_PARTS, framed
+from csprop.exact.frames import MOST_PARTS, angles, framed
 from csprop.exact.opened import opened
 from csprop.tasks.base import every_sequence
 from csprop.training.checkpoint import CERTIFICATE, LOCKED, RunFolder
@@ -88,6 +88,31 @@ def test_a_token_that_does_not_occur_has_no_angle() -> None:
     )
 
 
+def test_padding_has_no_part_in_the_angle_of_a_token() -> None:
+    """Short rows end with tokens that nobody read, and those may be any."""
+    model, examples = turning([0.25, 0.5]), rows()
+    labels = examples.labels.clone()
+    labels[:, 6:] = -1
+    padded = examples.tokens.clone()
+    padded[:, 6:] = 1
+    padded[:, :6] = 0
+    assert framed(model, Labelled(padded, labels)) is None  # token 1 is never read
+
+
+def test_a_coupling_has_its_part_in_the_angles_of_the_layers_above() -> None:
+    options = {"width": 4, "embedding": "complex", "coupling_rank": 1}
+    known = vars(preset("released", tasks.get("parity")).model)
+    model = CSP(CSPConfig(vocab_size=2, num_classes=2, **known | options))
+    seen: list[torch.Tensor] = []
+    block = model.layers[2]
+    block.register_forward_pre_hook(lambda _, inputs: seen.append(block.theta(inputs[0])))
+    tokens = rows().tokens
+    with torch.no_grad():
+        model(tokens)
+        found = angles(model, tokens)[2]
+    torch.testing.assert_close(found, seen[0])
+
+
 def test_a_model_that_has_learned_nothing_is_refused_though_its_angles_would_do() -> None:
     found = certify(turning([0.0, 0.5]), "parity", rows())
     assert (found.proven, found.verdict) == (False, "not learned")
@@ -139,7 +164,7 @@ def test_the_model_as_trained_is_still_the_released_one(run: Path) -> None:
 @pytest.mark.parametrize(
     ("place", "value"),
     [
-        (("search", "frame", "layer"), 2), (("search", "frame", "parts"), 4), (("model", "width"), 2),
+        (("search", "frame", "layer"), -1), (("search", "frame", "parts"), 4), (("model", "width"), 2),
         (("model", "decay"), "reset"), (("search", "frame"), None), (("statement",), "All is well."),
     ],
 )  # fmt: skip

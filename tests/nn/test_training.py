@@ -29,7 +29,8 @@ PRESET = {
     f"{name} of {task}": dataclasses.asdict(preset(name, tasks.get(task)).model)
     for name, task in (
         ("paper", "parity"), ("rotor", "parity"), ("rotor", "group-A5"), ("rotor", "parenthesis"),
-        ("router", "parity"), ("counter", "parenthesis"),
+        ("router", "parity"), ("counter", "parenthesis"), ("released", "parity"),
+        ("released-fast", "parity"), ("released-first", "parity"),
     )
 }  # fmt: skip
 VOCABULARY, CLASSES = 3, 4
@@ -271,16 +272,23 @@ def test_steps_are_the_same_bits_with_any_number_of_threads(name: str, dtype: to
 @pytest.mark.parametrize("name", PRESET)
 @pytest.mark.parametrize("width", [1, 3, 8, 33, 64])
 def test_float32_is_near_float64_at_any_width(name: str, width: int) -> None:
+    """As near as torch's, where the model itself makes much of small differences: angles by atan2."""
     wide = model(**PRESET[name] | {"width": width})
     narrow = copy.deepcopy(wide).float()
     rows = drawn(20, 30)
+    ((tokens, labels),) = rows
+    with use_backend("reference"):
+        loss(narrow(tokens), labels, Recipe()).backward()
+    by_torch = [None if p.grad is None else p.grad.clone() for p in narrow.parameters()]
     found = [take([(natively(net, Recipe()), rows, 1.0)])[0] for net in (wide, narrow)]
     assert found[1].loss == pytest.approx(found[0].loss, rel=1e-5)
-    for double, single in zip(wide.parameters(), narrow.parameters(), strict=True):
+    for double, single, same in zip(wide.parameters(), narrow.parameters(), by_torch, strict=True):
         if double.grad is None or single.grad is None:
             assert double.grad is single.grad
             continue
-        assert (single.grad - double.grad).norm() <= 1e-4 * double.grad.norm() + 1e-6
+        theirs = 0.0 if same is None else float((same - double.grad).norm())
+        allowed = max(1e-4 * float(double.grad.norm()) + 1e-6, 5 * theirs)
+        assert (single.grad - double.grad).norm() <= allowed
 
 
 @pytest.mark.parametrize("name", PRESET)
@@ -324,9 +332,10 @@ def test_saturated_states_learn_as_with_autograd(options: Options) -> None:
 
 
 def test_angles_beyond_their_limit_learn_as_with_autograd() -> None:
-    for order in (2, 3):
-        options: Options = {"rotate": "state", "angle": "free", "rotation": "per_channel"}
-        net = model(width=4, depth=1, order=order, decay="reset", **options)
+    mapped = {"order": 2, "decay": "exp", "input_map": "linear"}
+    for more in ({"order": 2, "decay": "reset"}, {"order": 3, "decay": "reset"}, mapped):
+        options: Options = {"rotate": "state", "angle": "free", "rotation": "per_channel", **more}
+        net = model(width=4, depth=1, **options)
         with torch.no_grad():
             net.layers[0].angle.weight.mul_(6e2)
         theta = net.layers[0].theta(net.embedding[None]).abs()

@@ -202,7 +202,7 @@ def _hint(args: Args, results: list[dict[str, Any]]) -> None:
     """Print which runs have not learned, and what to try."""
     from csprop.training.scores import percent
 
-    how = "add --resume" if args.recipe.schedule == "plateau" else "choose another --out, and add"
+    how = "add --resume" if args.recipe.schedule != "cosine" else "choose another --out, and add"
     epochs = f"more epochs: {how} --epochs {2 * args.recipe.epochs}"
     suits = args.preset in ("router", "counter")
     other = "" if suits else "another preset, such as --preset router, or "

@@ -52,7 +52,8 @@ def certify(
         examples: the training data, on which the locked model may not make more errors. By default,
             a model that csprop trained on this task uses its own training data; for any other model
             sequences of length 16 are drawn.
-        rounds: how many times to train further and try again if the model does not lock.
+        rounds: how many times to train further and try again if the model does not lock; one with
+            summed angles is not trained further.
         depth: for a task with infinitely many states, such as parenthesis, the largest depth of the
             inputs to cover; by default half the length of the examples.
         seed: the seed of everything random here; by default the seed of the training, or 0.

@@ -55,7 +55,8 @@ def _checked(folder: Path, config: dict[str, Any], task: Task) -> str:
         hashlib.sha256(content).hexdigest() == weights["sha256"],
         "locked.safetensors is not the file with the SHA-256 that was certified",
     )
-    if config.get("angle") == "accumulated" and not config.get("kinds"):
+    sums = config.get("angle") == "accumulated" and not config.get("kinds")
+    if sums:
         config = as_rotor(config, certificate["model"]["width"])
     stated = certificate["model"].items()  # an option that was added later may be missing
     demand(stated <= config.items(), "the run's config.json is not that of the model certified")
@@ -87,7 +88,7 @@ def _checked(folder: Path, config: dict[str, Any], task: Task) -> str:
         )
     demand(certificate["verdict"] == verdict, f"its verdict is not {verdict!r}")
     _check_moves(certificate, Network(tensors, config), sorted(moves))
-    return said
+    return f"{said} It is a rotor that was made from the trained model." if sums else said
 
 
 _MALFORMED = (

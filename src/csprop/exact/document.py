@@ -110,10 +110,9 @@ def made_of(search: dict[str, Any]) -> str:
     if "frame" not in search:
         return ""
     return (
-        " The locked model is a rotor made from the trained one: it counts as the summed angle of "
-        f"layer {search['frame']['layer']} does, with the angle of each token rounded to "
-        f"1/{search['frame']['parts']} of a turn. The rest of the trained model is not used, and the "
-        "answer at each count is that of the training rows."
+        " The locked model is a rotor made from the trained one: it counts as the summed angle of one "
+        "of its layers does, with the angle of each token rounded to a fraction of a turn. The rest of "
+        "the trained model is not used, and the answer at each count is that of the training rows."
     )
 
 

@@ -1,7 +1,7 @@
 """A model with summed angles, locked: the sum of one layer, rounded, as a rotor.
 
-In a layer with angle="accumulated" the state h is a sum over the whole past, in which the decay is
-neither 0 nor 1, so that it takes infinitely many values and cannot be locked. But the phase e^{iΘ} that
+In a layer with angle="accumulated" the state h is a sum over the whole past, which decays little by
+little, so that it takes infinitely many values and cannot be locked. But the phase e^{iΘ} that
 turns what enters is itself a state: every step turns it by θ_t. Where θ_t is nearly the same whenever a
 token is read, the phase is a rotor with an angle for each token. Rounded to K-ths of a full turn, these
 angles make it a count modulo K, a finite machine.
@@ -18,12 +18,11 @@ import math
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from csprop.exact.examples import Labelled
 from csprop.nn.model import CSP
-from csprop.nn.released import Released
 from csprop.tasks.base import UNLABELLED
 
 MOST_PARTS = 8
@@ -38,8 +37,8 @@ OPEN = 40.0
 
 WHY_NOT = (
     "no layer has a summed angle that turns by nearly the same fraction of a turn, down to "
-    f"1/{MOST_PARTS}, whenever a token is read; and its states are sums over the whole past, in which "
-    "no decay is 0 or 1"
+    f"1/{MOST_PARTS}, whenever a token is read; and its states, which are sums over the whole past, do "
+    "not return"
 )
 
 
@@ -61,9 +60,10 @@ class Frame(NamedTuple):
 def framed(model: CSP, examples: Labelled) -> tuple[CSP, Frame] | None:
     """The rotor of the coarsest count with the fewest misses, if a layer has such a count at all."""
     found: list[tuple[Frame, Tensor]] = []
-    for layer, angles in enumerate(_angles(model, examples.tokens), start=1):
-        for channel, theta in enumerate(angles.unbind(2), start=1):
-            mean = _means(theta, examples.tokens, model.config.vocab_size)
+    read = _read(examples)
+    for layer, each in enumerate(angles(model, examples.tokens), start=1):
+        for channel, theta in enumerate(each.unbind(2), start=1):
+            mean = _means(theta[read], examples.tokens[read], model.config.vocab_size)
             if mean is None:
                 continue
             for parts in range(2, MOST_PARTS + 1):
@@ -80,18 +80,23 @@ def framed(model: CSP, examples: Labelled) -> tuple[CSP, Frame] | None:
 
 
 @torch.no_grad()
-def _angles(model: CSP, tokens: Int64[Tensor, "N T"]) -> list[Float[Tensor, "N T E"]]:
+def angles(model: CSP, tokens: Int64[Tensor, "N T"]) -> list[Float[Tensor, "N T E"]]:
     """By layer, the angle of every step, not summed."""
     z, state, found = model.rows[tokens], model.initial_state(len(tokens)), []
     for layer, block in enumerate(model.layers):
-        assert isinstance(block, Released)
         found.append(block.theta(z))
-        z, _ = block(z, state[:, layer])
+        coupling = model.coupling_of(layer)
+        z, _ = block(z, state[:, layer], coupled=None if coupling is None else coupling(z))
     return found
 
 
+def _read(examples: Labelled) -> Bool[Tensor, "N T"]:
+    """The steps up to the last label of each row; what follows is padding, or of no use."""
+    return (examples.labels != UNLABELLED).int().flip(1).cummax(dim=1).values.flip(1).bool()
+
+
 def _means(
-    theta: Float[Tensor, "N T"], tokens: Int64[Tensor, "N T"], symbols: int
+    theta: Float[Tensor, " S"], tokens: Int64[Tensor, " S"], symbols: int
 ) -> Float[Tensor, " V"] | None:
     """The mean angle of each token; None if they vary, or a token does not occur."""
     means = []

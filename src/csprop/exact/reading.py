@@ -166,9 +166,10 @@ def _machine(
     depth = document["depth"]
     search = {name: document["search"][name] for name in ("rounds", "radius")}
     if sums:
-        search["frame"] = {name: document["search"]["frame"][name] for name in ("layer", "parts")}
-        if not all_below(list(search["frame"].values()), 2**31):
+        frame = {name: document["search"]["frame"][name] for name in ("layer", "parts")}
+        if not (all_below(list(frame.values()), 2**31) and frame["parts"] // 2 == locked.kept.shape[1]):
             _refuse(folder, "does not say how it was found")
+        search["frame"] = frame
     if not (depth is None if task.finite else type(depth) is int and depth > 0):
         _refuse(folder, "has no depth although the task needs one, or has one although it does not")
     if not 0 < search["radius"] < math.inf:

@@ -258,7 +258,7 @@ class ModelOptions:
             )
         if self.embedding != "complex":
             self._check_only(
-                f"embedding={self.embedding!r}", "it has a real and an imaginary plane, and is trained",
+                f"embedding={self.embedding!r}", "its imaginary plane is 0, the real one is trained",
                 "embedding='complex'", order=(2,), places=(0,),
                 decay=("softplus", "exp", "unit", "reset", "switch", "none"),
             )  # fmt: skip

@@ -116,7 +116,8 @@ inline std::string described_training() {
         FIELD(wide), FIELD(order), FIELD(width), FIELD(depth), FIELD(vocabulary), FIELD(classes), FIELD(tensors),
         FIELD(first_of_rows), FIELD(parts), FIELD(layers), FIELD(weights), FIELD(batch), FIELD(gradient),
         FIELD(reading), FIELD(embedding), FIELD(decoder_weight), FIELD(decoder_bias), FIELD(projection),
-        FIELD(narrow), FIELD(widen_tanh), FIELD(widen_weight), FIELD(widen_bias), FIELD(focal), FIELD(focal_gamma), FIELD(focal_alpha), FIELD(temperature), FIELD(rate),
+        FIELD(narrow), FIELD(widen_tanh), FIELD(widen_weight), FIELD(widen_bias), FIELD(focal), FIELD(focal_gamma),
+        FIELD(focal_alpha), FIELD(temperature), FIELD(rate),
         FIELD(first_decay), FIELD(second_decay), FIELD(epsilon), FIELD(weight_decay), FIELD(most), FIELD(loss),
         FIELD(norm), FIELD(hits), FIELD(taken), FIELD(whole), FIELD(span), FIELD(scores)});
 }

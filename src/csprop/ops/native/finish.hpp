@@ -40,7 +40,7 @@ struct Moment {
     }
 };
 
-// p of one step, or p / n with n = l + ε and l = sqrt(|p|² + 1e-30), of which 1/n and 1/l are kept.
+// p of one step, or p / n with n = l + beside and l = sqrt(|p|² + under), of which 1/n and 1/l are kept.
 template <bool silu, bool norm, bool recalls, typename real, int fixed>
 void gather(const Level<real>& level, const Moment<real>& now, Order<fixed> m, real* __restrict out) {
     const int64_t D = level.size.D;

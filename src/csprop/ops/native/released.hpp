@@ -4,11 +4,11 @@
 //   δ_t, ε_t                       projections of z or of x; of a state that is looked at, δ_t = W (z_t + h_{t-1}) + b
 //   v_t = γ_t x_t                  γ = (1 + sin ε)/2 or softplus δ
 //   u_t = v_t, or α_t c_t v_t      c_t = P_{t-1} / (P_{t-1} + 1e-9), a constant, P_t = α_1 … α_t
-// Adjoint, beside what block.hpp has:
+// and back, beside what block.hpp has:
 //   g_Θ = ⟨i t, g_t⟩               g_θ_t = Σ_{s ≥ t} g_Θ_s where angles are summed
 //   g_t = Bᵀ g_x                   g_B += g_x tᵀ
 //   g_ε = cos ε / 2 g_γ            g_γ = ⟨x, g_v⟩
-//   a cumulative sum               ∂L/∂ log α_t = Σ_{s ≥ t} ⟨h_s, g_{h_s}⟩, of gradients that come from no later step
+//   a cumulative sum               ∂L/∂ log α_t = Σ_{s ≥ t} ⟨h_s, g_{h_s}⟩, without what comes from later steps
 //   a state that is looked at      the carry gains Wᵀ g_δ, and g_W += g_δ h_{t-1}ᵀ
 // A frame is what a step hands on beside its state: Θ and log P.
 #pragma once
@@ -19,7 +19,7 @@ namespace TARGET {
 
 constexpr double DIVISOR = 1e-9;
 
-// Between −π and π; in double precision, for a sum has many steps.
+// Between −π and π. In double precision, because 2π as a float would add an error of its own at every turn.
 template <typename real>
 INLINE real around(double angle) {
     return real(angle - 2 * M_PI * std::nearbyint(angle / (2 * M_PI)));
@@ -118,7 +118,9 @@ struct Released {
     }
 
     INLINE real bounded(real theta) const {
-        return layer.bounded_angle ? real(M_PI) * hyperbolic_tangent(theta) : theta;
+        constexpr real most = real(ANGLE_LIMIT);
+        if (layer.bounded_angle) return real(M_PI) * hyperbolic_tangent(theta);
+        return theta > most ? most : theta < -most ? -most : theta;
     }
 
     template <bool shared>
@@ -161,7 +163,8 @@ struct Released {
                 if (turns_state) g = state_turn(t, i);
                 sum = layer.summed ? sum + g : g;
                 const real theta = bounded(of.theta[t * E + i]);
-                g = layer.bounded_angle ? sum * (real(M_PI) - theta * theta / real(M_PI)) : sum;
+                if (layer.bounded_angle) g = sum * (real(M_PI) - theta * theta / real(M_PI));
+                else g = std::fabs(theta) < real(ANGLE_LIMIT) ? sum : real(0);
             }
             if (layer.summed && level.g_frame) level.g_frame[i] = sum;
         }

@@ -84,7 +84,7 @@ bool may_be_large(const Level<real>& level, const Passage<real>& row, const real
 }
 
 // From mu, the gradients of all states, to those of the entries, to which it adds, and of the start. In the end mu has
-// those of a_t h_{t-1} + u_t, from everywhere, unless entries are tokens. `free` has room for two states.
+// those of a_t h_{t-1} + u_t, from everywhere, unless entries are tokens. `free` has room for three states.
 template <bool tokens, typename Transition, typename real, int fixed>
 void walk_adjoint(const Level<real>& level, const Passage<real>& row, Order<fixed> m, real* mu, const real* later,
                   real* free, int64_t T) {
