@@ -15,6 +15,7 @@ from csprop import CSP, CSPConfig, use_backend
 from csprop.errors import InputError
 from csprop.nn.config import ModelOptions
 from csprop.nn.released import Released, summed
+from csprop.training.config import configure
 
 BASE: dict[str, Any] = {"vocab_size": 3, "num_classes": 2, "width": 4, "depth": 2}
 LAST: dict[str, Any] = {
@@ -199,7 +200,10 @@ def test_summed_angles_stay_accurate_over_many_steps() -> None:
     z = torch.randn(1, 100_000, 2, 4, generator=draws) + 0.5
     with torch.no_grad():
         theta = block.theta(z).double()
-        found = block.states(z, block.start[None], None, None)[:, :, 2:4].double()
+        sums = summed(block.theta(z), torch.zeros(1, 4), None).double()
+        _, last = block.states(z, block.start[None], None, None)
+    found = torch.stack([sums.cos(), sums.sin()], dim=2)
+    torch.testing.assert_close(last[:, 2:4].double(), found[:, -1], rtol=0, atol=5e-7)
     angles = theta.cumsum(dim=1)
     assert angles.abs().max() > 1000, "the sum would not wander far"
     want = torch.stack([angles.cos(), angles.sin()], dim=2)
@@ -433,7 +437,8 @@ REFUSED += [
     (
         {name: value, "decay": decay},
         f"decay='{decay}' does not go with {name}='{value}': it is a part of the paper's recurrence; "
-        f"write decay='softplus' or 'exp' or 'unit', or leave out {name}",
+        f"write decay='softplus' or 'exp'{'' if name == 'entrance' else " or 'unit'"}, or "
+        f"{name}={getattr(ModelOptions, name)!r}",
     )
     for name, value in PLAIN.items()
     for decay in ("reset", "switch", "none")
@@ -442,7 +447,7 @@ REFUSED += [
     (
         {name: value, "order": 3, "rotate": "state", "angle": "free"},
         f"order=3 does not go with {name}='{value}': it is a part of the paper's recurrence; write "
-        f"order=2, or leave out {name}",
+        f"order=2, or {name}={getattr(ModelOptions, name)!r}",
     )
     for name, value in PLAIN.items()
 ]
@@ -457,3 +462,21 @@ def test_what_does_not_go_together_is_refused_with_what_to_write(
     assert sentence in str(refused.value)
     assert " write " in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["released", "released-fast", "released-first"])
+def test_a_state_in_another_precision_is_carried_on(name: str) -> None:
+    model = CSP(configure("parity", name, width=8).model)
+    tokens = torch.randint(2, (2, 6), generator=Generator().manual_seed(0))
+    _, state = model(tokens, return_state=True)
+    want = model(tokens, state)
+    torch.testing.assert_close(model(tokens, state.double()), want)
+
+
+@pytest.mark.parametrize("name", ["released", "released-fast"])
+def test_sums_are_carried_in_single_precision_where_the_model_has_less(name: str) -> None:
+    model = CSP(configure("parity", name, width=8).model).bfloat16()
+    tokens = torch.randint(2, (1, 64), generator=Generator().manual_seed(0))
+    whole, state = model(tokens, return_state=True)
+    assert whole.dtype is torch.bfloat16
+    assert state.dtype is torch.float32

@@ -143,7 +143,8 @@ def _proof(
         if hasattr(locked, "counting"):
             found = _counting(document, locked, task)
         else:
-            found = _machine(folder, document, locked, task, ways, config.summed)
+            layers = config.depth if config.summed else 0  # with summed angles
+            found = _machine(folder, document, locked, task, ways, layers)
     except NotFinite as failure:
         _refuse(folder, f"does not hold: {failure}")
     if isinstance(found, Difference):
@@ -161,13 +162,14 @@ def _machine(
     locked: "Locked | Tables",
     task: Task,
     ways: Ways,
-    sums: bool,
+    summed: int,
 ) -> Certificate | Difference:
     depth = document["depth"]
     search = {name: document["search"][name] for name in ("rounds", "radius")}
-    if sums:
+    if summed:
         frame = {name: document["search"]["frame"][name] for name in ("layer", "parts")}
-        if not (all_below(list(frame.values()), 2**31) and frame["parts"] // 2 == locked.kept.shape[1]):
+        fits = all_below(list(frame.values()), 2**31) and 1 <= frame["layer"] <= summed
+        if not (fits and frame["parts"] // 2 == locked.kept.shape[1]):
             _refuse(folder, "does not say how it was found")
         search["frame"] = frame
     if not (depth is None if task.finite else type(depth) is int and depth > 0):

@@ -174,7 +174,7 @@ class Block(Known):
         before = torch.cat([state[:, None], h], dim=1)[:, :-1]
         if reset is None:
             return before
-        return torch.where(reset[:, :, None, None], self.start, before)
+        return torch.where(reset[:, :, None, None], self.start[: h.shape[2]], before)
 
     @property
     def counts(self) -> bool:

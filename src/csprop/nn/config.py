@@ -266,11 +266,12 @@ class ModelOptions:
             "order": (2,), "places": (0,), "decay": ("softplus", "exp", "unit"), "enter": ("input",),
         }  # fmt: skip
         for name in sorted(self._changed("input_map", "entrance", "gate_input")):
-            why = "it is a part of the paper's recurrence"
-            self._check_only(f"{name}={getattr(self, name)!r}", why, f"leave out {name}", **plain)
-        if self.entrance == "sine":
-            why = "nothing would be left for δ to decide"
-            self._check_only("entrance='sine'", why, "entrance='softplus'", decay=("softplus", "exp"))
+            why, needed = "it is a part of the paper's recurrence", plain
+            if name == "entrance":
+                needed = plain | {"decay": ("softplus", "exp")}
+                why = "nothing would be left for δ to decide" if self.decay == "unit" else why
+            instead = f"{name}={getattr(ModelOptions, name)!r}"
+            self._check_only(f"{name}={getattr(self, name)!r}", why, instead, **needed)
         whole = {"rotate": ("input", "none"), "activation": ("boundary", "none"), "coupling_rank": (0,)}
         if self.gate_input == "state":
             why = "every step waits for the one before"

@@ -62,10 +62,9 @@ class Released(Block):
     ) -> tuple[Float[Tensor, "B T 2 D"], Float[Tensor, "B M D"]]:
         """The block's output and its last state, as by `Block`."""
         self._check(z, state, reset, coupled)
-        states = self.states(z, state, reset, coupled)
-        before = self._before(states, state, reset) if self.options.recall else None
-        last = states[:, -1] if states.shape[1] else state
-        return self.finish(states, z, before), last
+        h, last = self.states(z, state, reset, coupled)
+        before = self._before(h, state[:, :2], reset) if self.options.recall else None
+        return self.finish(h, z, before), last
 
     def advance(
         self,
@@ -74,7 +73,7 @@ class Released(Block):
         coupled: Float[Tensor, "B 1 2 D"] | None = None,
     ) -> Float[Tensor, "B M D"]:
         """The state after one more step."""
-        return self.states(z, state, None, coupled)[:, 0]
+        return self.states(z, state, None, coupled)[1]
 
     def states(
         self,
@@ -82,24 +81,24 @@ class Released(Block):
         state: Float[Tensor, "B M D"],
         reset: Bool[Tensor, "B T"] | None,
         coupled: Float[Tensor, "B T 2 D"] | None,
-    ) -> Float[Tensor, "B T M D"]:
-        """The states after every step."""
-        x, planes = z, []
+    ) -> tuple[Float[Tensor, "B T 2 D"], Float[Tensor, "B M D"]]:
+        """h after every step, and the whole state after the last one."""
+        x, beside = z, []
         if self.options.rotate == "input":
             theta = self.theta(z)
             if self.options.summed:
                 _, _, re, im, *_ = state[:, :, : theta.shape[2]].unbind(1)
                 theta = summed(theta, torch.atan2(im, re), reset)
             turns = polar(torch.ones_like(theta), theta)
-            x = turn(turns, z)
-            planes = [turns.expand_as(z)] if self.options.summed else []
+            x = turn(turns.to(z.dtype), z)
+            beside = [turns.expand_as(z)] if self.options.summed else []
         if self.options.input_map != "none":
             x = self.map(x)
         if self.options.gate_input == "state":
-            h = self._step_by_step(z, x, state[:, :2], reset)
+            h, last = self._step_by_step(z, x, state[:, :2].to(z.dtype), reset)
         elif self.options.recurrence == "cumulative":
-            h, product = self._cumulative(z, x, state, reset)
-            planes = [*planes, product.expand_as(z[:, :, :1])]
+            h, last, product = self._cumulative(z, x, state, reset)
+            beside = [*beside, product.expand_as(z[:, :, :1])]
         else:
             seen = x if self.options.gate_input == "entering" else z
             alpha, gamma = self.decay(seen)
@@ -107,8 +106,10 @@ class Released(Block):
                 polar(alpha, self.theta(z)) if self.options.rotate == "state" else alpha[:, :, None]
             )
             u = (self.sine(seen) if self.options.entrance == "sine" else gamma)[:, :, None] * x
-            h, _ = self.recur((rotated, u), state[:, :2], reset, coupled)
-        return torch.cat([h, *planes], dim=2)
+            h, last = self.recur((rotated, u), state[:, :2], reset, coupled)
+        if not h.shape[1]:
+            return h, state
+        return h, torch.cat([last, *(each[:, -1] for each in beside)], dim=1)
 
     def sine(self, seen: Float[Tensor, "B T 2 D"]) -> Float[Tensor, "B T E"]:
         """γ of its own, beside α."""
@@ -116,8 +117,8 @@ class Released(Block):
 
     def _step_by_step(
         self, z: Tensor, x: Tensor, h: Float[Tensor, "B 2 D"], reset: Bool[Tensor, "B T"] | None
-    ) -> Float[Tensor, "B T 2 D"]:
-        """The states where δ is a projection of z + h_{t−1}."""
+    ) -> tuple[Float[Tensor, "B T 2 D"], Float[Tensor, "B 2 D"]]:
+        """The states where δ is a projection of z + h_{t−1}, and the last one."""
         delta, states = self.gate(z.flatten(2)), []
         sine = self.sine(z) if self.options.entrance == "sine" else None
         for t in range(z.shape[1]):
@@ -127,12 +128,12 @@ class Released(Block):
             entered = (gamma if sine is None else sine[:, t])[:, None] * x[:, t]
             h = saturate(bounded(alpha[:, None] * h + entered))
             states.append(h)
-        return torch.stack(states, dim=1) if states else x
+        return torch.stack(states, dim=1) if states else x, h
 
     def _cumulative(
         self, z: Tensor, x: Tensor, state: Float[Tensor, "B M D"], reset: Bool[Tensor, "B T"] | None
-    ) -> tuple[Float[Tensor, "B T 2 D"], Float[Tensor, "B T 1 E"]]:
-        """The states by a sum over all steps, and the products of decays."""
+    ) -> tuple[Float[Tensor, "B T 2 D"], Float[Tensor, "B 2 D"], Float[Tensor, "B T 1 E"]]:
+        """The states by a sum over all steps, the last one, and the products of decays."""
         by_entering = self.options.gate_input == "entering"
         v = self.sine(x if by_entering else z)[:, :, None] * x
         delta = self.gate((v if by_entering else z).flatten(2))
@@ -141,10 +142,11 @@ class Released(Block):
         log_product = summed(log_alpha, first, reset, around=False)
         log_before = log_product - log_alpha
         alpha, share = log_alpha.exp().detach(), torch.sigmoid(log_before - math.log(DIVISOR)).detach()
-        entered = (alpha * share)[:, :, None] * v
-        h, _ = self.recur((alpha[:, :, None], entered), state[:, :2], reset, None)
-        h = h + h.detach() * (log_product - log_product.detach())[:, :, None]
-        return h, log_product.detach().exp()[:, :, None]
+        entered = (alpha * share).to(v.dtype)[:, :, None] * v
+        h, last = self.recur((alpha[:, :, None], entered), state[:, :2], reset, None)
+        through = (log_product - log_product.detach())[:, :, None]  # 0, with a gradient
+        h, last = h + h.detach() * through.to(h.dtype), last + last.detach() * through[:, -1:].sum(1)
+        return h, last, log_product.detach().exp()[:, :, None]
 
     def finish(
         self,
@@ -169,7 +171,8 @@ def summed(
 ) -> Float[Tensor, "B T E"]:
     """The running sums of what is added at every step, from `first` on, and from 0 on after a reset.
 
-    The sums are in float64; with `around`, they are angles, and come back between −π and π.
+    The sums are in float64, and come back in float32 at least; with `around`, they are angles, and are
+    then between −π and π.
     """
     total = steps.double().cumsum(dim=1) + first[:, None].double()
     if reset is not None:
@@ -179,4 +182,4 @@ def summed(
         total = total - torch.where(latest < 0, 0, before)
     if around:
         total = total - 2 * math.pi * (total.detach() / (2 * math.pi)).round()
-    return total.to(steps.dtype)
+    return total.to(torch.promote_types(steps.dtype, torch.float32))

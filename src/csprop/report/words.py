@@ -32,7 +32,8 @@ def certified(document: dict[str, Any], width: int) -> list[tuple[str, str]]:
 
 def _finite(document: dict[str, Any], width: int) -> list[tuple[str, str]]:
     """The numbers of a certificate of a finite machine."""
-    channels = document["search"]["channels"]
+    channels, frame = document["search"]["channels"], document["search"].get("frame")
+    width = width if frame is None else frame["parts"] // 2  # of the rotor that was made
     kept = " + ".join(map(str, channels))
     all_kept = min(channels) == width
     lines = [
