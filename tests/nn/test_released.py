@@ -433,12 +433,13 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
 ]
 PLAIN = {"input_map": "affine", "entrance": "sine", "gate_input": "entering"}
+ANY = "'softplus' or 'exp' or 'unit'"
+DECAYS = {"entrance": "'softplus' or 'exp'"}
 REFUSED += [
     (
         {name: value, "decay": decay},
         f"decay='{decay}' does not go with {name}='{value}': it is a part of the paper's recurrence; "
-        f"write decay='softplus' or 'exp'{'' if name == 'entrance' else " or 'unit'"}, or "
-        f"{name}={getattr(ModelOptions, name)!r}",
+        f"write decay={DECAYS.get(name, ANY)}, or {name}={getattr(ModelOptions, name)!r}",
     )
     for name, value in PLAIN.items()
     for decay in ("reset", "switch", "none")
