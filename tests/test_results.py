@@ -3,6 +3,7 @@ README and the guides say nothing measured that is not made of them."""
 
 import json
 import re
+import statistics
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +18,13 @@ from csprop.nn.peers import PeerConfig
 from csprop.study import job as jobs
 from csprop.study import reproduce
 from csprop.study.job import AnyJob, FileJob, Job, key_of
-from csprop.study.length import Length
+from csprop.study.length import Length, accuracies
 from csprop.study.measure import Row, measure
 from csprop.study.publish import REPORT, blocks, publish, report, rows_of
+from csprop.study.released import ONE_BY_ONE, SUM_AND_MAP, Released
 from csprop.study.results import Results
 from csprop.study.summary import BLOCK, filled
-from csprop.study.table import FULL, TASKS
+from csprop.study.table import FULL, TASKS, exact, values
 from csprop.training.presets import Recipe
 
 ROOT = Path(__file__).parents[1]
@@ -224,6 +226,28 @@ def test_certify_says_again_what_the_readme_shows(
 
 def _rounded(line: str) -> str:
     return re.sub(r"\d+ (?=kept)|[\d.e-]+ (?=apart)|(?<=snap by )\S+|(?<=by at least )\S+", "N ", line)
+
+
+def test_what_the_report_says_to_decide_is_what_the_rows_say() -> None:
+    """The words of its first section are fixed, and only their numbers are made of the rows."""
+    rows = rows_of(Released(), RESULTS, FULL)
+    assert rows is not None
+    for task in ("parity", "mod3-residue"):
+        for (_, other), seeds in rows.items():
+            unsummed = [row for row in seeds if row["job"]["model"]["angle"] != "accumulated"]
+            assert other != task or 0 not in exact(unsummed), "the sum decides"
+        assert min(values(rows[SUM_AND_MAP, task], "accuracy")) > 0.99, (
+            "with the input map it is enough"
+        )
+        assert exact(rows["released", task]) == [0] * 5
+    alone = [values(rows[f"printed, {name}", "parity"], "accuracy") for name in ONE_BY_ONE]
+    assert max(map(statistics.fmean, alone)) < 0.8, "no change is enough alone"
+    far = accuracies(rows["released", "parity"], "released")
+    assert far[64] < far[32] < 1, "none is exact"
+    with_sum, without = (
+        exact(rows[name, "parenthesis"]).count(0) for name in ("released", "released without the sum")
+    )
+    assert with_sum <= without, "on brackets the sum is no help"
 
 
 @pytest.mark.parametrize("table", sorted(TABLES - {"own_data", "bliss"}))
