@@ -17,6 +17,7 @@ from csprop.nn.config import CSPConfig
 from csprop.nn.peers import PeerConfig
 from csprop.study import job as jobs
 from csprop.study import reproduce
+from csprop.study import table as shown
 from csprop.study.job import AnyJob, FileJob, Job, key_of
 from csprop.study.length import Length, accuracies
 from csprop.study.measure import Row, measure
@@ -24,7 +25,7 @@ from csprop.study.publish import REPORT, blocks, publish, report, rows_of
 from csprop.study.released import ONE_BY_ONE, SUM_AND_MAP, Released
 from csprop.study.results import Results
 from csprop.study.summary import BLOCK, filled
-from csprop.study.table import FULL, TASKS, exact, values
+from csprop.study.table import FULL, TASKS, exact
 from csprop.training.presets import Recipe
 
 ROOT = Path(__file__).parents[1]
@@ -240,7 +241,7 @@ def test_what_the_report_says_to_decide_is_what_the_rows_say() -> None:
             "with the input map it is enough"
         )
         assert exact(rows["released", task]) == [0] * 5
-    alone = [values(rows[f"printed, {name}", "parity"], "accuracy") for name in ONE_BY_ONE]
+    alone = [shown.values(rows[f"printed, {name}", "parity"], "accuracy") for name in ONE_BY_ONE]
     assert max(map(statistics.fmean, alone)) < 0.8, "no change is enough alone"
     far = accuracies(rows["released", "parity"], "released")
     assert far[64] < far[32] < 1, "none is exact"
