@@ -1,6 +1,7 @@
 """The authors' variants and their RNN, trained as their code trains them, beside what they report."""
 
 import statistics
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -86,13 +87,18 @@ class Readme(Table):
             "task", "model", "parameters: ours, theirs", "L", "ours", "their result files",
             "their readme", "difference in their standard deviations",
         ]  # fmt: skip
-        lines = []
+        lines, apart = [], []
         for each in AUTHORS:
             seeds = rows[each.task, each.model]
             sizes = f"{max(values(seeds, 'parameters')):,.0f}, {each.parameters:,}"
             for length, (mean, std, said) in zip(LENGTHS, each.at, strict=True):
                 ours = [accuracy(row, length, each.drawn) for row in seeds]
                 spread = statistics.stdev(ours) if len(ours) > 1 else 0.0
+                if length < LENGTHS[-1] and abs(statistics.fmean(ours) - mean) > 2 * std + 5e-5:
+                    apart.append(
+                        f"{each.model} on {each.task} at {length} by "
+                        f"{statistics.fmean(ours) - mean:+.4f} (seeds {_listed(ours)})"
+                    )
                 lines.append(
                     [
                         each.task, each.model, sizes, str(length),
@@ -112,7 +118,9 @@ class Readme(Table):
             "at length 16, theirs at even lengths from 2 to 16, and both are tested at every even "
             "length up to L, each as likely. The RNN is one layer of `nn.RNN` of width 32 in both; "
             "theirs has a frozen embedding of 16 numbers and dropout, ours neither, and it stops once "
-            f"it was at 100% for {ENOUGH} epochs.\n\n{markdown(headings, lines)}\n\n{PARAMETERS}"
+            f"it was at 100% for {ENOUGH} epochs.\n\n{markdown(headings, lines)}\n\n**Farther away "
+            f"than two of their standard deviations** at 16 or 32: {'; '.join(apart) or 'none'}. "
+            f"docs/notes/released.md has what was tried.\n\n{PARAMETERS}"
         )
 
 
@@ -122,6 +130,10 @@ PARAMETERS = (
     "in its embedding that no token reads, and a head of 99: 4,713 + 16 + 99 + 65 = 4,893. Their "
     "brackets have a token for padding: 4,648 + 16 + 66 + 65 = 4,795."
 )
+
+
+def _listed(accuracies: Sequence[float]) -> str:
+    return ", ".join(f"{each:.3f}" for each in accuracies)
 
 
 def job(of: Reported, seed: int, budget: Budget) -> Job:
