@@ -5,7 +5,8 @@ import pytest
 
 from csprop import CSPConfig
 from csprop.errors import InputError
-from csprop.nn.config import FIRST_OPTIONS, essential
+from csprop.nn.config import FIRST_OPTIONS
+from csprop.nn.fields import essential
 
 BASE: dict[str, Any] = {"vocab_size": 2, "num_classes": 2}
 

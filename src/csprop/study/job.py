@@ -6,7 +6,8 @@ from functools import cached_property
 from typing import Any
 
 from csprop.files import digest
-from csprop.nn.config import FIRST_OPTIONS, CSPConfig, essential
+from csprop.nn.config import FIRST_OPTIONS, CSPConfig
+from csprop.nn.fields import essential
 from csprop.nn.peers import PeerConfig
 from csprop.tasks import get
 from csprop.training.config import configure

@@ -9,7 +9,8 @@ from typing import Any
 import csprop
 from csprop.errors import InputError
 from csprop.files import digest
-from csprop.nn.config import FIRST_OPTIONS, CSPConfig, ModelOptions, check_fields, essential
+from csprop.nn.config import FIRST_OPTIONS, CSPConfig, ModelOptions
+from csprop.nn.fields import check_fields, essential
 from csprop.nn.hub import Names
 from csprop.ops.backends import backend
 from csprop.tasks import resolve

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from csprop.errors import InputError
-from csprop.nn.config import KINDS, ModelOptions, check_ranges, check_types
+from csprop.nn.config import KINDS, ModelOptions
+from csprop.nn.fields import check_ranges, check_types
 
 
 @dataclass(frozen=True, kw_only=True)
