@@ -80,18 +80,19 @@ def _head(results: Results, budget: Budget) -> str:
     return (
         f"{mark}Made by `{command}` from the JSON files beside this one, which have one row for each "
         'run. "The paper" is "State Propagation Also Satisfies" by Xiaohe Li and Yang Lu (arXiv '
-        "2608.03425). Preset `paper` is the model as printed there: width 64, 3 layers, Adam at 0.001, "
-        "batches of 64, gradients clipped at norm 1, the learning rate halved after 10 epochs without "
-        "a better held-out accuracy, 5,000 sequences of length 16 (10,000 for parenthesis), a fifth of "
-        "them held out; where the paper can be read in two ways, docs/paper.md says which reading this "
-        "is. Split `paper` splits the rows at random, so that the same sequence may be in both parts; "
-        "split `disjoint` keeps every sequence in one part. The held-out part also decides which epoch "
-        "is kept. Preset `rotor` rotates the state, in one layer of 32 channels with gates of 0 or 1; "
+        "2608.03425). Preset `paper` is the model as printed there: width 64, 3 layers, Adam at "
+        "0.001, batches of 64, gradients clipped at norm 1, the learning rate halved after 10 epochs "
+        "without a better held-out accuracy, 5,000 sequences of length 16 (10,000 for parenthesis), a "
+        "fifth of them held out; where the paper can be read in two ways, docs/paper.md says which "
+        "reading this is. Preset `released` is the model of the authors' public code, trained as "
+        "there: width 32, 3 layers, Adam at 0.0001, 10,000 sequences, a label at every prefix. Split "
+        "`paper` splits the rows at random, so that the same sequence may be in both parts; split "
+        "`disjoint` keeps every sequence in one part. The held-out part also decides which epoch is "
+        "kept. Preset `rotor` rotates the state, in one layer of 32 channels with gates of 0 or 1; "
         "for parenthesis it adds instead, in two layers. Preset `counter` adds whole numbers in 32 "
         "channels, above which 32 switches remember what the sums have been; its batches have 32 "
-        "sequences. Both are trained on a label at every step, with Adam at 0.01."
-        f"\n\n{_cost(results.rows)} {'; '.join(where)}; one thread "
-        "per process."
+        "sequences. Both are trained on a label at every step, with Adam at "
+        f"0.01.\n\n{_cost(results.rows)} {'; '.join(where)}; one thread per process."
     )
 
 

@@ -136,6 +136,10 @@ def claim(rows: Rows) -> str:
     def on_each(variant: str, show: Callable[[Sequence[Row]], str]) -> str:
         return " and ".join(f"{show(rows[variant, task])} on {task}" for task in counting)
 
+    def seeds_right(variant: str) -> str:
+        first, second = (right(rows[variant, task]) for task in counting)
+        return f"{first} seeds on {counting[0]} and {second} on {counting[1]}"
+
     unsummed = [
         row
         for (_, task), seeds in rows.items()
@@ -149,8 +153,8 @@ def claim(rows: Rows) -> str:
     far = accuracies(rows[RELEASED, "parity"], RELEASED)
     return (
         "The printed model, trained on the label of every prefix, is right on all 65,536 inputs for "
-        f"{on_each(PRINTED, right)} seeds; the model of the authors' public code, trained the same "
-        f"way, for {on_each(RELEASED, right)}. What decides is that **the angle is summed over time** "
+        f"{seeds_right(PRINTED)}; the model of the authors' public code, trained the same "
+        f"way, for {seeds_right(RELEASED)}. What decides is that **the angle is summed over time** "
         '(`angle="accumulated"`) and that **what enters goes through a real matrix** '
         f'(`input_map="linear"`): with these two changes the printed model has '
         f"{on_each(SUM_AND_MAP, held_out)} held out, while of {len(unsummed)} trained models without "
