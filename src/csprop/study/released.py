@@ -38,7 +38,7 @@ TOGETHER: dict[str, dict[str, Any]] = {
     "summed, input map, atan2": SUMMED | ATAN2 | {"input_map": "linear"},
 }
 """Some of them together."""
-SUM_AND_MAP = f"{PRINTED}, summed, input map"
+SUM_AND_MAP, AND_EXP = f"{PRINTED}, summed, input map", f"{PRINTED}, summed, input map, exp"
 WITHOUT: dict[str, dict[str, Any]] = {
     "the sum": {"angle": "tanh"},
     "atan2": {"projection": "tanh"},
@@ -153,16 +153,17 @@ def claim(rows: Rows) -> str:
     far = accuracies(rows[RELEASED, "parity"], RELEASED)
     return (
         "The printed model, trained on the label of every prefix, is right on all 65,536 inputs for "
-        f"{seeds_right(PRINTED)}; the model of the authors' public code, trained the same "
-        f"way, for {seeds_right(RELEASED)}. What decides is that **the angle is summed over time** "
+        f"{seeds_right(PRINTED)}; the model of the authors' public code, trained the same way, for "
+        f"{seeds_right(RELEASED)}. What decides is that **the angle is summed over time** "
         '(`angle="accumulated"`) and that **what enters goes through a real matrix** '
-        f'(`input_map="linear"`): with these two changes the printed model has '
-        f"{on_each(SUM_AND_MAP, held_out)} held out, while of {len(unsummed)} trained models without "
-        f"the sum {exact(unsummed).count(0)} are right on all inputs, and no single change takes "
-        f"parity beyond {percent(alone)}. None of these models is exact, for the angles that they sum "
-        "are only near a fraction of a turn: the released model is right on parity at length 32 for "
-        f"{percent(far[32])} of the sequences and at 64 for {percent(far[64])}, until its angles are "
-        "rounded (main table)."
+        '(`input_map="linear"`): with these two changes the printed model has '
+        f"{on_each(SUM_AND_MAP, held_out)} held out, and with the decay bounded as well "
+        f'(`decay="exp"`) it is right on all inputs for {seeds_right(AND_EXP)}, while of '
+        f"{len(unsummed)} trained models without the sum {exact(unsummed).count(0)} are, and no single "
+        f"change takes parity beyond {percent(alone)}. None of these models is exact, for the angles "
+        "that they sum are only near a fraction of a turn: the released model is right on parity at "
+        f"length 32 for {percent(far[32])} of the sequences and at 64 for {percent(far[64])}, until "
+        "its angles are rounded (main table)."
     )
 
 
