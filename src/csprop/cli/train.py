@@ -27,8 +27,8 @@ class Args:
     preset: Literal[
         "rotor", "router", "counter", "paper", "released", "released-fast", "released-first"
     ] = "rotor"
-    """rotor: states that rotate; router: states that are places, for any finite machine; both can be
-    locked and certified; counter: whole numbers, for what no finite machine solves; paper: the model as
+    """rotor: states that rotate; router: states that are places, for any finite machine; counter: whole
+    numbers, for what no finite machine solves; these three can be certified. paper: the model as
     printed; released, released-fast, released-first: those of the authors' public code. The default is
     the one that suits the task."""
 
