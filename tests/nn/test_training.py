@@ -34,6 +34,11 @@ PRESET = {
         ("released-fast", "parity"), ("released-first", "parity"),
     )
 }  # fmt: skip
+BY_CHANNEL = {"rotation": "per_channel", "gate": "per_channel", "width": 8}
+PRESET |= {
+    f"{name}, by channel": PRESET[f"{name} of parity"] | BY_CHANNEL
+    for name in ("released", "released-fast", "released-first")
+}
 VOCABULARY, CLASSES = 3, 4
 Options = dict[str, Any]
 
