@@ -15,6 +15,8 @@ from csprop.errors import InputError
 from csprop.nn.scoring import every_score, row_scores
 from csprop.ops import native
 from csprop.ops.native import scoring, step
+from csprop.tasks.base import every_sequence
+from csprop.training.config import configure
 from csprop.training.presets import preset
 from tests.helpers.options import RELEASED, choices, sensible
 from tests.helpers.plain import passes_with_the_plain_kernel
@@ -252,3 +254,13 @@ def test_rows_have_the_same_bits_with_any_number_of_threads() -> None:
 def test_the_plain_kernel_gives_the_same() -> None:
     """The tests of presets in a process that does not use the instructions of this processor."""
     passes_with_the_plain_kernel(__file__, test_presets_agree_with_a_batch_at_every_length.__name__)
+
+
+@pytest.mark.parametrize("name", ["released", "released-fast", "released-first"])
+def test_sums_over_time_are_those_of_each_sequence(name: str) -> None:
+    net = CSP(configure("parity", name, width=8).model).double().eval()
+    found = every_score(net, 2, 7)
+    with torch.no_grad(), use_backend("reference"):
+        want = net(every_sequence(2, 7))[:, -1]
+    assert found is not None
+    torch.testing.assert_close(found, want, rtol=1e-9, atol=1e-9)
