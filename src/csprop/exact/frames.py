@@ -22,19 +22,14 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from csprop.exact.examples import Labelled
+from csprop.exact.tune import MOST_PARTS, OPEN
 from csprop.nn.model import CSP
 from csprop.tasks.base import UNLABELLED
 
-MOST_PARTS = 8
-"""The finest rounding is to eighths of a turn."""
 NEAR = 0.1
 """How far an angle may be from the one that it is rounded to, as a fraction of a part."""
 ALIKE = 0.9
 """|mean of e^{iθ}| of a token, from which on its angles are taken for one."""
-OPEN = 40.0
-"""The bias of a gate that keeps the state."""
-
-
 WHY_NOT = (
     "no layer has a summed angle that turns by nearly the same fraction of a turn, down to "
     f"1/{MOST_PARTS}, whenever a token is read; and its states, which are sums over the whole past, do "
