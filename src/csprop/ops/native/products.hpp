@@ -6,6 +6,7 @@
 namespace TARGET {
 
 #if !defined(__GNUC__)
+// A vector, for compilers that have none.
 template <typename real, int64_t lanes>
 struct Lanes {
     real each[lanes];
