@@ -1,20 +1,29 @@
-# make demo and make test need python3 (3.11 or newer) and nothing else.
+# make demo and make test need python3 (3.11 or newer) and nothing else. Each target installs only what it needs.
 PYTHON ?= python3
 BIN := .venv/bin
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
-.PHONY: setup demo test lint bench docs screenshots
+.PHONY: install setup demo test lint bench docs screenshots
 
-setup: .venv/installed
+install: .venv/installed
+
+setup: .venv/dev .venv/docs
 
 .venv/installed: pyproject.toml setup.py constraints.txt $(wildcard src/csprop/ops/native/*pp)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo 'csprop needs Python 3.11 or newer: make PYTHON=python3.11' >&2; exit 1; }
 	@echo 'Installing csprop into .venv; this takes a minute or two.'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
+	@rm -f src/csprop/ops/native/kernel*.so
+	$(PIP) -e .
 	@touch $@
 
-demo: setup
+# csprop is there already: only what an extra adds is installed, and nothing is compiled again.
+.venv/dev .venv/docs: .venv/%: .venv/installed
+	$(PIP) 'csprop[$*]'
+	@touch $@
+
+demo: install
 	@rm -rf runs/demo
 	$(BIN)/csprop demo --out runs/demo
 
@@ -23,13 +32,13 @@ test: setup .venv/ray .venv/browser
 
 # The study also runs on a Ray cluster; where ray cannot be installed, its test is skipped.
 .venv/ray: .venv/installed
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt ray || \
+	@$(PIP) ray || \
 		echo 'ray could not be installed: its test will be skipped' >&2
 	@touch $@
 
 # The page is tried in a real browser; where there is none and none can be installed, it is not.
 .venv/browser: .venv/installed
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt playwright || \
+	@$(PIP) playwright || \
 		echo 'playwright could not be installed: tests in a browser will be skipped' >&2
 	@command -v chromium >/dev/null || { echo 'Installing chromium for the tests of the page.'; \
 		{ apt-get -qq update; apt-get -qq install -y chromium; } >/dev/null 2>&1; } || \
@@ -37,19 +46,19 @@ test: setup .venv/ray .venv/browser
 	@touch $@
 
 # pyright needs node, and finds it in a wheel (pyright[nodejs]); it is not to look for a newer version.
-lint: setup
+lint: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --project pyproject.toml
 
 # What cannot be installed is not measured, and the tables say so.
-bench: setup
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[bench]' || \
+bench: install
+	@$(PIP) 'csprop[bench]' || \
 		echo 'some of mambapy, onnx and onnxruntime could not be installed' >&2
 	$(BIN)/csprop bench
 
-docs: setup
+docs: .venv/docs
 	$(BIN)/mkdocs build --strict
 
-screenshots: setup .venv/browser
+screenshots: install .venv/browser
 	$(BIN)/python docs/figures/screenshots.py

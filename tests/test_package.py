@@ -1,10 +1,20 @@
-"""What an installed csprop says of itself."""
+"""What an installed csprop says of itself, and what is in a release of it."""
 
+import ast
+import os
 import re
+import shutil
 import subprocess
 import sys
+import tarfile
+import zipfile
+from dataclasses import dataclass
+from email import message_from_string
+from email.message import Message
 from importlib.resources import files
 from pathlib import Path
+
+import pytest
 
 import csprop
 
@@ -30,3 +40,139 @@ def test_every_public_name_is_in_the_reference() -> None:
 def test_the_citation_is_of_this_version() -> None:
     text = (ROOT / "CITATION.cff").read_text()
     assert re.findall(r"^version: (.*)$", text, flags=re.MULTILINE) == [csprop.__version__]
+
+
+@dataclass(frozen=True)
+class Built:
+    """A copy of the repository in which work was done, and what setuptools makes of it."""
+
+    root: Path
+
+    def make(self, hook: str, **variables: str) -> Path:
+        """Calls a hook of the build backend in the copy: the file that it has made."""
+        code = f"from setuptools import build_meta; print('made', build_meta.{hook}('dist'))"
+        environment = os.environ | {"CSPROP_KERNEL": "0"} | variables
+        said = subprocess.run(
+            [sys.executable, "-c", code], cwd=self.root, env=environment, capture_output=True, text=True
+        )
+        assert said.returncode == 0, said.stderr
+        return self.root / "dist" / said.stdout.splitlines()[-1].removeprefix("made ")
+
+    def metadata(self) -> Message:
+        folder = self.make("prepare_metadata_for_build_wheel")
+        return message_from_string((folder / "METADATA").read_text("utf-8"))
+
+
+LEFT_BY_WORK = (
+    "src/csprop/ops/native/kernel.abi3.so",
+    "src/csprop/ops/native/kernel.pyd",
+    "src/csprop/__pycache__/files.cpython-311.pyc",
+    "tests/.csprop.lock",
+    "results/report.html",
+    "results/unfinished/main.jsonl",
+    "runs/parity/config.json",
+    "site/index.html",
+)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    root = tmp_path_factory.mktemp("built") / "csprop"
+    folders = ("src", "tests", "docs", "examples", "results")
+    for folder in folders:
+        shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in ROOT.iterdir():
+        if path.is_file():
+            shutil.copy(path, root)
+    for name in LEFT_BY_WORK:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("of no use to others")
+    return Built(root)
+
+
+def test_a_source_archive_has_all_that_a_build_and_the_tests_need(built: Built) -> None:
+    with tarfile.open(built.make("build_sdist")) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    native = ROOT / "src/csprop/ops/native"
+    for path in native.glob("*.?pp"):
+        for header in re.findall(r'#include "(.*)"', path.read_text("utf-8")):
+            assert f"src/csprop/ops/native/{header}" in names
+    some = "CHANGELOG.md CITATION.cff LICENSE Makefile README.md constraints.txt mkdocs.yml"
+    assert set(some.split()) <= names
+    for folder, pattern in (("tests", "*.py"), ("docs", "*"), ("examples", "*"), ("results", "*.json")):
+        here = {
+            path.relative_to(ROOT).as_posix()
+            for path in (ROOT / folder).rglob(pattern)
+            if path.is_file()
+        }
+        assert {name for name in here if "__pycache__" not in name} <= names
+    assert not names & set(LEFT_BY_WORK)
+    assert not [name for name in names if name.endswith((".so", ".pyd", ".pyc", ".lock"))]
+
+
+def test_a_wheel_without_the_kernel_is_for_every_machine(built: Built) -> None:
+    wheel = built.make("build_wheel")
+    assert wheel.name == f"csprop-{csprop.__version__}-py3-none-any.whl"
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    package = ROOT / "src" / "csprop"
+    here = {
+        f"csprop/{path.relative_to(package).as_posix()}"
+        for path in package.rglob("*")
+        if path.is_file()
+    }
+    left_out = (".cpp", ".hpp", ".so", ".pyd", ".pyc")
+    assert names == {name for name in here if not name.endswith(left_out)}
+
+
+def test_a_switch_that_does_not_exist_is_named(built: Built) -> None:
+    with pytest.raises(AssertionError, match=r"CSPROP_KERNEL=yes: write 0 \(no kernel\), 1 "):
+        built.make("prepare_metadata_for_build_wheel", CSPROP_KERNEL="yes")
+
+
+def test_a_plain_install_brings_nothing_to_develop_with(built: Built) -> None:
+    required = built.metadata().get_all("Requires-Dist") or []
+    plain = {re.split(r"[<>=!~ ;\[]", each)[0] for each in required if "extra ==" not in each}
+    imported: set[str] = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                imported.add(node.module.partition(".")[0])
+    modules = {"markdown-it-py": "markdown_it"}
+    assert {modules.get(name, name) for name in plain} <= imported
+    assert not plain & {"pytest", "hypothesis", "ruff", "mkdocs", "setuptools", "automata-lib"}
+
+
+def test_the_readme_of_a_release_leads_nowhere_that_does_not_exist(built: Built) -> None:
+    """An index shows it away from the repository, where relative addresses lead to nothing."""
+    links, pictures = re.compile(r"\]\(([^)]*)\)"), re.compile(r'<img src="([^"]*)"')
+    there = (ROOT / "README.md").read_text("utf-8")
+    assert len(pictures.findall(there)) >= 5
+    unknown = built.metadata().get_payload()
+    assert isinstance(unknown, str)
+    assert [link for link in links.findall(unknown) if not link.startswith("https://")] == []
+    assert not pictures.findall(unknown)
+    assert "*Picture: Sixty states with two arrows each, a and b.*" in unknown
+
+    project = built.root / "pyproject.toml"
+    text = project.read_text("utf-8")
+    try:
+        address = "https://host.example/csprop"
+        project.write_text(text.replace("\nPaper = ", f'\nSource = "{address}"\nPaper = '), "utf-8")
+        known = built.metadata().get_payload()
+    finally:
+        project.write_text(text, "utf-8")
+    assert isinstance(known, str)
+    tag = f"v{csprop.__version__}"
+    assert pictures.findall(known) == [
+        f"{address}/raw/{tag}/{path}" for path in pictures.findall(there)
+    ]
+    expected = [
+        link if link.startswith("https://") else f"{address}/blob/{tag}/{link}"
+        for link in links.findall(there)
+    ]
+    assert links.findall(known) == expected
+    for path in [*pictures.findall(known), *links.findall(known)]:
+        if path.startswith(address):
+            assert (ROOT / path.split(f"/{tag}/")[1].partition("#")[0]).exists()

@@ -9,7 +9,7 @@ from csprop.nn.router import Router
 
 
 def make_block(options: ModelOptions, generator: Generator, vocab_size: int = 0) -> Block:
-    """A block of the class that does these options; a router may need to know how many tokens there are."""
+    """A block of the class that does these options; a router may have a map for each token."""
     if options.places:
         return Router(options, generator, vocab_size)
     return (Released if options.released else Block)(options, generator)

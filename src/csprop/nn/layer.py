@@ -95,12 +95,14 @@ class CSPBlock(nn.Module):
         state: Float[Tensor, "B M D"],
         reset: Tensor | None = None,
     ) -> tuple[Float[Tensor, "B T F"], Float[Tensor, "B M D"]]:
-        """`update` where x is a table's row for each token: what a row says is computed once for all.
-
-        Only for a resonator.
-        """
+        """`update` where x is the row of a table for each token: what a row says is computed once."""
         h, last = self.cell(self._entries(table), state, reset, tokens)
         return self._left(h), last
+
+    @property
+    def reads_tables(self) -> bool:
+        """Whether there is an `update_by_token`."""
+        return isinstance(self.cell, Resonator)
 
     def step(
         self, x: Float[Tensor, "B F"], state: Float[Tensor, "B M D"]
@@ -284,20 +286,19 @@ class CSPLayer(nn.Module):
         tokens = None
         if self.vocab_size:
             tokens, x = x, self._looked_up(x)
-        states = []
-        ways = 1 + self.bidirectional
-        for number, block in enumerate(self.layers):
-            if number % ways == 0:
-                below, first = x, number == 0
-            given = below, state[:, number], reset
-            if number % ways:
-                update, last = _backward(block, *given, lengths)
-            elif first and tokens is not None and lengths is None and isinstance(block.cell, Resonator):
-                update, last = block.update_by_token(self.embedding, tokens, *given[1:])
-            else:
-                update, last = _in_pieces(block, *given, lengths)
-            x = x + update
-            states.append(last)
+        states, ways = [], 1 + self.bidirectional
+        for number in range(0, len(self.layers), ways):
+            below = x
+            for place, block in enumerate(self.layers[number : number + ways], start=number):
+                given = below, state[:, place], reset
+                if place > number:
+                    update, last = _backward(block, *given, lengths)
+                elif place or tokens is None or lengths is not None or not block.reads_tables:
+                    update, last = _in_pieces(block, *given, lengths)
+                else:
+                    update, last = block.update_by_token(self.embedding, tokens, *given[1:])
+                x = x + update
+                states.append(last)
         return self.norm(x), torch.stack(states, dim=1)
 
     def _looked_up(self, tokens: Tensor) -> Tensor:
@@ -339,7 +340,7 @@ def _cell(kind: str, width: int, generator: Generator, options: dict[str, Any]) 
     known -= {"embedding", "decoder"} | (known if kind == "resonator" else set())
     if unknown := sorted(set(options) - known):
         raise InputError(f"a layer of the kind {kind} has no option {unknown[0]!r}")
-    chosen = {"depth": 1} | KINDS.get(kind, {})
+    chosen: dict[str, Any] = {"depth": 1} | KINDS.get(kind, {})
     if kind == "router":
         chosen |= {"places": width, "maps": MAPS}
     if kind == "resonator":

@@ -4,7 +4,7 @@ import torch
 
 
 def traced() -> bool:
-    """Whether compile, export, vmap, or a mode such as that of fake tensors has to see the operations."""
+    """Whether compile, export, vmap, or a mode such as that of fake tensors has to see it all."""
     return (
         torch.compiler.is_compiling()
         or torch._C._are_functorch_transforms_active()

@@ -1,5 +1,6 @@
 // For x86-64 processors with AVX2 and FMA.
-#if defined(__x86_64__)
+#include "compilers.hpp"
+#if defined(HAS_AVX2_CODE)
 #include <emmintrin.h>
 
 #include <cmath>

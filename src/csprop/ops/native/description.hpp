@@ -66,7 +66,7 @@ inline std::string described_resonate() {
     using Struct = Resonate;
     return described<Struct>("Resonate", {
         FIELD(wide), FIELD(batch), FIELD(rows), FIELD(steps), FIELD(width), FIELD(table), FIELD(keep), FIELD(entries),
-        FIELD(turn), FIELD(h0), FIELD(index), FIELD(reset), FIELD(y), FIELD(h), FIELD(g_y), FIELD(g_last),
+        FIELD(turn), FIELD(h0), FIELD(which), FIELD(reset), FIELD(y), FIELD(h), FIELD(g_y), FIELD(g_last),
         FIELD(g_entries), FIELD(g_turn), FIELD(g_h0)});
 }
 

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <initializer_list>
 
-#define INLINE inline __attribute__((always_inline))
+#include "compilers.hpp"
 
 namespace TARGET {
 

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #endif
 
+#include "compilers.hpp"
 #include "description.hpp"
 #include "layout.hpp"
 #include "subtrees.hpp"
@@ -23,7 +24,7 @@
 extern const Functions plain_functions, avx2_functions;
 
 static const Functions& chosen() {
-#if defined(__x86_64__)
+#if defined(HAS_AVX2_CODE)
     static const bool fast = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                              !std::getenv("CSPROP_PLAIN");  // for the tests of the other one
     if (fast) return avx2_functions;
@@ -246,28 +247,28 @@ static int64_t status(Function function) {
     }
 }
 
-extern "C" {
-bool csprop_stack(const Stack* stack, int64_t threads) { return attempt(run_stack, stack, threads); }
-bool csprop_scan(const Scan* scan, int64_t threads) { return attempt(run_scan, scan, threads); }
+CALLED_BY_PYTHON bool csprop_stack(const Stack* stack, int64_t threads) { return attempt(run_stack, stack, threads); }
+CALLED_BY_PYTHON bool csprop_scan(const Scan* scan, int64_t threads) { return attempt(run_scan, scan, threads); }
 // 0: done; 1: there was not enough memory; 2: a token or a label is none; 3: a count is not exact. Unless a step was
 // done nothing has changed.
-int64_t csprop_steps(Training* const* models, int64_t count, int64_t threads) {
+CALLED_BY_PYTHON int64_t csprop_steps(Training* const* models, int64_t count, int64_t threads) {
     return status([&] { run_steps(models, count, threads); });
 }
-int64_t csprop_scores(Training* model, int64_t threads) {
+CALLED_BY_PYTHON int64_t csprop_scores(Training* model, int64_t threads) {
     return status([&] { run_scores(model, threads); });
 }
-int64_t csprop_every(Training* model, int64_t symbols, int64_t length, void* scores, int64_t threads) {
+CALLED_BY_PYTHON int64_t csprop_every(Training* model, int64_t symbols, int64_t length, void* scores, int64_t threads) {
     return status([&] { run_every(model, symbols, length, scores, threads); });
 }
-bool csprop_route(const Route* route, int64_t threads) { return attempt(run_route, route, threads); }
-bool csprop_resonate(const Resonate* work, int64_t threads) { return attempt(run_resonate, work, threads); }
-void csprop_stream(const Stream* stream, int64_t token) { chosen().stream(*stream, token); }
-int64_t csprop_table(Table* table) {
+CALLED_BY_PYTHON bool csprop_route(const Route* route, int64_t threads) { return attempt(run_route, route, threads); }
+CALLED_BY_PYTHON bool csprop_resonate(const Resonate* work, int64_t threads) {
+    return attempt(run_resonate, work, threads);
+}
+CALLED_BY_PYTHON void csprop_stream(const Stream* stream, int64_t token) { chosen().stream(*stream, token); }
+CALLED_BY_PYTHON int64_t csprop_table(Table* table) {
     if (table->out) ask_for_large_pages(table->out, table->length * sizeof(uint16_t));
     return table->wide ? run_table<uint64_t>(*table) : run_table<uint8_t>(*table);
 }
-const char* csprop_layout() { return description(); }
-int64_t csprop_scratch(int64_t depth) { return scratch_vectors(depth); }
-const char* csprop_target() { return &chosen() == &plain_functions ? "plain" : "avx2"; }
-}
+CALLED_BY_PYTHON const char* csprop_layout() { return description(); }
+CALLED_BY_PYTHON int64_t csprop_scratch(int64_t depth) { return scratch_vectors(depth); }
+CALLED_BY_PYTHON const char* csprop_target() { return &chosen() == &plain_functions ? "plain" : "avx2"; }

@@ -25,11 +25,11 @@ struct Route {
     void *reaching, *before;
 };
 
-// Resonators, backward where g_y is given. The batch is in parts: with an index, each has a table of gradients.
+// Resonators, backward where g_y is given. The batch is in parts: with `which`, each has a table of gradients.
 struct Resonate {
     int64_t wide, batch, rows, steps, width, table, keep;  // batch: parts; keep: all states, not the last two alone
     const void *entries, *turn, *h0;
-    const int64_t* index;
+    const int64_t* which;  // entry of each step
     const bool* reset;
     void *y, *h;
     const void *g_y, *g_last;

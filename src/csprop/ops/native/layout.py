@@ -73,7 +73,7 @@ class Resonate(NamedTuple):
     entries: In = 0
     turn: In = 0
     h0: In = 0
-    index: Numbers = 0
+    which: Numbers = 0
     reset: Mask = 0
     y: Out = 0
     h: Out = 0

@@ -104,8 +104,7 @@ bool all_below(const real* x, int64_t n, real limit, int64_t m) {
     for (; i + 2 * Side::lanes <= n; i += 2 * Side::lanes) {
         const auto first = Side::load(x + i) * Side::load(x + i);
         const auto second = Side::load(x + i + Side::lanes) * Side::load(x + i + Side::lanes);
-        even = first > even ? first : even;
-        odd = second > odd ? second : odd;
+        Side::raise(even, first), Side::raise(odd, second);
     }
     for (; i < n; i++) most = x[i] * x[i] > most ? x[i] * x[i] : most;
     for (int64_t lane = 0; lane < Side::lanes; lane++) {

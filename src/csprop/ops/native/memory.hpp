@@ -15,7 +15,7 @@ constexpr int64_t PAST_CACHE = 1 << 22;  // bytes written from which on it pays 
 
 template <typename real>
 INLINE void fetch(const real* from, int64_t numbers) {
-    for (int64_t i = 0; i < numbers; i += LINE / sizeof(real)) __builtin_prefetch(from + i, 0, 2);
+    for (int64_t i = 0; i < numbers; i += LINE / sizeof(real)) FETCH(from + i);
 }
 
 // Processors foresee a walk through memory upwards, not downwards. While a walk goes down a tile of steps it therefore

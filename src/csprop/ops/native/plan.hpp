@@ -1,10 +1,11 @@
 // What a training step works with, and where it lies in memory. See step.hpp for the names.
 #pragma once
 
+#include "compilers.hpp"
 #include "layout.hpp"
 
 // Inlined always, for it is compiled for several kinds of processors.
-#define PLAN inline __attribute__((always_inline))
+#define PLAN INLINE
 
 constexpr int64_t FEWEST_STEPS = 256, MOST_CHUNKS = 64;  // of a chunk, and of a batch's part, whatever the threads
 constexpr int64_t BLOCK = 16, FEWEST_PREFIXES = 256;    // of every.hpp, whatever the threads

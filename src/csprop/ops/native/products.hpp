@@ -5,17 +5,58 @@
 
 namespace TARGET {
 
+#if !defined(__GNUC__)
+// A vector, for compilers that have none.
+template <typename real, int64_t lanes>
+struct Lanes {
+    real each[lanes];
+
+    INLINE real& operator[](int64_t i) { return each[i]; }
+    INLINE Lanes& operator+=(const Lanes& y) { return *this = *this + y; }
+    INLINE friend Lanes operator+(Lanes x, const Lanes& y) {
+        for (int64_t i = 0; i < lanes; i++) x.each[i] += y.each[i];
+        return x;
+    }
+    INLINE friend Lanes operator-(Lanes x, const Lanes& y) {
+        for (int64_t i = 0; i < lanes; i++) x.each[i] -= y.each[i];
+        return x;
+    }
+    INLINE friend Lanes operator*(Lanes x, const Lanes& y) {
+        for (int64_t i = 0; i < lanes; i++) x.each[i] *= y.each[i];
+        return x;
+    }
+    INLINE friend Lanes operator*(real a, Lanes x) {
+        for (int64_t i = 0; i < lanes; i++) x.each[i] *= a;
+        return x;
+    }
+};
+#endif
+
 // Several numbers side by side, at any address. Sums that stay in registers are more than a loop can be told.
 template <typename real>
 struct Wide {
-    typedef real vector __attribute__((vector_size(32), aligned(sizeof(real)), may_alias));
     static constexpr int64_t lanes = 32 / sizeof(real);
+#if defined(__GNUC__)
+    typedef real vector __attribute__((vector_size(32), aligned(sizeof(real)), may_alias));
+    typedef real half __attribute__((vector_size(16)));
+#else
+    using vector = Lanes<real, lanes>;
+    using half = Lanes<real, lanes / 2>;
+#endif
 
     static INLINE const vector& load(const real* from) { return *reinterpret_cast<const vector*>(from); }
     static INLINE vector& at(real* to) { return *reinterpret_cast<vector*>(to); }
 
+    // The larger one of each pair.
+    static INLINE void raise(vector& most, const vector& each) {
+#if defined(__GNUC__)
+        most = each > most ? each : most;
+#else
+        for (int64_t i = 0; i < lanes; i++) most.each[i] = each.each[i] > most.each[i] ? each.each[i] : most.each[i];
+#endif
+    }
+
     static INLINE real sum(const vector& each) {
-        typedef real half __attribute__((vector_size(16)));
         half low, high;
         std::memcpy(&low, &each, 16), std::memcpy(&high, reinterpret_cast<const char*>(&each) + 16, 16);
         low += high;

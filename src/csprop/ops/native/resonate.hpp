@@ -2,7 +2,7 @@
 //
 // Glossary                                                    shape, real numbers
 //   entry    z (two planes), κ and r (two planes) of a step   (E, 5, D), E = B · T, or the size of a table
-//   index    the entry of each step; absent: its own          (B, T)
+//   which    the entry of each step; absent: its own          (B, T)
 //   turn     e^{iθ}, one for each channel                     (2, D)
 //   h        the state                                        (B, T, 2, D)
 //   y        what is read of it                               (B, T, D)
@@ -16,7 +16,7 @@
 //   λ_t = g_y s + α_{t+1} e^{-iθ} λ_{t+1}                     the last term goes to h_0 at the first step
 //   g_z = γ λ      g_γ = ⟨z, λ⟩      g_α = ⟨w, λ⟩ − (α/γ) g_γ      g_κ = α (1 − α) g_α
 //   g_turn += α conj(h_{t-1}) λ      g_s = g_y h, through SiLU on each plane
-// Gates are computed again. Where an index stands, gradients of steps add up in the rows of a table, of which
+// Gates are computed again. Where `which` stands, gradients of steps add up in the rows of a table, of which
 // every part of the batch has its own.
 #pragma once
 
@@ -36,7 +36,7 @@ void resonate_forward_row(const Resonate& work, int64_t row) {
     const real* h = at<real>(work.h0, row * 2 * D);
     for (int64_t t = 0; t < work.steps; t++) {
         const int64_t i = row * work.steps + t;
-        const real* __restrict entry = at<real>(work.entries, (work.index ? work.index[i] : i) * 5 * D);
+        const real* __restrict entry = at<real>(work.entries, (work.which ? work.which[i] : i) * 5 * D);
         const real* __restrict before = h;
         const real kept = work.reset && work.reset[i] ? 0 : 1;
         real* __restrict next = at<real>(work.h, (work.keep ? i : 2 * row + t % 2) * 2 * D);
@@ -74,7 +74,7 @@ void resonate_backward_row(const Resonate& work, int64_t row, const real* zero, 
     std::memset(g_turn, 0, 2 * D * sizeof(real));
     std::memcpy(carry, at<real>(work.g_last, row * 2 * D), 2 * D * sizeof(real));
     for (int64_t t = work.steps - 1; t >= 0; t--) {
-        const int64_t i = begin + t, number = adds ? work.index[i] : i;
+        const int64_t i = begin + t, number = adds ? work.which[i] : i;
         const bool resets = work.reset && work.reset[i];
         const real *__restrict entry = at<real>(work.entries, number * 5 * D), *__restrict g_y = at<real>(work.g_y, i * D);
         const real *__restrict h = at<real>(static_cast<const void*>(work.h), i * 2 * D);
@@ -112,9 +112,9 @@ void resonate_parts(const Resonate& work, void* memory, int64_t first, int64_t l
     real *zero = static_cast<real*>(memory), *carry = zero + 2 * work.width;
     for (int64_t part = first; part < last; part++)
         for (int64_t row = work.rows * part / work.batch; row < work.rows * (part + 1) / work.batch; row++) {
-            real* g = at<real>(work.g_entries, work.index ? part * work.table * 5 * work.width : 0);
+            real* g = at<real>(work.g_entries, work.which ? part * work.table * 5 * work.width : 0);
             if (!work.g_y) resonate_forward_row<real>(work, row);
-            else if (work.index) resonate_backward_row<true>(work, row, zero, carry, g);
+            else if (work.which) resonate_backward_row<true>(work, row, zero, carry, g);
             else resonate_backward_row<false>(work, row, zero, carry, g);
         }
 }

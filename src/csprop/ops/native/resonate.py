@@ -60,7 +60,7 @@ def _call(
         Resonate(
             wide=entries.dtype is torch.float64, batch=_parts(batch, index), rows=batch, steps=steps,
             width=turn.shape[1], table=len(entries), keep=keep, entries=entries.data_ptr(),
-            turn=turn.data_ptr(), h0=h0.data_ptr(), index=pointer(index), reset=pointer(reset),
+            turn=turn.data_ptr(), h0=h0.data_ptr(), which=pointer(index), reset=pointer(reset),
             **{name: each.data_ptr() for name, each in others.items()},
         )
     )  # fmt: skip

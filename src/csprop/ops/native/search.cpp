@@ -1,6 +1,7 @@
 // From the labelled rows of a prefix tree to a machine.
 #include <new>
 
+#include "compilers.hpp"
 #include "merging.hpp"
 #include "polishing.hpp"
 
@@ -14,7 +15,5 @@ static int64_t attempt(const Arguments& arguments) {
     }
 }
 
-extern "C" {
-int64_t csprop_merge(const Merge* merge) { return attempt<Merging>(*merge); }
-int64_t csprop_polish(const Polish* polish) { return attempt<Polishing>(*polish); }
-}
+CALLED_BY_PYTHON int64_t csprop_merge(const Merge* merge) { return attempt<Merging>(*merge); }
+CALLED_BY_PYTHON int64_t csprop_polish(const Polish* polish) { return attempt<Polishing>(*polish); }
