@@ -46,7 +46,8 @@ def resonate(
     if not steps:
         return entries.new_empty(len(h0), 0, entries.shape[-1]), h0
     if backend() == "native" and not traced() and fits(given, turn, h0) and len(h0):
-        y, last = native.Resonators.apply(given, turn, h0, reset, index)
+        moves = given if index is None else torch.cat(_moves(given, turn), dim=1)
+        y, last = native.Resonators.apply(moves, turn, h0, reset, index)
     else:
         y, last = _composed(given if index is None else _look_up(index, given), turn, h0, reset)
     return y.to(entries.dtype), last
@@ -58,7 +59,7 @@ def _composed(
     h0: Float[Tensor, "B 2 D"],
     reset: Tensor | None,
 ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B 2 D"]]:
-    a, u, read = _gates(entries, turn)
+    a, u, read = _moves(entries, turn)
     h, last = scan(a, u, h0, reset)
     return (read * h).sum(dim=2), last
 
@@ -67,12 +68,12 @@ def resonate_once(
     entries: Float[Tensor, "B 5 D"], theta: Float[Tensor, " D"], h0: Float[Tensor, "B 2 D"]
 ) -> tuple[Float[Tensor, "B D"], Float[Tensor, "B 2 D"]]:
     """One step, in torch operations alone: what is read after it, and the state."""
-    a, u, read = _gates(entries, torch.stack([theta.cos(), theta.sin()]))
+    a, u, read = _moves(entries, torch.stack([theta.cos(), theta.sin()]))
     h = turned(a, h0) + u
     return (read * h).sum(dim=1), h
 
 
-def _gates(
+def _moves(
     entries: Float[Tensor, "*E 5 D"], turn: Float[Tensor, "2 D"]
 ) -> tuple[Float[Tensor, "*E 2 D"], Float[Tensor, "*E 2 D"], Float[Tensor, "*E 2 D"]]:
     """α e^{iθ}, γ z and s."""

@@ -177,7 +177,7 @@ static void run_route(const Route* route, int64_t threads) {
     deal(*route, std::max<int64_t>(1, route->maps ? route->places / 8 : 1), 0, threads, chosen().route);
 }
 static void run_resonate(const Resonate* work, int64_t threads) {
-    deal(*work, std::max<int64_t>(1, 4 * work->rows / work->batch), 4, threads, chosen().resonate);
+    deal(*work, std::max<int64_t>(1, 4 * work->rows / work->batch), 16, threads, chosen().resonate);
 }
 // The scores of the rows of a model.
 static void run_scores(Training* model, int64_t threads) {

@@ -25,11 +25,12 @@ struct Route {
     void *reaching, *before;
 };
 
-// Resonators, backward where g_y is given. The batch is in parts: with `which`, each has a table of gradients.
+// Resonators, backward where g_y is given; resonate.hpp has the shapes. The batch is in parts.
 struct Resonate {
-    int64_t wide, batch, rows, steps, width, table, keep;  // batch: parts; keep: all states, not the last two alone
+    int64_t wide, batch, rows, steps, width;  // batch: parts of the rows
+    int64_t table, keep;                      // moves in the table; whether to keep all states, not two alone
     const void *entries, *turn, *h0;
-    const int64_t* which;  // entry of each step
+    const int64_t* which;
     const bool* reset;
     void *y, *h;
     const void *g_y, *g_last;

@@ -14,12 +14,13 @@ MOST_PARTS = 4
 
 
 class Resonators(torch.autograd.Function):
-    """What `csprop.ops.resonate` describes, of tensors of one type on the CPU."""
+    """`csprop.ops.resonate` for tensors of one type on the CPU."""
 
     @staticmethod
     def forward(
         ctx: Any, entries: Tensor, turn: Tensor, h0: Tensor, reset: Tensor | None, index: Tensor | None
     ) -> tuple[Tensor, Tensor]:
+        """With an index, entries are the moves of a table, and nothing turns any more."""
         entries, turn, h0, reset, index = contiguous(entries, turn, h0, reset, index)
         batch, steps = entries.shape[:2] if index is None else index.shape
         width, keep = turn.shape[1], any(ctx.needs_input_grad)
@@ -35,17 +36,15 @@ class Resonators(torch.autograd.Function):
         entries, turn, h0, reset, index, h = ctx.saved_tensors
         g_y, g_last = contiguous(*grads)
         batch, steps, width = g_y.shape
-        g_turn, g_h0 = entries.new_empty(batch, 2, width), torch.empty_like(h0)
-        parts = _parts(batch, index)
-        g_entries = (
-            torch.empty_like(entries) if index is None else entries.new_zeros(parts, *entries.shape)
-        )
-        _call(
-            batch, steps, entries, turn, h0, reset, index, keep=True, h=h, g_y=g_y, g_last=g_last,
-            g_entries=g_entries, g_turn=g_turn, g_h0=g_h0,
-        )  # fmt: skip
-        summed = g_entries if index is None else g_entries.sum(dim=0)
-        return summed, g_turn.sum(dim=0), g_h0, None, None
+        g_h0, given = torch.empty_like(h0), (batch, steps, entries, turn, h0, reset, index)
+        known = {"keep": True, "h": h, "g_y": g_y, "g_last": g_last, "g_h0": g_h0}
+        if index is None:
+            g_entries, g_turn = torch.empty_like(entries), entries.new_empty(batch, 2, width)
+            _call(*given, **known, g_entries=g_entries, g_turn=g_turn)
+            return g_entries, g_turn.sum(dim=0), g_h0, None, None
+        g_tables = entries.new_zeros(_parts(batch, index), *entries.shape)
+        _call(*given, **known, g_entries=g_tables)
+        return g_tables.sum(dim=0), None, g_h0, None, None
 
 
 def _parts(batch: int, index: Tensor | None) -> int:

@@ -38,8 +38,8 @@ const Functions functions = {
         else route_either<float>(route, first, last);
     },
     [](const Resonate& work, void* memory, int64_t first, int64_t last) {
-        if (work.wide) resonate_parts<double>(work, memory, first, last);
-        else resonate_parts<float>(work, memory, first, last);
+        if (work.wide) resonate_parts(work, static_cast<double*>(memory), first, last);
+        else resonate_parts(work, static_cast<float*>(memory), first, last);
     },
     [](const Plan& plan, void* memory) {
         if (plan.model->wide) Step<double>(plan).prepare(memory);
