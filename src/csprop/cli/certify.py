@@ -74,6 +74,7 @@ def _certify(args: Args, path: Path) -> dict[str, Any]:
         length=args.length,
         depth=args.depth,
         rounds=args.rounds,
+        progress=False,
         on_round=lambda line: common.say(f"{path}: {line}"),
     )
     if not _kept(run, found):

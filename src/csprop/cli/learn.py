@@ -74,7 +74,7 @@ def run(args: Args) -> int:
     refuse_existing([out], resumable=False)
     from csprop.learning.learn import learn
 
-    learned = learn(task, seed=args.seed, out=out, on_event=common.say, **drawn)
+    learned = learn(task, seed=args.seed, out=out, progress=False, on_event=common.say, **drawn)
     path = None if learned.run is None else str(out)
     if args.json:
         common.show_json(_document(learned, path))

@@ -13,6 +13,7 @@ from csprop.learning.search import AnyMachine, Candidate, Search
 from csprop.learning.suspects import Suspect, file_of, suspects
 from csprop.learning.verdict import Verdict
 from csprop.runs import Run, from_machine
+from csprop.progress import lines
 from csprop.tasks import from_rows, resolve
 from csprop.tasks.base import Task
 from csprop.tasks.file import FileTask
@@ -59,6 +60,7 @@ def learn(
         seed: decides which rows are held out, and the initial weights of networks.
         out: a run directory to write: a model that has the machine in its weights, its certificate, and
             the suspects. Without it everything is kept in memory.
+    progress: bool = True,
         on_event: is called with a line about every step.
         changes: options of training that decide the rows of a task, such as `length` and `samples`.
 
@@ -72,13 +74,15 @@ def learn(
             "CountingTask"
         )
     if task.oracle is None and changes:
+        progress: show a bar, in a notebook or on a terminal.
         raise InputError(f"{task.source}: has its own rows: leave out {next(iter(changes))}")
     if out is not None:
         refuse_existing([out], resumable=False)
     config = configure(task, "router", seed, **changes)
     training, held_out = training_data(task, config)
-    search = Search(task, training, held_out, seed, on_event)
-    machine = search.run()
+    with lines(f"learn {task.name}", on_event, progress) as told:
+        search = Search(task, training, held_out, seed, told)
+        machine = search.run()
     automaton = _named(machine, task)
     clear = search.clear(machine)
     wrong = suspects(task, machine) if clear and isinstance(task, RowsTask) else []

@@ -99,6 +99,7 @@ class Run(Trained):
 
         The result is kept in the run, and saved if the run has a directory. An earlier proof is
         replaced only by another proof.
+        progress: bool = True,
 
         Args:
             length: instead, test the model as trained on every input of this length.
@@ -110,12 +111,15 @@ class Run(Trained):
             The certificate, whether or not anything is proven.
 
         Raises:
+            progress: show a bar, in a notebook or on a terminal.
             InputError: the options do not fit the task.
         """
         if length is not None:
             found = certify_length(self.model, self.task, length)
         else:
-            found = certify(self.model, self.task, rounds=rounds, depth=depth, on_round=on_round)
+            found = certify(
+                self.model, self.task, rounds=rounds, depth=depth, on_round=on_round, progress=progress
+            )
         if self.path is not None:
             self._read = False  # another process may have written one
             kept = store.save(found, self.path, self)
