@@ -18,10 +18,6 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 12
 """States and tokens up to which the machine's table is printed."""
-LONGEST = 40
-"""Characters of a suspect's sequence that are printed."""
-FEW = 10
-"""Suspects that are printed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +127,7 @@ def _document(learned: "Learned", path: str | None) -> dict[str, Any]:
 
 def _show(learned: "Learned", path: str | None) -> None:
     from csprop.automata.counting import CounterMachine
+    from csprop.learning.suspects import FEW, LONGEST
 
     common.show_text(learned.verdict.text)
     if path is None:

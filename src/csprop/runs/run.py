@@ -56,6 +56,11 @@ class Run(Trained):
         config = self.config
         return f"Run({self.task.name}, {config.preset}, seed {config.seed}: {accuracy}; {where})"
 
+    def _repr_html_(self) -> str:
+        from csprop.runs.shown import html
+
+        return html(self)
+
     @property
     def made(self) -> Literal["trained", "learned", "compiled"]:
         """How the model came about; one that was not trained has a machine written into its weights."""
@@ -94,24 +99,24 @@ class Run(Trained):
         depth: int | None = None,
         rounds: int = ROUNDS,
         on_round: Callable[[str], None] = lambda line: None,
+        progress: bool = True,
     ) -> Certificate:
         """Lock the model and prove it correct at every length, using its training data.
 
         The result is kept in the run, and saved if the run has a directory. An earlier proof is
         replaced only by another proof.
-        progress: bool = True,
 
         Args:
             length: instead, test the model as trained on every input of this length.
             depth: for a task with infinitely many states, the largest depth of the inputs to cover.
             rounds: how many times to train further and try again if the model does not lock.
             on_round: is called with a line about each round.
+            progress: show a bar, in a notebook or on a terminal.
 
         Returns:
             The certificate, whether or not anything is proven.
 
         Raises:
-            progress: show a bar, in a notebook or on a terminal.
             InputError: the options do not fit the task.
         """
         if length is not None:
