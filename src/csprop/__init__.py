@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from csprop.exact.document import Certificate
     from csprop.learning.learn import Learned, learn
     from csprop.nn.config import CSPConfig
+    from csprop.nn.layer import CSPLayer
     from csprop.nn.model import CSP
     from csprop.ops.backends import use_backend
     from csprop.ops.scan import scan
@@ -23,6 +24,7 @@ __all__ = [
     "CSP",
     "Automaton",
     "CSPConfig",
+    "CSPLayer",
     "Certificate",
     "CounterAutomaton",
     "Learned",
@@ -45,6 +47,7 @@ _HOMES = {
     "CounterAutomaton": "csprop.automata.counter_automaton",
     "CSP": "csprop.nn.model",
     "CSPConfig": "csprop.nn.config",
+    "CSPLayer": "csprop.nn.layer",
     "Learned": "csprop.learning.learn",
     "Run": "csprop.runs",
     "certify": "csprop.exact.certify",

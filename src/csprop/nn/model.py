@@ -19,8 +19,8 @@ from csprop.nn.coupling import Coupling
 from csprop.nn.decoder import DECODERS
 from csprop.nn.hub import Names, on_hub, read, saved_as
 from csprop.nn.kernel import for_kernel, has_hooks, untouched
+from csprop.nn.kinds import make_block
 from csprop.nn.layers import linear
-from csprop.nn.released import Released
 from csprop.nn.router import Router
 from csprop.ops import fused
 from csprop.ops.checks import check_tensor
@@ -76,14 +76,10 @@ class CSP(nn.Module):
 
     def _block(self, layer: int, generator: Generator) -> Block:
         options = self.config.of_layer(layer)
-        if options.released:
-            return Released(options, generator)
-        if not options.places:
-            return Block(options, generator)
-        router = Router(options, generator, self.config.vocab_size)
-        if layer == 0 and not options.maps:
-            router.read_tokens(self.embedding)
-        return router
+        block = make_block(options, generator, self.config.vocab_size)
+        if layer == 0 and isinstance(block, Router) and not options.maps:
+            block.read_tokens(self.embedding)
+        return block
 
     @property
     def routers(self) -> list[Router]:

@@ -23,6 +23,7 @@ from csprop.ops.backends import backend
 from csprop.ops.native import route as native
 from csprop.ops.native.tensors import fits
 from csprop.ops.planes import turn
+from csprop.ops.tracing import traced
 
 
 def reference(
@@ -93,13 +94,4 @@ def ones_at(
 
 
 def _natively(first: Tensor, *others: Tensor | None) -> bool:
-    return backend() == "native" and not _traced() and fits(first, *others)
-
-
-def _traced() -> bool:
-    """Whether compile, export, vmap, or a mode such as that of fake tensors has to see the steps."""
-    return (
-        torch.compiler.is_compiling()
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._len_torch_dispatch_stack() > 0
-    )
+    return backend() == "native" and not traced() and fits(first, *others)

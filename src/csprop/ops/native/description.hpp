@@ -62,6 +62,14 @@ inline std::string described_route() {
         FIELD(reaching), FIELD(before)});
 }
 
+inline std::string described_resonate() {
+    using Struct = Resonate;
+    return described<Struct>("Resonate", {
+        FIELD(wide), FIELD(batch), FIELD(rows), FIELD(steps), FIELD(width), FIELD(table), FIELD(keep), FIELD(entries),
+        FIELD(turn), FIELD(h0), FIELD(index), FIELD(reset), FIELD(y), FIELD(h), FIELD(g_y), FIELD(g_last),
+        FIELD(g_entries), FIELD(g_turn), FIELD(g_h0)});
+}
+
 inline std::string described_block() {
     using Struct = Block;
     return described<Struct>("Block", {
@@ -167,8 +175,8 @@ std::string described(const char* name, const Number (&numbers)[count]) {
 
 inline const char* description() {
     static const std::string text =
-        described_scan() + described_route() + described_block() + described_stack() + described_stream() +
-        described_weight() + described_layer() + described_part() + described_training() +
+        described_scan() + described_route() + described_resonate() + described_block() + described_stack() +
+        described_stream() + described_weight() + described_layer() + described_part() + described_training() +
         described_table() + described_tree() + described_merge() + described_polish() +
         described("Rotate", {{"none", NONE}, {"input", INPUT}, {"state", STATE}}) +
         described("Decay", {{"softplus", SOFTPLUS}, {"exp", EXP}, {"unit", UNIT}, {"reset", RESET}, {"switch", SWITCH},

@@ -175,6 +175,9 @@ static void run_scan(const Scan* scan, int64_t threads) {
 static void run_route(const Route* route, int64_t threads) {
     deal(*route, std::max<int64_t>(1, route->maps ? route->places / 8 : 1), 0, threads, chosen().route);
 }
+static void run_resonate(const Resonate* work, int64_t threads) {
+    deal(*work, std::max<int64_t>(1, 4 * work->rows / work->batch), 4, threads, chosen().resonate);
+}
 // The scores of the rows of a model.
 static void run_scores(Training* model, int64_t threads) {
     const Planned planned(*model);
@@ -258,6 +261,7 @@ int64_t csprop_every(Training* model, int64_t symbols, int64_t length, void* sco
     return status([&] { run_every(model, symbols, length, scores, threads); });
 }
 bool csprop_route(const Route* route, int64_t threads) { return attempt(run_route, route, threads); }
+bool csprop_resonate(const Resonate* work, int64_t threads) { return attempt(run_resonate, work, threads); }
 void csprop_stream(const Stream* stream, int64_t token) { chosen().stream(*stream, token); }
 int64_t csprop_table(Table* table) {
     if (table->out) ask_for_large_pages(table->out, table->length * sizeof(uint16_t));

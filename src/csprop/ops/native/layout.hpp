@@ -25,6 +25,17 @@ struct Route {
     void *reaching, *before;
 };
 
+// Resonators, backward where g_y is given. The batch is in parts: with an index, each has a table of gradients.
+struct Resonate {
+    int64_t wide, batch, rows, steps, width, table, keep;  // batch: parts; keep: all states, not the last two alone
+    const void *entries, *turn, *h0;
+    const int64_t* index;
+    const bool* reset;
+    void *y, *h;
+    const void *g_y, *g_last;
+    void *g_entries, *g_turn, *g_h0;
+};
+
 enum Rotate : int64_t { NONE, INPUT, STATE };
 enum Decay : int64_t { SOFTPLUS, EXP, UNIT, RESET, SWITCH, KEEP, COUNT };  // the last two have no gate
 enum Activation : int64_t { LINEAR, BOUNDARY, STEP };
@@ -203,6 +214,7 @@ struct Functions {
     void (*stretch)(const Wave&, void* memory, int64_t layer, int64_t number);
     void (*stream)(const Stream&, int64_t token);
     void (*route)(const Route&, void* memory, int64_t first, int64_t last);
+    void (*resonate)(const Resonate&, void* memory, int64_t first, int64_t last);  // backward where g_y is given
     void (*prepare)(const Plan&, void* memory);
     void (*go_through)(const Chunks&, void* memory, int64_t first, int64_t last);
     void (*descend)(const Plan&, void* memory);

@@ -60,6 +60,30 @@ class Route(NamedTuple):
     before: Out = 0
 
 
+class Resonate(NamedTuple):
+    """Resonators, forward, or backward where `g_y` is given."""
+
+    wide: Int = 0
+    batch: Int = 0
+    rows: Int = 0
+    steps: Int = 0
+    width: Int = 0
+    table: Int = 0
+    keep: Int = 0
+    entries: In = 0
+    turn: In = 0
+    h0: In = 0
+    index: Numbers = 0
+    reset: Mask = 0
+    y: Out = 0
+    h: Out = 0
+    g_y: In = 0
+    g_last: In = 0
+    g_entries: Out = 0
+    g_turn: Out = 0
+    g_h0: Out = 0
+
+
 class Block(NamedTuple):
     """One layer of a stack, in either direction."""
 
@@ -304,7 +328,7 @@ def description() -> str:
     """A line for each structure, with types and names, and for each option, with its numbers."""
     lines = []
     training = (Weight, Layer, Part, Training)
-    for each in (Scan, Route, Block, Stack, Stream, *training, Table, Tree, Merge, Polish):
+    for each in (Scan, Route, Resonate, Block, Stack, Stream, *training, Table, Tree, Merge, Polish):
         hints = get_type_hints(each, include_extras=True)
         fields = [f"{hint.__metadata__[0]} {name}" for name, hint in hints.items()]
         lines.append(f"{each.__name__}: {', '.join(fields)}\n")

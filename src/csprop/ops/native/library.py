@@ -28,7 +28,7 @@ def load(folder: Path) -> tuple[ctypes.CDLL | None, str]:
         same = False
     if not same:  # a call would read other fields than were written
         return None, "of another version: install csprop again"
-    for name in ("stack", "scan", "route", "stream"):
+    for name in ("stack", "scan", "route", "resonate", "stream"):
         getattr(library, f"csprop_{name}").argtypes = (ctypes.c_void_p, ctypes.c_int64)
         getattr(library, f"csprop_{name}").restype = None if name == "stream" else ctypes.c_bool
     pointer, number = ctypes.c_void_p, ctypes.c_int64

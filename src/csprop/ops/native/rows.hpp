@@ -3,6 +3,7 @@
 #pragma once
 
 #include "every.hpp"
+#include "resonate.hpp"
 #include "route.hpp"
 #include "scan.hpp"
 #include "stack.hpp"
@@ -35,6 +36,10 @@ const Functions functions = {
     [](const Route& route, void*, int64_t first, int64_t last) {
         if (route.wide) route_either<double>(route, first, last);
         else route_either<float>(route, first, last);
+    },
+    [](const Resonate& work, void* memory, int64_t first, int64_t last) {
+        if (work.wide) resonate_parts<double>(work, memory, first, last);
+        else resonate_parts<float>(work, memory, first, last);
     },
     [](const Plan& plan, void* memory) {
         if (plan.model->wide) Step<double>(plan).prepare(memory);

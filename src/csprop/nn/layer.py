@@ -1,0 +1,390 @@
+"""The recurrence as a layer of features, for networks of any kind."""
+
+from dataclasses import fields
+from typing import Any, Literal, cast
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Generator, Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from csprop.errors import InputError
+from csprop.nn.block import Block
+from csprop.nn.config import KINDS, ModelOptions
+from csprop.nn.kinds import make_block
+from csprop.nn.layers import linear
+from csprop.nn.resonator import Resonator
+from csprop.nn.router import Router
+from csprop.ops.checks import check_tensor
+
+LayerKind = Literal["resonator", "rotor", "router", "counter", "switch", "paper"]
+LAYER_KINDS: tuple[str, ...] = ("resonator", *KINDS, "paper")
+MAPS = 16
+"""Maps of a router, unless it is told otherwise."""
+
+
+class CSPBlock(nn.Module):
+    """One residual layer: x + W h, where the recurrence h is given what a projection of norm(x) says.
+
+    Args:
+        features: the numbers of a step, in and out.
+        width: the complex channels of the recurrence; as many as features by default.
+        kind: `"resonator"`, for signals and text, has channels of fixed frequencies whose memory the
+            input decides on. The others are the layers of `csprop.CSP`, which hold exact states:
+            `"rotor"` turns its state by angles that the input says; `"router"` moves contents
+            between places by maps, of which the input chooses one of a learned dictionary;
+            `"counter"`, `"switch"`; and `"paper"`, the printed block.
+        dropout: the probability that a number of W h is dropped while training.
+        generator: draws the parameters; by default, torch's own, as `torch.manual_seed` has it.
+        options: parts of the block, as in `csprop.CSPConfig`; none for a resonator.
+
+    Raises:
+        InputError: a value is out of range, or options do not go together.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        width: int | None = None,
+        kind: LayerKind = "resonator",
+        *,
+        dropout: float = 0.0,
+        generator: Generator | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        width = features if width is None else width
+        _check_sizes(features=features, width=width)
+        if isinstance(dropout, bool) or not (isinstance(dropout, int | float) and 0 <= dropout <= 1):
+            raise InputError(f"dropout={dropout!r}: write a probability, from 0 to 1")
+        generator = torch.default_generator if generator is None else generator
+        self.features, self.width, self.kind = features, width, kind
+        self.norm = nn.LayerNorm(features)
+        self.cell = _cell(kind, width, generator, options)
+        if isinstance(self.cell, Resonator):
+            self.inputs, outputs = self.cell.inputs, self.cell.outputs
+        else:
+            self.inputs = outputs = self.cell.options.order
+        self.enter = linear(features, self.inputs * width, generator)
+        self.leave = linear(outputs * width, features, generator)
+        self.dropout = nn.Dropout(dropout)
+        if isinstance(self.cell, Resonator):
+            self.cell.spread(self.enter)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T F"],
+        state: Float[Tensor, "B M D"] | None = None,
+        reset: Bool[Tensor, "B T"] | None = None,
+    ) -> tuple[Float[Tensor, "B T F"], Float[Tensor, "B M D"]]:
+        """The features after this layer, and the state to carry on from; `CSPLayer` says more."""
+        update, last = self.update(x, self.initial_state(len(x)) if state is None else state, reset)
+        return x + update, last
+
+    def update(
+        self, x: Float[Tensor, "B T F"], state: Float[Tensor, "B M D"], reset: Tensor | None = None
+    ) -> tuple[Float[Tensor, "B T F"], Float[Tensor, "B M D"]]:
+        """What is added to the features, and the last state."""
+        h, last = self.cell(self._entries(x), state, reset)
+        return self._left(h), last
+
+    def update_by_token(
+        self,
+        table: Float[Tensor, "V F"],
+        tokens: Int64[Tensor, "B T"],
+        state: Float[Tensor, "B M D"],
+        reset: Tensor | None = None,
+    ) -> tuple[Float[Tensor, "B T F"], Float[Tensor, "B M D"]]:
+        """`update` where x is a table's row for each token: what a row says is computed once for all.
+
+        Only for a resonator.
+        """
+        h, last = self.cell(self._entries(table), state, reset, tokens)
+        return self._left(h), last
+
+    def step(
+        self, x: Float[Tensor, "B F"], state: Float[Tensor, "B M D"]
+    ) -> tuple[Float[Tensor, "B F"], Float[Tensor, "B M D"]]:
+        """One step, in torch operations alone."""
+        entries = self._entries(x)
+        if isinstance(self.cell, Resonator):
+            h, last = self.cell.advance(entries, state)
+        else:
+            last = self.cell.advance(entries[:, None], state)
+            before = state[:, None] if self.cell.options.recall else None
+            held = last[:, None, : self.cell.options.order]
+            h = self.cell.finish(held, entries[:, None], before)[:, 0]
+        return x + self._left(h), last
+
+    def initial_state(self, batch: int = 1) -> Float[Tensor, "B M D"]:
+        """The state before the first step, for each sequence of a batch."""
+        return self.cell.start.expand(batch, -1, -1)
+
+    def _entries(self, x: Float[Tensor, "*E F"]) -> Float[Tensor, "*E K D"]:
+        return self.enter(self.norm(x)).unflatten(-1, (self.inputs, self.width))
+
+    def _left(self, h: Float[Tensor, "*E K D"]) -> Float[Tensor, "*E F"]:
+        return self.dropout(self.leave(h.flatten(-2).to(self.leave.weight.dtype)))
+
+    def extra_repr(self) -> str:
+        """What `print` says beside the parts."""
+        return f"{self.features}, width={self.width}, kind={self.kind!r}"
+
+
+class CSPLayer(nn.Module):
+    """A recurrent layer for networks of your own: features (B, T, F) in and out, and a state to carry.
+
+    It is used as `nn.LSTM` is: `y, state = layer(x)`, then `layer(x, state)` goes on from there, and a
+    sequence in pieces gives what it gives at once. Blocks of `csprop.nn.CSPBlock` follow each other,
+    each with a norm before it and a residual around it; a norm ends the stack.
+
+    Args:
+        features: the numbers of a step, in and out.
+        width: the complex channels of each block; as many as features by default.
+        kind: as in `csprop.nn.CSPBlock`: `"resonator"` for signals and text; `"rotor"`, `"router"`,
+            `"counter"`, `"switch"` and `"paper"` to track states.
+        depth: how many blocks.
+        dropout: the probability that a number of what a block adds is dropped while training.
+        bidirectional: adds to each block a second one that reads the sequence from its end.
+        batch_first: whether x is (B, T, F), or (T, B, F).
+        vocab_size: if given, x is token numbers (B, T), and the layer begins with an embedding of so
+            many tokens. What the first block of resonators makes of a token is then computed once
+            for each token of the vocabulary, not for each step.
+        generator: draws the parameters; by default, torch's own, as `torch.manual_seed` has it.
+        device: where the parameters are to be.
+        dtype: their type of numbers.
+        options: parts of the blocks, as in `csprop.CSPConfig`; none for resonators.
+
+    Raises:
+        InputError: a value is out of range, or options do not go together.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        width: int | None = None,
+        kind: LayerKind = "resonator",
+        depth: int = 1,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        batch_first: bool = True,
+        *,
+        vocab_size: int | None = None,
+        generator: Generator | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        _check_sizes(features=features, depth=depth, vocab_size=1 if vocab_size is None else vocab_size)
+        generator = torch.default_generator if generator is None else generator
+        self.features, self.depth, self.batch_first = features, depth, batch_first
+        self.bidirectional, self.vocab_size = bidirectional, vocab_size
+        if vocab_size is not None:
+            self.embedding = nn.Parameter(torch.randn(vocab_size, features, generator=generator))
+        stacked = options if kind == "resonator" else {"depth": depth, **options}
+        self.blocks = nn.ModuleList(
+            CSPBlock(features, width, kind, dropout=dropout, generator=generator, **stacked)
+            for _ in range(depth * (1 + bidirectional))
+        )
+        self.norm = nn.LayerNorm(features)
+        self._again = {
+            "features": features, "width": width, "kind": kind, "depth": depth,
+            "bidirectional": bidirectional, "vocab_size": vocab_size, **options,
+        }  # fmt: skip
+        self.to(device, dtype)
+
+    def reset_parameters(self, generator: Generator | None = None) -> None:
+        """Draw all parameters anew; also those of a layer that was made on the device `meta`."""
+        fresh = CSPLayer(**self._again, generator=generator, device=self.norm.weight.device)
+        self.load_state_dict(fresh.state_dict())
+
+    @property
+    def layers(self) -> list[CSPBlock]:
+        """The blocks, first layer first; of a bidirectional layer each followed by its second one."""
+        return cast(list[CSPBlock], list(self.blocks))
+
+    @property
+    def temperature(self) -> float:
+        """τ of routers while training, 1 at first: let it fall to 0.2 so that soft maps become hard."""
+        return next(
+            (each.cell.temperature for each in self.layers if isinstance(each.cell, Router)), 1.0
+        )
+
+    @temperature.setter
+    def temperature(self, value: float) -> None:
+        if not value > 0:
+            raise InputError(f"temperature={value}: write a positive number")
+        for each in self.layers:
+            if isinstance(each.cell, Router):
+                each.cell.temperature = value
+
+    def initial_state(self, batch: int = 1) -> Float[Tensor, "B L M D"]:
+        """The state before the first step, for each sequence of a batch."""
+        return torch.stack([each.initial_state(batch) for each in self.layers], dim=1)
+
+    def forward(
+        self,
+        x: Tensor | PackedSequence,
+        state: Float[Tensor, "B L M D"] | None = None,
+        reset: Bool[Tensor, "B T"] | None = None,
+    ) -> tuple[Any, Float[Tensor, "B L M D"]]:
+        """The features after every step, and what to carry on from.
+
+        Args:
+            x: features (B, T, F), or tokens (B, T) if the layer has an embedding; (T, B, …) without
+                `batch_first`; one sequence without B; or a `PackedSequence`.
+            state: what an earlier call returned; of one sequence without B, its batch is 1.
+            reset: where it is true a sequence starts anew before that step, so that several can be
+                packed into one row; of the shape of a batch of tokens.
+
+        Raises:
+            InputError: something is no tensor of the right shape, type and device.
+        """
+        if isinstance(x, PackedSequence):
+            padded, lengths = pad_packed_sequence(x, batch_first=True)
+            y, last = self._through(padded, state, reset, lengths)
+            order = torch.arange(len(lengths)) if x.sorted_indices is None else x.sorted_indices
+            data = pack_padded_sequence(y[order], lengths[order.cpu()], batch_first=True).data
+            return PackedSequence(data, *x[1:]), last
+        given, dimensions = isinstance(x, Tensor), 2 if self.vocab_size else 3
+        alone = given and x.ndim == dimensions - 1
+        if alone:
+            x, reset = x[None], None if reset is None else reset[None]
+        elif given and not self.batch_first and x.ndim == dimensions:
+            x, reset = x.transpose(0, 1), None if reset is None else reset.transpose(0, 1)
+        y, last = self._through(x, state, reset)
+        if alone:
+            return y[0], last
+        return y if self.batch_first else y.transpose(0, 1), last
+
+    def step(
+        self, x: Tensor, state: Float[Tensor, "B L M D"]
+    ) -> tuple[Tensor, Float[Tensor, "B L M D"]]:
+        """One step of each sequence: features (B, F) or tokens (B,) in, features (B, F) and state out.
+
+        It takes torch operations alone, for single steps and for export.
+
+        Raises:
+            InputError: the layer is bidirectional, so that a step depends on later ones.
+        """
+        if self.bidirectional:
+            raise InputError("a bidirectional layer has no single step: it reads from both ends")
+        x, states = self.embedding[x] if self.vocab_size else x, []
+        for number, block in enumerate(self.layers):
+            x, last = block.step(x, state[:, number])
+            states.append(last)
+        return self.norm(x), torch.stack(states, dim=1)
+
+    def _through(
+        self, x: Tensor, state: Tensor | None, reset: Tensor | None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        self._check(x, state, reset)
+        state = self.initial_state(len(x)) if state is None else state
+        tokens = None
+        if self.vocab_size:
+            tokens, x = x, self._looked_up(x)
+        states = []
+        ways = 1 + self.bidirectional
+        for number, block in enumerate(self.layers):
+            if number % ways == 0:
+                below, first = x, number == 0
+            given = below, state[:, number], reset
+            if number % ways:
+                update, last = _backward(block, *given, lengths)
+            elif first and tokens is not None and lengths is None and isinstance(block.cell, Resonator):
+                update, last = block.update_by_token(self.embedding, tokens, *given[1:])
+            else:
+                update, last = _in_pieces(block, *given, lengths)
+            x = x + update
+            states.append(last)
+        return self.norm(x), torch.stack(states, dim=1)
+
+    def _looked_up(self, tokens: Tensor) -> Tensor:
+        try:
+            return nn.functional.embedding(tokens, self.embedding)
+        except IndexError:
+            raise InputError(
+                f"x has a token outside of the vocabulary: write 0 to {cast(int, self.vocab_size) - 1}"
+            ) from None
+
+    def _check(self, x: Tensor, state: Tensor | None, reset: Tensor | None) -> None:
+        device = self.norm.weight.device
+        if self.vocab_size:
+            check_tensor("x", x, "int64", ("batch", "time"), device)
+        else:
+            check_tensor("x", x, "floating-point", ("batch", "time", self.features), device)
+        if state is not None:
+            shape = (x.shape[0], *self.initial_state().shape[1:])
+            check_tensor("state", state, "floating-point", shape, device)
+        if reset is not None:
+            check_tensor("reset", reset, "bool", x.shape[:2], device)
+
+    def extra_repr(self) -> str:
+        """What `print` says beside the parts."""
+        said = [f"{self.features}", f"depth={self.depth}"]
+        said += ["bidirectional"] * self.bidirectional
+        return ", ".join(said + ([f"vocab_size={self.vocab_size}"] if self.vocab_size else []))
+
+
+def _cell(kind: str, width: int, generator: Generator, options: dict[str, Any]) -> Resonator | Block:
+    if kind not in LAYER_KINDS:
+        raise InputError(f"kind={kind!r}: write {', '.join(LAYER_KINDS[:-1])} or {LAYER_KINDS[-1]}")
+    known = {each.name for each in fields(ModelOptions)} - {
+        "width",
+        "kinds",
+        "coupling",
+        "coupling_rank",
+    }
+    known -= {"embedding", "decoder"} | (known if kind == "resonator" else set())
+    if unknown := sorted(set(options) - known):
+        raise InputError(f"a layer of the kind {kind} has no option {unknown[0]!r}")
+    chosen = {"depth": 1} | KINDS.get(kind, {})
+    if kind == "router":
+        chosen |= {"places": width, "maps": MAPS}
+    if kind == "resonator":
+        return Resonator(width)
+    return make_block(ModelOptions(width=width, **chosen | options), generator)
+
+
+def _check_sizes(**sizes: object) -> None:
+    for name, size in sizes.items():
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise InputError(f"{name}={size!r}: write a whole number, 1 or more")
+
+
+def _in_pieces(
+    block: CSPBlock, x: Tensor, state: Tensor, reset: Tensor | None, lengths: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """`CSPBlock.update`; of rows of several lengths, each row's state is that after its own end."""
+    if lengths is None:
+        return block.update(x, state, reset)
+    update, begin = torch.zeros_like(x), 0
+    for end in lengths.unique().tolist():
+        rows = (lengths >= end).nonzero()[:, 0].to(x.device)
+        piece = None if reset is None else reset[rows, begin:end]
+        some, last = block.update(x[rows, begin:end], state[rows], piece)
+        update[rows, begin:end] = some.to(update.dtype)
+        state = state.index_copy(0, rows, last.to(state.dtype))
+        begin = end
+    return update, state
+
+
+def _backward(
+    block: CSPBlock, x: Tensor, state: Tensor, reset: Tensor | None, lengths: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """The same from the end of each row; a sequence that starts at a step ends there."""
+    if reset is not None:  # before the step after it
+        reset = torch.cat([reset[:, 1:], torch.zeros_like(reset[:, :1])], dim=1)
+        reset = _reversed(reset, lengths)
+    update, last = _in_pieces(block, _reversed(x, lengths), state, reset, lengths)
+    return _reversed(update, lengths), last
+
+
+def _reversed(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """Rows from their ends; what lies beyond an end stays where it is."""
+    if lengths is None:
+        return x.flip(1)
+    steps = torch.arange(x.shape[1])
+    order = torch.where(steps < lengths[:, None], lengths[:, None] - 1 - steps, steps).to(x.device)
+    return x[torch.arange(len(x), device=x.device)[:, None], order]

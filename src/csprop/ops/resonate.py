@@ -1,0 +1,87 @@
+"""Resonators: channels that turn by a fixed angle, and decay and are read as their inputs say.
+
+entries    what a step gives each channel: z (two planes), κ, and r (two planes)   (B, T, 5, D)
+           or a table of such entries, of which `index` names one for each step    (E, 5, D)
+theta      the angle of each channel                                               (D,)
+h          the state, h_t = α e^{iθ} h_{t−1} + γ z_t                                (B, T, 2, D)
+y          what is read of it, Re(conj(s) h_t)                                     (B, T, D)
+
+with α = σ(κ), γ = √(1 − α²), so that a state has the size of what enters whatever α is, and
+s = SiLU(r) on each plane. A channel is so a filter of one frequency whose memory, 1 / (1 − α) steps,
+the input decides on. The compiled kernel does all of it in one pass; everywhere else it is the scan
+between torch operations.
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor
+
+from csprop.ops.backends import backend
+from csprop.ops.native import resonate as native
+from csprop.ops.native.tensors import fits
+from csprop.ops.planes import turn as turned
+from csprop.ops.scan import scan
+from csprop.ops.tracing import traced
+
+PARTS = 5
+"""Numbers of an entry for each channel."""
+
+
+def resonate(
+    entries: Float[Tensor, "*E 5 D"],
+    theta: Float[Tensor, " D"],
+    h0: Float[Tensor, "B 2 D"],
+    reset: Bool[Tensor, "B T"] | None = None,
+    index: Int64[Tensor, "B T"] | None = None,
+) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B 2 D"]]:
+    """What is read after every step, and the last state. A reset forgets the state before its step.
+
+    Half precision is computed in float32, and what is read returned in half precision.
+    """
+    wide = torch.promote_types(entries.dtype, torch.float32)
+    given, turn = entries.to(wide), torch.stack([theta.cos(), theta.sin()]).to(wide)
+    h0 = h0.to(wide)
+    steps = entries.shape[1] if index is None else index.shape[1]
+    if not steps:
+        return entries.new_empty(len(h0), 0, entries.shape[-1]), h0
+    if backend() == "native" and not traced() and fits(given, turn, h0) and len(h0):
+        y, last = native.Resonators.apply(given, turn, h0, reset, index)
+    else:
+        y, last = _composed(given if index is None else _look_up(index, given), turn, h0, reset)
+    return y.to(entries.dtype), last
+
+
+def _composed(
+    entries: Float[Tensor, "B T 5 D"],
+    turn: Float[Tensor, "2 D"],
+    h0: Float[Tensor, "B 2 D"],
+    reset: Tensor | None,
+) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B 2 D"]]:
+    a, u, read = _gates(entries, turn)
+    h, last = scan(a, u, h0, reset)
+    return (read * h).sum(dim=2), last
+
+
+def resonate_once(
+    entries: Float[Tensor, "B 5 D"], theta: Float[Tensor, " D"], h0: Float[Tensor, "B 2 D"]
+) -> tuple[Float[Tensor, "B D"], Float[Tensor, "B 2 D"]]:
+    """One step, in torch operations alone: what is read after it, and the state."""
+    a, u, read = _gates(entries, torch.stack([theta.cos(), theta.sin()]))
+    h = turned(a, h0) + u
+    return (read * h).sum(dim=1), h
+
+
+def _gates(
+    entries: Float[Tensor, "*E 5 D"], turn: Float[Tensor, "2 D"]
+) -> tuple[Float[Tensor, "*E 2 D"], Float[Tensor, "*E 2 D"], Float[Tensor, "*E 2 D"]]:
+    """α e^{iθ}, γ z and s."""
+    z, keep, reading = entries.split([2, 1, 2], dim=-2)
+    alpha, rest = keep.sigmoid(), (-keep).sigmoid()
+    # Where α rounds to 1 the root's slope has no bound, while γ has none to pass on.
+    gamma = (rest * (1 + alpha)).clamp(min=torch.finfo(z.dtype).tiny).sqrt()
+    return alpha * turn, gamma * z, F.silu(reading)
+
+
+def _look_up(index: Int64[Tensor, "B T"], table: Float[Tensor, "E 5 D"]) -> Float[Tensor, "B T 5 D"]:
+    return F.embedding(index, table.flatten(1)).unflatten(2, table.shape[1:])
