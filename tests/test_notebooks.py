@@ -9,6 +9,7 @@ import pytest
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 PROMISED = {
+    "layer": ["the same: True", "after 4096 steps: 100% right"],
     "state_tracking": [
         "Certificate(parity: proven for all lengths)",
         "6 tokens: 100% right",
@@ -75,6 +76,10 @@ def test_a_notebook_shows_what_it_promises(name: str, kernel: Path) -> None:
         assert any(promise in text for text in said), promise
     assert not any(each.get("name") == "stderr" for each in outputs)
     shown = [each["data"]["text/html"] for each in outputs if "text/html" in each.get("data", {})]
+    if name == "layer":
+        last = next(text for text in reversed(said) if "held-out signals right" in text)
+        assert int(last.split()[-6].removesuffix("%")) > 75  # chance is a tenth, or a third
+        return
     assert any("<img" in html for html in shown)
     if name == "state_tracking":
         bars = [html for html in shown if "parity seed 0" in html]
