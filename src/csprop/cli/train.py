@@ -223,7 +223,7 @@ def _hint(args: Args, results: list[dict[str, Any]]) -> None:
 
 def _summary(task: Any) -> Iterator[str]:
     """The size, tokens and classes of a file, so that a misspelt one is noticed before training."""
-    from csprop.tasks.base import shown
+    from csprop.automata.names import shown
 
     yield (
         f"{task.source}: {len(task.row_arrays)} rows; tokens {shown(task.vocab)}; "

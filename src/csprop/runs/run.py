@@ -56,6 +56,11 @@ class Run(Trained):
         config = self.config
         return f"Run({self.task.name}, {config.preset}, seed {config.seed}: {accuracy}; {where})"
 
+    def _repr_html_(self) -> str:
+        from csprop.runs.shown import html
+
+        return html(self)
+
     @property
     def made(self) -> Literal["trained", "learned", "compiled"]:
         """How the model came about; one that was not trained has a machine written into its weights."""
@@ -94,6 +99,7 @@ class Run(Trained):
         depth: int | None = None,
         rounds: int = ROUNDS,
         on_round: Callable[[str], None] = lambda line: None,
+        progress: bool = True,
     ) -> Certificate:
         """Lock the model and prove it correct at every length, using its training data.
 
@@ -105,6 +111,7 @@ class Run(Trained):
             depth: for a task with infinitely many states, the largest depth of the inputs to cover.
             rounds: how many times to train further and try again if the model does not lock.
             on_round: is called with a line about each round.
+            progress: show a bar, in a notebook or on a terminal.
 
         Returns:
             The certificate, whether or not anything is proven.
@@ -115,7 +122,9 @@ class Run(Trained):
         if length is not None:
             found = certify_length(self.model, self.task, length)
         else:
-            found = certify(self.model, self.task, rounds=rounds, depth=depth, on_round=on_round)
+            found = certify(
+                self.model, self.task, rounds=rounds, depth=depth, on_round=on_round, progress=progress
+            )
         if self.path is not None:
             self._read = False  # another process may have written one
             kept = store.save(found, self.path, self)

@@ -4,14 +4,16 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from csprop.progress import epochs
 from csprop.runs.run import Run
 from csprop.tasks import FileTask, RowsTask, resolve
 from csprop.tasks.base import Task
 from csprop.training import checkpoint
 from csprop.training.checkpoint import refuse_existing
-from csprop.training.config import configure
+from csprop.training.config import RunConfig, configure
 from csprop.training.loop import Diverged, Epoch
-from csprop.training.session import execute
+from csprop.training.seeds import label_of, worst
+from csprop.training.session import Trained, execute
 
 
 def _kept(task: Task, out: str | Path | None, runs: Sequence[str | Path | None], resume: bool) -> Task:
@@ -23,6 +25,25 @@ def _kept(task: Task, out: str | Path | None, runs: Sequence[str | Path | None],
     return task.save(Path(out) / checkpoint.ROWS)
 
 
+def _shown(
+    task: Task,
+    configs: Sequence[RunConfig],
+    outs: Sequence[str | Path | None],
+    resume: bool,
+    on_epoch: Callable[[dict[int, Epoch]], None],
+    progress: bool,
+) -> list[Trained | Diverged]:
+    """Train, and show how far it is."""
+    label = label_of(task, [config.seed for config in configs])
+    with epochs(label, configs[0].recipe.epochs, progress) as show:
+
+        def after(rows: dict[int, Epoch]) -> None:
+            show(worst(rows))
+            on_epoch(rows)
+
+        return execute(task, configs, outs, resume, after)
+
+
 def train(
     task: str | Path | Task,
     preset: str | None = None,
@@ -30,6 +51,7 @@ def train(
     out: str | Path | None = None,
     resume: bool = False,
     on_epoch: Callable[[Epoch], None] = lambda row: None,
+    progress: bool = True,
     **changes: Any,
 ) -> Run:
     """Train a model.
@@ -41,6 +63,7 @@ def train(
         out: a run directory to write; without it, the run is kept in memory.
         resume: continue the run in `out` from its last completed epoch.
         on_epoch: is called with the metrics of each epoch.
+        progress: show a bar, in a notebook or on a terminal.
         changes: options of `CSPConfig` or `Recipe` that differ from the preset, such as
             `rotate="input"`.
 
@@ -50,7 +73,7 @@ def train(
     """
     task = _kept(resolve(task), out, [out], resume)
     configs = [configure(task, preset, seed, **changes)]
-    (trained,) = execute(task, configs, [out], resume, lambda rows: on_epoch(rows[seed]))
+    (trained,) = _shown(task, configs, [out], resume, lambda rows: on_epoch(rows[seed]), progress)
     if isinstance(trained, Diverged):
         raise trained
     return Run.of(trained)
@@ -63,6 +86,7 @@ def train_seeds(
     out: str | Path | None = None,
     resume: bool = False,
     on_epoch: Callable[[dict[int, Epoch]], None] = lambda rows: None,
+    progress: bool = True,
     **changes: Any,
 ) -> list[Run | Diverged]:
     """Train one model for each seed, all in one computation.
@@ -76,6 +100,7 @@ def train_seeds(
         out: a directory for the runs, which are named seed-0, seed-1, …
         resume: as for `train`.
         on_epoch: is called after each epoch with the metrics of every seed.
+        progress: show a bar, in a notebook or on a terminal, of the seed that is worst.
         changes: as for `train`.
 
     Returns:
@@ -88,5 +113,5 @@ def train_seeds(
     outs = [None if out is None else Path(out) / f"seed-{seed}" for seed in seeds]
     task = _kept(resolve(task), out, outs, resume)
     configs = [configure(task, preset, seed, **changes) for seed in seeds]
-    outcomes = execute(task, configs, outs, resume, on_epoch)
+    outcomes = _shown(task, configs, outs, resume, on_epoch, progress)
     return [each if isinstance(each, Diverged) else Run.of(each) for each in outcomes]

@@ -82,10 +82,9 @@ def train(seeds: Seeds, progress: Progress, shared: bool = False) -> list[dict[s
 
     task = resolve(seeds.task)
     configs = [configure(task, seeds.preset, seed, **seeds.options) for seed in seeds.outs]
-    label = f"{task.name} {'worst of' if len(configs) > 1 else 'seed'} {seed_ranges(list(seeds.outs))}"
-    with progress(label, configs[0].recipe.epochs, shared) as on_epoch:
+    with progress(label_of(task, list(seeds.outs)), configs[0].recipe.epochs, shared) as on_epoch:
         outs = list(seeds.outs.values())
-        outcomes = execute(task, configs, outs, seeds.resume, lambda epochs: on_epoch(_worst(epochs)))
+        outcomes = execute(task, configs, outs, seeds.resume, lambda epochs: on_epoch(worst(epochs)))
     results = []
     for (seed, out), outcome in zip(seeds.outs.items(), outcomes, strict=True):
         result = {"task": task.name, "preset": seeds.preset, "seed": seed, "run": str(out)}
@@ -97,7 +96,12 @@ def train(seeds: Seeds, progress: Progress, shared: bool = False) -> list[dict[s
     return results
 
 
-def _worst(epochs: dict[int, Epoch]) -> Epoch:
+def label_of(task: Task, seeds: Sequence[int]) -> str:
+    """What a bar is called that shows one seed, or the worst of several."""
+    return f"{task.name} {'worst of' if len(seeds) > 1 else 'seed'} {seed_ranges(seeds)}"
+
+
+def worst(epochs: dict[int, Epoch]) -> Epoch:
     """One row for several seeds: that of the seed with the lowest accuracy."""
     return min(epochs.values(), key=lambda row: row["accuracy"])
 
