@@ -1,8 +1,9 @@
 """Training a run, or one for each of several seeds."""
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from csprop.runs.run import Run
 from csprop.tasks import FileTask, RowsTask, resolve
@@ -12,6 +13,9 @@ from csprop.training.checkpoint import refuse_existing
 from csprop.training.config import configure
 from csprop.training.loop import Diverged, Epoch
 from csprop.training.session import execute
+
+if TYPE_CHECKING:
+    from csprop.training.distributed import Group
 
 
 def _kept(task: Task, out: str | Path | None, runs: Sequence[str | Path | None], resume: bool) -> Task:
@@ -23,6 +27,12 @@ def _kept(task: Task, out: str | Path | None, runs: Sequence[str | Path | None],
     return task.save(Path(out) / checkpoint.ROWS)
 
 
+def _joined() -> "AbstractContextManager[Group]":
+    from csprop.training.distributed import joined
+
+    return joined()
+
+
 def train(
     task: str | Path | Task,
     preset: str | None = None,
@@ -30,6 +40,7 @@ def train(
     out: str | Path | None = None,
     resume: bool = False,
     on_epoch: Callable[[Epoch], None] = lambda row: None,
+    distributed: bool = False,
     **changes: Any,
 ) -> Run:
     """Train a model.
@@ -41,16 +52,23 @@ def train(
         out: a run directory to write; without it, the run is kept in memory.
         resume: continue the run in `out` from its last completed epoch.
         on_epoch: is called with the metrics of each epoch.
+        distributed: share every batch with the other processes that torchrun has started. All of them
+            return the same run; that of the first alone is in `out`, the others' are in memory.
         changes: options of `CSPConfig` or `Recipe` that differ from the preset, such as
             `rotate="input"`.
 
     Raises:
         InputError: there is no such task or option, or the directory already holds a run.
         Diverged: a loss or a gradient was not finite.
+        ConnectionError: another process has ended.
     """
-    task = _kept(resolve(task), out, [out], resume)
-    configs = [configure(task, preset, seed, **changes)]
-    (trained,) = execute(task, configs, [out], resume, lambda rows: on_epoch(rows[seed]))
+    with _joined() if distributed else nullcontext() as group:
+        with nullcontext() if group is None else group.agreed():
+            first = group is None or group.rank == 0
+            task = _kept(resolve(task), out if first else None, [out], resume)
+            configs = [configure(task, preset, seed, **changes)]
+        each = lambda rows: on_epoch(rows[seed])  # noqa: E731
+        (trained,) = execute(task, configs, [out], resume, each, group=group)
     if isinstance(trained, Diverged):
         raise trained
     return Run.of(trained)
