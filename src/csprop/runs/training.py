@@ -1,8 +1,9 @@
 """Training a run, or one for each of several seeds."""
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from csprop.progress import epochs
 from csprop.runs.run import Run
@@ -14,6 +15,9 @@ from csprop.training.config import RunConfig, configure
 from csprop.training.loop import Diverged, Epoch
 from csprop.training.seeds import label_of, worst
 from csprop.training.session import Trained, execute
+
+if TYPE_CHECKING:
+    from csprop.training.distributed import Group
 
 
 def _kept(task: Task, out: str | Path | None, runs: Sequence[str | Path | None], resume: bool) -> Task:
@@ -32,6 +36,7 @@ def _shown(
     resume: bool,
     on_epoch: Callable[[dict[int, Epoch]], None],
     progress: bool,
+    group: "Group | None" = None,
 ) -> list[Trained | Diverged]:
     """Train, and show how far it is."""
     label = label_of(task, [config.seed for config in configs])
@@ -41,7 +46,13 @@ def _shown(
             show(worst(rows))
             on_epoch(rows)
 
-        return execute(task, configs, outs, resume, after)
+        return execute(task, configs, outs, resume, after, group=group)
+
+
+def _joined() -> "AbstractContextManager[Group]":
+    from csprop.training.distributed import joined
+
+    return joined()
 
 
 def train(
@@ -52,6 +63,7 @@ def train(
     resume: bool = False,
     on_epoch: Callable[[Epoch], None] = lambda row: None,
     progress: bool = True,
+    distributed: bool = False,
     **changes: Any,
 ) -> Run:
     """Train a model.
@@ -64,16 +76,23 @@ def train(
         resume: continue the run in `out` from its last completed epoch.
         on_epoch: is called with the metrics of each epoch.
         progress: show a bar, in a notebook or on a terminal.
+        distributed: share every batch with the other processes that torchrun has started. All of them
+            return the same run; that of the first alone is in `out`, the others' are in memory.
         changes: options of `CSPConfig` or `Recipe` that differ from the preset, such as
             `rotate="input"`.
 
     Raises:
         InputError: there is no such task or option, or the directory already holds a run.
         Diverged: a loss or a gradient was not finite.
+        ConnectionError: another process has ended.
     """
-    task = _kept(resolve(task), out, [out], resume)
-    configs = [configure(task, preset, seed, **changes)]
-    (trained,) = _shown(task, configs, [out], resume, lambda rows: on_epoch(rows[seed]), progress)
+    with _joined() if distributed else nullcontext() as group:
+        first = group is None or group.rank == 0
+        with nullcontext() if group is None else group.agreed():
+            task = _kept(resolve(task), out if first else None, [out], resume)
+            configs = [configure(task, preset, seed, **changes)]
+        each = lambda rows: on_epoch(rows[seed])  # noqa: E731
+        (trained,) = _shown(task, configs, [out], resume, each, progress and first, group)
     if isinstance(trained, Diverged):
         raise trained
     return Run.of(trained)
