@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from csprop.ops import chunked, gpu
+from csprop.ops import chained, chunked, devices, gpu
 from csprop.ops.backends import asked_for, backend
 from csprop.ops.gpu import launch
 from csprop.ops.native import tensors
@@ -39,7 +40,7 @@ def _scan(a: Tensor, u: Tensor, h0: Tensor, reset: Tensor | None) -> Tensor:
     if _on_gpu(a, u, h0):
         return launch.scan(a, u, h0, reset)
     if not _natively(a, u, h0):
-        return chunked.scan(a, u, h0, reset)
+        return _by_torch(u).scan(a, u, h0, reset)
     a, u, h0, reset = tensors.contiguous(a, u, h0, reset)
     h = torch.empty_like(u)
     tensors.scan(**_shape(a, u), a=a, u=u, h0=h0, reset=reset, h=h)
@@ -52,7 +53,7 @@ def _scan_backward(
     if _on_gpu(a, g_h, u, h0, h):
         return launch.adjoint(g_h, a, u, h0, h, reset)
     if not _natively(a, g_h, u, h0, h):
-        return chunked.adjoint(g_h, a, u, h0, h, reset)
+        return _by_torch(u).adjoint(g_h, a, u, h0, h, reset)
     g_h, a, u, h0, h, reset = tensors.contiguous(g_h, a, u, h0, h, reset)
     g_a, g_u, g_h0 = torch.empty_like(a), torch.empty_like(u), torch.empty_like(h0)
     tensors.scan(
@@ -63,6 +64,10 @@ def _scan_backward(
 
 def _natively(*given: Tensor) -> bool:
     return backend() == "native" and tensors.fits(*given)
+
+
+def _by_torch(u: Tensor) -> ModuleType:
+    return chained if devices.synchronises(u.device) else chunked
 
 
 def _on_gpu(first: Tensor, *others: Tensor) -> bool:

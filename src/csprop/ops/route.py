@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from csprop.ops import places
+from csprop.ops import devices, places
 from csprop.ops.backends import backend
 from csprop.ops.native import route as native
 from csprop.ops.native.tensors import fits
@@ -93,13 +93,4 @@ def ones_at(
 
 
 def _natively(first: Tensor, *others: Tensor | None) -> bool:
-    return backend() == "native" and not _traced() and fits(first, *others)
-
-
-def _traced() -> bool:
-    """Whether compile, export, vmap, or a mode such as that of fake tensors has to see the steps."""
-    return (
-        torch.compiler.is_compiling()
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._len_torch_dispatch_stack() > 0
-    )
+    return backend() == "native" and not devices.traced() and fits(first, *others)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from csprop.ops import devices
 from csprop.ops.fused.autograd import Direct
 from csprop.ops.fused.calls import flattened
 from csprop.ops.fused.registration import operator
@@ -36,17 +37,8 @@ def blocks(
     for what fits the kernel: `csprop.nn.kernel` decides that.
     """
     parameters, keep = flattened(layers), torch.is_grad_enabled()
-    if _traced():
+    if devices.traced():
         out, h, *_ = operator(z, state, reset, coupled, parameters, *options, keep)
     else:
         out, h, *_ = Direct.apply(options, keep, z, state, reset, coupled, *parameters)
     return out, h[:, :, -1]
-
-
-def _traced() -> bool:
-    """Whether compile, export, vmap, or a mode such as that of fake tensors has to see the operator."""
-    return (
-        torch.compiler.is_compiling()
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._len_torch_dispatch_stack() > 0
-    )
