@@ -25,6 +25,7 @@ from csprop.nn.router import Router
 from csprop.ops import fused
 from csprop.ops.checks import check_tensor
 from csprop.ops.native.stepper import Stepper
+from csprop.ops.planes import wide
 from csprop.stream import Stream
 
 NARROW = 16
@@ -129,8 +130,8 @@ class CSP(nn.Module):
         return {**options, "config": options.get("config") or saved_as(self.config, self.names)}
 
     def initial_state(self, batch: int = 1) -> Float[Tensor, "B L M D"]:
-        """h_0 of every layer, for each sequence of a batch."""
-        starts = [block.start for block in self.layers]
+        """h_0 of every layer, for each sequence of a batch; in float32 at least, as all states are."""
+        starts = [wide(block.start) for block in self.layers]
         return torch.stack(starts).expand(batch, -1, -1, -1)
 
     @overload
