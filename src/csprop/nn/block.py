@@ -16,6 +16,7 @@ are: gates, angles, states and what follows the recurrence are computed in float
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -89,12 +90,26 @@ class Block(Known):
         if options.h0 == "learned":
             self.h0 = nn.Parameter(_on_sphere(order, width, generator))
         else:
-            start = torch.zeros(order, width)
-            if options.h0 == "place":
-                start[0, :: options.places] = 1
-            if options.h0 == "line":
-                start[1] = 1
-            self.register_buffer("h0", start, persistent=False)
+            self.register_buffer("h0", torch.empty(order, width), persistent=False)
+            self._fix_start()
+
+    @torch.no_grad()
+    def _fix_start(self) -> None:
+        """Fill in an h_0 that is not learned."""
+        self.h0.zero_()
+        if self.options.h0 == "place":
+            self.h0[0, :: self.options.places] = 1
+        if self.options.h0 == "line":
+            self.h0[1] = 1
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Block":
+        """Move or convert all tensors. What leaves the device `meta` has no values; an h_0 that no file
+        of weights has gets its own back."""
+        deferred = "h0" in self._buffers and self.h0.is_meta
+        super()._apply(fn, recurse)
+        if deferred:
+            self._fix_start()
+        return self
 
     def forward(
         self,

@@ -35,7 +35,8 @@ NARROW = 16
 class CSP(nn.Module):
     """The Complex State Propagator: tokens in, a score for each class after every token out.
 
-    Parameters start from the given generator; without one, from a fixed seed.
+    Parameters start from the given generator; without one, from a fixed seed. On the device `meta`
+    nothing is drawn: `to_empty`, then `load_state_dict` or `reset_parameters`, gives it values.
     """
 
     trained_as: Any = None
@@ -51,7 +52,7 @@ class CSP(nn.Module):
         self.config = config
         self._embed(generator)
         self.blocks = nn.ModuleList(self._block(layer, generator) for layer in range(config.depth))
-        if self.layers[0].counts:
+        if self.layers[0].counts and not self.embedding.is_meta:
             counter.prepare(self.embedding, generator)
         links = 1 if config.coupling == "shared" else config.depth - 1
         self.couplings = nn.ModuleList(
@@ -85,6 +86,20 @@ class CSP(nn.Module):
         if layer == 0 and not options.maps:
             router.read_tokens(self.embedding)
         return router
+
+    @torch.no_grad()
+    def reset_parameters(self, generator: Generator | None = None) -> None:
+        """Start again, as a new model does: after `to_empty`, if no weights are loaded.
+
+        Args:
+            generator: what parameters start from; without one, a fixed seed.
+        """
+        with torch.device("cpu"):
+            fresh = CSP(self.config, generator)
+        for mine, new in zip(self.parameters(), fresh.parameters(), strict=True):
+            mine.copy_(new)
+        for mine, new in zip(self.buffers(), fresh.buffers(), strict=True):
+            mine.copy_(new)
 
     @property
     def routers(self) -> list[Router]:
@@ -164,7 +179,8 @@ class CSP(nn.Module):
 
         `state` is what an earlier call returned; where `reset` is true a sequence starts anew before
         that token, so that several can be packed into one row. Raises InputError for tokens outside of
-        the vocabulary, and for what is no tensor of the right shape, type and device.
+        the vocabulary, and for what is no tensor of the right shape, type and device. (On a GPU torch
+        itself stops at such tokens: to look at them first would be to wait for it.)
         """
         self._check(tokens, state, reset)
         if state is None:
