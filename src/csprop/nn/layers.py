@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
+from csprop.ops.planes import wide
+
 # The paper's ε, and what keeps the square root's gradient finite at 0.
 EPSILON = 1e-8
 TINY = 1e-30
@@ -26,13 +28,13 @@ def linear(
 
 
 def unit(h: Float[Tensor, "*batch M D"], epsilon: float = EPSILON) -> Float[Tensor, "*batch M D"]:
-    """h / (|h| + ε), with a finite gradient at h = 0."""
+    """h / (|h| + ε), with a finite gradient at h = 0; in float32 at least."""
     return h / modulus(h, TINY, epsilon)
 
 
 def modulus(h: Float[Tensor, "*batch M D"], under: float, beside: float) -> Float[Tensor, "*batch 1 D"]:
     """sqrt(|h|² + under) + beside."""
-    return (h.square().sum(dim=-2, keepdim=True) + under).sqrt() + beside
+    return (wide(h).square().sum(dim=-2, keepdim=True) + under).sqrt() + beside
 
 
 def direction(projected: Float[Tensor, "*batch F"]) -> Float[Tensor, "*batch E"]:

@@ -26,7 +26,7 @@ from torch import Generator, Tensor
 from csprop.nn.block import Block, Transition
 from csprop.nn.config import ModelOptions
 from csprop.nn.layers import linear, polar
-from csprop.ops.planes import bounded, saturate, turn
+from csprop.ops.planes import bounded, saturate, turn, wide
 
 DIVISOR = 1e-9
 LEAST = 1e-30
@@ -95,7 +95,7 @@ class Released(Block):
         if self.options.input_map != "none":
             x = self.map(x)
         if self.options.gate_input == "state":
-            h, last = self._step_by_step(z, x, state[:, :2].to(z.dtype), reset)
+            h, last = self._step_by_step(z, x, state[:, :2].to(wide(z).dtype), reset)
         elif self.options.recurrence == "cumulative":
             h, last, product = self._cumulative(z, x, state, reset)
             beside = [*beside, product.expand_as(z[:, :, :1])]
@@ -113,18 +113,18 @@ class Released(Block):
 
     def sine(self, seen: Float[Tensor, "B T 2 D"]) -> Float[Tensor, "B T E"]:
         """γ of its own, beside α."""
-        return (1 + torch.sin(self.entrance(seen.flatten(2)))) / 2
+        return (1 + torch.sin(wide(self.entrance(seen.flatten(2))))) / 2
 
     def _step_by_step(
         self, z: Tensor, x: Tensor, h: Float[Tensor, "B 2 D"], reset: Bool[Tensor, "B T"] | None
     ) -> tuple[Float[Tensor, "B T 2 D"], Float[Tensor, "B 2 D"]]:
         """The states where δ is a projection of z + h_{t−1}, and the last one."""
-        delta, states = self.gate(z.flatten(2)), []
+        delta, states, weight = wide(self.gate(z.flatten(2))), [], self.gate.weight
         sine = self.sine(z) if self.options.entrance == "sine" else None
         for t in range(z.shape[1]):
             if reset is not None:
                 h = torch.where(reset[:, t, None, None], self.h0, h)
-            alpha, gamma = self.of_delta(delta[:, t] + h.flatten(1) @ self.gate.weight.T)
+            alpha, gamma = self.of_delta(delta[:, t] + wide(h.flatten(1).to(weight.dtype) @ weight.T))
             entered = (gamma if sine is None else sine[:, t])[:, None] * x[:, t]
             h = saturate(bounded(alpha[:, None] * h + entered))
             states.append(h)
@@ -136,9 +136,9 @@ class Released(Block):
         """The states by a sum over all steps, the last one, and the products of decays."""
         by_entering = self.options.gate_input == "entering"
         v = self.sine(x if by_entering else z)[:, :, None] * x
-        delta = self.gate((v if by_entering else z).flatten(2))
+        delta = wide(self.gate((v.to(z.dtype) if by_entering else z).flatten(2)))
         log_alpha = -F.softplus(delta)
-        first = state[:, -1, : delta.shape[2]].clamp(min=LEAST).log()
+        first = wide(state[:, -1, : delta.shape[2]]).clamp(min=LEAST).log()
         log_product = summed(log_alpha, first, reset, around=False)
         log_before = log_product - log_alpha
         alpha, share = log_alpha.exp().detach(), torch.sigmoid(log_before - math.log(DIVISOR)).detach()

@@ -1,4 +1,8 @@
-"""Which implementation computes: `reference`, `torch` or `native`."""
+"""Which implementation computes: `reference`, `torch`, `native` or `triton`.
+
+`native` is for CPU tensors and `triton` for CUDA tensors; what they do not take, `torch` computes.
+Unless `torch` or `reference` is asked for, CUDA tensors go to `triton` where it is installed.
+"""
 
 import os
 from collections.abc import Iterator
@@ -6,14 +10,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from csprop.errors import InputError
-from csprop.ops import native
+from csprop.ops import gpu, native
 
-BACKENDS = ("reference", "torch", "native")
+BACKENDS = ("reference", "torch", "native", "triton")
 _chosen: ContextVar[str | None] = ContextVar("csprop_backend", default=None)
 
 
 def backend() -> str:
-    """The one in force: that of `use_backend`, else of CSPROP_BACKEND, else the fastest there is."""
+    """The one in force: that of `use_backend`, else of CSPROP_BACKEND, else the CPU's fastest."""
     return asked_for() or ("torch" if native.WHY_NOT else "native")
 
 
@@ -28,7 +32,7 @@ def asked_for() -> str | None:
 
 def as_before(stored: str) -> str:
     """The backend to go on with: `stored`, unless another is asked for, or there is no kernel here."""
-    return asked_for() or (backend() if stored == "native" and native.WHY_NOT else stored)
+    return asked_for() or (backend() if _why_not(stored) else stored)
 
 
 # torch.compile cannot trace a context variable: a compiled model keeps the backend it met first. This
@@ -49,6 +53,10 @@ def use_backend(name: str) -> Iterator[None]:
 def _usable(name: str, given: str) -> str:
     if name not in BACKENDS:
         raise InputError(f"{given}: there is no such backend: write one of {', '.join(BACKENDS)}")
-    if name == "native" and native.WHY_NOT:
-        raise InputError(f"{given}: the kernel is {native.WHY_NOT}")
+    if why_not := _why_not(name):
+        raise InputError(f"{given}: the kernel is {why_not}")
     return name
+
+
+def _why_not(name: str) -> str:
+    return native.WHY_NOT if name == "native" else gpu.why_not() if name == "triton" else ""

@@ -22,6 +22,19 @@ ANGLE_LIMIT = 2.0**10
 a product of one row would turn a state elsewhere than a product of many, a stream elsewhere than a
 batch. At this limit rounding moves an angle of float32 by a ten-thousandth."""
 
+HALF_LIMIT = 2.0**15
+"""The same for a state that is written in float16, whose largest number is 65,504."""
+
+
+def wide(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """x in float32 at least: half precision holds neither a sum over many steps nor a small square."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def narrow(h: Float[Tensor, "*batch M D"], dtype: torch.dtype) -> Float[Tensor, "*batch M D"]:
+    """h in a type of numbers, within what that holds."""
+    return (saturate(h, HALF_LIMIT) if dtype is torch.float16 else h).to(dtype)
+
 
 def saturate(h: Float[Tensor, "*batch M D"], limit: float = LIMIT) -> Float[Tensor, "*batch M D"]:
     """Scale moduli above the limit back to it; the direction, and everything smaller, is unchanged."""

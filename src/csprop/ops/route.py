@@ -18,12 +18,11 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from csprop.ops import places
+from csprop.ops import devices, places
 from csprop.ops.backends import backend
 from csprop.ops.native import route as native
 from csprop.ops.native.tensors import fits
 from csprop.ops.planes import turn
-from csprop.ops.tracing import traced
 
 
 def reference(
@@ -94,4 +93,4 @@ def ones_at(
 
 
 def _natively(first: Tensor, *others: Tensor | None) -> bool:
-    return backend() == "native" and not traced() and fits(first, *others)
+    return backend() == "native" and not devices.traced() and fits(first, *others)
