@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
+from csprop.ops.backends import exporting
+
 # The paper's ε, and what keeps the square root's gradient finite at 0.
 EPSILON = 1e-8
 TINY = 1e-30
@@ -32,7 +34,10 @@ def unit(h: Float[Tensor, "*batch M D"], epsilon: float = EPSILON) -> Float[Tens
 
 def modulus(h: Float[Tensor, "*batch M D"], under: float, beside: float) -> Float[Tensor, "*batch 1 D"]:
     """sqrt(|h|² + under) + beside."""
-    return (h.square().sum(dim=-2, keepdim=True) + under).sqrt() + beside
+    squared = h.square().sum(dim=-2, keepdim=True)
+    if exporting():  # which takes a number this small for 0, but no tensor of one dimension
+        return (squared + h.new_full((1,), under)).sqrt() + h.new_full((1,), beside)
+    return (squared + under).sqrt() + beside
 
 
 def direction(projected: Float[Tensor, "*batch F"]) -> Float[Tensor, "*batch E"]:

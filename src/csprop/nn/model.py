@@ -23,6 +23,7 @@ from csprop.nn.layers import linear
 from csprop.nn.released import Released
 from csprop.nn.router import Router
 from csprop.ops import fused
+from csprop.ops.backends import exporting
 from csprop.ops.checks import check_tensor
 from csprop.ops.native.stepper import Stepper
 from csprop.stream import Stream
@@ -249,7 +250,8 @@ class CSP(nn.Module):
         first = self.layers[0]
         # Worth it for what is beyond the kernel, but for SiLU in the recurrence: its loop costs more.
         little = first.options.beyond_kernel <= {"activation"}
-        if little or first.options.released or tokens.numel() < self.config.vocab_size:
+        few = not exporting() and tokens.numel() < self.config.vocab_size
+        if little or first.options.released or few:
             return None
         a, u = first.transition(self.rows[None])
         return _look_up(tokens, a[0]), None if u is None else _look_up(tokens, u[0])
