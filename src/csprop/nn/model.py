@@ -120,6 +120,22 @@ class CSP(nn.Module):
         model.__class__ = cls
         return model
 
+    def to_onnx(self, path: str | Path) -> None:
+        """Write the model to an ONNX file, for batches and sequences of any size.
+
+        Its inputs are `tokens` (B, T) and `state`, which has no rows where a sequence begins; its outputs
+        are `scores` and `last_state`, to carry on from. Names of tokens and classes are in its metadata.
+
+        Args:
+            path: the file; one that exists is replaced.
+
+        Raises:
+            InputError: the file cannot be written, or onnx is not installed.
+        """
+        from csprop.nn import onnx
+
+        onnx.write(self, path, self.names)
+
     def _on_hub(self) -> Any:
         """This model, with the methods of `PyTorchModelHubMixin`."""
         model: Any = copy.copy(self)
@@ -168,7 +184,7 @@ class CSP(nn.Module):
         """
         self._check(tokens, state, reset)
         if state is None:
-            state = self.initial_state(len(tokens))
+            state = self.initial_state(tokens.shape[0])
         try:
             z = _look_up(tokens, self.rows)  # (B, T, order, D)
         except IndexError:

@@ -26,7 +26,6 @@ from torch import Generator, Tensor
 from csprop.nn.block import Block, Transition
 from csprop.nn.config import ModelOptions
 from csprop.nn.layers import linear, polar
-from csprop.ops.backends import exporting
 from csprop.ops.over_time import over_time
 from csprop.ops.planes import bounded, saturate, turn
 
@@ -123,17 +122,23 @@ class Released(Block):
         """The states where δ is a projection of z + h_{t−1}, and the last one."""
 
         def step(
-            h: Tensor, x: Tensor, delta: Tensor, sine: Tensor | None, reset: Tensor | None
+            h: Tensor,
+            x: Tensor,
+            delta: Tensor,
+            sine: Tensor | None,
+            reset: Tensor | None,
+            weight: Tensor,
+            start: Tensor,
         ) -> Tensor:
             if reset is not None:
-                h = torch.where(reset[:, None, None], self.h0, h)
-            alpha, gamma = self.of_delta(delta + h.flatten(1) @ weight)
+                h = torch.where(reset[:, None, None], start, h)
+            alpha, gamma = self.of_delta(delta + h.flatten(1) @ weight.T)
             entered = (gamma if sine is None else sine)[:, None] * x
             return saturate(bounded(alpha[:, None] * h + entered))
 
-        weight = self.gate.weight.detach().T if exporting() else self.gate.weight.T
         sine = self.sine(z) if self.options.entrance == "sine" else None
-        states = over_time(step, h, x, self.gate(z.flatten(2)), sine, reset)
+        inputs, fixed = (x, self.gate(z.flatten(2)), sine, reset), (self.gate.weight, self.h0)
+        states = over_time(step, h, *inputs, fixed=fixed)
         return states, states[:, -1] if states.shape[1] else h
 
     def _cumulative(

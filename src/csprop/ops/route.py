@@ -37,15 +37,22 @@ def reference(
     """All states, by the definition."""
     groups = maps.shape[1]
 
-    def step(h: Tensor, weights: Tensor, turns: Tensor | None, reset: Tensor | None) -> Tensor:
-        h = _begun(h, reset, start, turns)
+    def step(
+        h: Tensor,
+        weights: Tensor,
+        turns: Tensor | None,
+        reset: Tensor | None,
+        start: Tensor | None,
+        maps: Tensor,
+    ) -> Tensor:
+        h = _begun(h, turns, reset, start)
         matrices = torch.einsum("bk,kgij->bgij", weights, maps)
         return torch.einsum("bgij,bpgj->bpgi", matrices, h.unflatten(2, (groups, -1))).flatten(2)
 
-    return over_time(step, h0, weights, turns, reset)
+    return over_time(step, h0, weights, turns, reset, fixed=(start, maps))
 
 
-def _begun(h: Tensor, reset: Tensor | None, start: Tensor | None, turns: Tensor | None) -> Tensor:
+def _begun(h: Tensor, turns: Tensor | None, reset: Tensor | None, start: Tensor | None) -> Tensor:
     """The contents before they move: begun again where that is asked for, and turned."""
     if reset is not None and start is not None:
         h = torch.where(reset[:, None, None], start, h)
@@ -81,11 +88,11 @@ def hard(
     """All states, where every column has a single 1."""
     if exporting():
 
-        def step(h: Tensor, to: Tensor, turns: Tensor | None, reset: Tensor | None) -> Tensor:
+        def step(h: Tensor, to: Tensor, *begun: Tensor | None) -> Tensor:
             to = to[:, None].expand(-1, 2, -1)
-            return torch.zeros_like(h).scatter_add(2, to, _begun(h, reset, start, turns))
+            return torch.zeros_like(h).scatter_add(2, to, _begun(h, *begun))
 
-        return over_time(step, h0, targets[choice], turns, reset)
+        return over_time(step, h0, targets[choice], turns, reset, fixed=[start])
     if backend() == "reference":
         # One group of all channels: a 1 in the row of its target for each source.
         maps = ones_at(targets, h0.shape[2], h0).transpose(1, 2)[:, None]
