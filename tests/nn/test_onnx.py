@@ -113,7 +113,7 @@ def _weights_are_in_the_file_once(net: CSP, path: Path) -> None:
 
 @torch.no_grad()
 def test_float64_is_the_same_at_every_length(tmp_path: Path) -> None:
-    """Of the model that float32 is worst for. onnxruntime has no softplus of float64; ONNX in NumPy has."""
+    """Of the model that float32 is worst for, by ONNX in NumPy: onnxruntime has no such softplus."""
     net, path = model("released").double(), tmp_path / "model.onnx"
     net.to_onnx(path)
     run = onnx.reference.ReferenceEvaluator(str(path))
@@ -152,7 +152,7 @@ def test_a_certified_run_is_its_locked_model_to_the_last_digit(
     assert said["vocab"] == list(task.vocab)
     assert (said["classes"], said["words"]) == (list(task.classes), task.words)
     for token in (-1, 2):
-        with pytest.raises(Exception, match="(?i)out of|index|bound"):
+        with pytest.raises(Exception, match=r"(?i)out of|index|bound"):
             answer(torch.tensor([[0, token]]), nothing)
 
 

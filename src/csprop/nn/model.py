@@ -123,8 +123,8 @@ class CSP(nn.Module):
     def to_onnx(self, path: str | Path) -> None:
         """Write the model to an ONNX file, for batches and sequences of any size.
 
-        Its inputs are `tokens` (B, T) and `state`, which has no rows where a sequence begins; its outputs
-        are `scores` and `last_state`, to carry on from. Names of tokens and classes are in its metadata.
+        Its inputs are `tokens` (B, T) and `state`, which has no rows where sequences begin; its outputs
+        are `scores` and `last_state`, to carry on from. Names of tokens and classes are its metadata.
 
         Args:
             path: the file; one that exists is replaced.

@@ -58,8 +58,8 @@ def write(model: Carrying, path: str | Path, names: Names | None = None) -> None
     Args:
         model: the model, or a locked one.
         path: the file; one that exists is replaced.
-        names: of tokens and classes, for the file's `metadata_props`: `vocab` and `classes` are lists in
-            JSON, `words` is true where a sequence is written as words.
+        names: of tokens and classes, for the file's `metadata_props`: `vocab` and `classes` are lists
+            in JSON, `words` is true where a sequence is written as words.
 
     Raises:
         InputError: the file cannot be written, or onnx is not installed.
@@ -125,7 +125,8 @@ def _number(s: float, dtype: int = 1, **_: Any) -> Any:
     import onnx_ir as ir  # pyright: ignore[reportMissingImports]
     from onnxscript import opset20  # pyright: ignore[reportMissingImports]
 
-    return opset20.Constant(value=ir.tensor(s, dtype=ir.DataType(dtype)))
+    value: Any = ir.tensor(s, dtype=ir.DataType(dtype))
+    return opset20.Constant(value=value)
 
 
 def _begin(graph: Any, start: Tensor) -> None:
