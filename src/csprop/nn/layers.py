@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
+from csprop.ops.backends import exporting
 from csprop.ops.planes import wide
 
 # The paper's ε, and what keeps the square root's gradient finite at 0.
@@ -34,7 +35,10 @@ def unit(h: Float[Tensor, "*batch M D"], epsilon: float = EPSILON) -> Float[Tens
 
 def modulus(h: Float[Tensor, "*batch M D"], under: float, beside: float) -> Float[Tensor, "*batch 1 D"]:
     """sqrt(|h|² + under) + beside."""
-    return (wide(h).square().sum(dim=-2, keepdim=True) + under).sqrt() + beside
+    squared = wide(h).square().sum(dim=-2, keepdim=True)
+    if exporting():  # which takes a number this small for 0, but no tensor of one dimension
+        return (squared + squared.new_full((1,), under)).sqrt() + squared.new_full((1,), beside)
+    return (squared + under).sqrt() + beside
 
 
 def direction(projected: Float[Tensor, "*batch F"]) -> Float[Tensor, "*batch E"]:

@@ -23,6 +23,7 @@ from csprop.nn.kinds import make_block
 from csprop.nn.layers import linear
 from csprop.nn.router import Router
 from csprop.ops import fused
+from csprop.ops.backends import exporting
 from csprop.ops.checks import check_tensor
 from csprop.ops.native.stepper import Stepper
 from csprop.ops.planes import wide
@@ -131,6 +132,22 @@ class CSP(nn.Module):
         model.__class__ = cls
         return model
 
+    def to_onnx(self, path: str | Path) -> None:
+        """Write the model to an ONNX file, for batches and sequences of any size.
+
+        Its inputs are `tokens` (B, T) and `state`, which has no rows where sequences begin; its outputs
+        are `scores` and `last_state`, to carry on from. Names of tokens and classes are its metadata.
+
+        Args:
+            path: the file; one that exists is replaced.
+
+        Raises:
+            InputError: the file cannot be written, or onnx is not installed.
+        """
+        from csprop.nn import onnx
+
+        onnx.write(self, path, self.names)
+
     def _on_hub(self) -> Any:
         """This model, with the methods of `PyTorchModelHubMixin`."""
         model: Any = copy.copy(self)
@@ -180,7 +197,7 @@ class CSP(nn.Module):
         """
         self._check(tokens, state, reset)
         if state is None:
-            state = self.initial_state(len(tokens))
+            state = self.initial_state(tokens.shape[0])
         try:
             z = _look_up(tokens, self.rows)  # (B, T, order, D)
         except IndexError:
@@ -262,7 +279,8 @@ class CSP(nn.Module):
         first = self.layers[0]
         # Worth it for what is beyond the kernel, but for SiLU in the recurrence: its loop costs more.
         little = first.options.beyond_kernel <= {"activation"}
-        if little or first.options.released or tokens.numel() < self.config.vocab_size:
+        few = not exporting() and tokens.numel() < self.config.vocab_size
+        if little or first.options.released or few:
             return None
         a, u = first.transition(self.rows[None])
         return _look_up(tokens, a[0]), None if u is None else _look_up(tokens, u[0])

@@ -26,6 +26,7 @@ from torch import Generator, Tensor
 from csprop.nn.block import Block, Transition
 from csprop.nn.config import ModelOptions
 from csprop.nn.layers import linear, polar
+from csprop.ops.over_time import over_time
 from csprop.ops.planes import bounded, saturate, turn, wide
 
 DIVISOR = 1e-9
@@ -119,16 +120,26 @@ class Released(Block):
         self, z: Tensor, x: Tensor, h: Float[Tensor, "B 2 D"], reset: Bool[Tensor, "B T"] | None
     ) -> tuple[Float[Tensor, "B T 2 D"], Float[Tensor, "B 2 D"]]:
         """The states where δ is a projection of z + h_{t−1}, and the last one."""
-        delta, states, weight = wide(self.gate(z.flatten(2))), [], self.gate.weight
-        sine = self.sine(z) if self.options.entrance == "sine" else None
-        for t in range(z.shape[1]):
+
+        def step(
+            h: Tensor,
+            x: Tensor,
+            delta: Tensor,
+            sine: Tensor | None,
+            reset: Tensor | None,
+            weight: Tensor,
+            start: Tensor,
+        ) -> Tensor:
             if reset is not None:
-                h = torch.where(reset[:, t, None, None], self.h0, h)
-            alpha, gamma = self.of_delta(delta[:, t] + wide(h.flatten(1).to(weight.dtype) @ weight.T))
-            entered = (gamma if sine is None else sine[:, t])[:, None] * x[:, t]
-            h = saturate(bounded(alpha[:, None] * h + entered))
-            states.append(h)
-        return torch.stack(states, dim=1) if states else x, h
+                h = torch.where(reset[:, None, None], start, h)
+            alpha, gamma = self.of_delta(delta + wide(h.flatten(1).to(weight.dtype) @ weight.T))
+            entered = (gamma if sine is None else sine)[:, None] * x
+            return saturate(bounded(alpha[:, None] * h + entered))
+
+        sine = self.sine(z) if self.options.entrance == "sine" else None
+        inputs = x, wide(self.gate(z.flatten(2))), sine, reset
+        states = over_time(step, h, *inputs, fixed=(self.gate.weight, self.h0))
+        return states, states[:, -1] if states.shape[1] else h
 
     def _cumulative(
         self, z: Tensor, x: Tensor, state: Float[Tensor, "B M D"], reset: Bool[Tensor, "B T"] | None
@@ -181,5 +192,7 @@ def summed(
         before = (total - steps).gather(1, latest.clamp(min=0).expand_as(total))
         total = total - torch.where(latest < 0, 0, before)
     if around:
-        total = total - 2 * math.pi * (total.detach() / (2 * math.pi)).round()
+        # A tensor, because the exporter of ONNX would round a number to float32.
+        turn = torch.tensor(2 * math.pi, dtype=torch.float64, device=steps.device)
+        total = total - turn * (total.detach() / turn).round()
     return total.to(torch.promote_types(steps.dtype, torch.float32))

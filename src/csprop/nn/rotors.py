@@ -7,6 +7,7 @@
 (m = 2 is e^{iθ}, which the block keeps as a complex number.)
 """
 
+import math
 from functools import cache
 from itertools import combinations
 
@@ -15,7 +16,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from csprop.ops import devices
-from csprop.ops.planes import wide
+from csprop.ops.backends import exporting
+from csprop.ops.planes import ANGLE_LIMIT, wide
+
+TERMS = 18
+"""Of Taylor's series for a matrix of norm 1; what is left out is below the rounding of float64."""
 
 
 def angles_of(order: int) -> int:
@@ -30,7 +35,24 @@ def rotation(angles: Float[Tensor, "*batch K E"], order: int) -> Float[Tensor, "
         left, right = (_combined(angles, each) for each in _sides())
         return _product(_quaternion(left, _quaternions()[0]), _quaternion(right, _quaternions()[1]))
     generator = _combined(angles, skew_basis(order)).movedim(-1, -3)
-    return torch.linalg.matrix_exp(generator).movedim(-3, -1)
+    exponential = _squared if exporting() else torch.linalg.matrix_exp
+    return exponential(generator).movedim(-3, -1)
+
+
+def _squared(generator: Float[Tensor, "*batch E M M"]) -> Float[Tensor, "*batch E M M"]:
+    """The exponential of ONNX, which has none: Taylor's series of a part, squared again and again."""
+    order = generator.shape[-1]
+    most = math.ceil(math.log2(order * ANGLE_LIMIT))
+    norm = generator.abs().sum(dim=-1, keepdim=True).amax(dim=-2, keepdim=True)
+    halvings = norm.clamp(min=1).log2().ceil()
+    part = generator * torch.exp2(-halvings)
+    identity = torch.eye(order, dtype=part.dtype, device=part.device)
+    total = identity
+    for degree in range(TERMS, 0, -1):
+        total = identity + part @ total / degree
+    for number in range(most):
+        total = torch.where(number < halvings, total @ total, total)
+    return total
 
 
 def prepare(order: int) -> None:

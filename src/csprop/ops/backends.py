@@ -5,6 +5,7 @@ Unless `torch` or `reference` is asked for, CUDA tensors go to `triton` where it
 """
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,8 +18,19 @@ _chosen: ContextVar[str | None] = ContextVar("csprop_backend", default=None)
 
 
 def backend() -> str:
-    """The one in force: that of `use_backend`, else of CSPROP_BACKEND, else the CPU's fastest."""
+    """The one in force: that of `use_backend`, else of CSPROP_BACKEND, else the CPU's fastest.
+
+    While a model is exported to ONNX it is `reference`, whose steps can be seen.
+    """
+    if exporting():
+        return "reference"
     return asked_for() or ("torch" if native.WHY_NOT else "native")
+
+
+def exporting() -> bool:
+    """Whether `torch.onnx.export` is at work, which has to see steps that ONNX has operators for."""
+    onnx = sys.modules.get("torch.onnx")
+    return onnx is not None and onnx.is_in_onnx_export()
 
 
 def asked_for() -> str | None:
@@ -37,7 +49,8 @@ def as_before(stored: str) -> str:
 
 # torch.compile cannot trace a context variable: a compiled model keeps the backend it met first. This
 # is what torch.compiler.assume_constant_result sets, without its import of several seconds.
-backend._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
+for _function in (backend, exporting):
+    _function._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
 
 
 @contextmanager

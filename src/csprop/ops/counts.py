@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from csprop.errors import InputError
+from csprop.ops.backends import exporting
 from csprop.ops.operators import folded, register
 
 
@@ -33,8 +34,13 @@ def exact(
     """The counts, if each is exactly the one before it and what was added to it.
 
     Raises:
-        InputError: one is not, or is beyond what its type of numbers holds.
+        InputError: one is not, or is beyond what its type of numbers holds. An ONNX graph, which
+            cannot raise it, has NaN there.
     """
+    if exporting():
+        limit = most(counts.dtype)
+        within = torch.maximum(torch.maximum(counts.abs(), before.abs()), added.abs()) <= limit
+        return torch.where(within & (counts - before == added), counts, torch.nan)
     return _exact(counts, before, added)
 
 

@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from csprop.ops.backends import exporting
+
 LIMIT = 2.0**60
 """No modulus grows past this: a larger state is scaled back to it and keeps its direction.
 
@@ -55,7 +57,7 @@ class _Bounded(torch.autograd.Function):
 
 def bounded(h: Float[Tensor, "*batch M D"]) -> Float[Tensor, "*batch M D"]:
     """h itself; its gradient saturates at GRADIENT_LIMIT."""
-    return _Bounded.apply(h)
+    return h if exporting() else _Bounded.apply(h)
 
 
 def turn(a: Float[Tensor, "..."], h: Float[Tensor, "*batch M D"]) -> Float[Tensor, "*batch M D"]:
