@@ -180,6 +180,7 @@ MISTAKES = {
     "reproduce: workers": ["reproduce", "--workers", "0"],
     **{f"{verb}: missing run": [verb, "{}/missing"] for verb in ("predict", "eval", "certify")},
     "automaton: missing run": ["automaton", "{}/missing"],
+    "export: missing run": ["export", "{}/missing", "{}/model.onnx"],
     "as trained: missing run": ["predict", "{}/missing", "--as-trained"],
 }  # fmt: skip
 

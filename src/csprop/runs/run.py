@@ -19,6 +19,7 @@ from csprop.exact.document import Certificate
 from csprop.exact.locked import Locked
 from csprop.exact.locked_counter import LockedCounter
 from csprop.files import one_writer
+from csprop.nn import onnx
 from csprop.nn.model import CSP
 from csprop.stream import Stream
 from csprop.tasks import FileTask
@@ -173,6 +174,18 @@ class Run(Trained):
             as_trained: use the model as trained, even if the run is certified.
         """
         return self.answering(as_trained).stream()
+
+    def to_onnx(self, path: str | Path, *, as_trained: bool = False) -> None:
+        """Write the model to an ONNX file: see `CSP.to_onnx`.
+
+        Args:
+            path: the file; one that exists is replaced.
+            as_trained: write the model as trained, even if the run is certified.
+
+        Raises:
+            InputError: the file cannot be written, or onnx is not installed.
+        """
+        onnx.write(self.answering(as_trained), path, self.model.names)
 
     def save_pretrained(self, save_directory: str | Path) -> None:
         """Save the run as a run directory, with its locked model and its certificate.
