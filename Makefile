@@ -27,13 +27,13 @@ demo: install
 	@rm -rf runs/demo
 	$(BIN)/csprop demo --out runs/demo
 
-test: setup .venv/ray .venv/browser
+test: setup .venv/onnx .venv/triton .venv/notebooks .venv/ray .venv/browser
 	$(BIN)/python -m pytest -n 2
 
-# The study also runs on a Ray cluster; where ray cannot be installed, its test is skipped.
-.venv/ray: .venv/installed
-	@$(PIP) ray || \
-		echo 'ray could not be installed: its test will be skipped' >&2
+# What cannot be installed is not tested: models as ONNX files, the kernel for GPUs in Triton's interpreter, the
+# notebooks, and the study on a Ray cluster.
+.venv/onnx .venv/triton .venv/notebooks .venv/ray: .venv/%: .venv/installed
+	@$(PIP) 'csprop[$*]' || echo 'csprop[$*] could not be installed: its tests will be skipped' >&2
 	@touch $@
 
 # The page is tried in a real browser; where there is none and none can be installed, it is not.

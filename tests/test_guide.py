@@ -35,6 +35,7 @@ NOT_RUN = {
     "python": "installs",
     "python3": "installs",
     "source": "is of the shell that goes on",
+    "torchrun": "is run by tests/training/test_distributed.py",
 }
 SHELL = ("cat", "cp", "echo", "mv", "rm")
 """Commands that prepare files; the shell runs them."""

@@ -153,6 +153,7 @@ MISTAKES = {
     "out of the task's range": ["train", "mod1"],
     "no task": ["train"],
     "two of one": ["train", "parity", "--seed", "1", "--seeds", "0-3"],
+    "no torchrun": ["train", "parity", "--distributed"],
     "no seeds": ["train", "parity", "--seeds", "many"],
     "negative seed": ["train", "parity", "--seed", "-1"],
     "a preset that does not fit": ["train", "parity", "--preset", "router", "--order", "3"],
@@ -179,6 +180,7 @@ MISTAKES = {
     "reproduce: workers": ["reproduce", "--workers", "0"],
     **{f"{verb}: missing run": [verb, "{}/missing"] for verb in ("predict", "eval", "certify")},
     "automaton: missing run": ["automaton", "{}/missing"],
+    "export: missing run": ["export", "{}/missing", "{}/model.onnx"],
     "as trained: missing run": ["predict", "{}/missing", "--as-trained"],
 }  # fmt: skip
 

@@ -33,7 +33,9 @@ WAYS = ["torch"] if native.WHY_NOT else ["torch", "native"]
 
 
 def kept(cuts: int = 0, **recipe: Any) -> torch.Tensor:
-    return supervised(BATCH.padded(), Recipe(**recipe), Generator().manual_seed(cuts))
+    lots = torch.rand(LABELS.shape, generator=Generator().manual_seed(cuts))
+    chosen = Recipe(**recipe)
+    return supervised(BATCH.padded(), chosen, lots if chosen.lengths == "drawn" else None)
 
 
 def trainer(rows: int = 64, held_out: int = 16, seed: int = 0, **recipe: Any) -> Trainer:

@@ -7,6 +7,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from csprop.automata.machine import Machine, all_below, integers
+from csprop.automata.names import size, told
 from csprop.automata.walk import Oracle
 from csprop.errors import InputError
 
@@ -93,6 +94,14 @@ class Automaton(Machine):
 
         oracle = Oracle(len(vocab), (start, None), step, lambda pair: pair[1])
         return cls.named(Machine.explored(oracle), vocab, classes, words)
+
+    def __repr__(self) -> str:
+        return told("Automaton", size(len(self)), self.vocab, self.classes)
+
+    def _repr_html_(self) -> str:
+        from csprop.automata.drawing import html
+
+        return html(self)
 
     def distinguishing(self, other: "Automaton") -> tuple[int, ...] | None:
         """A shortest sequence to which the two automata give different answers, or None.

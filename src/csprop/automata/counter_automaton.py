@@ -8,6 +8,7 @@ from csprop.automata.automaton import check_fields, check_names, check_outputs, 
 from csprop.automata.comparison import Undecided, compare_counting
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
+from csprop.automata.names import size, told
 from csprop.automata.walk import Difference
 from csprop.errors import InputError
 
@@ -61,6 +62,14 @@ class CounterAutomaton(CounterMachine):
     def start(self) -> int:
         """The state before the first token."""
         return self.control.start
+
+    def __repr__(self) -> str:
+        return told("CounterAutomaton", size(len(self), self.counters), self.vocab, self.classes)
+
+    def _repr_html_(self) -> str:
+        from csprop.automata.drawing import html
+
+        return html(self)
 
     def distinguishing(self, other: "CounterAutomaton") -> tuple[int, ...] | None:
         """A shortest sequence to which the two automata give different answers, or None.

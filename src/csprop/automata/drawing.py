@@ -8,16 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from csprop import notebook
 from csprop.automata.arrows import Arrow, arrows, explained
 from csprop.automata.automaton import Automaton
 from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.layout import READABLE, Points, layout
-from csprop.automata.names import visible
+from csprop.automata.names import size, visible
 from csprop.errors import InputError
 from csprop.files import replace
 
 MOST_DRAWN = 400
 """The largest number of states that is drawn."""
+MOST_SHOWN = 120
+"""The largest number of states of which a notebook shows a picture; it is a part of its file."""
 MOST_LINES = 4
 """The largest number of lines in the label of an arrow."""
 INCHES = 0.75
@@ -38,11 +41,36 @@ def draw(automaton: Automaton | CounterAutomaton, path: FilePath | str) -> None:
     Raises:
         InputError: there are too many states, or the file cannot be written.
     """
-    from matplotlib.figure import Figure
-
     states = len(automaton)
     if states > MOST_DRAWN:
         raise InputError(f"{path}: {states} states are too many to draw: the limit is {MOST_DRAWN}")
+    try:
+        replace(FilePath(path), _picture(automaton, FilePath(path).suffix.removeprefix(".")))
+    except ValueError as error:
+        raise InputError(f"{path}: write a name that ends in .png, .svg or .pdf") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def html(automaton: Automaton | CounterAutomaton) -> str:
+    """What a notebook shows of an automaton: its size, and a picture unless it is large."""
+    counters = automaton.counters if isinstance(automaton, CounterAutomaton) else 0
+    states = size(len(automaton), counters)
+    if len(automaton) > MOST_SHOWN:
+        seen = notebook.paragraph(f"It has more than {MOST_SHOWN} states, and is not drawn here.")
+    else:
+        seen = notebook.picture(_picture(automaton, "svg"), f"a picture of the {states}")
+    return notebook.card(f"{type(automaton).__name__} of {states}", seen)
+
+
+def _picture(automaton: Automaton | CounterAutomaton, format: str) -> bytes:
+    """The content of a file in a format of matplotlib's.
+
+    Raises:
+        ValueError: it has no such format.
+    """
+    from matplotlib.figure import Figure
+
     canvas = _Canvas(automaton)
     low, high = canvas.places.min(axis=0) - canvas.margin, canvas.places.max(axis=0) + canvas.margin
     low[1] -= 0.3 * canvas.legend_rows
@@ -54,14 +82,8 @@ def draw(automaton: Automaton | CounterAutomaton, path: FilePath | str) -> None:
     picture = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a character that the font lacks is drawn as a box
-        try:
-            suffix = FilePath(path).suffix.removeprefix(".")
-            figure.savefig(picture, format=suffix, dpi=150, bbox_inches="tight", pad_inches=0.12)
-            replace(FilePath(path), picture.getvalue())
-        except ValueError as error:
-            raise InputError(f"{path}: write a name that ends in .png, .svg or .pdf") from error
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+        figure.savefig(picture, format=format, dpi=150, bbox_inches="tight", pad_inches=0.12)
+    return picture.getvalue()
 
 
 class _Canvas:

@@ -1,9 +1,23 @@
 """Names and sizes of automata, prepared for display."""
 
+from collections.abc import Sequence
+
 
 def visible(text: str) -> str:
     """A name with unprintable characters escaped."""
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
+def shown(names: Sequence[str], most: int = 12) -> str:
+    """A list of names for a sentence, shortened to the first `most`."""
+    listed = ", ".join(names[:most])
+    return f"{listed}, … ({len(names)} in all)" if len(names) > most else listed
+
+
+def told(kind: str, size: str, vocab: Sequence[str], classes: Sequence[str]) -> str:
+    """An automaton in one line."""
+    tokens, answers = (shown([visible(name) for name in names]) for names in (vocab, classes))
+    return f"{kind}({size}; tokens {tokens}; classes {answers})"
 
 
 def size(states: int, counters: int = 0) -> str:

@@ -50,7 +50,7 @@ def by_onnxruntime(lstm: Peer) -> Step:
     from onnxruntime import (  # pyright: ignore[reportMissingImports]
         InferenceSession,
         OrtValue,
-        SessionOptions,
+        SessionOptions,  # pyright: ignore[reportAttributeAccessIssue]
     )
 
     cells: Any = lstm.layers.cells

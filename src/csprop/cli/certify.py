@@ -74,6 +74,7 @@ def _certify(args: Args, path: Path) -> dict[str, Any]:
         length=args.length,
         depth=args.depth,
         rounds=args.rounds,
+        progress=False,
         on_round=lambda line: common.say(f"{path}: {line}"),
     )
     if not _kept(run, found):
@@ -94,7 +95,7 @@ def _kept(run: Any, found: Any) -> bool:
 
 
 def _show(path: Path, document: dict[str, Any], width: int) -> None:
-    from csprop.report.words import certified
+    from csprop.exact.words import certified
 
     print(f"{path}: {document['verdict'] if document['proven'] else 'not proven'}\n")
     common.show_text(document["statement"])
@@ -196,7 +197,7 @@ def _show_table(paths: tuple[Path, ...], documents: list[dict[str, Any]]) -> Non
 def _states(document: dict[str, Any]) -> str:
     """The number of states of the network; with counters, of its control."""
     from csprop.exact.document import network_states
-    from csprop.report.words import control_states
+    from csprop.exact.words import control_states
 
     if "counting" in document:
         return str(control_states(document))

@@ -13,14 +13,13 @@ from typing import Annotated, Any, TypeVar
 
 import tyro
 
+from csprop import progress as bar
 from csprop.automata.names import visible
 from csprop.errors import InputError
 
 A = TypeVar("A")
 Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help_behavior_hint="")]
 """An option without a value: off unless it is given."""
-Epoch = dict[str, Any]
-"""One row of metrics.jsonl."""
 
 
 def parse(arguments: type[A], verb: str, argv: Sequence[str], default: A | None = None) -> A:
@@ -102,7 +101,7 @@ def one_line(text: str) -> str:
 
 
 @contextmanager
-def progress(label: str, epochs: int, plain: bool = False) -> Iterator[Callable[[Epoch], None]]:
+def progress(label: str, epochs: int, plain: bool = False) -> Iterator[Callable[[bar.Epoch], None]]:
     """Show the progress of training, through a callback to be called after every epoch.
 
     Args:
@@ -112,26 +111,12 @@ def progress(label: str, epochs: int, plain: bool = False) -> Iterator[Callable[
     """
     if plain or not sys.stderr.isatty():
         yield lambda row: say(
-            f"{label}  epoch {row['epoch']:>3}/{epochs}  {_summary(row)}  f1 {row['f1']:.3f}  "
+            f"{label}  epoch {row['epoch']:>3}/{epochs}  {bar.summary(row)}  f1 {row['f1']:.3f}  "
             f"{row['seconds']:.1f} s"
         )
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=12),
-        TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[summary]}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), refresh_per_second=4) as bar:
-        job = bar.add_task(label, total=epochs, summary="")
-        yield (lambda row: bar.update(job, completed=row["epoch"], summary=_summary(row)))
-
-
-def _summary(row: Epoch) -> str:
-    return f"loss {row['loss']:.4f}  acc {row['accuracy']:.2%}"
+    with bar.epochs(label, epochs) as on_epoch:
+        yield on_epoch
 
 
 def check_run(path: Path) -> None:

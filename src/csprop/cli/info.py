@@ -28,10 +28,11 @@ def run(args: Args) -> int:
         else:
             print(f"csprop {__version__}")
         return 0
-    from csprop.ops import native
+    from csprop.ops import gpu, native
     from csprop.training.config import environment
 
     facts = environment() | {"kernel": native.WHY_NOT or f"compiled, {native.TARGET} code"}
+    facts["gpu"] = f"triton is {gpu.why_not()}" if gpu.why_not() else "triton"
     whole = "one call of the kernel; csprop train says if not, and why"
     facts["step"] = whole if facts["backend"] == "native" else "torch operations"
     if args.json:

@@ -18,10 +18,6 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 12
 """States and tokens up to which the machine's table is printed."""
-LONGEST = 40
-"""Characters of a suspect's sequence that are printed."""
-FEW = 10
-"""Suspects that are printed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +70,7 @@ def run(args: Args) -> int:
     refuse_existing([out], resumable=False)
     from csprop.learning.learn import learn
 
-    learned = learn(task, seed=args.seed, out=out, on_event=common.say, **drawn)
+    learned = learn(task, seed=args.seed, out=out, progress=False, on_event=common.say, **drawn)
     path = None if learned.run is None else str(out)
     if args.json:
         common.show_json(_document(learned, path))
@@ -131,6 +127,7 @@ def _document(learned: "Learned", path: str | None) -> dict[str, Any]:
 
 def _show(learned: "Learned", path: str | None) -> None:
     from csprop.automata.counting import CounterMachine
+    from csprop.learning.suspects import FEW, LONGEST
 
     common.show_text(learned.verdict.text)
     if path is None:

@@ -22,6 +22,7 @@ VERBS = {
     "certify": "lock a run's model and prove it correct at every length",
     "compile": "write a machine into the weights of a model that is exact",
     "automaton": "export a certified run as JSON, Graphviz, Python or C",
+    "export": "write a run's model to an ONNX file, for other runtimes",
     "report": "write a page about runs: curves, tables, certificates, explorer",
     "explore": "step through a model in the browser",
     "reproduce": "reproduce every table and figure of the paper",

@@ -1,6 +1,7 @@
 """`csprop train`: train a model on a task or on a data file."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
@@ -48,6 +49,10 @@ class Args:
 
     resume: common.Flag = False
     """Continue the run in --out from its last completed epoch."""
+
+    distributed: common.Flag = False
+    """Share every batch with the other processes that torchrun has started, on one machine or several:
+    torchrun --nproc-per-node 2 -m csprop train TASK --distributed."""
 
     json: common.Flag = False
     """Print one JSON document on stdout."""
@@ -101,7 +106,8 @@ def _stored(out: Path) -> dict[str, Any]:
 def _glance(argv: Sequence[str]) -> dict[str, str]:
     """The arguments that decide the defaults, read before the options are parsed."""
     switches = [name for name, hint in get_type_hints(ModelOptions).items() if hint is bool]
-    flags = {"resume", "json", "help", "h", *switches, *(f"no-{name}" for name in switches)}
+    flags = {"resume", "distributed", "json", "help", "h"}
+    flags |= {*switches, *(f"no-{name}" for name in switches)}
     seen, rest, kinds = {}, iter(argv), False
     for word in rest:
         if not word.startswith("-"):
@@ -119,6 +125,25 @@ def _glance(argv: Sequence[str]) -> dict[str, str]:
 
 
 def run(args: Args) -> int:
+    if not args.distributed:
+        _refuse(args)
+        return _train(args)
+    from csprop.training.workers import check_torchrun
+
+    check_torchrun()
+    from csprop.training.distributed import Elsewhere, joined
+
+    with joined() as group:
+        try:
+            with group.agreed():
+                _refuse(args)
+            return _train(args, group)
+        except Elsewhere:  # the first process says why
+            return 2
+
+
+def _refuse(args: Args) -> None:
+    """Refuse options that exclude each other."""
     if args.resume and args.out is None and args.task is None and args.data is None:
         raise InputError("--resume needs the run to continue: add --out DIR")
     if (args.task is None) == (args.data is None):
@@ -131,26 +156,39 @@ def run(args: Args) -> int:
         raise InputError(
             "--workers needs several seeds: add --seeds, such as --seeds 0-9, or leave it out"
         )
+    if args.distributed and args.seeds is not None:
+        raise InputError(
+            "--distributed trains one seed: write --seed N, or leave out --distributed and torchrun, "
+            "and --workers N processes share the seeds"
+        )
+
+
+def _train(args: Args, group: Any = None) -> int:
+    """Train, alone or as one of a group of processes, of which the first alone speaks."""
     from csprop.tasks import resolve
     from csprop.training.checkpoint import refuse_existing
     from csprop.training.seeds import parse_seeds, share_out, train
 
-    named = args.data or args.task or ""
-    task = resolve(named)
-    if task.oracle is None:
-        for line in _summary(task):
-            common.say(line)
-    out = args.out or Path("runs") / task.name
-    outs = {args.seed or 0: out}
-    if args.seeds is not None:
-        outs = {seed: out / f"seed-{seed}" for seed in parse_seeds(args.seeds)}
-    _check(args, task, next(iter(outs)))
-    if not args.resume:
-        refuse_existing(outs.values())
+    first = group is None or group.rank == 0
+    with nullcontext() if group is None else group.agreed():
+        named = args.data or args.task or ""
+        task = resolve(named)
+        if task.oracle is None and first:
+            for line in _summary(task):
+                common.say(line)
+        out = args.out or Path("runs") / task.name
+        outs = {args.seed or 0: out}
+        if args.seeds is not None:
+            outs = {seed: out / f"seed-{seed}" for seed in parse_seeds(args.seeds)}
+        _check(args, task, next(iter(outs)))
+        if first and not args.resume:
+            refuse_existing(outs.values())
     if args.seeds is None:
-        results = train(work(args, task, outs), common.progress)
+        results = train(work(args, task, outs), common.progress, group=group)
     else:  # every process reads the task for itself
         results = share_out(work(args, named, outs), common.progress, args.workers)
+    if not first:
+        return 0
     say_how_they_ended(results)
     if args.json:
         common.show_json(results if args.seeds else results[0])
@@ -223,7 +261,7 @@ def _hint(args: Args, results: list[dict[str, Any]]) -> None:
 
 def _summary(task: Any) -> Iterator[str]:
     """The size, tokens and classes of a file, so that a misspelt one is noticed before training."""
-    from csprop.tasks.base import shown
+    from csprop.automata.names import shown
 
     yield (
         f"{task.source}: {len(task.row_arrays)} rows; tokens {shown(task.vocab)}; "

@@ -24,6 +24,7 @@ from csprop.exact.models import Stepwise
 from csprop.exact.prove import domain, prove
 from csprop.exact.search import RADII
 from csprop.nn.model import CSP
+from csprop.progress import lines
 from csprop.tasks import resolve
 from csprop.tasks.base import UNLABELLED, Task
 from csprop.training.config import RunConfig
@@ -43,6 +44,7 @@ def certify(
     depth: int | None = None,
     seed: int | None = None,
     on_round: Callable[[str], None] = lambda line: None,
+    progress: bool = True,
 ) -> Certificate:
     """Lock a model and prove that it computes the task's function. The model itself is not changed.
 
@@ -58,6 +60,7 @@ def certify(
             inputs to cover; by default half the length of the examples.
         seed: the seed of everything random here; by default the seed of the training, or 0.
         on_round: is called with a line about each round.
+        progress: show a bar, in a notebook or on a terminal.
 
     Returns:
         The certificate, whether or not anything is proven.
@@ -71,6 +74,19 @@ def certify(
             f"the model, a {type(model).__name__}, has no initial_state() and step(): wrap it in "
             "csprop.exact.models.FromRNN or FromStep"
         )
+    with lines(f"certify {task.name}", on_round, progress) as told:
+        return _certify(model, task, examples, rounds, depth, seed, told)
+
+
+def _certify(
+    model: Stepwise,
+    task: Task,
+    examples: Labelled | None,
+    rounds: int,
+    depth: int | None,
+    seed: int | None,
+    on_round: Callable[[str], None],
+) -> Certificate:
     trained_as: Any = getattr(model, "trained_as", None)
     if trained_as is not None and trained_as.task != task.describe():
         trained_as = None

@@ -56,6 +56,16 @@ class Certificate:
     """Why a certificate that was read from a run could not be checked; empty where it was. It then
     claims nothing, though it has a locked model."""
 
+    def __repr__(self) -> str:
+        from csprop.exact.words import verdict
+
+        return f"Certificate({self.document['task']['name']}: {verdict(self)})"
+
+    def _repr_html_(self) -> str:
+        from csprop.exact.words import html
+
+        return html(self)
+
 
 def claim(
     task: Task, depth: int | None, states: int, minimal_states: int, disagreeing: int

@@ -25,7 +25,9 @@ from csprop.automata.walk import Endless
 from csprop.errors import InputError
 from csprop.exact.limits import MOST_LOCKED, NotFinite
 from csprop.exact.models import Settle, Stepwise
+from csprop.ops.backends import exporting
 from csprop.ops.checks import check_tensor
+from csprop.ops.over_time import over_time
 from csprop.stream import SingleSteps, Stream
 
 CPU = torch.device("cpu")
@@ -108,9 +110,10 @@ class LockedModel(nn.Module, ABC):
                 state is none of the machine's.
         """
         check_tensor("tokens", tokens, "int64", ("batch", "time"), CPU)
-        for bound in tokens.aminmax() if tokens.numel() else ():
-            self.check_token(int(bound))
-        start = self.initial_state(len(tokens))
+        if not exporting() and tokens.numel():  # a graph cannot refuse a token
+            for bound in tokens.aminmax():
+                self.check_token(int(bound))
+        start = self.initial_state(tokens.shape[0])
         state = start if state is None else state
         check_tensor("state", state, "int64", tuple(start.shape), CPU)
         if reset is not None:
@@ -219,11 +222,13 @@ class Locked(LockedModel):
         self, tokens: Int64[Tensor, "B T"], state: Tensor, reset: Bool[Tensor, "B T"] | None
     ) -> tuple[Float[Tensor, "B T C"], Tensor]:
         """The scores after every token and the last states, of arguments that were checked."""
-        self._check_numbers(state)
-        after = self.machine.visit(
-            tokens.numpy(), state.numpy(), None if reset is None else reset.numpy()
-        )
-        visited = torch.cat([state[:, None], torch.from_numpy(after)], dim=1)  # (B, T + 1)
+        if exporting():
+            after = over_time(_look_up, state, tokens, reset, fixed=[self.following])
+        else:
+            self._check_numbers(state)
+            given = None if reset is None else reset.numpy()
+            after = torch.from_numpy(self.machine.visit(tokens.numpy(), state.numpy(), given))
+        visited = torch.cat([state[:, None], after], dim=1)  # (B, T + 1)
         before = visited[:, :-1] if reset is None else visited[:, :-1].masked_fill(reset, 0)
         scores = self.scores[before, tokens]
         return scores, visited[:, -1]
@@ -240,6 +245,11 @@ class Locked(LockedModel):
     def automaton(self, vocab: Sequence[str], classes: Sequence[str], words: bool) -> Automaton:
         """The machine, with names for its tokens and classes."""
         return Automaton.named(self.machine, vocab, classes, words)
+
+
+def _look_up(state: Tensor, tokens: Tensor, reset: Tensor | None, following: Tensor) -> Tensor:
+    state = state if reset is None else state.masked_fill(reset, 0)
+    return following[state, tokens]
 
 
 class _Lookups:

@@ -20,6 +20,8 @@ from csprop.exact.bounds import POINTS, Weights
 from csprop.exact.counters import Counting, counts, tabulated
 from csprop.exact.locked import LockedModel
 from csprop.nn.model import CSP
+from csprop.ops.backends import exporting
+from csprop.ops.over_time import over_time
 
 
 def is_counter(model: object) -> TypeGuard[CSP]:
@@ -68,6 +70,8 @@ class LockedCounter(LockedModel):
         Raises:
             InputError: a state is none of the control's, or a count could become too large.
         """
+        if exporting():
+            return self._in_steps(tokens, state, reset)
         self._check_state(state, tokens.shape[1])
         counts = self._counts(tokens, state[:, 1:], reset)
         symbols = tokens.numpy() * self.machine.views + self.machine.view(counts)
@@ -91,6 +95,34 @@ class LockedCounter(LockedModel):
         last = np.maximum.accumulate(before, axis=1)[:, :, None]
         gone = np.take_along_axis(sums - added, np.maximum(last, 0), axis=1)
         return sums - np.where(last >= 0, gone, 0)
+
+    def _in_steps(
+        self, tokens: Int64[Tensor, "B T"], state: Tensor, reset: Bool[Tensor, "B T"] | None
+    ) -> tuple[Float[Tensor, "B T C"], Tensor]:
+        """The same in torch, as steps that `torch.onnx.export` can see."""
+        machine, window = self.machine, self.machine.window
+        sizes = [(2 * window + 1) ** place for place in reversed(range(machine.counters))]
+
+        def step(
+            state: Tensor,
+            tokens: Tensor,
+            reset: Tensor | None,
+            increments: Tensor,
+            following: Tensor,
+            sizes: Tensor,
+        ) -> Tensor:
+            state = state if reset is None else state.masked_fill(reset[:, None], 0)
+            counts = state[:, 1:] + increments[tokens]
+            view = ((counts.clamp(-window, window) + window) * sizes).sum(dim=1)
+            control = following[state[:, 0], tokens * machine.views + view]
+            return torch.cat([control[:, None], counts], dim=1)
+
+        tables = (machine.increments, machine.control.transitions, sizes)
+        fixed = [torch.tensor(each, dtype=torch.int64) for each in tables]
+        visited = over_time(step, state, tokens, reset, fixed=fixed)
+        said = torch.tensor([each or 0 for each in machine.control.outputs])
+        scores = torch.eye(self.network.config.num_classes)[said]
+        return scores[visited[:, :, 0]], visited[:, -1]
 
     def _check_state(self, state: Int64[Tensor, "B K"], steps: int) -> None:
         control, counts = state[:, 0], state[:, 1:]

@@ -131,7 +131,7 @@ def _rotor(task: Task, seed: int) -> Callable[[PrefixTree], list[Table]]:
         (trained,) = execute(task, [config], [None], every_input=False)
         if isinstance(trained, Diverged):
             return []
-        automaton = certify(trained.model, task, rounds=1).automaton
+        automaton = certify(trained.model, task, rounds=1, progress=False).automaton
         finite = isinstance(automaton, Automaton)
         return best(tree, [np.array(automaton.transitions, np.int32)]) if finite else []
 

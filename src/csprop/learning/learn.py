@@ -5,13 +5,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from csprop import notebook
 from csprop.automata.automaton import Automaton
 from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.counting import CounterMachine
 from csprop.errors import InputError
 from csprop.learning.search import AnyMachine, Candidate, Search
-from csprop.learning.suspects import Suspect, file_of, suspects
+from csprop.learning.suspects import FEW, LONGEST, Suspect, file_of, suspects
 from csprop.learning.verdict import Verdict
+from csprop.progress import lines
 from csprop.runs import Run, from_machine
 from csprop.tasks import from_rows, resolve
 from csprop.tasks.base import Task
@@ -39,6 +41,17 @@ class Learned:
     def __repr__(self) -> str:
         return f"Learned({self.verdict.sentence})"
 
+    def _repr_html_(self) -> str:
+        parts = [notebook.paragraph(self.verdict.text)]
+        if self.verdict.clear:
+            parts.append(self.machine._repr_html_())
+        if few := self.suspects[:FEW]:
+            rows = [[str(each.line), each.short(LONGEST), each.label, each.answer] for each in few]
+            first = f"the first {FEW} of " if len(self.suspects) > FEW else ""
+            parts.append(notebook.paragraph(f"Suspects: {first}{len(self.suspects):,}"))
+            parts.append(notebook.table(["line", "sequence", "label", "machine says"], rows))
+        return notebook.card(f"Learned from {self.verdict.source}", *parts)
+
 
 def learn(
     source: str | Path | Task | Iterable[Any],
@@ -47,6 +60,7 @@ def learn(
     seed: int = 0,
     out: str | Path | None = None,
     on_event: Callable[[str], None] = lambda line: None,
+    progress: bool = True,
     **changes: Any,
 ) -> Learned:
     """Find the machine behind labelled sequences, although some labels may be wrong.
@@ -60,6 +74,7 @@ def learn(
         out: a run directory to write: a model that has the machine in its weights, its certificate, and
             the suspects. Without it everything is kept in memory.
         on_event: is called with a line about every step.
+        progress: show a bar, in a notebook or on a terminal.
         changes: options of training that decide the rows of a task, such as `length` and `samples`.
 
     Raises:
@@ -77,8 +92,9 @@ def learn(
         refuse_existing([out], resumable=False)
     config = configure(task, "router", seed, **changes)
     training, held_out = training_data(task, config)
-    search = Search(task, training, held_out, seed, on_event)
-    machine = search.run()
+    with lines(f"learn {task.name}", on_event, progress) as told:
+        search = Search(task, training, held_out, seed, told)
+        machine = search.run()
     automaton = _named(machine, task)
     clear = search.clear(machine)
     wrong = suspects(task, machine) if clear and isinstance(task, RowsTask) else []

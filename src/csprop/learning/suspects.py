@@ -13,6 +13,11 @@ from csprop.tasks.disagreeing import disagreeing
 from csprop.tasks.rows import RowsTask
 from csprop.training.checkpoint import SUSPECTS
 
+LONGEST = 40
+"""Characters of a suspect's sequence that are shown."""
+FEW = 10
+"""Suspects that are shown."""
+
 
 @dataclass(frozen=True)
 class Suspect:

@@ -10,9 +10,13 @@ h_t          the recurrence's state                      (B, T, M, D)
 h_t^{(l)}    the block's output                          (B, T, M, D)
 
 M is the order: 2, a complex number as two planes, or more, a vector turned by M(M − 1)/2 angles.
+
+In half precision, float16 or bfloat16, only the inputs and outputs of a block and its matrix products
+are: gates, angles, states and what follows the recurrence are computed in float32.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -28,7 +32,7 @@ from csprop.ops import fused, reference
 from csprop.ops.checks import check_tensor
 from csprop.ops.counts import exact, whole
 from csprop.ops.native.tensors import ABSENT, Layer
-from csprop.ops.planes import ANGLE_LIMIT, saturate, turn
+from csprop.ops.planes import ANGLE_LIMIT, narrow, saturate, turn, wide
 from csprop.ops.scan import scan
 
 # Where gates start: σ(4) = 0.98 keeps 3/4 of the state over 16 steps. One that is rounded keeps all of
@@ -86,12 +90,26 @@ class Block(Known):
         if options.h0 == "learned":
             self.h0 = nn.Parameter(_on_sphere(order, width, generator))
         else:
-            start = torch.zeros(order, width)
-            if options.h0 == "place":
-                start[0, :: options.places] = 1
-            if options.h0 == "line":
-                start[1] = 1
-            self.register_buffer("h0", start, persistent=False)
+            self.register_buffer("h0", torch.empty(order, width), persistent=False)
+            self._fix_start()
+
+    @torch.no_grad()
+    def _fix_start(self) -> None:
+        """Fill in an h_0 that is not learned."""
+        self.h0.zero_()
+        if self.options.h0 == "place":
+            self.h0[0, :: self.options.places] = 1
+        if self.options.h0 == "line":
+            self.h0[1] = 1
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Block":
+        """Move or convert all tensors. What leaves the device `meta` has no values; an h_0 that no file
+        of weights has gets its own back."""
+        deferred = "h0" in self._buffers and self.h0.is_meta
+        super()._apply(fn, recurse)
+        if deferred:
+            self._fix_start()
+        return self
 
     def forward(
         self,
@@ -225,10 +243,10 @@ class Block(Known):
     def theta(self, z: Float[Tensor, "B T M D"]) -> Float[Tensor, "B T E"]:
         """The angles of every step, beyond order 2 several for each rotation; none is summed here."""
         if self.options.angle == "free":
-            return self.angle(z.flatten(2)).clamp(-ANGLE_LIMIT, ANGLE_LIMIT)
+            return wide(self.angle(z.flatten(2))).clamp(-ANGLE_LIMIT, ANGLE_LIMIT)
         if self.options.projection == "tanh":
-            return math.pi * torch.tanh(self.angle(z[:, :, 0]))
-        projected = torch.tanh(self.angle(z.flatten(2)))
+            return math.pi * torch.tanh(wide(self.angle(z[:, :, 0])))
+        projected = torch.tanh(wide(self.angle(z.flatten(2))))
         return math.pi * projected if self.options.projection == "affine" else direction(projected)
 
     def decay(
@@ -236,9 +254,9 @@ class Block(Known):
     ) -> tuple[Float[Tensor, "B T E"], Float[Tensor, "B T E"]]:
         """α and γ, both from δ."""
         if not self.options.gated:
-            ones = z.new_ones(*z.shape[:2], 1)
+            ones = wide(z.new_ones(*z.shape[:2], 1))
             return ones, ones if self.counts else torch.zeros_like(ones)
-        return self.of_delta(self.gate(z.flatten(2)))
+        return self.of_delta(wide(self.gate(z.flatten(2))))
 
     def of_delta(
         self, delta: Float[Tensor, "*batch E"]
@@ -269,8 +287,8 @@ class Block(Known):
         if before is not None:
             h = h + self.recall * before
         if self.options.norm in DIVISORS:
-            return h / self.modulus(h)
-        return self.rescale(saturate(h, OUTPUT_LIMIT))
+            return (h / self.modulus(h)).to(z.dtype)
+        return self.rescale(narrow(saturate(h, OUTPUT_LIMIT), z.dtype))
 
     def modulus(self, h: Float[Tensor, "B T M D"]) -> Float[Tensor, "B T 1 D"]:
         """What the norm divides by."""

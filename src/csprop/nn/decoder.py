@@ -18,6 +18,7 @@ from torch import Generator, Tensor, nn
 
 from csprop.nn.config import CSPConfig
 from csprop.nn.layers import TINY, linear, unit
+from csprop.ops.planes import wide
 
 
 class LinearDecoder(nn.Module):
@@ -30,7 +31,8 @@ class LinearDecoder(nn.Module):
         self.linear = linear(config.order * config.width, config.num_classes, generator)
 
     def forward(self, h: Float[Tensor, "B T M D"]) -> Float[Tensor, "B T V"]:
-        return self.linear((unit(h, epsilon=0.0) if self.normalises else h).flatten(2))
+        read = unit(h, epsilon=0.0).to(h.dtype) if self.normalises else h
+        return self.linear(read.flatten(2))
 
     def as_linear(self) -> tuple[Tensor, Tensor]:
         return self.linear.weight.unflatten(1, (self.order, -1)), self.linear.bias
@@ -45,10 +47,10 @@ class PhaseDecoder(nn.Module):
         self.linear = linear(config.width, config.num_classes, generator)
 
     def forward(self, h: Float[Tensor, "B T 2 D"]) -> Float[Tensor, "B T V"]:
-        re, im = h.unbind(2)
+        re, im = wide(h).unbind(2)
         nowhere = re.square() + im.square() < TINY
         phase = torch.atan2(im, torch.where(nowhere, 1.0, re))
-        return self.linear(phase)
+        return self.linear(phase.to(h.dtype))
 
     def as_linear(self) -> None:
         return None

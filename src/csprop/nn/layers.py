@@ -6,6 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
+from csprop.ops.backends import exporting
+from csprop.ops.planes import wide
+
 # The paper's ε, and what keeps the square root's gradient finite at 0.
 EPSILON = 1e-8
 TINY = 1e-30
@@ -26,13 +29,16 @@ def linear(
 
 
 def unit(h: Float[Tensor, "*batch M D"], epsilon: float = EPSILON) -> Float[Tensor, "*batch M D"]:
-    """h / (|h| + ε), with a finite gradient at h = 0."""
+    """h / (|h| + ε), with a finite gradient at h = 0; in float32 at least."""
     return h / modulus(h, TINY, epsilon)
 
 
 def modulus(h: Float[Tensor, "*batch M D"], under: float, beside: float) -> Float[Tensor, "*batch 1 D"]:
     """sqrt(|h|² + under) + beside."""
-    return (h.square().sum(dim=-2, keepdim=True) + under).sqrt() + beside
+    squared = wide(h).square().sum(dim=-2, keepdim=True)
+    if exporting():  # which takes a number this small for 0, but no tensor of one dimension
+        return (squared + squared.new_full((1,), under)).sqrt() + squared.new_full((1,), beside)
+    return (squared + under).sqrt() + beside
 
 
 def direction(projected: Float[Tensor, "*batch F"]) -> Float[Tensor, "*batch E"]:

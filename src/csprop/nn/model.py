@@ -23,8 +23,10 @@ from csprop.nn.kinds import make_block
 from csprop.nn.layers import linear
 from csprop.nn.router import Router
 from csprop.ops import fused
+from csprop.ops.backends import exporting
 from csprop.ops.checks import check_tensor
 from csprop.ops.native.stepper import Stepper
+from csprop.ops.planes import wide
 from csprop.stream import Stream
 
 NARROW = 16
@@ -34,7 +36,8 @@ NARROW = 16
 class CSP(nn.Module):
     """The Complex State Propagator: tokens in, a score for each class after every token out.
 
-    Parameters start from the given generator; without one, from a fixed seed.
+    Parameters start from the given generator; without one, from a fixed seed. On the device `meta`
+    nothing is drawn: `to_empty`, then `load_state_dict` or `reset_parameters`, gives it values.
     """
 
     trained_as: Any = None
@@ -50,7 +53,7 @@ class CSP(nn.Module):
         self.config = config
         self._embed(generator)
         self.blocks = nn.ModuleList(self._block(layer, generator) for layer in range(config.depth))
-        if self.layers[0].counts:
+        if self.layers[0].counts and not self.embedding.is_meta:
             counter.prepare(self.embedding, generator)
         links = 1 if config.coupling == "shared" else config.depth - 1
         self.couplings = nn.ModuleList(
@@ -80,6 +83,20 @@ class CSP(nn.Module):
         if layer == 0 and isinstance(block, Router) and not options.maps:
             block.read_tokens(self.embedding)
         return block
+
+    @torch.no_grad()
+    def reset_parameters(self, generator: Generator | None = None) -> None:
+        """Start again, as a new model does: after `to_empty`, if no weights are loaded.
+
+        Args:
+            generator: what parameters start from; without one, a fixed seed.
+        """
+        with torch.device("cpu"):
+            fresh = CSP(self.config, generator)
+        for mine, new in zip(self.parameters(), fresh.parameters(), strict=True):
+            mine.copy_(new)
+        for mine, new in zip(self.buffers(), fresh.buffers(), strict=True):
+            mine.copy_(new)
 
     @property
     def routers(self) -> list[Router]:
@@ -115,6 +132,22 @@ class CSP(nn.Module):
         model.__class__ = cls
         return model
 
+    def to_onnx(self, path: str | Path) -> None:
+        """Write the model to an ONNX file, for batches and sequences of any size.
+
+        Its inputs are `tokens` (B, T) and `state`, which has no rows where sequences begin; its outputs
+        are `scores` and `last_state`, to carry on from. Names of tokens and classes are its metadata.
+
+        Args:
+            path: the file; one that exists is replaced.
+
+        Raises:
+            InputError: the file cannot be written, or onnx is not installed.
+        """
+        from csprop.nn import onnx
+
+        onnx.write(self, path, self.names)
+
     def _on_hub(self) -> Any:
         """This model, with the methods of `PyTorchModelHubMixin`."""
         model: Any = copy.copy(self)
@@ -125,8 +158,8 @@ class CSP(nn.Module):
         return {**options, "config": options.get("config") or saved_as(self.config, self.names)}
 
     def initial_state(self, batch: int = 1) -> Float[Tensor, "B L M D"]:
-        """h_0 of every layer, for each sequence of a batch."""
-        starts = [block.start for block in self.layers]
+        """h_0 of every layer, for each sequence of a batch; in float32 at least, as all states are."""
+        starts = [wide(block.start) for block in self.layers]
         return torch.stack(starts).expand(batch, -1, -1, -1)
 
     @overload
@@ -159,11 +192,12 @@ class CSP(nn.Module):
 
         `state` is what an earlier call returned; where `reset` is true a sequence starts anew before
         that token, so that several can be packed into one row. Raises InputError for tokens outside of
-        the vocabulary, and for what is no tensor of the right shape, type and device.
+        the vocabulary, and for what is no tensor of the right shape, type and device. (On a GPU torch
+        itself stops at such tokens: to look at them first would be to wait for it.)
         """
         self._check(tokens, state, reset)
         if state is None:
-            state = self.initial_state(len(tokens))
+            state = self.initial_state(tokens.shape[0])
         try:
             z = _look_up(tokens, self.rows)  # (B, T, order, D)
         except IndexError:
@@ -245,7 +279,8 @@ class CSP(nn.Module):
         first = self.layers[0]
         # Worth it for what is beyond the kernel, but for SiLU in the recurrence: its loop costs more.
         little = first.options.beyond_kernel <= {"activation"}
-        if little or first.options.released or tokens.numel() < self.config.vocab_size:
+        few = not exporting() and tokens.numel() < self.config.vocab_size
+        if little or first.options.released or few:
             return None
         a, u = first.transition(self.rows[None])
         return _look_up(tokens, a[0]), None if u is None else _look_up(tokens, u[0])

@@ -67,8 +67,8 @@ class CausalTransformer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         steps, width = x.shape[1:]
-        mask = nn.Transformer.generate_square_subsequent_mask(steps)
-        return self.layers(x + positions(steps, width), mask=mask, is_causal=True)
+        mask = nn.Transformer.generate_square_subsequent_mask(steps, device=x.device)
+        return self.layers(x + positions(steps, width).to(x.device), mask=mask, is_causal=True)
 
 
 def positions(steps: int, width: int) -> Tensor:

@@ -26,7 +26,8 @@ from torch import Generator, Tensor
 from csprop.nn.block import Block, Transition
 from csprop.nn.config import ModelOptions
 from csprop.nn.layers import linear, polar
-from csprop.ops.planes import bounded, saturate, turn
+from csprop.ops.over_time import over_time
+from csprop.ops.planes import bounded, saturate, turn, wide
 
 DIVISOR = 1e-9
 LEAST = 1e-30
@@ -95,7 +96,7 @@ class Released(Block):
         if self.options.input_map != "none":
             x = self.map(x)
         if self.options.gate_input == "state":
-            h, last = self._step_by_step(z, x, state[:, :2].to(z.dtype), reset)
+            h, last = self._step_by_step(z, x, state[:, :2].to(wide(z).dtype), reset)
         elif self.options.recurrence == "cumulative":
             h, last, product = self._cumulative(z, x, state, reset)
             beside = [*beside, product.expand_as(z[:, :, :1])]
@@ -113,22 +114,32 @@ class Released(Block):
 
     def sine(self, seen: Float[Tensor, "B T 2 D"]) -> Float[Tensor, "B T E"]:
         """γ of its own, beside α."""
-        return (1 + torch.sin(self.entrance(seen.flatten(2)))) / 2
+        return (1 + torch.sin(wide(self.entrance(seen.flatten(2))))) / 2
 
     def _step_by_step(
         self, z: Tensor, x: Tensor, h: Float[Tensor, "B 2 D"], reset: Bool[Tensor, "B T"] | None
     ) -> tuple[Float[Tensor, "B T 2 D"], Float[Tensor, "B 2 D"]]:
         """The states where δ is a projection of z + h_{t−1}, and the last one."""
-        delta, states = self.gate(z.flatten(2)), []
-        sine = self.sine(z) if self.options.entrance == "sine" else None
-        for t in range(z.shape[1]):
+
+        def step(
+            h: Tensor,
+            x: Tensor,
+            delta: Tensor,
+            sine: Tensor | None,
+            reset: Tensor | None,
+            weight: Tensor,
+            start: Tensor,
+        ) -> Tensor:
             if reset is not None:
-                h = torch.where(reset[:, t, None, None], self.h0, h)
-            alpha, gamma = self.of_delta(delta[:, t] + h.flatten(1) @ self.gate.weight.T)
-            entered = (gamma if sine is None else sine[:, t])[:, None] * x[:, t]
-            h = saturate(bounded(alpha[:, None] * h + entered))
-            states.append(h)
-        return torch.stack(states, dim=1) if states else x, h
+                h = torch.where(reset[:, None, None], start, h)
+            alpha, gamma = self.of_delta(delta + wide(h.flatten(1).to(weight.dtype) @ weight.T))
+            entered = (gamma if sine is None else sine)[:, None] * x
+            return saturate(bounded(alpha[:, None] * h + entered))
+
+        sine = self.sine(z) if self.options.entrance == "sine" else None
+        inputs = x, wide(self.gate(z.flatten(2))), sine, reset
+        states = over_time(step, h, *inputs, fixed=(self.gate.weight, self.h0))
+        return states, states[:, -1] if states.shape[1] else h
 
     def _cumulative(
         self, z: Tensor, x: Tensor, state: Float[Tensor, "B M D"], reset: Bool[Tensor, "B T"] | None
@@ -136,9 +147,9 @@ class Released(Block):
         """The states by a sum over all steps, the last one, and the products of decays."""
         by_entering = self.options.gate_input == "entering"
         v = self.sine(x if by_entering else z)[:, :, None] * x
-        delta = self.gate((v if by_entering else z).flatten(2))
+        delta = wide(self.gate((v.to(z.dtype) if by_entering else z).flatten(2)))
         log_alpha = -F.softplus(delta)
-        first = state[:, -1, : delta.shape[2]].clamp(min=LEAST).log()
+        first = wide(state[:, -1, : delta.shape[2]]).clamp(min=LEAST).log()
         log_product = summed(log_alpha, first, reset, around=False)
         log_before = log_product - log_alpha
         alpha, share = log_alpha.exp().detach(), torch.sigmoid(log_before - math.log(DIVISOR)).detach()
@@ -181,5 +192,7 @@ def summed(
         before = (total - steps).gather(1, latest.clamp(min=0).expand_as(total))
         total = total - torch.where(latest < 0, 0, before)
     if around:
-        total = total - 2 * math.pi * (total.detach() / (2 * math.pi)).round()
+        # A tensor, because the exporter of ONNX would round a number to float32.
+        turn = torch.tensor(2 * math.pi, dtype=torch.float64, device=steps.device)
+        total = total - turn * (total.detach() / turn).round()
     return total.to(torch.promote_types(steps.dtype, torch.float32))

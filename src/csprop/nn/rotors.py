@@ -7,12 +7,20 @@
 (m = 2 is e^{iθ}, which the block keeps as a complex number.)
 """
 
+import math
 from functools import cache
 from itertools import combinations
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from csprop.ops import devices
+from csprop.ops.backends import exporting
+from csprop.ops.planes import ANGLE_LIMIT, wide
+
+TERMS = 18
+"""Of Taylor's series for a matrix of norm 1; what is left out is below the rounding of float64."""
 
 
 def angles_of(order: int) -> int:
@@ -24,20 +32,34 @@ def rotation(angles: Float[Tensor, "*batch K E"], order: int) -> Float[Tensor, "
     if order == 3:
         return _rodrigues(_combined(angles, skew_basis(3)))
     if order == 4:
-        left, right = (
-            _combined(angles, skew_basis(4).flatten(1) @ each.flatten(1).T / 4)
-            for each in _quaternions()
-        )
+        left, right = (_combined(angles, each) for each in _sides())
         return _product(_quaternion(left, _quaternions()[0]), _quaternion(right, _quaternions()[1]))
     generator = _combined(angles, skew_basis(order)).movedim(-1, -3)
-    return torch.linalg.matrix_exp(generator).movedim(-3, -1)
+    exponential = _squared if exporting() else torch.linalg.matrix_exp
+    return exponential(generator).movedim(-3, -1)
+
+
+def _squared(generator: Float[Tensor, "*batch E M M"]) -> Float[Tensor, "*batch E M M"]:
+    """The exponential of ONNX, which has none: Taylor's series of a part, squared again and again."""
+    order = generator.shape[-1]
+    most = math.ceil(math.log2(order * ANGLE_LIMIT))
+    norm = generator.abs().sum(dim=-1, keepdim=True).amax(dim=-2, keepdim=True)
+    halvings = norm.clamp(min=1).log2().ceil()
+    part = generator * torch.exp2(-halvings)
+    identity = torch.eye(order, dtype=part.dtype, device=part.device)
+    total = identity
+    for degree in range(TERMS, 0, -1):
+        total = identity + part @ total / degree
+    for number in range(most):
+        total = torch.where(number < halvings, total @ total, total)
+    return total
 
 
 def prepare(order: int) -> None:
     """Make what a rotation needs beside its angles; while torch traces it would be nothing to keep."""
     skew_basis(order)
     if order == 4:
-        _quaternions()
+        _sides()
 
 
 @cache
@@ -52,16 +74,37 @@ def skew_basis(order: int) -> Float[Tensor, "K M M"]:
 @cache
 def _quaternions() -> tuple[Float[Tensor, "3 4 4"], Float[Tensor, "3 4 4"]]:
     """Multiplication by i, j, k from the left and from the right, as matrices on (1, i, j, k)."""
-    i = torch.tensor([[0.0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 0, -1], [0, 0, 1, 0]])
-    j = torch.tensor([[0.0, 0, -1, 0], [0, 0, 0, 1], [1, 0, 0, 0], [0, -1, 0, 0]])
-    left = torch.stack([i, j, i @ j])
-    conjugate = torch.diag(torch.tensor([1.0, -1, -1, -1]))
-    return left, -conjugate @ left @ conjugate
+    with torch.device("cpu"):
+        i = torch.tensor([[0.0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 0, -1], [0, 0, 1, 0]])
+        j = torch.tensor([[0.0, 0, -1, 0], [0, 0, 0, 1], [1, 0, 0, 0], [0, -1, 0, 0]])
+        left = torch.stack([i, j, i @ j])
+        conjugate = torch.diag(torch.tensor([1.0, -1, -1, -1]))
+        return left, -conjugate @ left @ conjugate
+
+
+@cache
+def _sides() -> tuple[Float[Tensor, "6 3"], Float[Tensor, "6 3"]]:
+    """How much of each left and of each right quaternion is in the generator of each angle."""
+    left, right = (skew_basis(4).flatten(1) @ each.flatten(1).T / 4 for each in _quaternions())
+    return left, right
+
+
+@cache
+def _copied(basis: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
+    with torch.inference_mode(False):  # what is made inside of it can never have a part in a gradient
+        return basis.to(device, dtype)
+
+
+def _beside(basis: Tensor, like: Tensor) -> Tensor:
+    """A constant where another tensor is; it is copied to a device once, unless torch traces."""
+    if like.is_cpu or devices.traced():
+        return basis.to(like)
+    return _copied(basis, like.device, like.dtype)
 
 
 def _combined(angles: Tensor, basis: Tensor) -> Tensor:
-    """The sum of basis[k] · angles[k], with the channels kept last."""
-    summed = angles.movedim(-2, -1) @ basis.to(angles).flatten(1)  # (…, E, entries)
+    """The sum of basis[k] · angles[k], with the channels kept last; in float32 also under autocast."""
+    summed = wide(angles.movedim(-2, -1) @ _beside(basis, angles).flatten(1))  # (…, E, entries)
     return summed.unflatten(-1, basis.shape[1:]).movedim(angles.ndim - 2, -1)
 
 

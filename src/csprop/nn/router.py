@@ -24,6 +24,7 @@ from csprop.nn.block import Block, Transition
 from csprop.nn.config import ModelOptions
 from csprop.nn.layers import linear, polar
 from csprop.ops import route
+from csprop.ops.planes import wide
 
 SPREAD = 0.1
 """Standard deviation of the logits at the start."""
@@ -73,7 +74,7 @@ class Router(Block):
 
     def transition(self, z: Float[Tensor, "B T 2 D"]) -> Transition:
         """What the input says: a score for each map, (B, T, K), and the phases, if there are any."""
-        scores = self.keys(z.flatten(2))
+        scores = wide(self.keys(z.flatten(2)))
         if self.options.rotate == "none":
             return scores, None
         theta = self.theta(z)
@@ -87,13 +88,13 @@ class Router(Block):
         coupled: Tensor | None,
     ) -> tuple[Float[Tensor, "B T 2 D"], Float[Tensor, "B 2 D"]]:
         scores, turns = transition
-        choice = scores.argmax(dim=2)
+        choice, state = scores.argmax(dim=2), wide(state)
         if self.training:
-            maps = torch.softmax(self.maps / self.temperature, dim=2)
+            maps = torch.softmax(wide(self.maps) / self.temperature, dim=2)
             weights = None if self.by_token else self._weights(scores, choice)
-            h = route.soft(maps, choice, state, turns, reset, self.start, weights)
+            h = route.soft(maps, choice, state, turns, reset, wide(self.start), weights)
         else:
-            h = route.hard(self.targets(), choice, state, turns, reset, self.start)
+            h = route.hard(self.targets(), choice, state, turns, reset, wide(self.start))
         return h, h[:, -1] if h.shape[1] else state
 
     def _weights(self, scores: Float[Tensor, "B T K"], choice: Tensor) -> Float[Tensor, "B T K"]:
@@ -108,7 +109,7 @@ class Router(Block):
         coupled: Tensor | None = None,
     ) -> Float[Tensor, "B 2 D"]:
         scores, turns = self.transition(z)
-        return route.hard(self.targets(), scores.argmax(dim=2), state, turns)[:, 0]
+        return route.hard(self.targets(), scores.argmax(dim=2), wide(state), turns)[:, 0]
 
 
 def lead(scores: Tensor, dim: int) -> Tensor:

@@ -1,20 +1,36 @@
-"""Which implementation computes: `reference`, `torch` or `native`."""
+"""Which implementation computes: `reference`, `torch`, `native` or `triton`.
+
+`native` is for CPU tensors and `triton` for CUDA tensors; what they do not take, `torch` computes.
+Unless `torch` or `reference` is asked for, CUDA tensors go to `triton` where it is installed.
+"""
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 from csprop.errors import InputError
-from csprop.ops import native
+from csprop.ops import gpu, native
 
-BACKENDS = ("reference", "torch", "native")
+BACKENDS = ("reference", "torch", "native", "triton")
 _chosen: ContextVar[str | None] = ContextVar("csprop_backend", default=None)
 
 
 def backend() -> str:
-    """The one in force: that of `use_backend`, else of CSPROP_BACKEND, else the fastest there is."""
+    """The one in force: that of `use_backend`, else of CSPROP_BACKEND, else the CPU's fastest.
+
+    While a model is exported to ONNX it is `reference`, whose steps can be seen.
+    """
+    if exporting():
+        return "reference"
     return asked_for() or ("torch" if native.WHY_NOT else "native")
+
+
+def exporting() -> bool:
+    """Whether `torch.onnx.export` is at work, which has to see steps that ONNX has operators for."""
+    onnx = sys.modules.get("torch.onnx")
+    return onnx is not None and onnx.is_in_onnx_export()
 
 
 def asked_for() -> str | None:
@@ -28,12 +44,13 @@ def asked_for() -> str | None:
 
 def as_before(stored: str) -> str:
     """The backend to go on with: `stored`, unless another is asked for, or there is no kernel here."""
-    return asked_for() or (backend() if stored == "native" and native.WHY_NOT else stored)
+    return asked_for() or (backend() if _why_not(stored) else stored)
 
 
 # torch.compile cannot trace a context variable: a compiled model keeps the backend it met first. This
 # is what torch.compiler.assume_constant_result sets, without its import of several seconds.
-backend._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
+for _function in (backend, exporting):
+    _function._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
 
 
 @contextmanager
@@ -49,6 +66,10 @@ def use_backend(name: str) -> Iterator[None]:
 def _usable(name: str, given: str) -> str:
     if name not in BACKENDS:
         raise InputError(f"{given}: there is no such backend: write one of {', '.join(BACKENDS)}")
-    if name == "native" and native.WHY_NOT:
-        raise InputError(f"{given}: the kernel is {native.WHY_NOT}")
+    if why_not := _why_not(name):
+        raise InputError(f"{given}: the kernel is {why_not}")
     return name
+
+
+def _why_not(name: str) -> str:
+    return native.WHY_NOT if name == "native" else gpu.why_not() if name == "triton" else ""

@@ -1,4 +1,4 @@
-"""The `torch` backend: the scan in about 2√T vectorised steps, with its adjoint by hand.
+"""The `torch` backend on the CPU: the scan in about 2√T vectorised steps, with its adjoint by hand.
 
 The sequence is cut into N chunks of C ≈ √T steps. All chunks run side by side from a zero state,
 which costs C steps; their ends are then chained, which costs N; and every state receives what the
@@ -15,7 +15,8 @@ the same function computes it.
 
 Where a modulus passes LIMIT the recurrence saturates and is no longer linear: a batch in which that
 happens (long, with |a| > 1) runs step by step. An adjoint beyond GRADIENT_LIMIT does so too, and
-saturates there. With p_t = a_t h_{t-1} + u_t and s_t = max(1, |p_t| / LIMIT), h_t =
+saturates there. To find out whether it happens is to look at the numbers; where that is to wait for a
+device, `chained` does without. With p_t = a_t h_{t-1} + u_t and s_t = max(1, |p_t| / LIMIT), h_t =
 p_t / s_t, and the gradient passes tangentially only: ∂L/∂p = (λ − ĥ ⟨ĥ, λ⟩) / s, ĥ = h / |h|.
 
 Inside this file a complex number is one complex plane. A transition then has one plane and multiplies
@@ -39,7 +40,7 @@ def scan(
     reset: Bool[Tensor, "B T"] | None,
 ) -> Float[Tensor, "B T M D"]:
     a, u, h0 = _numbers(a, u, h0)
-    a = _forgetful(a, reset)
+    a = forgetful(a, reset)
     h = _linear(a, u, h0)
     return _planes(h if _within(h, LIMIT) else _saturating(a, u, h0))
 
@@ -54,12 +55,12 @@ def adjoint(
 ) -> tuple[Float[Tensor, "B T *P #D"], Float[Tensor, "B T M D"], Float[Tensor, "B M D"]]:
     """The gradients of a, u and h0."""
     a, g, u, h0, h = _numbers(a, g_h, u, h0, h)
-    kept = _forgetful(a, reset)
-    before = _forgetful(torch.cat([h0[:, None], h[:, :-1]], dim=1), reset)
+    kept = forgetful(a, reset)
+    before = forgetful(torch.cat([h0[:, None], h[:, :-1]], dim=1), reset)
     overshoot = None if _within(h, LIMIT) else _overshoot(_recur(u, kept, before), LIMIT)
     adjoint = None
     if overshoot is None:
-        following = _padded(_adjoint(kept[:, 1:]), 1)  # a_{t+1}, and 0 after the end
+        following = padded(_adjoint(kept[:, 1:]), 1)  # a_{t+1}, and 0 after the end
         adjoint = _linear(following.flip(1), g.flip(1), torch.zeros_like(h0)).flip(1)
     if adjoint is None or not _within(adjoint, GRADIENT_LIMIT):
         adjoint = _saturating_adjoint(kept, h, overshoot, g)
@@ -104,11 +105,13 @@ def _product(a: Tensor, b: Tensor, out: Tensor) -> None:
         torch.mul(a, b, out=out)
 
 
-def _forgetful(x: Tensor, reset: Tensor | None) -> Tensor:
+def forgetful(x: Tensor, reset: Tensor | None) -> Tensor:
+    """With 0 at the steps that begin anew."""
     return x if reset is None else x.masked_fill(reset[(..., *[None] * (x.ndim - 2))], 0)
 
 
-def _padded(x: Tensor, steps: int) -> Tensor:
+def padded(x: Tensor, steps: int) -> Tensor:
+    """With so many zeros after its steps."""
     return F.pad(x, (0, 0) * (x.ndim - 2) + (0, steps))
 
 
@@ -117,7 +120,7 @@ def _linear(a: Tensor, u: Tensor, h0: Tensor) -> Tensor:
     steps = u.shape[1]
     length = max(1, math.isqrt(steps - 1) + 1)
     chunks = -(-steps // length)
-    a, u = (_padded(x, chunks * length - steps).unflatten(1, (chunks, length)) for x in (a, u))
+    a, u = (padded(x, chunks * length - steps).unflatten(1, (chunks, length)) for x in (a, u))
     local, prod = torch.empty_like(u), torch.empty_like(a)
     local[:, :, 0], prod[:, :, 0] = u[:, :, 0], a[:, :, 0]
     for j in range(1, length):

@@ -2,6 +2,9 @@
 
 A floating-point number holds every whole number up to 2^p exactly, where p is the number of its binary
 digits: 2^24 in float32, 2^53 in float64.
+
+To refuse is to look: on a GPU a layer that counts waits for its counts, once in a pass. A mark in the
+numbers would need no waiting, but a layer above that chooses could hide it.
 """
 
 from typing import Any
@@ -11,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from csprop.errors import InputError
+from csprop.ops.backends import exporting
 from csprop.ops.operators import folded, register
 
 
@@ -30,16 +34,23 @@ def exact(
     """The counts, if each is exactly the one before it and what was added to it.
 
     Raises:
-        InputError: one is not, or is beyond what its type of numbers holds.
+        InputError: one is not, or is beyond what its type of numbers holds. An ONNX graph, which
+            cannot raise it, has NaN there.
     """
+    if exporting():
+        limit = most(counts.dtype)
+        within = torch.maximum(torch.maximum(counts.abs(), before.abs()), added.abs()) <= limit
+        return torch.where(within & (counts - before == added), counts, torch.nan)
     return _exact(counts, before, added)
 
 
 def _checked(counts: Tensor, before: Tensor, added: Tensor) -> Tensor:
     limit = most(counts.dtype)
-    within = all(bool((each.abs() <= limit).all()) for each in (counts, before, added))
     # Not `before + added`, which would be rounded as the count was.
-    if not within or not torch.equal(counts - before, added):
+    sound = counts - before == added
+    for each in (counts, before, added):
+        sound &= each.abs() <= limit
+    if not bool(sound.all()):
         raise InputError(not_exact(counts.dtype))
     return counts.clone()
 

@@ -2,13 +2,15 @@
 
 import math
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from csprop.ops import chunked
-from csprop.ops.backends import backend
+from csprop.ops import chained, chunked, devices, gpu
+from csprop.ops.backends import asked_for, backend
+from csprop.ops.gpu import launch
 from csprop.ops.native import tensors
 
 
@@ -35,8 +37,10 @@ def folded(value: Tensor | None, dim: int | None, size: int, rows: int = 0) -> A
 
 
 def _scan(a: Tensor, u: Tensor, h0: Tensor, reset: Tensor | None) -> Tensor:
+    if _on_gpu(a, u, h0):
+        return launch.scan(a, u, h0, reset)
     if not _natively(a, u, h0):
-        return chunked.scan(a, u, h0, reset)
+        return _by_torch(u).scan(a, u, h0, reset)
     a, u, h0, reset = tensors.contiguous(a, u, h0, reset)
     h = torch.empty_like(u)
     tensors.scan(**_shape(a, u), a=a, u=u, h0=h0, reset=reset, h=h)
@@ -46,8 +50,10 @@ def _scan(a: Tensor, u: Tensor, h0: Tensor, reset: Tensor | None) -> Tensor:
 def _scan_backward(
     g_h: Tensor, a: Tensor, u: Tensor, h0: Tensor, h: Tensor, reset: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
+    if _on_gpu(a, g_h, u, h0, h):
+        return launch.adjoint(g_h, a, u, h0, h, reset)
     if not _natively(a, g_h, u, h0, h):
-        return chunked.adjoint(g_h, a, u, h0, h, reset)
+        return _by_torch(u).adjoint(g_h, a, u, h0, h, reset)
     g_h, a, u, h0, h, reset = tensors.contiguous(g_h, a, u, h0, h, reset)
     g_a, g_u, g_h0 = torch.empty_like(a), torch.empty_like(u), torch.empty_like(h0)
     tensors.scan(
@@ -58,6 +64,23 @@ def _scan_backward(
 
 def _natively(*given: Tensor) -> bool:
     return backend() == "native" and tensors.fits(*given)
+
+
+def _by_torch(u: Tensor) -> ModuleType:
+    return chained if devices.synchronises(u.device) else chunked
+
+
+def _on_gpu(first: Tensor, *others: Tensor) -> bool:
+    """Whether the Triton kernel computes: for CUDA tensors, and in its interpreter where asked for."""
+    if first.is_cuda:
+        wanted = asked_for() != "torch" and gpu.installed()
+    else:
+        wanted = first.is_cpu and backend() == "triton" and gpu.interpreted()
+    return (
+        wanted
+        and first.dtype in (torch.float32, torch.float64)
+        and all(each.dtype == first.dtype and each.device == first.device for each in others)
+    )
 
 
 def _shape(a: Tensor, u: Tensor) -> dict[str, int]:
@@ -87,7 +110,7 @@ scan = register(
     _scan,
     lambda a, u, h0, reset: u.new_empty(u.shape),
 )
-"""(a, u, h0, reset) to all states, by the `native` or the `torch` backend."""
+"""(a, u, h0, reset) to all states, by the `native`, the `triton` or the `torch` backend."""
 scan_backward = register(
     "scan_backward",
     "(Tensor g_h, Tensor a, Tensor u, Tensor h0, Tensor h, Tensor? reset) -> (Tensor, Tensor, Tensor)",

@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from csprop.ops.backends import exporting
+
 LIMIT = 2.0**60
 """No modulus grows past this: a larger state is scaled back to it and keeps its direction.
 
@@ -21,6 +23,19 @@ ANGLE_LIMIT = 2.0**10
 """The same for an angle without a tanh. Where weights are huge, the rounding of W z + b is many turns:
 a product of one row would turn a state elsewhere than a product of many, a stream elsewhere than a
 batch. At this limit rounding moves an angle of float32 by a ten-thousandth."""
+
+HALF_LIMIT = 2.0**15
+"""The same for a state that is written in float16, whose largest number is 65,504."""
+
+
+def wide(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """x in float32 at least: half precision holds neither a sum over many steps nor a small square."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def narrow(h: Float[Tensor, "*batch M D"], dtype: torch.dtype) -> Float[Tensor, "*batch M D"]:
+    """h in a type of numbers, within what that holds."""
+    return (saturate(h, HALF_LIMIT) if dtype is torch.float16 else h).to(dtype)
 
 
 def saturate(h: Float[Tensor, "*batch M D"], limit: float = LIMIT) -> Float[Tensor, "*batch M D"]:
@@ -42,7 +57,7 @@ class _Bounded(torch.autograd.Function):
 
 def bounded(h: Float[Tensor, "*batch M D"]) -> Float[Tensor, "*batch M D"]:
     """h itself; its gradient saturates at GRADIENT_LIMIT."""
-    return _Bounded.apply(h)
+    return h if exporting() else _Bounded.apply(h)
 
 
 def turn(a: Float[Tensor, "..."], h: Float[Tensor, "*batch M D"]) -> Float[Tensor, "*batch M D"]:

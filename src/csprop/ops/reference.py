@@ -7,10 +7,10 @@ h    the state, M numbers per channel; two are the real and imaginary plane of a
 
 from collections.abc import Callable
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from csprop.ops.over_time import over_time
 from csprop.ops.planes import bounded, saturate, turn
 
 
@@ -25,10 +25,10 @@ def scan(
 
     The activation is for the paper's step-wise SiLU, which no parallel backend can do.
     """
-    h, states = h0, []
-    for t in range(u.shape[1]):
+
+    def step(h: Tensor, a: Tensor, u: Tensor, reset: Tensor | None) -> Tensor:
         if reset is not None:
-            h = h.masked_fill(reset[:, t, None, None], 0)
-        h = activation(saturate(bounded(turn(a[:, t], h) + u[:, t])))
-        states.append(h)
-    return torch.stack(states, dim=1) if states else u
+            h = h.masked_fill(reset[:, None, None], 0)
+        return activation(saturate(bounded(turn(a, h) + u)))
+
+    return over_time(step, h0, a, u, reset)

@@ -17,12 +17,12 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from csprop.ops import devices
 from csprop.ops.backends import backend
 from csprop.ops.native import resonate as native
 from csprop.ops.native.tensors import fits
 from csprop.ops.planes import turn as turned
 from csprop.ops.scan import scan
-from csprop.ops.tracing import traced
 
 PARTS = 5
 """Numbers of an entry for each channel."""
@@ -45,7 +45,7 @@ def resonate(
     steps = entries.shape[1] if index is None else index.shape[1]
     if not steps:
         return entries.new_empty(len(h0), 0, entries.shape[-1]), h0
-    if backend() == "native" and not traced() and fits(given, turn, h0) and len(h0):
+    if backend() == "native" and not devices.traced() and fits(given, turn, h0) and len(h0):
         moves = given if index is None else torch.cat(_moves(given, turn), dim=1)
         y, last = native.Resonators.apply(moves, turn, h0, reset, index)
     else:

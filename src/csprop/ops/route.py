@@ -18,12 +18,12 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from csprop.ops import places
-from csprop.ops.backends import backend
+from csprop.ops import devices, places
+from csprop.ops.backends import backend, exporting
 from csprop.ops.native import route as native
 from csprop.ops.native.tensors import fits
+from csprop.ops.over_time import over_time
 from csprop.ops.planes import turn
-from csprop.ops.tracing import traced
 
 
 def reference(
@@ -36,16 +36,27 @@ def reference(
 ) -> Float[Tensor, "B T 2 D"]:
     """All states, by the definition."""
     groups = maps.shape[1]
-    h, states = h0, []
-    for t in range(weights.shape[1]):
-        if reset is not None and start is not None:
-            h = torch.where(reset[:, t, None, None], start, h)
-        if turns is not None:
-            h = turn(turns[:, t], h)
-        matrices = torch.einsum("bk,kgij->bgij", weights[:, t], maps)
-        h = torch.einsum("bgij,bpgj->bpgi", matrices, h.unflatten(2, (groups, -1))).flatten(2)
-        states.append(h)
-    return torch.stack(states, dim=1) if states else h0.new_empty(len(h0), 0, *h0.shape[1:])
+
+    def step(
+        h: Tensor,
+        weights: Tensor,
+        turns: Tensor | None,
+        reset: Tensor | None,
+        start: Tensor | None,
+        maps: Tensor,
+    ) -> Tensor:
+        h = _begun(h, turns, reset, start)
+        matrices = torch.einsum("bk,kgij->bgij", weights, maps)
+        return torch.einsum("bgij,bpgj->bpgi", matrices, h.unflatten(2, (groups, -1))).flatten(2)
+
+    return over_time(step, h0, weights, turns, reset, fixed=(start, maps))
+
+
+def _begun(h: Tensor, turns: Tensor | None, reset: Tensor | None, start: Tensor | None) -> Tensor:
+    """The contents before they move: begun again where that is asked for, and turned."""
+    if reset is not None and start is not None:
+        h = torch.where(reset[:, None, None], start, h)
+    return h if turns is None else turn(turns, h)
 
 
 def soft(
@@ -75,6 +86,13 @@ def hard(
     start: Float[Tensor, "2 D"] | None = None,
 ) -> Float[Tensor, "B T 2 D"]:
     """All states, where every column has a single 1."""
+    if exporting():
+
+        def step(h: Tensor, to: Tensor, *begun: Tensor | None) -> Tensor:
+            to = to[:, None].expand(-1, 2, -1)
+            return torch.zeros_like(h).scatter_add(2, to, _begun(h, *begun))
+
+        return over_time(step, h0, targets[choice], turns, reset, fixed=[start])
     if backend() == "reference":
         # One group of all channels: a 1 in the row of its target for each source.
         maps = ones_at(targets, h0.shape[2], h0).transpose(1, 2)[:, None]
@@ -94,4 +112,4 @@ def ones_at(
 
 
 def _natively(first: Tensor, *others: Tensor | None) -> bool:
-    return backend() == "native" and not traced() and fits(first, *others)
+    return backend() == "native" and not devices.traced() and fits(first, *others)

@@ -8,6 +8,7 @@ from csprop.errors import InputError, described
 from csprop.ops import operators, reference
 from csprop.ops.backends import backend
 from csprop.ops.checks import check_tensor
+from csprop.ops.planes import narrow
 
 
 def scan(
@@ -23,13 +24,13 @@ def scan(
     share it (a last dimension of 1). `h0` is zero unless given, one for the batch or one for each
     sequence. Where `reset` is true the state before that step is forgotten: h_t = u_t. A modulus, the
     norm over the planes, never grows past 2^60: it is scaled back and keeps its direction, so that no
-    length overflows. bfloat16 is computed, and its last state returned, in float32.
+    length overflows. float16 and bfloat16 are computed, and their last state returned, in float32; in
+    float16 the states are scaled back to 2^15.
 
     Raises InputError for what is no tensor, or not of a shape, type and device that go together.
     """
     _check(a, u, h0, reset)
     batch, steps, order, width = u.shape
-    # Half precision cannot hold a sum over many steps.
     wide = torch.promote_types(torch.promote_types(a.dtype, u.dtype), torch.float32)
     start = u.new_zeros(batch, order, width) if h0 is None else h0.expand(batch, order, width)
     a, entering, start = a.to(wide), u.to(wide), start.to(wide)
@@ -39,16 +40,13 @@ def scan(
         h = reference.scan(a, entering, start, reset)
     else:
         h = operators.scan(a, entering, start, reset)
-    return h.to(u.dtype), h[:, -1]
+    return narrow(h, u.dtype), h[:, -1]
 
 
 def _check(a: Tensor, u: Tensor, h0: Tensor | None, reset: Tensor | None) -> None:
     check_tensor("u", u, "floating-point", ("batch", "time", "planes", "channels"))
-    if u.shape[2] < 2 or u.dtype == torch.float16:
-        raise InputError(
-            "u must be (B, T, M, D), M >= 2 real planes, in float32, float64 or bfloat16; "
-            f"got {described(u)}"
-        )
+    if u.shape[2] < 2:
+        raise InputError(f"u must be (B, T, M, D), M >= 2 real planes; got {described(u)}")
     batch, steps, order, width = u.shape
     planes = [(1,), (order, order), *([(2,)] if order == 2 else [])]
     if not isinstance(a, Tensor) or a.is_nested or tuple(a.shape[2:-1]) not in planes:

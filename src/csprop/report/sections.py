@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from csprop.exact.words import certified, verdict
 from csprop.report import embed, machines
 from csprop.report.page import Page, asset, facts, folded, table
 from csprop.report.read import Shown
-from csprop.report.words import certified, verdict
 from csprop.study.grokking import ALMOST, first, spike
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder

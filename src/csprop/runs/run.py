@@ -19,6 +19,7 @@ from csprop.exact.document import Certificate
 from csprop.exact.locked import Locked
 from csprop.exact.locked_counter import LockedCounter
 from csprop.files import one_writer
+from csprop.nn import onnx
 from csprop.nn.model import CSP
 from csprop.stream import Stream
 from csprop.tasks import FileTask
@@ -55,6 +56,11 @@ class Run(Trained):
         where = "in memory" if self.path is None else str(self.path)
         config = self.config
         return f"Run({self.task.name}, {config.preset}, seed {config.seed}: {accuracy}; {where})"
+
+    def _repr_html_(self) -> str:
+        from csprop.runs.shown import html
+
+        return html(self)
 
     @property
     def made(self) -> Literal["trained", "learned", "compiled"]:
@@ -94,6 +100,7 @@ class Run(Trained):
         depth: int | None = None,
         rounds: int = ROUNDS,
         on_round: Callable[[str], None] = lambda line: None,
+        progress: bool = True,
     ) -> Certificate:
         """Lock the model and prove it correct at every length, using its training data.
 
@@ -105,6 +112,7 @@ class Run(Trained):
             depth: for a task with infinitely many states, the largest depth of the inputs to cover.
             rounds: how many times to train further and try again if the model does not lock.
             on_round: is called with a line about each round.
+            progress: show a bar, in a notebook or on a terminal.
 
         Returns:
             The certificate, whether or not anything is proven.
@@ -115,7 +123,9 @@ class Run(Trained):
         if length is not None:
             found = certify_length(self.model, self.task, length)
         else:
-            found = certify(self.model, self.task, rounds=rounds, depth=depth, on_round=on_round)
+            found = certify(
+                self.model, self.task, rounds=rounds, depth=depth, on_round=on_round, progress=progress
+            )
         if self.path is not None:
             self._read = False  # another process may have written one
             kept = store.save(found, self.path, self)
@@ -164,6 +174,18 @@ class Run(Trained):
             as_trained: use the model as trained, even if the run is certified.
         """
         return self.answering(as_trained).stream()
+
+    def to_onnx(self, path: str | Path, *, as_trained: bool = False) -> None:
+        """Write the model to an ONNX file: see `CSP.to_onnx`.
+
+        Args:
+            path: the file; one that exists is replaced.
+            as_trained: write the model as trained, even if the run is certified.
+
+        Raises:
+            InputError: the file cannot be written, or onnx is not installed.
+        """
+        onnx.write(self.answering(as_trained), path, self.model.names)
 
     def save_pretrained(self, save_directory: str | Path) -> None:
         """Save the run as a run directory, with its locked model and its certificate.

@@ -1,17 +1,23 @@
 """Training a run, or one for each of several seeds."""
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from csprop.progress import epochs
 from csprop.runs.run import Run
 from csprop.tasks import FileTask, RowsTask, resolve
 from csprop.tasks.base import Task
 from csprop.training import checkpoint
 from csprop.training.checkpoint import refuse_existing
-from csprop.training.config import configure
+from csprop.training.config import RunConfig, configure
 from csprop.training.loop import Diverged, Epoch
-from csprop.training.session import execute
+from csprop.training.seeds import label_of, worst
+from csprop.training.session import Trained, execute
+
+if TYPE_CHECKING:
+    from csprop.training.distributed import Group
 
 
 def _kept(task: Task, out: str | Path | None, runs: Sequence[str | Path | None], resume: bool) -> Task:
@@ -23,6 +29,32 @@ def _kept(task: Task, out: str | Path | None, runs: Sequence[str | Path | None],
     return task.save(Path(out) / checkpoint.ROWS)
 
 
+def _shown(
+    task: Task,
+    configs: Sequence[RunConfig],
+    outs: Sequence[str | Path | None],
+    resume: bool,
+    on_epoch: Callable[[dict[int, Epoch]], None],
+    progress: bool,
+    group: "Group | None" = None,
+) -> list[Trained | Diverged]:
+    """Train, and show how far it is."""
+    label = label_of(task, [config.seed for config in configs])
+    with epochs(label, configs[0].recipe.epochs, progress) as show:
+
+        def after(rows: dict[int, Epoch]) -> None:
+            show(worst(rows))
+            on_epoch(rows)
+
+        return execute(task, configs, outs, resume, after, group=group)
+
+
+def _joined() -> "AbstractContextManager[Group]":
+    from csprop.training.distributed import joined
+
+    return joined()
+
+
 def train(
     task: str | Path | Task,
     preset: str | None = None,
@@ -30,6 +62,8 @@ def train(
     out: str | Path | None = None,
     resume: bool = False,
     on_epoch: Callable[[Epoch], None] = lambda row: None,
+    progress: bool = True,
+    distributed: bool = False,
     **changes: Any,
 ) -> Run:
     """Train a model.
@@ -41,16 +75,24 @@ def train(
         out: a run directory to write; without it, the run is kept in memory.
         resume: continue the run in `out` from its last completed epoch.
         on_epoch: is called with the metrics of each epoch.
+        progress: show a bar, in a notebook or on a terminal.
+        distributed: share every batch with the other processes that torchrun has started. All of them
+            return the same run; that of the first alone is in `out`, the others' are in memory.
         changes: options of `CSPConfig` or `Recipe` that differ from the preset, such as
             `rotate="input"`.
 
     Raises:
         InputError: there is no such task or option, or the directory already holds a run.
         Diverged: a loss or a gradient was not finite.
+        ConnectionError: another process has ended.
     """
-    task = _kept(resolve(task), out, [out], resume)
-    configs = [configure(task, preset, seed, **changes)]
-    (trained,) = execute(task, configs, [out], resume, lambda rows: on_epoch(rows[seed]))
+    with _joined() if distributed else nullcontext() as group:
+        first = group is None or group.rank == 0
+        with nullcontext() if group is None else group.agreed():
+            task = _kept(resolve(task), out if first else None, [out], resume)
+            configs = [configure(task, preset, seed, **changes)]
+        each = lambda rows: on_epoch(rows[seed])  # noqa: E731
+        (trained,) = _shown(task, configs, [out], resume, each, progress and first, group)
     if isinstance(trained, Diverged):
         raise trained
     return Run.of(trained)
@@ -63,6 +105,7 @@ def train_seeds(
     out: str | Path | None = None,
     resume: bool = False,
     on_epoch: Callable[[dict[int, Epoch]], None] = lambda rows: None,
+    progress: bool = True,
     **changes: Any,
 ) -> list[Run | Diverged]:
     """Train one model for each seed, all in one computation.
@@ -76,6 +119,7 @@ def train_seeds(
         out: a directory for the runs, which are named seed-0, seed-1, …
         resume: as for `train`.
         on_epoch: is called after each epoch with the metrics of every seed.
+        progress: show a bar, in a notebook or on a terminal, of the seed that is worst.
         changes: as for `train`.
 
     Returns:
@@ -88,5 +132,5 @@ def train_seeds(
     outs = [None if out is None else Path(out) / f"seed-{seed}" for seed in seeds]
     task = _kept(resolve(task), out, outs, resume)
     configs = [configure(task, preset, seed, **changes) for seed in seeds]
-    outcomes = execute(task, configs, outs, resume, on_epoch)
+    outcomes = _shown(task, configs, outs, resume, on_epoch, progress)
     return [each if isinstance(each, Diverged) else Run.of(each) for each in outcomes]

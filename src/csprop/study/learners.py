@@ -77,7 +77,7 @@ def as_task(name: str, language: Automaton, rows: Drawn) -> RowsTask:
 
 
 def _csprop(job: FileJob, task: RowsTask, rows: Drawn) -> Found:
-    out, seconds = _timed(lambda: learn(task, seed=job.seed))
+    out, seconds = _timed(lambda: learn(task, seed=job.seed, progress=False))
     result = _judged(job, out.machine)
     # A machine that csprop itself does not call clear is not handed out.
     result["right"] = result["right"] and out.verdict.clear
@@ -88,7 +88,7 @@ def _csprop(job: FileJob, task: RowsTask, rows: Drawn) -> Found:
 def _strings(job: FileJob) -> Found:
     """What csprop makes of strings of `bliss.py`, labelled with what may follow their prefixes."""
     rows = bliss.strings(job.language, job.rows, job.seed)
-    out, seconds = _timed(lambda: learn(*zip(*rows, strict=True), seed=job.seed))
+    out, seconds = _timed(lambda: learn(*zip(*rows, strict=True), seed=job.seed, progress=False))
     machine, right = out.machine, 0
     for tokens, labels in bliss.first_strings(job.language):
         said = machine.run([machine.vocab.index(token) for token in tokens])

@@ -155,7 +155,7 @@ def short(value: float) -> float:
 def _locked(job: Job, run: Trained) -> dict[str, Any]:
     """What was proven, and the locked model's accuracy by length."""
     started = time.perf_counter()
-    certificate = certify(run.model, run.task)
+    certificate = certify(run.model, run.task, progress=False)
     seconds = round(time.perf_counter() - started, 2)
     return {
         "verdict": certificate.verdict,

@@ -11,6 +11,7 @@ import numpy as np
 
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
+from csprop.automata.names import shown
 from csprop.automata.walk import Endless, Oracle
 from csprop.errors import InputError
 from csprop.tasks.draws import Draws, TorchDraws, Whole
@@ -274,9 +275,3 @@ def encode(symbols: Sequence[str], vocab: Sequence[str], where: str) -> list[int
                 f"write {shown(vocab)}"
             )
     return [numbers[symbol] for symbol in symbols]
-
-
-def shown(names: Sequence[str], most: int = 12) -> str:
-    """A list of names for a sentence, shortened to the first `most`."""
-    listed = ", ".join(names[:most])
-    return f"{listed}, … ({len(names)} in all)" if len(names) > most else listed

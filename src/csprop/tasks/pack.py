@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from csprop.automata.names import shown
 from csprop.errors import InputError
-from csprop.tasks.base import encode, shown, symbols
+from csprop.tasks.base import encode, symbols
 from csprop.tasks.examples import UNLABELLED, RowArrays
 from csprop.tasks.names import UNKNOWN, Names, Numbers, named
 from csprop.tasks.read import Rows

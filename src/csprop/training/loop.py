@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +27,9 @@ from csprop.training.metrics import score
 from csprop.training.presets import Recipe
 from csprop.training.schedule import learning_rate, longest, shortened, temperature
 from csprop.training.seeding import generator
+
+if TYPE_CHECKING:
+    from csprop.training.distributed import Group
 
 Epoch = dict[str, float | int]
 """One row of metrics.jsonl."""
@@ -103,6 +106,7 @@ class Trainer:
         self.best: Epoch = {}
         self.best_weights: dict[str, Tensor] = {}
         self.descent: Descent | None = None
+        self.group: Group | None = None  # the processes that share the rows of every batch
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"descent": None}  # it points into memory; the next epoch makes it anew
@@ -141,7 +145,10 @@ class Trainer:
         if not why_not(self.model) and not foreign(model := described(self.model), self.optimizer):
             recipe = self.recipe
             loss = Loss(recipe.loss == "focal", recipe.focal_gamma, recipe.focal_alpha)
-            self.descent = Descent(model, self.optimizer, loss)
+            # Where gradients are to be added up first, the kernel's own step must change nothing.
+            alone = self.group is None
+            optimizer = self.optimizer if alone else Adam(self.model.parameters(), lr=0.0)
+            self.descent = Descent(model, optimizer, loss)
 
     def batches(self) -> Iterator[Batch]:
         """The tokens and labels of each step of the next epoch."""
@@ -154,14 +161,34 @@ class Trainer:
         for several in order.split(at_once):
             rows = training[several]
             if len(rows.lengths.unique()) == 1:  # many batches are padded as fast as one
-                steps = rows.padded()
-                labels = supervised(steps, self.recipe, cuts)
-                pairs = zip(steps.tokens.split(size), labels.split(size), strict=True)
-                yield from ([pair] for pair in pairs)
+                tokens, labels = self._given(rows, cuts)
+                sizes = [len(self._own(torch.arange(len(batch)))) for batch in several.split(size)]
+                pairs = zip(tokens.split(sizes), labels.split(sizes), strict=True)
+                yield from ([pair] if len(pair[0]) else [] for pair in pairs)
                 continue
             for batch in several.split(size):
-                parts = (part.padded() for part in training[batch].parts(MOST_PADDED))
-                yield [(part.tokens, supervised(part, self.recipe, cuts)) for part in parts]
+                given, before = [], 0
+                for part in training[batch].parts(MOST_PADDED):
+                    given.append(self._given(part, cuts, before))
+                    before += len(part)
+                yield [pair for pair in given if len(pair[0])]
+
+    def _own(self, places: Tensor) -> Tensor:
+        """Those of the places of rows in a batch whose rows this process takes."""
+        if self.group is None:
+            return places
+        return places[places % self.recipe.batch_size % self.group.size == self.group.rank]
+
+    def _given(self, rows: Examples, cuts: Generator, before: int = 0) -> tuple[Tensor, Tensor]:
+        """The tokens and labels of this process's rows, `before` rows of the batch being elsewhere."""
+        drawn = self.recipe.lengths == "drawn"
+        lots = torch.rand(len(rows), rows.longest, generator=cuts) if drawn else None
+        if self.group is not None:
+            own = self._own(torch.arange(before, before + len(rows))) - before
+            rows = rows[own]
+            lots = None if lots is None else lots[own, : rows.longest]
+        steps = rows.padded()
+        return steps.tokens, supervised(steps, self.recipe, lots) if len(rows) else steps.labels
 
     @property
     def clip_norm(self) -> float | None:
@@ -179,9 +206,11 @@ class Trainer:
 
     def end_epoch(self, loss: float, grad_norm: float, started: float) -> Epoch:
         """Evaluate on the held-out set, update the learning rate, and return the epoch's metrics."""
+        if self.group is not None:
+            self.follow(self.group)  # other processors may round in other ways
         lr = self.optimizer.param_groups[0]["lr"]
         self.model.eval()
-        held_out = score(self.model, self.held_out)
+        held_out = score(self.model, self.held_out, self.group)
         if not math.isfinite(held_out.loss):
             steps = -(-len(self.training) // self.recipe.batch_size)
             raise self.diverged(steps, f"the held-out loss is {held_out.loss}")
@@ -199,6 +228,8 @@ class Trainer:
             "lr": lr,
             "seconds": round(time.perf_counter() - started, 3),
         }
+        if self.group is not None:
+            row = self.group.of_first(row)  # which has other seconds
         self._keep_best(row)
         return row
 
@@ -250,6 +281,12 @@ class Trainer:
         }
         return tensors, values
 
+    def follow(self, group: "Group") -> None:
+        """Take the state of the first process of a group, with which to share every batch."""
+        self.group, state = group, group.of_first(self.state())
+        if group.rank:
+            self.restore(*state)
+
     def restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """Return to a state that `state` described."""
         self.model.load_state_dict(_under("model.", tensors))
@@ -298,7 +335,11 @@ def run_epochs(trainers: Sequence[Trainer]) -> list[Epoch | Diverged]:
         try:
             if i in failed:
                 raise failed[i]
-            rows.append(trainer.end_epoch(totals[i] / max(1, counts[i]), largest[i], started))
+            total, count = totals[i], counts[i]
+            if trainer.group is not None:
+                sums = torch.tensor([total, count], dtype=torch.float64)
+                total, count = trainer.group.total(sums).tolist()
+            rows.append(trainer.end_epoch(total / max(1, count), largest[i], started))
         except Diverged as error:
             rows.append(error)
     return rows
@@ -309,6 +350,8 @@ def take_steps(
 ) -> list[tuple[float, float] | Diverged]:
     """Take a step of each model: its loss and the norm of its gradients, or why it diverged."""
     outcomes: list[tuple[float, float] | Diverged] = []
+    if trainers[0].group is not None:
+        return [_take_shared(*each, step) for each in zip(trainers, batches, strict=True)]
     steps = [
         (trainer.descent, parts, math.inf if trainer.clip_norm is None else trainer.clip_norm)
         for trainer, parts in zip(trainers, batches, strict=True)
@@ -325,6 +368,32 @@ def take_steps(
         except Diverged as error:
             outcomes.append(error)
     return outcomes
+
+
+def _take_shared(trainer: Trainer, parts: Batch, step: int) -> tuple[float, float] | Diverged:
+    """Take a step with the gradients of all processes, of which each has some rows of the batch."""
+    assert trainer.group is not None
+    if trainer.descent is None:
+        (value,) = _set_gradients([trainer], [parts])
+    elif parts:
+        value = take([(trainer.descent, parts, math.inf)])[0].loss
+    else:
+        value = 0.0
+        trainer.descent.gradient.zero_()
+    count = sum(int((labels != UNLABELLED).sum()) for _, labels in parts)
+    trained = [each for each in trainer.model.parameters() if each.requires_grad]
+    gradients = [torch.zeros_like(each) if each.grad is None else each.grad for each in trained]
+    own = [torch.tensor([value, 1.0], dtype=torch.float64), *(each.flatten() for each in gradients)]
+    sums = trainer.group.total(torch.cat(own) * count)
+    sizes = [each.numel() for each in trained]
+    means = (sums[2:] / sums[1]).split(sizes)
+    for each, gradient, mean in zip(trained, gradients, means, strict=True):
+        each.grad = gradient.copy_(mean.view_as(each))
+    value = float(sums[0] / sums[1])
+    try:
+        return value, trainer.step(step, value)
+    except Diverged as error:
+        return error
 
 
 def _set_gradients(trainers: Sequence[Trainer], batches: Sequence[Batch]) -> list[float]:
@@ -386,14 +455,14 @@ def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
-def supervised(batch: Steps, recipe: Recipe, cuts: Generator) -> Tensor:
+def supervised(batch: Steps, recipe: Recipe, lots: Tensor | None) -> Tensor:
     """The labels to learn from, (B, T); all others are UNLABELLED.
 
-    The model is causal, so learning from a prefix means learning from the steps up to its end.
+    The model is causal, so learning from a prefix means learning from the steps up to its end. With
+    lots, (B, T), a row ends with the labelled step that has the largest.
     """
     ends = batch.lengths
-    if recipe.lengths == "drawn":  # one of the labelled steps, drawn uniformly
-        lots = torch.rand(batch.labels.shape, generator=cuts)
+    if lots is not None:
         ends = lots.masked_fill(batch.labels == UNLABELLED, -1).argmax(dim=1) + 1
     steps = torch.arange(1, batch.labels.shape[1] + 1)
     outside = steps > ends[:, None] if recipe.supervise == "every" else steps != ends[:, None]

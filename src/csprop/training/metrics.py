@@ -1,7 +1,7 @@
 """Accuracy, F1 and loss of a model, on given examples, drawn sequences or every input."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,16 +16,26 @@ from csprop.tasks.examples import UNLABELLED, Examples, Steps
 from csprop.training.scores import EVALUATION, Sampling, Score, check_exhaustive, scored
 from csprop.training.seeding import generator
 
+if TYPE_CHECKING:
+    from csprop.training.distributed import Group
+
 # Tokens in one forward pass: bounds the memory at any length.
 WINDOW = 1 << 15
 
 
-def score(model: nn.Module, examples: Examples) -> Score:
+def score(model: nn.Module, examples: Examples, group: "Group | None" = None) -> Score:
     """The score of a model on the answers of some examples.
+
+    Args:
+        model: the model.
+        examples: what it should answer.
+        group: processes that share the examples, if there are several.
 
     Raises:
         InputError: there are no examples.
     """
+    if group is not None:
+        return _shared(model, examples, group)
     given = [batch.labels[batch.answers] for batch in examples.windows(WINDOW)]
     if not given:
         raise InputError("there are no examples to score: give at least one")
@@ -37,6 +47,15 @@ def score(model: nn.Module, examples: Examples) -> Score:
         logits[end : end + len(some)] = found
         end += len(some)
     return _score(logits, labels)
+
+
+def _shared(model: Any, examples: Examples, group: "Group") -> Score:
+    def own() -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64]]]:
+        yield np.empty((0, model.config.num_classes)), np.empty(0, np.int64)  # there may be no other
+        for batch in group.own(examples).windows(WINDOW):
+            yield _answers(model, batch).double().numpy(), batch.labels[batch.answers].numpy()
+
+    return scored(own(), lambda sums: group.total(torch.from_numpy(sums)).numpy())
 
 
 def exhaustive(model: nn.Module, task: Task, length: int, *, positions: bool = False) -> Score:

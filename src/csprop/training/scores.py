@@ -1,7 +1,7 @@
 """What is said of the accuracy of a model, and how many sequences it is measured on."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -77,8 +77,15 @@ EVALUATION = Sampling(tokens=1 << 22, fewest=8, most=2000)
 """The samples of `csprop eval` and of the report."""
 
 
-def scored(parts: Iterable[tuple[NDArray[np.float64], NDArray[np.int64]]]) -> Score:
+def scored(
+    parts: Iterable[tuple[NDArray[np.float64], NDArray[np.int64]]],
+    everywhere: Callable[[NDArray[np.float64]], NDArray[np.float64]] = lambda sums: sums,
+) -> Score:
     """The score of a model, of its scores (N, classes) and the right classes (N,) in some parts.
+
+    Args:
+        parts: scores and classes.
+        everywhere: adds to sums those of other processes, which have other parts.
 
     Raises:
         InputError: there are no answers.
@@ -97,6 +104,9 @@ def scored(parts: Iterable[tuple[NDArray[np.float64], NDArray[np.int64]]]) -> Sc
         total = np.log(np.exp(logits - largest[:, None]).sum(axis=1)) + largest
         loss += float((total - logits[np.arange(len(labels)), labels]).sum())
         count += len(labels)
+    sums = everywhere(np.concatenate([hits, mentions, [count, loss]], dtype=np.float64))
+    hits, mentions = sums[:-2].astype(np.int64).reshape(2, -1)
+    count, loss = int(sums[-2]), float(sums[-1])
     if not count:
         raise InputError("there are no examples to score: give at least one")
     f1 = np.where(mentions > 0, 2 * hits / mentions.clip(min=1), 1.0)

@@ -2,17 +2,20 @@
 
 import re
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from csprop.errors import InputError
 from csprop.tasks import Task, resolve
 from csprop.training.checkpoint import refuse_existing
 from csprop.training.config import configure
 from csprop.training.workers import cores, pool
+
+if TYPE_CHECKING:
+    from csprop.training.distributed import Group
 
 MOST_SEEDS = 10_000
 
@@ -66,13 +69,16 @@ def seed_ranges(seeds: Sequence[int]) -> str:
     return ",".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
 
 
-def train(seeds: Seeds, progress: Progress, shared: bool = False) -> list[dict[str, Any]]:
+def train(
+    seeds: Seeds, progress: Progress, shared: bool = False, group: "Group | None" = None
+) -> list[dict[str, Any]]:
     """Train all seeds together in this process.
 
     Args:
         seeds: the job.
         progress: shows the progress of training.
         shared: whether other processes write to the same terminal.
+        group: processes that train the models together; only the first shows the progress.
 
     Returns:
         For each seed a dictionary for `--json`: the result, or "diverged" with the reason.
@@ -82,10 +88,12 @@ def train(seeds: Seeds, progress: Progress, shared: bool = False) -> list[dict[s
 
     task = resolve(seeds.task)
     configs = [configure(task, seeds.preset, seed, **seeds.options) for seed in seeds.outs]
-    label = f"{task.name} {'worst of' if len(configs) > 1 else 'seed'} {seed_ranges(list(seeds.outs))}"
-    with progress(label, configs[0].recipe.epochs, shared) as on_epoch:
-        outs = list(seeds.outs.values())
-        outcomes = execute(task, configs, outs, seeds.resume, lambda epochs: on_epoch(_worst(epochs)))
+    label = label_of(task, list(seeds.outs))
+    silent = nullcontext(lambda row: None)
+    quiet = group is not None and group.rank > 0
+    with silent if quiet else progress(label, configs[0].recipe.epochs, shared) as on_epoch:
+        outs, each = list(seeds.outs.values()), lambda epochs: on_epoch(worst(epochs))
+        outcomes = execute(task, configs, outs, seeds.resume, each, group=group)
     results = []
     for (seed, out), outcome in zip(seeds.outs.items(), outcomes, strict=True):
         result = {"task": task.name, "preset": seeds.preset, "seed": seed, "run": str(out)}
@@ -97,7 +105,12 @@ def train(seeds: Seeds, progress: Progress, shared: bool = False) -> list[dict[s
     return results
 
 
-def _worst(epochs: dict[int, Epoch]) -> Epoch:
+def label_of(task: Task, seeds: Sequence[int]) -> str:
+    """What a bar is called that shows one seed, or the worst of several."""
+    return f"{task.name} {'worst of' if len(seeds) > 1 else 'seed'} {seed_ranges(seeds)}"
+
+
+def worst(epochs: dict[int, Epoch]) -> Epoch:
     """One row for several seeds: that of the seed with the lowest accuracy."""
     return min(epochs.values(), key=lambda row: row["accuracy"])
 

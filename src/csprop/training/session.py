@@ -6,10 +6,11 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+import csprop
 from csprop.errors import InputError
 from csprop.files import one_writer
 from csprop.nn.model import CSP
@@ -34,6 +35,9 @@ from csprop.training.loop import Diverged, Epoch, Trainer, run_epochs
 from csprop.training.metrics import exhaustive
 from csprop.training.scores import MOST_INPUTS, interval
 from csprop.training.seeding import generator
+
+if TYPE_CHECKING:
+    from csprop.training.distributed import Group
 
 MOST_TOKENS = 1 << 16
 """Largest number of tokens in one step of models that are trained together; bounds the memory."""
@@ -68,6 +72,7 @@ def execute(
     resume: bool = False,
     on_epoch: Callable[[dict[int, Epoch]], None] = lambda rows: None,
     every_input: bool = True,
+    group: "Group | None" = None,
 ) -> list[Trained | Diverged]:
     """Train models whose configurations differ only in their seed.
 
@@ -78,25 +83,33 @@ def execute(
         resume: continue the runs in the directories.
         on_epoch: is called after every epoch with the metrics of each seed.
         every_input: in the end, test every input of the trained length, if there are at most 2^20.
+        group: processes that train the models together; only the first of them writes directories.
 
     Returns:
         For each configuration the trained model, or the reason why it diverged.
 
     Raises:
         InputError: a directory holds a run, or the run to resume does not fit.
+        ConnectionError: another process of the group has ended.
     """
-    if not resume:
-        refuse_existing(out for out in outs if out is not None)
+    if group is not None and group.rank:
+        outs, resume = [None] * len(outs), False
     keep_freed_memory()
     with ExitStack() as stack:
-        sessions = [
-            stack.enter_context(_session(task, config, out, resume))
-            for config, out in zip(configs, outs, strict=True)
-        ]
-        for group in _groups(sessions):
-            with _as_before(group[0].environment):
-                _train(group, on_epoch)
-                for session in group:
+        with nullcontext() if group is None else group.agreed():
+            if not resume:
+                refuse_existing(out for out in outs if out is not None)
+            sessions = [
+                stack.enter_context(_session(task, config, out, resume, group))
+                for config, out in zip(configs, outs, strict=True)
+            ]
+        if group is not None:
+            for session in sessions:
+                session.join(group)
+        for alike in _groups(sessions):
+            with _as_before(alike[0].environment):
+                _train(alike, on_epoch)
+                for session in alike:
                     session.end(every_input)
     return [session.outcome for session in sessions if session.outcome is not None]
 
@@ -104,7 +117,9 @@ def execute(
 class _Session:
     """A run that is being trained, in memory or in its directory."""
 
-    def __init__(self, task: Task, config: RunConfig, folder: RunFolder | None) -> None:
+    def __init__(
+        self, task: Task, config: RunConfig, folder: RunFolder | None, group: "Group | None"
+    ) -> None:
         training, held_out = training_data(task, config)
         # At least twenty steps per epoch, even for a small file; config.json has the resolved value.
         batch_size = min(config.recipe.batch_size, max(1, len(training) // 20))
@@ -112,7 +127,7 @@ class _Session:
         self.task, self.folder = task, folder
         model = CSP(self.config.model, generator(config.seed, "weights"))
         self.trainer = Trainer(model, training, held_out, self.config.recipe, config.seed)
-        self.environment = environment()
+        self.environment = environment() | ({} if group is None else {"processes": group.size})
         self.metrics: list[Epoch] = []
         self.outcome: Trained | Diverged | None = None
 
@@ -149,6 +164,24 @@ class _Session:
             folder.remove(checkpoint.CERTIFICATE, checkpoint.LOCKED)
             folder.remove(checkpoint.RESULT, checkpoint.DIAGNOSIS)
 
+    def join(self, group: "Group") -> None:
+        """Begin where the first process of a group begins, and share every batch with all of them.
+
+        Raises:
+            InputError: another process has other options or other data.
+        """
+        task = self.config.task  # where a file lies is each machine's own affair
+        shown = {"task": task.get("sha256", task), "csprop": csprop.__version__}
+        same = asdict(self.config) | shown
+        with group.agreed():
+            if same != group.of_first(same):
+                raise InputError(
+                    "its options, its data file or its csprop are not those of process 0: "
+                    "start the same command with the same file on every machine"
+                )
+        self.environment = group.of_first(self.environment)
+        self.trainer.follow(group)
+
     def commit(self, row: Epoch | Diverged) -> None:
         """Save a completed epoch, or the reason why training diverged."""
         if isinstance(row, Diverged):
@@ -164,6 +197,8 @@ class _Session:
         if self.outcome is not None:
             return
         metrics = self.folder.read_metrics() if self.folder else self.metrics
+        if self.trainer.group is not None:
+            metrics = self.trainer.group.of_first(metrics)
         self.outcome = run = ended(self.trainer, self.task, self.config, metrics, every_input)
         run.environment, run.torch_because = self.environment, why_not(self.trainer.model)
         if self.folder:
@@ -184,12 +219,14 @@ def within(task: Task, folder: Path) -> Task:
 
 
 @contextmanager
-def _session(task: Task, config: RunConfig, out: str | Path | None, resume: bool) -> Iterator[_Session]:
+def _session(
+    task: Task, config: RunConfig, out: str | Path | None, resume: bool, group: "Group | None"
+) -> Iterator[_Session]:
     folder = None if out is None else RunFolder(out)
     if folder:
         task = within(task, folder.path)
         config = replace(config, task=task.describe())
-    session = _Session(task, config, folder)
+    session = _Session(task, config, folder, group)
     with one_writer(folder.path) if folder else nullcontext():
         session.begin(resume)
         yield session

@@ -41,6 +41,19 @@ def pool(workers: int, hint: str) -> Iterator[ProcessPoolExecutor]:
             raise
 
 
+def check_torchrun() -> None:
+    """Refuse to train together with other processes where torchrun has not started this one.
+
+    Raises:
+        InputError: it has not.
+    """
+    if not {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys():
+        raise InputError(
+            "distributed training needs processes that torchrun starts: write torchrun "
+            "--nproc-per-node 2 -m csprop train … --distributed, or torchrun --nproc-per-node 2 SCRIPT"
+        )
+
+
 def _become_worker() -> None:
     """Leave Ctrl-C to the parent process, and end when it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

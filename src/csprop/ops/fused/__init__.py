@@ -14,12 +14,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from csprop.ops import devices
 from csprop.ops.fused.autograd import Direct
 from csprop.ops.fused.calls import flattened
 from csprop.ops.fused.registration import operator
 from csprop.ops.native.tensors import Layer
 from csprop.ops.options import KernelOptions
-from csprop.ops.tracing import traced
 
 
 def blocks(
@@ -37,7 +37,7 @@ def blocks(
     for what fits the kernel: `csprop.nn.kernel` decides that.
     """
     parameters, keep = flattened(layers), torch.is_grad_enabled()
-    if traced():
+    if devices.traced():
         out, h, *_ = operator(z, state, reset, coupled, parameters, *options, keep)
     else:
         out, h, *_ = Direct.apply(options, keep, z, state, reset, coupled, *parameters)

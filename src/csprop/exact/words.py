@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from csprop import notebook
 from csprop.automata.arrows import counted
 from csprop.automata.counter_automaton import CounterAutomaton
-from csprop.automata.names import size
+from csprop.automata.names import shown, size
 from csprop.exact.document import Certificate, network_states
-from csprop.tasks.base import shown
 
 
 def verdict(certificate: Certificate) -> str:
@@ -14,6 +14,17 @@ def verdict(certificate: Certificate) -> str:
     if certificate.unchecked:
         return f"not proven: its certificate could not be checked ({certificate.unchecked})"
     return certificate.verdict if certificate.proven else f"not proven ({certificate.verdict})"
+
+
+def html(certificate: Certificate) -> str:
+    """What a notebook shows of a certificate."""
+    width = certificate.locked.kept.shape[-1] if "machine" in certificate.document else 0
+    return notebook.card(
+        f"{certificate.document['task']['name']}: {verdict(certificate)}",
+        notebook.paragraph(certificate.statement),
+        notebook.facts(certified(certificate.document, width)),
+        proven=certificate.proven,
+    )
 
 
 def certified(document: dict[str, Any], width: int) -> list[tuple[str, str]]:

@@ -1,0 +1,46 @@
+"""`csprop export`: write the model of a run to an ONNX file."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from tyro.conf import arg
+
+from csprop.cli import common
+
+
+@dataclass(frozen=True, kw_only=True)
+class Args:
+    """Write the model of a run to an ONNX file, for batches and sequences of any size.
+
+    Its inputs are tokens and a state, its outputs the scores after every token and the last state.
+    """
+
+    run: Annotated[Path, tyro.conf.Positional, arg(metavar="RUN")]
+    """A run directory."""
+
+    file: Annotated[Path, tyro.conf.Positional, arg(metavar="FILE")]
+    """The file to write, such as model.onnx; one that exists is replaced."""
+
+    as_trained: common.Flag = False
+    """Write the model as trained, even if the run is certified."""
+
+    json: common.Flag = False
+    """Print one JSON document on stdout."""
+
+
+def parse(argv: list[str]) -> Args:
+    return common.parse(Args, "export", argv)
+
+
+def run(args: Args) -> int:
+    loaded = common.load(args.run)
+    model = common.answering(loaded, args.as_trained)
+    loaded.to_onnx(args.file, as_trained=args.as_trained)
+    if args.json:
+        locked = model is not loaded.model
+        common.show_json({"run": str(args.run), "file": str(args.file), "locked": locked})
+    else:
+        common.say(f"{args.run}: written to {args.file}")
+    return 0

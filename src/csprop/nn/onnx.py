@@ -1,0 +1,161 @@
+"""A model as an ONNX file: tokens and a state in, scores and the last state out.
+
+`torch.onnx.export` does it, and takes any network with our layers in it as well: while it traces,
+every recurrence is one Scan of ONNX (`ops/over_time.py`). What `write` adds is batches and lengths of
+any size, a start, and names.
+
+    tokens        int64                                                    (batch, time)
+    state         what an earlier call returned; without rows at a start   (batch or 0, …)
+    scores        after every token                                        (batch, time, classes)
+    last_state    what to carry on from                                    (batch, …)
+"""
+
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor, nn
+
+from csprop import files
+from csprop.errors import InputError
+from csprop.nn.hub import Names
+
+PACKAGES = ("onnx", "onnxscript")
+BEYOND = 2**31
+"""A token that no model has."""
+INPUTS, OUTPUTS = ["tokens", "state"], ["scores", "last_state"]
+
+
+class Carrying(Protocol):
+    """A module whose state can be carried on: `CSP`, or a locked model."""
+
+    def initial_state(self, batch: int = 1) -> Tensor: ...
+    def __call__(self, tokens: Tensor, state: Tensor, *, return_state: bool) -> Any: ...
+    def modules(self) -> Iterator[nn.Module]: ...
+
+
+class _Carried(nn.Module):
+    def __init__(self, model: Carrying) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens: Int64[Tensor, "B T"], state: Tensor) -> tuple[Tensor, Tensor]:
+        # ONNX counts negative numbers from the end of a table; the runtime refuses one beyond it.
+        tokens = torch.where(tokens < 0, BEYOND, tokens)
+        return self.model(tokens, state, return_state=True)
+
+
+def write(model: Carrying, path: str | Path, names: Names | None = None) -> None:
+    """Write a model to an ONNX file, as it answers when it is not trained.
+
+    Args:
+        model: the model, or a locked one.
+        path: the file; one that exists is replaced.
+        names: of tokens and classes, for the file's `metadata_props`: `vocab` and `classes` are lists
+            in JSON, `words` is true where a sequence is written as words.
+
+    Raises:
+        InputError: the file cannot be written, or onnx is not installed.
+    """
+    path = Path(path)
+    if not all(map(find_spec, PACKAGES)):
+        raise InputError("an ONNX file needs onnx and onnxscript: pip install 'csprop[onnx]'")
+    if not path.parent.is_dir() or path.is_dir():
+        raise InputError(f"{path}: write the name of a file in a directory that exists")
+    program = _exported(model)
+    _begin(program.model.graph, model.initial_state().detach())
+    _tidy(program.model)
+    if names is not None:
+        facts = {"vocab": names.vocab, "classes": names.classes, "words": names.words}
+        said = {key: json.dumps(value, ensure_ascii=False) for key, value in facts.items()}
+        program.model.metadata_props.update(said)
+    try:
+        files.replace(path, program.model_proto.SerializeToString())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _exported(model: Carrying) -> Any:
+    """The graph, with a batch and a length of any size."""
+    batch, time = torch.export.Dim("batch"), torch.export.Dim("time")
+    start = model.initial_state(2).detach()
+    tokens = torch.zeros(2, 3, dtype=torch.int64, device=start.device)
+    trained = [part for part in model.modules() if part.training]
+    whole = _Carried(model).eval()
+    try:
+        with _quietly(), torch.no_grad():
+            return torch.onnx.export(
+                whole,
+                (tokens, start),
+                dynamo=True,
+                verbose=False,
+                input_names=INPUTS,
+                output_names=OUTPUTS,
+                dynamic_shapes=({0: batch, 1: time}, {0: batch}),
+                custom_translation_table={torch.ops.aten.scalar_tensor.default: _number},
+            )
+    finally:
+        for part in trained:
+            part.training = True
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without what torch says of its own deprecations and of packages that are not there."""
+    log = logging.getLogger("torch.onnx")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)
+
+
+def _number(s: float, dtype: int = 1, **_: Any) -> Any:
+    """A number as a tensor of some type; torch's own translation rounds it to float32 first."""
+    import onnx_ir as ir  # pyright: ignore[reportMissingImports]
+    from onnxscript import opset20  # pyright: ignore[reportMissingImports]
+
+    value: Any = ir.tensor(s, dtype=ir.DataType(dtype))
+    return opset20.Constant(value=value)
+
+
+def _begin(graph: Any, start: Tensor) -> None:
+    """Let rows for which no state is given begin at the start."""
+    import onnx_ir as ir  # pyright: ignore[reportMissingImports]
+
+    tokens, state = graph.inputs
+    first = ir.val("start", const_value=ir.tensor(start.cpu().numpy(), name="start"))
+    rows, given = (ir.node("Shape", [each], {"start": 0, "end": 1}) for each in (tokens, state))
+    missing = ir.node("Sub", [rows.outputs[0], given.outputs[0]])
+    ones = ir.val("ones", const_value=ir.tensor([1] * (start.ndim - 1), ir.DataType.INT64, name="ones"))
+    shape = ir.node("Concat", [missing.outputs[0], ones], {"axis": 0})
+    begun = ir.node("Expand", [first, shape.outputs[0]])
+    whole = ir.node("Concat", [state, begun.outputs[0]], {"axis": 0})
+    ir.convenience.replace_all_uses_with(state, whole.outputs[0])
+    for node in (given, whole):
+        node.replace_input_with(0, state)
+    for each in (first, ones):
+        graph.register_initializer(each)
+    graph.insert_before(graph[0], [rows, given, missing, shape, begun, whole])
+    state.shape = ir.Shape(["rows", *start.shape[1:]])
+
+
+def _tidy(model: Any) -> None:
+    """Leave out what no node uses, and where in the source a node came from."""
+    import onnx_ir as ir  # pyright: ignore[reportMissingImports]
+    from onnx_ir.passes.common import RemoveUnusedNodesPass  # pyright: ignore[reportMissingImports]
+
+    RemoveUnusedNodesPass()(model)
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        for each in (node, *node.outputs):
+            each.metadata_props.clear()

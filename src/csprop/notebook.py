@@ -1,0 +1,109 @@
+"""Pieces of HTML for notebooks.
+
+They have no script and fetch nothing. Text has the colour of the page around it, be it light or dark.
+Pictures are SVG within an `img`, which keeps their styles to themselves, and which notebooks show that
+are not trusted.
+"""
+
+import math
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from html import escape
+
+MOST_POINTS = 200
+"""Of one curve."""
+WIDE, HIGH, TOP = 230, 74, 20
+"""A curve in pixels, and the room for its title."""
+# Not too light for a white page, and not too dark for a black one.
+GREY, GOOD, BAD, BLUE, ORANGE = "#7d7d7d", "#2c9a55", "#d8504a", "#2f86c5", "#d1741c"
+
+
+def card(title: str, *parts: str, proven: bool | None = None) -> str:
+    """A heading and what follows it; with `proven`, a mark before the heading."""
+    mark = ""
+    if proven is not None:
+        sign, colour = ("✓", GOOD) if proven else ("✗", BAD)
+        mark = f'<span style="color:{colour}">{sign}</span> '
+    heading = f'<div style="font-weight:bold;margin:2px 0 4px">{mark}{escape(title)}</div>'
+    return f'<div style="max-width:48em">{heading}{"".join(parts)}</div>'
+
+
+def paragraph(text: str) -> str:
+    """A paragraph of text."""
+    return f'<div style="margin:4px 0">{escape(text)}</div>'
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> str:
+    """A table of names and their values."""
+    cell = "text-align:left;vertical-align:top;padding:1px 14px 1px 0;border:none"
+    rows = "".join(
+        f'<tr style="background:none"><th style="{cell};font-weight:normal;color:{GREY};'
+        f'white-space:nowrap">{escape(name)}</th><td style="{cell}">{escape(value)}</td></tr>'
+        for name, value in pairs
+    )
+    return f'<table style="font-size:inherit;border:none;margin:4px 0">{rows}</table>'
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of text."""
+    cell = f"text-align:left;padding:2px 14px 2px 0;border:none;border-bottom:1px solid {GREY}"
+
+    def row(kind: str, texts: Sequence[str]) -> str:
+        cells = "".join(f'<{kind} style="{cell}">{escape(text)}</{kind}>' for text in texts)
+        return f'<tr style="background:none">{cells}</tr>'
+
+    body = "".join(row("td", each) for each in rows)
+    style = "font-size:inherit;border-collapse:collapse;margin:4px 0"
+    return f'<table style="{style}">{row("th", headings)}{body}</table>'
+
+
+def picture(svg: bytes, meaning: str) -> str:
+    """A picture.
+
+    Args:
+        svg: the picture.
+        meaning: what is read out in its place.
+    """
+    data = b64encode(svg).decode()
+    return (
+        f'<img alt="{escape(meaning)}" src="data:image/svg+xml;base64,{data}" '
+        'style="max-width:100%;height:auto;border-radius:6px;margin:4px 12px 4px 0"/>'
+    )
+
+
+def curve(
+    title: str, values: Sequence[float], colour: str, span: tuple[float, float] | None = None
+) -> str:
+    """A small chart of values by epoch.
+
+    Args:
+        title: what is written above it.
+        values: one for each epoch.
+        colour: of the line.
+        span: the lowest and the highest value of the chart. Without it, they are those of the values,
+            of which equal ratios are equally far apart.
+    """
+    every = [(epoch, value) for epoch, value in enumerate(values, start=1) if math.isfinite(value)]
+    kept = every[:: -(-len(every) // MOST_POINTS) or 1]
+    kept += every[-1:] if kept[-1:] != every[-1:] else []
+    heights = [value if span else math.log(max(value, 1e-12)) for _, value in kept]
+    low, high = span or (min(heights, default=0.0), max(heights, default=1.0))
+    room, last = high - low or 1.0, max(len(values) - 1, 1)
+    points = " ".join(
+        f"{4 + (WIDE - 8) * (epoch - 1) / last:.1f},{TOP + 4 + (HIGH - 8) * (high - height) / room:.1f}"
+        for (epoch, _), height in zip(kept, heights, strict=True)
+    )
+    x, _, y = points.rpartition(" ")[2].partition(",")
+    text = f'font-family="sans-serif" font-size="11" fill="{GREY}"'
+    epochs = f"{len(values):,} epoch{'' if len(values) == 1 else 's'}"
+    svg = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDE}" height="{TOP + HIGH + 16}">'
+        f'<text x="2" y="13" {text}>{escape(title)}</text>'
+        f'<text x="{WIDE - 2}" y="{TOP + HIGH + 13}" text-anchor="end" {text}>{epochs}</text>'
+        f'<rect x="0.5" y="{TOP + 0.5}" width="{WIDE - 1}" height="{HIGH - 1}" fill="none" '
+        f'stroke="{GREY}" stroke-opacity="0.5"/>'
+        f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.8"/>'
+        + (f'<circle cx="{x}" cy="{y}" r="2.6" fill="{colour}"/>' if kept else "")
+        + "</svg>"
+    )
+    return picture(svg.encode(), f"{title}, {epochs}")

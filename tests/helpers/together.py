@@ -1,0 +1,157 @@
+"""What each of several processes does for tests/training/test_distributed.py.
+
+Each writes what it found to rank-N.json in the directory that is given; the last one kills itself.
+"""
+
+import contextlib
+import io
+import json
+import os
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import csprop
+from csprop.cli.main import main
+from csprop.errors import InputError
+from csprop.training import loop
+
+SMALL = {"width": 4, "depth": 2, "epochs": 3, "batch_size": 7, "hold": 0, "lr": 0.002}
+JOBS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "parity": ("native", "parity", {"preset": "rotor", "samples": 202, "length": 6}),
+    "drawn": ("native", "mod3", {"preset": "rotor", "samples": 202, "length": 6, "lengths": "drawn"}),
+    "torch": ("torch", "parity", {"preset": "rotor", "samples": 202, "length": 6}),
+    "rows": ("native", "rows.jsonl", {"preset": "rotor", "supervise": "every", "loss": "focal"}),
+    "cuts": ("torch", "rows.jsonl", {"preset": "rotor", "lengths": "drawn", "weight_decay": 0.01}),
+}
+"""A backend, a task or file, and options; what is not native here is torch."""
+
+
+def train(name: str, folder: Path, **changes: Any) -> csprop.Run:
+    """One of the jobs, with batches of rows of many lengths in parts.
+
+    Numbers are float64, because training makes more of roundings: those of float32 are seen in the
+    second digit after a few epochs on these rows, whichever backend they come from.
+    """
+    named, task, options = JOBS[name]
+    loop.MOST_PADDED = 32
+    torch.set_default_dtype(torch.float64)
+    try:
+        with csprop.use_backend("torch" if csprop.ops.native.WHY_NOT else named):
+            return csprop.train(folder / task if "." in task else task, **SMALL | options | changes)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def numbers(run: csprop.Run) -> dict[str, Any]:
+    """What must be the same in all processes."""
+    weights = {name: value.tolist() for name, value in run.model.state_dict().items()}
+    return {"metrics": run.metrics, "weights": weights, "result": run.result, "path": str(run.path)}
+
+
+def refusals(folder: Path, rank: int) -> dict[str, Any]:
+    """The exit code and stderr of commands, and a message in Python."""
+    (folder / str(rank)).mkdir()
+    os.chdir(folder / str(rank))
+    if rank != 1:
+        Path("here.csv").write_text("".join(f"{n:05b},{'ab'[n % 2]}\n" for n in range(32)))
+    commands = {
+        "seeds": ["train", "parity", "--seeds", "0-1"],
+        "existing": ["train", "parity", "--out", str(folder / "runs" / "parity")],
+        "absent": ["train", "--data", "here.csv", "--out", "absent"],
+    }
+    said: dict[str, Any] = {}
+    for name, argv in commands.items():
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            said[name] = main([*argv, "--distributed"]), told.getvalue()
+    try:
+        train("parity", folder, distributed=True, seed=rank)
+    except InputError as error:
+        said["other"] = str(error)
+    return said
+
+
+def by_hand(rank: int, size: int) -> dict[str, float]:
+    """How far a model in torch's own wrappers comes from one that one process trains."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.nn.parallel import DistributedDataParallel
+
+    def made() -> csprop.CSP:
+        config = csprop.CSPConfig(vocab_size=3, num_classes=2, width=8, depth=2)
+        return csprop.CSP(config, torch.Generator().manual_seed(0))
+
+    def stepped(model: nn.Module, rows: slice) -> None:
+        drawn = torch.Generator().manual_seed(1)
+        tokens, labels = (torch.randint(n, (4 * size, 12), generator=drawn)[rows] for n in (3, 2))
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        for _ in range(3):
+            optimizer.zero_grad()
+            F.cross_entropy(model(tokens).flatten(0, 1), labels.flatten()).backward()
+            optimizer.step()
+
+    def distance(model: nn.Module, whole: Callable[[Any], Tensor] = lambda tensor: tensor) -> float:
+        with torch.no_grad():
+            pairs = zip(alone.parameters(), model.parameters(), strict=True)
+            return max(float((a - whole(b)).abs().max()) for a, b in pairs)
+
+    alone, start, own = made(), made(), slice(rank, None, size)
+    stepped(alone, slice(None))
+    copies, mesh = made(), init_device_mesh("cpu", (size,))
+    stepped(DistributedDataParallel(copies), own)
+    found = {"moved": distance(start), "DDP": distance(copies)}
+    # That a module returns a view is no harm unless somebody changes it in place.
+    warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")
+    for name, parts in {"FSDP2": False, "FSDP2 of each layer": True}.items():
+        shards = made()
+        for layer in shards.layers if parts else ():
+            fully_shard(layer, mesh=mesh)
+        fully_shard(shards, mesh=mesh)
+        stepped(shards, own)
+        found[name] = distance(shards, lambda tensor: tensor.full_tensor())
+    return found
+
+
+def act(folder: Path) -> None:
+    """Do all of it."""
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    warnings.simplefilter("error")
+    found: dict[str, Any] = {}
+    for name in JOBS:
+        run = train(name, folder, out=folder / "runs" / name, distributed=True)
+        found[name] = numbers(run)
+    again = {"out": folder / "runs" / "resumed", "distributed": True}
+    train("rows", folder, **again, epochs=1)
+    found["resumed"] = numbers(train("rows", folder, **again, resume=True))
+    found["by hand"], found["refused"] = by_hand(rank, size), refusals(folder, rank)
+
+    def write() -> None:
+        (folder / f"rank-{rank}.json").write_text(json.dumps(found))
+
+    def die(row: object) -> None:
+        if rank == size - 1:
+            write()
+            os.kill(os.getpid(), signal.SIGKILL)
+        found["since"] = time.monotonic()
+
+    try:
+        train("parity", folder, out=folder / "runs" / "killed", distributed=True, on_epoch=die)
+    except ConnectionError as error:
+        found["lost"] = str(error), time.monotonic() - found["since"]
+    write()
+
+
+if __name__ == "__main__":
+    act(Path(sys.argv[1]).resolve())
+    # Groups that torch's wrappers keep would outlive the process group, and threads of gloo abort then.
+    sys.stdout.flush()
+    os._exit(0 if not dist.is_initialized() or dist.get_rank() < dist.get_world_size() - 1 else 1)

@@ -1,0 +1,197 @@
+"""Models on other devices than the CPU, as far as that can be tested without one.
+
+On `meta` a tensor that was made on the CPU is refused. What has to wait for a device is noticed by
+stand-ins for its operations; they see the steps of csprop's own operators, too. Models that are made on
+`meta` get their values later.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Generator, Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from csprop import CSP, CSPConfig, tasks, use_backend
+from csprop.nn.config import ModelOptions
+from csprop.ops import chained, chunked, counts, devices, operators
+from csprop.training.presets import PRESETS, preset
+from tests.helpers.options import PRINTED, RELEASED, choices, sensible
+from tests.ops.test_scan import KINDS, draw
+
+ROTORS = ("parenthesis", "even-pairs", "group-A5", "group-S5")
+"""Tasks for which the preset `rotor` is another model than for parity."""
+
+
+def families() -> dict[str, dict[str, Any]]:
+    """The models of all presets, and one for every value of every option."""
+    named = [*((name, "parity") for name in PRESETS), *(("rotor", task) for task in ROTORS)]
+    found = {f"{name} {task}": asdict(preset(name, tasks.get(task)).model) for name, task in named}
+    printed = asdict(ModelOptions(depth=2))
+    for name, values in choices().items():
+        for value in values:
+            base = RELEASED if name in PRINTED or value == "accumulated" else {}
+            options = sensible(printed | base | {name: value})
+            if options[name] == value != printed[name]:
+                found[f"{name}={value}"] = options
+    return {name: options | {"width": 6} for name, options in found.items()}
+
+
+FAMILIES = families()
+
+
+def model(options: dict[str, Any]) -> CSP:
+    return CSP(CSPConfig(**options, vocab_size=3, num_classes=2), Generator().manual_seed(1))
+
+
+COUNTING = {name for name in FAMILIES if model(FAMILIES[name]).layers[0].counts}
+
+
+def inputs() -> tuple[Tensor, Tensor]:
+    g = Generator().manual_seed(2)
+    return torch.randint(3, (2, 7), generator=g), torch.rand(2, 7, generator=g) < 0.2
+
+
+def passes(net: CSP, tokens: Tensor, reset: Tensor) -> None:
+    """Forward and backward as in training, then carried on as after it, and one step."""
+    scores, state = net.train()(tokens, reset=reset, return_state=True)
+    scores.square().sum().backward()
+    net.eval()(tokens, state.detach()).sum().backward()
+    net.step(net.initial_state(2), tokens[:, 0])
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_tensor_is_made_where_the_model_is(name: str) -> None:
+    with torch.device("meta"):
+        net = model(FAMILIES[name])
+    assert all(each.is_meta for each in (*net.parameters(), *net.buffers()))
+    tokens, reset = (each.to("meta") for each in inputs())
+    passes(net, tokens, reset)
+    assert all(each.grad is None or each.grad.is_meta for each in net.parameters())
+
+
+@pytest.mark.parametrize(("planes", "order"), KINDS)
+def test_the_scan_makes_every_tensor_where_its_arguments_are(planes: int, order: int) -> None:
+    a, u, h0, reset = (each.to("meta") for each in draw(30, planes=planes, order=order))
+    h = chained.scan(a, u, h0, reset)
+    gradients = chained.adjoint(u, a, u, h0, h, reset)
+    for got, like in zip((h, *gradients), (u, a, u, h0), strict=True):
+        assert got.is_meta
+        assert got.shape == like.shape
+
+
+class Waits(Exception):
+    """Something looked at a number."""
+
+
+class _Calls(TorchFunctionMode):
+    """Refuses what copies to the CPU; a tensor that is there already shows no such operation."""
+
+    REFUSED = (Tensor.cpu, Tensor.numpy, Tensor.tolist, Tensor.item, Tensor.__bool__)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in self.REFUSED:
+            raise Waits(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+class Foreign(TorchDispatchMode):
+    """Refuses what waits for a device, inside of csprop's own operators, too."""
+
+    REFUSED = ("_local_scalar_dense", "is_nonzero", "equal", "nonzero", "_unique2", "masked_select")
+    OWN: ClassVar[dict[Any, Callable[..., Any]]] = {
+        operators.scan: operators._scan,
+        operators.scan_backward: operators._scan_backward,
+        counts._exact: counts._checked,
+    }
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func.overloadpacket.__name__ in self.REFUSED:
+            raise Waits(str(func))
+        if func in self.OWN:
+            with self:
+                return self.OWN[func](*args, **kwargs)
+        return func(*args, **kwargs)
+
+
+@pytest.fixture
+def foreign(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CPU, taken for a device that is waited for."""
+    monkeypatch.setattr(devices, "synchronises", lambda device: True)
+
+    def unused(*given: object) -> None:
+        raise AssertionError("this is what the CPU does")
+
+    monkeypatch.setattr(chunked, "scan", unused)
+    monkeypatch.setattr(chunked, "adjoint", unused)
+
+
+@pytest.mark.usefixtures("foreign")
+@pytest.mark.parametrize("name", sorted(FAMILIES.keys() - COUNTING))
+def test_nothing_waits_for_a_device(name: str) -> None:
+    net = model(FAMILIES[name])
+    with use_backend("torch"), Foreign(), _Calls():
+        passes(net, *inputs())
+
+
+@pytest.mark.usefixtures("foreign")
+def test_a_layer_that_counts_waits_once() -> None:
+    seen = []
+
+    class Counting(Foreign):
+        REFUSED = ()
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.extend([func] if func.overloadpacket.__name__ in Foreign.REFUSED else [])
+            return super().__torch_dispatch__(func, types, args, kwargs)
+
+    net = model(FAMILIES["counter parity"])
+    with use_backend("torch"), Counting():
+        net(*inputs()[:1]).sum().backward()
+    assert len(seen) == 1
+
+
+def test_the_stand_ins_notice_who_waits() -> None:
+    """On the CPU the `torch` backend does look at numbers."""
+    a, u, h0, _ = draw(5)
+    with use_backend("torch"), Foreign(), pytest.raises(Waits, match="is_nonzero"):
+        operators.scan(a, u, h0, None)
+    for look in (Tensor.cpu, Tensor.item, bool, Tensor.tolist):
+        with _Calls(), pytest.raises(Waits):
+            look(torch.ones(()))
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_scores_do_not_depend_on_who_waits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    net, (tokens, reset) = model(FAMILIES[name]).double().eval(), inputs()
+    with use_backend("torch"):
+        want = net(tokens, reset=reset)
+        monkeypatch.setattr(devices, "synchronises", lambda device: True)
+        torch.testing.assert_close(net(tokens, reset=reset), want)
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if "=" not in name])
+def test_a_model_that_was_made_on_meta_is_loaded(name: str) -> None:
+    net, (tokens, reset) = model(FAMILIES[name]).double().eval(), inputs()
+    with torch.device("meta"):
+        later = model(FAMILIES[name]).double().eval()
+    later.to_empty(device="cpu").load_state_dict(net.state_dict())
+    assert torch.equal(later(tokens, reset=reset), net(tokens, reset=reset))
+    assert torch.equal(later.initial_state(), net.initial_state())
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if "=" not in name])
+def test_a_model_without_values_starts_again(name: str) -> None:
+    net = model(FAMILIES[name]).eval()
+    with torch.device("meta"):
+        later = model(FAMILIES[name]).eval()
+    later.to_empty(device="cpu").reset_parameters(Generator().manual_seed(1))
+    assert torch.equal(later(inputs()[0]), net(inputs()[0]))
+    for each in (*later.parameters(), *later.buffers()):
+        each.detach().fill_(torch.nan)
+    later.reset_parameters(Generator().manual_seed(1))
+    assert torch.equal(later(inputs()[0]), net(inputs()[0]))

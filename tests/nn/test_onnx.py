@@ -1,0 +1,262 @@
+"""Models as ONNX files: what onnxruntime computes is what torch does."""
+
+import copy
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import jaxtyping
+import numpy as np
+import pytest
+import torch
+from torch import Generator, Tensor, nn
+
+import csprop
+from csprop import CSP, CSPConfig
+from csprop.cli.main import main
+from csprop.errors import InputError
+from csprop.nn import onnx as to_onnx
+from csprop.nn.hub import Names
+from csprop.training.presets import PRESETS, Plain, preset
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install 'csprop[onnx]'")
+pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install 'csprop[onnx]'")
+runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
+LENGTHS, BATCHES = (1, 16, 257), (1, 5)
+TOKENS = 3
+MODELS = {name: Plain() for name in PRESETS} | {
+    "rotor of order 3": Plain(order=3),
+    "rotor of order 5": Plain(order=5),
+}
+EXACT = {"router", "counter"}
+"""Those whose states are places or counts."""
+
+Run = Callable[[Tensor, Tensor], list[Tensor]]
+
+
+def model(name: str, depth: int = 2) -> CSP:
+    """A preset, in fewer layers: an export takes its time for each of them."""
+    options = preset(name.split(" ")[0], MODELS[name]).model
+    options = replace(options, depth=min(options.depth, depth))
+    return CSP(CSPConfig(vocab_size=TOKENS, num_classes=4, **asdict(options))).eval()
+
+
+def opened(path: Path) -> Run:
+    onnx.checker.check_model(onnx.load(path), full_check=True)
+    session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+    def run(tokens: Tensor, state: Tensor) -> list[Tensor]:
+        given = {"tokens": tokens.numpy(), "state": state.detach().numpy()}
+        return [torch.from_numpy(each) for each in session.run(["scores", "last_state"], given)]
+
+    return run
+
+
+def drawn(*shape: int) -> Tensor:
+    return torch.randint(TOKENS, shape, generator=Generator().manual_seed(sum(shape)))
+
+
+def apart(got: Tensor, want: Tensor) -> float:
+    """The largest difference; of numbers above 1, relative to the largest of them."""
+    assert got.shape == want.shape
+    return float((got.double() - want.double()).abs().max() / want.abs().max().clamp(min=1))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _unchecked_shapes() -> Iterator[None]:
+    """The checks of types in `conftest` take no size that is a symbol, as those of an exporter are."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@torch.no_grad()
+def test_every_preset_is_the_same_by_onnxruntime(name: str, tmp_path: Path) -> None:
+    """To 1e-5, or as near as torch's own float32 is to its float64, which some models are far from."""
+    net, path = model(name, 1 if "released" in name else 2), tmp_path / "model.onnx"
+    net.to_onnx(path)
+    run, wide = opened(path), copy.deepcopy(net).double()
+    for batch in BATCHES:
+        for length in LENGTHS:
+            tokens, before = drawn(batch, length), drawn(batch, 7)
+            _, state = run(before, net.initial_state(0))
+            for begin in (state[:0], state):
+                first = state if len(begin) else net.initial_state(batch)
+                want = net(tokens, first, return_state=True)
+                exact = wide(tokens, first.double(), return_state=True)
+                got = run(tokens, begin)
+                for number, each in enumerate(got):
+                    allowed = 1e-5 + 4 * apart(want[number], exact[number])
+                    assert apart(each, want[number]) <= allowed, (batch, length, number)
+                if name in EXACT:
+                    assert torch.equal(got[1], want[1])
+                    assert torch.equal(got[0].argmax(dim=2), want[0].argmax(dim=2))
+    _weights_are_in_the_file_once(net, path)
+
+
+def _weights_are_in_the_file_once(net: CSP, path: Path) -> None:
+    """No step is written out: the graph has a Scan for each layer, whatever the length."""
+    graph = onnx.load(path).graph
+    assert [node.op_type for node in graph.node].count("Scan") == net.config.depth
+    assert not any(node.op_type == "Loop" for node in graph.node)
+    weights = 4 * sum(each.numel() for each in net.parameters())
+    assert path.stat().st_size < 2 * weights + 40_000
+    assert str(Path(csprop.__file__).parent).encode() not in path.read_bytes()
+
+
+@torch.no_grad()
+def test_float64_is_the_same_at_every_length(tmp_path: Path) -> None:
+    """Of the model that float32 is worst for, by ONNX in NumPy: onnxruntime has no such softplus."""
+    net, path = model("released").double(), tmp_path / "model.onnx"
+    net.to_onnx(path)
+    run = onnx.reference.ReferenceEvaluator(str(path))
+    for length in LENGTHS:
+        tokens = drawn(2, length)
+        want = net(tokens, return_state=True)
+        given = {"tokens": tokens.numpy(), "state": net.initial_state(0).numpy()}
+        for got, wanted in zip(run.run(None, given), want, strict=True):
+            assert apart(torch.from_numpy(got), wanted) < 1e-5
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory, brackets: Path) -> dict[str, csprop.Run]:
+    folder = tmp_path_factory.mktemp("runs")
+    csprop.train("parity", out=folder / "parity").certify()
+    return {"finite": csprop.load(folder / "parity"), "counting": csprop.load(brackets)}
+
+
+@pytest.mark.parametrize("kind", ["finite", "counting"])
+def test_a_certified_run_is_its_locked_model_to_the_last_digit(
+    kind: str, locked: dict[str, csprop.Run], tmp_path: Path
+) -> None:
+    run, path = locked[kind], tmp_path / "model.onnx"
+    assert run.locked is not None
+    run.to_onnx(path)
+    answer, nothing = opened(path), run.locked.initial_state(0)
+    for batch, length in ((1, 1), (5, 16), (2, 257)):
+        tokens = drawn(batch, length) % 2
+        scores, state = answer(tokens, nothing)
+        more, end = answer(tokens, state)
+        twice, last = run.locked(tokens.repeat(1, 2), return_state=True)
+        assert torch.equal(torch.cat([scores, more], dim=1), twice)
+        assert torch.equal(end, last)
+    said = {each.key: json.loads(each.value) for each in onnx.load(path).metadata_props}
+    task = run.task
+    assert said["vocab"] == list(task.vocab)
+    assert (said["classes"], said["words"]) == (list(task.classes), task.words)
+    for token in (-1, 2):
+        with pytest.raises(Exception, match=r"(?i)out of|index|bound"):
+            answer(torch.tensor([[0, token]]), nothing)
+
+
+@torch.no_grad()
+def test_a_run_as_trained(locked: dict[str, csprop.Run], tmp_path: Path) -> None:
+    run, path = locked["finite"], tmp_path / "model.onnx"
+    run.to_onnx(path, as_trained=True)
+    tokens = drawn(3, 257) % 2
+    scores, _ = opened(path)(tokens, run.model.initial_state(0))
+    assert apart(scores, run.model(tokens)) < 1e-4
+    assert torch.equal(scores.argmax(dim=2), run.model(tokens).argmax(dim=2))
+
+
+def test_a_count_that_is_not_exact_is_not_a_number(tmp_path: Path) -> None:
+    net, path = model("counter"), tmp_path / "model.onnx"
+    net.to_onnx(path)
+    run, tokens, state = opened(path), drawn(1, 40), net.initial_state(1).clone()
+    assert run(tokens, state)[1].isfinite().all()
+    state[:, 0, 0] = 2.0**24
+    with pytest.raises(InputError, match="not exact"):
+        net(tokens, state)
+    assert run(tokens, state)[1].isnan().any()
+
+
+class Network(nn.Module):
+    """A network of somebody else, with a model of ours in it."""
+
+    def __init__(self, inner: CSP) -> None:
+        super().__init__()
+        self.inner, self.head = inner, nn.Linear(4, 2)
+
+    def forward(self, tokens: Tensor, reset: Tensor) -> Tensor:
+        return self.head(self.inner(tokens, reset=reset))
+
+
+@pytest.mark.filterwarnings("ignore")  # torch's exporter warns of torch
+@pytest.mark.parametrize("name", ["rotor", "router", "released-first"])
+def test_torch_exports_a_network_with_our_layers(name: str, tmp_path: Path) -> None:
+    net, path = Network(model(name)).eval(), tmp_path / "network.onnx"
+    batch, time = torch.export.Dim("batch"), torch.export.Dim("time")
+    given = (drawn(2, 3), torch.zeros(2, 3, dtype=torch.bool))
+    shapes = ({0: batch, 1: time},) * 2
+    torch.onnx.export(
+        net, given, str(path), dynamo=True, verbose=False, dynamic_shapes=shapes,
+        input_names=["tokens", "reset"],
+    )  # fmt: skip
+    session = runtime.InferenceSession(path)
+    for length in (1, 16, 100):
+        tokens, reset = drawn(5, length), drawn(5, length) == 0
+        want = net(tokens, reset).detach()
+        (got,) = session.run(None, {"tokens": tokens.numpy(), "reset": reset.numpy()})
+        assert apart(torch.from_numpy(got), want) < 1e-5
+
+
+def test_nothing_else_changes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A model that trains goes on training; names are written; nobody is told anything."""
+    net = model("router").train()
+    net.decoder.eval()
+    net.names = Names(("a", "b", "ü"), ("one", "two", "three", "four"), words=True)
+    before, level = drawn(2, 9), logging.getLogger("torch.onnx").level
+    want = net(before)
+    with caplog.at_level(logging.WARNING):
+        net.to_onnx(tmp_path / "model.onnx")
+    assert not caplog.records
+    assert net.training
+    assert net.routers[0].training
+    assert not net.decoder.training
+    assert logging.getLogger("torch.onnx").level == level
+    assert torch.equal(net(before), want)
+    found = {each.key: each.value for each in onnx.load(tmp_path / "model.onnx").metadata_props}
+    assert found["vocab"] == '["a", "b", "ü"]'
+    assert found["words"] == "true"
+
+
+@pytest.mark.parametrize("path", ["missing/model.onnx", "."])
+def test_a_path_that_cannot_be_written(path: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="name of a file in a directory that exists"):
+        model("router").to_onnx(tmp_path / path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_onnx(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(to_onnx, "find_spec", lambda name: None if name == "onnxscript" else name)
+    with pytest.raises(InputError, match=r"pip install 'csprop\[onnx\]'"):
+        model("router").to_onnx(tmp_path / "model.onnx")
+
+
+def test_the_command(locked: dict[str, csprop.Run], tmp_path: Path) -> None:
+    """In a process of its own, which says one line and nothing of what torch has to say."""
+    path = tmp_path / "model.onnx"
+    command = [sys.executable, "-m", "csprop", "export", str(locked["finite"].path), str(path)]
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
+    shown: dict[str, Any] = json.loads(done.stdout)
+    assert shown == {"run": str(locked["finite"].path), "file": str(path), "locked": True}
+    assert done.stderr.count("\n") == 1
+    assert "the locked model answers" in done.stderr
+    session = runtime.InferenceSession(path)
+    tokens, begin = np.array([[0, 1, 1, 0, 1]]), np.zeros(0, np.int64)
+    scores, _ = session.run(None, {"tokens": tokens, "state": begin})
+    assert scores.argmax(axis=2).tolist() == [[0, 1, 0, 0, 1]]
+
+
+def test_the_command_refuses_what_cannot_be_written(
+    locked: dict[str, csprop.Run], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", str(locked["finite"].path), str(tmp_path / "missing" / "model.onnx")]) == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith("csprop export: ")

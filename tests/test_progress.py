@@ -1,0 +1,99 @@
+"""The bar of csprop.train, learn and certify: where somebody sees it, and nowhere else."""
+
+import io
+import re
+from typing import Any
+
+import pytest
+
+import csprop
+from csprop import progress
+
+SMALL: dict[str, Any] = {"samples": 2000, "length": 8, "epochs": 3}
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", self.getvalue())
+
+
+def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Not a fixture: pytest sets stderr anew before a test begins."""
+    made = Terminal()
+    monkeypatch.setattr("sys.stderr", made)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    return made
+
+
+def test_a_script_is_quiet_where_nobody_watches(capfd: pytest.CaptureFixture[str]) -> None:
+    csprop.train("parity", **SMALL).certify()
+    csprop.learn("parity", samples=300, length=8)
+    said = capfd.readouterr()
+    assert (said.out, said.err) == ("", "")
+
+
+def test_a_terminal_shows_each_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    rows: list[Any] = []
+    csprop.train("parity", on_epoch=rows.append, **SMALL).certify()
+    lines: list[str] = []
+    csprop.learn("parity", samples=300, length=8, on_event=lines.append)
+    csprop.train_seeds("mod3", [3, 4], **SMALL)
+    last = rows[-1]
+    assert [row["epoch"] for row in rows] == [1, 2, 3]
+    assert f"3/3 loss {last['loss']:.4f}  acc {last['accuracy']:.2%}" in terminal.text
+    for label in ("parity seed 0", "certify parity", "learn parity", "mod3 worst of 3-4"):
+        assert label in terminal.text
+    assert lines
+    assert lines[-1][:40] in terminal.text
+
+
+def test_a_bar_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    rows: list[Any] = []
+    run = csprop.train("parity", progress=False, on_epoch=rows.append, **SMALL)
+    run.certify(progress=False)
+    csprop.certify(run.model, "parity", progress=False)
+    csprop.learn("parity", samples=300, length=8, progress=False)
+    csprop.train_seeds("parity", [0, 1], progress=False, **SMALL)
+    assert terminal.text == ""
+    assert len(rows) == 3
+
+
+def test_a_notebook_gets_one_output_that_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("IPython")
+    shown: list[str] = []
+
+    class Handle:
+        def update(self, bar: Any) -> None:
+            shown.append(bar._repr_mimebundle_([], [])["text/html"])
+
+    def display(bar: Any, display_id: bool) -> Handle:
+        assert display_id
+        Handle().update(bar)
+        return Handle()
+
+    monkeypatch.setattr("IPython.display.display", display)
+    monkeypatch.setattr(progress, "_in_notebook", lambda: True)
+    with progress.lines("<b>", lambda line: None) as tell:
+        tell("<script>alert()</script>")
+    assert "&lt;b&gt;" in shown[0]
+    assert "&lt;script&gt;alert()" in shown[-1]
+    assert not re.search("<(b|script)>", "".join(shown))
+
+
+def test_what_stops_training_leaves_the_terminal_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+
+    def stop(row: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        csprop.train("parity", on_epoch=stop, **SMALL)
+    hidden, visible = "\x1b[?25l", "\x1b[?25h"
+    assert terminal.getvalue().rindex(visible) > terminal.getvalue().rindex(hidden)
