@@ -89,8 +89,7 @@ def _sentence(work: Document) -> str:
 
 
 def _layers(work: Document) -> str:
-    """Networks of one size on several data sets: the time of csprop, how many times as long others take,
-    and how many parameters they have."""
+    """Networks of one size by data set: the time of csprop, and how many times as long others take."""
     lines, names = [], list(dict.fromkeys(name for part in work["parts"] for name in part["seconds"]))
     for part in work["parts"]:
         own = part["seconds"]["csprop"]

@@ -170,7 +170,7 @@ def digits(as_levels: bool) -> Digits:
 
 
 def text() -> Text:
-    """The guide of csprop as it once was: eight tenths, then a tenth for validation, a tenth as test."""
+    """csprop's guide as it once was: eight tenths, then a tenth for validation and a tenth as test."""
     written = files("csprop.training").joinpath("assets", "guide.txt").read_text("utf-8")
     known = {character: number for number, character in enumerate(sorted(set(written)))}
     tokens = torch.tensor([known[character] for character in written])
