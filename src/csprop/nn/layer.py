@@ -1,6 +1,8 @@
 """The recurrence as a layer of features, for networks of any kind."""
 
+from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from typing import Any, Literal, cast
 
 import torch
@@ -61,6 +63,8 @@ class CSPBlock(nn.Module):
         self.features, self.width, self.kind = features, width, kind
         self.norm = nn.LayerNorm(features)
         self.cell = _cell(kind, width, generator, options)
+        if isinstance(self.cell, Router):
+            self.cell.mixes = True
         if isinstance(self.cell, Resonator):
             self.inputs, outputs = self.cell.inputs, self.cell.outputs
         else:
@@ -105,14 +109,17 @@ class CSPBlock(nn.Module):
         return isinstance(self.cell, Resonator)
 
     def step(
-        self, x: Float[Tensor, "B F"], state: Float[Tensor, "B M D"]
+        self,
+        x: Float[Tensor, "B F"],
+        state: Float[Tensor, "B M D"],
+        settle: Callable[[Tensor], Tensor] = lambda h: h,
     ) -> tuple[Float[Tensor, "B F"], Float[Tensor, "B M D"]]:
-        """One step, in torch operations alone."""
+        """One step, in torch operations alone; what is kept of the new state is `settle` of it."""
         entries = self._entries(x)
         if isinstance(self.cell, Resonator):
-            h, last = self.cell.advance(entries, state)
+            h, last = self.cell.advance(entries, state, settle)
         else:
-            last = self.cell.advance(entries[:, None], state)
+            last = settle(self.cell.advance(entries[:, None], state))
             before = state[:, None] if self.cell.options.recall else None
             held = last[:, None, : self.cell.options.order]
             h = self.cell.finish(held, entries[:, None], before)[:, 0]
@@ -261,11 +268,14 @@ class CSPLayer(nn.Module):
         return y if self.batch_first else y.transpose(0, 1), last
 
     def step(
-        self, x: Tensor, state: Float[Tensor, "B L M D"]
+        self,
+        x: Tensor,
+        state: Float[Tensor, "B L M D"],
+        settle: Callable[[int, Tensor], Tensor] = lambda layer, h: h,
     ) -> tuple[Tensor, Float[Tensor, "B L M D"]]:
         """One step of each sequence: features (B, F) or tokens (B,) in, features (B, F) and state out.
 
-        It takes torch operations alone, for single steps and for export.
+        It takes torch operations alone. A block keeps what `settle(number, h)` makes of its new state.
 
         Raises:
             InputError: the layer is bidirectional, so that a step depends on later ones.
@@ -274,7 +284,7 @@ class CSPLayer(nn.Module):
             raise InputError("a bidirectional layer has no single step: it reads from both ends")
         x, states = self.embedding[x] if self.vocab_size else x, []
         for number, block in enumerate(self.layers):
-            x, last = block.step(x, state[:, number])
+            x, last = block.step(x, state[:, number], partial(settle, number))
             states.append(last)
         return self.norm(x), torch.stack(states, dim=1)
 

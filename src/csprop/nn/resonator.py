@@ -1,12 +1,14 @@
 """Resonators as a module: a block for features, whose channels are filters of one frequency each."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
-from csprop.ops.resonate import PARTS, resonate, resonate_once
+from csprop.ops.planes import turn
+from csprop.ops.resonate import PARTS, moves, resonate
 
 SHORTEST, LONGEST = 1.5, 256.0
 """Steps that the first channel remembers at the start, and the last one."""
@@ -50,8 +52,12 @@ class Resonator(nn.Module):
         return y[:, :, None], last
 
     def advance(
-        self, entries: Float[Tensor, "B 5 D"], state: Float[Tensor, "B 2 D"]
+        self,
+        entries: Float[Tensor, "B 5 D"],
+        state: Float[Tensor, "B 2 D"],
+        settle: Callable[[Tensor], Tensor] = lambda h: h,
     ) -> tuple[Float[Tensor, "B 1 D"], Float[Tensor, "B 2 D"]]:
-        """One step, in torch operations alone."""
-        y, h = resonate_once(entries, self.theta, state)
-        return y[:, None], h
+        """One step, in torch operations alone; what is kept of the new state is `settle` of it."""
+        a, u, read = moves(entries, torch.stack([self.theta.cos(), self.theta.sin()]))
+        h = settle(turn(a, state) + u)
+        return (read * h).sum(dim=1, keepdim=True), h
