@@ -23,6 +23,9 @@ LayerKind = Literal["resonator", "rotor", "router", "counter", "switch", "paper"
 LAYER_KINDS: tuple[str, ...] = ("resonator", *KINDS, "paper")
 MAPS = 16
 """Maps of a router, unless it is told otherwise."""
+SHARP, MIXED = 0.15, 0.25
+"""What a temperature of 1 is for the maps of a router, so that they learn at the rate of all else; and
+the temperature down to which maps are mixed (docs/notes/layer.md)."""
 
 
 class CSPBlock(nn.Module):
@@ -63,8 +66,7 @@ class CSPBlock(nn.Module):
         self.features, self.width, self.kind = features, width, kind
         self.norm = nn.LayerNorm(features)
         self.cell = _cell(kind, width, generator, options)
-        if isinstance(self.cell, Router):
-            self.cell.mixes = True
+        self.temperature = 1.0
         if isinstance(self.cell, Resonator):
             self.inputs, outputs = self.cell.inputs, self.cell.outputs
         else:
@@ -102,6 +104,19 @@ class CSPBlock(nn.Module):
         """`update` where x is the row of a table for each token: what a row says is computed once."""
         h, last = self.cell(self._entries(table), state, reset, tokens)
         return self._left(h), last
+
+    @property
+    def temperature(self) -> float:
+        """How soft the maps of a router are while training: see `CSPLayer.temperature`."""
+        return self._temperature
+
+    @temperature.setter
+    def temperature(self, value: float) -> None:
+        if not value > 0:
+            raise InputError(f"temperature={value}: write a positive number")
+        self._temperature = value
+        if isinstance(self.cell, Router):
+            self.cell.temperature, self.cell.mixes = SHARP * value, value > MIXED
 
     @property
     def reads_tables(self) -> bool:
@@ -215,18 +230,14 @@ class CSPLayer(nn.Module):
 
     @property
     def temperature(self) -> float:
-        """τ of routers while training, 1 at first: let it fall to 0.2 so that soft maps become hard."""
-        return next(
-            (each.cell.temperature for each in self.layers if isinstance(each.cell, Router)), 1.0
-        )
+        """How soft the maps of routers are while training, 1 at first. Evaluated, they are hard: let it
+        fall to 0.2 over the first two thirds of the training, so that the two become the same."""
+        return self.layers[0].temperature
 
     @temperature.setter
     def temperature(self, value: float) -> None:
-        if not value > 0:
-            raise InputError(f"temperature={value}: write a positive number")
         for each in self.layers:
-            if isinstance(each.cell, Router):
-                each.cell.temperature = value
+            each.temperature = value
 
     def initial_state(self, batch: int = 1) -> Float[Tensor, "B L M D"]:
         """The state before the first step, for each sequence of a batch."""

@@ -43,8 +43,8 @@ class Router(Block):
     """Whether this layer reads tokens, and has a map for each."""
 
     mixes: bool = False
-    """Whether maps are mixed while training, by softmax(keys(z) / τ), rather than one chosen: features
-    of which it is not yet known what they mean are told apart more surely so."""
+    """Whether maps are mixed while training, by softmax(keys(z)), rather than one chosen: at first that
+    tells features apart more surely (docs/notes/layer.md)."""
 
     def __init__(self, options: ModelOptions, generator: Generator, vocab_size: int = 0) -> None:
         super().__init__(options, generator)
@@ -109,9 +109,9 @@ class Router(Block):
 
     def _weights(self, scores: Float[Tensor, "B T K"], choice: Tensor) -> Float[Tensor, "B T K"]:
         """A single 1, with the gradient of a softmax; or how much of each map there is."""
-        if self.mixes:
-            return torch.softmax(scores / self.temperature, dim=2)
         soft = torch.softmax(scores, dim=2)
+        if self.mixes:
+            return soft
         return route.ones_at(choice, scores.shape[2], scores) + (soft - soft.detach())
 
     def advance(
