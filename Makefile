@@ -54,7 +54,7 @@ lint: .venv/dev
 # What cannot be installed is not measured, and the tables say so.
 bench: install
 	@$(PIP) 'csprop[bench]' || \
-		echo 'some of mambapy, onnx and onnxruntime could not be installed' >&2
+		echo 'some of mambapy, onnx, onnxruntime and scikit-learn could not be installed' >&2
 	$(BIN)/csprop bench
 
 docs: .venv/docs

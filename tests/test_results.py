@@ -4,8 +4,9 @@ README and the guides say nothing measured that is not made of them."""
 import json
 import re
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from matplotlib.image import imread
@@ -13,23 +14,26 @@ from matplotlib.image import imread
 from csprop.bench.works import WORKS
 from csprop.cli.main import main
 from csprop.nn.config import CSPConfig
+from csprop.nn.networks import NetworkKind
 from csprop.nn.peers import PeerConfig
 from csprop.study import job as jobs
 from csprop.study import reproduce
 from csprop.study import table as shown
-from csprop.study.job import AnyJob, FileJob, Job, key_of
+from csprop.study.job import AnyJob, FileJob, Job, LayerJob, key_of
 from csprop.study.length import Length, accuracies
-from csprop.study.measure import Row, measure
+from csprop.study.measure import POINTS, Row, measure
 from csprop.study.publish import REPORT, blocks, publish, report, rows_of
 from csprop.study.released import AND_EXP, ONE_BY_ONE, SUM_AND_MAP, Released
 from csprop.study.results import Results
 from csprop.study.summary import BLOCK, filled
 from csprop.study.table import FULL, TASKS, exact
 from csprop.training.presets import Recipe
+from csprop.training.sequences import DataName
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Results(ROOT / "results")
-TRAINED = {key: row for key, row in RESULTS.rows.items() if row["job"]["family"] != "file"}
+FAMILIES: dict[str, type[AnyJob]] = {"csp": Job, "peer": Job, "file": FileJob, "layer": LayerJob}
+TRAINED = {key: row for key, row in RESULTS.rows.items() if FAMILIES[row["job"]["family"]] is Job}
 TABLES = RESULTS.tables.keys()
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]  # docs/notes is a notebook
 CERTIFY = json.loads((ROOT / "results" / "certify.json").read_text())
@@ -52,7 +56,7 @@ DEFINED = (
 
 
 def job_of(row: Row) -> AnyJob:
-    return (FileJob if row["job"]["family"] == "file" else Job).from_json(row["job"])
+    return FAMILIES[row["job"]["family"]].from_json(row["job"])
 
 
 def measured(text: str) -> list[str]:
@@ -74,7 +78,7 @@ def _without_definitions(sentence: str) -> str:
 def test_the_rows_are_those_that_the_tables_ask_for() -> None:
     assert RESULTS.rows.keys() == reproduce.wanted(FULL)
     keys = [key for table in RESULTS.tables.values() for key in table]
-    assert len(keys) == len(set(keys)) == 1425 + 680 + 120
+    assert len(keys) == len(set(keys)) == 1425 + 680 + 120 + 120
     assert all(job_of(row).key == key for key, row in RESULTS.rows.items())
 
 
@@ -102,11 +106,16 @@ def test_what_is_added_later_leaves_the_rows_valid(monkeypatch: pytest.MonkeyPat
     class Learning(FileJob):
         later: bool = False
 
+    @dataclass(frozen=True, kw_only=True)
+    class Layer(LayerJob):
+        later: bool = False
+
     families = {"csp": (Model, jobs.FIRST_OPTIONS), "peer": (Other, jobs.FIRST_PEER_OPTIONS)}
     monkeypatch.setattr(jobs, "MODELS", families)
     monkeypatch.setattr(jobs, "Recipe", Training)
     monkeypatch.setattr(jobs, "Job", Study)
     monkeypatch.setattr(jobs, "FileJob", Learning)
+    monkeypatch.setattr(jobs, "LayerJob", Layer)
     for key, row in TRAINED.items():
         for later in (False, True):
             changed = {"later": later}
@@ -130,7 +139,9 @@ def test_the_first_options_are_in_every_row() -> None:
         assert job["recipe"].keys() >= jobs.FIRST_RECIPE
         assert job["model"].keys() >= jobs.MODELS[job["family"]][1]
     for key in RESULTS.rows.keys() - TRAINED.keys():
-        assert RESULTS.rows[key]["job"].keys() == jobs.FIRST_FILE_FIELDS
+        job = RESULTS.rows[key]["job"]
+        first = {"file": jobs.FIRST_FILE_FIELDS, "layer": jobs.FIRST_LAYER_FIELDS}
+        assert job.keys() == first[job["family"]]
 
 
 def test_the_report_is_made_of_the_rows() -> None:
@@ -249,7 +260,7 @@ def test_what_the_report_says_to_decide_is_what_the_rows_say() -> None:
     assert with_sum <= without, "on brackets the sum is no help"
 
 
-@pytest.mark.parametrize("table", sorted(TABLES - {"own_data", "bliss"}))
+@pytest.mark.parametrize("table", sorted(TABLES - {"own_data", "bliss", "layers"}))
 def test_the_cheapest_row_of_a_table_comes_out_again(table: str) -> None:
     rows: list[Row] = [RESULTS.rows[key] for key in RESULTS.tables[table]]
     rows = [row for row in rows if "result" in row]
@@ -282,6 +293,20 @@ def test_a_machine_that_counts_is_found_again() -> None:
         cheapest = min(some, key=lambda row: row["seconds"])
         (again,) = measure([job_of(cheapest)])
         assert (again["key"], again["result"]) == (cheapest["key"], cheapest["result"])
+
+
+@pytest.mark.parametrize("data", get_args(DataName))
+def test_a_layer_begins_to_learn_as_it_did(data: str) -> None:
+    """The first point of the loss, for every layer."""
+    rows = [RESULTS.rows[key] for key in RESULTS.tables["layers"]]
+    some = {row["job"]["kind"]: row for row in rows if row["job"]["data"] == data}
+    assert some.keys() == set(get_args(NetworkKind))
+    for row in some.values():
+        steps = row["job"]["steps"] // POINTS
+        (again,) = measure([replace(LayerJob.from_json(row["job"]), steps=steps)])
+        losses = again["curve"]["loss"]
+        assert sum(losses) / len(losses) == pytest.approx(row["curve"]["loss"][0], rel=0.02)
+        assert again["result"]["parameters"] == row["result"]["parameters"]
 
 
 def test_the_bench_is_whole() -> None:

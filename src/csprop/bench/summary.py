@@ -28,6 +28,7 @@ def summary(document: Document) -> str:
     lines = [_line(work) for work in timed if "one alone" not in work["seconds"]]
     headings = ["work", "csprop", "nn.LSTM", MODULE, "another"]
     parts = [_where(document), _table(headings, lines), *map(_sentence, works)]
+    parts += [_layers(work) for work in works if "parts" in work]
     parts += [_commands(work) for work in works if work["base"] != "csprop"]
     return "\n\n".join([part for part in parts if part] + _sizes(works))
 
@@ -85,6 +86,24 @@ def _sentence(work: Document) -> str:
             f"alone, {factor(alone / own)} times that."
         )
     return ""
+
+
+def _layers(work: Document) -> str:
+    """Networks of one size by data set: the time of csprop, and how many times as long others take."""
+    lines, names = [], list(dict.fromkeys(name for part in work["parts"] for name in part["seconds"]))
+    for part in work["parts"]:
+        own = part["seconds"]["csprop"]
+        cells = [f"{factor(part['seconds'][name] / own)} ×" for name in names if name != "csprop"]
+        sizes = sorted(part["parameters"].values())
+        lines.append(
+            [
+                part["work"],
+                f"{duration(own)} ({spread(part['quartiles']['csprop'])})",
+                *cells,
+                f"{sizes[0]:,} to {sizes[-1]:,}",
+            ]
+        )
+    return _table([work["work"], *names, "parameters"], lines) if lines else ""
 
 
 def _commands(work: Document) -> str:

@@ -10,6 +10,7 @@ import torch
 
 from csprop.bench import commands, steps
 from csprop.bench.measure import FULL, QUICK, Pace, figures, interleaved, peak_bytes
+from csprop.bench.networks import parts
 from csprop.bench.scans import scans
 from csprop.bench.streams import streams
 from csprop.nn.model import CSP
@@ -23,10 +24,12 @@ from csprop.training.seeding import generator
 from csprop.training.session import training_data
 
 Result = dict[str, Any]
-"""The `name` and the `work` in words, figures, the `base` that others are compared with and
-packages that are `missing`."""
-EXTRA = {"scan": ("mambapy",), "stream": ("onnx", "onnxruntime")}
-"""Packages of the extra `bench`, without which a work leaves somebody out."""
+"""The `name` and the `work` in words, figures or `parts` with figures of their own, the `base` that
+others are compared with and packages that are `missing`."""
+EXTRA = {"layer": ("scikit-learn",), "scan": ("mambapy",), "stream": ("onnx", "onnxruntime")}
+"""Packages of the extra `bench`, without which a work leaves something out."""
+MODULES = {"scikit-learn": "sklearn"}
+"""What is imported of a package, where it has another name."""
 THREADED = ("csprop", "nn.LSTM")
 """What is also measured on two threads."""
 
@@ -38,14 +41,18 @@ def versions() -> dict[str, str | None]:
 
 def _version(package: str) -> str | None:
     try:
-        return version(package) if find_spec(package) else None
+        return version(package) if _found(package) else None
     except PackageNotFoundError:  # it came with a package of another name
         return "unknown"
 
 
+def _found(package: str) -> bool:
+    return find_spec(MODULES.get(package, package)) is not None
+
+
 def measured(name: str, quick: bool) -> Result:
     """Measure one of `WORKS`."""
-    missing = [package for package in EXTRA.get(name, ()) if not find_spec(package)]
+    missing = [package for package in EXTRA.get(name, ()) if not _found(package)]
     result = WORKS[name](QUICK if quick else FULL)
     return {"name": name, "base": "csprop", **result, "missing": missing}
 
@@ -64,6 +71,16 @@ def _training(config: RunConfig, names: Sequence[str]) -> Callable[[Pace], Resul
         return {"work": work, **figures(times), "parameters": sizes}
 
     return measure
+
+
+def _layer(pace: Pace) -> Result:
+    """Networks of the same size around one layer, on each of the data sets of the study's table."""
+    found = []
+    for work, networks in parts(digits=_found("scikit-learn")).items():
+        times = interleaved({name: each.step for name, each in networks.items()}, pace)
+        sizes = {name: each.parameters for name, each in networks.items()}
+        found.append({"work": work, **figures(times), "parameters": sizes})
+    return {"work": "training step of a network around one layer of features", "parts": found}
 
 
 def _scan(pace: Pace) -> Result:
@@ -162,6 +179,7 @@ WORKS: dict[str, Callable[[Pace], Result]] = {
     "rotor": _training(configure("parity", "rotor"), _FEW),
     "router": _training(configure("tomita-5", "router"), _FEW),
     "counter": _training(configure("parenthesis", "counter"), _FEW),
+    "layer": _layer,
     "seeds": _seeds,
     "lengths": _lengths,
     "memory": _memory,

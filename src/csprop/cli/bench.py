@@ -23,8 +23,8 @@ class Args:
 
     only: Annotated[str | None, arg(metavar="WORKS", help_behavior_hint="(default: all)")] = None
     """Works to measure, such as rotor,scan. There are paper, long,
-    wide, rotor, router, counter, seeds, lengths, memory, scan,
-    inputs, stream and commands."""
+    wide, rotor, router, counter, layer, seeds, lengths, memory,
+    scan, inputs, stream and commands."""
 
     json: common.Flag = False
     """Print one JSON document on stdout."""
@@ -74,7 +74,11 @@ def _show(result: dict[str, Any]) -> None:
     print()
     common.show_text(result["work"])
     if "seconds" in result:
-        _show_times(result)
+        _show_times(result, result["base"])
+    elif "parts" in result:
+        for part in result["parts"]:
+            common.show_text(part["work"])
+            _show_times(part, result["base"])
     elif "microseconds" in result:
         table = result["microseconds"]
         rows = [
@@ -89,10 +93,10 @@ def _show(result: dict[str, Any]) -> None:
         common.show_text(f"{package} is not installed: pip install 'csprop[bench]'")
 
 
-def _show_times(result: dict[str, Any]) -> None:
+def _show_times(result: dict[str, Any], base_name: str) -> None:
     from csprop.bench.summary import duration, factor, spread
 
-    base, sizes = result["seconds"][result["base"]], result.get("parameters", {})
+    base, sizes = result["seconds"][base_name], result.get("parameters", {})
     rows = [
         [
             name,

@@ -8,10 +8,12 @@ from typing import Any
 from csprop.files import digest
 from csprop.nn.config import FIRST_OPTIONS, CSPConfig
 from csprop.nn.fields import essential
+from csprop.nn.networks import NetworkKind
 from csprop.nn.peers import PeerConfig
 from csprop.tasks import get
 from csprop.training.config import configure
 from csprop.training.presets import FIRST_RECIPE, Recipe
+from csprop.training.sequences import DataName
 
 FIRST_FIELDS = frozenset(
     ("task", "family", "model", "recipe", "seed", "test_lengths", "every_input", "lock")
@@ -19,6 +21,10 @@ FIRST_FIELDS = frozenset(
 """The fields that every stored job has; one that is added later stays out of this set."""
 FIRST_FILE_FIELDS = frozenset(("language", "rows", "wrong", "method", "options", "seed", "family"))
 """The same for a `FileJob`."""
+FIRST_LAYER_FIELDS = frozenset(
+    ("data", "kind", "features", "width", "lr", "steps", "batch_size", "seed", "family")
+)
+"""The same for a `LayerJob`."""
 FIRST_PEER_OPTIONS = frozenset(("kind", "vocab_size", "num_classes", "width", "depth"))
 """The same for the options of a peer."""
 MODELS = {"csp": (CSPConfig, FIRST_OPTIONS), "peer": (PeerConfig, FIRST_PEER_OPTIONS)}
@@ -94,7 +100,38 @@ class FileJob:
         return cls(**values)
 
 
-AnyJob = Job | FileJob
+@dataclass(frozen=True, kw_only=True)
+class LayerJob:
+    """A network around one layer of features, trained on sequences of training/sequences.py."""
+
+    data: DataName
+    kind: NetworkKind
+    features: int
+    width: int
+    """Complex channels of csprop's layer; 0 for the others."""
+    lr: float
+    steps: int
+    batch_size: int
+    seed: int
+    family: str = "layer"
+
+    @cached_property
+    def key(self) -> str:
+        """As that of a `Job`."""
+        return key_of(asdict(self))
+
+    @cached_property
+    def group(self) -> str:
+        """As that of a `Job`."""
+        return replace(self, seed=0).key
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "LayerJob":
+        """A job from a row in results/."""
+        return cls(**values)
+
+
+AnyJob = Job | FileJob | LayerJob
 
 
 def key_of(job: dict[str, Any]) -> str:
@@ -105,6 +142,8 @@ def key_of(job: dict[str, Any]) -> str:
     """
     if job["family"] == "file":
         return _digest(essential(job, FileJob, FIRST_FILE_FIELDS))
+    if job["family"] == "layer":
+        return _digest(essential(job, LayerJob, FIRST_LAYER_FIELDS))
     options, first = MODELS[job["family"]]
     essence = essential(job, Job, FIRST_FIELDS) | {
         "model": essential(job["model"], options, first),

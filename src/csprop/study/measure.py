@@ -1,5 +1,7 @@
 """From jobs to rows: train each model, and measure what its job asks for."""
 
+import math
+import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,7 +12,7 @@ from csprop.errors import InputError
 from csprop.exact.certify import certify
 from csprop.nn.config import CSPConfig
 from csprop.nn.peers import Peer, PeerConfig
-from csprop.study.job import AnyJob, FileJob, Job
+from csprop.study.job import AnyJob, FileJob, Job, LayerJob
 from csprop.study.learners import learned
 from csprop.tasks import get
 from csprop.training.config import RunConfig, environment
@@ -18,16 +20,20 @@ from csprop.training.loop import Diverged, Epoch, Trainer
 from csprop.training.metrics import at_length
 from csprop.training.scores import Sampling
 from csprop.training.seeding import generator
+from csprop.training.sequences import Learner, sequences, size_of
 from csprop.training.session import Trained, ended, execute, training_data
 
 Row = dict[str, Any]
 """A row of results: key, job, environment, seconds, and either `diverged` or result, curve, lengths,
-locked and training_seconds (rows of earlier versions lack it); that of a `FileJob` has result alone."""
+locked and training_seconds (rows of earlier versions lack it); that of a `FileJob` has result alone,
+that of a `LayerJob` result, curve and training_seconds."""
 
 SAMPLING = Sampling(tokens=1 << 20, fewest=4, most=256)
 """How many sequences are tried at a length; fewer than by `csprop eval`, as there are many runs."""
 CURVES = ("accuracy", "f1", "loss", "grad_norm")
 """What a row keeps of every epoch."""
+POINTS = 20
+"""Points of the curve of a `LayerJob`, each the mean loss of as many steps."""
 
 
 def measure(jobs: Sequence[AnyJob], unfinished: Path | None = None) -> list[Row]:
@@ -46,6 +52,9 @@ def measure(jobs: Sequence[AnyJob], unfinished: Path | None = None) -> list[Row]
     files = [job for job in jobs if isinstance(job, FileJob)]
     if files:
         return [_head(job) | found for job, found in zip(files, learned(files), strict=True)]
+    layers = [job for job in jobs if isinstance(job, LayerJob)]
+    if layers:
+        return [_head(job) | _layer(job) for job in layers]
     models = [job for job in jobs if isinstance(job, Job)]
     if models[0].family == "peer":
         return [_row(job, run, [run]) for job in models for run in [_peer(job)]]
@@ -91,6 +100,27 @@ def _peer(job: Job) -> Trained | Diverged:
         except Diverged as error:
             return error
     return ended(trainer, task, config, metrics, job.every_input)
+
+
+def _layer(job: LayerJob) -> Row:
+    started, data = time.perf_counter(), sequences(job.data)
+    network = data.network(job.kind, job.features, job.width, generator(job.seed, "weights"))
+    learner, draws = Learner(network, job.lr), generator(job.seed, "batches")
+    losses = [learner.step(data.batch(job.batch_size, draws)).item() for _ in range(job.steps)]
+    trained = time.perf_counter() - started
+    if not all(map(math.isfinite, losses)):
+        found: Row = {"diverged": "a loss was not finite"}
+    else:
+        each = math.ceil(job.steps / POINTS)
+        pieces = (losses[start : start + each] for start in range(0, job.steps, each))
+        result = {
+            "validation": data.score(network, data.validation),
+            "test": data.score(network, data.test),
+            "parameters": size_of(network),
+        }
+        curve = {"loss": [short(statistics.fmean(piece)) for piece in pieces]}
+        found = {"result": result, "curve": curve, "training_seconds": round(trained, 2)}
+    return found | {"seconds": round(time.perf_counter() - started, 2)}
 
 
 def _row(job: Job, run: Trained | Diverged, together: Sequence[Trained | Diverged]) -> Row:

@@ -11,6 +11,7 @@ from csprop.files import replace
 from csprop.study import differences, released
 from csprop.study.counters import Counters
 from csprop.study.exact import Exact
+from csprop.study.layers import Layers
 from csprop.study.measure import Row
 from csprop.study.results import Results
 from csprop.study.summary import caption, drift, phases, summary, transcript
@@ -107,7 +108,7 @@ def blocks(results: Results, budget: Budget, tables: Sequence[Table]) -> dict[st
     rows_by_table = {table.name: rows_of(table, results, budget) for table in tables}
     makers = {
         "main": summary, "length": drift, "exact": Exact().table, "counters": Counters().table,
-        "released": released.claim,
+        "layers": Layers().table, "released": released.claim,
     }  # fmt: skip
     made = {
         name: make(rows) for name, make in makers.items() if (rows := rows_by_table[name]) is not None

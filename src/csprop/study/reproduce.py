@@ -13,6 +13,7 @@ from csprop.study.decoders import Decoders
 from csprop.study.exact import Exact
 from csprop.study.focal import Focal
 from csprop.study.grokking import Grokking
+from csprop.study.layers import Layers
 from csprop.study.length import Length
 from csprop.study.main import Main
 from csprop.study.measure import Row
@@ -25,7 +26,7 @@ from csprop.study.table import Budget, Table
 
 TABLES: tuple[Table, ...] = (
     Main(), Released(), Readme(), Grokking(), Length(), Exact(), Counters(), Structure(), Focal(),
-    Decoders(), Baselines(), OwnData(), Bliss(),
+    Decoders(), Baselines(), OwnData(), Bliss(), Layers(),
 )  # fmt: skip
 
 Engine = Callable[[Sequence[engine.Group]], Generator[tuple[str, list[Row]]]]

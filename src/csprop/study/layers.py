@@ -1,0 +1,132 @@
+"""csprop's layer of features beside other recurrent layers, in networks of the same size."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import get_args
+
+from csprop.nn.networks import NetworkKind
+from csprop.study.job import LayerJob
+from csprop.study.measure import Row
+from csprop.study.table import QUICK, Budget, Label, Rows, Table, markdown
+from csprop.training.scores import percent
+from csprop.training.sequences import (
+    BATCHES,
+    CHANNELS,
+    FEATURES,
+    HELD_OUT_STEPS,
+    TEXT_STEPS,
+    DataName,
+)
+
+KINDS: dict[NetworkKind, str] = {
+    "csprop": "csprop.CSPLayer",
+    "LSTM": "nn.LSTM",
+    "GRU": "nn.GRU",
+    "SSM [0, 1]": "selective SSM",
+}
+"""The networks, and what they are called."""
+RATES, STEPS, FEW_STEPS = (0.003, 0.01), 600, 5
+BITS = "text"
+"""The data set whose score is bits, of which fewer are better; that of the others is an accuracy."""
+
+
+class Layers(Table):
+    name, title = "layers", "A layer of features"
+
+    def jobs(self, budget: Budget) -> dict[Label, list[LayerJob]]:
+        return {
+            (data, KINDS[kind], f"{lr:g}"): [
+                job(data, kind, lr, FEW_STEPS if budget is QUICK else STEPS, seed)
+                for seed in range(budget.few_seeds)
+            ]
+            for data in get_args(DataName)
+            for kind in KINDS
+            for lr in (RATES[:1] if budget is QUICK else RATES)
+        }
+
+    def table(self, rows: Rows) -> str:
+        """The table itself, in Markdown."""
+        headings = [
+            "data, score", "layer", "parameters", "learning rate", "validation: mean",
+            "test: mean (worst to best seed)",
+        ]  # fmt: skip
+        lines = []
+        for data, name in dict.fromkeys(label[:2] for label in rows):
+            lr = chosen(rows, data, name)
+            seeds = rows[data, name, lr]
+            test = sorted(scores(seeds, "test"), reverse=data == BITS)
+            ends = f"{shown(data, test[0])} to {shown(data, test[-1])}"
+            sizes = {row["result"]["parameters"] for row in seeds if "result" in row}
+            lines.append(
+                [
+                    f"{data}, {'bits a character' if data == BITS else 'accuracy'}",
+                    name,
+                    " or ".join(f"{size:,}" for size in sizes),
+                    lr,
+                    shown(data, statistics.fmean(scores(seeds, "validation"))),
+                    f"{shown(data, statistics.fmean(test))} ({ends})",
+                ]
+            )
+        return markdown(headings, lines)
+
+    def text(self, rows: Rows, budget: Budget) -> str:
+        some = [seeds[0]["job"] for seeds in rows.values()]
+        steps, rates = some[0]["steps"], " and ".join(dict.fromkeys(lr for *_, lr in rows))
+        return (
+            "The paper has no such table. A network is one recurrent layer between an embedding of its "
+            "inputs and a linear map to classes. The layer is `csprop.CSPLayer` (one block of "
+            f"resonators, {some[0]['features']} features, {CHANNELS} channels), torch's LSTM or GRU, "
+            "or a diagonal selective state-space layer, a simple form of Mamba's, with eigenvalues in "
+            "[0, 1]; their features are such that all networks have about as many parameters. All "
+            "start from the weights that are usual for them: those of csprop's layer spread the "
+            "memories of its channels over many lengths, those of the others do not. **Digits**: the "
+            "64 pixels of a picture, one after the other, each as one of 17 levels, which are embedded "
+            "(`digits, levels`), or as a number (`digits, numbers`); the answer is the digit, after the "
+            "last pixel, and the score is the accuracy. The pictures are those of scikit-learn, drawn once "
+            "into three fifths to learn from, a fifth for validation and a fifth as test. **Text**: "
+            "the characters of csprop's guide, kept as it once was; the score is the bits that a "
+            f"character takes, in rows of {HELD_OUT_STEPS} that start without a past. The first eight tenths "
+            f"are learned from, in rows of {TEXT_STEPS}; the next tenth is validation, the last is test. "
+            f"Every network takes {steps:,} steps of Adam with gradients clipped at norm 1, on batches "
+            f"of {BATCHES['digits, levels']} pictures or {BATCHES['text']} rows of text, which are the "
+            f"same for all; {budget.few_seeds} seeds draw weights and batches. Every network was "
+            f"trained with the learning rates {rates}. Shown is the one with the better mean of the "
+            "seeds on validation; test has no part in the choice. Nothing else was varied for any of "
+            f"them here.\n\n{self.table(rows)}"
+        )
+
+
+def job(data: DataName, kind: NetworkKind, lr: float, steps: int, seed: int) -> LayerJob:
+    """One run."""
+    return LayerJob(
+        data=data,
+        kind=kind,
+        features=FEATURES[data][kind],
+        width=CHANNELS if kind == "csprop" else 0,
+        lr=lr,
+        steps=steps,
+        batch_size=BATCHES[data],
+        seed=seed,
+    )
+
+
+def scores(rows: Sequence[Row], part: str) -> list[float]:
+    """The score of each seed; the worst that there is for one that diverged."""
+    worst = math.inf if rows[0]["job"]["data"] == BITS else 0.0
+    return [row["result"][part] if "result" in row else worst for row in rows]
+
+
+def chosen(rows: Rows, data: str, name: str) -> str:
+    """The learning rate whose mean over the seeds is the best on validation."""
+    means = {
+        lr: statistics.fmean(scores(seeds, "validation"))
+        for (where, which, lr), seeds in rows.items()
+        if (where, which) == (data, name)
+    }
+    return (min if data == BITS else max)(means, key=lambda lr: means[lr])
+
+
+def shown(data: str, score: float) -> str:
+    """A score as text."""
+    return f"{score:.3f}" if data == BITS else percent(score)
