@@ -14,10 +14,11 @@ from csprop.errors import InputError
 from csprop.nn.block import Block
 from csprop.nn.config import KINDS, ModelOptions
 from csprop.nn.kinds import make_block
-from csprop.nn.layers import linear
+from csprop.nn.layers import linear, start_again
 from csprop.nn.resonator import Resonator
 from csprop.nn.router import Router
 from csprop.ops.checks import check_tensor
+from csprop.ops.planes import wide
 
 LayerKind = Literal["resonator", "rotor", "router", "counter", "switch", "paper"]
 LAYER_KINDS: tuple[str, ...] = ("resonator", *KINDS, "paper")
@@ -79,31 +80,39 @@ class CSPBlock(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "B T F"],
+        x: Float[Tensor, "*E F"],
         state: Float[Tensor, "B M D"] | None = None,
         reset: Bool[Tensor, "B T"] | None = None,
+        *,
+        index: Int64[Tensor, "B T"] | None = None,
+        onto: Float[Tensor, "B T F"] | None = None,
     ) -> tuple[Float[Tensor, "B T F"], Float[Tensor, "B M D"]]:
-        """The features after this layer, and the state to carry on from; `CSPLayer` says more."""
-        update, last = self.update(x, self.initial_state(len(x)) if state is None else state, reset)
-        return x + update, last
+        """The features after this layer, and the state to carry on from; `CSPLayer` says more.
 
-    def update(
-        self, x: Float[Tensor, "B T F"], state: Float[Tensor, "B M D"], reset: Tensor | None = None
-    ) -> tuple[Float[Tensor, "B T F"], Float[Tensor, "B M D"]]:
-        """What is added to the features, and the last state."""
-        h, last = self.cell(self._entries(x), state, reset)
-        return self._left(h), last
+        Args:
+            x: the features (B, T, F); with an index, a table of them (E, F).
+            state: the state to begin with.
+            reset: where it is true a sequence starts anew before that step.
+            index: which row of the table a step is given. What resonators make of a row is then
+                computed once for each row, not for each step.
+            onto: what W h is added to, in place of x.
 
-    def update_by_token(
-        self,
-        table: Float[Tensor, "V F"],
-        tokens: Int64[Tensor, "B T"],
-        state: Float[Tensor, "B M D"],
-        reset: Tensor | None = None,
-    ) -> tuple[Float[Tensor, "B T F"], Float[Tensor, "B M D"]]:
-        """`update` where x is the row of a table for each token: what a row says is computed once."""
-        h, last = self.cell(self._entries(table), state, reset, tokens)
-        return self._left(h), last
+        Raises:
+            InputError: something is no tensor of the right shape, type and device.
+        """
+        device, named = self.norm.weight.device, ("batch", "time") if index is None else ("rows",)
+        check_tensor("x", x, "floating-point", (*named, self.features), device)
+        if index is not None:
+            check_tensor("index", index, "int64", ("batch", "time"), device)
+            onto = looked_up(index, x) if onto is None else onto
+        batch = (x if index is None else index).shape[0]
+        state = self.initial_state(batch) if state is None else state
+        if index is None or isinstance(self.cell, Resonator):
+            rows = () if index is None else (index,)
+            h, last = self.cell(self._entries(x), state, reset, *rows)
+        else:
+            h, last = self.cell(self._entries(looked_up(index, x)), state, reset)
+        return (x if onto is None else onto) + self._left(h), last
 
     @property
     def temperature(self) -> float:
@@ -117,11 +126,6 @@ class CSPBlock(nn.Module):
         self._temperature = value
         if isinstance(self.cell, Router):
             self.cell.temperature, self.cell.mixes = SHARP * value, value > MIXED
-
-    @property
-    def reads_tables(self) -> bool:
-        """Whether there is an `update_by_token`."""
-        return isinstance(self.cell, Resonator)
 
     def step(
         self,
@@ -141,8 +145,13 @@ class CSPBlock(nn.Module):
         return x + self._left(h), last
 
     def initial_state(self, batch: int = 1) -> Float[Tensor, "B M D"]:
-        """The state before the first step, for each sequence of a batch."""
-        return self.cell.start.expand(batch, -1, -1)
+        """The state before the first step, for each sequence of a batch; in float32 at least."""
+        return wide(self.cell.start).expand(batch, -1, -1)
+
+    @property
+    def planes(self) -> int:
+        """Numbers of a channel's state."""
+        return 2 if isinstance(self.cell, Resonator) else self.cell.options.planes
 
     def _entries(self, x: Float[Tensor, "*E F"]) -> Float[Tensor, "*E K D"]:
         return self.enter(self.norm(x)).unflatten(-1, (self.inputs, self.width))
@@ -219,9 +228,12 @@ class CSPLayer(nn.Module):
         self.to(device, dtype)
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
-        """Draw all parameters anew; also those of a layer that was made on the device `meta`."""
-        fresh = CSPLayer(**self._again, generator=generator, device=self.norm.weight.device)
-        self.load_state_dict(fresh.state_dict())
+        """Start again, as a new layer does: after `to_empty`, if no weights are loaded.
+
+        Args:
+            generator: draws the parameters; by default, torch's own.
+        """
+        start_again(self, lambda: CSPLayer(**self._again, generator=generator))
 
     @property
     def layers(self) -> list[CSPBlock]:
@@ -240,14 +252,14 @@ class CSPLayer(nn.Module):
             each.temperature = value
 
     def initial_state(self, batch: int = 1) -> Float[Tensor, "B L M D"]:
-        """The state before the first step, for each sequence of a batch."""
+        """The state before the first step, for each sequence of a batch; in float32 at least."""
         return torch.stack([each.initial_state(batch) for each in self.layers], dim=1)
 
     def forward(
         self,
         x: Tensor | PackedSequence,
         state: Float[Tensor, "B L M D"] | None = None,
-        reset: Bool[Tensor, "B T"] | None = None,
+        reset: Bool[Tensor, "*steps"] | None = None,
     ) -> tuple[Any, Float[Tensor, "B L M D"]]:
         """The features after every step, and what to carry on from.
 
@@ -263,15 +275,17 @@ class CSPLayer(nn.Module):
         """
         if isinstance(x, PackedSequence):
             padded, lengths = pad_packed_sequence(x, batch_first=True)
+            self._check(padded, state, reset, ("batch", "time"))
             y, last = self._through(padded, state, reset, lengths)
             order = torch.arange(len(lengths)) if x.sorted_indices is None else x.sorted_indices
             data = pack_padded_sequence(y[order], lengths[order.cpu()], batch_first=True).data
             return PackedSequence(data, *x[1:]), last
-        given, dimensions = isinstance(x, Tensor), 2 if self.vocab_size else 3
-        alone = given and x.ndim == dimensions - 1
+        alone = isinstance(x, Tensor) and x.ndim == (1 if self.vocab_size else 2)
+        sizes = ("batch", "time") if self.batch_first else ("time", "batch")
+        self._check(x, state, reset, ("time",) if alone else sizes)
         if alone:
             x, reset = x[None], None if reset is None else reset[None]
-        elif given and not self.batch_first and x.ndim == dimensions:
+        elif not self.batch_first:
             x, reset = x.transpose(0, 1), None if reset is None else reset.transpose(0, 1)
         y, last = self._through(x, state, reset)
         if alone:
@@ -289,11 +303,13 @@ class CSPLayer(nn.Module):
         It takes torch operations alone. A block keeps what `settle(number, h)` makes of its new state.
 
         Raises:
-            InputError: the layer is bidirectional, so that a step depends on later ones.
+            InputError: the layer is bidirectional, so that a step depends on later ones; or something
+                is no tensor of the right shape, type and device.
         """
         if self.bidirectional:
             raise InputError("a bidirectional layer has no single step: it reads from both ends")
-        x, states = self.embedding[x] if self.vocab_size else x, []
+        self._check(x, state, None, ("batch",))
+        x, states = looked_up(x, self.embedding) if self.vocab_size else x, []
         for number, block in enumerate(self.layers):
             x, last = block.step(x, state[:, number], partial(settle, number))
             states.append(last)
@@ -302,45 +318,38 @@ class CSPLayer(nn.Module):
     def _through(
         self, x: Tensor, state: Tensor | None, reset: Tensor | None, lengths: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        self._check(x, state, reset)
-        state = self.initial_state(len(x)) if state is None else state
         tokens = None
         if self.vocab_size:
-            tokens, x = x, self._looked_up(x)
+            tokens, x = x, looked_up(x, self.embedding)
         states, ways = [], 1 + self.bidirectional
         for number in range(0, len(self.layers), ways):
             below = x
             for place, block in enumerate(self.layers[number : number + ways], start=number):
-                given = below, state[:, place], reset
+                first = None if state is None else state[:, place]
                 if place > number:
-                    update, last = _backward(block, *given, lengths)
-                elif place or tokens is None or lengths is not None or not block.reads_tables:
-                    update, last = _in_pieces(block, *given, lengths)
+                    x, last = _backward(block, below, x, first, reset, lengths)
+                elif place or tokens is None or lengths is not None:
+                    x, last = _in_pieces(block, below, x, first, reset, lengths)
                 else:
-                    update, last = block.update_by_token(self.embedding, tokens, *given[1:])
-                x = x + update
+                    x, last = block(self.embedding, first, reset, index=tokens, onto=x)
                 states.append(last)
         return self.norm(x), torch.stack(states, dim=1)
 
-    def _looked_up(self, tokens: Tensor) -> Tensor:
-        try:
-            return nn.functional.embedding(tokens, self.embedding)
-        except IndexError:
-            raise InputError(
-                f"x has a token outside of the vocabulary: write 0 to {cast(int, self.vocab_size) - 1}"
-            ) from None
-
-    def _check(self, x: Tensor, state: Tensor | None, reset: Tensor | None) -> None:
+    def _check(
+        self, x: Tensor, state: Tensor | None, reset: Tensor | None, sizes: tuple[str, ...]
+    ) -> None:
+        """Whether all are what they should be; `sizes` are the names of x's dimensions before F."""
         device = self.norm.weight.device
         if self.vocab_size:
-            check_tensor("x", x, "int64", ("batch", "time"), device)
+            check_tensor("x", x, "int64", sizes, device)
         else:
-            check_tensor("x", x, "floating-point", ("batch", "time", self.features), device)
+            check_tensor("x", x, "floating-point", (*sizes, self.features), device)
         if state is not None:
-            shape = (x.shape[0], *self.initial_state().shape[1:])
+            batch = x.shape[sizes.index("batch")] if "batch" in sizes else 1
+            shape = (batch, len(self.blocks), self.layers[0].planes, self.layers[0].width)
             check_tensor("state", state, "floating-point", shape, device)
         if reset is not None:
-            check_tensor("reset", reset, "bool", x.shape[:2], device)
+            check_tensor("reset", reset, "bool", x.shape[: len(sizes)], device)
 
     def extra_repr(self) -> str:
         """What `print` says beside the parts."""
@@ -375,32 +384,58 @@ def _check_sizes(**sizes: object) -> None:
             raise InputError(f"{name}={size!r}: write a whole number, 1 or more")
 
 
+def looked_up(tokens: Int64[Tensor, "*E"], table: Float[Tensor, "V F"]) -> Float[Tensor, "*E F"]:
+    """The rows of a table that tokens name.
+
+    Raises:
+        InputError: there is no such row.
+    """
+    try:
+        return nn.functional.embedding(tokens, table)
+    except IndexError:
+        raise InputError(
+            f"x has a token outside of the vocabulary: write 0 to {len(table) - 1}"
+        ) from None
+
+
 def _in_pieces(
-    block: CSPBlock, x: Tensor, state: Tensor, reset: Tensor | None, lengths: Tensor | None
+    block: CSPBlock,
+    x: Tensor,
+    onto: Tensor,
+    state: Tensor | None,
+    reset: Tensor | None,
+    lengths: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """`CSPBlock.update`; of rows of several lengths, each row's state is that after its own end."""
+    """A block; of rows of several lengths, each row's state is that after its own end."""
     if lengths is None:
-        return block.update(x, state, reset)
-    update, begin = torch.zeros_like(x), 0
+        return block(x, state, reset, onto=onto)
+    state, begin = block.initial_state(len(x)) if state is None else state, 0
+    y = torch.zeros_like(onto)
     for end in lengths.unique().tolist():
         rows = (lengths >= end).nonzero()[:, 0].to(x.device)
         piece = None if reset is None else reset[rows, begin:end]
-        some, last = block.update(x[rows, begin:end], state[rows], piece)
-        update[rows, begin:end] = some.to(update.dtype)
+        some, last = block(x[rows, begin:end], state[rows], piece, onto=onto[rows, begin:end])
+        y[rows, begin:end] = some.to(y.dtype)
         state = state.index_copy(0, rows, last.to(state.dtype))
         begin = end
-    return update, state
+    return y, state
 
 
 def _backward(
-    block: CSPBlock, x: Tensor, state: Tensor, reset: Tensor | None, lengths: Tensor | None
+    block: CSPBlock,
+    x: Tensor,
+    onto: Tensor,
+    state: Tensor | None,
+    reset: Tensor | None,
+    lengths: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """The same from the end of each row; a sequence that starts at a step ends there."""
     if reset is not None:  # before the step after it
         reset = torch.cat([reset[:, 1:], torch.zeros_like(reset[:, :1])], dim=1)
         reset = _reversed(reset, lengths)
-    update, last = _in_pieces(block, _reversed(x, lengths), state, reset, lengths)
-    return _reversed(update, lengths), last
+    given = _reversed(x, lengths), _reversed(onto, lengths)
+    y, last = _in_pieces(block, *given, state, reset, lengths)
+    return _reversed(y, lengths), last
 
 
 def _reversed(x: Tensor, lengths: Tensor | None) -> Tensor:

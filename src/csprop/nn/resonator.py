@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
-from csprop.ops.planes import turn
+from csprop.ops.checks import check_tensor
+from csprop.ops.planes import turn, wide
 from csprop.ops.resonate import PARTS, moves, resonate
 
 SHORTEST, LONGEST = 1.5, 256.0
@@ -47,7 +48,17 @@ class Resonator(nn.Module):
         reset: Bool[Tensor, "B T"] | None = None,
         index: Int64[Tensor, "B T"] | None = None,
     ) -> tuple[Float[Tensor, "B T 1 D"], Float[Tensor, "B 2 D"]]:
-        """What is read after every step, and the last state; with `index`, entries are a table."""
+        """What is read after every step, and the last state; with `index`, entries are a table.
+
+        Raises InputError for what is no tensor of the right shape, type and device.
+        """
+        device, width = self.theta.device, len(self.theta)
+        sizes = ("batch", "time") if index is None else ("rows",)
+        check_tensor("entries", entries, "floating-point", (*sizes, PARTS, width), device)
+        steps = entries.shape[:2] if index is None else index.shape
+        check_tensor("state", state, "floating-point", (steps[0], 2, width), device)
+        if reset is not None:
+            check_tensor("reset", reset, "bool", steps, device)
         y, last = resonate(entries, self.theta, state, reset, index)
         return y[:, :, None], last
 
@@ -58,6 +69,7 @@ class Resonator(nn.Module):
         settle: Callable[[Tensor], Tensor] = lambda h: h,
     ) -> tuple[Float[Tensor, "B 1 D"], Float[Tensor, "B 2 D"]]:
         """One step, in torch operations alone; what is kept of the new state is `settle` of it."""
-        a, u, read = moves(entries, torch.stack([self.theta.cos(), self.theta.sin()]))
-        h = settle(turn(a, state) + u)
-        return (read * h).sum(dim=1, keepdim=True), h
+        given = wide(entries)
+        a, u, read = moves(given, torch.stack([self.theta.cos(), self.theta.sin()]).to(given))
+        h = settle(turn(a, state.to(given)) + u)
+        return (read * h).sum(dim=1, keepdim=True).to(entries.dtype), h

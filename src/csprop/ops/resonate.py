@@ -21,6 +21,7 @@ from csprop.ops import devices
 from csprop.ops.backends import backend
 from csprop.ops.native import resonate as native
 from csprop.ops.native.tensors import fits
+from csprop.ops.planes import wide
 from csprop.ops.scan import scan
 
 PARTS = 5
@@ -38,13 +39,12 @@ def resonate(
 
     Half precision is computed in float32, and what is read returned in half precision.
     """
-    wide = torch.promote_types(entries.dtype, torch.float32)
-    given, turn = entries.to(wide), torch.stack([theta.cos(), theta.sin()]).to(wide)
-    h0 = h0.to(wide)
+    given = wide(entries)
+    turn, h0 = torch.stack([theta.cos(), theta.sin()]).to(given), h0.to(given)
     steps = entries.shape[1] if index is None else index.shape[1]
     if not steps:
-        return entries.new_empty(len(h0), 0, entries.shape[-1]), h0
-    if backend() == "native" and not devices.traced() and fits(given, turn, h0) and len(h0):
+        return entries.new_empty(h0.shape[0], 0, entries.shape[-1]), h0
+    if backend() == "native" and not devices.traced() and fits(given, turn, h0) and h0.numel():
         read = given if index is None else torch.cat(moves(given, turn), dim=1)
         y, last = native.Resonators.apply(read, turn, h0, reset, index)
     else:
