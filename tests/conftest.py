@@ -5,8 +5,8 @@ There is also a run that tests of several rooms share.
 
 from jaxtyping import install_import_hook
 
-ROOMS = ["ops", "nn.layers", "nn.block", "nn.decoder", "nn.coupling", "nn.model"]
-install_import_hook([f"csprop.{room}" for room in ROOMS], "beartype.beartype")
+ROOMS = ["layer", "layers", "block", "resonator", "decoder", "coupling", "model"]
+install_import_hook(["csprop.ops", *(f"csprop.nn.{room}" for room in ROOMS)], "beartype.beartype")
 
 from pathlib import Path  # noqa: E402
 
@@ -19,6 +19,11 @@ import csprop  # noqa: E402
 torch.set_num_threads(1)
 settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
 settings.load_profile("untimed")
+
+
+def pytest_runtest_setup() -> None:
+    """What is drawn without a generator is the same, whatever ran before."""
+    torch.manual_seed(0)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """A model that reads one token at a time and keeps only its state."""
 
 import operator
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -63,6 +63,13 @@ class Stream:
             )
         self._state = state.detach().to(like, copy=True)
         self._stepper = self.model.stepper(self._state)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies of it: the model and the state, as the kernel's layout of them is made anew."""
+        return {"model": self.model, "state": self.state}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        self.model, self.state = kept["model"], kept["state"]
 
     @torch.no_grad()
     def step(self, token: int) -> Tensor:

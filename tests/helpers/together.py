@@ -12,6 +12,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from torch import Tensor, nn
 import csprop
 from csprop.cli.main import main
 from csprop.errors import InputError
+from csprop.nn.layer import LAYER_KINDS
 from csprop.training import loop
 
 SMALL = {"width": 4, "depth": 2, "epochs": 3, "batch_size": 7, "hold": 0, "lr": 0.002}
@@ -80,15 +82,35 @@ def refusals(folder: Path, rank: int) -> dict[str, Any]:
     return said
 
 
-def by_hand(rank: int, size: int) -> dict[str, float]:
+class Tagger(nn.Module):
+    """A network of somebody else's around our layer."""
+
+    def __init__(self, kind: Any) -> None:
+        super().__init__()
+        drawn = torch.Generator().manual_seed(0)
+        self.layer = csprop.CSPLayer(8, kind=kind, depth=2, vocab_size=3, generator=drawn)
+        self.head = nn.Linear(8, 2)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    @property
+    def layers(self) -> list[Any]:
+        return list(self.layer.blocks)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.head(self.layer(tokens)[0])
+
+
+def model() -> csprop.CSP:
+    config = csprop.CSPConfig(vocab_size=3, num_classes=2, width=8, depth=2)
+    return csprop.CSP(config, torch.Generator().manual_seed(0))
+
+
+def by_hand(rank: int, size: int, made: Callable[[], Any]) -> dict[str, float]:
     """How far a model in torch's own wrappers comes from one that one process trains."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
     from torch.nn.parallel import DistributedDataParallel
-
-    def made() -> csprop.CSP:
-        config = csprop.CSPConfig(vocab_size=3, num_classes=2, width=8, depth=2)
-        return csprop.CSP(config, torch.Generator().manual_seed(0))
 
     def stepped(model: nn.Module, rows: slice) -> None:
         drawn = torch.Generator().manual_seed(1)
@@ -132,7 +154,9 @@ def act(folder: Path) -> None:
     again = {"out": folder / "runs" / "resumed", "distributed": True}
     train("rows", folder, **again, epochs=1)
     found["resumed"] = numbers(train("rows", folder, **again, resume=True))
-    found["by hand"], found["refused"] = by_hand(rank, size), refusals(folder, rank)
+    makers = {"model": model, **{kind: partial(Tagger, kind) for kind in LAYER_KINDS}}
+    found["by hand"] = {name: by_hand(rank, size, made) for name, made in makers.items()}
+    found["refused"] = refusals(folder, rank)
 
     def write() -> None:
         (folder / f"rank-{rank}.json").write_text(json.dumps(found))

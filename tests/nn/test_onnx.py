@@ -28,7 +28,7 @@ onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install 'c
 pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install 'csprop[onnx]'")
 runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
-LENGTHS, BATCHES = (1, 16, 257), (1, 5)
+LENGTHS, LONG, BATCHES = (1, 8, 16), 257, (1, 5)
 TOKENS = 3
 MODELS = {name: Plain() for name in PRESETS} | {
     "rotor of order 3": Plain(order=3),
@@ -40,11 +40,12 @@ EXACT = {"router", "counter"}
 Run = Callable[[Tensor, Tensor], list[Tensor]]
 
 
-def model(name: str, depth: int = 2) -> CSP:
-    """A preset, in fewer layers: an export takes its time for each of them."""
+def model(name: str, depth: int = 3) -> CSP:
+    """A preset, or one of fewer layers: an export takes its time for each of them."""
     options = preset(name.split(" ")[0], MODELS[name]).model
     options = replace(options, depth=min(options.depth, depth))
-    return CSP(CSPConfig(vocab_size=TOKENS, num_classes=4, **asdict(options))).eval()
+    config = CSPConfig(vocab_size=TOKENS, num_classes=4, **asdict(options))
+    return CSP(config, Generator().manual_seed(0)).eval()
 
 
 def opened(path: Path) -> Run:
@@ -79,12 +80,13 @@ def _unchecked_shapes() -> Iterator[None]:
 @pytest.mark.parametrize("name", MODELS)
 @torch.no_grad()
 def test_every_preset_is_the_same_by_onnxruntime(name: str, tmp_path: Path) -> None:
-    """To 1e-5, or as near as torch's own float32 is to its float64, which some models are far from."""
-    net, path = model(name, 1 if "released" in name else 2), tmp_path / "model.onnx"
+    """Scores to 1e-5. States, and all of it where a sequence is long, only as near as torch's own float32
+    is to its float64: a summed angle is far from it then."""
+    net, path = model(name), tmp_path / "model.onnx"
     net.to_onnx(path)
     run, wide = opened(path), copy.deepcopy(net).double()
     for batch in BATCHES:
-        for length in LENGTHS:
+        for length in (*LENGTHS, LONG):
             tokens, before = drawn(batch, length), drawn(batch, 7)
             _, state = run(before, net.initial_state(0))
             for begin in (state[:0], state):
@@ -93,8 +95,9 @@ def test_every_preset_is_the_same_by_onnxruntime(name: str, tmp_path: Path) -> N
                 exact = wide(tokens, first.double(), return_state=True)
                 got = run(tokens, begin)
                 for number, each in enumerate(got):
-                    allowed = 1e-5 + 4 * apart(want[number], exact[number])
-                    assert apart(each, want[number]) <= allowed, (batch, length, number)
+                    loose = number > 0 or length == LONG
+                    rounding = apart(want[number], exact[number]) if loose else 0.0
+                    assert apart(each, want[number]) <= 1e-5 + 4 * rounding, (batch, length, number)
                 if name in EXACT:
                     assert torch.equal(got[1], want[1])
                     assert torch.equal(got[0].argmax(dim=2), want[0].argmax(dim=2))
@@ -114,10 +117,10 @@ def _weights_are_in_the_file_once(net: CSP, path: Path) -> None:
 @torch.no_grad()
 def test_float64_is_the_same_at_every_length(tmp_path: Path) -> None:
     """Of the model that float32 is worst for, by ONNX in NumPy: onnxruntime has no such softplus."""
-    net, path = model("released").double(), tmp_path / "model.onnx"
+    net, path = model("released", 2).double(), tmp_path / "model.onnx"
     net.to_onnx(path)
     run = onnx.reference.ReferenceEvaluator(str(path))
-    for length in LENGTHS:
+    for length in (*LENGTHS, LONG):
         tokens = drawn(2, length)
         want = net(tokens, return_state=True)
         given = {"tokens": tokens.numpy(), "state": net.initial_state(0).numpy()}

@@ -20,10 +20,11 @@ from csprop.exact.limits import NotFinite, NotLearned, moves_of
 from csprop.exact.lock import lock_at
 from csprop.exact.locked_counter import is_counter
 from csprop.exact.margins import margin
-from csprop.exact.models import Stepwise
+from csprop.exact.models import FromLayer, Stepwise
 from csprop.exact.prove import domain, prove
 from csprop.exact.search import RADII
 from csprop.nn.model import CSP
+from csprop.nn.router import Router
 from csprop.progress import lines
 from csprop.tasks import resolve
 from csprop.tasks.base import UNLABELLED, Task
@@ -108,7 +109,11 @@ def _certify(
         raise InputError(f"{task.name}: has finitely many states: leave out the depth")
     if isinstance(model, CSP) and model.config.summed:
         return _certify_sum(model, task, examples, depth, on_round)
-    return Attempts(copy.deepcopy(model), task, examples, depth, seed, on_round).run(rounds)
+    model = copy.deepcopy(model)
+    for block in model.layers if isinstance(model, FromLayer) else ():
+        if isinstance(block, Router):
+            block.harden()  # which of two places that are alike a map leads to may be decided by a hair
+    return Attempts(model, task, examples, depth, seed, on_round).run(rounds)
 
 
 def _certify_sum(

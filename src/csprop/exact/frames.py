@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int64
-from torch import Tensor
+from torch import Generator, Tensor
 
 from csprop.exact.examples import Labelled
 from csprop.exact.tune import MOST_PARTS, OPEN
@@ -119,7 +119,8 @@ def _answers(
 def _rotor(model: CSP, frame: Frame, answers: Int64[Tensor, " K"]) -> CSP:
     """A layer of rotors that counts as the frame does: channel j turns j times as far as the first."""
     config = model.config.as_rotor(frame.parts // 2)
-    rotor, parts, frequencies = CSP(config), frame.parts, torch.arange(1, config.width + 1)
+    parts, frequencies = frame.parts, torch.arange(1, config.width + 1)
+    rotor = CSP(config, Generator())  # all of which is written over
     (block,) = rotor.layers
     for parameter in rotor.parameters():
         parameter.zero_()

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from csprop.exact.limits import BLUR, DOUBT, MachineMoves, NotFinite, Tightness
 from csprop.exact.locked import Locked, nearest
+from csprop.exact.models import FromLayer
+from csprop.nn.block import Block
 from csprop.nn.model import CSP
 from csprop.nn.router import Router, lead
 
@@ -71,10 +73,10 @@ def _gates_of(locked: Locked, places: Tensor) -> Iterator[dict[int, float | None
         )
 
     hooks = []
-    for layer, block in enumerate(network.layers if isinstance(network, CSP) else ()):
+    for layer, block in enumerate(network.layers if isinstance(network, CSP | FromLayer) else ()):
         if isinstance(block, Router):
             hooks.append(block.keys.register_forward_hook(watch(layer, route(layer, block))))
-        elif block.options.decay == "switch":
+        elif isinstance(block, Block) and block.options.decay == "switch":
             hooks.append(block.gate.register_forward_hook(watch(layer, gate(layer))))
     try:
         yield found

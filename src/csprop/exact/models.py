@@ -11,6 +11,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from csprop.errors import InputError
+from csprop.nn.layer import CSPLayer
 
 Settle = Callable[[int, Tensor], Tensor]
 """(layer, its new state (B, M, D)) to the state that the layer keeps and passes on."""
@@ -109,3 +110,48 @@ class FromRNN(nn.Module):
             seen if self.rnn.batch_first else seen.transpose(0, 1),
             torch.stack([each.transpose(0, 1) for each in lasts], dim=2),
         )
+
+
+class FromLayer(nn.Module):
+    """An adapter for a `csprop.CSPLayer` between an embedding and a head.
+
+    Of a network that reads features, such as measurements in which tokens are hidden by noise, the
+    embedding gives what each token looks like without noise: `nn.Embedding.from_pretrained(features)`,
+    followed by whatever stands before the layer. What is proven is then said of tokens, and
+    `csprop.exact.noise.radius` says how much noise changes nothing.
+
+    Args:
+        embedding: maps tokens to the inputs of the layer.
+        layer: the recurrent layer, not bidirectional, without an embedding of its own.
+        head: maps the outputs of the layer to scores.
+
+    Raises:
+        InputError: the layer has no single step, or has an embedding.
+    """
+
+    def __init__(self, embedding: nn.Module, layer: CSPLayer, head: nn.Module) -> None:
+        super().__init__()
+        if layer.bidirectional or layer.vocab_size:
+            raise InputError(
+                "layer must not be bidirectional, for it has no single step, nor have a vocab_size: "
+                "give its embedding as `embedding`"
+            )
+        self.embedding, self.layer, self.head = embedding, layer, head
+
+    @property
+    def layers(self) -> list[nn.Module]:
+        """What holds the states."""
+        return [block.cell for block in self.layer.layers]
+
+    def initial_state(self, batch: int = 1) -> Tensor:
+        """The state before the first token, for each row."""
+        return self.layer.initial_state(batch)
+
+    def step(self, state: Tensor, tokens: Tensor, settle: Settle) -> tuple[Tensor, Tensor]:
+        """The states and scores after one more token."""
+        x, last = self.layer.step(self.embedding(tokens), state, settle)
+        return last, self.head(x)
+
+    def forward(self, tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+        """The scores after every token."""
+        return self.head(self.layer(self.embedding(tokens))[0])

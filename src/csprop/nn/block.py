@@ -93,6 +93,11 @@ class Block(Known):
             self.register_buffer("h0", torch.empty(order, width), persistent=False)
             self._fix_start()
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if self.options.rotate != "none":
+            prepare(self.options.order)
+
     @torch.no_grad()
     def _fix_start(self) -> None:
         """Fill in an h_0 that is not learned."""

@@ -19,7 +19,7 @@ because all the functions between them have the right sign.
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Generator, Tensor
 
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
@@ -61,7 +61,7 @@ def compiled(machine: Machine, classes: int) -> CSP:
         decay="none", rotate="none", activation="none", skip=False, norm="none", h0="place",
         decoder="linear",
     )  # fmt: skip
-    model = CSP(config).requires_grad_(False)
+    model = CSP(config, Generator().manual_seed(0)).requires_grad_(False)
     model.embedding.zero_()
     model.embedding[:, :, : DIGITS // 2] = _digits(small.symbols, DIGITS).unflatten(1, (2, -1))
     model.routers[0].read_tokens(model.embedding)
@@ -95,7 +95,7 @@ def compiled_counter(machine: CounterMachine, classes: int) -> CSP:
         vocab_size=tokens, num_classes=classes, width=places, depth=2, kinds=("counter", "router"),
         maps=small.control.symbols, decoder="linear",
     )  # fmt: skip
-    model = CSP(config).requires_grad_(False)
+    model = CSP(config, Generator().manual_seed(0)).requires_grad_(False)
     counting, reading = slice(counters), slice(counters, counters + digits.shape[1])
     model.embedding.zero_()
     model.embedding[:, 0, counting] = torch.tensor(small.increments).reshape(tokens, counters).float()

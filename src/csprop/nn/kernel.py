@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from csprop.nn.config import ModelOptions
+from csprop.ops import devices
 from csprop.ops.backends import backend
 from csprop.ops.native.tensors import ABSENT, Layer, fits
 
@@ -62,7 +63,7 @@ def for_kernel(
     - the kernel knows the options: `ModelOptions.beyond_kernel` names none;
     - if it has to be the whole, there are no couplings and no LayerNorm, which torch does, and all
       layers are of one kind;
-    - there is something to compute;
+    - there is something to compute, and its gradients are not those of `torch.func`;
     - no part of a block was replaced or has a hook; if it has to be the whole, no block either;
     - the tensors are on the CPU, all in float32 or all in float64, the parameters of the shapes that a
       `Layer` has (a user may have put others in their place).
@@ -72,7 +73,7 @@ def for_kernel(
         return None
     if any(block.options is not options for block in blocks):
         return None
-    if backend() != "native" or options.beyond_kernel or not z.numel():
+    if backend() != "native" or options.beyond_kernel or not z.numel() or devices.differentiated():
         return None
     if not untouched((part for block in blocks for part in block.children()), PARTS):
         return None

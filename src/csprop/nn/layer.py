@@ -1,6 +1,8 @@
 """The recurrence as a layer of features, for networks of any kind."""
 
+from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from typing import Any, Literal, cast
 
 import torch
@@ -12,15 +14,19 @@ from csprop.errors import InputError
 from csprop.nn.block import Block
 from csprop.nn.config import KINDS, ModelOptions
 from csprop.nn.kinds import make_block
-from csprop.nn.layers import linear
+from csprop.nn.layers import linear, start_again
 from csprop.nn.resonator import Resonator
 from csprop.nn.router import Router
 from csprop.ops.checks import check_tensor
+from csprop.ops.planes import wide
 
 LayerKind = Literal["resonator", "rotor", "router", "counter", "switch", "paper"]
 LAYER_KINDS: tuple[str, ...] = ("resonator", *KINDS, "paper")
 MAPS = 16
 """Maps of a router, unless it is told otherwise."""
+SHARP, MIXED = 0.15, 0.25
+"""What a temperature of 1 is for the maps of a router, so that they learn at the rate of all else; and
+the temperature down to which maps are mixed (docs/notes/layer.md)."""
 
 
 class CSPBlock(nn.Module):
@@ -61,6 +67,7 @@ class CSPBlock(nn.Module):
         self.features, self.width, self.kind = features, width, kind
         self.norm = nn.LayerNorm(features)
         self.cell = _cell(kind, width, generator, options)
+        self.temperature = 1.0
         if isinstance(self.cell, Resonator):
             self.inputs, outputs = self.cell.inputs, self.cell.outputs
         else:
@@ -73,54 +80,78 @@ class CSPBlock(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "B T F"],
+        x: Float[Tensor, "*E F"],
         state: Float[Tensor, "B M D"] | None = None,
         reset: Bool[Tensor, "B T"] | None = None,
+        *,
+        index: Int64[Tensor, "B T"] | None = None,
+        onto: Float[Tensor, "B T F"] | None = None,
     ) -> tuple[Float[Tensor, "B T F"], Float[Tensor, "B M D"]]:
-        """The features after this layer, and the state to carry on from; `CSPLayer` says more."""
-        update, last = self.update(x, self.initial_state(len(x)) if state is None else state, reset)
-        return x + update, last
+        """The features after this layer, and the state to carry on from; `CSPLayer` says more.
 
-    def update(
-        self, x: Float[Tensor, "B T F"], state: Float[Tensor, "B M D"], reset: Tensor | None = None
-    ) -> tuple[Float[Tensor, "B T F"], Float[Tensor, "B M D"]]:
-        """What is added to the features, and the last state."""
-        h, last = self.cell(self._entries(x), state, reset)
-        return self._left(h), last
+        Args:
+            x: the features (B, T, F); with an index, a table of them (E, F).
+            state: the state to begin with.
+            reset: where it is true a sequence starts anew before that step.
+            index: which row of the table a step is given. What resonators make of a row is then
+                computed once for each row, not for each step.
+            onto: what W h is added to, in place of x.
 
-    def update_by_token(
-        self,
-        table: Float[Tensor, "V F"],
-        tokens: Int64[Tensor, "B T"],
-        state: Float[Tensor, "B M D"],
-        reset: Tensor | None = None,
-    ) -> tuple[Float[Tensor, "B T F"], Float[Tensor, "B M D"]]:
-        """`update` where x is the row of a table for each token: what a row says is computed once."""
-        h, last = self.cell(self._entries(table), state, reset, tokens)
-        return self._left(h), last
+        Raises:
+            InputError: something is no tensor of the right shape, type and device.
+        """
+        device, named = self.norm.weight.device, ("batch", "time") if index is None else ("rows",)
+        check_tensor("x", x, "floating-point", (*named, self.features), device)
+        if index is not None:
+            check_tensor("index", index, "int64", ("batch", "time"), device)
+            onto = looked_up(index, x) if onto is None else onto
+        batch = (x if index is None else index).shape[0]
+        state = self.initial_state(batch) if state is None else state
+        if index is None or isinstance(self.cell, Resonator):
+            rows = () if index is None else (index,)
+            h, last = self.cell(self._entries(x), state, reset, *rows)
+        else:
+            h, last = self.cell(self._entries(looked_up(index, x)), state, reset)
+        return (x if onto is None else onto) + self._left(h), last
 
     @property
-    def reads_tables(self) -> bool:
-        """Whether there is an `update_by_token`."""
-        return isinstance(self.cell, Resonator)
+    def temperature(self) -> float:
+        """How soft the maps of a router are while training: see `CSPLayer.temperature`."""
+        return self._temperature
+
+    @temperature.setter
+    def temperature(self, value: float) -> None:
+        if not value > 0:
+            raise InputError(f"temperature={value}: write a positive number")
+        self._temperature = value
+        if isinstance(self.cell, Router):
+            self.cell.temperature, self.cell.mixes = SHARP * value, value > MIXED
 
     def step(
-        self, x: Float[Tensor, "B F"], state: Float[Tensor, "B M D"]
+        self,
+        x: Float[Tensor, "B F"],
+        state: Float[Tensor, "B M D"],
+        settle: Callable[[Tensor], Tensor] = lambda h: h,
     ) -> tuple[Float[Tensor, "B F"], Float[Tensor, "B M D"]]:
-        """One step, in torch operations alone."""
+        """One step, in torch operations alone; what is kept of the new state is `settle` of it."""
         entries = self._entries(x)
         if isinstance(self.cell, Resonator):
-            h, last = self.cell.advance(entries, state)
+            h, last = self.cell.advance(entries, state, settle)
         else:
-            last = self.cell.advance(entries[:, None], state)
+            last = settle(self.cell.advance(entries[:, None], state))
             before = state[:, None] if self.cell.options.recall else None
             held = last[:, None, : self.cell.options.order]
             h = self.cell.finish(held, entries[:, None], before)[:, 0]
         return x + self._left(h), last
 
     def initial_state(self, batch: int = 1) -> Float[Tensor, "B M D"]:
-        """The state before the first step, for each sequence of a batch."""
-        return self.cell.start.expand(batch, -1, -1)
+        """The state before the first step, for each sequence of a batch; in float32 at least."""
+        return wide(self.cell.start).expand(batch, -1, -1)
+
+    @property
+    def planes(self) -> int:
+        """Numbers of a channel's state."""
+        return 2 if isinstance(self.cell, Resonator) else self.cell.options.planes
 
     def _entries(self, x: Float[Tensor, "*E F"]) -> Float[Tensor, "*E K D"]:
         return self.enter(self.norm(x)).unflatten(-1, (self.inputs, self.width))
@@ -197,9 +228,12 @@ class CSPLayer(nn.Module):
         self.to(device, dtype)
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
-        """Draw all parameters anew; also those of a layer that was made on the device `meta`."""
-        fresh = CSPLayer(**self._again, generator=generator, device=self.norm.weight.device)
-        self.load_state_dict(fresh.state_dict())
+        """Start again, as a new layer does: after `to_empty`, if no weights are loaded.
+
+        Args:
+            generator: draws the parameters; by default, torch's own.
+        """
+        start_again(self, lambda: CSPLayer(**self._again, generator=generator))
 
     @property
     def layers(self) -> list[CSPBlock]:
@@ -208,28 +242,24 @@ class CSPLayer(nn.Module):
 
     @property
     def temperature(self) -> float:
-        """τ of routers while training, 1 at first: let it fall to 0.2 so that soft maps become hard."""
-        return next(
-            (each.cell.temperature for each in self.layers if isinstance(each.cell, Router)), 1.0
-        )
+        """How soft the maps of routers are while training, 1 at first. Evaluated, they are hard: let it
+        fall to 0.2 over the first two thirds of the training, so that the two become the same."""
+        return self.layers[0].temperature
 
     @temperature.setter
     def temperature(self, value: float) -> None:
-        if not value > 0:
-            raise InputError(f"temperature={value}: write a positive number")
         for each in self.layers:
-            if isinstance(each.cell, Router):
-                each.cell.temperature = value
+            each.temperature = value
 
     def initial_state(self, batch: int = 1) -> Float[Tensor, "B L M D"]:
-        """The state before the first step, for each sequence of a batch."""
+        """The state before the first step, for each sequence of a batch; in float32 at least."""
         return torch.stack([each.initial_state(batch) for each in self.layers], dim=1)
 
     def forward(
         self,
         x: Tensor | PackedSequence,
         state: Float[Tensor, "B L M D"] | None = None,
-        reset: Bool[Tensor, "B T"] | None = None,
+        reset: Bool[Tensor, "*steps"] | None = None,
     ) -> tuple[Any, Float[Tensor, "B L M D"]]:
         """The features after every step, and what to carry on from.
 
@@ -245,15 +275,17 @@ class CSPLayer(nn.Module):
         """
         if isinstance(x, PackedSequence):
             padded, lengths = pad_packed_sequence(x, batch_first=True)
+            self._check(padded, state, reset, ("batch", "time"))
             y, last = self._through(padded, state, reset, lengths)
             order = torch.arange(len(lengths)) if x.sorted_indices is None else x.sorted_indices
             data = pack_padded_sequence(y[order], lengths[order.cpu()], batch_first=True).data
             return PackedSequence(data, *x[1:]), last
-        given, dimensions = isinstance(x, Tensor), 2 if self.vocab_size else 3
-        alone = given and x.ndim == dimensions - 1
+        alone = isinstance(x, Tensor) and x.ndim == (1 if self.vocab_size else 2)
+        sizes = ("batch", "time") if self.batch_first else ("time", "batch")
+        self._check(x, state, reset, ("time",) if alone else sizes)
         if alone:
             x, reset = x[None], None if reset is None else reset[None]
-        elif given and not self.batch_first and x.ndim == dimensions:
+        elif not self.batch_first:
             x, reset = x.transpose(0, 1), None if reset is None else reset.transpose(0, 1)
         y, last = self._through(x, state, reset)
         if alone:
@@ -261,65 +293,63 @@ class CSPLayer(nn.Module):
         return y if self.batch_first else y.transpose(0, 1), last
 
     def step(
-        self, x: Tensor, state: Float[Tensor, "B L M D"]
+        self,
+        x: Tensor,
+        state: Float[Tensor, "B L M D"],
+        settle: Callable[[int, Tensor], Tensor] = lambda layer, h: h,
     ) -> tuple[Tensor, Float[Tensor, "B L M D"]]:
         """One step of each sequence: features (B, F) or tokens (B,) in, features (B, F) and state out.
 
-        It takes torch operations alone, for single steps and for export.
+        It takes torch operations alone. A block keeps what `settle(number, h)` makes of its new state.
 
         Raises:
-            InputError: the layer is bidirectional, so that a step depends on later ones.
+            InputError: the layer is bidirectional, so that a step depends on later ones; or something
+                is no tensor of the right shape, type and device.
         """
         if self.bidirectional:
             raise InputError("a bidirectional layer has no single step: it reads from both ends")
-        x, states = self.embedding[x] if self.vocab_size else x, []
+        self._check(x, state, None, ("batch",))
+        x, states = looked_up(x, self.embedding) if self.vocab_size else x, []
         for number, block in enumerate(self.layers):
-            x, last = block.step(x, state[:, number])
+            x, last = block.step(x, state[:, number], partial(settle, number))
             states.append(last)
         return self.norm(x), torch.stack(states, dim=1)
 
     def _through(
         self, x: Tensor, state: Tensor | None, reset: Tensor | None, lengths: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        self._check(x, state, reset)
-        state = self.initial_state(len(x)) if state is None else state
         tokens = None
         if self.vocab_size:
-            tokens, x = x, self._looked_up(x)
+            tokens, x = x, looked_up(x, self.embedding)
         states, ways = [], 1 + self.bidirectional
         for number in range(0, len(self.layers), ways):
             below = x
             for place, block in enumerate(self.layers[number : number + ways], start=number):
-                given = below, state[:, place], reset
+                first = None if state is None else state[:, place]
                 if place > number:
-                    update, last = _backward(block, *given, lengths)
-                elif place or tokens is None or lengths is not None or not block.reads_tables:
-                    update, last = _in_pieces(block, *given, lengths)
+                    x, last = _backward(block, below, x, first, reset, lengths)
+                elif place or tokens is None or lengths is not None:
+                    x, last = _in_pieces(block, below, x, first, reset, lengths)
                 else:
-                    update, last = block.update_by_token(self.embedding, tokens, *given[1:])
-                x = x + update
+                    x, last = block(self.embedding, first, reset, index=tokens, onto=x)
                 states.append(last)
         return self.norm(x), torch.stack(states, dim=1)
 
-    def _looked_up(self, tokens: Tensor) -> Tensor:
-        try:
-            return nn.functional.embedding(tokens, self.embedding)
-        except IndexError:
-            raise InputError(
-                f"x has a token outside of the vocabulary: write 0 to {cast(int, self.vocab_size) - 1}"
-            ) from None
-
-    def _check(self, x: Tensor, state: Tensor | None, reset: Tensor | None) -> None:
+    def _check(
+        self, x: Tensor, state: Tensor | None, reset: Tensor | None, sizes: tuple[str, ...]
+    ) -> None:
+        """Whether all are what they should be; `sizes` are the names of x's dimensions before F."""
         device = self.norm.weight.device
         if self.vocab_size:
-            check_tensor("x", x, "int64", ("batch", "time"), device)
+            check_tensor("x", x, "int64", sizes, device)
         else:
-            check_tensor("x", x, "floating-point", ("batch", "time", self.features), device)
+            check_tensor("x", x, "floating-point", (*sizes, self.features), device)
         if state is not None:
-            shape = (x.shape[0], *self.initial_state().shape[1:])
+            batch = x.shape[sizes.index("batch")] if "batch" in sizes else 1
+            shape = (batch, len(self.blocks), self.layers[0].planes, self.layers[0].width)
             check_tensor("state", state, "floating-point", shape, device)
         if reset is not None:
-            check_tensor("reset", reset, "bool", x.shape[:2], device)
+            check_tensor("reset", reset, "bool", x.shape[: len(sizes)], device)
 
     def extra_repr(self) -> str:
         """What `print` says beside the parts."""
@@ -354,32 +384,58 @@ def _check_sizes(**sizes: object) -> None:
             raise InputError(f"{name}={size!r}: write a whole number, 1 or more")
 
 
+def looked_up(tokens: Int64[Tensor, "*E"], table: Float[Tensor, "V F"]) -> Float[Tensor, "*E F"]:
+    """The rows of a table that tokens name.
+
+    Raises:
+        InputError: there is no such row.
+    """
+    try:
+        return nn.functional.embedding(tokens, table)
+    except IndexError:
+        raise InputError(
+            f"x has a token outside of the vocabulary: write 0 to {len(table) - 1}"
+        ) from None
+
+
 def _in_pieces(
-    block: CSPBlock, x: Tensor, state: Tensor, reset: Tensor | None, lengths: Tensor | None
+    block: CSPBlock,
+    x: Tensor,
+    onto: Tensor,
+    state: Tensor | None,
+    reset: Tensor | None,
+    lengths: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """`CSPBlock.update`; of rows of several lengths, each row's state is that after its own end."""
+    """A block; of rows of several lengths, each row's state is that after its own end."""
     if lengths is None:
-        return block.update(x, state, reset)
-    update, begin = torch.zeros_like(x), 0
+        return block(x, state, reset, onto=onto)
+    state, begin = block.initial_state(len(x)) if state is None else state, 0
+    y = torch.zeros_like(onto)
     for end in lengths.unique().tolist():
         rows = (lengths >= end).nonzero()[:, 0].to(x.device)
         piece = None if reset is None else reset[rows, begin:end]
-        some, last = block.update(x[rows, begin:end], state[rows], piece)
-        update[rows, begin:end] = some.to(update.dtype)
+        some, last = block(x[rows, begin:end], state[rows], piece, onto=onto[rows, begin:end])
+        y[rows, begin:end] = some.to(y.dtype)
         state = state.index_copy(0, rows, last.to(state.dtype))
         begin = end
-    return update, state
+    return y, state
 
 
 def _backward(
-    block: CSPBlock, x: Tensor, state: Tensor, reset: Tensor | None, lengths: Tensor | None
+    block: CSPBlock,
+    x: Tensor,
+    onto: Tensor,
+    state: Tensor | None,
+    reset: Tensor | None,
+    lengths: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """The same from the end of each row; a sequence that starts at a step ends there."""
     if reset is not None:  # before the step after it
         reset = torch.cat([reset[:, 1:], torch.zeros_like(reset[:, :1])], dim=1)
         reset = _reversed(reset, lengths)
-    update, last = _in_pieces(block, _reversed(x, lengths), state, reset, lengths)
-    return _reversed(update, lengths), last
+    given = _reversed(x, lengths), _reversed(onto, lengths)
+    y, last = _in_pieces(block, *given, state, reset, lengths)
+    return _reversed(y, lengths), last
 
 
 def _reversed(x: Tensor, lengths: Tensor | None) -> Tensor:

@@ -1,6 +1,7 @@
 """Small parts that every file of this folder uses."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float
@@ -26,6 +27,17 @@ def linear(
         start = torch.empty(parameter.shape).uniform_(-bound, bound, generator=generator)
         setattr(layer, name, nn.Parameter(start))
     return layer
+
+
+@torch.no_grad()
+def start_again(module: nn.Module, make: Callable[[], nn.Module]) -> None:
+    """Give a module the values of a new one, which is made on the CPU, where its generator is."""
+    with torch.device("cpu"):
+        fresh = make()
+    for mine, new in zip(module.parameters(), fresh.parameters(), strict=True):
+        mine.copy_(new)
+    for mine, new in zip(module.buffers(), fresh.buffers(), strict=True):
+        mine.copy_(new)
 
 
 def unit(h: Float[Tensor, "*batch M D"], epsilon: float = EPSILON) -> Float[Tensor, "*batch M D"]:

@@ -20,7 +20,7 @@ from csprop.nn.decoder import DECODERS
 from csprop.nn.hub import Names, on_hub, read, saved_as
 from csprop.nn.kernel import for_kernel, has_hooks, untouched
 from csprop.nn.kinds import make_block
-from csprop.nn.layers import linear
+from csprop.nn.layers import linear, start_again
 from csprop.nn.router import Router
 from csprop.ops import fused
 from csprop.ops.backends import exporting
@@ -36,8 +36,9 @@ NARROW = 16
 class CSP(nn.Module):
     """The Complex State Propagator: tokens in, a score for each class after every token out.
 
-    Parameters start from the given generator; without one, from a fixed seed. On the device `meta`
-    nothing is drawn: `to_empty`, then `load_state_dict` or `reset_parameters`, gives it values.
+    Parameters start from the given generator; without one, from torch's own, as `torch.manual_seed` has
+    it. On the device `meta` they have no values: `to_empty`, then `load_state_dict` or
+    `reset_parameters`, gives them some.
     """
 
     trained_as: Any = None
@@ -48,8 +49,7 @@ class CSP(nn.Module):
         self.names: Names | None = None
         if isinstance(config, dict):  # as it comes from config.json, a hub's or a run's
             config, self.names = read(config)
-        if generator is None:
-            generator = Generator().manual_seed(0)
+        generator = torch.default_generator if generator is None else generator
         self.config = config
         self._embed(generator)
         self.blocks = nn.ModuleList(self._block(layer, generator) for layer in range(config.depth))
@@ -84,19 +84,13 @@ class CSP(nn.Module):
             block.read_tokens(self.embedding)
         return block
 
-    @torch.no_grad()
     def reset_parameters(self, generator: Generator | None = None) -> None:
         """Start again, as a new model does: after `to_empty`, if no weights are loaded.
 
         Args:
-            generator: what parameters start from; without one, a fixed seed.
+            generator: what parameters start from; without one, torch's own.
         """
-        with torch.device("cpu"):
-            fresh = CSP(self.config, generator)
-        for mine, new in zip(self.parameters(), fresh.parameters(), strict=True):
-            mine.copy_(new)
-        for mine, new in zip(self.buffers(), fresh.buffers(), strict=True):
-            mine.copy_(new)
+        start_again(self, lambda: CSP(self.config, generator))
 
     @property
     def routers(self) -> list[Router]:
@@ -128,6 +122,7 @@ class CSP(nn.Module):
 
         The options are those of `PyTorchModelHubMixin.from_pretrained`.
         """
+        options.setdefault("generator", Generator())  # torch's own would go on from elsewhere
         model = on_hub(cls).from_pretrained(name, **options)
         model.__class__ = cls
         return model

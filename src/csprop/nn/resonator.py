@@ -1,12 +1,15 @@
 """Resonators as a module: a block for features, whose channels are filters of one frequency each."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
-from csprop.ops.resonate import PARTS, resonate, resonate_once
+from csprop.ops.checks import check_tensor
+from csprop.ops.planes import turn, wide
+from csprop.ops.resonate import PARTS, moves, resonate
 
 SHORTEST, LONGEST = 1.5, 256.0
 """Steps that the first channel remembers at the start, and the last one."""
@@ -45,13 +48,28 @@ class Resonator(nn.Module):
         reset: Bool[Tensor, "B T"] | None = None,
         index: Int64[Tensor, "B T"] | None = None,
     ) -> tuple[Float[Tensor, "B T 1 D"], Float[Tensor, "B 2 D"]]:
-        """What is read after every step, and the last state; with `index`, entries are a table."""
+        """What is read after every step, and the last state; with `index`, entries are a table.
+
+        Raises InputError for what is no tensor of the right shape, type and device.
+        """
+        device, width = self.theta.device, len(self.theta)
+        sizes = ("batch", "time") if index is None else ("rows",)
+        check_tensor("entries", entries, "floating-point", (*sizes, PARTS, width), device)
+        steps = entries.shape[:2] if index is None else index.shape
+        check_tensor("state", state, "floating-point", (steps[0], 2, width), device)
+        if reset is not None:
+            check_tensor("reset", reset, "bool", steps, device)
         y, last = resonate(entries, self.theta, state, reset, index)
         return y[:, :, None], last
 
     def advance(
-        self, entries: Float[Tensor, "B 5 D"], state: Float[Tensor, "B 2 D"]
+        self,
+        entries: Float[Tensor, "B 5 D"],
+        state: Float[Tensor, "B 2 D"],
+        settle: Callable[[Tensor], Tensor] = lambda h: h,
     ) -> tuple[Float[Tensor, "B 1 D"], Float[Tensor, "B 2 D"]]:
-        """One step, in torch operations alone."""
-        y, h = resonate_once(entries, self.theta, state)
-        return y[:, None], h
+        """One step, in torch operations alone; what is kept of the new state is `settle` of it."""
+        given = wide(entries)
+        a, u, read = moves(given, torch.stack([self.theta.cos(), self.theta.sin()]).to(given))
+        h = settle(turn(a, state.to(given)) + u)
+        return (read * h).sum(dim=1, keepdim=True).to(entries.dtype), h

@@ -32,8 +32,11 @@ def rotation(angles: Float[Tensor, "*batch K E"], order: int) -> Float[Tensor, "
     if order == 3:
         return _rodrigues(_combined(angles, skew_basis(3)))
     if order == 4:
-        left, right = (_combined(angles, each) for each in _sides())
-        return _product(_quaternion(left, _quaternions()[0]), _quaternion(right, _quaternions()[1]))
+        left, right = (
+            _quaternion(_combined(angles, part), units)
+            for part, units in zip(SIDES, QUATERNIONS, strict=True)
+        )
+        return _product(left, right)
     generator = _combined(angles, skew_basis(order)).movedim(-1, -3)
     exponential = _squared if exporting() else torch.linalg.matrix_exp
     return exponential(generator).movedim(-3, -1)
@@ -58,35 +61,34 @@ def _squared(generator: Float[Tensor, "*batch E M M"]) -> Float[Tensor, "*batch 
 def prepare(order: int) -> None:
     """Make what a rotation needs beside its angles; while torch traces it would be nothing to keep."""
     skew_basis(order)
-    if order == 4:
-        _sides()
 
 
-@cache
+_BASES: dict[int, Tensor] = {}  # not functools.cache, of which torch.compile warns
+
+
 def skew_basis(order: int) -> Float[Tensor, "K M M"]:
     """One plane's generator for each angle, planes (0, 1), (0, 2), …; (0, 1) turns 0 towards 1."""
-    basis = torch.zeros(angles_of(order), order, order, device="cpu")
-    for number, (i, j) in enumerate(combinations(range(order), 2)):
-        basis[number, j, i], basis[number, i, j] = 1.0, -1.0
-    return basis
+    if order not in _BASES:
+        basis = torch.zeros(angles_of(order), order, order, device="cpu")
+        for number, (i, j) in enumerate(combinations(range(order), 2)):
+            basis[number, j, i], basis[number, i, j] = 1.0, -1.0
+        _BASES[order] = basis
+    return _BASES[order]
 
 
-@cache
-def _quaternions() -> tuple[Float[Tensor, "3 4 4"], Float[Tensor, "3 4 4"]]:
+def _quaternions() -> Float[Tensor, "2 3 4 4"]:
     """Multiplication by i, j, k from the left and from the right, as matrices on (1, i, j, k)."""
     with torch.device("cpu"):
         i = torch.tensor([[0.0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 0, -1], [0, 0, 1, 0]])
         j = torch.tensor([[0.0, 0, -1, 0], [0, 0, 0, 1], [1, 0, 0, 0], [0, -1, 0, 0]])
         left = torch.stack([i, j, i @ j])
         conjugate = torch.diag(torch.tensor([1.0, -1, -1, -1]))
-        return left, -conjugate @ left @ conjugate
+        return torch.stack([left, -conjugate @ left @ conjugate])
 
 
-@cache
-def _sides() -> tuple[Float[Tensor, "6 3"], Float[Tensor, "6 3"]]:
-    """How much of each left and of each right quaternion is in the generator of each angle."""
-    left, right = (skew_basis(4).flatten(1) @ each.flatten(1).T / 4 for each in _quaternions())
-    return left, right
+QUATERNIONS = _quaternions()
+SIDES = skew_basis(4).flatten(1) @ QUATERNIONS.flatten(2).transpose(1, 2) / 4
+"""How much of each left and of each right quaternion is in the generator of each angle."""
 
 
 @cache

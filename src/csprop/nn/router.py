@@ -42,6 +42,10 @@ class Router(Block):
     by_token: bool = False
     """Whether this layer reads tokens, and has a map for each."""
 
+    mixes: bool = False
+    """Whether maps are mixed while training, by softmax(keys(z)), rather than one chosen: at first that
+    tells features apart more surely (docs/notes/layer.md)."""
+
     def __init__(self, options: ModelOptions, generator: Generator, vocab_size: int = 0) -> None:
         super().__init__(options, generator)
         count = options.maps or vocab_size
@@ -65,6 +69,12 @@ class Router(Block):
         self.keys.weight.copy_(rows / scale)
         self.keys.bias.copy_(-rows.square().sum(dim=1) / (2 * scale))
         self.by_token = True
+
+    @torch.no_grad()
+    def harden(self) -> None:
+        """Replace the logits of maps by those of maps with single 1s: the hard model stays the same."""
+        chosen = self.maps.argmax(dim=2, keepdim=True)
+        self.maps.zero_().scatter_(2, chosen, 1.0)
 
     def targets(self) -> Tensor:
         """The channel to which each map sends the content of each channel, (K, D)."""
@@ -98,8 +108,10 @@ class Router(Block):
         return h, h[:, -1] if h.shape[1] else state
 
     def _weights(self, scores: Float[Tensor, "B T K"], choice: Tensor) -> Float[Tensor, "B T K"]:
-        """A single 1, with the gradient of a softmax."""
+        """A single 1, with the gradient of a softmax; or how much of each map there is."""
         soft = torch.softmax(scores, dim=2)
+        if self.mixes:
+            return soft
         return route.ones_at(choice, scores.shape[2], scores) + (soft - soft.detach())
 
     def advance(

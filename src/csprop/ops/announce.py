@@ -21,7 +21,7 @@ class _Namespace:
         operators = sys.modules["torch"].ops
         if operators.__dict__.get("csprop") is self:
             del operators.csprop  # torch then makes the namespace itself
-        for module in ("csprop.ops.fused", "csprop.ops.counts"):
+        for module in ("csprop.ops.fused", "csprop.ops.counts", "csprop.ops.route"):
             import_module(module)
         return getattr(operators.csprop, name)
 

@@ -41,7 +41,8 @@ def exact(
         limit = most(counts.dtype)
         within = torch.maximum(torch.maximum(counts.abs(), before.abs()), added.abs()) <= limit
         return torch.where(within & (counts - before == added), counts, torch.nan)
-    return _exact(counts, before, added)
+    checked = _exact(counts.detach(), before.detach(), added.detach())
+    return checked + (counts - counts.detach())  # 0, with a gradient
 
 
 def _checked(counts: Tensor, before: Tensor, added: Tensor) -> Tensor:
@@ -75,5 +76,4 @@ def _mapped(info: Any, in_dims: tuple[int | None, ...], *given: Tensor) -> tuple
     return counts.unflatten(0, (size, -1)), 0
 
 
-torch.library.register_autograd(_exact, lambda ctx, grad: (grad, None, None))
 torch.library.register_vmap(_exact, _mapped)

@@ -104,6 +104,14 @@ def _mapped(
     return h.unflatten(0, (size, -1)), 0
 
 
+def _mapped_backward(
+    info: Any, in_dims: tuple[int | None, ...], *arguments: Tensor | None
+) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+    size = info.batch_size
+    given = (folded(value, dim, size) for value, dim in zip(arguments, in_dims, strict=True))
+    return tuple(each.unflatten(0, (size, -1)) for each in scan_backward(*given)), (0, 0, 0)
+
+
 scan = register(
     "scan",
     "(Tensor a, Tensor u, Tensor h0, Tensor? reset) -> Tensor",
@@ -126,3 +134,26 @@ def _adjoint(ctx: Any, g_h: Tensor) -> tuple[Any, ...]:
 
 torch.library.register_autograd(scan, _adjoint, setup_context=_save)
 torch.library.register_vmap(scan, _mapped)
+torch.library.register_vmap(scan_backward, _mapped_backward)
+
+
+class Scanned(torch.autograd.Function):
+    """`scan` for the gradients of `torch.func`, which sees no adjoint of an operator."""
+
+    generate_vmap_rule = True
+    forward = staticmethod(lambda *arguments: scan(*arguments))
+    setup_context = staticmethod(_save)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        return *_ScannedBack.apply(*grads, *ctx.saved_tensors), None
+
+
+class _ScannedBack(torch.autograd.Function):
+    generate_vmap_rule = True
+    forward = staticmethod(lambda *arguments: scan_backward(*arguments))
+    setup_context = staticmethod(lambda ctx, inputs, output: None)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> None:
+        tensors.refuse_second_derivatives()

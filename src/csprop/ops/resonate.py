@@ -21,7 +21,7 @@ from csprop.ops import devices
 from csprop.ops.backends import backend
 from csprop.ops.native import resonate as native
 from csprop.ops.native.tensors import fits
-from csprop.ops.planes import turn as turned
+from csprop.ops.planes import wide
 from csprop.ops.scan import scan
 
 PARTS = 5
@@ -39,15 +39,14 @@ def resonate(
 
     Half precision is computed in float32, and what is read returned in half precision.
     """
-    wide = torch.promote_types(entries.dtype, torch.float32)
-    given, turn = entries.to(wide), torch.stack([theta.cos(), theta.sin()]).to(wide)
-    h0 = h0.to(wide)
+    given = wide(entries)
+    turn, h0 = torch.stack([theta.cos(), theta.sin()]).to(given), h0.to(given)
     steps = entries.shape[1] if index is None else index.shape[1]
     if not steps:
-        return entries.new_empty(len(h0), 0, entries.shape[-1]), h0
-    if backend() == "native" and not devices.traced() and fits(given, turn, h0) and len(h0):
-        moves = given if index is None else torch.cat(_moves(given, turn), dim=1)
-        y, last = native.Resonators.apply(moves, turn, h0, reset, index)
+        return entries.new_empty(h0.shape[0], 0, entries.shape[-1]), h0
+    if backend() == "native" and not devices.traced() and fits(given, turn, h0) and h0.numel():
+        read = given if index is None else torch.cat(moves(given, turn), dim=1)
+        y, last = native.Resonators.apply(read, turn, h0, reset, index)
     else:
         y, last = _composed(given if index is None else _look_up(index, given), turn, h0, reset)
     return y.to(entries.dtype), last
@@ -59,21 +58,12 @@ def _composed(
     h0: Float[Tensor, "B 2 D"],
     reset: Tensor | None,
 ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B 2 D"]]:
-    a, u, read = _moves(entries, turn)
+    a, u, read = moves(entries, turn)
     h, last = scan(a, u, h0, reset)
     return (read * h).sum(dim=2), last
 
 
-def resonate_once(
-    entries: Float[Tensor, "B 5 D"], theta: Float[Tensor, " D"], h0: Float[Tensor, "B 2 D"]
-) -> tuple[Float[Tensor, "B D"], Float[Tensor, "B 2 D"]]:
-    """One step, in torch operations alone: what is read after it, and the state."""
-    a, u, read = _moves(entries, torch.stack([theta.cos(), theta.sin()]))
-    h = turned(a, h0) + u
-    return (read * h).sum(dim=1), h
-
-
-def _moves(
+def moves(
     entries: Float[Tensor, "*E 5 D"], turn: Float[Tensor, "2 D"]
 ) -> tuple[Float[Tensor, "*E 2 D"], Float[Tensor, "*E 2 D"], Float[Tensor, "*E 2 D"]]:
     """α e^{iθ}, γ z and s."""

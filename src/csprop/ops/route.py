@@ -14,6 +14,8 @@ both: a loop over time, with matrices. `places` has them in torch; the compiled 
 without gradients, and `soft` where nothing turns and no maps are mixed.
 """
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
@@ -22,6 +24,7 @@ from csprop.ops import devices, places
 from csprop.ops.backends import backend, exporting
 from csprop.ops.native import route as native
 from csprop.ops.native.tensors import fits
+from csprop.ops.operators import register
 from csprop.ops.over_time import over_time
 from csprop.ops.planes import turn
 
@@ -74,7 +77,8 @@ def soft(
     if weights is None:
         weights = ones_at(choice, len(maps), h0)
     compute = reference if backend() == "reference" else places.soft
-    return compute(maps, weights, h0, turns, reset, start)
+    with _unrounded(h0):
+        return compute(maps, weights, h0, turns, reset, start)
 
 
 def hard(
@@ -96,12 +100,42 @@ def hard(
     if backend() == "reference":
         # One group of all channels: a 1 in the row of its target for each source.
         maps = ones_at(targets, h0.shape[2], h0).transpose(1, 2)[:, None]
-        return reference(maps, ones_at(choice, len(targets), h0), h0, turns, reset, start)
+        with _unrounded(h0):
+            return reference(maps, ones_at(choice, len(targets), h0), h0, turns, reset, start)
     given = [each for each in (h0, turns, start) if each is not None]
     learned = torch.is_grad_enabled() and any(each.requires_grad for each in given)
+    if not learned and torch.compiler.is_compiling():  # whose programs have no length
+        return _hard(targets, choice, h0, turns, reset, start)
     if not learned and _natively(*given) and choice.numel():
         return native.hard(targets, choice, h0, turns, reset, start)
     return places.hard(targets, choice, h0, turns, reset, start)
+
+
+def _unrounded(h: Tensor) -> AbstractContextManager[object]:
+    """Without autocast, whose products would round the contents to half precision at every step."""
+    device = h.device.type
+    known = torch.amp.is_autocast_available(device)
+    return torch.autocast(device, enabled=False) if known else nullcontext()
+
+
+def _without_gradients(
+    targets: Tensor,
+    choice: Tensor,
+    h0: Tensor,
+    turns: Tensor | None,
+    reset: Tensor | None,
+    start: Tensor | None,
+) -> Tensor:
+    compute = native.hard if _natively(h0, turns, start) and choice.numel() else places.hard
+    return compute(targets, choice, h0, turns, reset, start)
+
+
+_hard = register(
+    "route_hard",
+    "(Tensor targets, Tensor choice, Tensor h0, Tensor? turns, Tensor? reset, Tensor? start) -> Tensor",
+    _without_gradients,
+    lambda targets, choice, h0, *others: h0.new_empty(*choice.shape, *h0.shape[1:]),
+)
 
 
 def ones_at(

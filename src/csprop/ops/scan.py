@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from csprop.errors import InputError, described
-from csprop.ops import operators, reference
+from csprop.ops import devices, operators, reference
 from csprop.ops.backends import backend
 from csprop.ops.checks import check_tensor
 from csprop.ops.planes import narrow
@@ -38,6 +38,8 @@ def scan(
         return u, start
     if backend() == "reference":
         h = reference.scan(a, entering, start, reset)
+    elif devices.differentiated():
+        h = operators.Scanned.apply(a, entering, start, reset)
     else:
         h = operators.scan(a, entering, start, reset)
     return narrow(h, u.dtype), h[:, -1]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import safetensors.torch
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from csprop.errors import InputError
 from csprop.nn.config import CSPConfig
@@ -59,6 +59,6 @@ def network(config: CSPConfig, weights: Mapping[str, Tensor]) -> CSP:
     single = all(value.dtype == torch.float32 for value in weights.values())
     if not single or sum(value.numel() for value in weights.values()) < config.least_weights:
         raise ValueError("these are not the weights of such a model")
-    model = CSP(config)
+    model = CSP(config, Generator())  # torch's own would go on from elsewhere
     model.load_state_dict(weights)
     return model

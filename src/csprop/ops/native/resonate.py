@@ -22,6 +22,8 @@ class Resonators(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         """With an index, entries are the moves of a table, and nothing turns any more."""
         entries, turn, h0, reset, index = contiguous(entries, turn, h0, reset, index)
+        if index is not None and not (0 <= int(index.min()) <= int(index.max()) < len(entries)):
+            raise IndexError("an index is outside of the table")
         batch, steps = entries.shape[:2] if index is None else index.shape
         width, keep = turn.shape[1], any(ctx.needs_input_grad)
         y = entries.new_empty(batch, steps, width)

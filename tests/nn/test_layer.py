@@ -1,0 +1,434 @@
+"""`CSPLayer`: what it computes, in how many pieces, of what inputs, and what it says to wrong ones."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jaxtyping
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Generator, Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pack_sequence, pad_packed_sequence
+
+import csprop
+from csprop import CSP, CSPConfig, CSPLayer, tasks, use_backend
+from csprop.bench.measure import status
+from csprop.errors import InputError
+from csprop.nn import CSPBlock
+from csprop.nn.compiled import compiled
+from csprop.ops import native
+from csprop.ops.native import resonate as kernel
+from tests.helpers.layers import FEATURES, KINDS, TOKENS, WIDTH, Net, features, layer, tokens
+
+EVERY = pytest.mark.parametrize("name", KINDS)
+BACKENDS = ["reference", "torch", *([] if native.WHY_NOT else ["native"])]
+
+
+def normed(x: np.ndarray, norm: nn.LayerNorm) -> np.ndarray:
+    scaled = (x - x.mean()) / np.sqrt(x.var() + norm.eps)
+    return scaled * norm.weight.detach().numpy() + norm.bias.detach().numpy()
+
+
+def transcribed(made: CSPLayer, sequence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A stack of resonators over one sequence (T, F), with complex numbers: its output and states."""
+    states: Any = np.zeros((made.depth, WIDTH), dtype=complex)
+    output = []
+    for x in sequence:
+        for number, block in enumerate(made.layers):
+            theta: Any = block.cell.theta
+            enter, leave = (
+                (each.weight.detach().numpy(), each.bias.detach().numpy())
+                for each in (block.enter, block.leave)
+            )
+            z_re, z_im, kappa, r_re, r_im = (enter[0] @ normed(x, block.norm) + enter[1]).reshape(5, -1)
+            alpha = 1 / (1 + np.exp(-kappa))
+            turned = alpha * np.exp(1j * theta.detach().numpy()) * states[number]
+            states[number] = turned + np.sqrt(1 - alpha**2) * (z_re + 1j * z_im)
+            read = r_re / (1 + np.exp(-r_re)) + 1j * r_im / (1 + np.exp(-r_im))
+            x = x + leave[0] @ (np.conj(read) * states[number]).real + leave[1]
+        output.append(normed(x, made.norm))
+    return np.stack(output), np.stack([states.real, states.imag], axis=1)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("vocab_size", [None, TOKENS])
+def test_resonators_are_what_is_written_down(backend: str, vocab_size: int | None) -> None:
+    made = layer("resonator", vocab_size=vocab_size).double()
+    for each in made.parameters():  # so that no part is 0 or 1
+        each.data += 0.1 * torch.randn(each.shape, generator=Generator().manual_seed(each.numel()))
+    x = tokens(2, 9) if vocab_size else features(2, 9).double()
+    rows = made.embedding.detach()[x] if vocab_size else x
+    with use_backend(backend):
+        y, last = made(x)
+    for number in range(2):
+        want, states = transcribed(made, rows[number].numpy())
+        np.testing.assert_allclose(y[number].detach().numpy(), want, atol=1e-10)
+        np.testing.assert_allclose(last[number].detach().numpy(), states, atol=1e-10)
+
+
+@EVERY
+def test_backends_agree_on_every_kind(name: str) -> None:
+    made, x = layer(name).double(), features(2, 9).double()
+    reset = torch.rand(2, 9, generator=Generator().manual_seed(4)) < 0.3
+    found = []
+    for backend in BACKENDS:
+        with use_backend(backend):
+            y, last = made(x, reset=reset)
+            loss = y.square().sum() + last.square().mean()
+            given = [each for each in made.parameters() if each.requires_grad]
+            gradients = torch.autograd.grad(loss, given, allow_unused=True)
+            found.append([y, last, *(each for each in gradients if each is not None)])
+    for others in found[1:]:
+        torch.testing.assert_close(others, found[0])
+
+
+def cuts(most: int) -> st.SearchStrategy[list[int]]:
+    return st.lists(st.integers(0, most), max_size=5).map(sorted)
+
+
+@EVERY
+@settings(max_examples=8)
+@given(cut=cuts(13))
+def test_pieces_of_any_size_give_what_it_gives_at_once(name: str, cut: list[int]) -> None:
+    net = Net(layer(name))
+    x = torch.randn(2, 13, 2, generator=Generator().manual_seed(5))
+    want, end = net(x)
+    state, pieces = None, []
+    for begin, stop in zip([0, *cut], [*cut, 13], strict=True):
+        y, state = net(x[:, begin:stop], state)
+        pieces.append(y)
+    torch.testing.assert_close(torch.cat(pieces, dim=1), want, atol=1e-5, rtol=0)
+    torch.testing.assert_close(state, end, atol=1e-5, rtol=1e-5)
+
+
+@EVERY
+@pytest.mark.parametrize("vocab_size", [None, TOKENS])
+def test_single_steps_give_what_it_gives_at_once(name: str, vocab_size: int | None) -> None:
+    made = layer(name, vocab_size=vocab_size)
+    x = tokens(2, 9) if vocab_size else features(2, 9)
+    want, end = made(x)
+    state, steps = made.initial_state(2), []
+    for t in range(9):
+        y, state = made.step(x[:, t], state)
+        steps.append(y)
+    torch.testing.assert_close(torch.stack(steps, dim=1), want, atol=1e-5, rtol=0)
+    torch.testing.assert_close(state, end, atol=1e-5, rtol=1e-5)
+
+
+@EVERY
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("vocab_size", [None, TOKENS])
+def test_a_reset_begins_another_sequence(
+    name: str, bidirectional: bool, vocab_size: int | None
+) -> None:
+    made = layer(name, bidirectional=bidirectional, vocab_size=vocab_size)
+    x = tokens(1, 12) if vocab_size else features(1, 12)
+    reset = torch.zeros(1, 12, dtype=torch.bool)
+    reset[0, [0, 5, 6]] = True
+    together, end = made(x, reset=reset)
+    alone = [made(x[:, begin:stop]) for begin, stop in ((0, 5), (5, 6), (6, 12))]
+    torch.testing.assert_close(together, torch.cat([y for y, _ in alone], dim=1), atol=1e-5, rtol=0)
+    ends = end.clone() if not bidirectional else end[:, ::2]
+    last = alone[-1][1] if not bidirectional else alone[-1][1][:, ::2]
+    torch.testing.assert_close(ends, last, atol=1e-5, rtol=1e-5)
+    if bidirectional:  # which ends with the first sequence
+        torch.testing.assert_close(end[:, 1::2], alone[0][1][:, 1::2], atol=1e-5, rtol=1e-5)
+
+
+@EVERY
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("vocab_size", [None, TOKENS])
+def test_a_packed_sequence_is_each_row_alone(
+    name: str, bidirectional: bool, vocab_size: int | None
+) -> None:
+    made = layer(name, bidirectional=bidirectional, vocab_size=vocab_size)
+    draw = tokens if vocab_size else features
+    rows = [draw(length, seed=length) for length in (4, 9, 1, 4)]
+    first = made.initial_state(4) + torch.randn(made.initial_state(4).shape, generator=_g(6)).round()
+    packed = pack_sequence(rows, enforce_sorted=False)
+    for state in (None, first):
+        output, ends = made(packed, state)
+        assert isinstance(output, PackedSequence)
+        y, lengths = pad_packed_sequence(output, batch_first=True)
+        assert lengths.tolist() == [4, 9, 1, 4]
+        for number, row in enumerate(rows):
+            want, end = made(row, None if state is None else state[number : number + 1])
+            torch.testing.assert_close(y[number, : len(row)], want, atol=1e-5, rtol=0)
+            torch.testing.assert_close(ends[number], end[0], atol=1e-5, rtol=1e-5)
+
+
+def _g(seed: int) -> Generator:
+    return Generator().manual_seed(seed)
+
+
+def test_gradients_reach_every_row_of_a_packed_sequence() -> None:
+    made, x = layer("resonator", bidirectional=True), features(3, 5).requires_grad_()
+    output, _ = made(pack_padded_sequence(x, torch.tensor([5, 2, 4]), True, enforce_sorted=False))
+    output.data.square().sum().backward()
+    assert x.grad is not None
+    inside = torch.arange(5) < torch.tensor([5, 2, 4])[:, None]
+    assert torch.equal(x.grad.abs().sum(dim=2) > 0, inside)
+
+
+@EVERY
+@pytest.mark.parametrize("vocab_size", [None, TOKENS])
+def test_time_may_come_before_the_batch(name: str, vocab_size: int | None) -> None:
+    made = layer(name, vocab_size=vocab_size)
+    other = layer(name, vocab_size=vocab_size, batch_first=False)
+    x = tokens(2, 7) if vocab_size else features(2, 7)
+    reset = torch.rand(2, 7, generator=_g(4)) < 0.3
+    want, end = made(x, reset=reset)
+    y, last = other(x.transpose(0, 1), None, reset.T)
+    assert torch.equal(y, want.transpose(0, 1))
+    assert torch.equal(last, end)
+    assert torch.equal(other(x.transpose(0, 1), end)[0], made(x, end)[0].transpose(0, 1))
+
+
+@EVERY
+@pytest.mark.parametrize("vocab_size", [None, TOKENS])
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_one_sequence_needs_no_batch(name: str, vocab_size: int | None, batch_first: bool) -> None:
+    made = layer(name, vocab_size=vocab_size, batch_first=batch_first)
+    x = tokens(7) if vocab_size else features(7)
+    reset = torch.rand(7, generator=_g(4)) < 0.3
+    y, last = made(x, reset=reset)
+    with_batch = layer(name, vocab_size=vocab_size)
+    want, end = with_batch(x[None], reset=reset[None])
+    assert torch.equal(y, want[0])
+    assert torch.equal(last, end)
+    assert torch.equal(made(x, last)[0], with_batch(x[None], last)[0][0])
+
+
+@EVERY
+@pytest.mark.parametrize(("batch", "steps"), [(0, 4), (2, 0), (0, 0), (1, 1)])
+def test_what_is_empty_is_no_exception(name: str, batch: int, steps: int) -> None:
+    made = layer(name).train()
+    given = made.initial_state(batch) + 1
+    y, last = made(features(batch, steps), given)
+    assert (y.shape, last.shape) == ((batch, steps, FEATURES), given.shape)
+    if not steps:
+        assert torch.equal(last, given)
+    y.sum().backward()
+    packed = tokens(batch, steps)
+    assert layer(name, vocab_size=TOKENS)(packed)[0].shape == (batch, steps, FEATURES)
+
+
+@EVERY
+def test_eight_blocks_learn(name: str) -> None:
+    """To say whether the first token has come; without a memory the loss would not fall that far."""
+    made = layer(name, depth=8, vocab_size=TOKENS).train()
+    head, x = nn.Linear(FEATURES, 2), tokens(8, 6, seed=0)
+    nn.init.zeros_(head.weight)
+    nn.init.zeros_(head.bias)
+    labels, losses = (x == 0).cumsum(dim=1).clamp(max=1), []
+    optimizer = torch.optim.Adam([*made.parameters(), *head.parameters()], lr=0.02)
+    for _ in range(30):
+        loss = nn.functional.cross_entropy(head(made(x)[0]).flatten(0, 1), labels.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        assert all(each.grad is None or each.grad.isfinite().all() for each in made.parameters())
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert all(_moved(block.enter) and _moved(block.leave) for block in made.layers)
+    assert losses[0] == pytest.approx(0.693, abs=0.01)
+    assert min(losses) < 0.25, losses
+
+
+def _moved(part: nn.Linear) -> bool:
+    return part.weight.grad is not None and bool(part.weight.grad.any())
+
+
+def test_numbers_are_dropped_while_training_alone() -> None:
+    made, x = layer("resonator", dropout=0.5), features(2, 9)
+    assert torch.equal(made(x)[0], layer("resonator")(x)[0])
+    made.train()
+    torch.manual_seed(0)
+    first = made(x)[0]
+    assert not torch.equal(first, made(x)[0])
+    torch.manual_seed(0)
+    assert torch.equal(first, made(x)[0])
+    everything = layer("resonator", dropout=1.0).train()
+    assert torch.equal(everything(x)[0], everything.norm(x))
+
+
+@EVERY
+def test_a_hundred_thousand_steps_take_no_more_memory_than_a_few(name: str) -> None:
+    made, x, state, before = layer(name, depth=1), features(8, 1000), None, 0
+    with torch.no_grad():
+        for number in range(100):
+            y, state = made(x, state)
+            assert y.isfinite().all()
+            assert state.isfinite().all()
+            before = status("VmRSS") if number == 10 else before
+    assert status("VmRSS") - before < 1e7  # the outputs alone are 17 MB
+
+
+@EVERY
+def test_parameters_are_drawn_from_torch_unless_a_generator_is_given(name: str) -> None:
+    def drawn(seed: int, generator: int | None) -> list[Tensor]:
+        torch.manual_seed(seed)
+        made = layer(name, generator=None if generator is None else _g(generator), vocab_size=TOKENS)
+        return list(made.state_dict().values())
+
+    def same(these: list[Tensor], those: list[Tensor]) -> bool:
+        return all(torch.equal(*pair) for pair in zip(these, those, strict=True))
+
+    assert same(drawn(1, None), drawn(1, None))
+    assert not same(drawn(1, None), drawn(2, None))
+    assert same(drawn(1, 5), drawn(2, 5))
+    torch.manual_seed(7)
+    state = torch.get_rng_state()
+    layer(name, generator=_g(5))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_models_are_drawn_from_torch_unless_a_generator_is_given() -> None:
+    config = CSPConfig(vocab_size=2, num_classes=2, width=4)
+
+    def drawn(seed: int, generator: Generator | None) -> Tensor:
+        torch.manual_seed(seed)
+        return CSP(config, generator).embedding
+
+    assert torch.equal(drawn(1, None), drawn(1, None))
+    assert not torch.equal(drawn(1, None), drawn(2, None))
+    assert torch.equal(drawn(1, _g(5)), drawn(2, _g(5)))
+
+
+def test_nothing_that_is_read_or_compiled_disturbs_the_random_numbers_of_others(tmp_path: Path) -> None:
+    run = csprop.train("parity", out=tmp_path / "run", epochs=1, samples=8)
+    run.model.save_pretrained(tmp_path / "model")
+    torch.manual_seed(1)
+    state = torch.get_rng_state()
+    csprop.load(tmp_path / "run")
+    CSP.from_pretrained(tmp_path / "model")
+    compiled(tasks.get("parity").machine, 2)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+WRONG: dict[str, tuple[Callable[[], Any], str]] = {
+    "features": (
+        lambda: layer("rotor")(torch.zeros(2, 3, 7)),
+        "x must be a dense floating-point tensor of shape (batch, time, 6) on cpu; got",
+    ),
+    "features, time first": (
+        lambda: layer("rotor", batch_first=False)(torch.zeros(2, 3, 7)),
+        "x must be a dense floating-point tensor of shape (time, batch, 6) on cpu; got",
+    ),
+    "features of one sequence": (
+        lambda: layer("rotor")(torch.zeros(3, 7)),
+        "x must be a dense floating-point tensor of shape (time, 6) on cpu; got",
+    ),
+    "features, packed": (
+        lambda: layer("rotor")(pack_sequence([torch.zeros(3, 7)])),
+        "x must be a dense floating-point tensor of shape (batch, time, 6) on cpu; got",
+    ),
+    "features of a block": (
+        lambda: CSPBlock(6)(torch.zeros(2, 3, 7)),
+        "x must be a dense floating-point tensor of shape (batch, time, 6) on cpu; got",
+    ),
+    "features of a step": (
+        lambda: layer("rotor").step(torch.zeros(2, 7), layer("rotor").initial_state(2)),
+        "x must be a dense floating-point tensor of shape (batch, 6) on cpu; got",
+    ),
+    "tokens, not features": (
+        lambda: layer("rotor")(tokens(2, 3)),
+        "x must be a dense floating-point tensor of shape (time, 6) on cpu; got",
+    ),
+    "features, not tokens": (
+        lambda: layer("rotor", vocab_size=3)(features(2, 3)),
+        "x must be a dense int64 tensor of shape (batch, time) on cpu; got",
+    ),
+    "no tensor": (lambda: layer("rotor")([[0.0] * 6]), "x must be a dense floating-point tensor"),
+    "a token too large": (
+        lambda: layer("resonator", vocab_size=3)(torch.tensor([[0, 3]])),
+        "x has a token outside of the vocabulary: write 0 to 2",
+    ),
+    "a negative token": (
+        lambda: layer("resonator", vocab_size=3)(torch.tensor([[0, -1]])),
+        "x has a token outside of the vocabulary: write 0 to 2",
+    ),
+    "a token of another kind": (
+        lambda: layer("router", vocab_size=3)(torch.tensor([[0, 3]])),
+        "x has a token outside of the vocabulary: write 0 to 2",
+    ),
+    "a token of a step": (
+        lambda: layer("rotor", vocab_size=3).step(torch.tensor([-1]), layer("rotor").initial_state()),
+        "x has a token outside of the vocabulary: write 0 to 2",
+    ),
+    "a row of a block": (
+        lambda: CSPBlock(6)(torch.zeros(3, 6), index=torch.tensor([[0, 3]])),
+        "x has a token outside of the vocabulary: write 0 to 2",
+    ),
+    "state": (
+        lambda: layer("rotor")(features(2, 3), torch.zeros(2, 1, 2, 4)),
+        "state must be a dense floating-point tensor of shape (2, 2, 2, 4) on cpu; got",
+    ),
+    "state of another batch": (
+        lambda: layer("resonator")(features(2, 3), torch.zeros(1, 2, 2, 4)),
+        "state must be a dense floating-point tensor of shape (2, 2, 2, 4) on cpu; got",
+    ),
+    "state of nn.LSTM": (
+        lambda: layer("resonator")(features(2, 3), (torch.zeros(2, 2, 4), torch.zeros(2, 2, 4))),
+        "state must be a dense floating-point tensor of shape (2, 2, 2, 4) on cpu; got",
+    ),
+    "state of a block": (
+        lambda: CSPBlock(6, 4)(features(2, 3), torch.zeros(1, 2, 3)),
+        "state must be a dense floating-point tensor of shape (2, 2, 4) on cpu; got",
+    ),
+    "reset": (
+        lambda: layer("rotor")(features(2, 3), reset=torch.zeros(3, 2, dtype=torch.bool)),
+        "reset must be a dense bool tensor of shape (2, 3) on cpu; got",
+    ),
+    "reset of one sequence": (
+        lambda: layer("rotor")(features(3), reset=torch.zeros(1, 3, dtype=torch.bool)),
+        "reset must be a dense bool tensor of shape (3) on cpu; got",
+    ),
+    "reset, time first": (
+        lambda: layer("rotor", batch_first=False)(features(2, 3), reset=torch.zeros(2)),
+        "reset must be a dense bool tensor of shape (2, 3) on cpu; got",
+    ),
+    "reset of a block": (
+        lambda: CSPBlock(6, 4)(features(2, 3), reset=torch.zeros(2, 2, dtype=torch.bool)),
+        "reset must be a dense bool tensor of shape (2, 3) on cpu; got",
+    ),
+    "kind": (
+        lambda: CSPLayer(6, kind="resonater"),  # pyright: ignore[reportArgumentType]
+        "kind='resonater': write resonator, rotor, router, counter, switch or paper",
+    ),
+    "width": (lambda: CSPLayer(6, 0), "width=0: write a whole number, 1 or more"),
+    "features=0": (lambda: CSPLayer(0), "features=0: write a whole number, 1 or more"),
+    "depth": (lambda: CSPLayer(6, depth=1.5), "depth=1.5: write a whole number, 1 or more"),  # pyright: ignore
+    "vocab_size": (lambda: CSPLayer(6, vocab_size=0), "vocab_size=0: write a whole number, 1 or more"),
+    "dropout": (lambda: CSPLayer(6, dropout=2), "dropout=2: write a probability, from 0 to 1"),
+    "an option": (lambda: CSPLayer(6, order=3), "a layer of the kind resonator has no option 'order'"),
+    "another option": (
+        lambda: CSPLayer(6, kind="rotor", ordre=3),
+        "a layer of the kind rotor has no option 'ordre'",
+    ),
+    "a step from both ends": (
+        lambda: layer("rotor", bidirectional=True).step(features(2), torch.zeros(2, 4, 2, 4)),
+        "a bidirectional layer has no single step: it reads from both ends",
+    ),
+    "temperature": (
+        lambda: setattr(layer("router"), "temperature", 0.0),
+        "temperature=0.0: write a positive number",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_said_in_one_sentence(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempt, message = WRONG[name]
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # users have no checks but ours
+    monkeypatch.setattr(kernel, "_call", lambda *given, **named: pytest.fail("the kernel was called"))
+    with pytest.raises(InputError, match=re.escape(message)):
+        attempt()
+
+
+def test_options_that_do_not_go_together_are_refused() -> None:
+    with pytest.raises(InputError):
+        CSPLayer(6, kind="rotor", order=3, rotate="input")

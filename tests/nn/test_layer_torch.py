@@ -1,0 +1,402 @@
+"""What people do to a layer with torch's machinery, done to `CSPLayer`."""
+
+import copy
+import io
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jaxtyping
+import pytest
+import torch
+from huggingface_hub import PyTorchModelHubMixin
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+from torch.utils.checkpoint import checkpoint
+
+import csprop
+from csprop import CSP, CSPConfig, CSPLayer, use_backend
+from csprop.nn.onnx import _quietly
+from csprop.ops import native
+from tests.helpers.layers import (
+    FEATURES,
+    INPUTS,
+    KINDS,
+    TOKENS,
+    WIDTH,
+    Abreast,
+    features,
+    gradients,
+    layer,
+    tokens,
+)
+
+EVERY = pytest.mark.parametrize("name", KINDS)
+needs_kernel = pytest.mark.skipif(bool(native.WHY_NOT), reason="the kernel is not compiled")
+
+
+@pytest.fixture
+def _unchecked_shapes() -> Iterator[None]:
+    """The checks of `conftest` know no size that is a symbol, and no tensor of `torch.func`."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@EVERY
+@pytest.mark.parametrize(("dtype", "near"), [(torch.float16, 0.02), (torch.bfloat16, 0.3)])
+@pytest.mark.parametrize("autocast", [False, True])
+def test_half_precision(name: str, dtype: torch.dtype, near: float, autocast: bool) -> None:
+    """The states stay in float32; gates that are rounded decide alike on these numbers."""
+    made, x = layer(name, depth=1), features(3, 11)
+    half, given = copy.deepcopy(made), x if autocast else x.to(dtype)
+    half = half if autocast else half.to(dtype)
+    with torch.autocast("cpu", dtype=dtype, enabled=autocast):
+        y, state = half(given)
+        steps, last = [], half.initial_state(3)
+        for t in range(11):
+            step, last = half.step(given[:, t], last)
+            steps.append(step)
+        learned, end = half.train()(given, state)
+    assert {each.dtype for each in (state, last, end, half.initial_state())} == {torch.float32}
+    assert y.dtype == (torch.float32 if autocast else dtype)  # as that of torch's LayerNorm
+    for mine in (y, torch.stack(steps, dim=1)):
+        torch.testing.assert_close(mine.float(), made(x)[0], atol=near, rtol=0)
+    torch.testing.assert_close(learned.float(), made.train()(x, state)[0], atol=near, rtol=0)
+    learned.float().square().sum().backward()
+    found = [each.grad for each in half.parameters() if each.grad is not None]
+    assert found
+    assert all(each.isfinite().all() for each in found)
+
+
+@EVERY
+def test_double_precision(name: str) -> None:
+    made = layer(name).double()
+    y, state = made(features(2, 9).double())
+    assert (y.dtype, state.dtype, made.initial_state().dtype) == (torch.float64,) * 3
+    torch.testing.assert_close(y.float(), layer(name)(features(2, 9))[0], atol=1e-4, rtol=0)
+
+
+def test_programs_take_any_length_and_load_after_a_plain_import(tmp_path: Path) -> None:
+    """What was compiled is compared in the first process, what was exported in the second."""
+    load = f"""
+import csprop, torch
+x, want = torch.load("{tmp_path}/net.pt")
+torch.testing.assert_close(torch.export.load("{tmp_path}/net.pt2").module()(x), want)
+"""
+    for code in (["-m", "tests.helpers.layers", str(tmp_path)], ["-W", "ignore", "-c", load]):
+        subprocess.run([sys.executable, *code], check=True)
+
+
+def loss_of(made: nn.Module, parameters: dict[str, Tensor], x: Tensor) -> Tensor:
+    return torch.func.functional_call(made, parameters, (x[None],))[0].square().sum()
+
+
+@pytest.mark.usefixtures("_unchecked_shapes")
+@EVERY
+@pytest.mark.parametrize("backend", ["reference", "torch", "native"])
+def test_gradients_of_examples(name: str, backend: str) -> None:
+    if backend == "native" and native.WHY_NOT:
+        pytest.skip(native.WHY_NOT)
+    made, x = layer(name).double(), features(3, 7).double()
+    parameters = {key: each.detach() for key, each in made.named_parameters()}
+    with use_backend(backend):
+        each = torch.func.vmap(torch.func.grad(lambda p, row: loss_of(made, p, row)), (None, 0))(
+            parameters, x
+        )
+        for number in range(3):
+            made.zero_grad()
+            loss_of(made, dict(made.named_parameters()), x[number]).backward()
+            for key, parameter in made.named_parameters():
+                want = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+                torch.testing.assert_close(each[key][number], want, msg=key)
+
+
+@pytest.mark.usefixtures("_unchecked_shapes")
+@EVERY
+def test_other_parameters_can_be_put_in_their_place(name: str) -> None:
+    made, other = layer(name), layer(name, seed=4)
+    got = torch.func.functional_call(made, dict(other.named_parameters()), (features(2, 5),))
+    torch.testing.assert_close(got, other(features(2, 5)))
+
+
+@pytest.mark.usefixtures("_unchecked_shapes")
+@EVERY
+def test_an_ensemble_is_each_of_its_layers(name: str) -> None:
+    several, x = [layer(name, seed=seed) for seed in range(3)], features(2, 5)
+    stacked, buffers = torch.func.stack_module_state(several)  # pyright: ignore[reportArgumentType]
+    empty = copy.deepcopy(several[0]).to("meta")  # so that nothing of its own is used by mistake
+
+    def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        return torch.func.functional_call(empty, (parameters, buffers), (x,))
+
+    y, last = torch.func.vmap(one)(stacked, buffers)
+    for number, made in enumerate(several):
+        torch.testing.assert_close((y[number], last[number]), made(x))
+
+
+@EVERY
+def test_second_derivatives_are_right_or_refused(name: str) -> None:
+    made, x = layer(name, depth=1).double(), features(1, 4).double()
+
+    def penalty(x: Tensor) -> Tensor:
+        (slope,) = torch.autograd.grad(made(x)[0].square().sum(), x, create_graph=True)
+        return slope.square().sum()
+
+    with use_backend("reference"):
+        (found,) = torch.autograd.grad(penalty(x.requires_grad_()), x)
+        change = torch.zeros_like(x)
+        change[0, 1, 2] = 1e-5
+        sides = [penalty((x.detach() + sign * change).requires_grad_()).item() for sign in (1, -1)]
+    if name != "counter":  # whose slope is not that of what it computes
+        assert found[0, 1, 2].item() == pytest.approx((sides[0] - sides[1]) / 2e-5, rel=1e-3, abs=1e-6)
+    if name != "router":  # in torch operations, which have them
+        with pytest.raises(
+            RuntimeError, match=r"no second derivatives here: use_backend\('reference'\)"
+        ):
+            penalty(x)
+
+
+@pytest.mark.usefixtures("_unchecked_shapes")
+@needs_kernel
+def test_second_derivatives_of_torch_func_are_refused() -> None:
+    made = layer("resonator", depth=1)
+
+    def slope(x: Tensor) -> Tensor:
+        return torch.func.grad(lambda x: made(x)[0].square().sum())(x).square().sum()
+
+    with pytest.raises(RuntimeError, match="no second derivatives here"):
+        torch.func.grad(slope)(features(1, 4))
+
+
+@EVERY
+@pytest.mark.parametrize("vocab_size", [None, TOKENS])
+def test_a_layer_without_values_gets_them_later(name: str, vocab_size: int | None) -> None:
+    x = tokens(2, 5) if vocab_size else features(2, 5)
+    made = layer(name, vocab_size=vocab_size, bidirectional=True)
+    want, _ = made(x)
+    with torch.device("meta"):
+        later = layer(name, vocab_size=vocab_size, bidirectional=True)
+    assert all(each.is_meta for each in (*later.parameters(), *later.buffers()))
+    assert later(x.to("meta"))[0].shape == want.shape
+    drawn = copy.deepcopy(later).to_empty(device="cpu")
+    drawn.reset_parameters(torch.Generator().manual_seed(3))
+    assert torch.equal(drawn(x)[0], want)
+    read = later.to_empty(device="cpu")
+    read.load_state_dict(made.state_dict())
+    assert torch.equal(read(x)[0], want)
+    for each in (*read.parameters(), *read.buffers()):
+        each.detach().fill_(torch.nan)
+    read.reset_parameters(torch.Generator().manual_seed(3))
+    assert torch.equal(read(x)[0], want)
+
+
+@EVERY
+def test_nothing_need_be_drawn(name: str) -> None:
+    skipped = nn.utils.skip_init(CSPLayer, FEATURES, WIDTH, depth=2, **KINDS[name]).eval()
+    skipped.load_state_dict(layer(name).state_dict())
+    assert torch.equal(skipped(features(2, 5))[0], layer(name)(features(2, 5))[0])
+    placed = layer(name, device="meta", dtype=torch.float64)
+    assert {(each.device.type, each.dtype) for each in placed.parameters()} == {("meta", torch.float64)}
+
+
+def saved(made: nn.Module) -> Any:
+    file = io.BytesIO()
+    torch.save(made, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+@EVERY
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made)), saved]
+)
+def test_copies_are_the_same_and_apart(name: str, copied: Any) -> None:
+    made, x = layer(name, vocab_size=TOKENS), tokens(2, 5)
+    want, other = made(x)[0].detach(), copied(made)
+    assert torch.equal(other(x)[0], want)
+    with torch.no_grad():
+        other.blocks[0].leave.weight.add_(1.0)
+    assert torch.equal(made(x)[0], want)
+    assert not torch.equal(other(x)[0], want)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"order": 3, "rotate": "state", "angle": "free"}, {"kinds": ("router",) * 2, "maps": 2}],
+)
+def test_models_and_their_streams_are_copied(options: dict[str, Any]) -> None:
+    config = CSPConfig(vocab_size=2, num_classes=2, width=4, depth=2, **options)
+    model = CSP(config).eval()
+    again = pickle.loads(pickle.dumps(model))
+    x = torch.tensor([[0, 1, 1, 0]])
+    assert torch.equal(again(x), model(x))
+    stream = model.stream()
+    for token in (0, 1, 1):
+        stream.step(token)
+    others = [pickle.loads(pickle.dumps(stream)), copy.deepcopy(stream), copy.copy(stream)]
+    want, end = stream.step(0), stream.state
+    for other in others:
+        assert torch.equal(other.step(0), want)
+        assert torch.equal(other.state, end)
+
+
+NAMES = {
+    "resonator": "cell.theta",
+    "rotor": "cell.angle.bias cell.angle.weight cell.gate.bias cell.gate.weight cell.h0 cell.skip",
+    "router": "cell.keys.bias cell.keys.weight cell.maps",
+    "counter": "cell.skip",
+    "switch": "cell.gate.bias cell.gate.weight cell.h0 cell.point cell.skip",
+    "paper": "cell.angle.weight cell.gate.bias cell.gate.weight cell.skip",
+    "rotor of order 3": (
+        "cell.angle.bias cell.angle.weight cell.gate.bias cell.gate.weight cell.h0 cell.skip"
+    ),
+    "paper with sums": "cell.angle.weight cell.gate.bias cell.gate.weight cell.skip",
+}
+PARTS = ["norm.weight", "norm.bias", "enter.weight", "enter.bias", "leave.weight", "leave.bias"]
+
+
+@EVERY
+def test_the_names_of_weights_are_those_of_every_version(name: str) -> None:
+    made, other = layer(name, vocab_size=TOKENS), layer(name, seed=9, vocab_size=TOKENS)
+    of_block = [*PARTS, *NAMES[name].split()]
+    blocks = {f"blocks.{number}.{each}" for number in range(2) for each in of_block}
+    assert set(made.state_dict()) == blocks | {"embedding", "norm.weight", "norm.bias"}
+    other.load_state_dict(made.state_dict())
+    assert torch.equal(other(tokens(2, 5))[0], made(tokens(2, 5))[0])
+    with pytest.raises(RuntimeError, match="Missing key"):
+        other.load_state_dict({"norm.weight": torch.zeros(FEATURES)})
+
+
+@EVERY
+def test_memory_is_shared(name: str) -> None:
+    made = layer(name)
+    want = made(features(2, 5))[0]
+    assert all(each.is_shared() for each in made.share_memory().parameters())
+    assert torch.equal(made(features(2, 5))[0], want)
+
+
+@EVERY
+def test_activations_are_computed_again(name: str) -> None:
+    made, x = layer(name, dropout=0.5).train(), features(2, 7)
+    net = _Checkpointed(made)
+    torch.manual_seed(1)
+    want = gradients(made, x)
+    torch.manual_seed(1)
+    torch.testing.assert_close(gradients(net, x), want)
+
+
+class _Checkpointed(nn.Module):
+    def __init__(self, inside: nn.Module) -> None:
+        super().__init__()
+        self.inside = inside
+
+    def forward(self, x: Tensor) -> Any:
+        return checkpoint(self.inside, x, use_reentrant=False)
+
+
+class Tagger(nn.Module, PyTorchModelHubMixin):
+    """A network as others write it, for the hub."""
+
+    def __init__(self, kind: str = "resonator", classes: int = 3) -> None:
+        super().__init__()
+        self.layer = CSPLayer(FEATURES, WIDTH, kind, vocab_size=TOKENS)  # pyright: ignore
+        self.head = nn.Linear(FEATURES, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.layer(x)[0])
+
+
+@pytest.mark.parametrize("kind", ["resonator", "rotor", "router", "counter", "switch", "paper"])
+def test_a_network_on_the_hub(kind: str, tmp_path: Path) -> None:
+    net = Tagger(kind, classes=2).eval()
+    net.save_pretrained(tmp_path)
+    again = Tagger.from_pretrained(tmp_path)
+    assert torch.equal(again(tokens(2, 5)), net(tokens(2, 5)))
+
+
+def test_names_of_tokens_and_classes_come_back_from_the_hub(tmp_path: Path) -> None:
+    rows = "".join(f"{n:05b},{'even' if n % 2 else 'odd'}\n" for n in range(32))
+    (tmp_path / "rows.csv").write_text(rows)
+    run = csprop.train(tmp_path / "rows.csv", out=tmp_path / "run", epochs=1)
+    assert run.model.names is not None
+    assert set(run.model.names.classes) == {"even", "odd"}
+    run.model.save_pretrained(tmp_path / "once")
+    once = CSP.from_pretrained(tmp_path / "once")
+    once.save_pretrained(tmp_path / "twice")
+    assert once.names == CSP.from_pretrained(tmp_path / "twice").names == run.model.names
+    assert csprop.load(tmp_path / "run").model.names == run.model.names
+
+
+@EVERY
+def test_hooks_on_all_parts_run(name: str) -> None:
+    made, x = layer(name, vocab_size=TOKENS, bidirectional=True), tokens(2, 5)
+    calls: dict[str, int] = {}
+    for key, part in made.named_modules():
+        if not isinstance(part, nn.ModuleList):
+            part.register_forward_hook(lambda *_, key=key: calls.update({key: calls.get(key, 0) + 1}))
+    made(x)
+    assert set(calls) == {
+        key for key, part in made.named_modules() if not isinstance(part, nn.ModuleList)
+    }
+    assert set(calls.values()) == {1}
+
+
+def test_what_a_hook_returns_is_used() -> None:
+    made, x = layer("resonator"), features(2, 5)
+    handle = made.blocks[1].register_forward_hook(lambda block, given, output: (given[0], output[1]))
+    first, _ = made.layers[0](x)
+    assert torch.equal(made(x)[0], made.norm(first))
+    handle.remove()
+    assert not torch.equal(made(x)[0], made.norm(first))
+
+
+class _Doubled(nn.Module):
+    def forward(self, weight: Tensor) -> Tensor:
+        return 2 * weight
+
+
+@EVERY
+@pytest.mark.parametrize("vocab_size", [None, TOKENS])
+def test_parametrized_weights_are_used(name: str, vocab_size: int | None) -> None:
+    """Those of every linear map, and the angles of resonators."""
+    made, other = layer(name, vocab_size=vocab_size), layer(name, vocab_size=vocab_size)
+    found = 0
+    for part, twin in zip(list(made.modules()), list(other.modules()), strict=True):
+        for key in ("theta", "weight"):
+            if hasattr(part, "theta" if key == "theta" else "in_features") and key in part._parameters:
+                parametrize.register_parametrization(part, key, _Doubled())
+                getattr(twin, key).data.mul_(2)
+                found += 1
+    assert found >= 4
+    x = tokens(2, 5) if vocab_size else features(2, 5)
+    torch.testing.assert_close(made(x), other(x), atol=1e-4, rtol=1e-4)
+    made.train()(x)[0].square().sum().backward()
+    enter: Any = made.layers[0].enter
+    assert enter.parametrizations.weight.original.grad.any()
+
+
+@pytest.mark.usefixtures("_unchecked_shapes")
+@torch.no_grad()
+def test_onnx_is_the_same_at_every_length(tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install 'csprop[onnx]'")
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    net, path = Abreast().eval(), tmp_path / "net.onnx"
+    sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("time")}
+    with _quietly():
+        program = torch.onnx.export(
+            net, (torch.zeros(2, 3, INPUTS),), dynamo=True, optimize=False, verbose=False,
+            dynamic_shapes=(sizes,),
+        )  # fmt: skip
+    assert program is not None
+    program.save(path)
+    session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for batch, length in ((1, 1), (3, 16), (2, 150)):
+        x = torch.randn(batch, length, INPUTS, generator=torch.Generator().manual_seed(length))
+        got = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+        for number, (mine, want) in enumerate(zip(got, net(x), strict=True)):
+            apart = (torch.from_numpy(mine) - want).abs().max() / want.abs().max().clamp(min=1)
+            assert apart < 1e-5, (list(KINDS)[number // 2], length)
