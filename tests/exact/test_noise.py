@@ -1,6 +1,9 @@
 """Router layers inside networks: locked, proven of tokens, and the noise that they stand."""
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +14,7 @@ from torch import Generator, Tensor, nn
 import csprop
 from csprop.errors import InputError
 from csprop.exact.document import Certificate
+from csprop.exact.locked import Locked
 from csprop.exact.models import FromLayer
 from csprop.exact.noise import _Comparisons, radius
 from csprop.nn.router import Router
@@ -81,56 +85,142 @@ def test_within_the_radius_nothing_changes(
 def test_an_attack_within_the_radius_finds_nothing(
     trained: tuple[FromLayer, str, Tensor], certificate: Certificate
 ) -> None:
-    """The noise climbs towards a wrong answer; well beyond the radius it finds one."""
+    """Noise climbs towards a wrong answer, or another map; well beyond the radius it finds one."""
     network, name, look = trained
     tokens, _ = _draw(look, 16, 6, Generator().manual_seed(2))
     answers, within = csprop.tasks.get(name).labels(tokens), radius(certificate)
+    block = network.layer.layers[0]
 
-    def wrong_at(length: float) -> bool:
+    def choices(x: Tensor) -> Tensor:
+        assert isinstance(block.cell, Router)
+        return block.cell.keys(block.enter(block.norm(x)))
+
+    def wrong_at(length: float, scores_of: Callable[[Tensor], Tensor], right: Tensor) -> bool:
         noise = torch.zeros(*tokens.shape, FEATURES, requires_grad=True)
         for _ in range(30):
-            scores = network.head(network.layer(look[tokens] + noise)[0])
-            if not torch.equal(scores.argmax(dim=2), answers):
+            scores = scores_of(look[tokens] + noise)
+            if not torch.equal(scores.argmax(dim=2), right):
                 return True
-            others = scores.scatter(2, answers[..., None], -torch.inf).amax(dim=2)
-            lead = scores.gather(2, answers[..., None])[..., 0] - others
+            others = scores.scatter(2, right[..., None], -torch.inf).amax(dim=2)
+            lead = scores.gather(2, right[..., None])[..., 0] - others
             (slope,) = torch.autograd.grad(lead.sum(), noise)
-            moved = noise.detach() - 0.3 * length * slope / slope.norm(dim=2, keepdim=True).clamp(
-                min=1e-9
-            )
+            direction = slope / slope.norm(dim=2, keepdim=True).clamp(min=1e-9)
+            moved = noise.detach() - 0.3 * length * direction
             moved *= (length / moved.norm(dim=2, keepdim=True).clamp(min=1e-9)).clamp(max=1)
             noise = moved.requires_grad_()
         return False
 
-    assert not wrong_at(0.999 * within)
-    assert wrong_at(8 * within)
+    said = lambda x: network.head(network.layer(x)[0])  # noqa: E731
+    for scores_of, right in ((said, answers), (choices, choices(look[tokens]).argmax(dim=2))):
+        assert not wrong_at(0.999 * within, scores_of, right)
+        assert wrong_at(8 * within, scores_of, right)
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), share=st.floats(0.05, 0.95))
-def test_the_bound_is_below_what_any_noise_reaches(seed: int, share: float) -> None:
+@given(
+    seed=st.integers(0, 10**6), share=st.floats(0.05, 1.0), scale=st.sampled_from([1e-3, 0.1, 1, 1e3])
+)
+def test_the_bound_is_below_what_any_noise_reaches(seed: int, share: float, scale: float) -> None:
     """Against noise along many directions, and towards the worst ones, by LayerNorm itself."""
     generator = Generator().manual_seed(seed)
-    norm = nn.LayerNorm(5, dtype=torch.float64)
-    norm.weight.data.normal_(generator=generator)
-    norm.bias.data.normal_(generator=generator)
-    x, weight = (torch.randn(n, 5, generator=generator, dtype=torch.float64) for n in (1, 2))
-    bias = torch.randn(2, generator=generator, dtype=torch.float64)
-    chosen = (norm(x) @ weight.T + bias).argmax(dim=1)
-    length = share * float((x - x.mean()).norm())
-    if not _Comparisons(x, norm, weight, bias, chosen).hold(length):
-        return
-    noise = torch.randn(4000, 5, generator=generator, dtype=torch.float64)
-    noise.requires_grad_()
+    norm, head = nn.LayerNorm(5, dtype=torch.float64), nn.Linear(5, 2, dtype=torch.float64)
+    for each in (*norm.parameters(), *head.parameters()):
+        each.data.normal_(generator=generator)
+    x = scale * torch.randn(1, 5, generator=generator, dtype=torch.float64)
+    with torch.no_grad():
+        comparisons = _Comparisons(x, norm, [head], 0.0)
+    low, high = 0.0, float((x - x.mean()).norm())
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if comparisons.hold(middle) else (low, middle)
+    chosen = int(head(norm(x)).argmax())
+    noise = torch.randn(2000, 5, generator=generator, dtype=torch.float64, requires_grad=True)
     for _ in range(20):
-        on_sphere = length * noise / noise.norm(dim=1, keepdim=True)
-        scores = norm(x + on_sphere) @ weight.T + bias
-        lead = scores[:, chosen[0]] - scores[:, 1 - chosen[0]]
-        assert float(lead.detach().min()) > 0
+        scores = head(norm(x + share * low * noise / noise.norm(dim=1, keepdim=True)))
+        lead = scores[:, chosen] - scores[:, 1 - chosen]
+        if low:
+            assert float(lead.detach().min()) > 0
         (slope,) = torch.autograd.grad(lead.sum(), noise)
-        noise = (
-            (noise - slope / slope.norm(dim=1, keepdim=True).clamp(min=1e-9)).detach().requires_grad_()
-        )
+        moved = noise - slope / slope.norm(dim=1, keepdim=True).clamp(min=1e-9)
+        noise = moved.detach().requires_grad_()
+
+
+def by_hand(offset: float = 0.0, **options: Any) -> FromLayer:
+    """Parity, written into a router of two places: the second feature says whether to move."""
+    layer = csprop.CSPLayer(
+        2, 2, kind="router", maps=2, generator=Generator().manual_seed(0), **options
+    )
+    head, look = nn.Linear(2, 2), torch.tensor([[1.0, -1.0], [-1.0, 1.0]])
+    with torch.no_grad():
+        for each in layer.layers:
+            assert isinstance(each.cell, Router)
+            for parameter in (each.enter.weight, each.enter.bias, each.leave.bias, each.cell.keys.bias):
+                parameter.zero_()
+            each.enter.weight[0, 1] = 1
+            each.cell.keys.weight.copy_(torch.tensor([[-1.0, 0, 0, 0], [1.0, 0, 0, 0]]))
+            each.cell.maps.copy_(torch.stack([torch.eye(2), torch.eye(2).flip(0)])[:, None])
+            each.leave.weight.copy_(torch.tensor([[4.0, -4, 0, 0], [-4.0, 4, 0, 0]]))
+        head.weight.copy_(torch.tensor([[1.0, -1.0], [-1.0, 1.0]]))
+        head.bias.zero_()
+    return FromLayer(nn.Embedding.from_pretrained(look + offset), layer.eval(), head)
+
+
+def test_a_radius_by_hand() -> None:
+    """(1, -1) with noise can be mistaken for (-1, 1) from the length sqrt(2) on."""
+    proven = csprop.certify(by_hand(), "parity", progress=False)
+    assert proven.proven
+    assert radius(proven) == pytest.approx(math.sqrt(2), rel=1e-2)
+
+
+def test_rounding_makes_the_radius_smaller() -> None:
+    """Far from 0 the norm cancels most digits of a feature."""
+    near, far = (radius(csprop.certify(by_hand(at), "parity", progress=False)) for at in (0.0, 1e3))
+    assert far < 0.99 * near
+
+
+@pytest.mark.parametrize("options", [{"rotate": "state", "angle": "free"}, {"skip": True}], ids=str)
+def test_what_lets_features_into_the_state_is_refused(options: dict[str, Any]) -> None:
+    network = by_hand(**options)
+    for cell in network.cells:
+        for name, parameter in cell.named_parameters():
+            if name.startswith(("angle", "skip")):
+                parameter.data.fill_(0.0 if name.startswith("angle") else -20.0)
+    proven = csprop.certify(network, "parity", progress=False)
+    assert proven.proven
+    with pytest.raises(InputError, match="without rotate or skip"):
+        radius(proven)
+
+
+def test_a_part_of_a_network_has_no_radius() -> None:
+    """A second layer that no answer needs is pruned, and what was proven is not the network."""
+    proven = csprop.certify(by_hand(), "parity", progress=False)
+    proven.locked.kept.zero_()
+    locked = Locked(proven.locked.network, proven.locked.codes, proven.locked.kept, 2)
+    with pytest.raises(InputError, match="a part of the network"):
+        radius(replace(proven, locked=locked))
+
+
+def test_half_precision_has_no_radius() -> None:
+    proven = csprop.certify(by_hand(), "parity", progress=False)
+    proven.locked.network.bfloat16()
+    with pytest.raises(InputError, match="half precision"):
+        radius(proven)
+
+
+def test_what_tokens_look_like_is_not_trained() -> None:
+    network = by_hand()
+    for block in network.layer.layers:
+        assert isinstance(block.cell, Router)
+        block.cell.keys.weight.data *= 1e-4  # by less than rounding is trusted with
+    before = [each.detach().clone() for each in network.parameters()]
+    refused = csprop.certify(network, "parity", progress=False)
+    assert not refused.proven
+    assert all(map(torch.equal, before, network.parameters()))
+
+
+def test_a_layer_alone_is_refused_by_name() -> None:
+    with pytest.raises(InputError, match="FromLayer"):
+        csprop.certify(csprop.CSPLayer(4, kind="router"), "parity", progress=False)  # pyright: ignore
 
 
 def test_hardened_maps_are_the_same_when_evaluated() -> None:

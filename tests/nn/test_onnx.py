@@ -80,7 +80,7 @@ def _unchecked_shapes() -> Iterator[None]:
 @pytest.mark.parametrize("name", MODELS)
 @torch.no_grad()
 def test_every_preset_is_the_same_by_onnxruntime(name: str, tmp_path: Path) -> None:
-    """Scores to 1e-5. States, and all of it where a sequence is long, are as near as torch's own float32
+    """Scores to 1e-5. States, and all of it where a sequence is long, are as near as torch's float32
     is to its float64: a summed angle is far from it then."""
     net, path = model(name), tmp_path / "model.onnx"
     net.to_onnx(path)

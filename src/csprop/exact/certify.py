@@ -23,6 +23,7 @@ from csprop.exact.margins import margin
 from csprop.exact.models import FromLayer, Stepwise
 from csprop.exact.prove import domain, prove
 from csprop.exact.search import RADII
+from csprop.nn.layer import CSPLayer
 from csprop.nn.model import CSP
 from csprop.nn.router import Router
 from csprop.progress import lines
@@ -56,7 +57,7 @@ def certify(
             a model that csprop trained on this task uses its own training data; for any other model
             sequences of length 16 are drawn.
         rounds: how many times to train further and try again if the model does not lock; one with
-            summed angles is not trained further.
+            summed angles, and a `FromLayer`, is not trained further.
         depth: for a task with infinitely many states, such as parenthesis, the largest depth of the
             inputs to cover; by default half the length of the examples.
         seed: the seed of everything random here; by default the seed of the training, or 0.
@@ -70,10 +71,10 @@ def certify(
         InputError: the model or the options do not fit the task.
     """
     task = resolve(task)
-    if not (hasattr(model, "initial_state") and hasattr(model, "step")):
+    if isinstance(model, CSPLayer) or not (hasattr(model, "initial_state") and hasattr(model, "step")):
         raise InputError(
-            f"the model, a {type(model).__name__}, has no initial_state() and step(): wrap it in "
-            "csprop.exact.models.FromRNN or FromStep"
+            f"the model, a {type(model).__name__}, has no initial_state() and step() for tokens: wrap "
+            "it in FromLayer, FromRNN or FromStep of csprop.exact.models"
         )
     with lines(f"certify {task.name}", on_round, progress) as told:
         return _certify(model, task, examples, rounds, depth, seed, told)
@@ -110,9 +111,11 @@ def _certify(
     if isinstance(model, CSP) and model.config.summed:
         return _certify_sum(model, task, examples, depth, on_round)
     model = copy.deepcopy(model)
-    for block in model.layers if isinstance(model, FromLayer) else ():
-        if isinstance(block, Router):
-            block.harden()  # which of two places that are alike a map leads to may be decided by a hair
+    if isinstance(model, FromLayer):
+        rounds = 0  # what tokens look like is given, and must not be trained
+        for cell in model.cells:
+            if isinstance(cell, Router):
+                cell.harden()  # which of two places that are alike a map leads to may hang by a hair
     return Attempts(model, task, examples, depth, seed, on_round).run(rounds)
 
 

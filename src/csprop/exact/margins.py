@@ -2,12 +2,12 @@
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from csprop.exact.limits import BLUR, DOUBT, MachineMoves, NotFinite, Tightness
 from csprop.exact.locked import Locked, nearest
@@ -73,7 +73,7 @@ def _gates_of(locked: Locked, places: Tensor) -> Iterator[dict[int, float | None
         )
 
     hooks = []
-    for layer, block in enumerate(network.layers if isinstance(network, CSP | FromLayer) else ()):
+    for layer, block in enumerate(_cells(network)):
         if isinstance(block, Router):
             hooks.append(block.keys.register_forward_hook(watch(layer, route(layer, block))))
         elif isinstance(block, Block) and block.options.decay == "switch":
@@ -83,6 +83,13 @@ def _gates_of(locked: Locked, places: Tensor) -> Iterator[dict[int, float | None
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def _cells(network: object) -> Sequence[nn.Module]:
+    """What holds the states of a network, where that is known."""
+    if isinstance(network, FromLayer):
+        return network.cells
+    return network.layers if isinstance(network, CSP) else ()
 
 
 def margin(locked: Locked, moves: MachineMoves) -> float:

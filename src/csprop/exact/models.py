@@ -139,8 +139,8 @@ class FromLayer(nn.Module):
         self.embedding, self.layer, self.head = embedding, layer, head
 
     @property
-    def layers(self) -> list[nn.Module]:
-        """What holds the states."""
+    def cells(self) -> list[nn.Module]:
+        """What holds the states, first layer first."""
         return [block.cell for block in self.layer.layers]
 
     def initial_state(self, batch: int = 1) -> Tensor:

@@ -14,11 +14,14 @@ that of P x, and its length within r of |P x|. With φ the angle between P w and
 
 with s = |P v| / √(|P v|² + F ε) at its least, or at its largest where the cosine is negative. This is
 computed in float64 for every choice on every transition of the locked machine, and r is found by
-bisection.
+bisection. The network itself rounds: a function must stay above what the sums in it can be off by,
+n · eps times the sum of the sizes of their terms, and P v as much more as v is larger than P v.
 """
 
 import copy
 import math
+from collections.abc import Sequence
+from typing import cast
 
 import torch
 from jaxtyping import Float
@@ -29,7 +32,6 @@ from csprop.exact.document import Certificate
 from csprop.exact.limits import DOUBT
 from csprop.exact.locked import Locked, at
 from csprop.exact.models import FromLayer
-from csprop.nn.layer import CSPBlock
 from csprop.nn.router import Router
 
 HALVINGS = 60
@@ -37,29 +39,36 @@ HALVINGS = 60
 
 
 class _Comparisons:
-    """Some vectors x, and of each the functions w · LN(x) + c that must stay positive."""
+    """Some vectors x, and of each the functions w · LN(x) + c that must stay positive.
+
+    `maps` are the linear maps that follow the norm; eps is that of the numbers in which they run.
+    """
 
     def __init__(
-        self,
-        x: Float[Tensor, "N F"],
-        norm: nn.LayerNorm,
-        weight: Float[Tensor, "K F"],
-        bias: Float[Tensor, " K"],
-        chosen: Tensor,
+        self, x: Float[Tensor, "N F"], norm: nn.LayerNorm, maps: Sequence[nn.Linear], eps: float
     ) -> None:
-        ours = weight[chosen][:, None] - weight  # (N, K, F)
-        shifted = (ours * norm.bias).sum(dim=2) + bias[chosen][:, None] - bias
-        w = _centred(ours * norm.weight)
+        weight, bias = norm.weight.diag(), norm.bias
+        sizes, terms = weight.abs(), bias.abs()
+        for each in maps:
+            shift = each.weight.new_zeros(len(each.weight)) if each.bias is None else each.bias
+            weight, bias = each.weight @ weight, each.weight @ bias + shift
+            sizes, terms = each.weight.abs() @ sizes, each.weight.abs() @ terms + shift.abs()
+        chosen = (_normalised(x, norm.eps) @ weight.T + bias).argmax(dim=1)
         others = torch.arange(len(weight)) != chosen[:, None]
-        self.size, self.constant = w.norm(dim=2)[others], shifted[others]
+        w = _centred(weight[chosen][:, None] - weight)  # (N, K, F)
+        self.size, self.constant = w.norm(dim=2)[others], (bias[chosen][:, None] - bias)[others]
         centre = _centred(x)[:, None].expand_as(w)
         self.length = centre.norm(dim=2)[others]
         cosine = (w * centre).sum(dim=2)[others] / (self.size * self.length).clamp(min=1e-300)
         self.angle = torch.acos(cosine.clamp(-1, 1))
         self.features, self.epsilon = x.shape[1], norm.eps
+        self.reach = x.norm(dim=1)[:, None].expand_as(others)[others]
+        magnitude = math.sqrt(self.features) * sizes.norm(dim=1) + terms
+        longest = self.features + sum(each.in_features for each in maps)  # sum, of all that follow
+        self.rounding = 4 * longest * eps * (magnitude[chosen][:, None] + magnitude)[others]
 
     def hold(self, radius: float) -> bool:
-        """Whether all functions stay at DOUBT or above within this radius."""
+        """Whether all functions stay above what rounding can change within this radius."""
         if bool((self.length <= radius).any()):
             return False
         angle = (self.angle + torch.asin(radius / self.length)).clamp(max=math.pi)
@@ -69,11 +78,16 @@ class _Comparisons:
         )
         cosine = angle.cos()
         bound = math.sqrt(self.features) * self.size * cosine * torch.where(cosine > 0, least, most)
-        return bool((bound + self.constant >= DOUBT).all())
+        cancelled = 1 + (self.reach + radius) / (self.length - radius)
+        return bool((bound + self.constant >= DOUBT + self.rounding * cancelled).all())
 
 
 def _centred(x: Tensor) -> Tensor:
     return x - x.mean(dim=-1, keepdim=True)
+
+
+def _normalised(x: Tensor, epsilon: float) -> Tensor:
+    return nn.functional.layer_norm(x, x.shape[-1:], eps=epsilon)
 
 
 @torch.no_grad()
@@ -95,40 +109,46 @@ def radius(certificate: Certificate) -> float:
     locked, model = certificate.locked, getattr(certificate.locked, "network", None)
     if not (certificate.proven and isinstance(locked, Locked) and isinstance(model, FromLayer)):
         raise InputError("a radius is that of a proven FromLayer: give what csprop.certify returned")
-    if type(model.head) is not nn.Linear or not all(isinstance(each, Router) for each in model.layers):
+    if type(model.head) is not nn.Linear or not all(map(_is_plain, model.cells)):
         raise InputError(
-            "a radius takes a layer of the kind router, and an nn.Linear as the head: nothing is known "
-            "of others"
+            "a radius takes a layer of the kind router, without rotate or skip, and an nn.Linear as "
+            "the head: nothing is known of others"
         )
-    comparisons = _comparisons(locked, model)
-    low, high = 0.0, max(float(each.length.max()) for each in comparisons)
+    eps = torch.finfo(model.head.weight.dtype).eps
+    if eps > torch.finfo(torch.float32).eps:
+        raise InputError("a radius is that of a network in float32 or float64, not in half precision")
+    comparisons = _comparisons(locked, model, eps)
+    low, high = 0.0, float(torch.cat([each.length for each in comparisons]).max())
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if all(each.hold(middle) for each in comparisons) else (low, middle)
     return low
 
 
-def _comparisons(locked: Locked, model: FromLayer) -> list[_Comparisons]:
-    """All choices of maps and answers, on all transitions, in float64."""
+def _is_plain(cell: nn.Module) -> bool:
+    """Whether a layer only moves contents, so that features do nothing but choose a map."""
+    return isinstance(cell, Router) and cell.options.rotate == "none" and not cell.options.skip
+
+
+def _comparisons(locked: Locked, model: FromLayer, eps: float) -> list[_Comparisons]:
+    """All choices of maps and answers, on all transitions, in float64.
+
+    Raises:
+        InputError: the locked machine is not that of the network: without some channels it was right.
+    """
     symbols = locked.symbols
     states = torch.arange(len(locked.following)).repeat_interleave(symbols)
     tokens = torch.arange(symbols).repeat(len(locked.following))
     held = at(locked.codes, locked.places[states]).double()
-    x, found = model.embedding(tokens).double(), []
-    network = copy.deepcopy(model).double()
+    reached = at(locked.codes, locked.places[locked.following[states, tokens]]).double()
+    network, found = copy.deepcopy(model).double(), []
+    head, x = cast(nn.Linear, network.head), model.embedding(tokens).double()
     for number, block in enumerate(network.layer.layers):
-        found.append(_choices(block, x))
-        x, _ = block.step(x, held[:, number])
-    norm, head = network.layer.norm, network.head
-    assert isinstance(head, nn.Linear)
-    bias = head.weight.new_zeros(head.out_features) if head.bias is None else head.bias
-    return [*found, _Comparisons(x, norm, head.weight, bias, head(norm(x)).argmax(dim=1))]
-
-
-def _choices(block: CSPBlock, x: Float[Tensor, "N F"]) -> _Comparisons:
-    """Which map each x chooses, as a function of its norm."""
-    assert isinstance(block.cell, Router)
-    keys, enter = block.cell.keys, block.enter
-    weight, bias = keys.weight @ enter.weight, keys.weight @ enter.bias + keys.bias
-    chosen = (block.norm(x) @ weight.T + bias).argmax(dim=1)
-    return _Comparisons(x, block.norm, weight, bias, chosen)
+        found.append(_Comparisons(x, block.norm, [block.enter, cast(Router, block.cell).keys], eps))
+        x, last = block.step(x, held[:, number])
+        if not torch.equal(last, reached[:, number]):
+            raise InputError(
+                "what was proven is a part of the network, and the rest does something else: train it "
+                "longer, or with fewer layers"
+            )
+    return [*found, _Comparisons(x, network.layer.norm, [head], eps)]
