@@ -78,7 +78,7 @@ LEFT_BY_WORK = (
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     root = tmp_path_factory.mktemp("built") / "csprop"
-    folders = ("src", "tests", "docs", "examples", "results")
+    folders = ("src", "tests", "docs", "examples", "notebooks", "results")
     for folder in folders:
         shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for path in ROOT.iterdir():
@@ -99,7 +99,13 @@ def test_a_source_archive_has_all_that_a_build_and_the_tests_need(built: Built) 
             assert f"src/csprop/ops/native/{header}" in names
     some = "CHANGELOG.md CITATION.cff LICENSE Makefile README.md constraints.txt mkdocs.yml"
     assert set(some.split()) <= names
-    for folder, pattern in (("tests", "*.py"), ("docs", "*"), ("examples", "*"), ("results", "*.json")):
+    for folder, pattern in (
+        ("tests", "*.py"),
+        ("docs", "*"),
+        ("examples", "*"),
+        ("notebooks", "*.ipynb"),
+        ("results", "*.json"),
+    ):
         here = {
             path.relative_to(ROOT).as_posix()
             for path in (ROOT / folder).rglob(pattern)

@@ -43,7 +43,8 @@ def test_what_learn_is_shown_to_say_it_says(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_the_python_of_the_readme_runs() -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    code, layer = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    exec(layer, {})
     *statements, last = code.strip().splitlines()
     names: dict = {}
     exec("\n".join(statements), names)

@@ -1,5 +1,6 @@
 """Files that are replaced atomically, directories with one writer at a time, and digests."""
 
+import errno
 import hashlib
 import json
 import os
@@ -57,11 +58,15 @@ def as_json(value: Any) -> bytes:
 def replace(path: Path, content: bytes) -> None:
     """Replace a file atomically: even after a power cut it has the old content or the new one.
 
-    The content is written to a temporary file in the same directory, which is then renamed.
+    The content is written to a temporary file in the same directory, which is then renamed. A link is
+    followed.
 
     Raises:
-        OSError: the file cannot be written; the error names `path`.
+        OSError: the file cannot be written, or is no regular one; the error names `path`.
     """
+    path = path.resolve()
+    if path.exists() and not path.is_file():  # such as /dev/null, which a rename would remove
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
     # O_EXCL: an existing file or link of that name is never written to.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:

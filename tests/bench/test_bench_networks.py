@@ -40,7 +40,7 @@ def test_networks_are_those_of_the_study() -> None:
 @pytest.mark.parametrize("name", networks.NAMES)
 def test_a_step_is_that_of_the_study(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """After two steps the weights are those that the study's loop leaves, to the byte."""
-    monkeypatch.setattr(networks, "CHANNELS", 6)
+    monkeypatch.setattr(networks, "CHANNELS", dict.fromkeys(networks.CHANNELS, 6))
     monkeypatch.setattr(networks, "FEATURES", {"text": dict.fromkeys(networks.NAMES.values(), 8)})
     made: list[Any] = []
 

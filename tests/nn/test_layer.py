@@ -415,7 +415,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "temperature": (
         lambda: setattr(layer("router"), "temperature", 0.0),
-        "temperature=0.0: write a positive number",
+        "temperature=0.0: write a number from 0.001 to 1000",
     ),
 }
 
@@ -432,3 +432,42 @@ def test_what_is_wrong_is_said_in_one_sentence(name: str, monkeypatch: pytest.Mo
 def test_options_that_do_not_go_together_are_refused() -> None:
     with pytest.raises(InputError):
         CSPLayer(6, kind="rotor", order=3, rotate="input")
+
+
+def test_a_table_is_used_where_it_is_less_work() -> None:
+    """And gives the same: a vocabulary larger than the batch, and smaller."""
+    layer = csprop.CSPLayer(4, 6, vocab_size=30, generator=Generator().manual_seed(0))
+    tokens = torch.randint(30, (2, 40), generator=Generator().manual_seed(1))
+    at_once, _ = layer(tokens)  # 80 steps, 30 tokens
+    state, pieces = None, []
+    for piece in tokens.split(8, dim=1):  # 16 steps
+        y, state = layer(piece, state)
+        pieces.append(y)
+    assert torch.allclose(torch.cat(pieces, dim=1), at_once, atol=1e-5)
+
+
+def test_a_step_of_a_router_in_training_is_soft_too() -> None:
+    layer = csprop.CSPLayer(4, 6, kind="router", generator=Generator().manual_seed(0))
+    x = torch.randn(3, 5, 4, generator=Generator().manual_seed(1))
+    want, _ = layer(x)
+    state, steps = layer.initial_state(3), []
+    for each in x.unbind(1):
+        y, state = layer.step(each, state)
+        steps.append(y)
+    assert torch.allclose(torch.stack(steps, dim=1), want, atol=1e-5)
+    assert not torch.equal(layer.eval()(x)[0], want)
+
+
+def test_a_new_start_is_as_soft_as_a_new_layer() -> None:
+    layer = csprop.CSPLayer(4, kind="router")
+    layer.temperature = 0.2
+    layer.reset_parameters()
+    assert layer.temperature == 1
+    for wrong in (0.0, -1.0, float("nan"), 1e-40):
+        with pytest.raises(InputError, match="temperature"):
+            layer.temperature = wrong
+
+
+def test_names_that_other_layers_have_are_translated() -> None:
+    with pytest.raises(InputError, match="write depth"):
+        csprop.CSPLayer(4, num_layers=2)

@@ -114,6 +114,14 @@ def _weights_are_in_the_file_once(net: CSP, path: Path) -> None:
     assert str(Path(csprop.__file__).parent).encode() not in path.read_bytes()
 
 
+def test_a_state_is_one_for_each_row_or_none(tmp_path: Path) -> None:
+    net, path = model("router"), tmp_path / "model.onnx"
+    net.to_onnx(path)
+    run = opened(path)
+    with pytest.raises(Exception, match=r"[Dd]imension|[Ss]hape"):
+        run(drawn(4, 5), net.initial_state(1))
+
+
 @torch.no_grad()
 def test_float64_is_the_same_at_every_length(tmp_path: Path) -> None:
     """Of the model that float32 is worst for, by ONNX in NumPy: onnxruntime has no such softplus."""

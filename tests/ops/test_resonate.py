@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from torch import Generator, Tensor
 
 from csprop import use_backend
+from csprop.errors import InputError
 from csprop.ops import native
 from csprop.ops.native import resonate as kernel
 from csprop.ops.resonate import resonate as run
@@ -217,3 +219,34 @@ def test_tensors_need_not_be_contiguous() -> None:
     }
     assert not turned["entries"].is_contiguous()
     torch.testing.assert_close(run(**turned), run(**arguments))
+
+
+def test_an_index_that_is_overwritten_before_the_adjoint_does_no_harm() -> None:
+    """By NumPy, which torch does not notice."""
+    numbers = np.zeros((2, 3), dtype=np.int64)
+    entries = torch.randn(4, 5, 6, generator=Generator().manual_seed(0)).requires_grad_()
+    y, _ = run(entries, torch.zeros(6), torch.zeros(2, 2, 6), None, torch.from_numpy(numbers))
+    numbers[:] = 10**9
+    y.sum().backward()
+    assert entries.grad is not None
+    assert not entries.grad[1:].any()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"entries": torch.zeros(2, 3, 5, 7)},
+        {"h0": torch.zeros(2, 2, 1)},
+        {"h0": torch.zeros(1, 2, 6)},
+        {"reset": torch.zeros(2, 2, dtype=torch.bool)},
+        {"reset": torch.zeros(2, 3)},
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_is_refused_before_the_kernel(
+    wrong: dict[str, Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # users have no checks but ours
+    values = {"entries": torch.zeros(2, 3, 5, 6), "theta": torch.zeros(6), "h0": torch.zeros(2, 2, 6)}
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        run(**values | wrong)

@@ -36,7 +36,7 @@ def test_a_key_is_all_that_a_row_depends_on() -> None:
 
 def test_the_table_asks_for_what_it_says() -> None:
     jobs = Layers().jobs(FULL)
-    assert len(jobs) == 3 * 4 * 2
+    assert len(jobs) == 2 * 5 * 3 + 5 * 2
     for (data, name, lr), seeds in jobs.items():
         assert [each.seed for each in seeds] == list(range(5))
         assert {(each.data, KINDS[each.kind], f"{each.lr:g}") for each in seeds} == {(data, name, lr)}
@@ -44,7 +44,7 @@ def test_the_table_asks_for_what_it_says() -> None:
         assert {each.batch_size for each in seeds} == {16 if data == "text" else 32}
     assert {each.data for seeds in jobs.values() for each in seeds} == set(get_args(DataName))
     assert {each.kind for seeds in jobs.values() for each in seeds} == set(get_args(NetworkKind))
-    assert len(engine.groups("layers", [each for seeds in jobs.values() for each in seeds])) == 24
+    assert len(engine.groups("layers", [each for seeds in jobs.values() for each in seeds])) == 40
     assert sum(each.steps for seeds in Layers().jobs(QUICK).values() for each in seeds) < 300
 
 
@@ -81,7 +81,7 @@ def row(data: str, validation: float, test: float) -> dict[str, Any]:
 
 def test_the_learning_rate_is_that_of_the_better_mean_on_validation() -> None:
     """Whatever test says; fewer bits are better, and a seed that diverged has the worst score."""
-    low, high = map(str, RATES)
+    low, high = map(str, RATES["text"])
     digits, text = ("digits, levels", "ours"), ("text", "ours")
     lost = {"job": {"data": "text"}, "diverged": "a loss was not finite"}
     rows: dict[Any, list[dict[str, Any]]] = {
@@ -99,4 +99,4 @@ def test_the_learning_rate_is_that_of_the_better_mean_on_validation() -> None:
     ]
     said = Layers().text(rows, FULL)
     assert "takes 7 steps" in said
-    assert "learning rates 0.003 and 0.01" in said
+    assert "test has no part in the choice" in said

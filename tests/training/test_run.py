@@ -366,6 +366,18 @@ def test_going_on_takes_back_the_old_result(tmp_path: Path, monkeypatch: pytest.
     assert csprop.load(tmp_path / "r").result is None
 
 
+def test_only_a_regular_file_is_replaced(tmp_path: Path) -> None:
+    """As a rename over /dev/null would remove it; a link is followed."""
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(OSError, match="not a regular file"):
+        files.replace(tmp_path / "fifo", b"content")
+    assert (tmp_path / "fifo").is_fifo()
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    files.replace(tmp_path / "link", b"content")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_bytes() == b"content"
+
+
 def test_a_file_is_synced_before_it_is_renamed_and_its_folder_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ from csprop.training.sequences import (
 
 NAMES: dict[str, NetworkKind] = {
     "csprop": "csprop",
+    "csprop, two blocks": "csprop, two blocks",
     "nn.LSTM": "LSTM",
     "nn.GRU": "GRU",
     "selective SSM": "SSM [0, 1]",
@@ -66,7 +67,7 @@ def parts(digits: bool) -> dict[str, dict[str, Step]]:
 def training_step(data: DataName, name: str, draw: Draw) -> Step:
     """A step of one of `NAMES` as the study takes it."""
     kind, draws = NAMES[name], generator(0, "batches")
-    width = CHANNELS if kind == "csprop" else 0
-    network = sequences(data).network(kind, FEATURES[data][kind], width, generator(0, "weights"))
+    sizes = FEATURES[data][kind], CHANNELS.get(kind, 0)
+    network = sequences(data).network(kind, *sizes, generator(0, "weights"))
     learner = Learner(network, RATE)
     return Step(lambda: learner.step(draw(draws)), size_of(network))

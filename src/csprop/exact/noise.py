@@ -34,6 +34,10 @@ from csprop.exact.locked import Locked, at
 from csprop.exact.models import FromLayer
 from csprop.nn.router import Router
 
+PART = (
+    "what was proven is a part of the network, and the rest does something else: train it longer, or "
+    "with fewer layers"
+)
 HALVINGS = 60
 """Steps of the bisection."""
 
@@ -108,17 +112,29 @@ def radius(certificate: Certificate) -> float:
     """
     locked, model = certificate.locked, getattr(certificate.locked, "network", None)
     if not (certificate.proven and isinstance(locked, Locked) and isinstance(model, FromLayer)):
-        raise InputError("a radius is that of a proven FromLayer: give what csprop.certify returned")
-    if type(model.head) is not nn.Linear or not all(map(_is_plain, model.cells)):
         raise InputError(
-            "a radius takes a layer of the kind router, without rotate or skip, and an nn.Linear as "
-            "the head: nothing is known of others"
+            "a radius is that of a proven FromLayer; what is proven here, if anything, is said by "
+            "certificate.statement"
         )
-    eps = torch.finfo(model.head.weight.dtype).eps
+    blocks, norms = model.layer.layers, [model.layer.norm, *(each.norm for each in model.layer.layers)]
+    linear = [model.head, *(each.enter for each in blocks), *(each.leave for each in blocks)]
+    if not (
+        all(type(each) is nn.Linear for each in linear)
+        and all(type(each) is nn.LayerNorm and each.bias is not None for each in norms)
+        and all(map(_is_plain, model.cells))
+    ):
+        raise InputError(
+            "a radius takes a layer of the kind router, without rotate or skip, whose parts were not "
+            "replaced, and an nn.Linear as the head: nothing is known of others"
+        )
+    eps = torch.finfo(model.layer.norm.weight.dtype).eps
     if eps > torch.finfo(torch.float32).eps:
         raise InputError("a radius is that of a network in float32 or float64, not in half precision")
     comparisons = _comparisons(locked, model, eps)
-    low, high = 0.0, float(torch.cat([each.length for each in comparisons]).max())
+    lengths = torch.cat([each.length for each in comparisons])
+    if not lengths.numel():  # there is nothing to choose
+        return math.inf
+    low, high = 0.0, float(lengths.max())
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if all(each.hold(middle) for each in comparisons) else (low, middle)
@@ -134,8 +150,12 @@ def _comparisons(locked: Locked, model: FromLayer, eps: float) -> list[_Comparis
     """All choices of maps and answers, on all transitions, in float64.
 
     Raises:
-        InputError: the locked machine is not that of the network: without some channels it was right.
+        InputError: the locked machine is not that of the network, which then does not begin at its
+            start, or leaves its codes.
     """
+    begin = at(locked.codes, locked.places[locked.machine.start][None])[0]
+    if not torch.equal(model.initial_state()[0].to(begin), begin):
+        raise InputError(PART)
     symbols = locked.symbols
     states = torch.arange(len(locked.following)).repeat_interleave(symbols)
     tokens = torch.arange(symbols).repeat(len(locked.following))
@@ -147,8 +167,5 @@ def _comparisons(locked: Locked, model: FromLayer, eps: float) -> list[_Comparis
         found.append(_Comparisons(x, block.norm, [block.enter, cast(Router, block.cell).keys], eps))
         x, last = block.step(x, held[:, number])
         if not torch.equal(last, reached[:, number]):
-            raise InputError(
-                "what was proven is a part of the network, and the rest does something else: train it "
-                "longer, or with fewer layers"
-            )
+            raise InputError(PART)
     return [*found, _Comparisons(x, network.layer.norm, [head], eps)]

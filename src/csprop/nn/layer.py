@@ -121,8 +121,8 @@ class CSPBlock(nn.Module):
 
     @temperature.setter
     def temperature(self, value: float) -> None:
-        if not value > 0:
-            raise InputError(f"temperature={value}: write a positive number")
+        if not (isinstance(value, int | float) and 1e-3 <= value <= 1e3):
+            raise InputError(f"temperature={value!r}: write a number from 0.001 to 1000")
         self._temperature = value
         if isinstance(self.cell, Router):
             self.cell.temperature, self.cell.mixes = SHARP * value, value > MIXED
@@ -137,6 +137,9 @@ class CSPBlock(nn.Module):
         entries = self._entries(x)
         if isinstance(self.cell, Resonator):
             h, last = self.cell.advance(entries, state, settle)
+        elif isinstance(self.cell, Router) and self.training:  # its maps are soft then
+            h, last = self.cell(entries[:, None], state)
+            h = h[:, 0]
         else:
             last = settle(self.cell.advance(entries[:, None], state))
             before = state[:, None] if self.cell.options.recall else None
@@ -234,6 +237,7 @@ class CSPLayer(nn.Module):
             generator: draws the parameters; by default, torch's own.
         """
         start_again(self, lambda: CSPLayer(**self._again, generator=generator))
+        self.temperature = 1.0
 
     @property
     def layers(self) -> list[CSPBlock]:
@@ -243,7 +247,8 @@ class CSPLayer(nn.Module):
     @property
     def temperature(self) -> float:
         """How soft the maps of routers are while training, 1 at first. Evaluated, they are hard: let it
-        fall to 0.2 over the first two thirds of the training, so that the two become the same."""
+        fall to 0.2 over the first two thirds of the training, so that the two become the same. It is
+        not saved with the weights: set it at every step, as a learning rate."""
         return self.layers[0].temperature
 
     @temperature.setter
@@ -328,12 +333,16 @@ class CSPLayer(nn.Module):
                 first = None if state is None else state[:, place]
                 if place > number:
                     x, last = _backward(block, below, x, first, reset, lengths)
-                elif place or tokens is None or lengths is not None:
+                elif place or tokens is None or lengths is not None or not self._pays(tokens):
                     x, last = _in_pieces(block, below, x, first, reset, lengths)
                 else:
                     x, last = block(self.embedding, first, reset, index=tokens, onto=x)
                 states.append(last)
         return self.norm(x), torch.stack(states, dim=1)
+
+    def _pays(self, tokens: Tensor) -> bool:
+        """Whether to compute what every token of the vocabulary says is less work than every step."""
+        return tokens.numel() >= cast(int, self.vocab_size)
 
     def _check(
         self, x: Tensor, state: Tensor | None, reset: Tensor | None, sizes: tuple[str, ...]
@@ -369,7 +378,9 @@ def _cell(kind: str, width: int, generator: Generator, options: dict[str, Any]) 
     }
     known -= {"embedding", "decoder"} | (known if kind == "resonator" else set())
     if unknown := sorted(set(options) - known):
-        raise InputError(f"a layer of the kind {kind} has no option {unknown[0]!r}")
+        meant = {"num_layers": "depth", "hidden_size": "width", "d_state": "width"}.get(unknown[0])
+        hint = f": write {meant}" if meant else ""
+        raise InputError(f"a layer of the kind {kind} has no option {unknown[0]!r}{hint}")
     chosen: dict[str, Any] = {"depth": 1} | KINDS.get(kind, {})
     if kind == "router":
         chosen |= {"places": width, "maps": MAPS}

@@ -9,7 +9,9 @@ from torch import Generator, Tensor, nn
 from csprop.nn.layer import CSPLayer
 from csprop.nn.peers import LAYERS
 
-NetworkKind = Literal["csprop", "LSTM", "GRU", "SSM [0, 1]"]
+NetworkKind = Literal["csprop", "csprop, two blocks", "LSTM", "GRU", "SSM [0, 1]"]
+DEPTHS: dict[str, int] = {"csprop": 1, "csprop, two blocks": 2}
+"""Blocks of csprop's layer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,14 +37,16 @@ class Network(nn.Module):
         self.last, features = config.last, config.features
         with torch.random.fork_rng(devices=[]):  # torch's own layers draw from the global generator
             torch.manual_seed(generator.initial_seed())
-            if config.kind == "csprop":
+            if config.kind in DEPTHS:
                 embedded = config.vocab_size or None
-                self.layer: nn.Module = CSPLayer(features, config.width, vocab_size=embedded)
+                self.layer: nn.Module = CSPLayer(
+                    features, config.width, depth=DEPTHS[config.kind], vocab_size=embedded
+                )
             else:
                 self.layer = LAYERS[config.kind](features, 1)
             if not config.vocab_size:
                 self.enter: nn.Module = nn.Linear(1, features)
-            elif config.kind == "csprop":  # its layer embeds tokens itself
+            elif config.kind in DEPTHS:  # its layer embeds tokens itself
                 self.enter = nn.Identity()
             else:
                 self.enter = nn.Embedding(config.vocab_size, features)

@@ -130,13 +130,16 @@ def _number(s: float, dtype: int = 1, **_: Any) -> Any:
 
 
 def _begin(graph: Any, start: Tensor) -> None:
-    """Let rows for which no state is given begin at the start."""
+    """Let all rows begin at the start if no state is given."""
     import onnx_ir as ir  # pyright: ignore[reportMissingImports]
 
     tokens, state = graph.inputs
     first = ir.val("start", const_value=ir.tensor(start.cpu().numpy(), name="start"))
     rows, given = (ir.node("Shape", [each], {"start": 0, "end": 1}) for each in (tokens, state))
-    missing = ir.node("Sub", [rows.outputs[0], given.outputs[0]])
+    nothing = ir.val("nothing", const_value=ir.tensor([0], ir.DataType.INT64, name="nothing"))
+    empty = ir.node("Equal", [given.outputs[0], nothing])
+    share = ir.node("Cast", [empty.outputs[0]], {"to": ir.DataType.INT64})  # all rows, or none
+    missing = ir.node("Mul", [rows.outputs[0], share.outputs[0]])
     ones = ir.val("ones", const_value=ir.tensor([1] * (start.ndim - 1), ir.DataType.INT64, name="ones"))
     shape = ir.node("Concat", [missing.outputs[0], ones], {"axis": 0})
     begun = ir.node("Expand", [first, shape.outputs[0]])
@@ -144,9 +147,9 @@ def _begin(graph: Any, start: Tensor) -> None:
     ir.convenience.replace_all_uses_with(state, whole.outputs[0])
     for node in (given, whole):
         node.replace_input_with(0, state)
-    for each in (first, ones):
+    for each in (first, ones, nothing):
         graph.register_initializer(each)
-    graph.insert_before(graph[0], [rows, given, missing, shape, begun, whole])
+    graph.insert_before(graph[0], [rows, given, empty, share, missing, shape, begun, whole])
     state.shape = ir.Shape(["rows", *start.shape[1:]])
 
 

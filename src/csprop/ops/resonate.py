@@ -19,6 +19,7 @@ from torch import Tensor
 
 from csprop.ops import devices
 from csprop.ops.backends import backend
+from csprop.ops.checks import check_tensor
 from csprop.ops.native import resonate as native
 from csprop.ops.native.tensors import fits
 from csprop.ops.planes import wide
@@ -39,6 +40,7 @@ def resonate(
 
     Half precision is computed in float32, and what is read returned in half precision.
     """
+    _check(entries, theta, h0, reset, index)
     given = wide(entries)
     turn, h0 = torch.stack([theta.cos(), theta.sin()]).to(given), h0.to(given)
     steps = entries.shape[1] if index is None else index.shape[1]
@@ -50,6 +52,20 @@ def resonate(
     else:
         y, last = _composed(given if index is None else _look_up(index, given), turn, h0, reset)
     return y.to(entries.dtype), last
+
+
+def _check(
+    entries: Tensor, theta: Tensor, h0: Tensor, reset: Tensor | None, index: Tensor | None
+) -> None:
+    named, device = ("batch", "time") if index is None else ("rows",), entries.device
+    check_tensor("theta", theta, "floating-point", ("channels",), device)
+    check_tensor("entries", entries, "floating-point", (*named, PARTS, theta.shape[0]), device)
+    if index is not None:
+        check_tensor("index", index, "int64", ("batch", "time"), device)
+    batch, steps = entries.shape[:2] if index is None else index.shape
+    check_tensor("h0", h0, "floating-point", (batch, 2, theta.shape[0]), device)
+    if reset is not None:
+        check_tensor("reset", reset, "bool", (batch, steps), device)
 
 
 def _composed(

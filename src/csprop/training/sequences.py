@@ -23,12 +23,24 @@ TEXT_STEPS, HELD_OUT_STEPS = 128, 256
 BATCHES: dict[DataName, int] = {"digits, levels": 32, "digits, numbers": 32, "text": 16}
 """Rows of a batch."""
 FEATURES: dict[DataName, dict[NetworkKind, int]] = {
-    "digits, levels": {"csprop": 128, "LSTM": 128, "GRU": 148, "SSM [0, 1]": 148},
-    "digits, numbers": {"csprop": 128, "LSTM": 128, "GRU": 148, "SSM [0, 1]": 148},
-    "text": {"csprop": 128, "LSTM": 128, "GRU": 145, "SSM [0, 1]": 145},
+    "digits, levels": {
+        "csprop": 128,
+        "csprop, two blocks": 128,
+        "LSTM": 128,
+        "GRU": 148,
+        "SSM [0, 1]": 148,
+    },
+    "digits, numbers": {
+        "csprop": 128,
+        "csprop, two blocks": 128,
+        "LSTM": 128,
+        "GRU": 148,
+        "SSM [0, 1]": 148,
+    },
+    "text": {"csprop": 128, "csprop, two blocks": 128, "LSTM": 128, "GRU": 145, "SSM [0, 1]": 145},
 }
 """Features such that all networks for a data set have about as many parameters."""
-CHANNELS = 170
+CHANNELS: dict[NetworkKind, int] = {"csprop": 170, "csprop, two blocks": 85}
 """Complex channels of csprop's layer in these networks."""
 
 

@@ -75,7 +75,7 @@ void resonate_forward_row(const Resonate& work, real* memory, int64_t row) {
     const real *zero = memory, *h = at<real>(work.h0, row * 2 * D);
     for (int64_t t = 0; t < work.steps; t++) {
         const int64_t i = row * work.steps + t;
-        const real* __restrict move = memory + 4 * D;
+        const real* move = memory + 4 * D;
         if (work.which) move = at<real>(work.entries, work.which[i] * 6 * D);
         else move_of(at<real>(work.entries, i * 5 * D), at<real>(work.turn, 0), memory + 4 * D, D);
         const real* __restrict before = work.reset && work.reset[i] ? zero : h;

@@ -29,7 +29,10 @@ class Resonators(torch.autograd.Function):
         y = entries.new_empty(batch, steps, width)
         h = entries.new_empty(batch, steps if keep else 2, 2, width)
         _call(batch, steps, entries, turn, h0, reset, index, keep=keep, y=y, h=h)
-        ctx.save_for_backward(entries, turn, h0, reset, index, h)
+        checked = (
+            None if index is None else index.clone()
+        )  # somebody may write where torch does not look
+        ctx.save_for_backward(entries, turn, h0, reset, checked, h)
         return y, h[:, -1 if keep else (steps - 1) % 2].clone()
 
     @staticmethod
