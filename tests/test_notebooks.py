@@ -46,8 +46,8 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def executed(name: str, folder: Path) -> list[dict[str, Any]]:
     """The outputs of a notebook; a cell that raises is an error."""
-    import nbformat
-    from nbclient import NotebookClient
+    import nbformat  # pyright: ignore[reportMissingImports]
+    from nbclient import NotebookClient  # pyright: ignore[reportMissingImports]
 
     notebook = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
     where = {"metadata": {"path": str(folder)}}

@@ -19,8 +19,8 @@ the M planes is loaded as 0, stays 0, and is not stored.
 # Of an `if` on a constant Triton compiles one side; what stands after it, and not in `else`, always.
 # ruff: noqa: RET505
 # pyright: reportArgumentType=false
-import triton
-import triton.language as tl
+import triton  # pyright: ignore[reportMissingImports]
+import triton.language as tl  # pyright: ignore[reportMissingImports]
 
 from csprop.ops import planes
 

@@ -15,14 +15,20 @@ WIDEST = 64
 """The most channels of a program: more programs hide more of the time that memory takes."""
 
 
+def _kernels() -> Any:
+    """The kernels, whose import needs Triton."""
+    from csprop.ops.gpu import kernels
+
+    return kernels
+
+
 def scan(
     a: Float[Tensor, "B T *P #D"],
     u: Float[Tensor, "B T M D"],
     h0: Float[Tensor, "B M D"],
     reset: Bool[Tensor, "B T"] | None,
 ) -> Float[Tensor, "B T M D"]:
-    from csprop.ops.gpu import kernels
-
+    kernels = _kernels()
     a, u, h0, reset = contiguous(a, u, h0, reset)
     h = torch.empty_like(u)
     if u.numel():
@@ -43,8 +49,7 @@ def adjoint(
     reset: Bool[Tensor, "B T"] | None,
 ) -> tuple[Float[Tensor, "B T *P #D"], Float[Tensor, "B T M D"], Float[Tensor, "B M D"]]:
     """The gradients of a, u and h0."""
-    from csprop.ops.gpu import kernels
-
+    kernels = _kernels()
     if not u.numel():
         return torch.zeros_like(a), torch.zeros_like(u), torch.zeros_like(h0)
     g_h, a, u, h0, h, reset = contiguous(g_h, a, u, h0, h, reset)
