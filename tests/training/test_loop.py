@@ -71,7 +71,8 @@ def test_drawn_lengths_cover_every_prefix_and_nothing_else() -> None:
 def test_padding_reaches_no_gradient(way: str) -> None:
     gradients = []
     for filler in (0, 2):
-        net = CSP(CSPConfig(vocab_size=3, num_classes=2, width=4, depth=2))
+        config = CSPConfig(vocab_size=3, num_classes=2, width=4, depth=2)
+        net = CSP(config, Generator().manual_seed(0))
         tokens = torch.tensor([[1, 0, 1, 1], [0, 1, filler, filler]])
         labels = torch.tensor([[-1, -1, -1, 1], [-1, 0, -1, -1]])
         run = Trainer(net, Examples.of(tokens, labels, labels >= 0), BATCH, Recipe(), 0)
