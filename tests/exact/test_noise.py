@@ -200,6 +200,14 @@ def test_a_part_of_a_network_has_no_radius() -> None:
         radius(replace(proven, locked=locked))
 
 
+def test_a_network_that_begins_beside_its_code_has_no_radius() -> None:
+    """Locking takes states that are near each other for one; the network itself does not."""
+    proven = csprop.certify(by_hand(), "parity", progress=False)
+    proven.locked.network.layer.layers[0].cell.h0[0, 0] = 0.99
+    with pytest.raises(InputError, match="a part of the network"):
+        radius(proven)
+
+
 def test_half_precision_has_no_radius() -> None:
     proven = csprop.certify(by_hand(), "parity", progress=False)
     proven.locked.network.bfloat16()

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 import csprop
 from csprop.cli.main import main
 from csprop.errors import InputError
-from csprop.nn.layer import LAYER_KINDS
+from csprop.nn.feature_block import LAYER_KINDS
 from csprop.training import loop
 
 SMALL = {"width": 4, "depth": 2, "epochs": 3, "batch_size": 7, "hold": 0, "lr": 0.002}

@@ -1,170 +1,18 @@
 """The recurrence as a layer of features, for networks of any kind."""
 
 from collections.abc import Callable
-from dataclasses import fields
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float
 from torch import Generator, Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from csprop.errors import InputError
-from csprop.nn.block import Block
-from csprop.nn.config import KINDS, ModelOptions
-from csprop.nn.kinds import make_block
-from csprop.nn.layers import linear, start_again
-from csprop.nn.resonator import Resonator
-from csprop.nn.router import Router
+from csprop.nn.feature_block import CSPBlock, LayerKind, check_sizes, looked_up
+from csprop.nn.layers import start_again
 from csprop.ops.checks import check_tensor
-from csprop.ops.planes import wide
-
-LayerKind = Literal["resonator", "rotor", "router", "counter", "switch", "paper"]
-LAYER_KINDS: tuple[str, ...] = ("resonator", *KINDS, "paper")
-MAPS = 16
-"""Maps of a router, unless it is told otherwise."""
-SHARP, MIXED = 0.15, 0.25
-"""What a temperature of 1 is for the maps of a router, so that they learn at the rate of all else; and
-the temperature down to which maps are mixed (docs/notes/layer.md)."""
-
-
-class CSPBlock(nn.Module):
-    """One residual layer: x + W h, where the recurrence h is given what a projection of norm(x) says.
-
-    Args:
-        features: the numbers of a step, in and out.
-        width: the complex channels of the recurrence; as many as features by default.
-        kind: `"resonator"`, for signals and text, has channels of fixed frequencies whose memory the
-            input decides on. The others are the layers of `csprop.CSP`, which hold exact states:
-            `"rotor"` turns its state by angles that the input says; `"router"` moves contents
-            between places by maps, of which the input chooses one of a learned dictionary;
-            `"counter"`, `"switch"`; and `"paper"`, the printed block.
-        dropout: the probability that a number of W h is dropped while training.
-        generator: draws the parameters; by default, torch's own, as `torch.manual_seed` has it.
-        options: parts of the block, as in `csprop.CSPConfig`; none for a resonator.
-
-    Raises:
-        InputError: a value is out of range, or options do not go together.
-    """
-
-    def __init__(
-        self,
-        features: int,
-        width: int | None = None,
-        kind: LayerKind = "resonator",
-        *,
-        dropout: float = 0.0,
-        generator: Generator | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__()
-        width = features if width is None else width
-        _check_sizes(features=features, width=width)
-        if isinstance(dropout, bool) or not (isinstance(dropout, int | float) and 0 <= dropout <= 1):
-            raise InputError(f"dropout={dropout!r}: write a probability, from 0 to 1")
-        generator = torch.default_generator if generator is None else generator
-        self.features, self.width, self.kind = features, width, kind
-        self.norm = nn.LayerNorm(features)
-        self.cell = _cell(kind, width, generator, options)
-        self.temperature = 1.0
-        if isinstance(self.cell, Resonator):
-            self.inputs, outputs = self.cell.inputs, self.cell.outputs
-        else:
-            self.inputs = outputs = self.cell.options.order
-        self.enter = linear(features, self.inputs * width, generator)
-        self.leave = linear(outputs * width, features, generator)
-        self.dropout = nn.Dropout(dropout)
-        if isinstance(self.cell, Resonator):
-            self.cell.spread(self.enter)
-
-    def forward(
-        self,
-        x: Float[Tensor, "*E F"],
-        state: Float[Tensor, "B M D"] | None = None,
-        reset: Bool[Tensor, "B T"] | None = None,
-        *,
-        index: Int64[Tensor, "B T"] | None = None,
-        onto: Float[Tensor, "B T F"] | None = None,
-    ) -> tuple[Float[Tensor, "B T F"], Float[Tensor, "B M D"]]:
-        """The features after this layer, and the state to carry on from; `CSPLayer` says more.
-
-        Args:
-            x: the features (B, T, F); with an index, a table of them (E, F).
-            state: the state to begin with.
-            reset: where it is true a sequence starts anew before that step.
-            index: which row of the table a step is given. What resonators make of a row is then
-                computed once for each row, not for each step.
-            onto: what W h is added to, in place of x.
-
-        Raises:
-            InputError: something is no tensor of the right shape, type and device.
-        """
-        device, named = self.norm.weight.device, ("batch", "time") if index is None else ("rows",)
-        check_tensor("x", x, "floating-point", (*named, self.features), device)
-        if index is not None:
-            check_tensor("index", index, "int64", ("batch", "time"), device)
-            onto = looked_up(index, x) if onto is None else onto
-        batch = (x if index is None else index).shape[0]
-        state = self.initial_state(batch) if state is None else state
-        if index is None or isinstance(self.cell, Resonator):
-            rows = () if index is None else (index,)
-            h, last = self.cell(self._entries(x), state, reset, *rows)
-        else:
-            h, last = self.cell(self._entries(looked_up(index, x)), state, reset)
-        return (x if onto is None else onto) + self._left(h), last
-
-    @property
-    def temperature(self) -> float:
-        """How soft the maps of a router are while training: see `CSPLayer.temperature`."""
-        return self._temperature
-
-    @temperature.setter
-    def temperature(self, value: float) -> None:
-        if not (isinstance(value, int | float) and 1e-3 <= value <= 1e3):
-            raise InputError(f"temperature={value!r}: write a number from 0.001 to 1000")
-        self._temperature = value
-        if isinstance(self.cell, Router):
-            self.cell.temperature, self.cell.mixes = SHARP * value, value > MIXED
-
-    def step(
-        self,
-        x: Float[Tensor, "B F"],
-        state: Float[Tensor, "B M D"],
-        settle: Callable[[Tensor], Tensor] = lambda h: h,
-    ) -> tuple[Float[Tensor, "B F"], Float[Tensor, "B M D"]]:
-        """One step, in torch operations alone; what is kept of the new state is `settle` of it."""
-        entries = self._entries(x)
-        if isinstance(self.cell, Resonator):
-            h, last = self.cell.advance(entries, state, settle)
-        elif isinstance(self.cell, Router) and self.training:  # its maps are soft then
-            h, last = self.cell(entries[:, None], state)
-            h = h[:, 0]
-        else:
-            last = settle(self.cell.advance(entries[:, None], state))
-            before = state[:, None] if self.cell.options.recall else None
-            held = last[:, None, : self.cell.options.order]
-            h = self.cell.finish(held, entries[:, None], before)[:, 0]
-        return x + self._left(h), last
-
-    def initial_state(self, batch: int = 1) -> Float[Tensor, "B M D"]:
-        """The state before the first step, for each sequence of a batch; in float32 at least."""
-        return wide(self.cell.start).expand(batch, -1, -1)
-
-    @property
-    def planes(self) -> int:
-        """Numbers of a channel's state."""
-        return 2 if isinstance(self.cell, Resonator) else self.cell.options.planes
-
-    def _entries(self, x: Float[Tensor, "*E F"]) -> Float[Tensor, "*E K D"]:
-        return self.enter(self.norm(x)).unflatten(-1, (self.inputs, self.width))
-
-    def _left(self, h: Float[Tensor, "*E K D"]) -> Float[Tensor, "*E F"]:
-        return self.dropout(self.leave(h.flatten(-2).to(self.leave.weight.dtype)))
-
-    def extra_repr(self) -> str:
-        """What `print` says beside the parts."""
-        return f"{self.features}, width={self.width}, kind={self.kind!r}"
 
 
 class CSPLayer(nn.Module):
@@ -212,7 +60,7 @@ class CSPLayer(nn.Module):
         **options: Any,
     ) -> None:
         super().__init__()
-        _check_sizes(features=features, depth=depth, vocab_size=1 if vocab_size is None else vocab_size)
+        check_sizes(features=features, depth=depth, vocab_size=1 if vocab_size is None else vocab_size)
         generator = torch.default_generator if generator is None else generator
         self.features, self.depth, self.batch_first = features, depth, batch_first
         self.bidirectional, self.vocab_size = bidirectional, vocab_size
@@ -365,48 +213,6 @@ class CSPLayer(nn.Module):
         said = [f"{self.features}", f"depth={self.depth}"]
         said += ["bidirectional"] * self.bidirectional
         return ", ".join(said + ([f"vocab_size={self.vocab_size}"] if self.vocab_size else []))
-
-
-def _cell(kind: str, width: int, generator: Generator, options: dict[str, Any]) -> Resonator | Block:
-    if kind not in LAYER_KINDS:
-        raise InputError(f"kind={kind!r}: write {', '.join(LAYER_KINDS[:-1])} or {LAYER_KINDS[-1]}")
-    known = {each.name for each in fields(ModelOptions)} - {
-        "width",
-        "kinds",
-        "coupling",
-        "coupling_rank",
-    }
-    known -= {"embedding", "decoder"} | (known if kind == "resonator" else set())
-    if unknown := sorted(set(options) - known):
-        meant = {"num_layers": "depth", "hidden_size": "width", "d_state": "width"}.get(unknown[0])
-        hint = f": write {meant}" if meant else ""
-        raise InputError(f"a layer of the kind {kind} has no option {unknown[0]!r}{hint}")
-    chosen: dict[str, Any] = {"depth": 1} | KINDS.get(kind, {})
-    if kind == "router":
-        chosen |= {"places": width, "maps": MAPS}
-    if kind == "resonator":
-        return Resonator(width)
-    return make_block(ModelOptions(width=width, **chosen | options), generator)
-
-
-def _check_sizes(**sizes: object) -> None:
-    for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise InputError(f"{name}={size!r}: write a whole number, 1 or more")
-
-
-def looked_up(tokens: Int64[Tensor, "*E"], table: Float[Tensor, "V F"]) -> Float[Tensor, "*E F"]:
-    """The rows of a table that tokens name.
-
-    Raises:
-        InputError: there is no such row.
-    """
-    try:
-        return nn.functional.embedding(tokens, table)
-    except IndexError:
-        raise InputError(
-            f"x has a token outside of the vocabulary: write 0 to {len(table) - 1}"
-        ) from None
 
 
 def _in_pieces(
