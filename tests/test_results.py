@@ -15,7 +15,7 @@ from csprop.bench.works import WORKS
 from csprop.cli.main import main
 from csprop.nn.config import CSPConfig
 from csprop.nn.networks import NetworkKind
-from csprop.nn.peers import PeerConfig
+from csprop.nn.peers.plain import PeerConfig
 from csprop.study import job as jobs
 from csprop.study import reproduce
 from csprop.study import table as shown

@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 
 from csprop import CSP, CSPConfig, use_backend
 from csprop.errors import InputError
-from csprop.nn.peers import Kind, Peer, PeerConfig
+from csprop.nn.peers.plain import Kind, Peer, PeerConfig
 from csprop.runs.machines import from_machine
 from csprop.tasks import get
 from csprop.tasks.base import Task, every_sequence

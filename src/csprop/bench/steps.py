@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from csprop.nn.model import CSP
-from csprop.nn.peers import Kind, Peer, PeerConfig
+from csprop.nn.peers.plain import Kind, Peer, PeerConfig
 from csprop.ops.backends import backend, use_backend
 from csprop.tasks import get
 from csprop.tasks.examples import UNLABELLED

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from csprop.bench.steps import network, printed
-from csprop.nn.peers import Peer
+from csprop.nn.peers.plain import Peer
 
 Step = Callable[[int], Any]
 """The scores of all classes after one more token."""

@@ -7,7 +7,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from csprop.nn.layer import CSPLayer
-from csprop.nn.peers import LAYERS
+from csprop.nn.peers.plain import LAYERS
 
 NetworkKind = Literal["csprop", "csprop, two blocks", "LSTM", "GRU", "SSM [0, 1]"]
 DEPTHS: dict[str, int] = {"csprop": 1, "csprop, two blocks": 2}

@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from csprop.nn.peers import Kind
+from csprop.nn.peers.plain import Kind
 from csprop.study.grid import CELL, cell
 from csprop.study.job import Job, csp, peer
 from csprop.study.length import accuracies

@@ -9,7 +9,7 @@ from csprop.files import digest
 from csprop.nn.config import FIRST_OPTIONS, CSPConfig
 from csprop.nn.fields import essential
 from csprop.nn.networks import NetworkKind
-from csprop.nn.peers import PeerConfig
+from csprop.nn.peers.plain import PeerConfig
 from csprop.tasks import get
 from csprop.training.config import configure
 from csprop.training.presets import FIRST_RECIPE, Recipe

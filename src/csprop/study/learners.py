@@ -20,7 +20,7 @@ from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Oracle
 from csprop.learning.learn import Learned, learn
-from csprop.nn.peers import Peer, PeerConfig
+from csprop.nn.peers.plain import Peer, PeerConfig
 from csprop.study import bliss
 from csprop.study.job import FileJob
 from csprop.study.languages import Drawn, draw, fresh, languages

@@ -11,7 +11,7 @@ from typing import Any
 from csprop.errors import InputError
 from csprop.exact.certify import certify
 from csprop.nn.config import CSPConfig
-from csprop.nn.peers import Peer, PeerConfig
+from csprop.nn.peers.plain import Peer, PeerConfig
 from csprop.study.job import AnyJob, FileJob, Job, LayerJob
 from csprop.study.learners import learned
 from csprop.tasks import get

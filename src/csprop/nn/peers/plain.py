@@ -1,4 +1,4 @@
-"""The models that csprop is compared with: an embedding, layers that see the past alone, a decoder."""
+"""Models of few parts to compare with: torch's own layers, and a diagonal state-space layer."""
 
 import math
 from collections.abc import Callable
@@ -89,21 +89,31 @@ class SelectiveSSM(nn.Module):
     def __init__(self, width: int, negative: bool) -> None:
         super().__init__()
         self.negative = negative
-        self.norm = nn.LayerNorm(width)
         self.project = nn.Linear(width, 4 * width)  # δ, B x twice, and the gate
         self.out = nn.Linear(2 * width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        delta, *entering, gate = self.project(self.norm(x)).chunk(4, dim=2)
+        delta, *entering, gate = self.project(x).chunk(4, dim=2)
         kept = delta.sigmoid()
         a = 2 * kept - 1 if self.negative else kept
         h, _ = scan(a[:, :, None], torch.stack(entering, dim=2) * (1 - kept)[:, :, None])
-        return x + self.out((h * F.silu(gate)[:, :, None]).flatten(2))
+        return self.out((h * F.silu(gate)[:, :, None]).flatten(2))
+
+
+class Residual(nn.Module):
+    """A layer behind a norm, added to its input."""
+
+    def __init__(self, layer: nn.Module, width: int) -> None:
+        super().__init__()
+        self.norm, self.layer = nn.LayerNorm(width), layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.layer(self.norm(x))
 
 
 def _stack(negative: bool) -> Callable[[int, int], nn.Module]:
     return lambda width, depth: nn.Sequential(
-        *(SelectiveSSM(width, negative) for _ in range(depth)), nn.LayerNorm(width)
+        *(Residual(SelectiveSSM(width, negative), width) for _ in range(depth)), nn.LayerNorm(width)
     )
 
 
@@ -115,3 +125,28 @@ LAYERS: dict[str, Callable[[int, int], nn.Module]] = {
     "SSM [0, 1]": _stack(negative=False),
     "SSM [-1, 1]": _stack(negative=True),
 }
+
+
+def rnn(width: int) -> Recurrent:
+    """One layer of torch's RNN."""
+    return Recurrent(nn.RNN, width, 1)
+
+
+def lstm(width: int) -> Recurrent:
+    """One layer of torch's LSTM."""
+    return Recurrent(nn.LSTM, width, 1)
+
+
+def gru(width: int) -> Recurrent:
+    """One layer of torch's GRU."""
+    return Recurrent(nn.GRU, width, 1)
+
+
+def ssm(width: int) -> SelectiveSSM:
+    """The state-space layer with eigenvalues in [0, 1]."""
+    return SelectiveSSM(width, negative=False)
+
+
+def ssm_negative(width: int) -> SelectiveSSM:
+    """The state-space layer with eigenvalues in [−1, 1]."""
+    return SelectiveSSM(width, negative=True)
