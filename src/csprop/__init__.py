@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from csprop.nn.model import CSP
     from csprop.ops.backends import use_backend
     from csprop.ops.scan import scan
+    from csprop.report.compare import compare
     from csprop.runs import Run, compile, load, train, train_seeds
 
 __version__ = "0.1.0"
@@ -30,6 +31,7 @@ __all__ = [
     "Learned",
     "Run",
     "certify",
+    "compare",
     "compile",
     "learn",
     "load",
@@ -51,6 +53,7 @@ _HOMES = {
     "Learned": "csprop.learning.learn",
     "Run": "csprop.runs",
     "certify": "csprop.exact.certify",
+    "compare": "csprop.report.compare",
     "compile": "csprop.runs",
     "learn": "csprop.learning.learn",
     "load": "csprop.runs",

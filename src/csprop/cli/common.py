@@ -119,6 +119,33 @@ def progress(label: str, epochs: int, plain: bool = False) -> Iterator[Callable[
         yield on_epoch
 
 
+def engine(args: Any) -> Callable[[Path], Any]:
+    """Where `--workers`, `--engine` and `--address` say that jobs of a study are run.
+
+    Returns:
+        Given a folder for runs in progress, what runs groups of jobs.
+
+    Raises:
+        InputError: these options do not go together.
+    """
+    if args.workers is not None and not 1 <= args.workers <= 1024:
+        raise InputError(f"--workers {args.workers}: write 1 to 1024")
+    if args.address is not None and args.engine != "ray":
+        raise InputError("--address is the address of a Ray cluster: add --engine ray")
+    if args.workers is not None and args.engine == "ray":
+        raise InputError("--workers counts processes on this machine: leave it out with --engine ray")
+
+    def on(unfinished: Path) -> Any:
+        from csprop.study import engine
+        from csprop.training.workers import cores
+
+        if args.engine == "ray":
+            return lambda work: engine.ray(work, args.address)
+        return lambda work: engine.local(work, args.workers or cores(), unfinished)
+
+    return on
+
+
 def check_run(path: Path) -> None:
     """Refuse what is no run, before torch is imported."""
     from csprop.training.checkpoint import RunFolder

@@ -54,12 +54,7 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
-    if args.workers is not None and not 1 <= args.workers <= 1024:
-        raise InputError(f"--workers {args.workers}: write 1 to 1024")
-    if args.address is not None and args.engine != "ray":
-        raise InputError("--address is the address of a Ray cluster: add --engine ray")
-    if args.workers is not None and args.engine == "ray":
-        raise InputError("--workers counts processes on this machine: leave it out with --engine ray")
+    engine = common.engine(args)
     from csprop.files import one_writer, replace
     from csprop.report.study import PAGE, page
     from csprop.study import reproduce
@@ -80,7 +75,7 @@ def run(args: Args) -> int:
         work = reproduce.missing(results, budget, tables)
         total = sum(len(jobs) for _, jobs in work)
         common.say(f"{out}: {len(results.rows)} rows exist, {total} remain to be run")
-        on = _engine(args, reproduce.unfinished(results))
+        on = engine(reproduce.unfinished(results))
         reproduce.run(results, work, on, _progress(total, _labels(tables, budget)))
         path = publish(results, budget, reproduce.TABLES)
         replace(out / PAGE, page(results, budget, reproduce.TABLES).encode())
@@ -91,15 +86,6 @@ def run(args: Args) -> int:
         print(f"{path}: the report on {len(results.rows)} rows, next to the paper's numbers")
         print(f"{out / PAGE}: the same report as a page for the browser")
     return 0
-
-
-def _engine(args: Args, unfinished: Path) -> Any:
-    from csprop.study import engine
-    from csprop.training.workers import cores
-
-    if args.engine == "ray":
-        return lambda work: engine.ray(work, args.address)
-    return lambda work: engine.local(work, args.workers or cores(), unfinished)
 
 
 def _progress(total: int, labels: dict[str, str]) -> Callable[[str, list[Any]], None]:

@@ -4,8 +4,9 @@ import statistics
 from collections.abc import Sequence
 
 from csprop.study.job import Job, csp
-from csprop.study.main import Main, length_of
+from csprop.study.main import Main
 from csprop.study.measure import SAMPLING, Row
+from csprop.study.protocols import length_of
 from csprop.study.table import (
     QUICK,
     Budget,

@@ -9,6 +9,7 @@ from csprop.files import digest
 from csprop.nn.config import FIRST_OPTIONS, CSPConfig
 from csprop.nn.fields import essential
 from csprop.nn.networks import NetworkKind
+from csprop.nn.peers.frame import FrameConfig
 from csprop.nn.peers.plain import PeerConfig
 from csprop.tasks import get
 from csprop.training.config import configure
@@ -27,7 +28,13 @@ FIRST_LAYER_FIELDS = frozenset(
 """The same for a `LayerJob`."""
 FIRST_PEER_OPTIONS = frozenset(("kind", "vocab_size", "num_classes", "width", "depth"))
 """The same for the options of a peer."""
-MODELS = {"csp": (CSPConfig, FIRST_OPTIONS), "peer": (PeerConfig, FIRST_PEER_OPTIONS)}
+FIRST_FRAME_OPTIONS = frozenset(("layer", "vocab_size", "num_classes", "width", "depth", "version"))
+"""The same for those of a frame."""
+MODELS = {
+    "csp": (CSPConfig, FIRST_OPTIONS),
+    "peer": (PeerConfig, FIRST_PEER_OPTIONS),
+    "frame": (FrameConfig, FIRST_FRAME_OPTIONS),
+}
 """By family, the class of its options, and those that every stored job has."""
 
 
@@ -37,7 +44,7 @@ class Job:
 
     task: str
     family: str
-    """"csp", or "peer" for a model of nn/peers.py."""
+    """"csp", "peer" for a model of nn/peers/plain.py, or "frame" for a layer in nn/peers/frame.py."""
     model: dict[str, Any]
     """All of its options."""
     recipe: Recipe
@@ -50,6 +57,10 @@ class Job:
     """Whether to lock the model and prove it."""
     positions: bool = False
     """Whether the accuracy at a length is over the answers after all tokens, not the last alone."""
+    test_tasks: tuple[str, ...] = ()
+    """Tasks of the same tokens on which the accuracy at the last of the lengths is measured, too."""
+    follow: float = 0.0
+    """A length is tested only if the accuracy at the one before it is at least this."""
 
     @cached_property
     def key(self) -> str:
@@ -64,8 +75,10 @@ class Job:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Job":
         """A job from a row in results/."""
-        recipe, tested = Recipe(**values["recipe"]), tuple(values["test_lengths"])
-        return cls(**values | {"recipe": recipe, "test_lengths": tested})
+        read: dict[str, Any] = {"recipe": Recipe(**values["recipe"])}
+        for name in ("test_lengths", "test_tasks"):
+            read[name] = tuple(values.get(name, ()))
+        return cls(**values | read)
 
 
 @dataclass(frozen=True, kw_only=True)

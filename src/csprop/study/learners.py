@@ -20,6 +20,7 @@ from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Oracle
 from csprop.learning.learn import Learned, learn
+from csprop.nn.peers.frame import Frame, FrameConfig
 from csprop.nn.peers.plain import Peer, PeerConfig
 from csprop.study import bliss
 from csprop.study.job import FileJob
@@ -64,7 +65,10 @@ def learned(jobs: Sequence[FileJob]) -> list[Found]:
         found[name] = _aalpy(job, rows, name, asked[name]["most_seconds"])
     if "LSTM" in asked:
         found["LSTM"] = _lstm(job, task, found["csprop"]["seconds"], asked["LSTM"])
-    return [found[each.method] for each in jobs]
+    for each in jobs:
+        if each.method not in METHODS:
+            found[each.key] = _layer(each, task)
+    return [found.get(each.key) or found[each.method] for each in jobs]
 
 
 def as_task(name: str, language: Automaton, rows: Drawn) -> RowsTask:
@@ -166,11 +170,47 @@ def _lstm(job: FileJob, task: RowsTask, seconds: float, options: dict[str, Any])
         depth=options["depth"],
     )
     recipe = Recipe(supervise="every", lr=options["lr"], batch_size=options["batch_size"])
-    started, limit = time.process_time(), max(seconds, options["least_seconds"])
+    limit = max(seconds, options["least_seconds"])
     model: Any = Peer(config, generator(job.seed, "weights"))
+    return _trained(job, task, model, recipe, lambda trainer, spent: spent < limit)
+
+
+def _layer(job: FileJob, task: RowsTask) -> Found:
+    """A layer in a `Frame`, which learns from the same rows for a number of epochs."""
+    options = job.options
+    config = FrameConfig(
+        layer=job.method,
+        vocab_size=len(task.vocab),
+        num_classes=len(task.classes),
+        width=options["width"],
+        depth=options["depth"],
+    )
+    recipe = Recipe(
+        supervise="every",
+        lr=options["lr"],
+        schedule="cosine",
+        batch_size=options["batch_size"],
+        epochs=options["epochs"],
+        cool=0.2,
+        cool_epochs=options["epochs"] // 2,
+        short_first=options["epochs"] // 2,
+    )
+    model: Any = Frame(config, generator(job.seed, "weights"))
+    return _trained(job, task, model, recipe, lambda trainer, _: not trainer.finished)
+
+
+def _trained(
+    job: FileJob,
+    task: RowsTask,
+    model: Any,
+    recipe: Recipe,
+    go_on: Callable[[Trainer, float], bool],
+) -> Found:
+    """A network that was trained for as long as `go_on` says, given it and its seconds so far."""
+    started = time.process_time()
     parts = training_data(task, configure(task, "router", job.seed))
     trainer = Trainer(model, *parts, recipe, job.seed)
-    while time.process_time() - started < limit:
+    while go_on(trainer, time.process_time() - started):
         try:
             trainer.run_epoch()
         except Diverged:
@@ -182,6 +222,8 @@ def _lstm(job: FileJob, task: RowsTask, seconds: float, options: dict[str, Any])
     scores = last_logits(model.eval(), [tokens.tolist() for tokens in tested.tokens])
     answers = [int(each.argmax()) for each in scores]
     result = _on_fresh(answers, tested) | {"epochs": trainer.epoch}
+    if job.method not in METHODS:
+        result |= {"accuracy": trainer.best.get("accuracy", 0.0)}
     return {"result": result, "seconds": took}
 
 

@@ -1,10 +1,10 @@
 """The paper's main table: four tasks, as printed and by our presets, the data split in two ways."""
 
-import itertools
 import statistics
 from typing import Any
 
 from csprop.study.job import Job, csp
+from csprop.study.protocols import length_of
 from csprop.study.table import (
     HOLD,
     QUICK,
@@ -35,11 +35,6 @@ def lengths(budget: Budget) -> tuple[int, ...]:
 def lengths_of(task: str, budget: Budget) -> tuple[int, ...]:
     """The same for a task: where it has no strings of a length, the next one that it has."""
     return tuple(length_of(task, length) for length in lengths(budget))
-
-
-def length_of(task: str, length: int) -> int:
-    """The first length from this one on at which a task has strings."""
-    return next(filter(get(task).has_length, itertools.count(length)))
 
 
 def seeds_of(preset: str, budget: Budget) -> int:

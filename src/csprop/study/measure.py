@@ -11,10 +11,12 @@ from typing import Any
 from csprop.errors import InputError
 from csprop.exact.certify import certify
 from csprop.nn.config import CSPConfig
+from csprop.nn.peers.frame import Frame, FrameConfig
 from csprop.nn.peers.plain import Peer, PeerConfig
 from csprop.study.job import AnyJob, FileJob, Job, LayerJob
 from csprop.study.learners import learned
 from csprop.tasks import get
+from csprop.tasks.base import Task
 from csprop.training.config import RunConfig, environment
 from csprop.training.loop import Diverged, Epoch, Trainer
 from csprop.training.metrics import at_length
@@ -32,6 +34,8 @@ SAMPLING = Sampling(tokens=1 << 20, fewest=4, most=256)
 """How many sequences are tried at a length; fewer than by `csprop eval`, as there are many runs."""
 CURVES = ("accuracy", "f1", "loss", "grad_norm")
 """What a row keeps of every epoch."""
+NETWORKS: dict[str, tuple[Any, Any]] = {"peer": (Peer, PeerConfig), "frame": (Frame, FrameConfig)}
+"""By family, what a job that is not of csprop's model trains, and its options."""
 POINTS = 20
 """Points of the curve of a `LayerJob`, each the mean loss of as many steps."""
 
@@ -56,7 +60,7 @@ def measure(jobs: Sequence[AnyJob], unfinished: Path | None = None) -> list[Row]
     if layers:
         return [_head(job) | _layer(job) for job in layers]
     models = [job for job in jobs if isinstance(job, Job)]
-    if models[0].family == "peer":
+    if models[0].family in NETWORKS:
         return [_row(job, run, [run]) for job in models for run in [_peer(job)]]
     trained = _csp(models, unfinished)
     sizes = [len(training_data(get(job.task), _config(job, job.model))[0]) for job in models]
@@ -90,8 +94,9 @@ def _config(job: Job, model: Any) -> RunConfig:
 
 
 def _peer(job: Job) -> Trained | Diverged:
-    task, config = get(job.task), _config(job, PeerConfig(**job.model))
-    model: Any = Peer(PeerConfig(**job.model), generator(job.seed, "weights"))
+    network, options = NETWORKS[job.family]
+    task, config = get(job.task), _config(job, options(**job.model))
+    model: Any = network(config.model, generator(job.seed, "weights"))
     trainer = Trainer(model, *training_data(task, config), job.recipe, job.seed)
     metrics: list[Epoch] = []
     while not trainer.finished:
@@ -135,16 +140,30 @@ def _row(job: Job, run: Trained | Diverged, together: Sequence[Trained | Diverge
             seconds += epoch["seconds"] / sum(count > number for count in epochs)
         row["result"], row["training_seconds"] = run.result, round(seconds, 2)
         row["curve"] = {name: [short(epoch[name]) for epoch in run.metrics] for name in CURVES}
-        row["lengths"] = {
-            str(length): at_length(
-                run.model, run.task, length, job.seed, SAMPLING, positions=job.positions
-            ).accuracy
-            for length in job.test_lengths
-        }
+        row["lengths"] = _lengths(job, run)
+        if job.test_tasks:
+            row["tasks"] = {
+                name: _accuracy(job, run.model, get(name), job.test_lengths[-1])
+                for name in job.test_tasks
+            }
         if job.lock:
             row["locked"] = _locked(job, run)
     row["seconds"] = round(seconds + time.perf_counter() - started, 2)
     return row
+
+
+def _lengths(job: Job, run: Trained) -> dict[str, float]:
+    """The accuracy by length, for as long as it is worth to be followed."""
+    found: dict[str, float] = {}
+    for length in job.test_lengths:
+        if any(accuracy < job.follow for accuracy in found.values()):
+            break
+        found[str(length)] = _accuracy(job, run.model, run.task, length)
+    return found
+
+
+def _accuracy(job: Job, model: Any, task: Task, length: int) -> float:
+    return at_length(model, task, length, job.seed, SAMPLING, positions=job.positions).accuracy
 
 
 def short(value: float) -> float:

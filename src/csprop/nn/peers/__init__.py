@@ -1,61 +1,83 @@
 """Layers of other people, by name: what csprop is compared with, one file each."""
 
+import difflib
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from torch import nn
+from csprop.errors import InputError
+
+Make = Callable[[int], Any]
+"""Makes a layer of features, (B, T, width) to (B, T, width), from its width; it sees the past alone.
+Its weights come from torch's own generator."""
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A layer of features, (B, T, width) to (B, T, width), that sees the past alone."""
+class Peer:
+    """A layer that others published."""
 
     where: str
-    """The module and the class or function, which is called with the width."""
+    """The module and what in it is called with the width."""
     paper: str
     """Who published it, and where."""
 
-    def layer(self, width: int) -> "nn.Module":
-        """A new layer, with weights from torch's own generator."""
-        return made(self.where)(width)
 
-
-def made(where: str) -> Callable[[int], Any]:
-    """What a name such as package.module:Class stands for."""
-    module, _, name = where.partition(":")
-    return getattr(import_module(module), name)
-
-
-PEERS: dict[str, Entry] = {
-    "rnn": Entry("csprop.nn.peers.plain:rnn", "Elman, Cognitive Science 1990"),
-    "lstm": Entry("csprop.nn.peers.plain:lstm", "Hochreiter and Schmidhuber, Neural Computation 1997"),
-    "gru": Entry("csprop.nn.peers.plain:gru", "Cho et al., EMNLP 2014"),
-    "transformer": Entry("csprop.nn.peers.attention:Attention", "Vaswani et al., NeurIPS 2017"),
-    "s4d": Entry("csprop.nn.peers.s4d:S4D", "Gupta et al., NeurIPS 2022; Gu et al., NeurIPS 2022"),
-    "s5": Entry("csprop.nn.peers.s5:S5", "Smith et al., ICLR 2023"),
-    "h3": Entry("csprop.nn.peers.h3:H3", "Fu et al., ICLR 2023"),
-    "mamba": Entry("csprop.nn.peers.mamba:Mamba", "Gu and Dao, COLM 2024"),
-    "mamba-2": Entry("csprop.nn.peers.mamba2:Mamba2", "Dao and Gu, ICML 2024"),
-    "retnet": Entry("csprop.nn.peers.retnet:Retention", "Sun et al., arXiv:2307.08621, 2023"),
-    "linear-attention": Entry(
+PEERS: dict[str, Peer] = {
+    "rnn": Peer("csprop.nn.peers.plain:rnn", "Elman, Cognitive Science 1990"),
+    "lstm": Peer("csprop.nn.peers.plain:lstm", "Hochreiter and Schmidhuber, Neural Computation 1997"),
+    "gru": Peer("csprop.nn.peers.plain:gru", "Cho et al., EMNLP 2014"),
+    "transformer": Peer("csprop.nn.peers.attention:Attention", "Vaswani et al., NeurIPS 2017"),
+    "s4d": Peer("csprop.nn.peers.s4d:S4D", "Gupta et al., NeurIPS 2022; Gu et al., NeurIPS 2022"),
+    "s5": Peer("csprop.nn.peers.s5:S5", "Smith et al., ICLR 2023"),
+    "h3": Peer("csprop.nn.peers.h3:H3", "Fu et al., ICLR 2023"),
+    "mamba": Peer("csprop.nn.peers.mamba:Mamba", "Gu and Dao, COLM 2024"),
+    "mamba-2": Peer("csprop.nn.peers.mamba2:Mamba2", "Dao and Gu, ICML 2024"),
+    "retnet": Peer("csprop.nn.peers.retnet:Retention", "Sun et al., arXiv:2307.08621, 2023"),
+    "linear-attention": Peer(
         "csprop.nn.peers.linear_attention:LinearAttention", "Katharopoulos et al., ICML 2020"
     ),
-    "fast-weights": Entry("csprop.nn.peers.fast_weights:FastWeights", "Schlag et al., ICML 2021"),
-    "gated-deltanet": Entry("csprop.nn.peers.gated_deltanet:GatedDeltaNet", "Yang et al., ICLR 2025"),
-    "deltaproduct": Entry(
+    "fast-weights": Peer("csprop.nn.peers.fast_weights:FastWeights", "Schlag et al., ICML 2021"),
+    "gated-deltanet": Peer("csprop.nn.peers.gated_deltanet:GatedDeltaNet", "Yang et al., ICLR 2025"),
+    "deltaproduct": Peer(
         "csprop.nn.peers.deltaproduct:GatedDeltaProduct", "Siems et al., NeurIPS 2025"
     ),
-    "megalodon": Entry("csprop.nn.peers.megalodon:Megalodon", "Ma et al., NeurIPS 2024"),
-    "rwkv-7": Entry("csprop.nn.peers.rwkv7:RWKV7", "Peng et al., arXiv:2503.14456, 2025"),
-    "slstm": Entry("csprop.nn.peers.slstm:SLSTM", "Beck et al., NeurIPS 2024"),
-    "mlstm": Entry("csprop.nn.peers.mlstm:MLSTM", "Beck et al., NeurIPS 2024"),
-    "pd-ssm": Entry("csprop.nn.peers.pd_ssm:PDSSM", "Terzić et al., NeurIPS 2025"),
-    "ssm": Entry("csprop.nn.peers.plain:ssm", "a diagonal selective state-space layer"),
-    "ssm-negative": Entry(
+    "megalodon": Peer("csprop.nn.peers.megalodon:Megalodon", "Ma et al., NeurIPS 2024"),
+    "rwkv-7": Peer("csprop.nn.peers.rwkv7:RWKV7", "Peng et al., arXiv:2503.14456, 2025"),
+    "slstm": Peer("csprop.nn.peers.slstm:SLSTM", "Beck et al., NeurIPS 2024"),
+    "mlstm": Peer("csprop.nn.peers.mlstm:MLSTM", "Beck et al., NeurIPS 2024"),
+    "pd-ssm": Peer("csprop.nn.peers.pd_ssm:PDSSM", "Terzić et al., NeurIPS 2025"),
+    "csprop-rotor": Peer("csprop.nn.peers.own:rotor", "csprop.CSPLayer, kind rotor"),
+    "ssm": Peer("csprop.nn.peers.plain:ssm", "a diagonal selective state-space layer"),
+    "ssm-negative": Peer(
         "csprop.nn.peers.plain:ssm_negative", "the same, eigenvalues as in Grazzi et al., ICLR 2025"
     ),
 }
 """By the name that `csprop compare --models` takes."""
+
+OWN: dict[str, Make] = {}
+"""Layers of one's own, by the names that they have in this process."""
+
+
+def layer(name: str) -> Make:
+    """What makes a layer: of a name in `PEERS`, or of one's own as MODULE:NAME.
+
+    Raises:
+        InputError: there is no such layer.
+    """
+    if name in OWN:
+        return OWN[name]
+    module, colon, attribute = (PEERS[name].where if name in PEERS else name).partition(":")
+    if not colon:
+        near = difflib.get_close_matches(name, PEERS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"write one of {', '.join(PEERS)}"
+        raise InputError(f"there is no layer {name!r}: {hint}, or MODULE:CLASS for one of your own")
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # a module beside the shell, as python -m would find it
+    try:
+        return getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise InputError(
+            f"{name}: {error}: write MODULE:CLASS of a module that can be imported"
+        ) from None

@@ -1,44 +1,47 @@
 """The network that every compared layer is put into: the same embedding, norms, MLPs and decoder."""
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor, nn
+
+from csprop.nn.peers import layer
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameConfig:
+    """A layer of features and the size of the network around it."""
+
+    layer: str
+    """Its name, as `csprop.nn.peers.layer` takes it."""
+    vocab_size: int
+    num_classes: int
+    width: int
+    """The number of features."""
+    depth: int
+    """The number of blocks."""
+    version: str = ""
+    """Tells two layers of one's own with the same name apart."""
 
 
 class Frame(nn.Module):
     """Tokens (B, T) to scores (B, T, classes).
 
-    Each of `depth` blocks adds to its input what the layer, and then an MLP with one hidden layer of
-    twice the width, make of it; both see their input normalised.
-
-    Args:
-        layer: makes a layer of features, (B, T, width) to (B, T, width), from its width.
-        vocab_size: the number of tokens.
-        num_classes: the number of classes.
-        width: the number of features.
-        depth: the number of blocks.
-        generator: draws all weights.
+    Each block adds to its input what the layer, and then an MLP with one hidden layer of twice the
+    width, make of it; both see their input normalised.
     """
 
-    routers = ()  # what the training loop cools in csprop's own models
-
-    def __init__(
-        self,
-        layer: Callable[[int], nn.Module],
-        vocab_size: int,
-        num_classes: int,
-        width: int,
-        depth: int,
-        generator: Generator,
-    ) -> None:
+    def __init__(self, config: FrameConfig, generator: Generator) -> None:
         super().__init__()
+        width, make = config.width, layer(config.layer)
         with torch.random.fork_rng(devices=[]):  # torch's own layers draw from the global generator
             torch.manual_seed(generator.initial_seed())
-            self.embedding = nn.Embedding(vocab_size, width)
-            self.blocks = nn.Sequential(*(Block(layer(width), width) for _ in range(depth)))
+            self.embedding = nn.Embedding(config.vocab_size, width)
+            self.blocks = nn.Sequential(*(Block(make(width), width) for _ in range(config.depth)))
             self.norm = nn.LayerNorm(width)
-            self.decoder = nn.Linear(width, num_classes)
+            self.decoder = nn.Linear(width, config.num_classes)
+        # What the training loop cools, as it does in csprop's own models.
+        self.routers = [each for each in self.modules() if hasattr(each, "temperature")]
 
     def forward(self, tokens: Tensor) -> Tensor:
         return self.decoder(self.norm(self.blocks(self.embedding(tokens))))

@@ -1,0 +1,137 @@
+"""`csprop compare`: the layers of the field, and your own, on state tracking."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import arg
+
+from csprop.cli import common
+from csprop.errors import InputError
+from csprop.nn.peers import PEERS
+from csprop.study.protocols import CSPROP, PROTOCOLS
+
+
+@dataclass(frozen=True)
+class Args:
+    """Train layers on state tracking under published protocols, all alike.
+
+    Finished runs are not repeated: give an interrupted command again to continue.
+    """
+
+    models: Annotated[str | None, arg(metavar="NAMES", help_behavior_hint="(default: all)")] = None
+    """Layers, such as csprop,lstm,mamba; --list shows all. A layer of
+    your own is MODULE:CLASS: it is called with a width and maps
+    (batch, time, width) to the same shape."""
+
+    tasks: Annotated[str | None, arg(metavar="NAMES", help_behavior_hint="(default: all)")] = None
+    """Tasks of the protocols, such as parity,group-S5."""
+
+    protocol: Annotated[
+        str, arg(metavar="NAMES", help_behavior_hint="(default: all but the two of files)")
+    ] = "paper,chomsky,words,pairs,flip-flops"
+    """Protocols: paper, chomsky, words, pairs, flip-flops, files and
+    noisy-files."""
+
+    list: common.Flag = False
+    """List layers and protocols, and do nothing else."""
+
+    quick: common.Flag = False
+    """Take minutes: the first task of each protocol, few steps, one
+    learning rate, one seed. Such numbers mean little."""
+
+    seeds: Annotated[
+        int | None, arg(metavar="N", help_behavior_hint="(default: 5; with --quick, 1)")
+    ] = None
+    """Number of seeds."""
+
+    out: Annotated[
+        Path | None,
+        arg(metavar="DIR", help_behavior_hint="(default: runs/compare; runs/compare-quick)"),
+    ] = None
+    """Directory for rows, tables, pictures and the page."""
+
+    workers: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: one per core)")] = (
+        None
+    )
+    """Number of processes that share the work."""
+
+    engine: Literal["local", "ray"] = "local"
+    """Run on this machine or on a Ray cluster."""
+
+    address: Annotated[
+        str | None,
+        arg(metavar="HOST:PORT", help_behavior_hint="(default: start one on this machine)"),
+    ] = None
+    """Address of a running Ray cluster, such as 10.0.0.1:6379."""
+
+    json: common.Flag = False
+    """Print one JSON document on stdout."""
+
+
+def parse(argv: list[str]) -> Args:
+    return common.parse(Args, "compare", argv)
+
+
+def run(args: Args) -> int:
+    if args.list:
+        return _list(args)
+    engine = common.engine(args)
+    from csprop.report.compare import PAGE, TEXT, compare
+    from csprop.study.compared import at_longest, at_trained, proven
+
+    out = args.out or Path("runs/compare-quick" if args.quick else "runs/compare")
+    comparison = compare(
+        models=_names(args.models, "models") or (CSPROP, *PEERS),
+        protocol=_names(args.protocol, "protocol") or (),
+        tasks=_names(args.tasks, "tasks"),
+        seeds=args.seeds,
+        quick=args.quick,
+        out=out,
+        on=engine(out / "unfinished"),
+        say=common.say,
+    )
+    if args.json:
+        found = [
+            {
+                "protocol": cell.protocol.name,
+                "task": cell.task,
+                "model": cell.model,
+                "seeds": len(rows := cell.rows(comparison.results.rows)),
+                "trained": [at_trained(row) for row in rows],
+                "longest": [at_longest(row) for row in rows],
+                "proven": proven(rows),
+            }
+            for cell in comparison.cells
+        ]
+        common.show_json({"page": str(out / PAGE), "text": str(out / TEXT), "cells": found})
+        return 0
+    for protocol in comparison.protocols:
+        common.show_table(*comparison.lines(protocol.name), title=protocol.title)
+    print(f"{out / TEXT}: the tables, how they were made, and published numbers")
+    print(f"{out / PAGE}: the same as a page for the browser, with curves by length")
+    return 0
+
+
+def _list(args: Args) -> int:
+    if args.json:
+        layers = {name: peer.paper for name, peer in PEERS.items()}
+        known = {name: list(each.tasks) for name, each in PROTOCOLS.items()}
+        common.show_json({"layers": layers, "protocols": known})
+        return 0
+    common.show_table(["layer", "published by"], [[name, each.paper] for name, each in PEERS.items()])
+    common.show_text(f"{CSPROP}: the preset that suits the task, locked and proven")
+    for each in PROTOCOLS.values():
+        print()
+        common.show_text(f"{each.name}: {each.source}")
+        common.show_text(f"  tasks: {', '.join(each.tasks)}")
+    return 0
+
+
+def _names(text: str | None, option: str) -> list[str] | None:
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise InputError(f"--{option} {text!r}: write names with commas between them")
+    return names

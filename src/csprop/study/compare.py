@@ -1,0 +1,249 @@
+"""Layers side by side: each in the same frame, trained alike, tested beyond the trained lengths.
+
+Every layer is trained with the same few learning rates. The best on held-out sequences of the trained
+lengths is chosen with the first seed, and the other seeds are trained with it; longer sequences have no
+part in the choice. csprop's own row is its preset, trained by its own recipe, locked and proven.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from csprop.files import digest
+from csprop.nn.peers import OWN, Make
+from csprop.nn.peers.frame import Frame, FrameConfig
+from csprop.study import engine
+from csprop.study.job import AnyJob, FileJob, Job, csp
+from csprop.study.measure import Row
+from csprop.study.protocols import CSPROP, Effort, Protocol
+from csprop.study.results import Results
+from csprop.tasks import get
+from csprop.training.presets import Recipe
+from csprop.training.seeding import generator
+
+SHORT_FIRST = 10
+"""Epochs over which a rotor's sequences grow, where they are longer than those of its preset."""
+FAR = 1 << 16
+"""The longest sequences on which a layer is tested that has no state to carry on."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A model on a task of a protocol."""
+
+    protocol: Protocol
+    task: str
+    model: str
+    effort: Effort
+    version: str = ""
+    """As in a `FrameConfig`."""
+
+    @property
+    def title(self) -> str:
+        """The cell in words."""
+        return f"{self.model} on {self.task}"
+
+    def first(self) -> list[AnyJob]:
+        """The jobs of the first round: every learning rate with seed 0; of csprop, all seeds."""
+        if self.model == CSPROP:
+            return [self._csprop(seed) for seed in range(self.effort.seeds)]
+        return [self._layer(rate, 0) for rate in self.effort.rates]
+
+    def round(self, seed: int, rows: Mapping[str, Row]) -> list[AnyJob]:
+        """The jobs of a seed, of which those of earlier ones have rows."""
+        if seed == 0 or self.model == CSPROP:
+            return self.first()
+        return [self._layer(self.rate(rows), seed)]
+
+    def rate(self, rows: Mapping[str, Row]) -> float:
+        """The learning rate with the best held-out accuracy of the first round, or the least loss."""
+        first = zip(self.effort.rates, self.first(), strict=True)
+        return max(first, key=lambda pair: _rank(rows[pair[1].key]))[0]
+
+    def rows(self, rows: Mapping[str, Row]) -> list[Row]:
+        """The rows of all seeds that there are, with the learning rate that was chosen."""
+        if any(job.key not in rows for job in self.first()):
+            return []
+        if self.model == CSPROP:
+            return [rows[job.key] for job in self.first()]
+        rate = self.rate(rows)
+        keys = [self._layer(rate, seed).key for seed in range(self.effort.seeds)]
+        return [rows[key] for key in keys if key in rows]
+
+    def _csprop(self, seed: int) -> AnyJob:
+        if self.protocol.rows:
+            return self._file(CSPROP, {}, seed)
+        task, protocol = get(self.task), self.protocol
+        length, changes = protocol.longest(self.task), {}
+        if task.preset == "rotor" and length > task.length:
+            changes["short_first"] = SHORT_FIRST
+        return csp(
+            self.task,
+            task.preset,
+            seed,
+            length=length,
+            hold_pairs=protocol.hold_pairs,
+            test_lengths=protocol.lengths(self.task, self.effort.longest),
+            lock=task.finite or task.counting is not None,
+            **changes,
+        )
+
+    def _layer(self, rate: float, seed: int) -> AnyJob:
+        protocol, effort = self.protocol, self.effort
+        size = {"width": effort.width, "depth": effort.depth, "version": self.version}
+        if protocol.rows:
+            trained = {"lr": rate, "batch_size": effort.batch_size, "epochs": effort.epochs}
+            return self._file(self.model, size | trained, seed)
+        task = get(self.task)
+        config = FrameConfig(
+            layer=self.model, vocab_size=len(task.vocab), num_classes=len(task.classes), **size
+        )
+        recipe = Recipe(
+            length=protocol.longest(self.task),
+            samples=effort.samples,
+            split="disjoint",
+            supervise="every",
+            hold_pairs=protocol.hold_pairs,
+            lr=rate,
+            schedule="cosine",
+            batch_size=effort.batch_size,
+            epochs=effort.epochs,
+            hold=effort.hold,
+            cool=0.2,
+            cool_epochs=effort.epochs // 2,
+            short_first=effort.epochs // 2,
+        )
+        return Job(
+            task=self.task,
+            family="frame",
+            model=asdict(config),
+            recipe=recipe,
+            seed=seed,
+            test_lengths=protocol.lengths(self.task, min(FAR, effort.longest)),
+            test_tasks=protocol.others,
+            follow=protocol.follow,
+        )
+
+    def _file(self, method: str, options: dict[str, Any], seed: int) -> FileJob:
+        rows, wrong = self.protocol.rows, self.protocol.wrong
+        return FileJob(
+            language=self.task, rows=rows, wrong=wrong, method=method, options=options, seed=seed
+        )
+
+
+def _rank(row: Row) -> tuple[float, float]:
+    """How good a run was on held-out sequences of the trained lengths; the worst if it diverged."""
+    if "result" not in row:
+        return -1.0, 0.0
+    return row["result"]["accuracy"], -row.get("curve", {"loss": [0.0]})["loss"][-1]
+
+
+def cells(
+    protocols: Sequence[Protocol],
+    models: Sequence[str],
+    effort: Effort,
+    tasks: Sequence[str] | None = None,
+    versions: Mapping[str, str] | None = None,
+) -> list[Cell]:
+    """All models on all tasks.
+
+    Args:
+        tasks: those to take; by default as many as the effort says.
+        versions: of layers of one's own, by name.
+    """
+    return [
+        Cell(protocol, task, model, effort, (versions or {}).get(model, ""))
+        for protocol in protocols
+        for task in (protocol.tasks[: effort.tasks] if tasks is None else protocol.tasks)
+        if tasks is None or task in tasks
+        for model in models
+    ]
+
+
+def fill(
+    results: Results,
+    asked: Sequence[Cell],
+    on: Callable[[Sequence[engine.Group]], Iterator[tuple[str, list[Row]]]],
+    done: Callable[[str, list[Row]], None],
+) -> None:
+    """Run what is missing, one seed after the other, so that the cells are always about as full.
+
+    Args:
+        on: runs groups of jobs, such as `engine.local`.
+        done: is told of every group that has finished.
+    """
+    for seed in range(max(cell.effort.seeds for cell in asked)):
+        missing = {
+            job.key: (cell.protocol.name, job)
+            for cell in asked
+            for job in cell.round(seed, results.rows)
+            if job.key not in results.rows
+        }
+        work = [
+            group
+            for name in dict.fromkeys(name for name, _ in missing.values())
+            for group in engine.groups(name, [job for table, job in missing.values() if table == name])
+        ]
+        for table, rows in on(work):
+            results.add(table, rows)
+            done(table, rows)
+
+
+def remaining(results: Results, asked: Sequence[Cell]) -> int:
+    """How many rows are missing."""
+    count = 0
+    for cell in asked:
+        known = sum(job.key in results.rows for job in cell.first())
+        count += len(cell.first()) - known
+        if cell.model != CSPROP:
+            count += cell.effort.seeds - max(1, len(cell.rows(results.rows)))
+    return count
+
+
+def cost(asked: Sequence[Cell]) -> float:
+    """Seconds of one processor for all runs of layers, at most: steps of each are taken and timed."""
+    seconds = 0.0
+    for model in dict.fromkeys(cell.model for cell in asked if cell.model != CSPROP):
+        own = [cell for cell in asked if cell.model == model]
+        pace = _pace(own[0])
+        runs = len(own[0].effort.rates) + own[0].effort.seeds - 1
+        tokens = sum(cell.protocol.longest(cell.task) if cell.protocol.length else 16 for cell in own)
+        seconds += pace * tokens * runs * own[0].effort.steps
+    return seconds
+
+
+def _pace(cell: Cell, steps: int = 16) -> float:
+    """Seconds for one token of every row of a training step."""
+    effort = cell.effort
+    config = FrameConfig(
+        layer=cell.model, vocab_size=2, num_classes=2, width=effort.width, depth=effort.depth
+    )
+    network, draws = Frame(config, generator(0, "weights")), generator(0, "pace")
+    tokens = torch.randint(2, (effort.batch_size, steps), generator=draws)
+    times = []
+    for _ in range(3):
+        started = time.perf_counter()
+        F.cross_entropy(network(tokens).flatten(0, 1), tokens.flatten()).backward()
+        times.append(time.perf_counter() - started)
+    return min(times) / steps
+
+
+def register(name: str, factory: Make, effort: Effort) -> str:
+    """Make a layer of one's own known by a name in this process, and return its version.
+
+    The version is a digest of the layer's parts and of what it makes of some tokens before training, so
+    that rows of an earlier one are not taken for those of a changed one.
+    """
+    OWN[name] = factory
+    config = FrameConfig(
+        layer=name, vocab_size=2, num_classes=2, width=effort.width, depth=effort.depth
+    )
+    network = Frame(config, generator(0, "weights")).eval()
+    tokens = torch.randint(2, (2, 8), generator=generator(0, "version"))
+    with torch.no_grad():
+        scores = [f"{score:.2e}" for score in network(tokens).flatten().tolist()]
+    return digest(f"{network}{scores}".encode())[:8]

@@ -1,0 +1,163 @@
+"""The protocols under which layers are compared: tasks, the lengths to learn from, and those to test.
+
+A layer learns from labels after every token, short sequences first; where a published protocol labels
+the whole sequence alone, this makes it easier for all.
+"""
+
+import itertools
+from dataclasses import dataclass
+
+from csprop.tasks import get
+
+CSPROP = "csprop"
+"""The name of csprop's own row: the preset that suits the task, locked and proven."""
+LONG = (40, 64, 128, 256)
+FILES = ("tomita-4", "tomita-7", "door", "mutex", "random-3-8x3", "random-9-6x3")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """Tasks that are learned and tested in the same way."""
+
+    name: str
+    title: str
+    source: str
+    """Who proposed it, and where."""
+    tasks: tuple[str, ...]
+    length: int
+    """The longest sequences to learn from."""
+    tested: tuple[int, ...]
+    """Lengths to test."""
+    hold_pairs: float = 0.0
+    """As in a `Recipe`."""
+    others: tuple[str, ...] = ()
+    """Tasks with the same answers and other sequences, to be tested, too."""
+    follow: float = 0.0
+    """A length is tested only if the accuracy at the one before it is at least this."""
+    rows: int = 0
+    """Rows of a user's file, where the tasks are languages of languages.py; 0 if they are tasks."""
+    wrong: float = 0.0
+    """The share of wrong labels in such a file."""
+
+    def lengths(self, task: str, longest: int) -> tuple[int, ...]:
+        """The lengths to test: where a task has no sequences of one, the next that it has."""
+        return tuple(length_of(task, each) for each in self.tested if each <= longest)
+
+    def longest(self, task: str) -> int:
+        """The longest sequences of a task to learn from."""
+        return length_of(task, self.length)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """How much is spent on a layer: the same for all, and fixed before any length is tested."""
+
+    seeds: int
+    rates: tuple[float, ...]
+    """Learning rates of Adam, of which the best on held-out sequences is taken."""
+    epochs: int
+    """At most; a layer that has been right on all held-out sequences for `hold` epochs is done."""
+    samples: int
+    """Sequences, of which a fifth are held out."""
+    batch_size: int = 16
+    hold: int = 2
+    width: int = 64
+    depth: int = 2
+    tasks: int | None = None
+    """How many tasks of each protocol, the first ones; None for all."""
+    longest: int = 1 << 20
+    """The longest sequences to test."""
+
+    @property
+    def steps(self) -> int:
+        """The steps of a run, at most."""
+        return self.epochs * -(-self.samples * 4 // (5 * self.batch_size))
+
+
+FULL = Effort(seeds=5, rates=(0.001, 0.003, 0.01), epochs=8, samples=2500)
+QUICK = Effort(seeds=1, rates=(0.003,), epochs=4, samples=500, tasks=1, longest=256)
+
+
+def length_of(task: str, length: int) -> int:
+    """The first length from this one on at which a task has sequences."""
+    return next(filter(get(task).has_length, itertools.count(length)))
+
+
+PROTOCOLS: dict[str, Protocol] = {
+    each.name: each
+    for each in (
+        Protocol(
+            name="paper",
+            title="The tasks of the paper",
+            source="Li and Lu, State Propagation Also Satisfies, arXiv 2608.03425",
+            tasks=("parity", "mod3", "parenthesis"),
+            length=16,
+            tested=(16, 64, 256, 1024, 4096),
+        ),
+        Protocol(
+            name="chomsky",
+            title="Classifications of the Chomsky hierarchy, and counters",
+            source="Delétang et al., Neural Networks and the Chomsky Hierarchy, ICLR 2023; lengths as "
+            "in Terzić et al., NeurIPS 2025",
+            tasks=(
+                "parity", "even-pairs", "cycle-nav", "modular-arithmetic", "majority", "anbn",
+                "anbncn", "modular-arithmetic-brackets", "solve-equation", "missing-duplicate",
+            ),
+            length=40,
+            tested=LONG,
+        ),
+        Protocol(
+            name="words",
+            title="Word problems of groups",
+            source="Merrill et al., The Illusion of State in State-Space Models, ICML 2024; tokens and "
+            "lengths as in Grazzi et al., ICLR 2025, and Siems et al., NeurIPS 2025",
+            tasks=(
+                "group-C2", "group-C60", "group-C60-8", "group-C60-32", "group-S3", "group-S4",
+                "group-S4-8", "group-A5", "group-A5-8", "group-A5-32", "group-S5", "group-S5-8",
+                "group-S5-32",
+            ),
+            length=40,
+            tested=LONG,
+        ),
+        Protocol(
+            name="pairs",
+            title="Pairs of tokens that were never seen side by side",
+            source="S3 × S3, every element a token, a third of the ordered pairs held out",
+            tasks=("group-S3xS3-all",),
+            length=8,
+            tested=(8, 64, 1024, 16_384, 1 << 20),
+            hold_pairs=1 / 3,
+            follow=0.99,
+        ),
+        Protocol(
+            name="flip-flops",
+            title="Flip-flop language",
+            source="Liu et al., Exposing Attention Glitches with Flip-Flop Language Modeling, "
+            "NeurIPS 2023",
+            tasks=("flip-flop-language",),
+            length=64,
+            tested=(64, 512),
+            others=("flip-flop-language-98", "flip-flop-language-10"),
+        ),
+        Protocol(
+            name="files",
+            title="A user's file",
+            source="csprop's own: languages whose machine is known, one label a row",
+            tasks=FILES,
+            length=0,
+            tested=(),
+            rows=1000,
+        ),
+        Protocol(
+            name="noisy-files",
+            title="A user's file with wrong labels",
+            source="the same with a twentieth of the labels wrong",
+            tasks=FILES,
+            length=0,
+            tested=(),
+            rows=1000,
+            wrong=0.05,
+        ),
+    )
+}  # fmt: skip
+"""By the name that `csprop compare --protocol` takes."""
