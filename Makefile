@@ -27,12 +27,12 @@ demo: install
 	@rm -rf runs/demo
 	$(BIN)/csprop demo --out runs/demo
 
-test: setup .venv/onnx .venv/triton .venv/notebooks .venv/ray .venv/browser
+test: setup .venv/onnx .venv/triton .venv/notebooks .venv/ray .venv/peers .venv/browser
 	$(BIN)/python -m pytest -n 2
 
 # What cannot be installed is not tested: models as ONNX files, the kernel for GPUs in Triton's interpreter, the
-# notebooks, and the study on a Ray cluster.
-.venv/onnx .venv/triton .venv/notebooks .venv/ray: .venv/%: .venv/installed
+# notebooks, the study on a Ray cluster, and other people's layers beside other implementations.
+.venv/onnx .venv/triton .venv/notebooks .venv/ray .venv/peers: .venv/%: .venv/installed
 	@$(PIP) 'csprop[$*]' || echo 'csprop[$*] could not be installed: its tests will be skipped' >&2
 	@touch $@
 

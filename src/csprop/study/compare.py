@@ -12,7 +12,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor, nn
 
+from csprop.errors import InputError
 from csprop.files import digest
 from csprop.nn.peers import OWN, Make
 from csprop.nn.peers.frame import Frame, FrameConfig
@@ -235,15 +237,27 @@ def _pace(cell: Cell, steps: int = 16) -> float:
 def register(name: str, factory: Make, effort: Effort) -> str:
     """Make a layer of one's own known by a name in this process, and return its version.
 
-    The version is a digest of the layer's parts and of what it makes of some tokens before training, so
-    that rows of an earlier one are not taken for those of a changed one.
+    The version is a digest of the layer's parts and of what it makes of some features before training,
+    so that rows of an earlier one are not taken for those of a changed one.
+
+    Raises:
+        InputError: it is no layer of features, or looks ahead.
     """
-    OWN[name] = factory
-    config = FrameConfig(
-        layer=name, vocab_size=2, num_classes=2, width=effort.width, depth=effort.depth
-    )
-    network = Frame(config, generator(0, "weights")).eval()
-    tokens = torch.randint(2, (2, 8), generator=generator(0, "version"))
+    width = effort.width
+    with torch.random.fork_rng(devices=[]):  # as in a `Frame`
+        torch.manual_seed(0)
+        layer = factory(width)
+    if not isinstance(layer, nn.Module):
+        raise InputError(f"{name}: makes an {type(layer).__name__} of a width: make an nn.Module")
+    x = torch.randn(2, 8, width, generator=generator(0, "version"))
+    later = x.clone()
+    later[:, 5:] += 1
     with torch.no_grad():
-        scores = [f"{score:.2e}" for score in network(tokens).flatten().tolist()]
-    return digest(f"{network}{scores}".encode())[:8]
+        y, other = layer.eval()(x), layer(later)
+    if not isinstance(y, Tensor) or y.shape != x.shape:
+        given = tuple(y.shape) if isinstance(y, Tensor) else f"a {type(y).__name__}"
+        raise InputError(f"{name}: gives {given} for features {tuple(x.shape)}: give the same shape")
+    if not torch.allclose(y[:, :5], other[:, :5], atol=1e-4):
+        raise InputError(f"{name}: what it gives at a step depends on later ones: let it see the past")
+    OWN[name] = factory
+    return digest(f"{layer}{[f'{value:.2e}' for value in y.flatten().tolist()]}".encode())[:8]

@@ -1,0 +1,260 @@
+"""Layers are compared alike: with the same effort, chosen by held-out sequences alone, rows kept."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import csprop
+from csprop.cli.main import main
+from csprop.errors import InputError
+from csprop.nn.peers import PEERS
+from csprop.study.compare import Cell, cells, cost, fill, register, remaining
+from csprop.study.compared import at_longest, cell_text, proven, scaled
+from csprop.study.measure import measure
+from csprop.study.protocols import CSPROP, FULL, PROTOCOLS, QUICK, Effort
+from csprop.study.published import SOURCES, published
+from csprop.study.results import Results
+from csprop.tasks import get
+
+TINY = Effort(seeds=2, rates=(0.001, 0.003), epochs=2, samples=100, width=8, depth=1, longest=64)
+
+
+class Mean(nn.Module):
+    """The mean of all features so far."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        steps = torch.arange(1, x.shape[1] + 1)[:, None]
+        return self.out(x.cumsum(1) / steps)
+
+
+class Scaled(Mean):
+    """As `Mean`, with half of what it gives."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) / 2
+
+
+def here(work: Any) -> Any:
+    for table, jobs in work:
+        yield table, measure(jobs)
+
+
+def test_every_task_of_the_protocols_exists_and_has_its_lengths() -> None:
+    for protocol in PROTOCOLS.values():
+        for task in protocol.tasks if not protocol.rows else ():
+            known = get(task)
+            assert known.has_length(protocol.longest(task))
+            assert all(map(known.has_length, protocol.lengths(task, 1 << 20)))
+            assert all(get(other).vocab == known.vocab for other in protocol.others)
+
+
+def test_all_that_the_paper_argues_against_is_there() -> None:
+    named = {
+        "s4d", "s5", "mamba", "mamba-2", "h3", "retnet", "linear-attention", "fast-weights",
+        "gated-deltanet", "deltaproduct", "megalodon", "rwkv-7", "slstm", "mlstm", "pd-ssm",
+        "rnn", "lstm", "gru", "transformer", "ssm", "ssm-negative",
+    }  # fmt: skip
+    assert named <= PEERS.keys()
+
+
+def test_layers_of_a_protocol_differ_in_nothing_but_the_layer() -> None:
+    one, other = (Cell(PROTOCOLS["words"], "group-S3", name, FULL) for name in ("lstm", "mamba"))
+    for a, b in zip(one.first(), other.first(), strict=True):
+        assert replace(a, model=b.model) == b  # pyright: ignore
+        assert a.model | {"layer": "mamba"} == b.model  # pyright: ignore
+
+
+def test_the_rate_is_chosen_by_held_out_accuracy_and_never_by_longer_sequences() -> None:
+    cell = Cell(PROTOCOLS["paper"], "parity", "lstm", TINY)
+    slow, fast = cell.first()
+
+    def row(accuracy: float, far: float, loss: float) -> dict[str, Any]:
+        return {"result": {"accuracy": accuracy}, "lengths": {"64": far}, "curve": {"loss": [loss]}}
+
+    rows = {slow.key: row(0.8, 1.0, 0.1), fast.key: row(0.9, 0.0, 0.2)}
+    assert cell.rate(rows) == 0.003
+    rows[slow.key] = row(0.9, 0.0, 0.1)  # as accurate, with less loss
+    assert cell.rate(rows) == 0.001
+    rows[slow.key] = {"diverged": "the loss was not finite"}
+    assert cell.rate(rows) == 0.003
+
+
+def test_rows_are_run_once_and_an_interrupted_comparison_goes_on(tmp_path: Path) -> None:
+    asked = cells([PROTOCOLS["paper"]], ["rnn"], TINY, ["parity"])
+    results, ran = Results(tmp_path), []
+    assert remaining(results, asked) == 3  # two rates, and another seed
+
+    def stops(work: Any) -> Any:
+        yield from list(here(work))[:1]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fill(results, asked, stops, lambda table, rows: None)
+    assert remaining(Results(tmp_path), asked) == 2
+    results = Results(tmp_path)
+    fill(results, asked, here, lambda table, rows: ran.extend(rows))
+    assert len(ran) == 2
+    assert remaining(Results(tmp_path), asked) == 0
+    fill(Results(tmp_path), asked, here, lambda table, rows: pytest.fail("a row was run again"))
+    seeds = asked[0].rows(results.rows)
+    assert [row["job"]["seed"] for row in seeds] == [0, 1]
+    assert len({row["job"]["recipe"]["lr"] for row in seeds}) == 1
+
+
+def test_csprops_row_is_proven_and_every_seed_is_the_same_job_each_time(tmp_path: Path) -> None:
+    asked = cells([PROTOCOLS["paper"]], [CSPROP], replace(TINY, seeds=2), ["parity"])
+    results = Results(tmp_path)
+    fill(results, asked, here, lambda table, rows: None)
+    rows = asked[0].rows(results.rows)
+    assert proven(rows) == 2
+    assert cell_text(rows) == "100%, 100%, proven 2 of 2"
+    assert scaled(rows) == 1
+
+
+def test_a_layer_of_ones_own_is_compared_by_ten_lines(tmp_path: Path) -> None:
+    said: list[str] = []
+    found = csprop.compare(
+        Mean, models=["rnn"], tasks=["parity"], quick=True, out=tmp_path, say=said.append
+    )
+    assert found.models == ["rnn", "Mean"]
+    (row,) = found["paper", "parity", "Mean"]
+    assert row["job"]["model"]["layer"] == "Mean"
+    assert 0 <= at_longest(row) <= 1
+    assert "2 runs remain" in said[0]
+    again: list[str] = []
+    csprop.compare(Mean, models=["rnn"], tasks=["parity"], quick=True, out=tmp_path, say=again.append)
+    assert again == []  # nothing was left to run
+    for name in ("COMPARE.md", "compare.html", "heat-map.png", "lengths.png", "paper.json"):
+        assert (tmp_path / name).stat().st_size
+    text = (tmp_path / "COMPARE.md").read_text()
+    assert "| Mean |" in text
+    assert "Published" not in text  # nobody has published anything of these on these tasks
+
+
+def test_a_changed_layer_of_the_same_name_is_trained_again(tmp_path: Path) -> None:
+    versions = {register("own", factory, TINY) for factory in (Mean, Scaled, nn.Identity)}
+    assert len(versions) == 3
+    assert register("own", Mean, TINY) == register("own", Mean, TINY)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"models": ["lstn"]}, "there is no layer 'lstn': did you mean lstm"),
+        ({"models": ["nowhere:Layer"]}, "nowhere:Layer: No module named 'nowhere'"),
+        ({"protocol": "chess"}, "there is no protocol 'chess': write paper"),
+        ({"tasks": ["group-S5"]}, "there is no task 'group-S5' in paper: write parity"),
+        ({"seeds": 0}, "seeds=0: write 1 to 1000"),
+        ({"factory": Mean, "name": "lstm"}, "is that of another layer"),
+    ],
+)
+def test_mistakes_are_told_in_one_sentence(
+    options: dict[str, Any], complaint: str, tmp_path: Path
+) -> None:
+    factory = options.pop("factory", None)
+    with pytest.raises(InputError, match=complaint):
+        csprop.compare(factory, **{"quick": True, "out": tmp_path} | options)
+    assert not list(tmp_path.glob("*.json"))
+
+
+class Wide(nn.Module):
+    """Gives twice as many features as it gets."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.out = nn.Linear(width, 2 * width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.out(x)
+
+
+class Future(nn.Module):
+    """The mean of all features, later ones, too."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.mean(1, keepdim=True).expand_as(x)
+
+
+@pytest.mark.parametrize(
+    ("factory", "complaint"),
+    [
+        (Wide, r"Wide: gives \(2, 8, 16\) for features \(2, 8, 8\): give the same shape"),
+        (Future, "Future: what it gives at a step depends on later ones"),
+        (lambda width: 3, "makes an int of a width: make an nn.Module"),
+    ],
+)
+def test_a_layer_that_is_none_is_refused_before_anything_is_trained(
+    factory: Any, complaint: str
+) -> None:
+    with pytest.raises(InputError, match=complaint):
+        register(getattr(factory, "__name__", "yours"), factory, TINY)
+
+
+def test_the_cost_grows_with_the_runs() -> None:
+    few = cells([PROTOCOLS["paper"]], ["rnn"], TINY, ["parity"])
+    many = cells([PROTOCOLS["paper"]], ["rnn"], replace(TINY, epochs=200), ["parity"])
+    assert 0 < cost(few) < cost(many)
+
+
+def test_files_are_learned_from_by_layers_and_by_csprop(tmp_path: Path) -> None:
+    asked = cells([PROTOCOLS["files"]], [CSPROP, "rnn"], replace(TINY, seeds=1), ["tomita-4"])
+    results = Results(tmp_path)
+    fill(results, asked, here, lambda table, rows: None)
+    (own,), (layer,) = (cell.rows(results.rows) for cell in asked)
+    assert proven([own]) == 1
+    assert at_longest(own) == 1
+    assert 0.3 < at_longest(layer) <= 1
+    assert proven([layer]) == 0
+
+
+def test_published_numbers_are_of_known_layers_and_tasks() -> None:
+    for source in SOURCES:
+        assert set(source.tasks) <= set(PROTOCOLS[source.protocol].tasks)
+        for name, numbers in source.numbers.items():
+            assert name.partition(" (")[0] in PEERS
+            assert len(numbers) == len(source.tasks)
+    assert "ICLR 2025" in published(PROTOCOLS["chomsky"], ["mamba"])
+    assert published(PROTOCOLS["paper"], list(PEERS)) == ""
+
+
+def test_the_command_lists_runs_and_shows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["compare", "--list"]) == 0
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in (*PEERS, *PROTOCOLS))
+    assert max(map(len, listed.splitlines())) <= 80
+    arguments = [
+        "compare",
+        "--quick",
+        "--models",
+        "csprop,rnn",
+        "--protocol",
+        "paper",
+        "--workers",
+        "1",
+    ]
+    assert main([*arguments, "--out", str(tmp_path), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [cell["model"] for cell in document["cells"]] == ["csprop", "rnn"]
+    assert document["cells"][0]["proven"] == 1
+    assert main([*arguments, "--out", str(tmp_path)]) == 0
+    assert "proven 1 of 1" in capsys.readouterr().out
+
+
+def test_a_quick_comparison_is_small() -> None:
+    asked = cells(list(PROTOCOLS.values())[:5], [CSPROP, *PEERS], QUICK)
+    assert len(asked) == 5 * (1 + len(PEERS))
+    assert QUICK.steps <= 100
