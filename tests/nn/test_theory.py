@@ -131,6 +131,23 @@ def test_one_rotor_of_order_3_tells_these_words_apart() -> None:
     assert (state - other).abs().max() > 0.1
 
 
+def test_one_rotor_of_any_order_cannot_hold_three_zeros_in_a_row() -> None:
+    """Quarter turns about the axes of a cube, whose rotations are all back after 12 of them."""
+    generator = Generator().manual_seed(0)
+    model = drawn_rotor(0, order=3)
+    layer, tokens = model.layers[0], model.embedding.detach().flatten(1)
+    axes = torch.randint(3, (2, model.config.width), generator=generator)
+    turns = (math.pi / 2) * nn.functional.one_hot(axes, 3).double().transpose(1, 2).flatten(1)
+    with torch.no_grad():
+        layer.angle.weight.copy_((torch.linalg.pinv(tokens) @ turns).T)
+        layer.angle.bias.zero_()
+    (scores, state), (others, other) = (last_of(model, 12 * each + "01") for each in ("0001", "01"))
+    torch.testing.assert_close(state, other)
+    torch.testing.assert_close(scores, others)
+    (_, state), (_, other) = (last_of(model, word) for word in ("00101", "10001"))
+    assert (state - other).abs().max() > 0.1, "the rotations do not commute"
+
+
 def test_two_diagonal_layers_hold_the_permutations_of_three() -> None:
     """Below a sign; above a rotation by thirds, in the direction that the sign says."""
     swap, cycle = (1, 0, 2), (1, 2, 0)
@@ -359,6 +376,22 @@ def test_after_n_open_brackets_counters_know_little_of_their_order() -> None:
     counts = increments[opened].sum(dim=1)
     assert len(opened) == 2**10
     assert len(counts.unique(dim=0)) == 11
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_counter_forgets_what_was_written_last(seed: int) -> None:
+    """After (ab ba)^k c and (ab ba)^k ab c, its scores become equal; c only reads."""
+    options = preset("counter", Plain()).model
+    config = csprop.CSPConfig(vocab_size=3, num_classes=2, **asdict(options))
+    model = csprop.CSP(config, Generator().manual_seed(seed))
+
+    def apart(k: int) -> float:
+        words = [[0, 1, 1, 0] * k + [2], [0, 1, 1, 0] * k + [0, 1, 2]]
+        with torch.no_grad():
+            scores, others = (model(torch.tensor([word]))[0, -1] for word in words)
+        return float((scores - others).abs().max())
+
+    assert apart(5000) < 1e-4 < apart(1)
 
 
 # 8: attention
