@@ -10,7 +10,7 @@ from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer
 from csprop.nn.peers.mamba2 import Mamba2
 from tests.helpers.mixers import check_causal, check_gradients, check_long
 
-WIDTH, STATE = 32, 64
+WIDTH, STATE = 32, 32
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from csprop.nn.peers.steps import ShortConvolution, inverse_softplus, log_steps
 
-STATE, HEAD, CHUNK = 64, 16, 64
+STATE, HEAD, CHUNK = 32, 16, 64
 
 
 class Mamba2(nn.Module):
@@ -18,7 +18,7 @@ class Mamba2(nn.Module):
     output is W_out RMSNorm(y ⊙ SiLU(z)).
 
     As published: twice the width inside, B and C shared by all heads, a convolution over 4 steps, −A
-    from 1 to 16, Δ from 0.001 to 0.1 and D = 1 at first. Heads have 16 features and 64 states instead of
+    from 1 to 16, Δ from 0.001 to 0.1 and D = 1 at first. Heads have 16 features and 32 states instead of
     64 and 128, as the width is small. Chunks of 64 steps are products of matrices, and the state goes from
     one to the next.
     """
