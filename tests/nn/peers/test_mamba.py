@@ -19,8 +19,8 @@ def layer() -> Mamba:
     torch.manual_seed(0)
     made = Mamba(WIDTH)
     with torch.no_grad():
-        made.log_a += 0.3 * torch.randn_like(made.log_a)
-        made.skip += torch.randn_like(made.skip)
+        made.log_a.add_(0.3 * torch.randn_like(made.log_a))
+        made.skip.add_(torch.randn_like(made.skip))
     return made
 
 

@@ -18,8 +18,8 @@ def layer() -> Mamba2:
     torch.manual_seed(0)
     made = Mamba2(WIDTH)
     with torch.no_grad():
-        made.skip += torch.randn_like(made.skip)
-        made.norm.weight += torch.randn_like(made.norm.weight)
+        made.skip.add_(torch.randn_like(made.skip))
+        made.norm.weight.add_(torch.randn_like(made.norm.weight))
     return made
 
 

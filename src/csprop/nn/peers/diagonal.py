@@ -16,10 +16,10 @@ CHUNK = 64
 class DiagonalSSM(nn.Module):
     """A state space S4D-Lin for every channel by itself.
 
-    x′ = A x + B u, y = 2 Re(C x) + D u with one of each pair of conjugate states, A = −½ + iπn and B = 1
-    at first, made discrete by a zero-order hold of Δ: x_t = exp(ΔA) x_{t−1} + A⁻¹ (exp(ΔA) − 1) B u_t. As
-    published, the real part of A is kept below zero as −exp(·), C is normal at first and absorbs B, D is
-    normal, and Δ is from 0.001 to 0.1.
+    x′ = A x + u, y = 2 Re(C x) + D u with one of each pair of conjugate states, made discrete by a
+    zero-order hold of Δ: x_t = exp(ΔA) x_{t−1} + A⁻¹ (exp(ΔA) − 1) u_t. As published, B is a part of C,
+    the real part of A is kept below zero as −exp(·), and at first A = −½ + iπn, C and D are normal, and
+    Δ is from 0.001 to 0.1.
     """
 
     def __init__(self, channels: int, states: int = 64) -> None:
@@ -68,7 +68,7 @@ def diagonal_convolution(
 
 def _carried(a: Float[Tensor, "D P"], ends: Float[Tensor, "D B C P"]) -> Float[Tensor, "D B C P"]:
     """The states before each chunk, from what each chunk alone leaves and its factor; P is 2N."""
-    channels, batch, count, planes = ends.shape
+    channels, batch, count, _ = ends.shape
     a = a.unflatten(1, (2, -1)).transpose(0, 1).flatten(1)
     entering = ends.unflatten(3, (2, -1)).permute(1, 2, 3, 0, 4).flatten(3)
     h, _ = scan(a.expand(batch, count, *a.shape), entering)

@@ -16,8 +16,8 @@ class H3(nn.Module):
     x_t = S x_{t−1} + e₁ K_t, where S moves each of 64 states on by one, and y_t = C x_t + D K_t: a
     convolution over the last 64 steps. The diagonal one is S4D-Lin with 64 states (see `DiagonalSSM`).
 
-    As in the published code, heads have one feature, and C and D are normal at first. It differs in that
-    no parameter has a learning rate of its own.
+    As in the published code, heads have one feature, and C and D are normal at first. It differs in
+    that no parameter has a learning rate of its own.
     """
 
     def __init__(self, width: int) -> None:

@@ -19,8 +19,8 @@ class Mamba(nn.Module):
     (x, z) = W_in u; x = SiLU(conv(x)); (δ, B, C) = W_x x; Δ = softplus(W_Δ δ + b_Δ);
     h_t = exp(Δ_t A) h_{t−1} + Δ_t B_t x_t; y_t = C_t h_t + D x_t; the output is W_out (y ⊙ SiLU(z)).
 
-    As published: twice the width inside, 16 states a channel, a convolution over 4 steps, Δ through a rank
-    of width / 16, A = −1, …, −16 and D = 1 at first, and Δ from 0.001 to 0.1 at first. Nothing differs.
+    As published: twice the width inside, 16 states a channel, a convolution over 4 steps, Δ through a
+    rank of width / 16, and at first A = −1, …, −16, D = 1 and Δ from 0.001 to 0.1. Nothing differs.
     """
 
     def __init__(self, width: int) -> None:

@@ -18,9 +18,9 @@ class Mamba2(nn.Module):
     output is W_out RMSNorm(y ⊙ SiLU(z)).
 
     As published: twice the width inside, B and C shared by all heads, a convolution over 4 steps, −A
-    from 1 to 16, Δ from 0.001 to 0.1 and D = 1 at first. Heads have 16 features and 32 states instead of
-    64 and 128, as the width is small. Chunks of 64 steps are products of matrices, and the state goes from
-    one to the next.
+    from 1 to 16, Δ from 0.001 to 0.1 and D = 1 at first. Heads have 16 features and 32 states instead
+    of 64 and 128, as the width is small. Chunks of 64 steps are products of matrices, and the state goes
+    from one to the next.
     """
 
     def __init__(self, width: int) -> None:
@@ -68,7 +68,7 @@ def dual(
             y = torch.addcmul(y, total.exp()[..., None], queries[:, None] @ state)
         outputs.append(y)
         if start + CHUNK < steps:
-            left = (total[:, :, -1:] - total).exp()[..., None]
-            grown = keys.mT[:, None] @ (values * left)
-            state = grown if state is None else torch.addcmul(grown, total[:, :, -1, None, None].exp(), state)
+            last = total[:, :, -1:]
+            grown = keys.mT[:, None] @ (values * (last - total).exp()[..., None])
+            state = grown if state is None else torch.addcmul(grown, last.exp()[..., None], state)
     return torch.cat(outputs, dim=2).transpose(1, 2)

@@ -6,7 +6,6 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 
 class ShortConvolution(nn.Module):
@@ -37,7 +36,6 @@ class _Convolved(torch.autograd.Function):
         return y
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
         x, weight = ctx.saved_tensors
         (grad,) = grads
