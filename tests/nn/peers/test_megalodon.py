@@ -62,7 +62,8 @@ def looped(layer: Megalodon, x: Tensor) -> Tensor:
     """One query at a time, over the keys of its chunk so far."""
     x = normalised(layer.timestep_norm, x)
     mixed = rms(averaged(layer.average, x)) * layer.norm.weight
-    shared = rms(layer.shared(mixed).unflatten(2, (4, HEAD))).flatten(2)
+    shared, gate, candidate = layer.project(mixed).split([WIDTH, 2 * WIDTH, WIDTH], dim=2)
+    shared = rms(shared.unflatten(2, (4, HEAD))).flatten(2)
     (q_scale, k_scale), (q_shift, k_shift) = layer.scales, layer.shifts
     query = (shared * q_scale + q_shift).unflatten(2, (4, HEAD))
     key = (shared * k_scale + k_shift).unflatten(2, (4, HEAD))
@@ -73,8 +74,7 @@ def looped(layer: Megalodon, x: Tensor) -> Tensor:
         keys = torch.stack([turned(key[:, s], s % 64) for s in chunk], dim=1)
         scores = torch.einsum("bhz,bshz->bhs", turned(query[:, t], t % 64), keys).softmax(dim=2)
         read = torch.einsum("bhs,bshv->bhv", scores, value[:, chunk.start : chunk.stop]).flatten(1)
-        gated = read * F.silu(layer.gate(mixed[:, t]))
-        outputs.append(layer.candidate(mixed[:, t]) + gated @ layer.out.weight.T)
+        outputs.append(candidate[:, t] + (read * F.silu(gate[:, t])) @ layer.out.weight.T)
     return torch.stack(outputs, dim=1)
 
 

@@ -99,7 +99,7 @@ def toeplitz(kernel: Float[Tensor, "D K"]) -> Float[Tensor, "D K K"]:
 def chunked(x: Float[Tensor, "B T D"], size: int) -> Float[Tensor, "D B C S"]:
     """The steps of every channel in chunks, the last one filled up with zeros."""
     padded = F.pad(x, (0, 0, 0, -x.shape[1] % size))
-    return padded.unflatten(1, (-1, size)).permute(3, 0, 1, 2)
+    return padded.unflatten(1, (-1, size)).permute(3, 0, 1, 2).contiguous()
 
 
 def joined(y: Float[Tensor, "D B C S"], steps: int) -> Float[Tensor, "B T D"]:

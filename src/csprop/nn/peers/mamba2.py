@@ -19,8 +19,8 @@ class Mamba2(nn.Module):
 
     As published: twice the width inside, B and C shared by all heads, a convolution over 4 steps, −A
     from 1 to 16, Δ from 0.001 to 0.1 and D = 1 at first. Heads have 16 features and 32 states instead
-    of 64 and 128, as the width is small. Chunks of 64 steps are products of matrices, and the state goes
-    from one to the next.
+    of 64 and 128, as the width is small. Chunks of 64 steps are products of matrices, and the state
+    goes from one to the next.
     """
 
     def __init__(self, width: int) -> None:

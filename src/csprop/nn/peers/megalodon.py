@@ -21,63 +21,61 @@ class Megalodon(nn.Module):
     V = SiLU(X̃ W_v + b_v); O = softmax(Q Kᵀ) V over the past of the same chunk;
     the output is X′ W_h + b_h + (SiLU(X′ W_γ + b_γ) ⊙ O) U_h, to which the frame adds X.
 
-    As published: all of these parts, values of twice the width, four heads, and the first weights of the
-    released code. Attention sees a chunk of 64 steps (the paper's have 4,096 at a width of 4,096), and the
-    averages and norms alone go on from one chunk to the next. Q and K have a quarter of the width a head,
-    as the paper's sixteenth would be 4 features. The norm of the frame before the layer comes in addition
-    to the timestep norm.
+    As published: all of these parts, values of twice the width, four heads, and the first weights of
+    the released code. Attention sees a chunk of 64 steps (the paper's have 4,096 at a width of 4,096),
+    and the averages and norms alone go on from one chunk to the next. Q and K have a quarter of the
+    width a head, as the paper's sixteenth would be 4 features. The norm of the frame before the layer
+    comes in addition to the timestep norm.
     """
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.timestep_norm, self.average = TimestepNorm(width), CEMA(width)
         self.norm = nn.RMSNorm(width, eps=1e-5)
-        self.shared, self.gate = nn.Linear(width, width), nn.Linear(width, 2 * width)
-        self.value, self.candidate = nn.Linear(width, 2 * width), nn.Linear(width, width)
+        self.parts = [width, 2 * width, width]  # Z, the gate, and what attention is added to
+        self.project, self.value = nn.Linear(width, sum(self.parts)), nn.Linear(width, 2 * width)
         self.out = nn.Linear(2 * width, width, bias=False)
-        self.scales = nn.Parameter(torch.full((2, width), (width // HEADS) ** -0.5))
-        self.shifts = nn.Parameter(torch.zeros(2, width))
-        for linear in (self.shared, self.gate, self.value, self.candidate, self.out):
+        self.scales = nn.Parameter(torch.full((2, 1, width), (width // HEADS) ** -0.5))
+        self.shifts = nn.Parameter(torch.zeros(2, 1, width))
+        for linear in (self.project, self.value, self.out):
             nn.init.kaiming_normal_(linear.weight, a=math.sqrt(5))
-            if linear.bias is not None:
-                nn.init.zeros_(linear.bias)
+        nn.init.zeros_(self.project.bias)
+        nn.init.zeros_(self.value.bias)
 
     def forward(self, x: Float[Tensor, "B T W"]) -> Float[Tensor, "B T W"]:
         x = self.timestep_norm(x)
         averaged = self.norm(self.average(x))
-        shared = self.shared(averaged).unflatten(2, (HEADS, -1))
+        shared, gate, candidate = self.project(averaged).split(self.parts, dim=2)
+        shared = shared.unflatten(2, (HEADS, -1))
         shared = F.rms_norm(shared, shared.shape[3:], eps=1e-5).flatten(2)
-        query, key = (
-            torch.addcmul(shift, shared, scale)
-            for scale, shift in zip(self.scales, self.shifts, strict=True)
-        )
-        attended = chunk_attention(query, key, F.silu(self.value(x)))
-        return self.candidate(averaged) + self.out(attended * F.silu(self.gate(averaged)))
+        sought = torch.addcmul(self.shifts[:, None], shared, self.scales[:, None])
+        attended = chunk_attention(sought, F.silu(self.value(x)))
+        return candidate + self.out(attended * F.silu(gate))
 
 
 def chunk_attention(
-    query: Float[Tensor, "B T Z"], key: Float[Tensor, "B T Z"], value: Float[Tensor, "B T V"]
+    sought: Float[Tensor, "2 B T Z"], value: Float[Tensor, "B T V"]
 ) -> Float[Tensor, "B T V"]:
-    """Softmax attention over the past within each chunk, with rotary positions and no other scale."""
-    steps, size = query.shape[1], min(query.shape[1], CHUNK)
-    query, key, value = (
-        F.pad(part, (0, 0, 0, -steps % size))
-        .view(-1, size, HEADS, part.shape[2] // HEADS)
-        .transpose(1, 2)
-        for part in (query, key, value)
+    """Softmax attention over the past of each chunk, with queries and keys turned by their position."""
+    batch, steps = value.shape[:2]
+    size = min(steps, CHUNK)
+    sought, value = (
+        F.pad(part, (0, 0, 0, -steps % size)).unflatten(-2, (-1, size)).unflatten(-1, (HEADS, -1))
+        for part in (sought, value)
     )
-    mixed = F.scaled_dot_product_attention(
-        rotated(query), rotated(key), value, is_causal=True, scale=1.0
-    )
-    return mixed.transpose(1, 2).reshape(-1, steps + -steps % size, HEADS * value.shape[3])[:, :steps]
+    query, key = rotated(sought.transpose(-3, -2))
+    later = torch.full((size, size), -torch.inf, dtype=value.dtype, device=value.device).triu(1)
+    weights = (query @ key.mT + later).softmax(dim=-1)
+    mixed = (weights @ value.transpose(-3, -2)).transpose(-3, -2)
+    return mixed.reshape(batch, -1, mixed.shape[-2] * mixed.shape[-1])[:, :steps]
 
 
 class CEMA(nn.Module):
     """The complex exponential moving average, with 16 averages of every channel.
 
-    h_t = α e^{iθ} x_t + (1 − α δ) e^{iθ} h_{t−1} and y_t = Re(ηᵀ h_t) + ω x_t, where α and δ are in (0, 1)
-    and the angle of average k is θ_k = 2πk/16 times a number in (0, 1). As in the released code, the
-    expansion β of x is a part of η, which is scaled by 1/4, and ω x is added.
+    h_t = α e^{iθ} x_t + (1 − α δ) e^{iθ} h_{t−1} and y_t = Re(ηᵀ h_t) + ω x_t, where α and δ are in
+    (0, 1) and the angle of average k is θ_k = 2πk/16 times a number in (0, 1). As in the released code,
+    the expansion β of x is a part of η, which is scaled by 1/4, and ω x is added.
     """
 
     def __init__(self, width: int) -> None:
