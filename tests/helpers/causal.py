@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 
-def drawn(layer: nn.Module, scale: float = 0.3) -> nn.Module:
+def drawn(layer: nn.Module, scale: float = 0.1) -> nn.Module:
     """The layer with weights drawn anew around what they are, so that none of them is 0."""
     with torch.no_grad():
         for parameter in layer.parameters():

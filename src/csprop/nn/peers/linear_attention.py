@@ -13,8 +13,8 @@ class LinearAttention(nn.Module):
     """Causal linear attention of Katharopoulos et al.
 
     S_i = S_{i−1} + φ(K_i) V_iᵀ, Z_i = Z_{i−1} + φ(K_i), and the output φ(Q_i)ᵀ S_i / (φ(Q_i)ᵀ Z_i + ε)
-    with φ = elu + 1 and ε = 1e-6, in four heads between projections with biases. There are no positions,
-    for the published layer has none: there they are added to the embedding.
+    with φ = elu + 1 and ε = 1e-6, in four heads between projections with biases. The layer knows no
+    positions, as published: there they are added to the embedding.
     """
 
     def __init__(self, width: int) -> None:
