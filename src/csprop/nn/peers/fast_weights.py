@@ -25,7 +25,7 @@ class FastWeights(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         width = x.shape[2]
         vectors, rate = self.project(x).split([3 * width, HEADS], dim=2)
-        query, key, value = vectors.unflatten(2, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        query, key, value = vectors.unflatten(2, (3, HEADS, -1)).permute(2, 0, 3, 1, 4).contiguous()
         query, key = dpfp(query), dpfp(key)
         beta = rate.sigmoid().mT[..., None]
         mixed = delta_rule(query, key, beta * value, -beta * key, torch.zeros_like(beta))

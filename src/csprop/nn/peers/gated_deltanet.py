@@ -43,9 +43,13 @@ class GatedDeltaNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         mixed, gate, rate, step = self.project(x).split(self.sizes, dim=2)
         parts = F.silu(convolved(mixed, self.taps)).unflatten(2, (1 + 2 * self.updates, HEADS, -1))
-        query, key, value = parts.split([1, self.updates, self.updates], dim=2)
-        query, key, value = (by_head(y) for y in (unit(query), unit(key), value))
-        beta = by_head(self.reach * rate.sigmoid().unflatten(2, (self.updates, HEADS, 1)))
+        pointing, value = parts.permute(2, 0, 3, 1, 4).contiguous().split(
+            [1 + self.updates, self.updates]
+        )
+        query, key = unit(pointing).split([1, self.updates])
+        query, key, value = in_turn(query), in_turn(key), in_turn(value)
+        rate = self.reach * rate.sigmoid().unflatten(2, (self.updates, HEADS, 1))
+        beta = in_turn(rate.permute(2, 0, 3, 1, 4))
         log_alpha = -self.log_rate.exp() * F.softplus(step + self.step_bias)
         if self.updates > 1:
             query = query.repeat_interleave(self.updates, dim=2)
@@ -57,9 +61,9 @@ class GatedDeltaNet(nn.Module):
         return self.out(normed.flatten(2) * F.silu(gate))
 
 
-def by_head(x: Tensor) -> Tensor:
-    """(B, T, U, H, D) to (B, H, T U, D): the updates of a token one after another."""
-    return x.permute(0, 3, 1, 2, 4).flatten(2, 3)
+def in_turn(x: Tensor) -> Tensor:
+    """(U, B, H, T, D) to (B, H, T U, D): the updates of a token one after another."""
+    return x.permute(1, 2, 3, 0, 4).flatten(2, 3)
 
 
 def unit(x: Tensor) -> Tensor:

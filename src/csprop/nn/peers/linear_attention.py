@@ -24,7 +24,8 @@ class LinearAttention(nn.Module):
         self.register_buffer("decay", torch.ones(HEADS), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        query, key, value = self.project(x).unflatten(2, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        parts = self.project(x).unflatten(2, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        query, key, value = parts.contiguous()
         counted = F.pad(value, (0, 1), value=1.0)  # the ones add up to the normaliser
         mixed = decayed_attention(F.elu(query) + 1, F.elu(key) + 1, counted, self.decay)
         mixed = mixed[..., :-1] / (mixed[..., -1:] + 1e-6)
