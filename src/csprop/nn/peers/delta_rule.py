@@ -1,0 +1,113 @@
+"""The recurrence of the delta rule and of RWKV-7, in chunks of time instead of step by step."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+CHUNK = 64
+
+
+def delta_rule(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H T K"],
+    v: Float[Tensor, "B H T V"],
+    a: Float[Tensor, "B H T K"],
+    log_w: Float[Tensor, "B H T #K"],
+    b: Float[Tensor, "B H T K"] | None = None,
+) -> Float[Tensor, "B H T V"]:
+    """S_t = S_{t−1} diag(w_t) (I + a_t b_tᵀ) + v_t k_tᵀ from S_0 = 0, read as S_t q_t.
+
+    Decays w are given by their logarithms, at most 0. Without `b` it is `k` (the delta rule), and there
+    is one decay for all keys. With `b` (RWKV-7) there is one for each key, which must not be below −1,
+    for a chunk divides by the product of up to half of its decays.
+
+    Within a chunk S_{t−1} diag(w_t) a_t depends linearly on what it was at the earlier steps, so that
+    one triangular system gives it at all of them (the WY representation of a product of such matrices).
+    The state passes from chunk to chunk.
+    """
+    inputs = (q, k, v, a, log_w) if b is None else (q, k, v, a, log_w, b)
+    if q.shape[2] <= CHUNK:
+        return _chunk(None, *inputs)[0]
+    state, read = None, []
+    for chunk in zip(*(x.split(CHUNK, dim=2) for x in inputs), strict=True):
+        out, state = _chunk(state, *chunk)
+        read.append(out)
+    return torch.cat(read, dim=2)
+
+
+def _chunk(
+    state: Tensor | None,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    a: Tensor,
+    log_w: Tensor,
+    b: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """What is read in a chunk, and Sᵀ after it."""
+    steps, until = q.shape[2], log_w.cumsum(dim=2)
+    end = until[:, :, -1:]
+    if b is None:
+        rows = torch.cat([a, q], dim=2)
+        found, out = v, None
+        enter, leave = until.exp().repeat(1, 1, 2, 1), (end - until).exp()
+    else:
+        middle = until[:, :, steps // 2, None]
+        grown = (middle - until).exp()
+        k, b, rows = k * grown, b * grown, torch.cat([a, q], dim=2) / grown.repeat(1, 1, 2, 1)
+        enter, leave = middle.exp(), (end - middle).exp()
+        past = torch.ones(steps, steps, dtype=q.dtype, device=q.device)
+        past = torch.cat([past.tril(-1), past.tril()])
+        found, out = (((rows @ k.mT) * past) @ v).split(steps, dim=2)
+    if state is not None:
+        known, seen = ((rows * enter) @ state).split(steps, dim=2)
+        found, out = found + known, seen if out is None else out + seen
+    within, x = _Within.apply(rows, k if b is None else b, found, until if b is None else None)
+    written = ((k if b is None else b) * leave).mT @ x
+    if b is not None:
+        written = written + (k * leave).mT @ v
+    if state is not None:
+        written = written + end.exp().mT * state
+    return within if out is None else out + within, written
+
+
+class _Within(torch.autograd.Function):
+    """x_i = y_i + Σ_{j<i} D_ij (a_i · k_j) x_j, and o_i = Σ_{j≤i} D_ij (q_i · k_j) x_j.
+
+    a and q are the two halves of `rows`; D_ij is exp(until_i − until_j), or 1 without `until`.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, rows: Tensor, k: Tensor, y: Tensor, until: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        steps = k.shape[2]
+        decay = torch.ones(steps, steps, dtype=k.dtype, device=k.device).tril_()
+        if until is not None:
+            decay = (until - until.mT).add_(decay.log_()).exp_()
+        weights = (rows @ k.mT).unflatten(2, (2, steps)).mul_(decay.unsqueeze(-3))
+        system, read = weights[:, :, 0].neg_(), weights[:, :, 1]
+        x = torch.linalg.solve_triangular(system, y, upper=False, unitriangular=True)
+        out = read @ x
+        ctx.timed = until is not None
+        ctx.save_for_backward(rows, k, y, decay, weights, x, out)
+        return out, x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, to_out: Tensor, to_x: Tensor) -> tuple[Tensor | None, ...]:
+        rows, k, y, decay, weights, x, out = ctx.saved_tensors
+        system, read = weights[:, :, 0], weights[:, :, 1]
+        to_y = torch.linalg.solve_triangular(
+            system.mT, read.mT @ to_out + to_x, upper=True, unitriangular=True
+        )
+        to_weights = torch.stack([to_y, to_out], dim=2) @ x.mT.unsqueeze(2)
+        to_weights.mul_(decay.unsqueeze(-3))[:, :, 0].diagonal(dim1=-2, dim2=-1).zero_()
+        to_weights = to_weights.flatten(2, 3)
+        to_until = None
+        if ctx.timed:  # row sums less column sums of the gradient of log D
+            to_until = (to_out * out - to_y * y + to_x * x).sum(dim=3, keepdim=True)
+        return to_weights @ k, to_weights.mT @ rows, to_y, to_until

@@ -1,0 +1,80 @@
+"""Gated DeltaNet: the delta rule, with a gate that forgets."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from csprop.nn.peers.delta_rule import delta_rule
+
+HEADS = 4
+TAPS = 4
+
+
+class GatedDeltaNet(nn.Module):
+    """The gated delta rule of Yang et al.
+
+    S_t = α_t S_{t−1} (I − β_t k_t k_tᵀ) + β_t v_t k_tᵀ, read as S_t q_t / √d, in four heads. q, k and v
+    pass a causal convolution over four steps and SiLU; q and k have norm 1; β = σ(·), and
+    α = exp(−exp(A) softplus(· + dt)) as in Mamba-2. What is read is divided by its root mean square in
+    each head, multiplied by a weight and by SiLU of a gate, and projected. A and dt begin as published,
+    the projections and convolutions as torch's. Keys and values are as wide as the input, where the
+    published layer has 3/4 and 3/2 of it.
+    """
+
+    updates = 1
+    """Steps of the delta rule for a token."""
+    reach = 1.0
+    """The least upper bound of β."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        mixed = width * (1 + 2 * self.updates)  # q, and for each update k and v
+        self.sizes = [mixed, width, HEADS * self.updates, HEADS]
+        self.project = nn.Linear(width, sum(self.sizes), bias=False)
+        self.taps = nn.Parameter(torch.empty(TAPS, mixed).uniform_(-(TAPS**-0.5), TAPS**-0.5))
+        self.log_rate = nn.Parameter(torch.empty(HEADS).uniform_(1e-3, 16).log())
+        step = torch.empty(HEADS).uniform_(math.log(1e-3), math.log(0.1)).exp()
+        self.step_bias = nn.Parameter(step + torch.log(-torch.expm1(-step)))  # softplus gives `step`
+        self.weight = nn.Parameter(torch.ones(width // HEADS))
+        self.out = nn.Linear(width, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        mixed, gate, rate, step = self.project(x).split(self.sizes, dim=2)
+        parts = F.silu(convolved(mixed, self.taps)).unflatten(2, (1 + 2 * self.updates, HEADS, -1))
+        pointing, value = parts.permute(2, 0, 3, 1, 4).contiguous().split(
+            [1 + self.updates, self.updates]
+        )
+        query, key = unit(pointing).split([1, self.updates])
+        query, key, value = in_turn(query), in_turn(key), in_turn(value)
+        rate = self.reach * rate.sigmoid().unflatten(2, (self.updates, HEADS, 1))
+        beta = in_turn(rate.permute(2, 0, 3, 1, 4))
+        log_alpha = -self.log_rate.exp() * F.softplus(step + self.step_bias)
+        if self.updates > 1:
+            query = query.repeat_interleave(self.updates, dim=2)
+            log_alpha = F.pad(log_alpha[:, :, None], (0, 0, 0, self.updates - 1)).flatten(1, 2)
+        mixed = delta_rule(query, key, beta * value, -beta * key, log_alpha.mT[..., None])
+        mixed = mixed[:, :, self.updates - 1 :: self.updates].transpose(1, 2)
+        size = mixed.shape[3]
+        normed = F.rms_norm(mixed * size**-0.5, (size,), self.weight, eps=1e-5)
+        return self.out(normed.flatten(2) * F.silu(gate))
+
+
+def in_turn(x: Tensor) -> Tensor:
+    """(U, B, H, T, D) to (B, H, T U, D): the updates of a token one after another."""
+    return x.permute(1, 2, 3, 0, 4).flatten(2, 3)
+
+
+def unit(x: Tensor) -> Tensor:
+    """Vectors of norm 1, or less if they are near 0."""
+    return x * torch.rsqrt(x.square().sum(dim=-1, keepdim=True) + 1e-6)
+
+
+def convolved(x: Tensor, taps: Tensor) -> Tensor:
+    """Each feature of (B, T, D) convolved with its own taps, the last of which is for the present."""
+    steps, padded = x.shape[1], F.pad(x, (0, 0, len(taps) - 1, 0))
+    out = padded[:, :steps] * taps[0]
+    for i in range(1, len(taps)):
+        out = out + padded[:, i : i + steps] * taps[i]
+    return out
