@@ -87,7 +87,7 @@ def test_values_and_gradients_are_those_of_transformers_in_chunks() -> None:
     given = [part.requires_grad_() for part in entering(128)]
     query, key, value, write, keep = given
     got = remembered(query, key, value, write, F.logsigmoid(keep), eps=0.0)
-    want = mlstm_chunkwise_native_autograd(*given, chunk_size=32, eps=0.0)
+    want = mlstm_chunkwise_native_autograd(query, key, value, write, keep, chunk_size=32, eps=0.0)
     assert isinstance(want, Tensor)
     torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-9)
     weights = torch.randn_like(got)

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from csprop.nn.peers.short import Blocks, ShortConv
+from csprop.nn.peers.short import ShortConv
 
 HEADS = 4
 CHUNK = 64
@@ -21,12 +21,13 @@ class MLSTM(nn.Module):
         C_t = f_t C_{t−1} + i_t v_t k_tᵀ,   n_t = f_t n_{t−1} + i_t k_t,
         h̃_t = C_t q_t / max(|n_tᵀ q_t|, 1),   i_t = exp(ĩ_t),   f_t = σ(f̃_t).
 
-    It is computed with the stabiliser m_t = max(log f_t + m_{t−1}, ĩ_t): C and n are kept times exp(−m_t),
-    and the 1 becomes exp(−m_t). As published: a projection up to twice the width (so heads of 32 at width
-    64), a causal convolution of four steps and a SiLU before q and k, block-diagonal q, k and v with blocks
-    of four, gates that read q, k and v, a norm of each head, a learnt skip from the convolution, an output
-    gate SiLU(z), and the projection down; also the initial weights, those of one block. The forget gate is
-    a sigmoid, as in the authors' code, of the two that the paper allows.
+    It is computed with the stabiliser m_t = max(log f_t + m_{t−1}, ĩ_t): C and n are kept times
+    exp(−m_t), and the 1 becomes exp(−m_t). As published: a projection up to twice the width (so
+    heads of 32 at width 64), a causal convolution of four steps and a SiLU before q and k,
+    block-diagonal q, k and v with blocks of four, gates that read q, k and v, a norm of each head,
+    a learnt skip from the convolution, an output gate SiLU(z), and the projection down; also the
+    initial weights, those of one block. The forget gate is a sigmoid, as in the authors' code, of
+    the two that the paper allows.
     """
 
     def __init__(self, width: int) -> None:
@@ -53,9 +54,27 @@ class MLSTM(nn.Module):
         query, key = self.query_key(recent).unbind(3)
         query, key, value = query.flatten(2), key.flatten(2), self.value(entering).flatten(2)
         write, keep = self.gates(torch.cat([query, key, value], dim=2)).chunk(2, dim=2)
-        h = remembered(*map(heads, (query, key, value)), write.mT, F.logsigmoid(keep).mT)
+        h = remembered(heads(query), heads(key), heads(value), write.mT, F.logsigmoid(keep).mT)
         h = F.layer_norm(h, h.shape[3:], eps=1e-5).transpose(1, 2).flatten(2) * self.scale
         return self.down(torch.addcmul(h, self.skip, recent) * F.silu(z))
+
+
+class Blocks(nn.Module):
+    """A block-diagonal linear map without a bias: each of `blocks` groups of features to itself.
+
+    There are `maps` of them side by side, which read the same input. The weights, (blocks, maps,
+    features out, features in), are normal with the variance 2/(5 · fan) of a small initialisation.
+    """
+
+    def __init__(self, width: int, blocks: int, maps: int, fan: int) -> None:
+        super().__init__()
+        size = width // blocks
+        self.weight = nn.Parameter(torch.randn(blocks, maps, size, size) * math.sqrt(0.4 / fan))
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T K M S"]:
+        """Of K blocks, M maps and S features."""
+        blocks, _, _, size = self.weight.shape
+        return torch.einsum("btkd,kmsd->btkms", x.unflatten(2, (blocks, size)), self.weight)
 
 
 def heads(x: Float[Tensor, "B T D"]) -> Float[Tensor, "B H T K"]:
@@ -73,9 +92,10 @@ def remembered(
 ) -> Float[Tensor, "B H T V"]:
     """All h̃_t, from ĩ_t = `write` and log f_t = `keep`, 64 steps at a time.
 
-    Within such a chunk let b_t be the sum of log f up to t, and g_t the maximum of ĩ_s − b_s up to t and of
-    the m before it. Then m_t = b_t + g_t, and step s counts exp(ĩ_s − b_s − g_t) at t. But for `eps`,
-    which the authors add to the denominator, h̃ does not depend on g, so that no gradient goes through it.
+    Within such a chunk let b_t be the sum of log f up to t, and g_t the maximum of ĩ_s − b_s up to
+    t and of the m before it. Then m_t = b_t + g_t, and step s counts exp(ĩ_s − b_s − g_t) at t. But
+    for `eps`, which the authors add to the denominator, h̃ does not depend on g, so that no
+    gradient goes through it.
     """
     key = key / math.sqrt(key.shape[-1])
     value = torch.cat([value, torch.ones_like(value[..., :1])], dim=3)  # so that C has n as a last row
