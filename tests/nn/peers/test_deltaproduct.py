@@ -12,7 +12,7 @@ from tests.helpers import causal
 def parts(layer: GatedDeltaNet, x: Tensor) -> tuple[Tensor, ...]:
     """q (B, T, H, D), k and v (B, T, 2, H, D), β (B, T, 2, H), log α (B, T, H) and the gate."""
     qkv, gate, beta, step = layer.project(x).split([320, 64, 8, 4], dim=2)
-    window = F.conv1d(F.pad(qkv.mT, (3, 0)), layer.taps.mT[:, None], groups=320).mT
+    window = F.conv1d(F.pad(qkv.mT, (3, 0)), layer.convolution.weight.mT[:, None], groups=320).mT
     q, k, v = F.silu(window).split([64, 128, 128], dim=2)
     k, v = (y.unflatten(2, (2, 4, 16)) for y in (k, v))
     q, k = (y / (y.square().sum(-1, keepdim=True) + 1e-6).sqrt() for y in (causal.heads(q), k))

@@ -28,7 +28,7 @@ def published(layer: GatedDeltaNet) -> Qwen3NextGatedDeltaNet:
             torch.cat([y.unflatten(0, (4, 16)) for y in (q, k, v, z)], dim=1).flatten(0, 1)
         )
         other.in_proj_ba.weight.copy_(torch.stack([b, a], dim=1).flatten(0, 1))
-        other.conv1d.weight.copy_(layer.taps.mT[:, None])
+        other.conv1d.weight.copy_(layer.convolution.weight.mT[:, None])
         other.A_log.copy_(layer.log_rate)
         other.dt_bias.copy_(layer.step_bias)
         other.norm.weight.copy_(layer.weight)
@@ -42,7 +42,7 @@ def recurrence(layer: GatedDeltaNet, x: Tensor) -> Tensor:
     alpha = torch.exp(-layer.log_rate.exp() * F.softplus(step + layer.step_bias))
     state, read = x.new_zeros(len(x), 4, 16, 16), []
     for t in range(x.shape[1]):
-        window = [layer.taps[3 - lag] * qkv[:, t - lag] for lag in range(min(t + 1, 4))]
+        window = [layer.convolution.weight[3 - lag] * qkv[:, t - lag] for lag in range(min(t + 1, 4))]
         q, k, v = F.silu(torch.stack(window).sum(0)).unflatten(1, (3, 4, 16)).unbind(1)
         q, k = (y / (y.square().sum(-1, keepdim=True) + 1e-6).sqrt() for y in (q, k))
         rate = beta[:, t].sigmoid()[..., None, None]

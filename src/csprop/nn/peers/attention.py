@@ -22,10 +22,14 @@ class Attention(nn.Module):
 
 
 def rotated(x: Tensor) -> Tensor:
-    """Turn pairs of features (…, T, D) by angles that grow with the position, at D/2 rates."""
-    steps, features = x.shape[-2:]
-    rates = 10_000 ** (-torch.arange(0, features, 2, dtype=x.dtype) / features)
-    angles = torch.arange(steps, dtype=x.dtype)[:, None] * rates
-    cos, sin = angles.cos(), angles.sin()
+    """Turn pairs of features by their position, at the D/2 rates of rotary positions."""
+    features = x.shape[-1]
+    return turned(x, 10_000 ** (-torch.arange(0, features, 2, dtype=torch.float64) / features))
+
+
+def turned(x: Tensor, rates: Tensor) -> Tensor:
+    """Turn pairs of features (…, T, D) by their position times D/2 rates."""
+    angles = torch.arange(x.shape[-2])[:, None] * rates
+    cos, sin = angles.cos().to(x), angles.sin().to(x)
     even, odd = x[..., ::2], x[..., 1::2]
     return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)

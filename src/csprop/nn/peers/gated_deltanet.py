@@ -1,15 +1,14 @@
 """Gated DeltaNet: the delta rule, with a gate that forgets."""
 
-import math
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from csprop.nn.peers.delta_rule import delta_rule
+from csprop.nn.peers.short import ShortConvolution
+from csprop.nn.peers.steps import inverse_softplus, log_steps
 
 HEADS = 4
-TAPS = 4
 
 
 class GatedDeltaNet(nn.Module):
@@ -33,16 +32,15 @@ class GatedDeltaNet(nn.Module):
         mixed = width * (1 + 2 * self.updates)  # q, and for each update k and v
         self.sizes = [mixed, width, HEADS * self.updates, HEADS]
         self.project = nn.Linear(width, sum(self.sizes), bias=False)
-        self.taps = nn.Parameter(torch.empty(TAPS, mixed).uniform_(-(TAPS**-0.5), TAPS**-0.5))
+        self.convolution = ShortConvolution(mixed, bias=False)
         self.log_rate = nn.Parameter(torch.empty(HEADS).uniform_(1e-3, 16).log())
-        step = torch.empty(HEADS).uniform_(math.log(1e-3), math.log(0.1)).exp()
-        self.step_bias = nn.Parameter(step + torch.log(-torch.expm1(-step)))  # softplus gives `step`
+        self.step_bias = nn.Parameter(inverse_softplus(log_steps(HEADS).exp()))
         self.weight = nn.Parameter(torch.ones(width // HEADS))
         self.out = nn.Linear(width, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         mixed, gate, rate, step = self.project(x).split(self.sizes, dim=2)
-        parts = F.silu(convolved(mixed, self.taps)).unflatten(2, (1 + 2 * self.updates, HEADS, -1))
+        parts = F.silu(self.convolution(mixed)).unflatten(2, (1 + 2 * self.updates, HEADS, -1))
         pointing, value = (
             parts.permute(2, 0, 3, 1, 4).contiguous().split([1 + self.updates, self.updates])
         )
@@ -69,12 +67,3 @@ def in_turn(x: Tensor) -> Tensor:
 def unit(x: Tensor) -> Tensor:
     """Vectors of norm 1, or less if they are near 0."""
     return x * torch.rsqrt(x.square().sum(dim=-1, keepdim=True) + 1e-6)
-
-
-def convolved(x: Tensor, taps: Tensor) -> Tensor:
-    """Each feature of (B, T, D) convolved with its own taps, the last of which is for the present."""
-    steps, padded = x.shape[1], F.pad(x, (0, 0, len(taps) - 1, 0))
-    out = padded[:, :steps] * taps[0]
-    for i in range(1, len(taps)):
-        out = out + padded[:, i : i + steps] * taps[i]
-    return out

@@ -8,7 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from csprop.nn.peers.selective import selective_scan
-from csprop.nn.peers.steps import ShortConvolution, inverse_softplus, log_steps
+from csprop.nn.peers.short import ShortConvolution
+from csprop.nn.peers.steps import inverse_softplus, log_steps
 
 STATE = 16
 

@@ -5,7 +5,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from csprop.nn.peers.steps import ShortConvolution, inverse_softplus, log_steps
+from csprop.nn.peers.short import ShortConvolution
+from csprop.nn.peers.steps import inverse_softplus, log_steps
 
 STATE, HEAD, CHUNK = 32, 16, 64
 

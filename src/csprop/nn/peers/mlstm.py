@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from csprop.nn.peers.short import ShortConv
+from csprop.nn.peers.short import ShortConvolution
 
 HEADS = 4
 CHUNK = 64
@@ -34,7 +34,7 @@ class MLSTM(nn.Module):
         super().__init__()
         inner = 2 * width
         self.up = nn.Linear(width, 2 * inner, bias=False)
-        self.conv = ShortConv(inner)
+        self.conv = ShortConvolution(inner)
         self.query_key = Blocks(inner, inner // 4, maps=2, fan=width)
         self.value = Blocks(inner, inner // 4, maps=1, fan=width)
         self.gates = nn.Linear(3 * inner, 2 * HEADS)

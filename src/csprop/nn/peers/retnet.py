@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from csprop.nn.peers.attention import turned
 from csprop.nn.peers.decayed_attention import decayed_attention
 
 HEADS = 4
@@ -33,16 +34,8 @@ class Retention(nn.Module):
         query, key, value, gate = self.project(x).chunk(4, dim=2)
         query, key, value = (y.unflatten(2, (HEADS, -1)).transpose(1, 2) for y in (query, key, value))
         size = key.shape[3]
-        mixed = decayed_attention(turned(query), turned(key) * size**-0.5, value, self.decay)
+        rates = 10_000 ** -torch.linspace(0, 1, size // 2, dtype=torch.float64)
+        query, key = turned(query, rates), turned(key, rates) * size**-0.5
+        mixed = decayed_attention(query, key, value, self.decay)
         mixed = F.layer_norm(mixed, (size,), eps=1e-6).transpose(1, 2).flatten(2)
         return self.out(mixed * F.silu(gate))
-
-
-def turned(x: Tensor) -> Tensor:
-    """Turn pairs of features (…, T, D) by the position times D/2 rates from 1 to 1/10,000."""
-    steps, size = x.shape[-2:]
-    rates = 10_000 ** -torch.linspace(0, 1, size // 2, dtype=torch.float64)
-    angles = torch.arange(steps)[:, None] * rates
-    cos, sin = angles.cos().to(x), angles.sin().to(x)
-    even, odd = x[..., ::2], x[..., 1::2]
-    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from csprop.nn.peers.short import ShortConv
+from csprop.nn.peers.short import ShortConvolution
 
 HEADS = 4
 
@@ -32,7 +32,7 @@ class SLSTM(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         size = width // HEADS
-        self.conv = ShortConv(width)
+        self.conv = ShortConvolution(width)
         self.weight = nn.Parameter(torch.randn(HEADS, 4, size, size) * math.sqrt(0.4 / width))
         self.recurrent = nn.Parameter(torch.zeros(HEADS, 4, size, size))
         self.bias = nn.Parameter(torch.zeros(HEADS, 4, size))

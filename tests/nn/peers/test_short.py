@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from csprop.nn.peers.steps import ShortConvolution
+from csprop.nn.peers.short import ShortConvolution
 
 
 @pytest.mark.parametrize("steps", [1, 3, 4, 9])
