@@ -43,8 +43,8 @@ class GatedDeltaNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         mixed, gate, rate, step = self.project(x).split(self.sizes, dim=2)
         parts = F.silu(convolved(mixed, self.taps)).unflatten(2, (1 + 2 * self.updates, HEADS, -1))
-        pointing, value = parts.permute(2, 0, 3, 1, 4).contiguous().split(
-            [1 + self.updates, self.updates]
+        pointing, value = (
+            parts.permute(2, 0, 3, 1, 4).contiguous().split([1 + self.updates, self.updates])
         )
         query, key = unit(pointing).split([1, self.updates])
         query, key, value = in_turn(query), in_turn(key), in_turn(value)
@@ -57,7 +57,7 @@ class GatedDeltaNet(nn.Module):
         mixed = delta_rule(query, key, beta * value, -beta * key, log_alpha.mT[..., None])
         mixed = mixed[:, :, self.updates - 1 :: self.updates].transpose(1, 2)
         size = mixed.shape[3]
-        normed = F.rms_norm(mixed * size**-0.5, (size,), self.weight, eps=1e-5)
+        normed = F.rms_norm(mixed, (size,), self.weight, eps=1e-5 * size)  # in it / √d is a larger ε
         return self.out(normed.flatten(2) * F.silu(gate))
 
 

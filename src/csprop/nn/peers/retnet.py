@@ -30,10 +30,11 @@ class Retention(nn.Module):
         self.register_buffer("decay", 1 - 2.0 ** (-5 - torch.arange(HEADS)))
 
     def forward(self, x: Tensor) -> Tensor:
-        query, key, value, gate = self.project(x).chunk(4, dim=2)
-        query, key, value = (y.unflatten(2, (HEADS, -1)).transpose(1, 2) for y in (query, key, value))
-        size = key.shape[3]
-        mixed = decayed_attention(turned(query), turned(key) * size**-0.5, value, self.decay)
+        width, size = x.shape[2], x.shape[2] // HEADS
+        parts, gate = self.project(x).split([3 * width, width], dim=2)
+        parts = parts.unflatten(2, (3, HEADS, size)).permute(2, 0, 3, 1, 4).contiguous()
+        query, key = turned(parts[:2])
+        mixed = decayed_attention(query * size**-0.5, key, parts[2], self.decay)
         mixed = F.layer_norm(mixed, (size,), eps=1e-6).transpose(1, 2).flatten(2)
         return self.out(mixed * F.silu(gate))
 
@@ -43,6 +44,5 @@ def turned(x: Tensor) -> Tensor:
     steps, size = x.shape[-2:]
     rates = 10_000 ** -torch.linspace(0, 1, size // 2, dtype=torch.float64)
     angles = torch.arange(steps)[:, None] * rates
-    cos, sin = angles.cos().to(x), angles.sin().to(x)
-    even, odd = x[..., ::2], x[..., 1::2]
-    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
+    turns = torch.polar(torch.ones_like(angles), angles).to(x.device, x.dtype.to_complex())
+    return torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (-1, 2))) * turns).flatten(-2)
