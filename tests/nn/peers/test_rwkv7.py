@@ -13,8 +13,8 @@ def recurrence(layer: RWKV7, x: Tensor) -> Tensor:
     """The paper's time mixing (section 4 and its appendix), step by step with row vectors."""
     state, last, read = x.new_zeros(len(x), 4, 16, 16), torch.zeros_like(x[:, 0]), []
     for now in x.unbind(1):
-        r, w, k, v, a, g = (torch.lerp(now, last, mu.expand_as(now)) for mu in layer.shift)
-        r, k, v = layer.receptance(r), layer.key(k), layer.value(v)
+        r, k, v, w, a, g = (torch.lerp(now, last, mu.expand_as(now)) for mu in layer.shift)
+        r, k, v = (y @ weight for y, weight in zip((r, k, v), layer.project, strict=True))
         d = layer.decay_bias + torch.tanh(w @ layer.down[0]) @ layer.up[0]
         w = torch.exp(-math.exp(-0.5) / (1 + torch.exp(-d)))
         a = 1 / (1 + torch.exp(-(layer.rate_bias + (a @ layer.down[1]) @ layer.up[1])))
@@ -49,6 +49,9 @@ def test_it_begins_as_published() -> None:
     layer = RWKV7(64)
     assert (layer(torch.randn(2, 10, 64)) == 0).all()
     place = torch.arange(64)
+    torch.testing.assert_close(layer.shift[3, 0].detach(), 1 - (place / 64) ** 0.9)
+    torch.testing.assert_close(layer.shift[1, 0].detach(), 1 - (place / 64) ** 0.7)
+    assert layer.project[1].abs().max() <= 0.05 / 8 < 0.4 / 8 < layer.project[0].abs().max() <= 0.5 / 8
     zigzag = ((place % 16) - 7.5) / 7.5
     decay = -6 + 6 * place / 63 + 0.5 + 2.5 * zigzag * zigzag.abs()
     torch.testing.assert_close(layer.decay_bias.detach(), decay, rtol=0, atol=1e-5)

@@ -15,8 +15,8 @@ class Attention(nn.Module):
         self.project, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        query, key, value = self.project(x).unflatten(2, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
-        query, key = rotated(query), rotated(key)
+        parts = self.project(x).unflatten(2, (3, HEADS, -1)).permute(2, 0, 3, 1, 4).contiguous()
+        (query, key), value = rotated(parts[:2]), parts[2]
         mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
         return self.out(mixed.transpose(1, 2).flatten(2))
 
@@ -30,6 +30,5 @@ def rotated(x: Tensor) -> Tensor:
 def turned(x: Tensor, rates: Tensor) -> Tensor:
     """Turn pairs of features (…, T, D) by their position times D/2 rates."""
     angles = torch.arange(x.shape[-2])[:, None] * rates
-    cos, sin = angles.cos().to(x), angles.sin().to(x)
-    even, odd = x[..., ::2], x[..., 1::2]
-    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
+    turns = torch.polar(torch.ones_like(angles), angles).to(x.device, x.dtype.to_complex())
+    return torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (-1, 2))) * turns).flatten(-2)

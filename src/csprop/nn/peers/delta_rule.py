@@ -50,14 +50,14 @@ def _chunk(
     """What is read in a chunk, and Sᵀ after it."""
     steps, until = q.shape[2], log_w.cumsum(dim=2)
     end = until[:, :, -1:]
+    rows = torch.stack([a, q], dim=2)
     if b is None:
-        rows = torch.cat([a, q], dim=2)
-        found, out = v, None
+        rows, found, out = rows.flatten(2, 3), v, None
         enter, leave = until.exp().repeat(1, 1, 2, 1), (end - until).exp()
     else:
         middle = until[:, :, steps // 2, None]
-        grown = (middle - until).exp()
-        k, b, rows = k * grown, b * grown, torch.cat([a, q], dim=2) / grown.repeat(1, 1, 2, 1)
+        grown, shrunk = (middle - until).exp(), (until - middle).exp()
+        k, b, rows = k * grown, b * grown, (rows * shrunk.unsqueeze(2)).flatten(2, 3)
         enter, leave = middle.exp(), (end - middle).exp()
         past = torch.ones(steps, steps, dtype=q.dtype, device=q.device)
         past = torch.cat([past.tril(-1), past.tril()])

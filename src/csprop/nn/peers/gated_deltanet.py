@@ -55,7 +55,7 @@ class GatedDeltaNet(nn.Module):
         mixed = delta_rule(query, key, beta * value, -beta * key, log_alpha.mT[..., None])
         mixed = mixed[:, :, self.updates - 1 :: self.updates].transpose(1, 2)
         size = mixed.shape[3]
-        normed = F.rms_norm(mixed * size**-0.5, (size,), self.weight, eps=1e-5)
+        normed = F.rms_norm(mixed, (size,), self.weight, eps=1e-5 * size)  # in it / √d is a larger ε
         return self.out(normed.flatten(2) * F.silu(gate))
 
 

@@ -31,11 +31,11 @@ class Retention(nn.Module):
         self.register_buffer("decay", 1 - 2.0 ** (-5 - torch.arange(HEADS)))
 
     def forward(self, x: Tensor) -> Tensor:
-        query, key, value, gate = self.project(x).chunk(4, dim=2)
-        query, key, value = (y.unflatten(2, (HEADS, -1)).transpose(1, 2) for y in (query, key, value))
-        size = key.shape[3]
+        width, size = x.shape[2], x.shape[2] // HEADS
+        parts, gate = self.project(x).split([3 * width, width], dim=2)
+        parts = parts.unflatten(2, (3, HEADS, size)).permute(2, 0, 3, 1, 4).contiguous()
         rates = 10_000 ** -torch.linspace(0, 1, size // 2, dtype=torch.float64)
-        query, key = turned(query, rates), turned(key, rates) * size**-0.5
-        mixed = decayed_attention(query, key, value, self.decay)
+        query, key = turned(parts[:2], rates)
+        mixed = decayed_attention(query * size**-0.5, key, parts[2], self.decay)
         mixed = F.layer_norm(mixed, (size,), eps=1e-6).transpose(1, 2).flatten(2)
         return self.out(mixed * F.silu(gate))

@@ -31,14 +31,11 @@ class RWKV7(nn.Module):
         line, size = place / (width - 1) - 0.5, width // HEADS
         zigzag = 2 * (place % size) / (size - 1) - 1
         zigzag = zigzag * zigzag.abs()
-        powers = torch.tensor([0.2, 0.9, 0.7, 0.7, 0.9, 0.2])  # of r, w, k, v, a, g
-        self.shift = nn.Parameter(1 - (place / width) ** powers[:, None])
-        self.receptance, self.key, self.value, self.out = (
-            nn.Linear(width, width, bias=False) for _ in range(4)
-        )
-        for layer, gain in ((self.receptance, 0.5), (self.key, 0.05), (self.value, 0.5), (self.out, 0)):
-            nn.init.uniform_(layer.weight, -gain * width**-0.5, gain * width**-0.5)
-        self.down = nn.Parameter(torch.zeros(3, width, RANK))  # of w, a, g
+        powers = torch.tensor([0.2, 0.7, 0.7, 0.9, 0.9, 0.2])[:, None, None]  # of r, k, v, w, a, g
+        self.shift = nn.Parameter(1 - (place / width) ** powers)
+        bounds = torch.tensor([0.5, 0.05, 0.5])[:, None, None] * width**-0.5
+        self.project = nn.Parameter(bounds * torch.empty(3, width, width).uniform_(-1, 1))  # r, k, v
+        self.down = nn.Parameter(torch.zeros(3, width, RANK))  # w, a, g
         self.up = nn.Parameter(torch.empty(3, RANK, width))
         for part in self.up.detach():
             nn.init.orthogonal_(part, gain=0.1 * math.sqrt(max(1, RANK / width)))
@@ -48,16 +45,17 @@ class RWKV7(nn.Module):
         self.replacement = nn.Parameter(torch.full((width,), 1.02))  # α
         self.bonus = nn.Parameter(torch.full((width,), -0.04))  # ρ
         self.norm = nn.GroupNorm(HEADS, width, eps=64e-5)
+        self.out = nn.Linear(width, width, bias=False)
+        nn.init.zeros_(self.out.weight)
 
     def forward(self, x: Tensor) -> Tensor:
         change = F.pad(x, (0, 0, 1, -1)) - x
-        r, w, k, v, a, g = (x + change * shift for shift in self.shift)
-        r, k, v = self.receptance(r), self.key(k), self.value(v)
-        log_w = -math.exp(-0.5) * torch.sigmoid(
-            self.decay_bias + torch.tanh(w @ self.down[0]) @ self.up[0]
-        )
-        a = torch.sigmoid(self.rate_bias + a @ self.down[1] @ self.up[1])
-        g = torch.sigmoid(g @ self.down[2]) @ self.up[2]
+        mixes = torch.addcmul(x.flatten(0, 1), change.flatten(0, 1), self.shift)
+        r, k, v = (mixes[:3] @ self.project).unflatten(1, x.shape[:2])
+        w, a, g = mixes[3:] @ self.down
+        w, a, g = (torch.stack([w.tanh(), a, g.sigmoid()]) @ self.up).unflatten(1, x.shape[:2])
+        log_w = -math.exp(-0.5) * torch.sigmoid(self.decay_bias + w)
+        a = torch.sigmoid(self.rate_bias + a)
         removed = F.normalize((k * self.removal).unflatten(2, (HEADS, -1)), dim=3).flatten(2)
         k = k * (1 + (a - 1) * self.replacement)
         inputs = (r, k, v, -removed * torch.exp(-log_w), log_w, removed * a)
