@@ -407,6 +407,7 @@ def test_tasks_and_info(capsys: pytest.CaptureFixture[str]) -> None:
     others += ["parenthesis", "parenthesis-words", "parenthesis-prefix", "interleaved", "nested-3"]
     others += ["anbn", "anb2n", "anbncn", "anbncndn", "anbmcnm", "majority"]
     groups = ["group-S3", "group-A4", "group-S4", "group-A5", "group-S5", "group-S3xS3"]
+    groups += ["group-C60"]
     assert names == counting + others + groups
     assert main(["info", "--json"]) == 0
     assert document(capsys).keys() >= {"csprop", "torch", "backend", "threads", "cpu"}

@@ -10,6 +10,7 @@ from csprop.tasks.arithmetic import ModularArithmetic
 from csprop.tasks.base import Examples, Task
 from csprop.tasks.counting import CountingTask
 from csprop.tasks.cycle import CycleNav
+from csprop.tasks.cyclic import Cyclic
 from csprop.tasks.evenpairs import EvenPairs
 from csprop.tasks.file import SUFFIXES, FileTask, from_file
 from csprop.tasks.flipflop import FlipFlop
@@ -67,7 +68,8 @@ def get(name: str) -> Task:
 
     Args:
         name: such as "parity", "mod3", "mod5-residue", "mod3-reset", "tomita-4", "anbn",
-            "nested-3", "group-A5", "group-A5-all" or "group-S5-32"; `csprop tasks` lists all names.
+            "nested-3", "group-A5", "group-A5-all", "group-S5-32" or "group-C60"; `csprop tasks`
+            lists all names.
 
     Raises:
         InputError: there is no built-in task of this name.
@@ -86,12 +88,15 @@ def get(name: str) -> Task:
         return Tomita(int(match[1]))
     if match := re.fullmatch(r"group-(\w+)(-all|-[1-9]\d{0,8})?", name):
         every = match[2] == "-all"
-        return Group(match[1], every, 0 if every else int((match[2] or "-0")[1:]))
+        some = 0 if every else int((match[2] or "-0")[1:])
+        cyclic = re.fullmatch(r"C(0|[1-9]\d{0,8})", match[1])
+        return Cyclic(int(cyclic[1]), every, some) if cyclic else Group(match[1], every, some)
     raise InputError(
         f"there is no task {name!r}: write {', '.join(task.name for task in SINGLE)}, "
         f"{', '.join(LANGUAGES)}, modK, modK-residue or modK-reset (K = 2, 3, …), "
         "tomita-1 to tomita-7, nested-1 to nested-7, group-NAME, group-NAME-all or "
-        f"group-NAME-K (NAME = {', '.join(GROUPS)}), or give your own data with --data FILE"
+        f"group-NAME-K (NAME = {', '.join(GROUPS)} or Cn with n = 2, 3, …), or give your own data with "
+        "--data FILE"
     )
 
 
@@ -161,5 +166,5 @@ def catalogue() -> list[Task]:
         *("parenthesis", "parenthesis-words", "parenthesis-prefix", "interleaved", "nested-3"),
         *(*LANGUAGES, "majority"),
     )
-    groups = [f"group-{group}" for group in GROUPS]
+    groups = [f"group-{group}" for group in (*GROUPS, "C60")]
     return [get(name) for name in (*counting, *others, *languages, *endless, *groups)]
