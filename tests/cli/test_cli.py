@@ -401,7 +401,7 @@ def test_tasks_and_info(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tasks", "--json"]) == 0
     names = [task["name"] for task in document(capsys)["tasks"]]
     counting = ["parity", "mod3", "mod3-residue", "mod3-reset", "cycle-nav"]
-    others = ["flip-flop", "even-pairs"]
+    others = ["flip-flop", "flip-flop-language", "even-pairs"]
     others += ["modular-arithmetic", "modular-arithmetic-precedence"]
     others += [f"tomita-{number}" for number in range(1, 8)]
     others += ["parenthesis", "parenthesis-words", "parenthesis-prefix", "interleaved", "nested-3"]

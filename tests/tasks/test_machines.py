@@ -28,6 +28,7 @@ STATES = {
     "mod10000-reset": 10_000,
     "cycle-nav": 5,
     "flip-flop": 2,
+    "flip-flop-language": 4,  # the bit, and whether the next one is written
     "even-pairs": 5,  # nothing read, and the first and the last token
     "group-S3": 6,
     "group-A4": 12,

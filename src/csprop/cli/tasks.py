@@ -48,6 +48,7 @@ def run(args: Args) -> int:
     counting = [task.name for task in tasks if task.counting is not None]
     common.show_text(f"Models that count, the preset counter, are for {', '.join(counting)}.")
     print("modK, modK-residue and modK-reset take any K from 2 to 10000.")
+    print("flip-flop-language-P, such as flip-flop-language-98: P percent are ignored.")
     print("group-NAME-all, such as group-S5-all: each element of the group is a token.")
     print("group-NAME-K, such as group-S5-32: K of its elements, evenly spaced, are.")
     print("group-Cn, such as group-C60: a cyclic group, with any n from 2 to 1000.")

@@ -34,7 +34,7 @@ from csprop.training.metrics import exhaustive
 from csprop.training.session import training_data
 
 LENGTH = 16
-"""The length of examples that are drawn for a model without training data."""
+"""The length of examples that are drawn for a model without training data, or the task's next one."""
 
 
 def certify(
@@ -196,7 +196,8 @@ def certify_at(model: Stepwise, codes: Sequence[Tensor], task: Task) -> Certific
 
 def _drawn(task: Task, seed: int) -> Labelled:
     """The rows of the file, or as many drawn sequences as training uses."""
-    return Labelled.of(task.examples(task.samples, LENGTH, Generator().manual_seed(seed)))
+    length = task.length_from(LENGTH)
+    return Labelled.of(task.examples(task.samples, length, Generator().manual_seed(seed)))
 
 
 def _trained_on(task: Task, config: RunConfig) -> Labelled:

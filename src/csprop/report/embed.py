@@ -79,7 +79,7 @@ def _examples(run: Run) -> list[list[int]]:
         except InputError:  # the file is gone or has changed; the model can still be tried
             return []
         return _rows(held_out)
-    length = min(LONGEST, 2 * run.config.recipe.length)
+    length = run.task.length_from(min(LONGEST, 2 * run.config.recipe.length))
     return run.task.sample(EXAMPLES, length, generator(run.config.seed, "report")).tolist()
 
 

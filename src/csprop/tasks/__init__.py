@@ -16,6 +16,7 @@ from csprop.tasks.file import SUFFIXES, FileTask, from_file
 from csprop.tasks.flipflop import FlipFlop
 from csprop.tasks.group import GROUPS, Group
 from csprop.tasks.interleaved import Interleaved
+from csprop.tasks.language import FlipFlopLanguage
 from csprop.tasks.machine import CountingMachineTask, MachineTask, machine_task
 from csprop.tasks.majority import Majority
 from csprop.tasks.modular import Modular
@@ -79,6 +80,8 @@ def get(name: str) -> Task:
             return task()
     if name in LANGUAGES:
         return Powers(name)
+    if match := re.fullmatch(r"flip-flop-language(-0|-[1-9]\d{0,8})?", name):
+        return FlipFlopLanguage(int(match[1][1:]) if match[1] else None)
     if match := re.fullmatch(r"nested-(\d{1,9})", name):
         return Nested(int(match[1]))
     if match := re.fullmatch(r"mod(\d{1,9})(-residue|-reset)?", name):
@@ -94,7 +97,7 @@ def get(name: str) -> Task:
     raise InputError(
         f"there is no task {name!r}: write {', '.join(task.name for task in SINGLE)}, "
         f"{', '.join(LANGUAGES)}, modK, modK-residue or modK-reset (K = 2, 3, …), "
-        "tomita-1 to tomita-7, nested-1 to nested-7, group-NAME, group-NAME-all or "
+        "tomita-1 to tomita-7, nested-1 to nested-7, flip-flop-language, group-NAME, group-NAME-all or "
         f"group-NAME-K (NAME = {', '.join(GROUPS)} or Cn with n = 2, 3, …), or give your own data with "
         "--data FILE"
     )
@@ -158,7 +161,7 @@ def catalogue() -> list[Task]:
     """One task of each kind, for `csprop tasks`."""
     counting = ("parity", "mod3", "mod3-residue", "mod3-reset", "cycle-nav")
     others = (
-        *("flip-flop", "even-pairs"),
+        *("flip-flop", "flip-flop-language", "even-pairs"),
         *("modular-arithmetic", "modular-arithmetic-precedence"),
     )
     languages = [f"tomita-{number}" for number in range(1, 8)]

@@ -218,6 +218,10 @@ class Task(ABC):
             return False
         return True
 
+    def length_from(self, least: int) -> int:
+        """The first length from `least` on at which the task is defined."""
+        return next(filter(self.has_length, range(least, 2 * least + 8)), least)
+
     def labelled(self, tokens: "Tensor") -> Examples:
         """Label sequences (N, T): every prefix gets its class, and the last class is the answer."""
         answers = tokens.new_zeros(tokens.shape).bool()
