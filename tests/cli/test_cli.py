@@ -408,7 +408,8 @@ def test_tasks_and_info(capsys: pytest.CaptureFixture[str]) -> None:
     others += ["anbn", "anb2n", "anbncn", "anbncndn", "anbmcnm", "majority"]
     groups = ["group-S3", "group-A4", "group-S4", "group-A5", "group-S5", "group-S3xS3"]
     groups += ["group-C60"]
-    assert names == counting + others + groups
+    whole = ["modular-arithmetic-brackets", "solve-equation", "missing-duplicate"]
+    assert names == counting + others + groups + whole
     assert main(["info", "--json"]) == 0
     assert document(capsys).keys() >= {"csprop", "torch", "backend", "threads", "cpu"}
     assert main(["tasks"]) == 0

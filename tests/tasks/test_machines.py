@@ -79,7 +79,7 @@ def read(task: Task, sequence: list[int]) -> int:
 
 
 def test_every_task_of_the_catalogue_is_tested_here() -> None:
-    assert {task.name for task in tasks.catalogue()} <= set(NAMES)
+    assert {task.name for task in tasks.catalogue() if task.total} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -47,6 +47,8 @@ def run(args: Args) -> int:
     print("\n".join(more))
     counting = [task.name for task in tasks if task.counting is not None]
     common.show_text(f"Models that count, the preset counter, are for {', '.join(counting)}.")
+    whole = [task.name for task in tasks if not task.total]
+    common.show_text(f"No proof exists for {', '.join(whole)}.")
     print("modK, modK-residue and modK-reset take any K from 2 to 10000.")
     print("flip-flop-language-P, such as flip-flop-language-98: P percent are ignored.")
     print("group-NAME-all, such as group-S5-all: each element of the group is a token.")

@@ -42,7 +42,7 @@ def task(run: Run) -> dict[str, Any]:
     The truth is a table of states; of a task that counts, its machine, which knows it at every depth.
     """
     asked, oracle = run.task, run.task.oracle
-    truth = None if oracle is None else _truth(oracle)
+    truth = _truth(oracle) if oracle is not None and asked.total else None
     if asked.counting is not None:
         truth = _counting(asked.counting)
     return {

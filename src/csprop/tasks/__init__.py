@@ -8,9 +8,12 @@ from csprop.automata.sources import automaton_from_json
 from csprop.errors import InputError
 from csprop.tasks.arithmetic import ModularArithmetic
 from csprop.tasks.base import Examples, Task
+from csprop.tasks.brackets import ModularBrackets
 from csprop.tasks.counting import CountingTask
 from csprop.tasks.cycle import CycleNav
 from csprop.tasks.cyclic import Cyclic
+from csprop.tasks.duplicate import MissingDuplicate
+from csprop.tasks.equation import SolveEquation
 from csprop.tasks.evenpairs import EvenPairs
 from csprop.tasks.file import SUFFIXES, FileTask, from_file
 from csprop.tasks.flipflop import FlipFlop
@@ -60,6 +63,9 @@ SINGLE: tuple[type[Task], ...] = (
     ParenthesisPrefix,
     Interleaved,
     Majority,
+    ModularBrackets,
+    SolveEquation,
+    MissingDuplicate,
 )
 """Tasks without a parameter."""
 
@@ -170,4 +176,5 @@ def catalogue() -> list[Task]:
         *(*LANGUAGES, "majority"),
     )
     groups = [f"group-{group}" for group in (*GROUPS, "C60")]
-    return [get(name) for name in (*counting, *others, *languages, *endless, *groups)]
+    whole = ("modular-arithmetic-brackets", "solve-equation", "missing-duplicate")
+    return [get(name) for name in (*counting, *others, *languages, *endless, *groups, *whole)]

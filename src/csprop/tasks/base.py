@@ -59,6 +59,8 @@ class Task(ABC):
     """Number of places that the preset `router` uses: more than the machine has states."""
     finite: bool = True
     """Whether the machine has finitely many states that can be reached."""
+    total: bool = True
+    """Whether every sequence has an answer. Where only some do (`WholeTask`), there is no proof."""
     loss: Literal["cross_entropy", "focal"] = "cross_entropy"
     """The loss that the preset `paper` uses."""
 
