@@ -401,13 +401,15 @@ def test_tasks_and_info(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tasks", "--json"]) == 0
     names = [task["name"] for task in document(capsys)["tasks"]]
     counting = ["parity", "mod3", "mod3-residue", "mod3-reset", "cycle-nav"]
-    others = ["flip-flop", "even-pairs"]
+    others = ["flip-flop", "flip-flop-language", "even-pairs"]
     others += ["modular-arithmetic", "modular-arithmetic-precedence"]
     others += [f"tomita-{number}" for number in range(1, 8)]
     others += ["parenthesis", "parenthesis-words", "parenthesis-prefix", "interleaved", "nested-3"]
     others += ["anbn", "anb2n", "anbncn", "anbncndn", "anbmcnm", "majority"]
     groups = ["group-S3", "group-A4", "group-S4", "group-A5", "group-S5", "group-S3xS3"]
-    assert names == counting + others + groups
+    groups += ["group-C60"]
+    whole = ["modular-arithmetic-brackets", "solve-equation", "missing-duplicate"]
+    assert names == counting + others + groups + whole
     assert main(["info", "--json"]) == 0
     assert document(capsys).keys() >= {"csprop", "torch", "backend", "threads", "cpu"}
     assert main(["tasks"]) == 0

@@ -8,7 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import csprop
 from csprop import tasks
+from csprop.errors import InputError
 from csprop.tasks.base import every_sequence
 from csprop.tasks.group import GROUPS, Group, cycles
 
@@ -130,3 +132,34 @@ def test_a_word_is_the_product_of_its_matrices_the_last_one_on_the_left(
 
 
 TASKS = {(group, every): Group(group, every) for group in SIZES for every in (False, True)}
+
+
+@given(st.integers(2, 1000), st.data())
+def test_a_word_of_a_cyclic_group_is_a_power_of_one_rotation(size: int, data: st.DataObject) -> None:
+    """The generator as a turn of the complex plane: the word turns by as much as its class says."""
+    kind = data.draw(st.sampled_from(("", "-all", f"-{max(2, size // 2 + 1)}" if size > 2 else "")))
+    task = tasks.get(f"group-C{size}{kind}")
+    word = data.draw(st.lists(st.integers(0, len(task.vocab) - 1), max_size=30))
+    turns = np.exp(2j * np.pi * np.array([int(task.vocab[token]) for token in word]) / size)
+    found = np.exp(2j * np.pi * int(task.classes[task.truth(word)]) / size)
+    assert abs(np.prod(turns) - found) < 1 / size
+
+
+@pytest.mark.parametrize("size", [*range(2, 40), 60, 1000])
+def test_some_elements_of_a_cyclic_group_are_a_task_if_they_generate_it(size: int) -> None:
+    """By adding elements until nothing new comes."""
+    for some in {2, 3, size // 2, size // 3, size - 1} & set(range(2, size)):
+        elements = {i * size // some for i in range(some)}
+        found = edge = {0}
+        while edge:
+            edge = {(one + other) % size for one in edge for other in elements} - found
+            found = found | edge
+        if len(found) == size:
+            assert set(map(int, tasks.get(f"group-C{size}-{some}").vocab)) == elements
+        else:
+            with pytest.raises(InputError, match=f"generate only {len(found)} of {size}:"):
+                tasks.get(f"group-C{size}-{some}")
+
+
+def test_a_cyclic_group_is_proven() -> None:
+    assert csprop.train("group-C3", samples=500, progress=False).certify(progress=False).proven

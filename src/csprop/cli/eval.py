@@ -128,7 +128,8 @@ def _by_length(args: Args, judged: Any) -> list[dict[str, Any]]:
     if args.lengths is not None:
         lengths = parse_lengths(args.lengths)
     else:
-        lengths = [trained] if args.exhaustive else [trained * times for times in (1, 2, 4, 16, 64)]
+        times = (1,) if args.exhaustive else (1, 2, 4, 16, 64)
+        lengths = [judged.task.length_from(trained * each) for each in times]
     for length in lengths:  # refuse before the work begins
         if args.exhaustive:
             check_exhaustive(judged.task, length)

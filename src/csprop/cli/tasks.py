@@ -47,9 +47,13 @@ def run(args: Args) -> int:
     print("\n".join(more))
     counting = [task.name for task in tasks if task.counting is not None]
     common.show_text(f"Models that count, the preset counter, are for {', '.join(counting)}.")
+    whole = [task.name for task in tasks if not task.total]
+    common.show_text(f"No proof exists for {', '.join(whole)}.")
     print("modK, modK-residue and modK-reset take any K from 2 to 10000.")
-    print("group-NAME-all, such as group-S5-all: each permutation of the group is a token.")
-    print("group-NAME-K, such as group-S5-32: K of its permutations, evenly spaced, are.")
+    print("flip-flop-language-P, such as flip-flop-language-98: P percent are ignored.")
+    print("group-NAME-all, such as group-S5-all: each element of the group is a token.")
+    print("group-NAME-K, such as group-S5-32: K of its elements, evenly spaced, are.")
+    print("group-Cn, such as group-C60: a cyclic group, with any n from 2 to 1000.")
     print("Your own data: csprop train --data FILE (.jsonl, .csv or .tsv)")
     return 0
 

@@ -34,7 +34,7 @@ from csprop.training.metrics import exhaustive
 from csprop.training.session import training_data
 
 LENGTH = 16
-"""The length of examples that are drawn for a model without training data."""
+"""The length of examples that are drawn for a model without training data, or the task's next one."""
 
 
 def certify(
@@ -71,6 +71,7 @@ def certify(
         InputError: the model or the options do not fit the task.
     """
     task = resolve(task)
+    _check_total(task)
     if isinstance(model, CSPLayer) or not (hasattr(model, "initial_state") and hasattr(model, "step")):
         raise InputError(
             f"the model, a {type(model).__name__}, has no initial_state() and step() for tokens: wrap "
@@ -141,6 +142,15 @@ def _certify_sum(
     return Attempts(rotor, task, examples, depth, 0, on_round, frame).run(0)
 
 
+def _check_total(task: Task) -> None:
+    """Refuse a task that has an answer for some sequences only."""
+    if not task.total:
+        raise InputError(
+            f"{task.name}: no proof exists for such a task, which neither a finite machine nor "
+            "counters solve: measure its accuracy by csprop eval"
+        )
+
+
 def _check_bounded(task: Task, depth: int) -> None:
     """Refuse a task of which infinitely many states are no deeper than `depth`."""
     inputs = domain(task, depth)
@@ -167,6 +177,7 @@ def certify_length(model: Any, task: Task, length: int) -> Certificate:
         raise InputError(
             f"{task.name}: a data file gives the correct class of its rows only: leave out the length"
         )
+    _check_total(task)
     return document.of_length(task, length, exhaustive(model, task, length))
 
 
@@ -196,7 +207,8 @@ def certify_at(model: Stepwise, codes: Sequence[Tensor], task: Task) -> Certific
 
 def _drawn(task: Task, seed: int) -> Labelled:
     """The rows of the file, or as many drawn sequences as training uses."""
-    return Labelled.of(task.examples(task.samples, LENGTH, Generator().manual_seed(seed)))
+    length = task.length_from(LENGTH)
+    return Labelled.of(task.examples(task.samples, length, Generator().manual_seed(seed)))
 
 
 def _trained_on(task: Task, config: RunConfig) -> Labelled:

@@ -42,7 +42,7 @@ def task(run: Run) -> dict[str, Any]:
     The truth is a table of states; of a task that counts, its machine, which knows it at every depth.
     """
     asked, oracle = run.task, run.task.oracle
-    truth = None if oracle is None else _truth(oracle)
+    truth = _truth(oracle) if oracle is not None and asked.total else None
     if asked.counting is not None:
         truth = _counting(asked.counting)
     return {
@@ -79,7 +79,7 @@ def _examples(run: Run) -> list[list[int]]:
         except InputError:  # the file is gone or has changed; the model can still be tried
             return []
         return _rows(held_out)
-    length = min(LONGEST, 2 * run.config.recipe.length)
+    length = run.task.length_from(min(LONGEST, 2 * run.config.recipe.length))
     return run.task.sample(EXAMPLES, length, generator(run.config.seed, "report")).tolist()
 
 

@@ -109,7 +109,8 @@ def measure(each: Shown, say: Say) -> None:
         return
     say(f"{each.path}: measuring accuracy by length")
     trained = run.config.recipe.length
-    lengths = sorted({trained * times for times in TIMES} | {trained + 1, trained + 2})
+    longer = {task.length_from(trained * times) for times in TIMES}
+    lengths = sorted(longer | {trained + 1, trained + 2})
     models = {"locked": run.locked, "as trained": run.model}
     if each.run.made != "trained":
         models = {"exact": run.answering()}  # both are the same machine

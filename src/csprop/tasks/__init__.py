@@ -8,13 +8,18 @@ from csprop.automata.sources import automaton_from_json
 from csprop.errors import InputError
 from csprop.tasks.arithmetic import ModularArithmetic
 from csprop.tasks.base import Examples, Task
+from csprop.tasks.brackets import ModularBrackets
 from csprop.tasks.counting import CountingTask
 from csprop.tasks.cycle import CycleNav
+from csprop.tasks.cyclic import Cyclic
+from csprop.tasks.duplicate import MissingDuplicate
+from csprop.tasks.equation import SolveEquation
 from csprop.tasks.evenpairs import EvenPairs
 from csprop.tasks.file import SUFFIXES, FileTask, from_file
 from csprop.tasks.flipflop import FlipFlop
 from csprop.tasks.group import GROUPS, Group
 from csprop.tasks.interleaved import Interleaved
+from csprop.tasks.language import FlipFlopLanguage
 from csprop.tasks.machine import CountingMachineTask, MachineTask, machine_task
 from csprop.tasks.majority import Majority
 from csprop.tasks.modular import Modular
@@ -58,6 +63,9 @@ SINGLE: tuple[type[Task], ...] = (
     ParenthesisPrefix,
     Interleaved,
     Majority,
+    ModularBrackets,
+    SolveEquation,
+    MissingDuplicate,
 )
 """Tasks without a parameter."""
 
@@ -67,7 +75,8 @@ def get(name: str) -> Task:
 
     Args:
         name: such as "parity", "mod3", "mod5-residue", "mod3-reset", "tomita-4", "anbn",
-            "nested-3", "group-A5", "group-A5-all" or "group-S5-32"; `csprop tasks` lists all names.
+            "nested-3", "group-A5", "group-A5-all", "group-S5-32" or "group-C60"; `csprop tasks`
+            lists all names.
 
     Raises:
         InputError: there is no built-in task of this name.
@@ -77,6 +86,8 @@ def get(name: str) -> Task:
             return task()
     if name in LANGUAGES:
         return Powers(name)
+    if match := re.fullmatch(r"flip-flop-language(-0|-[1-9]\d{0,8})?", name):
+        return FlipFlopLanguage(int(match[1][1:]) if match[1] else None)
     if match := re.fullmatch(r"nested-(\d{1,9})", name):
         return Nested(int(match[1]))
     if match := re.fullmatch(r"mod(\d{1,9})(-residue|-reset)?", name):
@@ -86,12 +97,15 @@ def get(name: str) -> Task:
         return Tomita(int(match[1]))
     if match := re.fullmatch(r"group-(\w+)(-all|-[1-9]\d{0,8})?", name):
         every = match[2] == "-all"
-        return Group(match[1], every, 0 if every else int((match[2] or "-0")[1:]))
+        some = 0 if every else int((match[2] or "-0")[1:])
+        cyclic = re.fullmatch(r"C(0|[1-9]\d{0,8})", match[1])
+        return Cyclic(int(cyclic[1]), every, some) if cyclic else Group(match[1], every, some)
     raise InputError(
         f"there is no task {name!r}: write {', '.join(task.name for task in SINGLE)}, "
         f"{', '.join(LANGUAGES)}, modK, modK-residue or modK-reset (K = 2, 3, …), "
-        "tomita-1 to tomita-7, nested-1 to nested-7, group-NAME, group-NAME-all or "
-        f"group-NAME-K (NAME = {', '.join(GROUPS)}), or give your own data with --data FILE"
+        "tomita-1 to tomita-7, nested-1 to nested-7, flip-flop-language, group-NAME, group-NAME-all or "
+        f"group-NAME-K (NAME = {', '.join(GROUPS)} or Cn with n = 2, 3, …), or give your own data with "
+        "--data FILE"
     )
 
 
@@ -153,7 +167,7 @@ def catalogue() -> list[Task]:
     """One task of each kind, for `csprop tasks`."""
     counting = ("parity", "mod3", "mod3-residue", "mod3-reset", "cycle-nav")
     others = (
-        *("flip-flop", "even-pairs"),
+        *("flip-flop", "flip-flop-language", "even-pairs"),
         *("modular-arithmetic", "modular-arithmetic-precedence"),
     )
     languages = [f"tomita-{number}" for number in range(1, 8)]
@@ -161,5 +175,6 @@ def catalogue() -> list[Task]:
         *("parenthesis", "parenthesis-words", "parenthesis-prefix", "interleaved", "nested-3"),
         *(*LANGUAGES, "majority"),
     )
-    groups = [f"group-{group}" for group in GROUPS]
-    return [get(name) for name in (*counting, *others, *languages, *endless, *groups)]
+    groups = [f"group-{group}" for group in (*GROUPS, "C60")]
+    whole = ("modular-arithmetic-brackets", "solve-equation", "missing-duplicate")
+    return [get(name) for name in (*counting, *others, *languages, *endless, *groups, *whole)]

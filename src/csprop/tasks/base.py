@@ -59,6 +59,8 @@ class Task(ABC):
     """Number of places that the preset `router` uses: more than the machine has states."""
     finite: bool = True
     """Whether the machine has finitely many states that can be reached."""
+    total: bool = True
+    """Whether every sequence has an answer. Where only some do (`WholeTask`), there is no proof."""
     loss: Literal["cross_entropy", "focal"] = "cross_entropy"
     """The loss that the preset `paper` uses."""
 
@@ -217,6 +219,10 @@ class Task(ABC):
         except InputError:
             return False
         return True
+
+    def length_from(self, least: int) -> int:
+        """The first length from `least` on at which the task is defined."""
+        return next(filter(self.has_length, range(least, 2 * least + 8)), least)
 
     def labelled(self, tokens: "Tensor") -> Examples:
         """Label sequences (N, T): every prefix gets its class, and the last class is the answer."""

@@ -60,7 +60,8 @@ class Group(Task):
         if group not in GROUPS:
             known = ", ".join(GROUPS)
             raise InputError(
-                f"there is no task for the group {group!r}: write group-NAME with NAME = {known}"
+                f"there is no task for the group {group!r}: write group-NAME with NAME = {known} or Cn "
+                "(n = 2, 3, …)"
             )
         kind = GROUPS[group]
         self.order = kind.order
@@ -68,14 +69,10 @@ class Group(Task):
         self.classes = tuple("".join(map(str, element)) for element in self.elements)
         self._number = {element: number for number, element in enumerate(self.elements)}
         count = len(self.elements)
-        if some and not 2 <= some < count:
-            raise InputError(
-                f"group-{group}-{some}: write group-{group}-2 to group-{group}-{count - 1}"
-            )
         if every or some:
             self.name = f"group-{group}-{some or 'all'}"
             self.description = "the product of the permutations read"
-            numbers = [i * count // some for i in range(some)] if some else range(count)
+            numbers = spaced(group, some, count) if some else range(count)
             self.tokens = tuple(self.elements[number] for number in numbers)
             self.vocab, self.words = tuple(self.classes[number] for number in numbers), True
         else:
@@ -85,11 +82,8 @@ class Group(Task):
             self.description = f"the product of {', '.join(f'{a}={cycle}' for a, cycle in named)}"
             self.tokens = tuple(cycles(each, sum(kind.degrees)) for each in kind.generators)
             self.vocab = tuple(letters)
-        if some and len(self.machine) < count:
-            raise InputError(
-                f"{self.name}: these {some} elements generate only {len(self.machine)} of {count}: "
-                "write another number"
-            )
+        if some:
+            check_generated(self.name, some, len(self.machine), count)
 
     def truth(self, sequence: Sequence[int]) -> int:
         """Follow each point through the word."""
@@ -108,6 +102,26 @@ class Group(Task):
 
     def answer(self, state: Permutation) -> int:
         return self._number[state]
+
+
+def spaced(group: str, some: int, count: int) -> list[int]:
+    """The numbers of `some` of `count` elements, evenly spaced, the identity first.
+
+    Raises:
+        InputError: there are not so many, or all of them are.
+    """
+    if not 2 <= some < count:
+        fewer = f"group-{group}-2 to group-{group}-{count - 1}" if count > 2 else f"group-{group}-all"
+        raise InputError(f"group-{group}-{some}: write {fewer}")
+    return [i * count // some for i in range(some)]
+
+
+def check_generated(name: str, some: int, found: int, count: int) -> None:
+    """Raise an InputError if `some` elements generate `found` of `count`, and not all of them."""
+    if found < count:
+        raise InputError(
+            f"{name}: these {some} elements generate only {found} of {count}: write another number"
+        )
 
 
 def after(later: Permutation, earlier: Permutation) -> Permutation:

@@ -42,9 +42,11 @@ def hold_pairs(
 
 
 def check_share(task: Task, share: float) -> None:
-    """Raise an InputError for a data file, and for a share that leaves no or every pair."""
+    """Raise an InputError for a file or a `WholeTask`, and a share that leaves no or every pair."""
     if task.oracle is None:
         raise InputError(f"{task.name}: pairs of a data file cannot be held out: leave out hold_pairs")
+    if not task.total:
+        raise InputError(f"{task.name}: its pairs cannot be held out: leave out hold_pairs")
     symbols = len(task.vocab)
     count = round(share * symbols)
     if not 1 <= count < symbols:

@@ -173,7 +173,8 @@ def _everywhere(model: Any, task: Task, tokens: Tensor) -> Score:
     def parts() -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64]]]:
         for some in tokens.split(_rows(tokens.shape[1])):
             for logits, labels in _pieces(model, some, task.labels(some)):
-                yield logits.flatten(0, 1).double().numpy(), labels.flatten().numpy()
+                known = labels != UNLABELLED
+                yield logits[known].double().numpy(), labels[known].numpy()
 
     return scored(parts())
 

@@ -52,6 +52,10 @@ def interval(right: int, count: int, doubt: float = 0.05) -> tuple[float, float]
 def check_exhaustive(task: Task, length: int) -> None:
     """Raise an InputError for a length at which `exhaustive` is impossible."""
     task.check_length(length)
+    if not task.total:
+        raise InputError(
+            f"{task.name}: most inputs have no answer, so that they cannot all be tested: draw a sample"
+        )
     longest = int(math.log(MOST_INPUTS, max(2, len(task.vocab))) + 1e-9)
     if length > longest:
         raise InputError(

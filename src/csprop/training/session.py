@@ -342,7 +342,8 @@ def ended(
         "parameters": sum(p.numel() for p in trainer.model.parameters()),
         "exhaustive": None,
     }
-    if every_input and task.oracle is not None and len(task.vocab) ** recipe.length <= MOST_INPUTS:
+    known = task.total and task.oracle is not None
+    if every_input and known and len(task.vocab) ** recipe.length <= MOST_INPUTS:
         every = exhaustive(trainer.model, task, recipe.length)
         result["exhaustive"] = asdict(every) | {"length": recipe.length}
     return Trained(trainer.model, task, config, metrics, result)
