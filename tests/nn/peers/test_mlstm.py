@@ -38,7 +38,8 @@ def by_loop(layer: MLSTM, x: Tensor) -> Tensor:
         seen = torch.cat([seen[1:], up[None, :inner]])
         recent = F.silu((layer.conv.weight * seen).sum(0) + layer.conv.bias)
         q, k, v = query_map @ recent, key_map @ recent, value_map @ up[:inner]
-        gates = layer.gates.weight @ torch.cat([q, k, v]) + layer.gates.bias
+        together = torch.stack([q.view(-1, 4), k.view(-1, 4), v.view(-1, 4)], dim=1).flatten()
+        gates = layer.gates.weight @ together + layer.gates.bias
         hidden = []
         for head in range(4):
             part = slice(head * size, (head + 1) * size)

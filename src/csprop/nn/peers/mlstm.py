@@ -51,10 +51,10 @@ class MLSTM(nn.Module):
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         entering, z = self.up(x).chunk(2, dim=2)
         recent = F.silu(self.conv(entering))
-        query, key = self.query_key(recent).unbind(3)
-        query, key, value = query.flatten(2), key.flatten(2), self.value(entering).flatten(2)
-        write, keep = self.gates(torch.cat([query, key, value], dim=2)).chunk(2, dim=2)
-        h = remembered(heads(query), heads(key), heads(value), write.mT, F.logsigmoid(keep).mT)
+        parts = torch.cat([self.query_key(recent), self.value(entering)], dim=3)
+        write, keep = self.gates(parts.flatten(2)).chunk(2, dim=2)
+        query, key, value = parts.unflatten(2, (HEADS, -1)).permute(4, 0, 2, 1, 3, 5).flatten(4)
+        h = remembered(query, key, value, write.mT, F.logsigmoid(keep).mT)
         h = F.layer_norm(h, h.shape[3:], eps=1e-5).transpose(1, 2).flatten(2) * self.scale
         return self.down(torch.addcmul(h, self.skip, recent) * F.silu(z))
 
@@ -77,11 +77,6 @@ class Blocks(nn.Module):
         return torch.einsum("btkd,kmsd->btkms", x.unflatten(2, (blocks, size)), self.weight)
 
 
-def heads(x: Float[Tensor, "B T D"]) -> Float[Tensor, "B H T K"]:
-    """The features in four heads."""
-    return x.unflatten(2, (HEADS, -1)).transpose(1, 2)
-
-
 def remembered(
     query: Float[Tensor, "B H T K"],
     key: Float[Tensor, "B H T K"],
@@ -97,7 +92,7 @@ def remembered(
     for `eps`, which the authors add to the denominator, h̃ does not depend on g, so that no
     gradient goes through it.
     """
-    key = key / math.sqrt(key.shape[-1])
+    scale = math.log(key.shape[-1]) / 2
     value = torch.cat([value, torch.ones_like(value[..., :1])], dim=3)  # so that C has n as a last row
     memory = query.new_zeros(*query.shape[:2], query.shape[3], value.shape[3])
     m, parts = torch.zeros_like(write[..., :1]), []
@@ -105,9 +100,10 @@ def remembered(
     for number, (q, k, v, i, log_f) in enumerate(zip(*steps, strict=True)):
         b = log_f.cumsum(2)
         a = i - b
+        scaled = a - scale
         g = torch.maximum(a.detach().cummax(2).values, m.detach())
         future = a.new_full((a.shape[2], a.shape[2]), math.inf).triu(1)
-        counted = (a[..., None, :] - (g[..., None] + future)).exp()
+        counted = (scaled[..., None, :] - (g[..., None] + future)).exp()
         read = (q @ k.mT * counted) @ v
         if number:
             read = read + (m - g).exp()[..., None] * (q @ memory)
@@ -115,6 +111,8 @@ def remembered(
         parts.append(read[..., :-1] / (torch.maximum(read[..., -1:].abs(), floor) + eps))
         if number + 1 < len(steps[0]):
             last = g[..., -1:]
-            memory = (m - last).exp()[..., None] * memory + (k * (a - last).exp()[..., None]).mT @ v
+            memory = (m - last).exp()[..., None] * memory + (
+                k * (scaled - last).exp()[..., None]
+            ).mT @ v
             m = b[..., -1:] + last
     return torch.cat(parts, dim=2)
