@@ -26,6 +26,5 @@ def rotated(x: Tensor) -> Tensor:
     steps, features = x.shape[-2:]
     rates = 10_000 ** (-torch.arange(0, features, 2, dtype=x.dtype) / features)
     angles = torch.arange(steps, dtype=x.dtype)[:, None] * rates
-    cos, sin = angles.cos(), angles.sin()
-    even, odd = x[..., ::2], x[..., 1::2]
-    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
+    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)))
+    return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
