@@ -17,7 +17,7 @@ class H3(nn.Module):
     convolution over the last 64 steps. The diagonal one is S4D-Lin with 64 states (see `DiagonalSSM`).
 
     As in the published code, heads have one feature, and C and D are normal at first. It differs in
-    that no parameter has a learning rate of its own.
+    that steps are made discrete by a zero-order hold and no parameter has a learning rate of its own.
     """
 
     def __init__(self, width: int) -> None:
