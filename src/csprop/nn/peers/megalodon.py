@@ -75,7 +75,8 @@ class CEMA(nn.Module):
 
     h_t = α e^{iθ} x_t + (1 − α δ) e^{iθ} h_{t−1} and y_t = Re(ηᵀ h_t) + ω x_t, where α and δ are in
     (0, 1) and the angle of average k is θ_k = 2πk/16 times a number in (0, 1). As in the released code,
-    the expansion β of x is a part of η, which is scaled by 1/4, and ω x is added.
+    the expansion β of x is a part of η, which is scaled by 1/4, and ω x is added; unlike there, x is
+    turned by e^{iθ} as it enters.
     """
 
     def __init__(self, width: int) -> None:

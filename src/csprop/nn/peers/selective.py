@@ -19,9 +19,8 @@ def selective_scan(
 ) -> Float[Tensor, "B T D"]:
     """y_t = C_t h_t, where h_t = exp(Δ_t A) h_{t−1} + Δ_t B_t x_t and every channel has N states.
 
-    A loop over time that holds one state at a time in the cache is the quickest form on a processor:
-    all states at once are N times the input, and to get that memory takes longer than to compute them.
-    The gradients begin at the last of the states that were kept and compute the ones after it again.
+    A loop over time holds one state at a time, as all states at once would be N times the input. The
+    gradients begin at the last of the states that were kept and compute the ones after it again.
     """
     by_time = [part.transpose(0, 1).contiguous() for part in (delta, b, c, delta * x)]
     return _SelectiveScan.apply(a / math.log(2), *by_time).transpose(0, 1)
