@@ -9,7 +9,7 @@ from tests.helpers import causal
 
 def parts(layer: FastWeights, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     q, k, v, beta = layer.project(x).split([64, 64, 64, 4], dim=2)
-    return *(causal.heads(y) for y in (q, k, v)), beta.sigmoid()
+    return causal.heads(q), causal.heads(k), causal.heads(v), beta.sigmoid()
 
 
 def features(k: Tensor) -> Tensor:
