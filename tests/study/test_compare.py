@@ -68,14 +68,14 @@ def test_all_that_the_paper_argues_against_is_there() -> None:
 
 def test_layers_of_a_protocol_differ_in_nothing_but_the_layer() -> None:
     one, other = (Cell(PROTOCOLS["words"], "group-S3", name, FULL) for name in ("lstm", "mamba"))
-    for a, b in zip(one.first(), other.first(), strict=True):
+    for a, b in zip(one.first, other.first, strict=True):
         assert replace(a, model=b.model) == b  # pyright: ignore
         assert a.model | {"layer": "mamba"} == b.model  # pyright: ignore
 
 
 def test_the_rate_is_chosen_by_held_out_accuracy_and_never_by_longer_sequences() -> None:
     cell = Cell(PROTOCOLS["paper"], "parity", "lstm", TINY)
-    slow, fast = cell.first()
+    slow, fast = cell.first
 
     def row(accuracy: float, far: float, loss: float) -> dict[str, Any]:
         return {"result": {"accuracy": accuracy}, "lengths": {"64": far}, "curve": {"loss": [loss]}}

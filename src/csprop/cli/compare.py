@@ -9,7 +9,7 @@ from tyro.conf import arg
 from csprop.cli import common
 from csprop.errors import InputError
 from csprop.nn.peers import PEERS
-from csprop.study.protocols import CSPROP, PROTOCOLS
+from csprop.study.protocols import CSPROP, PROTOCOLS, TABLED
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Args:
 
     protocol: Annotated[
         str, arg(metavar="NAMES", help_behavior_hint="(default: all but the two of files)")
-    ] = "paper,chomsky,words,pairs,flip-flops"
+    ] = ",".join(TABLED)
     """Protocols: paper, chomsky, words, pairs, flip-flops, files and
     noisy-files."""
 

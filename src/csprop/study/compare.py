@@ -8,6 +8,7 @@ part in the choice. csprop's own row is its preset, trained by its own recipe, l
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -21,9 +22,8 @@ from csprop.nn.peers.frame import Frame, FrameConfig
 from csprop.study import engine
 from csprop.study.job import AnyJob, FileJob, Job, csp
 from csprop.study.measure import Row
-from csprop.study.protocols import CSPROP, Effort, Protocol
+from csprop.study.protocols import CSPROP, Effort, Protocol, known
 from csprop.study.results import Results
-from csprop.tasks import get
 from csprop.training.presets import Recipe
 from csprop.training.seeding import generator
 
@@ -49,6 +49,7 @@ class Cell:
         """The cell in words."""
         return f"{self.model} on {self.task}"
 
+    @cached_property
     def first(self) -> list[AnyJob]:
         """The jobs of the first round: every learning rate with seed 0; of csprop, all seeds."""
         if self.model == CSPROP:
@@ -58,20 +59,20 @@ class Cell:
     def round(self, seed: int, rows: Mapping[str, Row]) -> list[AnyJob]:
         """The jobs of a seed, of which those of earlier ones have rows."""
         if seed == 0 or self.model == CSPROP:
-            return self.first()
+            return self.first
         return [self._layer(self.rate(rows), seed)]
 
     def rate(self, rows: Mapping[str, Row]) -> float:
         """The learning rate with the best held-out accuracy of the first round, or the least loss."""
-        first = zip(self.effort.rates, self.first(), strict=True)
+        first = zip(self.effort.rates, self.first, strict=True)
         return max(first, key=lambda pair: _rank(rows[pair[1].key]))[0]
 
     def rows(self, rows: Mapping[str, Row]) -> list[Row]:
         """The rows of all seeds that there are, with the learning rate that was chosen."""
-        if any(job.key not in rows for job in self.first()):
+        if any(job.key not in rows for job in self.first):
             return []
         if self.model == CSPROP:
-            return [rows[job.key] for job in self.first()]
+            return [rows[job.key] for job in self.first]
         rate = self.rate(rows)
         keys = [self._layer(rate, seed).key for seed in range(self.effort.seeds)]
         return [rows[key] for key in keys if key in rows]
@@ -79,7 +80,7 @@ class Cell:
     def _csprop(self, seed: int) -> AnyJob:
         if self.protocol.rows:
             return self._file(CSPROP, {}, seed)
-        task, protocol = get(self.task), self.protocol
+        task, protocol = known(self.task), self.protocol
         length, changes = protocol.longest(self.task), {}
         if task.preset == "rotor" and length > task.length:
             changes["short_first"] = SHORT_FIRST
@@ -100,7 +101,7 @@ class Cell:
         if protocol.rows:
             trained = {"lr": rate, "batch_size": effort.batch_size, "epochs": effort.epochs}
             return self._file(self.model, size | trained, seed)
-        task = get(self.task)
+        task = known(self.task)
         config = FrameConfig(
             layer=self.model, vocab_size=len(task.vocab), num_classes=len(task.classes), **size
         )
@@ -199,8 +200,8 @@ def remaining(results: Results, asked: Sequence[Cell]) -> int:
     """How many rows are missing."""
     count = 0
     for cell in asked:
-        known = sum(job.key in results.rows for job in cell.first())
-        count += len(cell.first()) - known
+        known = sum(job.key in results.rows for job in cell.first)
+        count += len(cell.first) - known
         if cell.model != CSPROP:
             count += cell.effort.seeds - max(1, len(cell.rows(results.rows)))
     return count

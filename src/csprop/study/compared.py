@@ -3,16 +3,20 @@
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from csprop.nn.peers import PEERS
-from csprop.study.compare import Cell
+from csprop.study.compare import Cell, cells
 from csprop.study.measure import Row
-from csprop.study.protocols import CSPROP, Effort, Protocol
+from csprop.study.protocols import CSPROP, FULL, PROTOCOLS, TABLED, Effort, Protocol
 from csprop.study.results import Results
 from csprop.study.table import markdown
 from csprop.training.scores import percent
 
+FOLDER = "compare"
+"""Where the rows of the full comparison are, within a folder of results."""
 SOLVED = 0.999
 """The accuracy from which on a task counts as solved at a length."""
 
@@ -26,11 +30,14 @@ class Comparison:
 
     def __getitem__(self, where: tuple[str, str, str]) -> list[Row]:
         """The rows of a protocol, task and model, one a seed."""
-        return next(
-            cell.rows(self.results.rows)
+        return self._rows[where]
+
+    @cached_property
+    def _rows(self) -> dict[tuple[str, str, str], list[Row]]:
+        return {
+            (cell.protocol.name, cell.task, cell.model): cell.rows(self.results.rows)
             for cell in self.cells
-            if (cell.protocol.name, cell.task, cell.model) == where
-        )
+        }
 
     @property
     def effort(self) -> Effort:
@@ -145,6 +152,12 @@ class Comparison:
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=8, fontsize=7)
         return figure
+
+
+def full(results: Path) -> Comparison:
+    """The comparison of all layers whose rows are in a folder of results."""
+    protocols = [PROTOCOLS[name] for name in TABLED]
+    return Comparison(Results(results / FOLDER), cells(protocols, [CSPROP, *PEERS], FULL))
 
 
 def at_trained(row: Row) -> float:

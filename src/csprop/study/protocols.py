@@ -4,10 +4,10 @@ A layer learns from labels after every token, short sequences first; where a pub
 the whole sequence alone, this makes it easier for all.
 """
 
-import itertools
 from dataclasses import dataclass
+from functools import cache
 
-from csprop.tasks import get
+from csprop.tasks import Task, get
 
 CSPROP = "csprop"
 """The name of csprop's own row: the preset that suits the task, locked and proven."""
@@ -74,13 +74,19 @@ class Effort:
         return self.epochs * -(-self.samples * 4 // (5 * self.batch_size))
 
 
-FULL = Effort(seeds=5, rates=(0.001, 0.003, 0.01), epochs=6, samples=2000)
+FULL = Effort(seeds=5, rates=(0.002, 0.006), epochs=6, samples=1600)
 QUICK = Effort(seeds=1, rates=(0.003,), epochs=4, samples=500, tasks=1, longest=256)
+
+
+@cache
+def known(task: str) -> Task:
+    """A built-in task: some are large, and asked for often."""
+    return get(task)
 
 
 def length_of(task: str, length: int) -> int:
     """The first length from this one on at which a task has sequences."""
-    return next(filter(get(task).has_length, itertools.count(length)))
+    return known(task).length_from(length)
 
 
 PROTOCOLS: dict[str, Protocol] = {
@@ -160,3 +166,5 @@ PROTOCOLS: dict[str, Protocol] = {
     )
 }  # fmt: skip
 """By the name that `csprop compare --protocol` takes."""
+TABLED = tuple(name for name, each in PROTOCOLS.items() if not each.rows)
+"""Those of the table in results/compare: all but the files."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from csprop.bench import summary as bench
 from csprop.files import replace
-from csprop.study import differences, released
+from csprop.study import compared, differences, released
 from csprop.study.counters import Counters
 from csprop.study.exact import Exact
 from csprop.study.layers import Layers
@@ -113,6 +113,8 @@ def blocks(results: Results, budget: Budget, tables: Sequence[Table]) -> dict[st
     made = {
         name: make(rows) for name, make in makers.items() if (rows := rows_by_table[name]) is not None
     }
+    if (results.folder / compared.FOLDER).exists():
+        made["compare"] = compared.full(results.folder).summary()
     made["cost"] = _cost(results.rows).rstrip(".")
     for name, (file, make) in DOCUMENTS.items():
         path = results.folder / f"{file}.json"

@@ -1,0 +1,61 @@
+"""The committed comparison: its text is made of its rows, its rows can be made again, and csprop's row
+is proven where no other is."""
+
+from pathlib import Path
+
+import pytest
+
+from csprop.nn.peers import PEERS
+from csprop.report.compare import TEXT, text
+from csprop.study.compared import FOLDER, at_longest, full, proven
+from csprop.study.job import Job, key_of
+from csprop.study.measure import measure
+from csprop.study.protocols import CSPROP, FULL, PROTOCOLS, TABLED
+from csprop.tasks import get
+
+ROOT = Path(__file__).parents[1]
+COMPARISON = full(ROOT / "results")
+ROWS = COMPARISON.results.rows
+
+
+def test_every_layer_has_a_row_on_every_task_of_every_protocol() -> None:
+    assert len(COMPARISON.cells) == (1 + len(PEERS)) * sum(
+        len(PROTOCOLS[each].tasks) for each in TABLED
+    )
+    for cell in COMPARISON.cells:
+        assert len(cell.rows(ROWS)) == FULL.seeds, cell.title
+
+
+def test_no_row_is_there_that_the_table_does_not_use() -> None:
+    used = {job.key for cell in COMPARISON.cells for job in cell.first}
+    used |= {row["key"] for cell in COMPARISON.cells for row in cell.rows(ROWS)}
+    assert ROWS.keys() == used
+    assert all(key_of(row["job"]) == key for key, row in ROWS.items())
+
+
+def test_the_text_is_made_of_the_rows() -> None:
+    assert (ROOT / "results" / FOLDER / TEXT).read_text() == text(COMPARISON)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "task"), [(name, task) for name in TABLED for task in PROTOCOLS[name].tasks]
+)
+def test_csprop_is_proven_on_every_regular_and_counter_task_and_nobody_else_is(
+    protocol: str, task: str
+) -> None:
+    known = get(task)
+    if known.finite or known.counting is not None:
+        rows = COMPARISON[protocol, task, CSPROP]
+        assert proven(rows) >= 4
+        assert all(at_longest(row) == 1 for row in rows if row["locked"]["proven"])
+    assert not any(proven(COMPARISON[protocol, task, model]) for model in PEERS)
+
+
+@pytest.mark.parametrize("model", ["lstm", "linear-attention"])
+def test_a_row_comes_out_again(model: str) -> None:
+    """The accuracy after the first epoch, which depends least on how a processor rounds."""
+    (row, *_) = COMPARISON["pairs", "group-S3xS3-all", model]
+    (again,) = measure([Job.from_json(row["job"])])
+    assert again["result"]["parameters"] == row["result"]["parameters"]
+    assert again["curve"]["loss"][0] == pytest.approx(row["curve"]["loss"][0], rel=0.01)
+    assert again["result"]["accuracy"] == pytest.approx(row["result"]["accuracy"], abs=0.05)
