@@ -1,3 +1,5 @@
+import inspect
+
 import pytest
 import torch
 from torch import Tensor
@@ -43,7 +45,7 @@ def test_it_is_the_recurrence_of_the_paper(steps: int) -> None:
 def test_it_is_the_delta_rule_of_another_library(steps: int) -> None:
     layer, x = causal.drawn(FastWeights(64)), torch.randn(3, steps, 64)
     q, k, v, beta = parts(layer, x)
-    mixed = torch_recurrent_gated_delta_rule(
+    mixed = inspect.unwrap(torch_recurrent_gated_delta_rule)(
         features(q) * 32**0.5, features(k), v, torch.zeros_like(beta), beta
     )[0]
     torch.testing.assert_close(layer(x), layer.out(mixed.flatten(2)), rtol=0, atol=1e-4)

@@ -1,15 +1,17 @@
+import inspect
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from transformers import Qwen3NextConfig
-from transformers.models.qwen3_next.modeling_qwen3_next import Qwen3NextGatedDeltaNet
+from transformers.models.qwen3_next import modeling_qwen3_next as qwen
 
 from csprop.nn.peers.gated_deltanet import GatedDeltaNet
 from tests.helpers import causal
 
 
-def published(layer: GatedDeltaNet) -> Qwen3NextGatedDeltaNet:
+def published(layer: GatedDeltaNet) -> qwen.Qwen3NextGatedDeltaNet:
     """The layer of transformers, with the same weights: it orders its projections by head."""
     config = Qwen3NextConfig(
         hidden_size=64,
@@ -21,7 +23,7 @@ def published(layer: GatedDeltaNet) -> Qwen3NextGatedDeltaNet:
         rms_norm_eps=1e-5,
         num_hidden_layers=1,
     )
-    other = Qwen3NextGatedDeltaNet(config, 0)
+    other = qwen.Qwen3NextGatedDeltaNet(config, 0)
     q, k, v, z, b, a = layer.project.weight.split([64, 64, 64, 64, 4, 4])
     with torch.no_grad():
         other.in_proj_qkvz.weight.copy_(
@@ -62,7 +64,10 @@ def test_it_is_the_recurrence_of_the_paper(steps: int) -> None:
 
 
 @pytest.mark.parametrize("steps", [5, 40, 150])
-def test_it_is_the_layer_of_another_library(steps: int) -> None:
+def test_it_is_the_layer_of_another_library(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of transformers, in its own torch operations: where it finds them it takes kernels for GPUs."""
+    for name in ("torch_chunk_gated_delta_rule", "causal_conv1d_fn"):
+        monkeypatch.setattr(qwen, name, inspect.unwrap(getattr(qwen, name)))
     layer, x = causal.drawn(GatedDeltaNet(64)), torch.randn(3, steps, 64)
     torch.testing.assert_close(layer(x), published(layer)(x), rtol=0, atol=1e-4)
 

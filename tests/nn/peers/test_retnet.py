@@ -52,8 +52,8 @@ def test_it_is_the_recurrence_of_the_paper(steps: int) -> None:
 def test_it_is_the_layer_of_another_library(steps: int) -> None:
     layer, x = Retention(64).double(), torch.randn(3, steps, 64).double()
     expected = published(layer).forward_parallel(x, x, x)[0]
-    layer.decay = 1 - (torch.linspace(5, 9, 4).double() * -torch.tensor(2.0).log()).exp()
-    torch.testing.assert_close(layer(x), expected, rtol=0, atol=1e-6)
+    layer.decay = 1 - 0.5 ** torch.linspace(5, 9, 4, dtype=torch.float64)
+    torch.testing.assert_close(layer(x), expected, rtol=0, atol=1e-9)
 
 
 def test_it_sees_the_past_alone() -> None:
