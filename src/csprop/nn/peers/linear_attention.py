@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from csprop.nn.peers.decayed_attention import decayed_attention
+from csprop.nn.peers.plain import positions
 
 HEADS = 4
 
@@ -13,8 +14,8 @@ class LinearAttention(nn.Module):
     """Causal linear attention of Katharopoulos et al.
 
     S_i = S_{i−1} + φ(K_i) V_iᵀ, Z_i = Z_{i−1} + φ(K_i), and the output φ(Q_i)ᵀ S_i / (φ(Q_i)ᵀ Z_i + ε)
-    with φ = elu + 1 and ε = 1e-6, in four heads between projections with biases. The layer knows no
-    positions, as published: there they are added to the embedding.
+    with φ = elu + 1 and ε = 1e-6, in four heads between projections with biases. A sum knows no order:
+    published networks add sines and cosines of the position to the embedding, this layer to its input.
     """
 
     def __init__(self, width: int) -> None:
@@ -24,6 +25,7 @@ class LinearAttention(nn.Module):
         self.register_buffer("decay", torch.ones(HEADS), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
+        x = x + positions(*x.shape[1:]).to(x)
         parts = self.project(x).unflatten(2, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
         query, key, value = parts.contiguous()
         counted = F.pad(value, (0, 1), value=1.0)  # the ones add up to the normaliser
