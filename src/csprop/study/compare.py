@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from csprop.errors import InputError
 from csprop.files import digest
-from csprop.nn.peers import OWN, Make
+from csprop.nn.peers import OWN, PEERS, Make
 from csprop.nn.peers.frame import Frame, FrameConfig
 from csprop.study import engine
 from csprop.study.job import AnyJob, FileJob, Job, csp
@@ -91,6 +91,7 @@ class Cell:
             length=length,
             hold_pairs=protocol.hold_pairs,
             test_lengths=protocol.lengths(self.task, self.effort.longest),
+            test_tasks=protocol.others,
             lock=task.finite or task.counting is not None,
             **changes,
         )
@@ -115,9 +116,6 @@ class Cell:
             schedule="cosine",
             batch_size=effort.batch_size,
             epochs=effort.epochs,
-            hold=effort.hold,
-            cool=0.2,
-            cool_epochs=effort.epochs // 2,
             short_first=effort.epochs // 2,
         )
         return Job(
@@ -158,8 +156,9 @@ def cells(
         tasks: those to take; by default as many as the effort says.
         versions: of layers of one's own, by name.
     """
+    known_versions = {name: peer.version for name, peer in PEERS.items()} | (versions or {})
     return [
-        Cell(protocol, task, model, effort, (versions or {}).get(model, ""))
+        Cell(protocol, task, model, effort, known_versions.get(model, ""))
         for protocol in protocols
         for task in (protocol.tasks[: effort.tasks] if tasks is None else protocol.tasks)
         if tasks is None or task in tasks

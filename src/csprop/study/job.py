@@ -178,6 +178,7 @@ def csp(
     every_input: bool = False,
     lock: bool = False,
     positions: bool = False,
+    test_tasks: tuple[str, ...] = (),
     **changes: Any,
 ) -> Job:
     """A job of csprop's model: a preset with some options of CSPConfig or Recipe changed.
@@ -196,6 +197,7 @@ def csp(
         every_input=every_input,
         lock=lock,
         positions=positions,
+        test_tasks=test_tasks,
     )
 
 

@@ -191,8 +191,6 @@ def _layer(job: FileJob, task: RowsTask) -> Found:
         schedule="cosine",
         batch_size=options["batch_size"],
         epochs=options["epochs"],
-        cool=0.2,
-        cool_epochs=options["epochs"] // 2,
         short_first=options["epochs"] // 2,
     )
     model: Any = Frame(config, generator(job.seed, "weights"))

@@ -56,11 +56,9 @@ class Effort:
     rates: tuple[float, ...]
     """Learning rates of Adam, of which the best on held-out sequences is taken."""
     epochs: int
-    """At most; a layer that has been right on all held-out sequences for `hold` epochs is done."""
     samples: int
     """Sequences, of which a fifth are held out."""
     batch_size: int = 16
-    hold: int = 2
     width: int = 64
     depth: int = 2
     tasks: int | None = None
@@ -70,7 +68,7 @@ class Effort:
 
     @property
     def steps(self) -> int:
-        """The steps of a run, at most."""
+        """The steps of a run."""
         return self.epochs * -(-self.samples * 4 // (5 * self.batch_size))
 
 

@@ -1,6 +1,7 @@
 """Layers of other people, by name: what csprop is compared with, one file each."""
 
 import difflib
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ class Peer:
     """The module and what in it is called with the width."""
     paper: str
     """Who published it, and where."""
+    version: str = ""
+    """Changed whenever the layer computes something else, so that its rows are run again."""
 
 
 PEERS: dict[str, Peer] = {
@@ -36,10 +39,14 @@ PEERS: dict[str, Peer] = {
     "mamba-2": Peer("csprop.nn.peers.mamba2:Mamba2", "Dao and Gu, ICML 2024"),
     "retnet": Peer("csprop.nn.peers.retnet:Retention", "Sun et al., arXiv:2307.08621, 2023"),
     "linear-attention": Peer(
-        "csprop.nn.peers.linear_attention:LinearAttention", "Katharopoulos et al., ICML 2020"
+        "csprop.nn.peers.linear_attention:LinearAttention", "Katharopoulos et al., ICML 2020", "2"
     ),
     "fast-weights": Peer("csprop.nn.peers.fast_weights:FastWeights", "Schlag et al., ICML 2021"),
     "gated-deltanet": Peer("csprop.nn.peers.gated_deltanet:GatedDeltaNet", "Yang et al., ICLR 2025"),
+    "gated-deltanet-negative": Peer(
+        "csprop.nn.peers.gated_deltanet:Negative",
+        "the same, eigenvalues as in Grazzi et al., ICLR 2025",
+    ),
     "deltaproduct": Peer(
         "csprop.nn.peers.deltaproduct:GatedDeltaProduct", "Siems et al., NeurIPS 2025"
     ),
@@ -48,7 +55,7 @@ PEERS: dict[str, Peer] = {
     "slstm": Peer("csprop.nn.peers.slstm:SLSTM", "Beck et al., NeurIPS 2024"),
     "mlstm": Peer("csprop.nn.peers.mlstm:MLSTM", "Beck et al., NeurIPS 2024"),
     "pd-ssm": Peer("csprop.nn.peers.pd_ssm:PDSSM", "Terzić et al., NeurIPS 2025"),
-    "csprop-rotor": Peer("csprop.nn.peers.own:rotor", "csprop.CSPLayer, kind rotor"),
+    "csprop-rotor": Peer("csprop.nn.peers.own:Rotor", "one block of csprop.CSPLayer", "2"),
     "ssm": Peer("csprop.nn.peers.plain:ssm", "a diagonal selective state-space layer"),
     "ssm-negative": Peer(
         "csprop.nn.peers.plain:ssm_negative", "the same, eigenvalues as in Grazzi et al., ICLR 2025"
@@ -73,11 +80,14 @@ def layer(name: str) -> Make:
         near = difflib.get_close_matches(name, PEERS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"write one of {', '.join(PEERS)}"
         raise InputError(f"there is no layer {name!r}: {hint}, or MODULE:CLASS for one of your own")
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # a module beside the shell, as python -m would find it
+    if name not in PEERS and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # a module beside the shell
     try:
-        return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise InputError(
-            f"{name}: {error}: write MODULE:CLASS of a module that can be imported"
-        ) from None
+        found = import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise InputError(f"{name}: there is no module {module!r} to import") from None
+    if not hasattr(found, attribute):
+        raise InputError(f"{name}: the module {module!r} has no {attribute!r}")
+    return getattr(found, attribute)

@@ -31,6 +31,8 @@ class Frame(nn.Module):
     width, make of it; both see their input normalised.
     """
 
+    routers = ()  # what the training loop cools in csprop's own models
+
     def __init__(self, config: FrameConfig, generator: Generator) -> None:
         super().__init__()
         width, make = config.width, layer(config.layer)
@@ -40,8 +42,6 @@ class Frame(nn.Module):
             self.blocks = nn.Sequential(*(Block(make(width), width) for _ in range(config.depth)))
             self.norm = nn.LayerNorm(width)
             self.decoder = nn.Linear(width, config.num_classes)
-        # What the training loop cools, as it does in csprop's own models.
-        self.routers = [each for each in self.modules() if hasattr(each, "temperature")]
 
     def forward(self, tokens: Tensor) -> Tensor:
         return self.decoder(self.norm(self.blocks(self.embedding(tokens))))

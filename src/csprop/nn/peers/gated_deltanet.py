@@ -59,6 +59,12 @@ class GatedDeltaNet(nn.Module):
         return self.out(normed.flatten(2) * F.silu(gate))
 
 
+class Negative(GatedDeltaNet):
+    """The same with β in (0, 2), as Grazzi et al. propose: eigenvalues of I − β k kᵀ in [−1, 1]."""
+
+    reach = 2.0
+
+
 def in_turn(x: Tensor) -> Tensor:
     """(U, B, H, T, D) to (B, H, T U, D): the updates of a token one after another."""
     return x.permute(1, 2, 3, 0, 4).flatten(2, 3)

@@ -1,17 +1,16 @@
 """csprop's own layer of features, in the same frame as those of others."""
 
+import torch
 from torch import Tensor
 
-from csprop.nn.layer import CSPLayer
+from csprop.nn.feature_block import CSPBlock
 
 
-class Features(CSPLayer):
-    """What a `CSPLayer` gives after every step, without its last state."""
+class Rotor(CSPBlock):
+    """Channels that the input turns: a `CSPBlock` without its residual, which the frame has."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width, width, kind="rotor")
 
     def forward(self, x: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return super().forward(x)[0]
-
-
-def rotor(width: int) -> Features:
-    """Channels that the input turns."""
-    return Features(width, width, kind="rotor")
+        return super().forward(x, onto=torch.zeros_like(x))[0]
