@@ -96,7 +96,7 @@ PROTOCOLS: dict[str, Protocol] = {
             source="Li and Lu, State Propagation Also Satisfies, arXiv 2608.03425",
             tasks=("parity", "mod3", "parenthesis"),
             length=16,
-            tested=(16, 64, 256, 1024, 4096),
+            tested=(16, 64, 256, 1024),
         ),
         Protocol(
             name="chomsky",
