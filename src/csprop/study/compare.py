@@ -21,14 +21,16 @@ from csprop.nn.peers import OWN, PEERS, Make
 from csprop.nn.peers.frame import Frame, FrameConfig
 from csprop.study import engine
 from csprop.study.job import AnyJob, FileJob, Job, csp
+from csprop.study.learners import LAYER, layer_recipe
 from csprop.study.measure import Row
 from csprop.study.protocols import CSPROP, Effort, Protocol, known
 from csprop.study.results import Results
-from csprop.training.presets import Recipe
 from csprop.training.seeding import generator
 
 SHORT_FIRST = 10
 """Epochs over which a rotor's sequences grow, where they are longer than those of its preset."""
+FILE_TOKENS = 16
+"""The longest rows of files."""
 FAR = 1 << 16
 """The longest sequences on which a layer is tested that has no state to carry on."""
 
@@ -99,24 +101,18 @@ class Cell:
     def _layer(self, rate: float, seed: int) -> AnyJob:
         protocol, effort = self.protocol, self.effort
         size = {"width": effort.width, "depth": effort.depth, "version": self.version}
+        trained = {"lr": rate, "batch_size": effort.batch_size, "epochs": effort.epochs}
         if protocol.rows:
-            trained = {"lr": rate, "batch_size": effort.batch_size, "epochs": effort.epochs}
-            return self._file(self.model, size | trained, seed)
+            return self._file(LAYER, {"layer": self.model} | size | trained, seed)
         task = known(self.task)
         config = FrameConfig(
             layer=self.model, vocab_size=len(task.vocab), num_classes=len(task.classes), **size
         )
-        recipe = Recipe(
+        recipe = layer_recipe(
+            **trained,
             length=protocol.longest(self.task),
             samples=effort.samples,
-            split="disjoint",
-            supervise="every",
             hold_pairs=protocol.hold_pairs,
-            lr=rate,
-            schedule="cosine",
-            batch_size=effort.batch_size,
-            epochs=effort.epochs,
-            short_first=effort.epochs // 2,
         )
         return Job(
             task=self.task,
@@ -206,15 +202,18 @@ def remaining(results: Results, asked: Sequence[Cell]) -> int:
     return count
 
 
-def cost(asked: Sequence[Cell]) -> float:
-    """Seconds of one processor for all runs of layers, at most: steps of each are taken and timed."""
+def cost(results: Results, asked: Sequence[Cell]) -> float:
+    """About how many seconds of one processor the training of the missing layers takes.
+
+    One step of each is timed. csprop's own models, and the tests, come in addition.
+    """
     seconds = 0.0
     for model in dict.fromkeys(cell.model for cell in asked if cell.model != CSPROP):
         own = [cell for cell in asked if cell.model == model]
         pace = _pace(own[0])
-        runs = len(own[0].effort.rates) + own[0].effort.seeds - 1
-        tokens = sum(cell.protocol.longest(cell.task) if cell.protocol.length else 16 for cell in own)
-        seconds += pace * tokens * runs * own[0].effort.steps
+        for cell in own:
+            tokens = cell.protocol.longest(cell.task) if cell.protocol.length else FILE_TOKENS
+            seconds += pace * tokens * cell.effort.steps * remaining(results, [cell])
     return seconds
 
 
@@ -247,13 +246,16 @@ def register(name: str, factory: Make, effort: Effort) -> str:
     with torch.random.fork_rng(devices=[]):  # as in a `Frame`
         torch.manual_seed(0)
         layer = factory(width)
-    if not isinstance(layer, nn.Module):
-        raise InputError(f"{name}: makes an {type(layer).__name__} of a width: make an nn.Module")
-    x = torch.randn(2, 8, width, generator=generator(0, "version"))
-    later = x.clone()
-    later[:, 5:] += 1
-    with torch.no_grad():
-        y, other = layer.eval()(x), layer(later)
+        if not isinstance(layer, nn.Module):
+            kind = type(layer).__name__
+            raise InputError(f"{name}: makes a value of type {kind} of a width: make an nn.Module")
+        x = torch.randn(2, 8, width)
+        later = x.clone()
+        later[:, 5:] += 1
+        with torch.no_grad():
+            for parameter in layer.parameters():  # some begin at 0 and would show nothing
+                parameter += 0.1 * torch.randn_like(parameter)
+            y, other = layer.eval()(x), layer(later)
     if not isinstance(y, Tensor) or y.shape != x.shape:
         given = tuple(y.shape) if isinstance(y, Tensor) else f"a {type(y).__name__}"
         raise InputError(f"{name}: gives {given} for features {tuple(x.shape)}: give the same shape")

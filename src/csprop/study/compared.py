@@ -1,7 +1,7 @@
 """What a comparison came to: tables, a heat map of models and tasks, and curves by length."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 from csprop.nn.peers import PEERS
 from csprop.study.compare import Cell, cells
 from csprop.study.measure import Row
-from csprop.study.protocols import CSPROP, FULL, PROTOCOLS, TABLED, Effort, Protocol
+from csprop.study.protocols import CSPROP, FULL, PROTOCOLS, TABLED, Effort, Protocol, known
 from csprop.study.results import Results
 from csprop.study.table import markdown
 from csprop.training.scores import percent
@@ -45,6 +45,14 @@ class Comparison:
         return self.cells[0].effort
 
     @property
+    def seeds(self) -> int:
+        """How many seeds every layer has been trained with so far."""
+        return min(
+            (len(rows) for (*_, name), rows in self._rows.items() if name != CSPROP),
+            default=self.effort.seeds,
+        )
+
+    @property
     def protocols(self) -> list[Protocol]:
         """The protocols, each once."""
         return list({cell.protocol.name: cell.protocol for cell in self.cells}.values())
@@ -61,38 +69,31 @@ class Comparison:
     def table(self, protocol: str) -> str:
         """Models and tasks of a protocol, in Markdown: the median seed at the trained length and at
         the longest; of csprop, how many seeds are proven."""
-        return markdown(*self.lines(protocol))
+        return markdown(*self.lines(protocol, self.tasks(protocol), cell_text))
 
-    def lines(self, protocol: str) -> tuple[list[str], list[list[str]]]:
-        """The headings and the lines of that table."""
-        tasks = self.tasks(protocol)
-        lines = [
-            [model, *(cell_text(self[protocol, task, model]) for task in tasks)]
-            for model in self.models
-        ]
+    def lines(
+        self, protocol: str, tasks: Sequence[str], cell: Callable[[Sequence[Row]], str]
+    ) -> tuple[list[str], list[list[str]]]:
+        """The headings and the lines of a table of some tasks, with what `cell` makes of rows."""
+        lines = [[name, *(cell(self[protocol, task, name]) for task in tasks)] for name in self.models]
         return ["model", *tasks], lines
 
     def summary(self) -> str:
-        """One line for each model, in Markdown: sizes, seconds, and how many tasks it solves."""
-        headings = ["model", "parameters", "seconds a run", "solved at the trained length"]
-        headings += ["solved at the longest", "proven at every length", "published by"]
+        """One line for each model, in Markdown: what it took, and how many tasks it solves."""
+        headings = ["model", "parameters", "sequences", "steps", "seconds"]
+        headings += ["solved at the trained length", "solved at the longest", "proven", "published by"]
         return markdown(headings, [self._line(model) for model in self.models])
 
     def _line(self, model: str) -> list[str]:
-        found = [
-            self[cell.protocol.name, cell.task, model] for cell in self.cells if cell.model == model
-        ]
-        found = [rows for rows in found if rows]
-        trained = [row for rows in found for row in rows if "result" in row]
-        sizes = [row["result"]["parameters"] for row in trained if "parameters" in row["result"]]
-        seconds = [row.get("training_seconds", row["seconds"]) for row in trained]
+        found = [rows for (_, _, name), rows in self._rows.items() if name == model and rows]
         near = sum(statistics.median(map(at_trained, rows)) >= SOLVED for rows in found)
         far = sum(statistics.median(map(at_longest, rows)) >= SOLVED for rows in found)
         certain = sum(proven(rows) * 5 >= 4 * len(rows) for rows in found)
+        spent = [spending(row) for rows in found for row in rows if "recipe" in row["job"]]
+        ranges = [f"{min(each):,.0f} to {max(each):,.0f}" for each in zip(*spent, strict=True)]
         return [
             model,
-            f"{min(sizes):,} to {max(sizes):,}" if sizes else "–",
-            f"{statistics.median(seconds):.1f}" if seconds else "–",
+            *(ranges or ["–"] * 4),
             f"{near} of {len(found)}",
             f"{far} of {len(found)}",
             f"{certain} of {len(found)}",
@@ -133,8 +134,8 @@ class Comparison:
         panels = [
             (each, task) for each in self.protocols if each.tested for task in self.tasks(each.name)
         ]
-        wide = min(4, len(panels))
-        high = -(-len(panels) // wide)
+        wide = min(4, max(1, len(panels)))
+        high = max(1, -(-len(panels) // wide))
         figure = Figure(figsize=(3.2 * wide, 2.4 * high + 0.8), layout="constrained")
         axes = figure.subplots(high, wide, squeeze=False, sharey=True).flatten()
         for axis in axes[len(panels) :]:
@@ -160,6 +161,16 @@ def full(results: Path) -> Comparison:
     return Comparison(Results(results / FOLDER), cells(protocols, [CSPROP, *PEERS], FULL))
 
 
+def spending(row: Row) -> tuple[float, float, float, float]:
+    """Parameters, sequences to learn from, steps, and seconds with those of locking and proof."""
+    recipe, result = row["job"]["recipe"], row.get("result", {})
+    samples = recipe["samples"] or known(row["job"]["task"]).samples
+    sequences = samples * 4 // 5
+    steps = result.get("epochs", 0) * -(-sequences // recipe["batch_size"])
+    seconds = row.get("training_seconds", 0.0) + row.get("locked", {}).get("seconds", 0.0)
+    return result.get("parameters", 0), sequences, steps, seconds
+
+
 def at_trained(row: Row) -> float:
     """The accuracy on held-out sequences of the trained length; 0 if training diverged."""
     return row.get("result", {}).get("accuracy", at_longest(row))
@@ -183,8 +194,10 @@ def by_length(rows: Sequence[Row]) -> dict[int, float]:
     found: dict[int, list[float]] = {}
     for row in rows:
         lengths = row.get("locked", {}).get("lengths") or row.get("lengths", {})
-        for length, accuracy in lengths.items():
-            found.setdefault(int(length), []).append(accuracy)
+        last = 0.0
+        for length in row["job"].get("test_lengths", ()):  # where it was not followed, the last counts
+            last = lengths.get(str(length), last)
+            found.setdefault(length, []).append(last)
     return {length: statistics.median(each) for length, each in found.items()}
 
 
@@ -196,8 +209,8 @@ def proven(rows: Sequence[Row]) -> int:
 
 
 def chance(row: Row) -> float:
-    """The share of the commonest class."""
-    return row.get("result", {}).get("commonest", {}).get("share", 0.5)
+    """The share of the commonest class, of the trained length; at most 0.99."""
+    return min(0.99, row.get("result", {}).get("commonest", {}).get("share", 0.5))
 
 
 def scaled(rows: Sequence[Row]) -> float | None:
@@ -209,12 +222,26 @@ def scaled(rows: Sequence[Row]) -> float | None:
 
 
 def cell_text(rows: Sequence[Row]) -> str:
-    """A cell of a table."""
+    """A cell of a table: at the trained length and at the longest, and what of it is proven."""
     if not rows:
         return "–"
     near, far = (statistics.median(map(each, rows)) for each in (at_trained, at_longest))
     text = f"{percent(near)}, {percent(far)}"
-    return f"{text}, proven {proven(rows)} of {len(rows)}" if any_proof(rows) else text
+    if any("right" in row.get("result", {}) for row in rows):
+        return f"{text}, right machine {proven(rows)} of {len(rows)}"
+    if any_proof(rows):
+        drifted = statistics.median(
+            list(row["lengths"].values())[-1] for row in rows if "lengths" in row
+        )
+        return f"{text}, proven {proven(rows)} of {len(rows)}, unlocked {percent(drifted)}"
+    return text
+
+
+def short_text(rows: Sequence[Row]) -> str:
+    """The same for a narrow table."""
+    if any_proof(rows) and proven(rows):
+        return f"proven {proven(rows)}/{len(rows)}"
+    return cell_text(rows).partition(", right")[0].partition(", proven")[0]
 
 
 def any_proof(rows: Sequence[Row]) -> bool:

@@ -44,6 +44,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "LSTM": {"width": 64, "depth": 1, "lr": 3e-3, "batch_size": 64, "least_seconds": 5.0},
 }
 """The methods, and the options of each."""
+LAYER = "layer"
+"""The method of a job whose options name a layer, which is trained in a `Frame`."""
 
 
 def learned(jobs: Sequence[FileJob]) -> list[Found]:
@@ -65,10 +67,7 @@ def learned(jobs: Sequence[FileJob]) -> list[Found]:
         found[name] = _aalpy(job, rows, name, asked[name]["most_seconds"])
     if "LSTM" in asked:
         found["LSTM"] = _lstm(job, task, found["csprop"]["seconds"], asked["LSTM"])
-    for each in jobs:
-        if each.method not in METHODS:
-            found[each.key] = _layer(each, task)
-    return [found.get(each.key) or found[each.method] for each in jobs]
+    return [_layer(each, task) if each.method == LAYER else found[each.method] for each in jobs]
 
 
 def as_task(name: str, language: Automaton, rows: Drawn) -> RowsTask:
@@ -179,22 +178,32 @@ def _layer(job: FileJob, task: RowsTask) -> Found:
     """A layer in a `Frame`, which learns from the same rows for a number of epochs."""
     options = job.options
     config = FrameConfig(
-        layer=job.method,
+        layer=options["layer"],
         vocab_size=len(task.vocab),
         num_classes=len(task.classes),
         width=options["width"],
         depth=options["depth"],
     )
-    recipe = Recipe(
-        supervise="every",
-        lr=options["lr"],
-        schedule="cosine",
-        batch_size=options["batch_size"],
-        epochs=options["epochs"],
-        short_first=options["epochs"] // 2,
-    )
+    recipe = layer_recipe(options["lr"], options["batch_size"], options["epochs"])
     model: Any = Frame(config, generator(job.seed, "weights"))
-    return _trained(job, task, model, recipe, lambda trainer, _: not trainer.finished)
+    found = _trained(job, task, model, recipe, lambda trainer, _: not trainer.finished)
+    shares = np.bincount(_tested(job.language, job.seed).truth) / found["result"]["fresh"]
+    found["result"]["commonest"] = {"share": float(shares.max())}
+    return found
+
+
+def layer_recipe(lr: float, batch_size: int, epochs: int, **more: Any) -> Recipe:
+    """How a layer in a `Frame` is trained: a label wherever there is one, short sequences first."""
+    return Recipe(
+        supervise="every",
+        split="disjoint",
+        schedule="cosine",
+        lr=lr,
+        batch_size=batch_size,
+        epochs=epochs,
+        short_first=epochs // 2,
+        **more,
+    )
 
 
 def _trained(
@@ -220,7 +229,7 @@ def _trained(
     scores = last_logits(model.eval(), [tokens.tolist() for tokens in tested.tokens])
     answers = [int(each.argmax()) for each in scores]
     result = _on_fresh(answers, tested) | {"epochs": trainer.epoch}
-    if job.method not in METHODS:
+    if job.method == LAYER:
         result |= {"accuracy": trainer.best.get("accuracy", 0.0)}
     return {"result": result, "seconds": took}
 

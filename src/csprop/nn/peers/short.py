@@ -17,7 +17,11 @@ class ShortConvolution(nn.Module):
         super().__init__()
         bound = taps**-0.5
         self.weight = nn.Parameter(torch.empty(taps, channels).uniform_(-bound, bound))
-        self.bias = nn.Parameter(torch.empty(channels).uniform_(-bound, bound)) if bias else None
+        self.bias: Tensor
+        if bias:
+            self.bias = nn.Parameter(torch.empty(channels).uniform_(-bound, bound))
+        else:
+            self.register_buffer("bias", torch.zeros(channels), persistent=False)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         return _Convolved.apply(x, self.weight, self.bias)
@@ -27,15 +31,15 @@ class _Convolved(torch.autograd.Function):
     """The sum over the taps in place: weight[-1] is that of the present."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)
-        y = x * weight[-1] if bias is None else torch.addcmul(bias, x, weight[-1])
+        y = torch.addcmul(bias, x, weight[-1])
         for past in range(1, min(len(weight), x.shape[1])):
             y[:, past:].addcmul_(x[:, :-past], weight[-1 - past])
         return y
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
         x, weight = ctx.saved_tensors
         (grad,) = grads
         x_grad, weight_grad = grad * weight[-1], torch.zeros_like(weight)
@@ -43,4 +47,4 @@ class _Convolved(torch.autograd.Function):
         for past in range(1, min(len(weight), x.shape[1])):
             x_grad[:, :-past].addcmul_(grad[:, past:], weight[-1 - past])
             weight_grad[-1 - past] = (grad[:, past:] * x[:, :-past]).sum(dim=(0, 1))
-        return x_grad, weight_grad, grad.sum(dim=(0, 1)) if ctx.needs_input_grad[2] else None
+        return x_grad, weight_grad, grad.sum(dim=(0, 1))
