@@ -108,11 +108,11 @@ def last_of(model: csprop.CSP, word: str) -> tuple[Tensor, Tensor]:
     return scores[0, -1], state
 
 
-def moved(a: Tensor, b: Tensor, words: Tensor, start: complex = 1) -> Tensor:
-    """The complex states h ↦ a h + b after every token of (B, T); a and b are by token."""
-    parts = [torch.view_as_real(part)[words].movedim(-1, 2) for part in (a, b)]
-    begin = torch.tensor([start.real, start.imag], dtype=torch.float64)[:, None].expand(2, a.shape[1])
-    states, _ = csprop.scan(*parts, begin)
+def moved(a: Tensor, b: Tensor, words: Tensor) -> Tensor:
+    """The complex states h ↦ a h + b from 1 on, after every token of (B, T); a and b are by token."""
+    kept, added = (torch.view_as_real(part)[words].movedim(-1, 2) for part in (a, b))
+    begin = torch.tensor([1, 0], dtype=torch.float64)[:, None].expand(2, a.shape[1])
+    states, _ = csprop.scan(kept, added, begin)
     return torch.view_as_complex(states.movedim(2, -1).contiguous())
 
 
@@ -239,13 +239,21 @@ def delta_rule_sum() -> Tensor:
     return delta_rule(ones, ones, beta * (STEPS / beta).view_as(ones), -beta * ones, 0 * ones)
 
 
-def pd_ssm_sum() -> Tensor:
-    made = PDSSM(1, states=2, matrices=1)
+def moving(states: Tensor, width: int) -> PDSSM:
+    """A PD-SSM whose tokens are the first features, with D = 1 and where each sends each state."""
+    made = PDSSM(width, states=states.shape[1], matrices=len(states))
     cleared(made)
     with torch.no_grad():
-        made.columns.copy_(torch.eye(2))
-        made.magnitude[2].bias.fill_(200.0)
-        made.phase[2].bias.fill_(-200.0)
+        made.select.weight[:, : len(states)] = 100 * torch.eye(len(states))
+        made.columns.copy_(nn.functional.one_hot(states, states.shape[1]))
+        for part, bias in ((made.magnitude, 200.0), (made.phase, -200.0)):
+            part[-1].get_parameter("bias").fill_(bias)
+    return made
+
+
+def pd_ssm_sum() -> Tensor:
+    made = moving(torch.tensor([[0, 1]]), width=1)
+    with torch.no_grad():
         made.enter[2, 0] = made.read.weight[0, 2] = 1
         return made(STEPS[None, :, None])
 
@@ -323,8 +331,9 @@ def test_rounding_drifts_with_length() -> None:
 
 def held(steps: list[tuple[float, Tensor, Tensor]]) -> Float[Tensor, "V K"]:
     """S of the delta rule after steps with β, a key and a value each."""
-    keys, values = (torch.stack([step[part] for step in steps]) for part in (1, 2))
-    beta = torch.tensor([step[0] for step in steps], dtype=torch.float64)[:, None]
+    rates, *vectors = zip(*steps, strict=True)
+    keys, values = (torch.stack(each) for each in vectors)
+    beta = torch.tensor(rates, dtype=torch.float64)[:, None]
     size = keys.shape[1]
     read = torch.eye(size, dtype=torch.float64)[:, None, None].expand(size, 1, len(steps), size)
     given = (keys, beta * values, -beta * keys, 0 * beta)
@@ -459,13 +468,9 @@ def test_one_router_holds_any_machine(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_one_pd_ssm_holds_any_machine(seed: int) -> None:
     """A matrix for each token, D = 1, and nothing that enters."""
-    machine, made = drawn_machine(seed), PDSSM(6, states=6, matrices=2)
-    cleared(made)
+    machine = drawn_machine(seed)
+    made = moving(torch.tensor(machine.transitions).T, width=6)
     with torch.no_grad():
-        made.select.weight[:, :2] = 100 * torch.eye(2)
-        made.columns.copy_(nn.functional.one_hot(torch.tensor(machine.transitions), 6).transpose(0, 1))
-        made.magnitude[2].bias.fill_(200.0)
-        made.phase[2].bias.fill_(-200.0)
         made.read.weight[:, ::2] = torch.eye(6)
         given = made(nn.functional.one_hot(rows(8), 6).float())
     assert torch.equal(given.sum(2), torch.ones(2**8, 8)), "nothing fades"
