@@ -546,7 +546,7 @@ def test_the_state_of_a_gru_is_never_above_1(seed: int) -> None:
 
 
 def test_an_mlstm_reads_a_difference_up_to_1() -> None:
-    """Opposite keys: the normaliser is a quarter of the difference of two counts, or 1 if that is less."""
+    """Opposite keys: it divides by a quarter of the difference of counts, or by 1 if that is less."""
     keys, ones = STEPS.view(1, 1, -1, 1) / 4, torch.ones(1, 1, 1000, 1)
     read = remembered(ones, keys, ones, 0 * ones[..., 0], 0 * ones[..., 0])
     difference = STEPS.cumsum(0) / 4
