@@ -8,7 +8,7 @@ from transformers.models.qwen3_next.modeling_qwen3_next import torch_recurrent_g
 
 from csprop.nn.peers.deltaproduct import GatedDeltaProduct
 from csprop.nn.peers.gated_deltanet import GatedDeltaNet
-from tests.helpers import causal
+from tests.helpers import mixers
 
 
 def parts(layer: GatedDeltaNet, x: Tensor) -> tuple[Tensor, ...]:
@@ -17,7 +17,7 @@ def parts(layer: GatedDeltaNet, x: Tensor) -> tuple[Tensor, ...]:
     window = F.conv1d(F.pad(qkv.mT, (3, 0)), layer.convolution.weight.mT[:, None], groups=320).mT
     q, k, v = F.silu(window).split([64, 128, 128], dim=2)
     k, v = (y.unflatten(2, (2, 4, 16)) for y in (k, v))
-    q, k = (y / (y.square().sum(-1, keepdim=True) + 1e-6).sqrt() for y in (causal.heads(q), k))
+    q, k = (y / (y.square().sum(-1, keepdim=True) + 1e-6).sqrt() for y in (mixers.heads(q), k))
     log_alpha = -layer.log_rate.exp() * F.softplus(step + layer.step_bias)
     return q, k, v, 2 * beta.sigmoid().unflatten(2, (2, 4)), log_alpha, gate
 
@@ -45,14 +45,14 @@ def recurrence(layer: GatedDeltaProduct, x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("steps", [1, 40, 64, 150])
 def test_it_is_the_recurrence_of_the_paper(steps: int) -> None:
-    layer = causal.drawn(GatedDeltaProduct(64)).double()
+    layer = mixers.drawn(GatedDeltaProduct(64)).double()
     x = torch.randn(3, steps, 64).double()
     torch.testing.assert_close(layer(x), recurrence(layer, x), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("steps", [40, 150])
 def test_it_is_two_steps_of_the_rule_of_another_library(steps: int) -> None:
-    layer, x = causal.drawn(GatedDeltaProduct(64)), torch.randn(3, steps, 64)
+    layer, x = mixers.drawn(GatedDeltaProduct(64)), torch.randn(3, steps, 64)
     q, k, v, beta, log_alpha, gate = parts(layer, x)
     log_alpha = torch.stack([log_alpha, torch.zeros_like(log_alpha)], dim=2)
     q = torch.stack([q, q], dim=2)
@@ -62,12 +62,12 @@ def test_it_is_two_steps_of_the_rule_of_another_library(steps: int) -> None:
 
 
 def test_it_sees_the_past_alone() -> None:
-    causal.check_causal(causal.drawn(GatedDeltaProduct(64)))
+    mixers.check_causal(mixers.drawn(GatedDeltaProduct(64)))
 
 
 def test_gradients_reach_every_weight() -> None:
-    causal.check_gradients(GatedDeltaProduct(64))
+    mixers.check_gradients(GatedDeltaProduct(64))
 
 
 def test_long_sequences_stay_finite() -> None:
-    causal.check_long(GatedDeltaProduct(64))
+    mixers.check_long(GatedDeltaProduct(64))

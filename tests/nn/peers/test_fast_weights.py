@@ -6,12 +6,12 @@ from torch import Tensor
 from transformers.models.qwen3_next.modeling_qwen3_next import torch_recurrent_gated_delta_rule
 
 from csprop.nn.peers.fast_weights import FastWeights
-from tests.helpers import causal
+from tests.helpers import mixers
 
 
 def parts(layer: FastWeights, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     q, k, v, beta = layer.project(x).split([64, 64, 64, 4], dim=2)
-    return causal.heads(q), causal.heads(k), causal.heads(v), beta.sigmoid()
+    return mixers.heads(q), mixers.heads(k), mixers.heads(v), beta.sigmoid()
 
 
 def features(k: Tensor) -> Tensor:
@@ -43,7 +43,7 @@ def test_it_is_the_recurrence_of_the_paper(steps: int) -> None:
 
 @pytest.mark.parametrize("steps", [40, 150])
 def test_it_is_the_delta_rule_of_another_library(steps: int) -> None:
-    layer, x = causal.drawn(FastWeights(64)), torch.randn(3, steps, 64)
+    layer, x = mixers.drawn(FastWeights(64)), torch.randn(3, steps, 64)
     q, k, v, beta = parts(layer, x)
     mixed = inspect.unwrap(torch_recurrent_gated_delta_rule)(
         features(q) * 32**0.5, features(k), v, torch.zeros_like(beta), beta
@@ -66,12 +66,12 @@ def test_a_value_is_read_back_as_it_was_last_written() -> None:
 
 
 def test_it_sees_the_past_alone() -> None:
-    causal.check_causal(causal.drawn(FastWeights(64)))
+    mixers.check_causal(mixers.drawn(FastWeights(64)))
 
 
 def test_gradients_reach_every_weight() -> None:
-    causal.check_gradients(FastWeights(64))
+    mixers.check_gradients(FastWeights(64))
 
 
 def test_long_sequences_stay_finite() -> None:
-    causal.check_long(FastWeights(64))
+    mixers.check_long(FastWeights(64))

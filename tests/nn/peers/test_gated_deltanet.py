@@ -8,7 +8,7 @@ from transformers import Qwen3NextConfig
 from transformers.models.qwen3_next import modeling_qwen3_next as qwen
 
 from csprop.nn.peers.gated_deltanet import GatedDeltaNet
-from tests.helpers import causal
+from tests.helpers import mixers
 
 
 def published(layer: GatedDeltaNet) -> qwen.Qwen3NextGatedDeltaNet:
@@ -58,7 +58,7 @@ def recurrence(layer: GatedDeltaNet, x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("steps", [1, 40, 64, 150])
 def test_it_is_the_recurrence_of_the_paper(steps: int) -> None:
-    layer = causal.drawn(GatedDeltaNet(64)).double()
+    layer = mixers.drawn(GatedDeltaNet(64)).double()
     x = torch.randn(3, steps, 64).double()
     torch.testing.assert_close(layer(x), recurrence(layer, x), rtol=0, atol=1e-9)
 
@@ -68,7 +68,7 @@ def test_it_is_the_layer_of_another_library(steps: int, monkeypatch: pytest.Monk
     """Of transformers, in its own torch operations: where it finds them it takes kernels for GPUs."""
     for name in ("torch_chunk_gated_delta_rule", "causal_conv1d_fn"):
         monkeypatch.setattr(qwen, name, inspect.unwrap(getattr(qwen, name)))
-    layer, x = causal.drawn(GatedDeltaNet(64)), torch.randn(3, steps, 64)
+    layer, x = mixers.drawn(GatedDeltaNet(64)), torch.randn(3, steps, 64)
     torch.testing.assert_close(layer(x), published(layer)(x), rtol=0, atol=1e-4)
 
 
@@ -80,12 +80,12 @@ def test_it_begins_with_steps_as_mamba_2_does() -> None:
 
 
 def test_it_sees_the_past_alone() -> None:
-    causal.check_causal(causal.drawn(GatedDeltaNet(64)))
+    mixers.check_causal(mixers.drawn(GatedDeltaNet(64)))
 
 
 def test_gradients_reach_every_weight() -> None:
-    causal.check_gradients(GatedDeltaNet(64))
+    mixers.check_gradients(GatedDeltaNet(64))
 
 
 def test_long_sequences_stay_finite() -> None:
-    causal.check_long(GatedDeltaNet(64))
+    mixers.check_long(GatedDeltaNet(64))

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from csprop.nn.peers.h3 import H3
-from tests.helpers.mixers import check_causal, check_gradients, check_long
+from tests.helpers import mixers
 
 WIDTH = 8
 
@@ -56,12 +56,12 @@ def test_gradients_are_those_of_the_recurrence(layer: H3, steps: int) -> None:
 
 
 def test_it_sees_the_past_alone(layer: H3) -> None:
-    check_causal(layer, WIDTH, 150, 70)
+    mixers.check_causal(layer, WIDTH)
 
 
 def test_gradients_reach_every_parameter(layer: H3) -> None:
-    check_gradients(layer, WIDTH, 150)
+    mixers.check_gradients(layer, WIDTH)
 
 
 def test_long_sequences_are_finite(layer: H3) -> None:
-    check_long(layer, WIDTH)
+    mixers.check_long(layer, WIDTH)

@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from csprop.nn.peers.linear_attention import LinearAttention
-from tests.helpers import causal
+from tests.helpers import mixers
 
 
 def recurrence(layer: LinearAttention, x: Tensor) -> Tensor:
@@ -14,7 +14,7 @@ def recurrence(layer: LinearAttention, x: Tensor) -> Tensor:
     x = x.clone()
     x[..., ::2] += angles.sin()
     x[..., 1::2] += angles.cos()
-    query, key, value = (causal.heads(y) for y in layer.project(x).chunk(3, dim=2))
+    query, key, value = (mixers.heads(y) for y in layer.project(x).chunk(3, dim=2))
     attention = x.new_zeros(len(x), 4, 16, 16)
     normaliser = x.new_zeros(len(x), 4, 16)
     read = []
@@ -45,12 +45,12 @@ def test_weights_of_the_past_sum_to_one() -> None:
 
 
 def test_it_sees_the_past_alone() -> None:
-    causal.check_causal(LinearAttention(64))
+    mixers.check_causal(LinearAttention(64))
 
 
 def test_gradients_reach_every_weight() -> None:
-    causal.check_gradients(LinearAttention(64))
+    mixers.check_gradients(LinearAttention(64))
 
 
 def test_long_sequences_stay_finite() -> None:
-    causal.check_long(LinearAttention(64))
+    mixers.check_long(LinearAttention(64))

@@ -9,7 +9,7 @@ from transformers.models.mamba.modeling_mamba import MambaMixer
 
 from csprop.nn.peers.mamba import Mamba
 from csprop.nn.peers.selective import selective_scan
-from tests.helpers.mixers import check_causal, check_gradients, check_long
+from tests.helpers import mixers
 
 WIDTH = 32
 
@@ -84,15 +84,15 @@ def test_gradients_of_the_scan(steps: int) -> None:
 
 
 def test_it_sees_the_past_alone(layer: Mamba) -> None:
-    check_causal(layer, WIDTH, 40, 17)
+    mixers.check_causal(layer, WIDTH)
 
 
 def test_gradients_reach_every_parameter(layer: Mamba) -> None:
-    check_gradients(layer, WIDTH, 21)
+    mixers.check_gradients(layer, WIDTH)
 
 
 def test_long_sequences_are_finite(layer: Mamba) -> None:
-    check_long(layer, WIDTH)
+    mixers.check_long(layer, WIDTH)
 
 
 def test_the_first_steps_and_decays_are_the_published_ones() -> None:

@@ -8,7 +8,7 @@ from transformers import Mamba2Config
 from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer
 
 from csprop.nn.peers.mamba2 import Mamba2
-from tests.helpers.mixers import check_causal, check_gradients, check_long
+from tests.helpers import mixers
 
 WIDTH, STATE = 32, 32
 
@@ -74,15 +74,15 @@ def test_it_is_the_recurrence(layer: Mamba2, steps: int) -> None:
 
 
 def test_it_sees_the_past_alone(layer: Mamba2) -> None:
-    check_causal(layer, WIDTH, 150, 70)
+    mixers.check_causal(layer, WIDTH)
 
 
 def test_gradients_reach_every_parameter(layer: Mamba2) -> None:
-    check_gradients(layer, WIDTH, 150)
+    mixers.check_gradients(layer, WIDTH)
 
 
 def test_long_sequences_are_finite(layer: Mamba2) -> None:
-    check_long(layer, WIDTH)
+    mixers.check_long(layer, WIDTH)
 
 
 def test_the_first_steps_and_decays_are_the_published_ones() -> None:

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from csprop.nn.peers.megalodon import CEMA, Megalodon, TimestepNorm
-from tests.helpers.mixers import check_causal, check_gradients, check_long
+from tests.helpers import mixers
 
 WIDTH, HEAD = 32, 8
 
@@ -110,12 +110,12 @@ def test_attention_ends_with_the_chunk_and_the_average_does_not(layer: Megalodon
 
 
 def test_it_sees_the_past_alone(layer: Megalodon) -> None:
-    check_causal(layer, WIDTH, 150, 70)
+    mixers.check_causal(layer, WIDTH)
 
 
 def test_gradients_reach_every_parameter(layer: Megalodon) -> None:
-    check_gradients(layer, WIDTH, 150)
+    mixers.check_gradients(layer, WIDTH)
 
 
 def test_long_sequences_are_finite(layer: Megalodon) -> None:
-    check_long(layer, WIDTH)
+    mixers.check_long(layer, WIDTH)

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from csprop.nn.peers.retnet import Retention
-from tests.helpers import causal
+from tests.helpers import mixers
 
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", DeprecationWarning)
@@ -27,7 +27,7 @@ def published(layer: Retention) -> MultiScaleRetention:
 def recurrence(layer: Retention, x: Tensor) -> Tensor:
     """Equations 3, 6 and 8 of the paper in complex numbers, step by step."""
     query, key, value, gate = layer.project(x).chunk(4, dim=2)
-    query, key, value = (causal.heads(y) for y in (query, key, value))
+    query, key, value = (mixers.heads(y) for y in (query, key, value))
     rates = 10_000.0 ** -(torch.arange(8, dtype=torch.float64) / 7)
     decay = torch.tensor([1 - 1 / 32, 1 - 1 / 64, 1 - 1 / 128, 1 - 1 / 256], dtype=torch.float64)
     state = torch.zeros(len(x), 4, 8, 16, dtype=torch.complex128)
@@ -57,12 +57,12 @@ def test_it_is_the_layer_of_another_library(steps: int) -> None:
 
 
 def test_it_sees_the_past_alone() -> None:
-    causal.check_causal(causal.drawn(Retention(64)))
+    mixers.check_causal(mixers.drawn(Retention(64)))
 
 
 def test_gradients_reach_every_weight() -> None:
-    causal.check_gradients(Retention(64))
+    mixers.check_gradients(Retention(64))
 
 
 def test_long_sequences_stay_finite() -> None:
-    causal.check_long(Retention(64))
+    mixers.check_long(Retention(64))

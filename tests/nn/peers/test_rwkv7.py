@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from csprop.nn.peers.rwkv7 import RWKV7
-from tests.helpers import causal
+from tests.helpers import mixers
 
 
 def recurrence(layer: RWKV7, x: Tensor) -> Tensor:
@@ -34,12 +34,12 @@ def recurrence(layer: RWKV7, x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("steps", [1, 40, 64, 150])
 def test_it_is_the_recurrence_of_the_paper(steps: int) -> None:
-    layer, x = causal.drawn(RWKV7(64)).double(), torch.randn(3, steps, 64).double()
+    layer, x = mixers.drawn(RWKV7(64)).double(), torch.randn(3, steps, 64).double()
     torch.testing.assert_close(layer(x), recurrence(layer, x), rtol=0, atol=1e-8)
 
 
 def test_single_precision_is_enough() -> None:
-    layer, x = causal.drawn(RWKV7(64)), torch.randn(3, 150, 64)
+    layer, x = mixers.drawn(RWKV7(64)), torch.randn(3, 150, 64)
     expected = recurrence(layer, x)
     torch.testing.assert_close(layer(x), expected, rtol=1e-4, atol=1e-4)
 
@@ -58,12 +58,12 @@ def test_it_begins_as_published() -> None:
 
 
 def test_it_sees_the_past_alone() -> None:
-    causal.check_causal(causal.drawn(RWKV7(64)))
+    mixers.check_causal(mixers.drawn(RWKV7(64)))
 
 
 def test_gradients_reach_every_weight() -> None:
-    causal.check_gradients(causal.drawn(RWKV7(64)))
+    mixers.check_gradients(mixers.drawn(RWKV7(64)))
 
 
 def test_long_sequences_stay_finite() -> None:
-    causal.check_long(causal.drawn(RWKV7(64)))
+    mixers.check_long(mixers.drawn(RWKV7(64)))

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from csprop.nn.peers.diagonal import DiagonalSSM
 from csprop.nn.peers.s4d import S4D
-from tests.helpers.mixers import check_causal, check_gradients, check_long
+from tests.helpers import mixers
 
 WIDTH = 8
 
@@ -59,15 +59,15 @@ def test_gradients_are_those_of_the_recurrence(layer: S4D, steps: int) -> None:
 
 
 def test_it_sees_the_past_alone(layer: S4D) -> None:
-    check_causal(layer, WIDTH, 150, 70)
+    mixers.check_causal(layer, WIDTH)
 
 
 def test_gradients_reach_every_parameter(layer: S4D) -> None:
-    check_gradients(layer, WIDTH, 150)
+    mixers.check_gradients(layer, WIDTH)
 
 
 def test_long_sequences_are_finite(layer: S4D) -> None:
-    check_long(layer, WIDTH)
+    mixers.check_long(layer, WIDTH)
 
 
 def test_it_begins_as_s4d_lin() -> None:

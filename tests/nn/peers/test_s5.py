@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from csprop.nn.peers.s5 import S5, hippo
-from tests.helpers.mixers import check_causal, check_gradients, check_long
+from tests.helpers import mixers
 
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", DeprecationWarning)
@@ -80,17 +80,17 @@ def test_gradients_are_those_of_the_recurrence(layer: S5) -> None:
 
 
 def test_it_sees_the_past_alone(layer: S5) -> None:
-    check_causal(layer, WIDTH, 150, 70)
+    mixers.check_causal(layer, WIDTH)
 
 
 def test_gradients_reach_every_parameter(layer: S5) -> None:
-    check_gradients(layer, WIDTH, 150)
+    mixers.check_gradients(layer, WIDTH)
 
 
 def test_long_sequences_are_finite(layer: S5) -> None:
     with torch.no_grad():
         layer.real.copy_(torch.linspace(-1, 1, len(layer.real)))
-    check_long(layer, WIDTH)
+    mixers.check_long(layer, WIDTH)
 
 
 def test_it_begins_with_the_eigenvalues_of_hippo() -> None:
