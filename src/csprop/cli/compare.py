@@ -23,9 +23,9 @@ class Args:
     """
 
     models: Annotated[str | None, arg(metavar="NAMES", help_behavior_hint="(default: all)")] = None
-    """Layers, such as csprop,lstm,mamba; --list shows all. A layer of
-    your own is MODULE:CLASS: it is called with a width and maps
-    (batch, time, width) to the same shape."""
+    """Layers, such as csprop,lstm,mamba: see --list. A
+    layer of your own is MODULE:CLASS. It is called with
+    a width, and maps (batch, time, width) to the same."""
 
     tasks: Annotated[str | None, arg(metavar="NAMES", help_behavior_hint="(default: all)")] = None
     """Tasks of the protocols, such as parity,group-S5."""
@@ -33,15 +33,16 @@ class Args:
     protocol: Annotated[
         str, arg(metavar="NAMES", help_behavior_hint="(default: all but the two of files)")
     ] = ",".join(TABLED)
-    """Protocols: paper, chomsky, words, pairs, flip-flops, files and
-    noisy-files."""
+    """Protocols: paper, chomsky, words, pairs,
+    flip-flops, files, noisy-files."""
 
     list: common.Flag = False
     """List layers and protocols, and do nothing else."""
 
     quick: common.Flag = False
-    """Take minutes: the first task of each protocol, few steps, one
-    learning rate, one seed. Such numbers mean little."""
+    """Take minutes: the first task of each protocol,
+    few steps, one learning rate, one seed. Such numbers
+    mean little."""
 
     seeds: Annotated[
         int | None, arg(metavar="N", help_behavior_hint="(default: 5; with --quick, 1)")

@@ -88,9 +88,7 @@ def compare(
         total, done = remaining(results, asked), 0
         if total:
             took = _hours(cost(results, asked) / 3600)
-            say(
-                f"{folder}: {total} runs remain: to train the layers takes about {took} of one processor"
-            )
+            say(f"{folder}: {total} runs remain; the layers take about {took} of one processor")
 
         def told(_: str, rows: list[Row]) -> None:
             nonlocal done
