@@ -140,7 +140,7 @@ def alike(left: Any, right: Any) -> bool:
 
 HARMLESS = [
     ["--help"], ["--version"], ["info", "--version"], ["info", "--version", "--json"],
-    ["tasks"], ["tasks", "--json"], *([verb, "--help"] for verb in VERBS),
+    ["tasks"], ["tasks", "--json"], ["compare", "--list"], *([verb, "--help"] for verb in VERBS),
 ]  # fmt: skip
 MISTAKES = {
     "unknown command": ["trian"],
@@ -178,6 +178,8 @@ MISTAKES = {
     "eval: too many inputs": ["eval", "{}/parity", "--exhaustive", "--lengths", "40"],
     "predict: a token": ["predict", "{}/parity"],
     "reproduce: workers": ["reproduce", "--workers", "0"],
+    "compare: protocol": ["compare", "--protocol", "chess"],
+    "compare: model": ["compare", "--models", "lstn"],
     **{f"{verb}: missing run": [verb, "{}/missing"] for verb in ("predict", "eval", "certify")},
     "automaton: missing run": ["automaton", "{}/missing"],
     "export: missing run": ["export", "{}/missing", "{}/model.onnx"],

@@ -151,7 +151,7 @@ def test_a_changed_layer_of_the_same_name_is_trained_again(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"models": ["lstn"]}, "there is no layer 'lstn': did you mean lstm"),
+        ({"models": ["lstn"]}, "there is no layer 'lstn': write lstm, or MODULE:CLASS"),
         ({"models": ["nowhere:Layer"]}, "nowhere:Layer: there is no module 'nowhere' to import"),
         ({"models": ["torch.nn:Nothing"]}, "torch.nn:Nothing: the module 'torch.nn' has no 'Nothing'"),
         ({"protocol": "chess"}, "there is no protocol 'chess': write paper"),

@@ -8,8 +8,8 @@ from tyro.conf import arg
 
 from csprop.cli import common
 from csprop.errors import InputError
-from csprop.nn.peers import PEERS
-from csprop.study.protocols import CSPROP, PROTOCOLS, TABLED
+from csprop.nn.peers import PEERS, check
+from csprop.study.protocols import CSPROP, PROTOCOLS, TABLED, chosen
 
 ACROSS = 3
 """Tasks side by side on a terminal."""
@@ -81,14 +81,20 @@ def run(args: Args) -> int:
     if args.list:
         return _list(args)
     engine = common.engine(args)
+    models = _names(args.models, "models") or [CSPROP, *PEERS]
+    protocols, tasks = _names(args.protocol, "protocol") or [], _names(args.tasks, "tasks")
+    for model in models:
+        if model != CSPROP:
+            check(model)
+    chosen(protocols, tasks)
     from csprop.report.compare import PAGE, TEXT, compare
     from csprop.study.compared import at_longest, at_trained, proven, short_text
 
     out = args.out or Path("runs/compare-quick" if args.quick else "runs/compare")
     comparison = compare(
-        models=_names(args.models, "models") or (CSPROP, *PEERS),
-        protocol=_names(args.protocol, "protocol") or (),
-        tasks=_names(args.tasks, "tasks"),
+        models=models,
+        protocol=protocols,
+        tasks=tasks,
         seeds=args.seeds,
         quick=args.quick,
         out=out,

@@ -18,7 +18,7 @@ from csprop.study import engine
 from csprop.study.compare import FAR, cells, cost, fill, register, remaining
 from csprop.study.compared import Comparison, any_proof, at_longest, by_length, proven, scaled
 from csprop.study.measure import SAMPLING, Row, measure
-from csprop.study.protocols import CSPROP, FULL, PROTOCOLS, QUICK, Protocol
+from csprop.study.protocols import CSPROP, FULL, QUICK, Protocol, chosen
 from csprop.study.publish import METADATA
 from csprop.study.published import published
 from csprop.study.results import Results
@@ -65,7 +65,7 @@ def compare(
         InputError: there is no such model, protocol or task, or a layer is not as it should be.
     """
     names = [protocol] if isinstance(protocol, str) else list(protocol)
-    chosen = _protocols(names, tasks)
+    protocols = chosen(names, tasks)
     effort = QUICK if quick else FULL
     if seeds is not None:
         if not 1 <= seeds <= 1000:
@@ -81,7 +81,7 @@ def compare(
             raise InputError(f"name={called!r} is that of another layer: choose another")
         versions[called] = register(called, factory, effort)
         named.append(called)
-    asked = cells(chosen, named, effort, tasks, versions)
+    asked = cells(protocols, named, effort, tasks, versions)
     folder = Path(out)
     with one_writer(folder):
         results = Results(folder)
@@ -116,18 +116,6 @@ def _said(row: Row) -> str:
     if any_proof([row]) and proven([row]):
         return f"{what}: proven"
     return f"{what}: {percent(at_longest(row))} at the longest length"
-
-
-def _protocols(names: Sequence[str], tasks: Sequence[str] | None) -> list[Protocol]:
-    for name in names:
-        if name not in PROTOCOLS:
-            raise InputError(f"there is no protocol {name!r}: write {', '.join(PROTOCOLS)}")
-    chosen = [PROTOCOLS[name] for name in dict.fromkeys(names)]
-    for task in tasks or ():
-        if not any(task in each.tasks for each in chosen):
-            known = ", ".join(dict.fromkeys(task for each in chosen for task in each.tasks))
-            raise InputError(f"there is no task {task!r} in {', '.join(names)}: write {known}")
-    return chosen
 
 
 def _here(work: Sequence[engine.Group]) -> Iterator[tuple[str, list[Row]]]:

@@ -4,9 +4,11 @@ A layer learns from labels after every token, short sequences first; where a pub
 the whole sequence alone, this makes it easier for all.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from csprop.errors import InputError
 from csprop.tasks import Task, get
 
 CSPROP = "csprop"
@@ -166,3 +168,20 @@ PROTOCOLS: dict[str, Protocol] = {
 """By the name that `csprop compare --protocol` takes."""
 TABLED = tuple(name for name, each in PROTOCOLS.items() if not each.rows)
 """Those of the table in results/compare: all but the files."""
+
+
+def chosen(names: Sequence[str], tasks: Sequence[str] | None) -> list[Protocol]:
+    """Protocols by their names, each once, of which tasks may be asked for.
+
+    Raises:
+        InputError: there is no such protocol, or no such task in them.
+    """
+    for name in names:
+        if name not in PROTOCOLS:
+            raise InputError(f"there is no protocol {name!r}: write {', '.join(PROTOCOLS)}")
+    found = [PROTOCOLS[name] for name in dict.fromkeys(names)]
+    for task in tasks or ():
+        if not any(task in each.tasks for each in found):
+            there = ", ".join(dict.fromkeys(task for each in found for task in each.tasks))
+            raise InputError(f"there is no task {task!r} in {', '.join(names)}: write {there}")
+    return found

@@ -67,6 +67,15 @@ OWN: dict[str, Make] = {}
 """Layers of one's own, by the names that they have in this process."""
 
 
+def check(name: str) -> None:
+    """Raise an InputError for a name that no layer can have."""
+    if name not in PEERS and ":" not in name:
+        near = difflib.get_close_matches(name, PEERS, n=1) or PEERS
+        raise InputError(
+            f"there is no layer {name!r}: write {', '.join(near)}, or MODULE:CLASS for one of your own"
+        )
+
+
 def layer(name: str) -> Make:
     """What makes a layer: of a name in `PEERS`, or of one's own as MODULE:NAME.
 
@@ -75,11 +84,8 @@ def layer(name: str) -> Make:
     """
     if name in OWN:
         return OWN[name]
-    module, colon, attribute = (PEERS[name].where if name in PEERS else name).partition(":")
-    if not colon:
-        near = difflib.get_close_matches(name, PEERS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"write one of {', '.join(PEERS)}"
-        raise InputError(f"there is no layer {name!r}: {hint}, or MODULE:CLASS for one of your own")
+    check(name)
+    module, _, attribute = (PEERS[name].where if name in PEERS else name).partition(":")
     if name not in PEERS and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # a module beside the shell
     try:
