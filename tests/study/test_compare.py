@@ -1,6 +1,7 @@
 """Layers are compared alike: with the same effort, chosen by held-out sequences alone, rows kept."""
 
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -43,6 +44,13 @@ class Scaled(Mean):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return super().forward(x) / 2
+
+
+def other_mean(width: int) -> Mean:
+    """The same with other numbers in training alone, which its source shows."""
+    layer = Mean(width)
+    layer.register_forward_hook(lambda module, given, y: 2 * y if module.training else y)
+    return layer
 
 
 def here(work: Any) -> Any:
@@ -131,7 +139,7 @@ def test_a_layer_of_ones_own_is_compared_by_ten_lines(tmp_path: Path) -> None:
     (row,) = found["paper", "parity", "Mean"]
     assert row["job"]["model"]["layer"] == "Mean"
     assert 0 <= at_longest(row) <= 1
-    assert "2 runs remain" in said[0]
+    assert "2 to run" in said[0]
     again: list[str] = []
     csprop.compare(Mean, models=["rnn"], tasks=["parity"], quick=True, out=tmp_path, say=again.append)
     assert again == []  # nothing was left to run
@@ -143,7 +151,7 @@ def test_a_layer_of_ones_own_is_compared_by_ten_lines(tmp_path: Path) -> None:
 
 
 def test_a_changed_layer_of_the_same_name_is_trained_again(tmp_path: Path) -> None:
-    versions = {register("own", factory, TINY) for factory in (Mean, Scaled, nn.Identity)}
+    versions = {register("own", factory, TINY) for factory in (Mean, Scaled, other_mean)}
     assert len(versions) == 3
     assert register("own", Mean, TINY) == register("own", Mean, TINY)
 
@@ -152,7 +160,18 @@ def test_a_changed_layer_of_the_same_name_is_trained_again(tmp_path: Path) -> No
     ("options", "complaint"),
     [
         ({"models": ["lstn"]}, "there is no layer 'lstn': write lstm, or MODULE:CLASS"),
-        ({"models": ["nowhere:Layer"]}, "nowhere:Layer: there is no module 'nowhere' to import"),
+        ({"models": ["nowhere:Layer"]}, "nowhere:Layer: 'nowhere' cannot be imported: ModuleNotFound"),
+        ({"models": [":x"]}, ":x: '' cannot be imported"),
+        (
+            {"models": ["torch.nn:Linear"]},
+            "torch.nn:Linear: cannot be made from a width alone: TypeErr",
+        ),
+        ({"models": []}, "there is nothing to compare"),
+        ({"tasks": []}, "there is nothing to compare"),
+        ({"models": "rnn", "tasks": "chess"}, "there is no task 'chess' in paper"),
+        ({"seeds": 1.5}, "seeds=1.5: write 1 to 1000"),
+        ({"factory": Mean(8)}, "give a class, not a layer"),
+        ({"factory": Mean, "name": "a|b"}, "name='a|b': write up to 60 letters"),
         ({"models": ["torch.nn:Nothing"]}, "torch.nn:Nothing: the module 'torch.nn' has no 'Nothing'"),
         ({"protocol": "chess"}, "there is no protocol 'chess': write paper"),
         ({"tasks": ["group-S5"]}, "there is no task 'group-S5' in paper: write parity"),
@@ -201,13 +220,50 @@ class Sleeping(nn.Module):
         return self.gain * x.mean(1, keepdim=True).expand_as(x)
 
 
+class Ahead(nn.Module):
+    """Reads from both ends, behind a norm."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.cells = nn.GRU(width, width // 2, batch_first=True, bidirectional=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.cells(self.norm(x))[0]
+
+
+def hooked(change: Any) -> Any:
+    """A layer whose output is changed by a function of the layer, its input and its output."""
+
+    def factory(width: int) -> Mean:
+        layer = Mean(width)
+        layer.register_forward_hook(lambda module, given, y: change(module, given[0], y))
+        return layer
+
+    return factory
+
+
+SAME = Mean(8)
+AHEAD = "a step depends on later ones"
+
+
 @pytest.mark.parametrize(
     ("factory", "complaint"),
     [
-        (Wide, r"Wide: gives \(2, 8, 16\) for features \(2, 8, 8\): give the same shape"),
-        (Future, "Future: what it gives at a step depends on later ones"),
+        (Wide, r"Wide: gives .* \(2, 9, 16\) for .* \(2, 9, 8\): give the same alone"),
+        (Future, AHEAD),
+        (Sleeping, AHEAD),
+        (Ahead, AHEAD),
+        (hooked(lambda m, x, y: y + x[:, -1:] if x.shape[1] > 50 else y), AHEAD),
+        (hooked(lambda m, x, y: y + x.mean(0)), "sequences of a batch depend on each other"),
+        (hooked(lambda m, x, y: y * torch.rand(())), "gives something else if it is called again"),
+        (hooked(lambda m, x, y: y / 0), "gives numbers that are not finite"),
+        (hooked(lambda m, x, y: (y, x)), "gives a tuple for"),
+        (hooked(lambda m, x, y: y.double()), "gives torch.float64"),
+        (hooked(lambda m, x, y: y @ y), r"fails on features \(2, 9, 8\): RuntimeError"),
         (lambda width: 3, "makes a value of type int of a width: make an nn.Module"),
-        (Sleeping, "Sleeping: what it gives at a step depends on later ones"),
+        (lambda width: SAME, "gives the same layer again"),
+        (lambda: 3, "cannot be made from a width alone: TypeError"),
     ],
 )
 def test_a_layer_that_is_none_is_refused_before_anything_is_trained(
@@ -278,12 +334,12 @@ def test_a_layer_of_a_module_is_trained_in_worker_processes(
     found = json.loads(capsys.readouterr().out)["cells"]
     assert [cell["model"] for cell in found] == ["own_layer:LSTM"] * 2
     assert main(arguments) == 0
-    assert "runs remain" not in capsys.readouterr().err
+    assert "to run" not in capsys.readouterr().err
     (tmp_path / "own_layer.py").write_text(OWN_LAYER.replace(".exp()", ".cosh()"))
     monkeypatch.delitem(sys.modules, "own_layer")
     monkeypatch.setattr(peers, "OWN", {})
     assert main(arguments) == 0
-    assert "2 runs remain" in capsys.readouterr().err, "a changed layer is trained again"
+    assert "2 to run" in capsys.readouterr().err, "a changed layer is trained again"
 
 
 def test_a_length_that_was_not_followed_counts_as_the_last_that_was() -> None:
@@ -293,6 +349,21 @@ def test_a_length_that_was_not_followed_counts_as_the_last_that_was() -> None:
         {"job": job, "lengths": {"8": 1.0, "64": 1.0, "1024": 0.9}},
     ]
     assert by_length(rows) == {8: 0.75, 64: 0.75, 1024: pytest.approx(0.7)}
+
+
+def test_a_layer_that_fails_does_not_keep_others_from_the_page(tmp_path: Path) -> None:
+    def long(module: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        if x.shape[1] > 200:
+            raise RuntimeError("too long")
+        return y
+
+    options: dict[str, Any] = {"models": ["rnn"], "tasks": ["parity"], "quick": True, "out": tmp_path}
+    with pytest.raises(RuntimeError, match="too long") as failure:
+        csprop.compare(hooked(long), name="short", **options, say=lambda line: None)
+    assert failure.value.__notes__ == ["This happened to short on parity, seed 0."]
+    text = (tmp_path / "COMPARE.md").read_text()
+    assert re.search(r"^\| rnn \| \d", text, re.MULTILINE)
+    assert re.search(r"^\| short \| – \|$", text, re.MULTILINE)
 
 
 def test_published_numbers_are_of_known_layers_and_tasks() -> None:

@@ -1,6 +1,7 @@
 """`csprop.compare`, and the page of a comparison."""
 
 import dataclasses
+import re
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
@@ -8,6 +9,7 @@ from io import BytesIO
 from pathlib import Path
 
 from markdown_it import MarkdownIt
+from torch import nn
 
 from csprop.errors import InputError
 from csprop.files import one_writer, replace
@@ -16,7 +18,15 @@ from csprop.report.charts import LENGTH, PERCENT, Chart, Series
 from csprop.report.page import Page, folded, scrolling
 from csprop.study import engine
 from csprop.study.compare import FAR, cells, cost, fill, register, remaining
-from csprop.study.compared import Comparison, any_proof, at_longest, by_length, proven, scaled
+from csprop.study.compared import (
+    Comparison,
+    any_proof,
+    at_longest,
+    by_length,
+    cell_text,
+    proven,
+    scaled,
+)
 from csprop.study.measure import SAMPLING, Row, measure
 from csprop.study.protocols import CSPROP, FULL, QUICK, Protocol, chosen
 from csprop.study.publish import METADATA
@@ -34,12 +44,12 @@ def compare(
     factory: Make | None = None,
     *,
     name: str | None = None,
-    models: Sequence[str] = (CSPROP, "lstm", "mamba"),
+    models: str | Sequence[str] = (CSPROP, "lstm", "mamba"),
     protocol: str | Sequence[str] = "paper",
-    tasks: Sequence[str] | None = None,
+    tasks: str | Sequence[str] | None = None,
     seeds: int | None = None,
     quick: bool = False,
-    out: Path | str = "runs/compare",
+    out: Path | str | None = None,
     on: Callable[[Sequence[engine.Group]], Iterator[tuple[str, list[Row]]]] | None = None,
     say: Told = print,
 ) -> Comparison:
@@ -57,18 +67,20 @@ def compare(
         tasks: tasks of these protocols; by default all.
         seeds: how many; by default 5, or 1 if quick.
         quick: take few steps, on the first task of each protocol, with one learning rate.
-        out: the folder for rows, tables, pictures and the page.
+        out: the folder for rows, tables, pictures and the page; by default runs/compare, or
+            runs/compare-quick.
         on: runs groups of jobs; by default one after the other in this process.
         say: is told of the cost beforehand, and of each run.
 
     Raises:
         InputError: there is no such model, protocol or task, or a layer is not as it should be.
     """
-    names = [protocol] if isinstance(protocol, str) else list(protocol)
+    names, models = _listed(protocol), _listed(models)
+    tasks = None if tasks is None else _listed(tasks)
     protocols = chosen(names, tasks)
     effort = QUICK if quick else FULL
     if seeds is not None:
-        if not 1 <= seeds <= 1000:
+        if not isinstance(seeds, int) or not 1 <= seeds <= 1000:
             raise InputError(f"seeds={seeds}: write 1 to 1000")
         effort = dataclasses.replace(effort, seeds=seeds)
     versions, named = {}, list(dict.fromkeys(models))
@@ -76,19 +88,19 @@ def compare(
         if model != CSPROP and model not in PEERS:
             versions[model] = register(model, layer(model), effort)
     if factory is not None:
-        called = str(name or getattr(factory, "__name__", "yours"))
-        if called in PEERS or called == CSPROP:
-            raise InputError(f"name={called!r} is that of another layer: choose another")
+        called = _name(factory, name, named)
         versions[called] = register(called, factory, effort)
         named.append(called)
+    if not named or not protocols or tasks == []:
+        raise InputError("there is nothing to compare: give a model, a protocol and a task at least")
     asked = cells(protocols, named, effort, tasks, versions)
-    folder = Path(out)
+    folder = Path(out or ("runs/compare-quick" if quick else "runs/compare"))
     with one_writer(folder):
         results = Results(folder)
         total, done = remaining(results, asked), 0
         if total:
             took = _hours(cost(results, asked) / 3600)
-            say(f"{folder}: {total} runs remain; the layers take about {took} of one processor")
+            say(f"{folder}: {total} to run; the layers take about {took} of one processor")
 
         def told(_: str, rows: list[Row]) -> None:
             nonlocal done
@@ -96,13 +108,33 @@ def compare(
                 done += 1
                 say(f"{done:>5}/{total}  {_said(row)}")
 
-        fill(results, asked, on or _here, told)
         comparison = Comparison(results, asked)
-        write(comparison, folder)
+        try:
+            fill(results, asked, on or _here, told)
+        finally:
+            write(comparison, folder)
     return comparison
 
 
+def _name(factory: Make, name: str | None, others: Sequence[str]) -> str:
+    """What a layer of one's own is called."""
+    if isinstance(factory, nn.Module) or not callable(factory):
+        raise InputError("the first argument makes a layer from its width: give a class, not a layer")
+    called = str(name or getattr(factory, "__name__", "yours")).replace("<lambda>", "yours")
+    if called in (*PEERS, CSPROP, *others):
+        raise InputError(f"name={called!r} is that of another layer: choose another")
+    if not re.fullmatch(r"[\w .,:+()\[\]-]{1,60}", called):
+        raise InputError(f"name={called!r}: write up to 60 letters, digits, spaces and - . , : + ( )")
+    return called
+
+
+def _listed(names: str | Sequence[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
+
+
 def _hours(hours: float) -> str:
+    if hours < 1 / 30:
+        return f"{3600 * hours:.0f} seconds"
     return f"{60 * hours:.0f} minutes" if hours < 2 else f"{hours:.0f} hours"
 
 
@@ -110,7 +142,9 @@ def _said(row: Row) -> str:
     job = row["job"]
     own = job["family"] == "csp" or job.get("method") == CSPROP
     model = CSPROP if own else (job.get("model") or job["options"])["layer"]
+    rate = job["options"].get("lr") if "options" in job else job["recipe"]["lr"]
     what = f"{model} on {job.get('task') or job['language']}, seed {job['seed']}"
+    what += "" if own else f", rate {rate:g}"
     if "diverged" in row:
         return f"{what}: diverged"
     if any_proof([row]) and proven([row]):
@@ -119,9 +153,21 @@ def _said(row: Row) -> str:
 
 
 def _here(work: Sequence[engine.Group]) -> Iterator[tuple[str, list[Row]]]:
-    """Run groups one after the other in this process, which knows layers that were only defined."""
+    """Run groups one after the other in this process, which knows layers that were only defined.
+
+    Raises:
+        Exception: the first failure of a group, once all others have finished.
+    """
+    failures: list[Exception] = []
     for table, jobs in work:
-        yield table, measure(jobs)
+        try:
+            rows = measure(jobs)
+        except Exception as error:
+            failures.append(error)
+        else:
+            yield table, rows
+    if failures:
+        raise failures[0]
 
 
 def write(comparison: Comparison, folder: Path) -> None:
@@ -129,7 +175,7 @@ def write(comparison: Comparison, folder: Path) -> None:
     replace(folder / TEXT, text(comparison).encode())
     for name, figure in ((HEAT_MAP, comparison.heat_map()), (CURVES, comparison.curves())):
         picture = BytesIO()
-        figure.savefig(picture, dpi=110, metadata=METADATA)
+        figure.savefig(picture, dpi=110, metadata=METADATA, bbox_inches="tight")
         replace(folder / name, picture.getvalue())
     replace(folder / PAGE, page(comparison).encode())
 
@@ -139,7 +185,11 @@ def text(comparison: Comparison) -> str:
     parts = ["# Layers side by side", _how(comparison), "## All together", comparison.summary()]
     parts += [f"![Models and tasks]({HEAT_MAP})"]
     for each in comparison.protocols:
-        parts += [f"## {each.title}", _protocol(each), comparison.table(each.name)]
+        parts += [
+            f"## {each.title}",
+            _protocol(each, comparison.effort.longest),
+            comparison.table(each.name),
+        ]
         if printed := published(each, comparison.models):
             parts += ["Published numbers of these layers, or close relatives, on these tasks:", printed]
     return "\n\n".join([*parts, "## By length", f"![Accuracy by length]({CURVES})"]) + "\n"
@@ -147,44 +197,59 @@ def text(comparison: Comparison) -> str:
 
 def _how(comparison: Comparison) -> str:
     effort = comparison.effort
-    rates = " and ".join(f"{rate:g}" for rate in effort.rates)
-    seeds = f"{comparison.seeds} of {effort.seeds} so far"
-    if comparison.seeds == effort.seeds:
-        seeds = f"{effort.seeds} seeds" if effort.seeds > 1 else "one seed"
+    rates, seeds = " and ".join(f"{rate:g}" for rate in effort.rates), "one seed"
+    if effort.seeds > 1:
+        seeds = f"{effort.seeds} seeds"
+    if comparison.seeds < effort.seeds:
+        seeds = f"{comparison.seeds} of {effort.seeds} seeds so far"
+    chosen = f"the learning rate is {rates}"
+    if len(effort.rates) > 1:
+        chosen = (
+            f"the learning rates {rates} are tried with the first seed, and the one with the best "
+            "held-out accuracy (or the least training loss, where two are as accurate) is taken for all"
+        )
     return (
-        f"Every layer is the mixer of {effort.depth} blocks of width {effort.width}: a norm and the "
-        "layer, then a norm and an MLP with one hidden layer of twice the width, each added to its "
-        "input, between an embedding and a linear decoder. All layers are trained alike: Adam, "
-        f"gradients clipped at norm 1, batches of {effort.batch_size}, {effort.samples:,} sequences of "
-        f"which a fifth is held out, {effort.steps:,} steps, short sequences first, the learning rate "
-        "falling along a cosine; a label after every token, where the task has one. The best epoch and "
-        f"the best of the learning rates {rates} are chosen on the held-out sequences, the rate with "
-        "the first seed (and by the training loss where two are as accurate); other seeds are trained "
-        f"with it ({seeds}). Sizes, steps and rates were fixed before any longer sequence was looked "
-        "at. This is a small budget: most layers would learn more with more steps, and published "
-        "numbers come from larger ones.\n\n"
-        f"`{CSPROP}` is another thing, and not trained on the same budget: csprop's own model, small, "
-        "with the preset that suits the task. It is told whether a task is a group, and in which "
-        "dimension it can be turned (rotor), whether it is finite (router) or counts (counter); it has "
-        "its own recipe, which was developed on such tasks, with more sequences and more steps (see "
-        "the columns). Then it is locked onto finitely many states and proven: what is kept is a "
-        "machine that agrees with the task at every length, or nothing. The task decides that, so that "
-        "where a locked model is wrong it is trained further towards its codes, up to eight times. "
-        "`unlocked` is the same model as trained, at the longest length. The others have no proof: we "
-        "did not try to lock them.\n\n"
-        "A cell gives the accuracy of the median seed on held-out sequences of the trained length, "
-        f"then on the longest that were tried: {SAMPLING.most} sequences, fewer beyond "
-        f"{SAMPLING.tokens // SAMPLING.most:,} tokens. A task is solved if that is at least 99.9%, and "
-        "proven if four in five seeds are. Seconds are those of training, locking and proof on one "
-        "core of a busy machine."
+        f"{_mark(comparison)}Every layer is the mixer of {effort.depth} blocks of width "
+        f"{effort.width}: a norm and the layer, then a norm and an MLP with one hidden layer of twice "
+        "the width, each added to its input, between an embedding and a linear decoder. The layers are "
+        f"trained alike: {effort.samples:,} sequences of which a fifth is held out, {effort.steps:,} "
+        f"steps of Adam on batches of {effort.batch_size}, gradients clipped at norm 1, short rows "
+        "first, the rate falling along a cosine; a label after every token, where the task has one. "
+        f"The epoch with the best held-out accuracy is kept; {chosen}; {seeds}. Sizes, steps and rates "
+        "of the layers were fixed before any longer sequence was looked at. This is a small budget: "
+        "most layers would learn more with more steps, and published numbers come from more.\n\n"
+        f"The row `{CSPROP}` is not trained alike. It is csprop's own model with the preset that suits "
+        "the task: it is told whether the task is a group, and the size of the rotations that "
+        "represent it (rotor), is finite (router), or counts (counter). Its recipe was developed on "
+        "such tasks, some of them among these, and takes more sequences and more steps: see the "
+        "columns. It is then locked onto finitely many states and proven, which compares it with the "
+        "task at every length. A locked model that is wrong is trained further and locked again, up "
+        'to eight times; what is never right is not proven. "Unlocked" is the same model as trained, '
+        "at the longest length. We did not try to lock the other layers.\n\n"
+        "A cell gives two accuracies of the median seed: on held-out sequences of the trained length, "
+        f"and on the longest sequences that were tried ({SAMPLING.most} of them, fewer beyond "
+        f"{SAMPLING.tokens // SAMPLING.most:,} tokens). A model solves a task at a length if that "
+        "accuracy is at least 99.9%. A task is proven if four in five of its seeds are. Seconds are "
+        "those of training, locking and proof, on one core of a busy machine."
     )
 
 
-def _protocol(protocol: Protocol) -> str:
+def _mark(comparison: Comparison) -> str:
+    """What is to be said of a quick comparison."""
+    if comparison.effort.tasks is None:
+        return ""
+    return (
+        "**A quick run: the layers had few steps, and csprop its full recipe. These numbers are not a "
+        "comparison.** "
+    )
+
+
+def _protocol(protocol: Protocol, longest: int) -> str:
     if protocol.rows:
         wrong = f", {protocol.wrong:.0%} of the labels wrong" if protocol.wrong else ""
         return f"{protocol.source}. {protocol.rows:,} rows{wrong}; tested on fresh ones, longer, too."
-    tested = ", ".join(f"{length:,}" for length in protocol.tested)
+    lengths = [length for length in protocol.tested if length <= longest]
+    tested = ", ".join(f"{length:,}" for length in lengths)
     more = ""
     if protocol.hold_pairs:
         more += (
@@ -194,7 +259,7 @@ def _protocol(protocol: Protocol) -> str:
     if protocol.follow:
         more += (
             f" A layer is followed to the next length while it is right on {protocol.follow:.0%}, and "
-            f"up to {max(each for each in protocol.tested if each <= FAR):,} tokens, because the whole "
+            f"up to {max(each for each in lengths if each <= FAR):,} tokens, because the whole "
             "sequence has to be in memory; the last length that it was followed to counts as the "
             "longest."
         )
@@ -209,12 +274,16 @@ def _protocol(protocol: Protocol) -> str:
 
 def page(comparison: Comparison) -> str:
     """The page: what `text` says, heat maps as tables, and charts by length."""
-    made = Page("Layers side by side", "The layers of the field on state tracking, trained alike.")
+    lead = "Layers of the field on state tracking, trained alike, beside csprop's own model."
+    made = Page("Layers side by side", lead)
     show = MarkdownIt("commonmark", {"html": False}).enable("table").render
     made.add("How they are compared", show(_how(comparison)))
     made.add("All together", scrolling("All models", show(comparison.summary())))
     for each in comparison.protocols:
-        content = [f"<p>{escape(_protocol(each))}</p>", _heat(comparison, each.name)]
+        content = [
+            f"<p>{escape(_protocol(each, comparison.effort.longest))}</p>",
+            _heat(comparison, each.name),
+        ]
         if each.tested:
             content.append(made.figures(*_charts(comparison, each.name)))
         if printed := published(each, comparison.models):
@@ -236,12 +305,14 @@ def _heat(comparison: Comparison, protocol: str) -> str:
             if held is None:
                 body += "<td>–</td>"
                 continue
-            certain = any_proof(rows) and proven(rows)
-            shown = f"proven {certain}/{len(rows)}" if certain else percent(_median(rows))
-            body += f'<td style="--held: {held:.2f}">{shown}</td>'
+            body += f'<td style="--held: {held:.2f}">{cell_text(rows)}</td>'
         body += "</tr>"
     table = f"<thead><tr><th scope=col>model</th>{head}</tr></thead><tbody>{body}</tbody>"
-    return scrolling("Accuracy at the longest length", f'<table class="heat">{table}</table>')
+    caption = (
+        "<caption>Accuracy at the trained length, and at the longest. The darker a cell, the further "
+        "is the latter from chance.</caption>"
+    )
+    return scrolling("Models and tasks", f'<table class="heat">{caption}{table}</table>')
 
 
 def _median(rows: Sequence[Row]) -> float:

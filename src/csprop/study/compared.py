@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from csprop.errors import InputError
 from csprop.nn.peers import PEERS
 from csprop.study.compare import Cell, cells
 from csprop.study.measure import Row
@@ -63,7 +64,13 @@ class Comparison:
         return list(dict.fromkeys(cell.model for cell in self.cells))
 
     def tasks(self, protocol: str) -> list[str]:
-        """The tasks of a protocol, each once."""
+        """The tasks of a protocol, each once.
+
+        Raises:
+            InputError: the protocol is not part of the comparison.
+        """
+        if protocol not in (names := [each.name for each in self.protocols]):
+            raise InputError(f"there is no protocol {protocol!r} here: write {', '.join(names)}")
         return list(dict.fromkeys(cell.task for cell in self.cells if cell.protocol.name == protocol))
 
     def table(self, protocol: str) -> str:
@@ -89,14 +96,15 @@ class Comparison:
         near = sum(statistics.median(map(at_trained, rows)) >= SOLVED for rows in found)
         far = sum(statistics.median(map(at_longest, rows)) >= SOLVED for rows in found)
         certain = sum(proven(rows) * 5 >= 4 * len(rows) for rows in found)
-        spent = [spending(row) for rows in found for row in rows if "recipe" in row["job"]]
-        ranges = [f"{min(each):,.0f} to {max(each):,.0f}" for each in zip(*spent, strict=True)]
+        trained = [row for rows in found for row in rows if "result" in row]
+        spent = [spending(row) for row in trained if "recipe" in row["job"]]
+        ranges = [from_to(min(each), max(each)) for each in zip(*spent, strict=True)]
         return [
             model,
             *(ranges or ["–"] * 4),
             f"{near} of {len(found)}",
             f"{far} of {len(found)}",
-            f"{certain} of {len(found)}",
+            f"{certain} of {len(found)}" if any(map(any_proof, found)) else "not tried",
             PEERS[model].paper if model in PEERS else "this package" if model == CSPROP else "–",
         ]
 
@@ -143,7 +151,9 @@ class Comparison:
         for axis, (protocol, task) in zip(axes, panels, strict=False):
             for number, model in enumerate(self.models):
                 points = by_length(self[protocol.name, task, model])
-                style = {"color": "black", "lw": 2.5, "zorder": 3} if model == CSPROP else {"lw": 1}
+                style = {"lw": 1, "marker": ".", "markersize": 4}
+                if model == CSPROP:  # below the others, so that it hides none
+                    style = {"color": "0.8", "lw": 6, "marker": "s", "zorder": 0}
                 line = ("-", "--", ":")[number // 10 % 3]
                 axis.plot(list(points), list(points.values()), line, label=model, **style)
             axis.set_title(f"{task} ({protocol.name})", fontsize=8)
@@ -151,7 +161,8 @@ class Comparison:
             axis.axvline(protocol.length, color="0.8", lw=0.8)
             axis.tick_params(labelsize=7)
         handles, labels = axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=8, fontsize=7)
+        across = min(8, 2 * wide)
+        figure.legend(handles, labels, loc="outside lower center", ncols=across, fontsize=7)
         return figure
 
 
@@ -161,14 +172,20 @@ def full(results: Path) -> Comparison:
     return Comparison(Results(results / FOLDER), cells(protocols, [CSPROP, *PEERS], FULL))
 
 
+def from_to(least: float, most: float) -> str:
+    """A range of whole numbers."""
+    low, high = f"{least:,.0f}", f"{most:,.0f}"
+    return low if low == high else f"{low} to {high}"
+
+
 def spending(row: Row) -> tuple[float, float, float, float]:
     """Parameters, sequences to learn from, steps, and seconds with those of locking and proof."""
-    recipe, result = row["job"]["recipe"], row.get("result", {})
+    recipe, result = row["job"]["recipe"], row["result"]
     samples = recipe["samples"] or known(row["job"]["task"]).samples
     sequences = samples * 4 // 5
-    steps = result.get("epochs", 0) * -(-sequences // recipe["batch_size"])
+    steps = result["epochs"] * -(-sequences // recipe["batch_size"])
     seconds = row.get("training_seconds", 0.0) + row.get("locked", {}).get("seconds", 0.0)
-    return result.get("parameters", 0), sequences, steps, seconds
+    return result["parameters"], sequences, steps, seconds
 
 
 def at_trained(row: Row) -> float:
@@ -225,6 +242,8 @@ def cell_text(rows: Sequence[Row]) -> str:
     """A cell of a table: at the trained length and at the longest, and what of it is proven."""
     if not rows:
         return "–"
+    if all("diverged" in row for row in rows):
+        return "diverged"
     near, far = (statistics.median(map(each, rows)) for each in (at_trained, at_longest))
     text = f"{percent(near)}, {percent(far)}"
     if any("right" in row.get("result", {}) for row in rows):

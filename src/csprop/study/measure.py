@@ -61,7 +61,7 @@ def measure(jobs: Sequence[AnyJob], unfinished: Path | None = None) -> list[Row]
         return [_head(job) | _layer(job) for job in layers]
     models = [job for job in jobs if isinstance(job, Job)]
     if models[0].family in NETWORKS:
-        return [_row(job, run, [run]) for job in models for run in [_peer(job)]]
+        return [_network(job) for job in models]
     trained = _csp(models, unfinished)
     sizes = [len(training_data(get(job.task), _config(job, job.model))[0]) for job in models]
     # Models whose training sets differ in size are trained one after the other.
@@ -91,6 +91,16 @@ def _config(job: Job, model: Any) -> RunConfig:
     return RunConfig(
         task={"name": job.task}, preset="study", seed=job.seed, model=model, recipe=job.recipe
     )
+
+
+def _network(job: Job) -> Row:
+    try:
+        run = _peer(job)
+        return _row(job, run, [run])
+    except Exception as error:
+        layer = job.model.get("layer", job.model.get("kind"))
+        error.add_note(f"This happened to {layer} on {job.task}, seed {job.seed}.")
+        raise
 
 
 def _peer(job: Job) -> Trained | Diverged:

@@ -47,7 +47,7 @@ SOURCES = (
         protocol="chomsky",
         cited="Terzić et al., Structured Sparse Transition Matrices to Enable State Tracking in "
         "State-Space Models, NeurIPS 2025, Table 2",
-        setting="as Walker et al.",
+        setting="as Walker et al. measured",
         tasks=("parity", "even-pairs", "cycle-nav", "modular-arithmetic"),
         numbers={"pd-ssm": ("99.9 ± 0.1", "99.7 ± 0.3", "99.5 ± 0.7", "96.2 ± 3.4")},
     ),

@@ -35,7 +35,7 @@ class Results:
                 return
             keys = [(row["key"], key_of(row["job"])) for row in document["rows"]]
             changed = document["sha256"] != _digest(document["rows"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise InputError(f"{path}: is not a table of results: remove it to run it again") from None
         if changed or any(stored != key for stored, key in keys):
             raise InputError(

@@ -58,7 +58,8 @@ PEERS: dict[str, Peer] = {
     "csprop-rotor": Peer("csprop.nn.peers.own:Rotor", "one block of csprop.CSPLayer", "2"),
     "ssm": Peer("csprop.nn.peers.plain:ssm", "a diagonal selective state-space layer"),
     "ssm-negative": Peer(
-        "csprop.nn.peers.plain:ssm_negative", "the same, eigenvalues as in Grazzi et al., ICLR 2025"
+        "csprop.nn.peers.plain:ssm_negative",
+        "a diagonal selective layer with the eigenvalues of Grazzi et al., ICLR 2025",
     ),
 }
 """By the name that `csprop compare --models` takes."""
@@ -90,10 +91,9 @@ def layer(name: str) -> Make:
         sys.path.append(os.getcwd())  # a module beside the shell
     try:
         found = import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise
-        raise InputError(f"{name}: there is no module {module!r} to import") from None
+    except (Exception, SystemExit) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise InputError(f"{name}: {module!r} cannot be imported: {why}") from error
     if not hasattr(found, attribute):
         raise InputError(f"{name}: the module {module!r} has no {attribute!r}")
     return getattr(found, attribute)
