@@ -28,7 +28,7 @@ from csprop.study.protocols import CSPROP, Effort, Protocol, known
 from csprop.study.results import Results
 from csprop.training.seeding import generator
 
-SHORT_FIRST = 10
+SHORT_FIRST = 50
 """Epochs over which a rotor's sequences grow, where they are longer than those of its preset."""
 PROBED = (9, 100)
 """Lengths at which a layer of one's own is tried first."""
@@ -155,7 +155,7 @@ def cells(
         tasks: those to take; by default as many as the effort says.
         versions: of layers of one's own, by name.
     """
-    known_versions = {name: peer.version for name, peer in PEERS.items()} | (versions or {})
+    known_versions = {name: peer.version for name, peer in PEERS.items()} | dict(versions or {})
     return [
         Cell(protocol, task, model, effort, known_versions.get(model, ""))
         for protocol in protocols
@@ -257,24 +257,23 @@ def register(name: str, factory: Make, effort: Effort) -> str:
                     weight += 0.1 * torch.randn_like(weight)
             layer.eval()
             for steps in PROBED:
-                given = x[:, :steps]
-                y, half = layer(given), steps // 2
-                later, other = given.clone(), given.clone()
-                later[:, half:], other[1] = changed[:, half:steps], changed[1, :steps]
-                if not _close(y, layer(given)):
-                    raise InputError(
-                        f"{name}: gives something else if it is called again: keep no state"
-                    )
-                if not _close(y[:, :half], layer(later)[:, :half]):
-                    raise InputError(f"{name}: a step depends on later ones: let it see the past alone")
-                if not _close(y[0], layer(other)[0]):
-                    raise InputError(
-                        f"{name}: sequences of a batch depend on each other: keep them apart"
-                    )
+                _check_past(name, layer, x[:, :steps], changed[:, :steps])
+            values = [f"{value:.2e}" for value in layer(x).flatten().tolist()]
     OWN[name] = factory
-    return digest(f"{_source(factory)}{[f'{value:.2e}' for value in y.flatten().tolist()]}".encode())[
-        :8
-    ]
+    return digest(f"{_source(factory)}{values}".encode())[:8]
+
+
+def _check_past(name: str, layer: nn.Module, x: Tensor, changed: Tensor) -> None:
+    """Whether every step depends on the past of its own sequence alone."""
+    y, half = layer(x), x.shape[1] // 2
+    later, other = x.clone(), x.clone()
+    later[:, half:], other[1] = changed[:, half:], changed[1]
+    if not _close(y, layer(x)):
+        raise InputError(f"{name}: gives something else if it is called again: keep no state")
+    if not _close(y[:, :half], layer(later)[:, :half]):
+        raise InputError(f"{name}: a step depends on later ones: let it see the past alone")
+    if not _close(y[0], layer(other)[0]):
+        raise InputError(f"{name}: sequences of a batch depend on each other: keep them apart")
 
 
 def _made(name: str, factory: Make, width: int) -> nn.Module:

@@ -45,7 +45,7 @@ PEERS: dict[str, Peer] = {
     "gated-deltanet": Peer("csprop.nn.peers.gated_deltanet:GatedDeltaNet", "Yang et al., ICLR 2025"),
     "gated-deltanet-negative": Peer(
         "csprop.nn.peers.gated_deltanet:Negative",
-        "the same, eigenvalues as in Grazzi et al., ICLR 2025",
+        "Yang et al., with the eigenvalues of Grazzi et al., ICLR 2025",
     ),
     "deltaproduct": Peer(
         "csprop.nn.peers.deltaproduct:GatedDeltaProduct", "Siems et al., NeurIPS 2025"
