@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from csprop.nn.peers import PEERS
-from csprop.report.compare import TEXT, text
+from csprop.report.compare import TEXT
+from csprop.report.comparison import text
 from csprop.study.compared import FOLDER, at_longest, full, proven
 from csprop.study.job import Job, key_of
 from csprop.study.measure import measure

@@ -16,9 +16,10 @@ from csprop.cli.main import main
 from csprop.errors import InputError
 from csprop.nn import peers
 from csprop.nn.peers import PEERS
-from csprop.study.compare import Cell, cells, cost, fill, register, remaining
+from csprop.study.compare import Cell, cells, cost, fill, remaining
 from csprop.study.compared import at_longest, by_length, cell_text, proven, scaled
 from csprop.study.measure import measure
+from csprop.study.own_layer import register
 from csprop.study.protocols import CSPROP, FULL, PROTOCOLS, QUICK, Effort
 from csprop.study.published import SOURCES, published
 from csprop.study.results import Results
