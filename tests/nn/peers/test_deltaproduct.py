@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers.models.qwen3_next.modeling_qwen3_next import torch_recurrent_gated_delta_rule
+from transformers.models.qwen3_next.modeling_qwen3_next import torch_recurrent_gated_delta_rule  # pyright: ignore
 
 from csprop.nn.peers.deltaproduct import GatedDeltaProduct
 from csprop.nn.peers.gated_deltanet import GatedDeltaNet

@@ -3,7 +3,7 @@ import inspect
 import pytest
 import torch
 from torch import Tensor
-from transformers.models.qwen3_next.modeling_qwen3_next import torch_recurrent_gated_delta_rule
+from transformers.models.qwen3_next.modeling_qwen3_next import torch_recurrent_gated_delta_rule  # pyright: ignore
 
 from csprop.nn.peers.fast_weights import FastWeights
 from tests.helpers import mixers

@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers import Qwen3NextConfig
-from transformers.models.qwen3_next import modeling_qwen3_next as qwen
+from transformers import Qwen3NextConfig  # pyright: ignore
+from transformers.models.qwen3_next import modeling_qwen3_next as qwen  # pyright: ignore
 
 from csprop.nn.peers.gated_deltanet import GatedDeltaNet
 from tests.helpers import mixers

@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers import MambaConfig
-from transformers.models.mamba.modeling_mamba import MambaMixer
+from transformers import MambaConfig  # pyright: ignore
+from transformers.models.mamba.modeling_mamba import MambaMixer  # pyright: ignore
 
 from csprop.nn.peers.mamba import Mamba
 from csprop.nn.peers.selective import selective_scan

@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers import Mamba2Config
-from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer
+from transformers import Mamba2Config  # pyright: ignore
+from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer  # pyright: ignore
 
 from csprop.nn.peers.mamba2 import Mamba2
 from tests.helpers import mixers

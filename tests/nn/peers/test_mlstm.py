@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers.models.xlstm.modeling_xlstm import (
+from transformers.models.xlstm.modeling_xlstm import (  # pyright: ignore
     mlstm_chunkwise_native_autograd,
     mlstm_recurrent_sequence_native,
 )

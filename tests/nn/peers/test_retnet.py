@@ -10,7 +10,7 @@ from tests.helpers import mixers
 
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", DeprecationWarning)
-    from yet_another_retnet.retention import MultiScaleRetention
+    from yet_another_retnet.retention import MultiScaleRetention  # pyright: ignore
 
 
 def published(layer: Retention) -> MultiScaleRetention:

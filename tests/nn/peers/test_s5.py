@@ -12,8 +12,8 @@ from tests.helpers import mixers
 
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", DeprecationWarning)
-    from s5 import S5 as Library
-    from s5.init import make_DPLR_HiPPO
+    from s5 import S5 as Library  # pyright: ignore
+    from s5.init import make_DPLR_HiPPO  # pyright: ignore
 
 WIDTH = 16
 
