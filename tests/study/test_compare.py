@@ -401,7 +401,8 @@ def test_the_command_lists_runs_and_shows(
     assert main([*arguments, "--out", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     assert "proven 1/1" in shown
-    assert max(map(len, shown.splitlines())) <= 80
+    lines = [line.replace(str(tmp_path), "out") for line in shown.splitlines()]
+    assert max(map(len, lines)) <= 80
 
 
 def test_a_quick_comparison_is_small() -> None:
