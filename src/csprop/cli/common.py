@@ -8,8 +8,9 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import tyro
 
@@ -119,7 +120,26 @@ def progress(label: str, epochs: int, plain: bool = False) -> Iterator[Callable[
         yield on_epoch
 
 
-def engine(args: Any) -> Callable[[Path], Any]:
+@dataclass(frozen=True)
+class Where:
+    """Where the jobs of a study are run."""
+
+    workers: Annotated[
+        int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: one per core)")
+    ] = None
+    """Number of processes that share the work."""
+
+    engine: Literal["local", "ray"] = "local"
+    """Run on this machine or on a Ray cluster."""
+
+    address: Annotated[
+        str | None,
+        tyro.conf.arg(metavar="HOST:PORT", help_behavior_hint="(default: start one on this machine)"),
+    ] = None
+    """Address of a running Ray cluster, such as 10.0.0.1:6379."""
+
+
+def engine(args: Where) -> Callable[[Path], Any]:
     """Where `--workers`, `--engine` and `--address` say that jobs of a study are run.
 
     Returns:

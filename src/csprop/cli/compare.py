@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from tyro.conf import arg
 
@@ -16,7 +16,7 @@ ACROSS = 3
 
 
 @dataclass(frozen=True)
-class Args:
+class Args(common.Where):
     """Train layers alike on state tracking, after published protocols.
 
     csprop's own row is its preset for the task, by its own recipe, and proven.
@@ -56,20 +56,6 @@ class Args:
         arg(metavar="DIR", help_behavior_hint="(default: runs/compare; runs/compare-quick)"),
     ] = None
     """Directory for rows, tables, pictures and the page."""
-
-    workers: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: one per core)")] = (
-        None
-    )
-    """Number of processes that share the work."""
-
-    engine: Literal["local", "ray"] = "local"
-    """Run on this machine or on a Ray cluster."""
-
-    address: Annotated[
-        str | None,
-        arg(metavar="HOST:PORT", help_behavior_hint="(default: start one on this machine)"),
-    ] = None
-    """Address of a running Ray cluster, such as 10.0.0.1:6379."""
 
     json: common.Flag = False
     """Print one JSON document on stdout."""

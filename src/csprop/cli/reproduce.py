@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from tyro.conf import arg
 
@@ -13,7 +13,7 @@ from csprop.errors import InputError
 
 
 @dataclass(frozen=True)
-class Args:
+class Args(common.Where):
     """Reproduce every table and figure of the paper, and write a report.
 
     Finished rows are not run again: repeat an interrupted command to continue.
@@ -30,20 +30,6 @@ class Args:
 
     only: Annotated[str | None, arg(metavar="TABLES", help_behavior_hint="(default: all)")] = None
     """Tables to make, such as main,length."""
-
-    workers: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: one per core)")] = (
-        None
-    )
-    """Number of processes that share the work."""
-
-    engine: Literal["local", "ray"] = "local"
-    """Run on this machine or on a Ray cluster."""
-
-    address: Annotated[
-        str | None,
-        arg(metavar="HOST:PORT", help_behavior_hint="(default: start one on this machine)"),
-    ] = None
-    """Address of a running Ray cluster, such as 10.0.0.1:6379."""
 
     json: common.Flag = False
     """Print one JSON document on stdout."""

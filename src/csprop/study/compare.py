@@ -192,8 +192,7 @@ def remaining(results: Results, asked: Sequence[Cell]) -> int:
     """How many rows are missing."""
     count = 0
     for cell in asked:
-        known = sum(job.key in results.rows for job in cell.first)
-        count += len(cell.first) - known
+        count += sum(job.key not in results.rows for job in cell.first)
         if cell.model != CSPROP:
             count += cell.effort.seeds - max(1, len(cell.rows(results.rows)))
     return count

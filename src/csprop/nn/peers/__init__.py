@@ -16,7 +16,7 @@ Its weights come from torch's own generator."""
 
 
 @dataclass(frozen=True)
-class Peer:
+class Published:
     """A layer that others published."""
 
     where: str
@@ -27,37 +27,41 @@ class Peer:
     """Changed whenever the layer computes something else, so that its rows are run again."""
 
 
-PEERS: dict[str, Peer] = {
-    "rnn": Peer("csprop.nn.peers.plain:rnn", "Elman, Cognitive Science 1990"),
-    "lstm": Peer("csprop.nn.peers.plain:lstm", "Hochreiter and Schmidhuber, Neural Computation 1997"),
-    "gru": Peer("csprop.nn.peers.plain:gru", "Cho et al., EMNLP 2014"),
-    "transformer": Peer("csprop.nn.peers.attention:Attention", "Vaswani et al., NeurIPS 2017"),
-    "s4d": Peer("csprop.nn.peers.s4d:S4D", "Gupta et al., NeurIPS 2022; Gu et al., NeurIPS 2022"),
-    "s5": Peer("csprop.nn.peers.s5:S5", "Smith et al., ICLR 2023"),
-    "h3": Peer("csprop.nn.peers.h3:H3", "Fu et al., ICLR 2023"),
-    "mamba": Peer("csprop.nn.peers.mamba:Mamba", "Gu and Dao, COLM 2024"),
-    "mamba-2": Peer("csprop.nn.peers.mamba2:Mamba2", "Dao and Gu, ICML 2024"),
-    "retnet": Peer("csprop.nn.peers.retnet:Retention", "Sun et al., arXiv:2307.08621, 2023"),
-    "linear-attention": Peer(
+PEERS: dict[str, Published] = {
+    "rnn": Published("csprop.nn.peers.plain:rnn", "Elman, Cognitive Science 1990"),
+    "lstm": Published(
+        "csprop.nn.peers.plain:lstm", "Hochreiter and Schmidhuber, Neural Computation 1997"
+    ),
+    "gru": Published("csprop.nn.peers.plain:gru", "Cho et al., EMNLP 2014"),
+    "transformer": Published("csprop.nn.peers.attention:Attention", "Vaswani et al., NeurIPS 2017"),
+    "s4d": Published("csprop.nn.peers.s4d:S4D", "Gupta et al., NeurIPS 2022; Gu et al., NeurIPS 2022"),
+    "s5": Published("csprop.nn.peers.s5:S5", "Smith et al., ICLR 2023"),
+    "h3": Published("csprop.nn.peers.h3:H3", "Fu et al., ICLR 2023"),
+    "mamba": Published("csprop.nn.peers.mamba:Mamba", "Gu and Dao, COLM 2024"),
+    "mamba-2": Published("csprop.nn.peers.mamba2:Mamba2", "Dao and Gu, ICML 2024"),
+    "retnet": Published("csprop.nn.peers.retnet:Retention", "Sun et al., arXiv:2307.08621, 2023"),
+    "linear-attention": Published(
         "csprop.nn.peers.linear_attention:LinearAttention", "Katharopoulos et al., ICML 2020", "2"
     ),
-    "fast-weights": Peer("csprop.nn.peers.fast_weights:FastWeights", "Schlag et al., ICML 2021"),
-    "gated-deltanet": Peer("csprop.nn.peers.gated_deltanet:GatedDeltaNet", "Yang et al., ICLR 2025"),
-    "gated-deltanet-negative": Peer(
+    "fast-weights": Published("csprop.nn.peers.fast_weights:FastWeights", "Schlag et al., ICML 2021"),
+    "gated-deltanet": Published(
+        "csprop.nn.peers.gated_deltanet:GatedDeltaNet", "Yang et al., ICLR 2025"
+    ),
+    "gated-deltanet-negative": Published(
         "csprop.nn.peers.gated_deltanet:Negative",
         "Yang et al., with the eigenvalues of Grazzi et al., ICLR 2025",
     ),
-    "deltaproduct": Peer(
+    "deltaproduct": Published(
         "csprop.nn.peers.deltaproduct:GatedDeltaProduct", "Siems et al., NeurIPS 2025"
     ),
-    "megalodon": Peer("csprop.nn.peers.megalodon:Megalodon", "Ma et al., NeurIPS 2024"),
-    "rwkv-7": Peer("csprop.nn.peers.rwkv7:RWKV7", "Peng et al., arXiv:2503.14456, 2025"),
-    "slstm": Peer("csprop.nn.peers.slstm:SLSTM", "Beck et al., NeurIPS 2024"),
-    "mlstm": Peer("csprop.nn.peers.mlstm:MLSTM", "Beck et al., NeurIPS 2024"),
-    "pd-ssm": Peer("csprop.nn.peers.pd_ssm:PDSSM", "Terzić et al., NeurIPS 2025"),
-    "csprop-rotor": Peer("csprop.nn.peers.own:Rotor", "one block of csprop.CSPLayer", "2"),
-    "ssm": Peer("csprop.nn.peers.plain:ssm", "a diagonal selective state-space layer"),
-    "ssm-negative": Peer(
+    "megalodon": Published("csprop.nn.peers.megalodon:Megalodon", "Ma et al., NeurIPS 2024"),
+    "rwkv-7": Published("csprop.nn.peers.rwkv7:RWKV7", "Peng et al., arXiv:2503.14456, 2025"),
+    "slstm": Published("csprop.nn.peers.slstm:SLSTM", "Beck et al., NeurIPS 2024"),
+    "mlstm": Published("csprop.nn.peers.mlstm:MLSTM", "Beck et al., NeurIPS 2024"),
+    "pd-ssm": Published("csprop.nn.peers.pd_ssm:PDSSM", "Terzić et al., NeurIPS 2025"),
+    "csprop-rotor": Published("csprop.nn.peers.own:Rotor", "one block of csprop.CSPLayer", "2"),
+    "ssm": Published("csprop.nn.peers.plain:ssm", "a diagonal selective state-space layer"),
+    "ssm-negative": Published(
         "csprop.nn.peers.plain:ssm_negative",
         "a diagonal selective layer with the eigenvalues of Grazzi et al., ICLR 2025",
     ),
