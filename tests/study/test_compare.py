@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,14 +16,16 @@ from csprop.cli.main import main
 from csprop.errors import InputError
 from csprop.nn import peers
 from csprop.nn.peers import PEERS
+from csprop.study import measure as measuring
 from csprop.study.compare import Cell, cells, cost, fill, remaining
-from csprop.study.compared import at_longest, by_length, cell_text, proven, scaled
+from csprop.study.compared import Comparison, at_longest, by_length, cell_text, proven, scaled
 from csprop.study.measure import measure
 from csprop.study.own_layer import register
 from csprop.study.protocols import CSPROP, FULL, PROTOCOLS, QUICK, Effort
 from csprop.study.published import SOURCES, published
 from csprop.study.results import Results
 from csprop.tasks import get
+from csprop.training.scores import Score
 
 TINY = Effort(seeds=2, rates=(0.001, 0.003), epochs=2, samples=100, width=8, depth=1, longest=64)
 
@@ -365,6 +367,48 @@ def test_a_layer_that_fails_does_not_keep_others_from_the_page(tmp_path: Path) -
     text = (tmp_path / "COMPARE.md").read_text()
     assert re.search(r"^\| rnn \| \d", text, re.MULTILINE)
     assert re.search(r"^\| short \| – \|$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "task", "asked"),
+    [
+        ("pairs", "group-S3xS3-all", [("group-S3xS3-all", 8)]),  # half right: not followed further
+        ("paper", "parity", [("parity", 16), ("parity", 64)]),
+        (
+            "flip-flops",
+            "flip-flop-language",
+            [(f"flip-flop-language{name}", 65) for name in ("", "-98", "-10")],
+        ),
+    ],
+)
+def test_a_layer_is_tested_where_its_protocol_says(
+    protocol: str, task: str, asked: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[tuple[str, int]] = []
+
+    def half_right(model: Any, task: Any, length: int, *others: Any, **options: Any) -> Score:
+        found.append((task.name, length))
+        return Score(accuracy=0.5, f1=0.5, wrong=1, count=2, loss=1.0)
+
+    monkeypatch.setattr(measuring, "at_length", half_right)
+    measure(Cell(PROTOCOLS[protocol], task, "rnn", TINY).first[:1])
+    assert found == asked
+
+
+@pytest.mark.parametrize(("right", "counted"), [(3, "0 of 1"), (4, "1 of 1")])
+def test_a_task_is_proven_if_four_in_five_seeds_are(right: int, counted: str, tmp_path: Path) -> None:
+    (cell,) = cells([PROTOCOLS["paper"]], [CSPROP], replace(TINY, seeds=5), ["parity"])
+    results = Results(tmp_path)
+    for seed, job in enumerate(cell.first):
+        results.rows[job.key] = {
+            "key": job.key,
+            "job": asdict(job),
+            "result": {"accuracy": 0.9, "epochs": 1, "parameters": 1},
+            "lengths": {"64": 0.9},
+            "locked": {"proven": seed < right, "lengths": {"64": 0.9}, "seconds": 0.0},
+        }
+    line = Comparison(results, [cell]).summary().splitlines()[-1]
+    assert line.endswith(f"| 0 of 1 | 0 of 1 | {counted} | this package |")
 
 
 def test_published_numbers_are_of_known_layers_and_tasks() -> None:
