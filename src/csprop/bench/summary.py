@@ -1,4 +1,4 @@
-"""The bench in two tables: what the README shows of results/bench.json."""
+"""What the README and the guide show of results/bench.json."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +15,26 @@ ANOTHER = (
     "onnxruntime's LSTM",
 )
 """Of all others that were measured, those that the table shows, at most one of each work."""
+
+
+FEW = {
+    "paper": "a training step of the printed model (64 channels, 3 layers, 64 rows of 16 tokens)",
+    "rotor": "a training step of the preset `rotor` (32 channels, 64 rows of 16 tokens)",
+    "long": "a training step of the printed model on 8 rows of 1,024 tokens",
+    "stream": "one token more of a stream",
+}
+"""The works that the README shows, in its words."""
+
+
+def few(document: Document) -> str:
+    """The README's table: csprop beside nn.LSTM, in Markdown."""
+    works = {work["name"]: work["seconds"] for work in document["results"] if work["name"] in FEW}
+    lines = [
+        [words, duration(works[name]["csprop"]), duration(works[name]["nn.LSTM"]),
+         f"{factor(works[name]['nn.LSTM'] / works[name]['csprop'])} ×"]
+        for name, words in FEW.items()
+    ]  # fmt: skip
+    return _table(["one CPU core", "csprop", "`nn.LSTM`", "ratio"], lines)
 
 
 def summary(document: Document) -> str:

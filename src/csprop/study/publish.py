@@ -8,26 +8,23 @@ from typing import Any
 
 from csprop.bench import summary as bench
 from csprop.files import replace
-from csprop.study import compared, differences, released
+from csprop.study import compared, differences, own_data, released
 from csprop.study.counters import Counters
 from csprop.study.exact import Exact
 from csprop.study.layers import Layers
 from csprop.study.measure import Row
 from csprop.study.results import Results
-from csprop.study.summary import caption, drift, phases, summary, transcript
+from csprop.study.summary import caption, drift, phases, plain, summary
 from csprop.study.table import FULL, Budget, Figured, Rows, Table
 
 REPORT = "REPORT.md"
 METADATA = {"Software": None}
 """Leaves out of a figure's file when and with what it was made: the same rows give the same bytes."""
-EXCERPT = ("states", "channels", "codes")
-"""The lines of a longer transcript that the README shows."""
 DOCUMENTS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "bench": ("bench", bench.summary),
+    "speed": ("bench", bench.few),
     "drift": ("drift", caption),
     "phases": ("phases", phases),
-    "certify-parity": ("certify", lambda kept: transcript(kept["certified"]["parity"])),
-    "certify-A5": ("certify", lambda kept: transcript(kept["certified"]["group-A5"], EXCERPT)),
 }
 """Blocks that are made from a JSON file without rows: its name, and how."""
 
@@ -106,12 +103,16 @@ def _cost(rows: Mapping[str, Row]) -> str:
 def blocks(results: Results, budget: Budget, tables: Sequence[Table]) -> dict[str, str]:
     """The contents of the blocks in the README and the guides, by their names."""
     rows_by_table = {table.name: rows_of(table, results, budget) for table in tables}
-    makers = {
-        "main": summary, "length": drift, "exact": Exact().table, "counters": Counters().table,
-        "layers": Layers().table, "released": released.claim,
+    makers: dict[str, tuple[str, Callable[[Rows], str]]] = {
+        "tasks": ("main", plain), "main": ("main", summary), "files": ("own_data", own_data.plain),
+        "length": ("length", drift), "exact": ("exact", Exact().table),
+        "counters": ("counters", Counters().table), "layers": ("layers", Layers().table),
+        "released": ("released", released.claim),
     }  # fmt: skip
     made = {
-        name: make(rows) for name, make in makers.items() if (rows := rows_by_table[name]) is not None
+        name: make(rows)
+        for name, (table, make) in makers.items()
+        if (rows := rows_by_table[table]) is not None
     }
     if (results.folder / compared.FOLDER).exists():
         made["compare"] = compared.full(results.folder).summary()

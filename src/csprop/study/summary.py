@@ -18,8 +18,33 @@ def filled(text: str, made: Mapping[str, str]) -> str:
     return BLOCK.sub(lambda block: f"{block[1]}{block[3]}{made[block[2]]}{block[3]}{block[5]}", text)
 
 
+def plain(main: Rows) -> str:
+    """The README's table of the paper's tasks: the printed model beside ours, in plain words."""
+    headings = [
+        "the question",
+        "the model as printed: right on every input of length 16",
+        "… its accuracy a token or two later",
+        "csprop: right on every input of length 16",
+        "… proven right at every length",
+    ]
+    lines = []
+    for task in TASKS:
+        printed, ours = (main[task, preset, "disjoint"] for preset in ("paper", get(task).preset))
+        longer = printed[0]["job"]["test_lengths"][1]
+        lines.append(
+            [
+                f"`{task}`: {get(task).description}",
+                f"{exact(printed).count(0)} of {len(printed)} seeds",
+                percent(accuracies(printed, "paper")[longer]),
+                f"{exact(ours).count(0)} of {len(ours)} seeds",
+                f"{proven(ours)} seeds",
+            ]
+        )
+    return markdown(headings, lines)
+
+
 def summary(main: Rows) -> str:
-    """The README's first table: the printed model beside ours, on the disjoint split."""
+    """The guide's table of the paper's tasks: the printed, the released and our models."""
     headings = [
         "task",
         "the paper: accuracy, epochs",
@@ -90,14 +115,3 @@ def phases(document: dict[str, Any]) -> str:
         f"{token!s} turns it by {turn:.4f} of a turn" for token, turn in enumerate(document["turns"])
     ]
     return f"seed {document['seed']}, where {' and '.join(turns)}"
-
-
-def transcript(lines: list[str], parts: tuple[str, ...] = ()) -> str:
-    """What a command printed, as a Markdown code block.
-
-    Args:
-        parts: show only the first line, and those that begin with one of these words.
-    """
-    if parts:
-        lines = [lines[0], "…", *(line for line in lines if line.startswith(parts))]
-    return "\n".join(f"    {line}" if line else "" for line in ["", *lines, ""])
