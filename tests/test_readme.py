@@ -1,45 +1,39 @@
-"""Every command of the README is one that the program takes; its Python runs."""
+"""The README: its commands work as typed, in their order, and its Python runs."""
 
+import io
 import re
 import shlex
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from csprop.cli.main import main
-from csprop.errors import InputError
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
-LINES = re.findall(r"^    (?:echo \S+ \| )?(csprop .*?)(?:  #.*)?$", README, flags=re.MULTILINE)
-COMMANDS = [command for line in LINES for command in line.split(" && ")]
+COMMANDS = re.findall(r"^    (csprop .*?)(?:  #.*)?$", README, flags=re.MULTILINE)
+INLINE = re.findall(r"`(csprop (?:predict|automaton) .*?)`", README)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_of_the_readme_is_understood(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_commands_of_the_readme_do_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    assert [shlex.split(command)[1] for command in COMMANDS] == ["example", "learn"]
     monkeypatch.chdir(tmp_path)
-    _, verb, *argv = shlex.split(command)
-    module = import_module(f"csprop.cli.{verb}")
-    if "--resume" in argv:
-        with pytest.raises(InputError, match="runs/events: is not a run"):
-            module.parse(argv)
-    else:
-        module.parse(argv)
-
-
-def test_the_readme_has_a_tour() -> None:
-    assert len(COMMANDS) >= 9
-
-
-def test_what_learn_is_shown_to_say_it_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (shown,) = re.findall(r"<!-- shown: learn -->\n\n(.*?)\n\n<!--", README, flags=re.DOTALL)
-    events = Path(__file__).parents[1] / "examples/events.jsonl"
-    assert main(["learn", str(events), "--out", str(tmp_path / "events")]) == 0
+    for command in COMMANDS:
+        assert main(shlex.split(command)[1:]) == 0
     said = capsys.readouterr().out
+    (shown,) = re.findall(r"<!-- shown: learn -->\n\n(.*?)\n\n<!--", README, flags=re.DOTALL)
     for part in shown.split("\n    …\n"):
         assert "\n".join(line.removeprefix("    ") for line in part.splitlines()) in said
+    (row,) = re.findall(r"^    (\{.*\})$", README, flags=re.MULTILINE)
+    assert row in Path("events.jsonl").read_text().splitlines()
+    assert len(INLINE) == 2
+    for command in INLINE:
+        monkeypatch.setattr("sys.stdin", io.StringIO("fail fail fail ok\n"))
+        assert main(shlex.split(command)[1:]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("locked\n")
+    assert "static const" in said
 
 
 def test_the_python_of_the_readme_runs() -> None:
