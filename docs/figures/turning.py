@@ -2,14 +2,16 @@
 
     .venv/bin/python docs/figures/turning.py
 
-The task is the number of ones modulo 3. Both models are trained on sequences of 16 tokens with seed 0: the
-rotor on the answer after every token, as its preset says, and the printed model on the answer after the last
-one, as in the paper. Its answers are therefore judged from token 16 on. The sequence is the first of a
-generator with seed 0 on which the printed model is right after 16 tokens; what follows is as it comes.
+The task is the number of ones modulo 3. Both models are trained on sequences of 16 tokens with seed 0:
+the rotor on the answer after every token, as its preset says, and the printed model on the answer after
+the last one, as in the paper. Its answers are therefore judged from token 16 on. The sequence is the
+first of a generator with seed 0 on which the printed model is right after 16 tokens, whatever it says
+later.
 
-The hands of the left circle are the channels that the locked rotor keeps. The circle is drawn turned, so that
-the first hand begins at the top. The hands of the right circle are phases of the printed model's last layer: of
-as many channels, those with the largest weights in its decoder. The first hand leaves a dot wherever it stops.
+The hands of the left circle are the channels that the locked rotor keeps. The circle is drawn turned,
+so that the first hand is at the top before the first 1. The hands of the right circle are phases of the
+printed model's last layer: of as many channels, those with the largest weights in its decoder. The
+first hand leaves a dot wherever it stops.
 """
 
 from pathlib import Path
@@ -41,7 +43,8 @@ def read() -> Reading:
         certificate = csprop.certify(rotor.model, rotor.task, seed=SEED)
         printed = csprop.train(TASK, preset="paper", seed=SEED, split="disjoint", hold=10)
     assert certificate.verdict == ALL_LENGTHS
-    locked, task = certificate.locked, rotor.task
+    machine, locked, task = certificate.automaton, certificate.locked, rotor.task
+    assert isinstance(machine, csprop.Automaton)
     tokens = chosen(task, printed.model)
     hands = kept(locked, tokens)
     return Reading(
@@ -52,7 +55,7 @@ def read() -> Reading:
         truth=task.labels(tokens[None])[0].tolist(),
         locked=answers(locked, tokens),
         printed=answers(printed.model, tokens),
-        machine=[list(row) for row in certificate.automaton.transitions],
+        machine=[list(row) for row in machine.transitions],
         hands=hands,
         phases=phases(printed.model, tokens, len(hands)),
         verdict=certificate.verdict,

@@ -1,66 +1,30 @@
 """The drawing of turning.py: an SVG that moves by CSS alone, since a picture in a page runs no script.
 
-The styles of the elements are those of the last frame, which a viewer shows that does not animate, or whose
-reader asked for less motion. The keyframes lead there from the first token. The colours are those of
-src/csprop/report/assets/page.css.
+The styles of the elements, in turning.css, are those of the last frame, which a viewer shows that does
+not animate, or whose reader asked for less motion. The keyframes lead there from the first token. The
+colours are those of src/csprop/report/assets/page.css.
 """
 
 import json
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from math import cos, radians, sin
+from pathlib import Path
 
 from csprop.training.scores import percent
 
 WIDTH, HEIGHT = 960, 520
-LEAD, STEP, TURN, REST, BACK = 0.9, 0.45, 0.3, 3.75, 0.5  # seconds
+LEAD, STEP, TURN, FADE, REST, BACK = 0.9, 0.45, 0.3, 0.15, 3.75, 0.5  # seconds
 CELL, LEFT, ROWS = 34, 124, {"tokens": 58, "csprop": 100, "printed": 142}
 PANEL, BESIDE, FOOT = 458, 474, 488  # a panel's width, from one to the next, and their last line
 CIRCLE, RADIUS = (132, 372), 76
-RING, AROUND, STATE, LOOP = (350, 376), 62, 25, 30
-
-LIGHT = (
-    "--ink:#1d2329;--soft:#5b6670;--paper:#fff;--card:#f5f6f7;--edge:#d6dade;"
-    "--right:#0072b2;--wrong:#b34700;--lit:#e69f00;--on:#1d2329"
-)
-DARK = (
-    "--ink:#e4e8eb;--soft:#9aa5af;--paper:#14181c;--card:#1d2227;--edge:#363e46;"
-    "--right:#56b4e9;--wrong:#ff9d57;--lit:#e69f00;--on:#14181c"
-)
-STYLE = """
-text{font:24px system-ui,sans-serif;fill:var(--soft)}
-.m{text-anchor:middle}
-.big{font-size:28px;font-weight:700;fill:var(--ink)}
-.token,.name{font-size:27px;font-weight:600;fill:var(--ink)}
-.said,.true{font-size:60px;font-weight:700;fill:var(--paper)}
-.true{fill:var(--ink)}
-.foot,.good{font-size:22px}
-.good{font-weight:600;fill:var(--right)}
-.paper,.state{fill:var(--paper);stroke:var(--edge);stroke-width:2}
-.state{stroke:var(--soft)}
-.card{fill:var(--card)}
-.now{fill:var(--lit);fill-opacity:.28}
-.rim{fill:none;stroke:var(--edge);stroke-width:3}
-.line,.mark{fill:none;stroke:var(--soft);stroke-width:2.5;stroke-linecap:round;stroke-linejoin:round}
-.dash{stroke-dasharray:2 7}
-.blank{fill:var(--edge)}
-.head,.small,.faded{fill:var(--soft)}
-.hand{stroke:var(--lit);stroke-width:6}
-.thin{stroke:var(--soft);stroke-width:2.5;stroke-opacity:.5}
-.tip{fill:var(--lit);stroke:var(--card);stroke-width:2}
-.dot{fill:var(--lit);fill-opacity:.6}
-.right{fill:var(--right)}
-.wrong{fill:var(--wrong)}
-.mark{stroke:var(--paper);stroke-width:4}
-.lit .state,.lit .head{fill:var(--lit)}
-.lit .line{stroke:var(--lit);stroke-width:5}
-.lit .name{fill:var(--on)}
-.off{opacity:0}
-"""
+RING, AROUND, STATE, LOOP = (344, 383), 62, 25, 43
+STYLE = Path(__file__).parent / "turning.css"
 
 
 @dataclass
 class Reading:
-    """What two models do while they read a sequence. Angles are in degrees, one list for each channel."""
+    """What two models do as they read a sequence. Angles are in degrees, a list for each channel."""
 
     task: str
     seed: int
@@ -87,16 +51,17 @@ class Film:
     """Keyframes that repeat together. It begins with the first token read."""
 
     def __init__(self, tokens: int) -> None:
+        self.tokens = tokens
         self.length = LEAD + (tokens - 1) * STEP + REST
         self.rules: list[str] = []
 
-    def moved(self, values: list[str], back: str | None = None) -> str:
+    def moved(self, values: list[str], back: str | None = None, turn: float = TURN) -> str:
         """The class of an element with one declaration after each token, and `back` at the very end."""
         frames = [(0.0, values[0])]
-        for step, (before, after) in enumerate(zip(values, values[1:], strict=False)):
+        for step, (before, after) in enumerate(pairwise(values)):
             if before != after:
-                begins = LEAD + step * STEP
-                frames += [(begins, before), (begins + TURN, after)]
+                ends = LEAD + step * STEP + TURN
+                frames += [(ends - turn, before), (ends, after)]
         frames += [(self.length - BACK, values[-1]), (self.length, back or values[0])]
         name = f"a{len(self.rules)}"
         steps = "".join(f"{number(100 * time / self.length)}%{{{css}}}" for time, css in frames)
@@ -105,7 +70,7 @@ class Film:
 
     def seen(self, shown: list[bool]) -> str:
         """The class of an element that is shown after some tokens."""
-        moved = self.moved([f"opacity:{int(each)}" for each in shown])
+        moved = self.moved([f"opacity:{int(each)}" for each in shown], turn=FADE)
         return moved if shown[-1] else f"off {moved}"
 
     def css(self) -> str:
@@ -116,7 +81,6 @@ class Film:
 def drawn(reading: Reading) -> str:
     film = Film(len(reading.tokens))
     parts = [strip(film, reading), left(film, reading), right(film, reading)]
-    theme = f":root{{{LIGHT}}}@media(prefers-color-scheme:dark){{:root{{{DARK}}}}}"
     facts = {name: value for name, value in asdict(reading).items() if name not in ("hands", "phases")}
     return "\n".join(
         [
@@ -125,7 +89,7 @@ def drawn(reading: Reading) -> str:
             '<title id="title">A locked rotor and the printed model count ones modulo 3</title>',
             f'<desc id="desc">{described(reading)}</desc>',
             f"<metadata>{json.dumps(facts)}</metadata>",
-            f"<style>{theme}{STYLE}{film.css()}</style>",
+            f"<style>{STYLE.read_text()}{film.css()}</style>",
             f'<rect class="paper" x="1" y="1" width="{WIDTH - 2}" height="{HEIGHT - 2}" rx="14"/>',
             *parts,
             "</svg>\n",
@@ -138,11 +102,11 @@ def described(reading: Reading) -> str:
     wrong = [str(t) for t, good in enumerate(judged(reading), trained) if not good]
     return (
         f"Both models are trained on sequences of {trained} tokens and read "
-        f"{''.join(map(str, reading.tokens))}. The hands of the locked rotor turn to the same places again "
-        f"and again, and beside them is its machine of {len(reading.machine)} states; its answer is right "
-        f"after every token, and {reading.verdict}. The printed model, which has learnt the answer after "
-        f"{trained} tokens and is judged from there on, is wrong after {', '.join(wrong)} tokens. It is right "
-        f"on {percent(reading.at_trained)} of all inputs of {trained} tokens, and on "
+        f"{''.join(map(str, reading.tokens))}. The hands of the locked rotor turn to the same places "
+        f"again and again, and beside them is its machine of {len(reading.machine)} states. Its answer "
+        f"is right after every token, and {reading.verdict}. The printed model has learnt the answer "
+        f"after {trained} tokens and is judged from there on; it is wrong after {', '.join(wrong)}. "
+        f"It is right on {percent(reading.at_trained)} of all inputs of {trained} tokens, and on "
         f"{percent(reading.beyond)} of random ones of {trained + 1} to {longest}."
     )
 
@@ -157,12 +121,12 @@ def number(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def polar(angle: float, radius: float) -> tuple[str, str]:
-    return number(radius * cos(radians(angle))), number(radius * sin(radians(angle)))
+def polar(angle: float, radius: float) -> str:
+    return f"{number(radius * cos(radians(angle)))} {number(radius * sin(radians(angle)))}"
 
 
-def text(x: float | str, y: float | str, words: str, style: str = "") -> str:
-    return f'<text x="{x}" y="{y}" class="{style}">{words}</text>'
+def text(x: float, y: float, words: str, style: str = "") -> str:
+    return f'<text x="{x:g}" y="{y:g}" class="{style}">{words}</text>'
 
 
 def sign(x: float, y: float, good: bool) -> str:
@@ -178,11 +142,11 @@ def strip(film: Film, reading: Reading) -> str:
     edge, end = LEFT + trained * CELL, LEFT + len(steps) * CELL
     places = [f"transform:translateX({step * CELL}px)" for step in steps]
     made = [
+        f'<rect class="now {film.moved(places)}" style="{places[-1]}" x="{LEFT}" y="54" '
+        f'width="{CELL}" height="130" rx="8"/>',
         text(24, 40, "How many 1s so far, modulo 3?", "big"),
         *(text(24, y + 27, name) for name, y in ROWS.items()),
         text(LEFT + 4, ROWS["printed"] + 27, f"asked from token {trained} on"),
-        f'<rect class="now {film.moved(places)}" style="{places[-1]}" x="{LEFT}" y="54" '
-        f'width="{CELL}" height="130" rx="8"/>',
     ]
     for step in steps:
         x = LEFT + (step + 0.5) * CELL
@@ -211,9 +175,8 @@ def circle(film: Film, x: float, angles: list[list[float]]) -> str:
     """Hands that turn. The first leaves a dot wherever it stops."""
     made, stops = [f'<circle class="rim" r="{RADIUS}"/>'], range(len(angles[0]))
     for stop in stops:
-        cx, cy = polar(angles[0][stop], RADIUS)
-        shown = film.seen([now >= stop for now in stops])
-        made.append(f'<circle class="dot {shown}" cx="{cx}" cy="{cy}" r="7"/>')
+        place = f'transform="translate({polar(angles[0][stop], RADIUS)})"'
+        made.append(f'<circle class="dot {film.seen([now >= stop for now in stops])}" {place} r="7"/>')
     for hand, turns in reversed(list(enumerate(angles))):
         values = [f"transform:rotate({number(angle)}deg)" for angle in turns]
         back = f"transform:rotate({number(unwound([turns[-1], turns[0]])[-1])}deg)"
@@ -237,14 +200,17 @@ def unwound(angles: list[float]) -> list[float]:
 def left(film: Film, reading: Reading) -> str:
     top = reading.hands[0][0] - 90  # the angle that is drawn at the right; on a screen y points down
     hands = [unwound([top - angle for angle in angles[1:]]) for angles in reading.hands]
-    proven = film.seen([False] * (len(reading.tokens) - 1) + [True])
-    words = sign(48, FOOT - 8, True) + text(72, FOOT, reading.verdict, "good")
+    proven = sign(48, FOOT - 8, True) + text(72, FOOT, reading.verdict, "good")
     return (
         panel(0, "csprop, locked")
         + circle(film, 0, hands)
         + machine(film, reading)
-        + f'<g class="{proven}">{words}</g>'
+        + at_end(film, proven)
     )
+
+
+def at_end(film: Film, made: str) -> str:
+    return f'<g class="{film.seen([False] * (film.tokens - 1) + [True])}">{made}</g>'
 
 
 def machine(film: Film, reading: Reading) -> str:
@@ -260,29 +226,26 @@ def machine(film: Film, reading: Reading) -> str:
             path = arrow(angle, token, stays=following == state)
             lit = film.seen([each == (state, token) for each in used])
             arrows.append(f'{path}<g class="lit {lit}">{path}</g>')
-        x, y = polar(angle, AROUND)
-        disc = f'<circle class="state" cx="{x}" cy="{y}" r="{STATE}"/>'
-        disc += text(x, number(float(y) + 9.5), str(state), "name m")
+        disc = f'<circle class="state" r="{STATE}"/>{text(0, 9.5, str(state), "name m")}'
         lit = film.seen([each == state for each in states[1:]])
-        discs.append(f'{disc}<g class="lit {lit}">{disc}</g>')
+        place = f'transform="translate({polar(angle, AROUND)})"'
+        discs.append(f'<g {place}>{disc}<g class="lit {lit}">{disc}</g></g>')
     return f'<g transform="translate({RING[0]} {RING[1]})">{"".join(arrows + discs)}</g>'
 
 
 def arrow(angle: float, token: int, stays: bool) -> str:
     """From the state at an angle to the next one round the ring, or back to itself."""
-    if stays:
-        out = AROUND + STATE
-        ends = [polar(angle - 7, out - 4), polar(angle - 21, out + LOOP), polar(angle + 21, out + LOOP)]
-        ends.append(polar(angle + 7, out + 2))
-        curve = f"M{' '.join(ends[0])}C" + " ".join(" ".join(each) for each in ends[1:])
-        tip, towards, label = polar(angle + 8, out + 6), angle + 200, polar(angle, out + LOOP + 6)
+    if stays:  # drawn above the state at the top, and turned
+        curve = f"M-8 {-AROUND - STATE}c-16-38 32-38 18-5"
+        tip, towards, label = f"9 {-AROUND - STATE - 3}", 114, polar(angle, AROUND + STATE + LOOP)
     else:
-        curve = f"M{' '.join(polar(angle + 30, AROUND))}A{AROUND} {AROUND} 0 0 1 "
-        curve += " ".join(polar(angle + 84, AROUND))
-        tip, towards, label = polar(angle + 84, AROUND), angle + 174, polar(angle + 60, AROUND - 20)
-    head = f'<path class="head" transform="translate({" ".join(tip)}) rotate({towards:g})" d="M9 0L-6-8V8z"/>'
-    line = f'<path class="line" d="{curve}"/>{head}'
-    return line + text(label[0], number(float(label[1]) + 8), str(token), "m")
+        curve = f"M{polar(-60, AROUND)}A{AROUND} {AROUND} 0 0 1 {polar(-6, AROUND)}"
+        tip, towards, label = polar(-4, AROUND), 86, polar(angle + 60, AROUND - 20)
+    head = f'<path class="head" transform="translate({tip}) rotate({towards})" d="M6 0L-8-7V7z"/>'
+    return (
+        f'<g transform="rotate({angle + 90:g})"><path class="line" d="{curve}"/>{head}</g>'
+        f'<g transform="translate({label})">{text(0, 8.5, str(token), "m")}</g>'
+    )
 
 
 def right(film: Film, reading: Reading) -> str:
@@ -304,4 +267,4 @@ def right(film: Film, reading: Reading) -> str:
         f"{percent(reading.at_trained)} right at {trained}, "
         f"{percent(reading.beyond)} at {trained + 1}–{len(reading.tokens)}"
     )
-    return "".join(made) + text(x + 34, FOOT, shares, "foot")
+    return "".join(made) + at_end(film, text(x + 34, FOOT, shares, "foot"))
