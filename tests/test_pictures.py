@@ -1,0 +1,125 @@
+"""The animated picture of the README: one file without scripts, whose facts hold."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+import csprop
+from csprop.training.scores import percent
+
+PICTURE = Path(__file__).parents[1] / "docs" / "turning.svg"
+ROWS_END = 200  # below are the panels
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def drawing() -> ElementTree.Element:
+    return ElementTree.parse(PICTURE).getroot()
+
+
+@pytest.fixture(scope="module")
+def facts(drawing: ElementTree.Element) -> dict[str, Any]:
+    return json.loads(drawing.findtext(f"{SVG}metadata") or "")
+
+
+def column(drawing: ElementTree.Element, kind: str) -> dict[float, int]:
+    """How many squares of a kind, right or wrong, are at each x in the rows of the answers."""
+    found: dict[float, int] = {}
+    for group in drawing.iter(f"{SVG}g"):
+        place = re.fullmatch(r"translate\(([\d.]+) (\d+)\)", group.get("transform", ""))
+        if place and group.find(f"{SVG}rect[@class='{kind}']") is not None and int(place[2]) < ROWS_END:
+            found[float(place[1])] = found.get(float(place[1]), 0) + 1
+    return found
+
+
+def test_the_picture_is_one_small_file_without_scripts() -> None:
+    text = PICTURE.read_text()
+    assert len(text) < 150_000
+    addresses = re.findall(r"\w+://[^\"' )]+", text)
+    assert addresses == ["http://www.w3.org/2000/svg"], "the namespace alone, which nobody fetches"
+    assert not re.search(r"<script|\bon\w+=|href|url\(|@import|@font-face|<image|<foreignObject", text)
+
+
+def test_the_picture_has_two_colour_schemes_and_can_stand_still(drawing: ElementTree.Element) -> None:
+    style = drawing.findtext(f"{SVG}style") or ""
+    light, dark = re.findall(r":root\{(.*?)\}", style, re.DOTALL)
+    names = [re.findall(r"--\w+", scheme) for scheme in (light, dark)]
+    assert names[0] == names[1]
+    assert set(re.findall(r"var\((--\w+)\)", style)) <= set(names[0])
+    before, moving = style.split("@media(prefers-reduced-motion:no-preference)")
+    assert "prefers-color-scheme:dark" in before
+    assert "animation" not in before
+    assert "@keyframes" in moving
+
+
+def test_every_animated_element_has_keyframes(drawing: ElementTree.Element) -> None:
+    style = drawing.findtext(f"{SVG}style") or ""
+    made = re.findall(r"@keyframes (\w+)", style)
+    used = {
+        name
+        for element in drawing.iter()
+        for name in element.get("class", "").split()
+        if re.fullmatch(r"a\d+", name)
+    }
+    assert used == set(made)
+
+
+def test_the_locked_rotor_is_right_after_every_token(facts: dict[str, Any]) -> None:
+    task = csprop.tasks.get(facts["task"])
+    tokens = facts["tokens"]
+    truth = [task.truth(tokens[:end]) for end in range(1, len(tokens) + 1)]
+    assert facts["truth"] == truth
+    assert facts["locked"] == truth
+
+
+def test_the_machine_in_the_picture_is_the_task_s(facts: dict[str, Any]) -> None:
+    state, said = 0, []
+    for token in facts["tokens"]:
+        state = facts["machine"][state][token]
+        said.append(state)
+    assert said == facts["truth"]
+
+
+def test_the_printed_model_is_right_at_the_trained_length_and_wrong_soon_after(
+    facts: dict[str, Any],
+) -> None:
+    trained = facts["trained_on"]
+    right = [said == true for said, true in zip(facts["printed"], facts["truth"], strict=True)]
+    assert right[trained - 1]
+    assert not all(right[trained : trained + 3])
+
+
+def test_the_squares_are_the_answers(drawing: ElementTree.Element, facts: dict[str, Any]) -> None:
+    columns = sorted(column(drawing, "right") | column(drawing, "wrong"))
+    assert len(columns) == len(facts["tokens"])
+    wrong = column(drawing, "wrong")
+    for step, x in enumerate(columns):
+        asked = step >= facts["trained_on"] - 1
+        missed = asked and facts["printed"][step] != facts["truth"][step]
+        assert wrong.get(x, 0) == missed
+        assert column(drawing, "right")[x] == 1 + asked - missed
+
+
+def test_the_words_are_the_facts(drawing: ElementTree.Element, facts: dict[str, Any]) -> None:
+    words = [text.text for text in drawing.iter(f"{SVG}text")]
+    assert facts["verdict"] in words
+    trained, longest = facts["trained_on"], len(facts["tokens"])
+    at, beyond = percent(facts["at_trained"]), percent(facts["beyond"])
+    assert f"{at} right at {trained}, {beyond} at {trained + 1}–{longest}" in words
+    tokens = [t.text for t in drawing.iter(f"{SVG}text") if t.get("class") == "token m"]
+    assert "".join(map(str, tokens)) == "".join(map(str, facts["tokens"]))
+    described = drawing.findtext(f"{SVG}desc") or ""
+    assert "".join(map(str, tokens)) in described
+
+
+def test_the_proof_in_the_picture_holds(facts: dict[str, Any]) -> None:
+    """The rotor, trained again as the picture's was."""
+    run = csprop.train(facts["task"], seed=facts["seed"], progress=False)
+    certificate = run.certify(progress=False)
+    assert certificate.verdict == facts["verdict"]
+    assert isinstance(certificate.automaton, csprop.Automaton)
+    assert [list(row) for row in certificate.automaton.transitions] == facts["machine"]
