@@ -251,7 +251,7 @@ def arrow(angle: float, token: int, stays: bool) -> str:
 def right(film: Film, reading: Reading) -> str:
     x, trained = BESIDE, reading.trained_on
     hands = [unwound([-angle for angle in angles]) for angles in reading.phases]
-    made = [panel(x, "the model as printed"), circle(film, x, hands)]
+    made = [panel(x, "the paper's model"), circle(film, x, hands)]
     kinds = ["faded"] * (trained - 1) + ["right" if good else "wrong" for good in judged(reading)]
     tile = 'y="330" width="84" height="96" rx="12"/>'
     for kind in ("faded", "right", "wrong"):
