@@ -24,8 +24,8 @@ from csprop.training.checkpoint import CERTIFICATE, FILES, LAST, LOCKED, MANIFES
 from csprop.zoo.archive import INDEX, PREFIX, Entry
 
 ASSETS = Path(csprop.__file__).parent / "zoo" / "assets"
-FAMILIES = ("flip-flop-language-98", "group-S5-32", "group-S5-all")
-"""Tasks that `csprop tasks` names as examples of a family, beside those of its table."""
+FAMILIES = ("flip-flop-language-98", "group-S5-32", "group-A5-all")
+"""One task of each family that `csprop tasks` names below its table."""
 CHANGED: dict[str, dict[str, Any]] = {"group-C60": {"length": 40, "short_first": 50}}
 LEARNED: dict[str, dict[str, Any]] = {"nested-3": {"samples": 20000}}
 SEEDS = range(5)

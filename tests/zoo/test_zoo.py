@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import csprop
-from csprop.cli.main import main
 from csprop.errors import InputError
 from csprop.exact.check import check
 from csprop.exact.opened import opened
@@ -23,19 +22,16 @@ from csprop.training.stored import made, stored_task
 from csprop.zoo import archive
 from csprop.zoo.archive import Entry, index, name_of
 
-FAMILIES = {"flip-flop-language-98", "group-S5-32", "group-S5-all"}
-"""Tasks that `csprop tasks` names below its table."""
+FAMILIES = {"flip-flop-language-98", "group-S5-32", "group-A5-all"}
+"""One task of each family that `csprop tasks` names below its table."""
 PACKED = Path(str(archive.ASSETS))
 ENTRIES = {entry["name"]: entry for entry in index()}
 
 
-def test_every_task_that_can_be_proven_has_a_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_task_that_can_be_proven_has_a_run() -> None:
     provable = {task.name for task in csprop.tasks.catalogue() if task.total}
     assert set(ENTRIES) == provable | FAMILIES
     assert {path.stem for path in PACKED.glob("*.zip")} == set(ENTRIES)
-    main(["tasks"])
-    said = capsys.readouterr().out
-    assert all(name in said for name in FAMILIES)
 
 
 def test_the_zoo_is_small() -> None:

@@ -1,5 +1,6 @@
 """`csprop zoo`: list the certified runs that come with csprop, show one, or copy one."""
 
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -90,7 +91,7 @@ def _show(entry: Entry) -> None:
         "model": f"{entry['made']}, preset {entry['preset']}, seed {entry['seed']}{options}",
     }
     for key, value in facts.items():
-        common.show_text(f"{key:<10} {value}")
+        print(textwrap.fill(value, 80, initial_indent=f"{key:<10} ", subsequent_indent=" " * 11))
     print(
         f"\nNext:\n"
         f"  csprop predict {name}\n"
