@@ -3,6 +3,8 @@
 import io
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -136,14 +138,21 @@ def test_eval_automaton_and_check(capsys: pytest.CaptureFixture[str]) -> None:
     assert [each["run"] for each in document(capsys)] == ["zoo:parity", "zoo:anbn"]
 
 
-def test_pages_and_onnx(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pages(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "zoo:parity", "zoo:nested-3", "--out", "page.html"]) == 0
     page = (here / "page.html").read_text()
     assert "zoo:parity" in page
     assert "zoo:nested-3" in page
-    assert main(["explore", "zoo:parity", "--no-open", "--json"]) == 0
     capsys.readouterr()
-    pytest.importorskip("onnx")
-    assert main(["export", "zoo:parity", "model.onnx"]) == 0
-    assert capsys.readouterr().err.endswith("zoo:parity: written to model.onnx\n")
+    assert main(["explore", "zoo:parity", "--no-open", "--json"]) == 0
+    assert document(capsys)["runs"] == ["zoo:parity"]
+
+
+def test_export(here: Path) -> None:
+    """In a process of its own: what checks shapes in tests is not made for symbols in their place."""
+    pytest.importorskip("onnxscript")
+    command = [sys.executable, "-m", "csprop", "export", "zoo:parity", "model.onnx"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.endswith("zoo:parity: written to model.onnx\n")
     assert (here / "model.onnx").stat().st_size > 1000

@@ -24,7 +24,9 @@ class Args:
     checked again each time, as that of any run.
     """
 
-    name: Annotated[str | None, tyro.conf.Positional, arg(metavar="NAME", help_behavior_hint="")] = None
+    name: Annotated[str | None, tyro.conf.Positional, arg(metavar="[NAME]", help_behavior_hint="")] = (
+        None
+    )
     """Show only this run."""
 
     out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="")] = None
