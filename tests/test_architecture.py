@@ -8,9 +8,9 @@ import csprop
 SOURCE = Path(csprop.__file__).parent
 # From the ground up; a room may import those below it, and itself.
 STOREYS = [
-    ["errors"], ["files", "notebook", "progress"], ["ops", "stream"], ["automata"], ["nn", "tasks"],
-    ["training"], ["bench", "exact"], ["runs"], ["learning"], ["study"], ["report"], ["cli"],
-    ["__main__"],
+    ["errors"], ["files", "notebook", "progress", "zoo"], ["ops", "stream"], ["automata"],
+    ["nn", "tasks"], ["training"], ["bench", "exact"], ["runs"], ["learning"], ["study"], ["report"],
+    ["cli"], ["__main__"],
 ]  # fmt: skip
 LEVEL = {room: level for level, rooms in enumerate(STOREYS) for room in rooms}
 

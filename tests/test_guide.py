@@ -28,7 +28,19 @@ from csprop.exact import attempts, examples, limits, search
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = ("index", "train", "learn", "exact", "report", "layer", "compare", "extend", "how", "paper")
+PAGES = (
+    "index",
+    "train",
+    "learn",
+    "exact",
+    "zoo",
+    "report",
+    "layer",
+    "compare",
+    "extend",
+    "how",
+    "paper",
+)
 NOT_RUN = {
     "git": "needs a network",
     "make": "installs",

@@ -97,6 +97,15 @@ def asked(path: Path, name: str) -> list[list[str]]:
     return made
 
 
+def test_a_run_of_the_zoo_answers_without_torch(tmp_path: Path) -> None:
+    commands = [*asked(Path("zoo:anbn"), "anbn"), ["zoo", "anbn", "--out", str(tmp_path / "copy")]]
+    for argv, (code, said, told) in zip(
+        commands, ends(["torch"], *commands, given="aabb\n"), strict=True
+    ):
+        assert code == 0, (argv, told)
+        assert said
+
+
 @pytest.mark.parametrize("name", TEXT)
 def test_a_certified_run_answers_without_torch(
     runs: dict[str, Path],
@@ -140,7 +149,8 @@ def alike(left: Any, right: Any) -> bool:
 
 HARMLESS = [
     ["--help"], ["--version"], ["info", "--version"], ["info", "--version", "--json"],
-    ["tasks"], ["tasks", "--json"], ["compare", "--list"], *([verb, "--help"] for verb in VERBS),
+    ["tasks"], ["tasks", "--json"], ["zoo"], ["zoo", "--json"], ["zoo", "parity"],
+    ["compare", "--list"], *([verb, "--help"] for verb in VERBS),
 ]  # fmt: skip
 MISTAKES = {
     "unknown command": ["trian"],
@@ -182,6 +192,9 @@ MISTAKES = {
     "compare: model": ["compare", "--models", "lstn"],
     **{f"{verb}: missing run": [verb, "{}/missing"] for verb in ("predict", "eval", "certify")},
     "automaton: missing run": ["automaton", "{}/missing"],
+    "zoo: unknown run": ["predict", "zoo:partiy"],
+    "zoo: read-only": ["train", "parity", "--out", "zoo:parity"],
+    "zoo: proven already": ["certify", "zoo:parity"],
     "export: missing run": ["export", "{}/missing", "{}/model.onnx"],
     "as trained: missing run": ["predict", "{}/missing", "--as-trained"],
 }  # fmt: skip

@@ -16,7 +16,7 @@ class Args:
     """Print the minimal automaton of a certified run."""
 
     run: Annotated[Path, tyro.conf.Positional, arg(metavar="RUN")]
-    """A run directory with a certificate."""
+    """A run directory with a certificate, or one of `csprop zoo`, such as zoo:parity."""
 
     format: Literal["json", "dot", "python", "c"] = "json"
     """JSON, Graphviz, or a Python or C program that needs no library."""
@@ -37,10 +37,10 @@ def run(args: Args) -> int:
     from csprop.automata.export import FORMATS
     from csprop.automata.names import size
     from csprop.exact.opened import opened
-    from csprop.training.checkpoint import CERTIFICATE
+    from csprop.training.checkpoint import CERTIFICATE, RunFolder
 
     certified = opened(args.run)
-    if certified is None and (args.run / CERTIFICATE).exists():
+    if certified is None and RunFolder(args.run).has(CERTIFICATE):
         certified = common.load(args.run)
     certificate = None if certified is None else certified.certificate
     automaton = None if certificate is None else certificate.automaton

@@ -10,6 +10,7 @@ from tyro.conf import arg
 
 from csprop.cli import common
 from csprop.errors import InputError
+from csprop.zoo.archive import in_zoo, name_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +25,7 @@ class Args:
         tyro.conf.Positional,
         arg(metavar="RUN...", help_behavior_hint="(required)"),
     ]
-    """One or more run directories."""
+    """One or more run directories; with --check, also runs of `csprop zoo`, such as zoo:parity."""
 
     check: common.Flag = False
     """Verify the existing certificate, by code that is independent of the prover."""
@@ -69,6 +70,11 @@ def run(args: Args) -> int:
 
 
 def _certify(args: Args, path: Path) -> dict[str, Any]:
+    if in_zoo(path):
+        raise InputError(
+            f"{path}: is proven already: add --check to verify it; "
+            f"`csprop zoo {name_of(path)} --out DIR` copies it, and the copy can be certified"
+        )
     run = common.load(path)
     found = run.certify(
         length=args.length,
@@ -208,13 +214,14 @@ def _check(args: Args, path: Path) -> dict[str, Any]:
     from csprop.exact.check import check
     from csprop.exact.check_shapes import Rejected
     from csprop.tasks import from_description
+    from csprop.training.checkpoint import CERTIFICATE, RunFolder
     from csprop.training.stored import stored_config
 
-    config = stored_config(path)
-    if not (path / "certificate.json").exists():
+    config, folder = stored_config(path), RunFolder(path)
+    if not folder.has(CERTIFICATE):
         raise InputError(f"{path}: there is no certificate: run `csprop certify {path}` first")
     try:
-        statement = check(path, asdict(config.model), from_description(config.task, path))
+        statement = check(folder.files, asdict(config.model), from_description(config.task, path))
     except Rejected as reason:
         complaint = str(reason)
     else:

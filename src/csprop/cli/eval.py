@@ -17,7 +17,7 @@ class Args:
     """Evaluate a run: a task by length, a data file on its held-out rows."""
 
     run: Annotated[Path, tyro.conf.Positional, arg(metavar="RUN")]
-    """A run directory."""
+    """A run directory, or one of `csprop zoo`, such as zoo:parity."""
 
     lengths: Annotated[
         str | None,

@@ -25,7 +25,7 @@ class Args:
         tyro.conf.Positional,
         arg(metavar="RUN...", help_behavior_hint="(required)"),
     ]
-    """Run directories, or directories that hold runs."""
+    """Run directories, directories that hold runs, or runs of `csprop zoo`, such as zoo:parity."""
 
     no_open: common.Flag = False
     """Print the path of the page without opening it."""

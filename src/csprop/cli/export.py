@@ -18,7 +18,7 @@ class Args:
     """
 
     run: Annotated[Path, tyro.conf.Positional, arg(metavar="RUN")]
-    """A run directory."""
+    """A run directory, or one of `csprop zoo`, such as zoo:parity."""
 
     file: Annotated[Path, tyro.conf.Positional, arg(metavar="FILE")]
     """The file to write, such as model.onnx; one that exists is replaced."""

@@ -25,6 +25,7 @@ VERBS = {
     "export": "write a run's model to an ONNX file, for other runtimes",
     "report": "write a page about runs: curves, tables, certificates, explorer",
     "explore": "step through a model in the browser",
+    "zoo": "list the certified runs that come with csprop, or copy one",
     "compare": "train the layers of the field, or your own, on state tracking",
     "reproduce": "reproduce every table and figure of the paper",
     "tasks": "list the built-in tasks",

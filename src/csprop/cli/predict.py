@@ -29,7 +29,7 @@ class Args:
     """
 
     run: Annotated[Path, tyro.conf.Positional, arg(metavar="RUN")]
-    """A run directory."""
+    """A run directory, or one of `csprop zoo`, such as zoo:parity."""
 
     as_trained: common.Flag = False
     """Use the model as trained, even if the run is certified."""

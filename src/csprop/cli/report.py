@@ -23,7 +23,7 @@ class Args:
         tyro.conf.Positional,
         arg(metavar="RUN...", help_behavior_hint="(required)"),
     ]
-    """Run directories, or directories that hold runs."""
+    """Run directories, directories that hold runs, or runs of `csprop zoo`, such as zoo:parity."""
 
     out: Annotated[Path | None, arg(metavar="FILE.html", help_behavior_hint="(required)")] = None
     """The file to write."""

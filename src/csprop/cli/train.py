@@ -166,7 +166,7 @@ def _refuse(args: Args) -> None:
 def _train(args: Args, group: Any = None) -> int:
     """Train, alone or as one of a group of processes, of which the first alone speaks."""
     from csprop.tasks import resolve
-    from csprop.training.checkpoint import refuse_existing
+    from csprop.training.checkpoint import refuse_existing, refuse_zoo
     from csprop.training.seeds import parse_seeds, share_out, train
 
     first = group is None or group.rank == 0
@@ -181,8 +181,8 @@ def _train(args: Args, group: Any = None) -> int:
         if args.seeds is not None:
             outs = {seed: out / f"seed-{seed}" for seed in parse_seeds(args.seeds)}
         _check(args, task, next(iter(outs)))
-        if first and not args.resume:
-            refuse_existing(outs.values())
+        if first:
+            (refuse_zoo if args.resume else refuse_existing)(outs.values())
     if args.seeds is None:
         results = train(work(args, task, outs), common.progress, group=group)
     else:  # every process reads the task for itself

@@ -16,6 +16,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from zipfile import Path as Packed
 
 import numpy as np
 from safetensors import SafetensorError
@@ -29,8 +30,8 @@ from csprop.exact.numpy_step import Array, Network, nearest
 from csprop.tasks.base import Task
 
 
-def check(folder: Path, config: dict[str, Any], task: Task) -> str:
-    """Verify certificate.json in a run directory; what it proves, or Rejected."""
+def check(folder: Path | Packed, config: dict[str, Any], task: Task) -> str:
+    """Verify certificate.json in a run directory, or in an archive; what it proves, or Rejected."""
     config = json.loads(json.dumps(config))  # where a tuple is a list, as in the certificate
     try:
         with np.errstate(all="ignore"):  # what is not finite is refused where it matters
@@ -42,7 +43,7 @@ def check(folder: Path, config: dict[str, Any], task: Task) -> str:
         raise Rejected(f"it is malformed ({type(error).__name__}: {reason})") from None
 
 
-def _checked(folder: Path, config: dict[str, Any], task: Task) -> str:
+def _checked(folder: Path | Packed, config: dict[str, Any], task: Task) -> str:
     certificate = json.loads(_content(folder / "certificate.json"))
     demand(certificate.get("proven") is True, "it claims no proof")
     demand(certificate["format"] == 2, "it has another format than this csprop writes")
@@ -103,7 +104,7 @@ _MALFORMED = (
 )
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path | Packed) -> bytes:
     demand(path.is_file() or not path.exists(), f"{path.name} is not a regular file")
     return path.read_bytes()
 

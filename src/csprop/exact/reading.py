@@ -107,9 +107,7 @@ def read(folder: RunFolder, task: Task, config: CSPConfig, ways: Ways) -> Certif
 
 
 def _refuse(folder: RunFolder, complaint: str) -> NoReturn:
-    raise InputError(
-        f"{folder.path / checkpoint.CERTIFICATE}: {complaint}: run `csprop certify {folder.path}` again"
-    )
+    raise InputError(f"{folder.path / checkpoint.CERTIFICATE}: {complaint}: {folder.certify_again}")
 
 
 def _alike(stated: Any, found: Any) -> bool:
@@ -132,9 +130,7 @@ def _proof(
 ) -> Certificate:
     """A proof of a locked model, made again."""
     if not folder.has(checkpoint.LOCKED):
-        raise InputError(
-            f"{folder.path / checkpoint.LOCKED}: is missing: run `csprop certify {folder.path}` again"
-        )
+        raise InputError(f"{folder.path / checkpoint.LOCKED}: is missing: {folder.certify_again}")
     content = folder.read(checkpoint.LOCKED)
     locked = ways.locked(content)
     if not all_below([document["search"]["rounds"]], 2**31):

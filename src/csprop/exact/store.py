@@ -20,7 +20,7 @@ from csprop.files import one_writer
 from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
 from csprop.training import checkpoint
-from csprop.training.checkpoint import RunFolder
+from csprop.training.checkpoint import RunFolder, refuse_zoo
 from csprop.training.load import network
 from csprop.training.session import Trained
 
@@ -39,6 +39,7 @@ def save(certificate: Certificate, path: str | Path, trained: Trained | None = N
     Returns:
         Whether it was written.
     """
+    refuse_zoo([path])
     folder = RunFolder(path)
     with one_writer(folder.path):
         if certificate.locked is None and _stays(folder, certificate, trained):
@@ -122,6 +123,5 @@ def _locked(folder: RunFolder, content: bytes, config: CSPConfig) -> Locked | Lo
         return Locked(model, codes, kept, config.vocab_size).eval()
     except (SafetensorError, RuntimeError, LookupError, ValueError, TypeError, NotFinite):
         raise InputError(
-            f"{folder.path / checkpoint.LOCKED}: does not fit config.json; run `csprop certify "
-            f"{folder.path}` again"
+            f"{folder.path / checkpoint.LOCKED}: does not fit config.json: {folder.certify_again}"
         ) from None

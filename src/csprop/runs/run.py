@@ -26,12 +26,13 @@ from csprop.tasks import FileTask
 from csprop.tasks.base import Task, encode, symbols
 from csprop.training import checkpoint
 from csprop.training import load as reading
-from csprop.training.checkpoint import RunFolder, refuse_existing
+from csprop.training.checkpoint import RunFolder, refuse_existing, refuse_zoo
 from csprop.training.config import to_json
 from csprop.training.metrics import last_logits
 from csprop.training.scores import percent
 from csprop.training.session import Trained
 from csprop.training.stored import made
+from csprop.zoo.archive import in_zoo
 
 
 class Run(Trained):
@@ -120,6 +121,7 @@ class Run(Trained):
         Raises:
             InputError: the options do not fit the task.
         """
+        refuse_zoo([] if self.path is None else [self.path])
         if length is not None:
             found = certify_length(self.model, self.task, length)
         else:
@@ -252,7 +254,7 @@ class Run(Trained):
         Raises:
             InputError: the directory is not a run, or is damaged.
         """
-        if Path(name).is_dir():
+        if in_zoo(name) or Path(name).is_dir():
             return load(name)
         from huggingface_hub import snapshot_download
 
@@ -263,7 +265,7 @@ def load(path: str | Path, task: Task | None = None) -> Run:
     """Load a run from its directory.
 
     Args:
-        path: the run directory.
+        path: the run directory, or the name of a run that comes with csprop, such as "zoo:parity".
         task: the task of the run. It is required for a task of your own, which csprop cannot find by
             its name.
 

@@ -10,7 +10,7 @@ from csprop.runs.run import Run
 from csprop.tasks import FileTask, RowsTask, resolve
 from csprop.tasks.base import Task
 from csprop.training import checkpoint
-from csprop.training.checkpoint import refuse_existing
+from csprop.training.checkpoint import refuse_existing, refuse_zoo
 from csprop.training.config import RunConfig, configure
 from csprop.training.loop import Diverged, Epoch
 from csprop.training.seeds import label_of, worst
@@ -24,8 +24,8 @@ def _kept(task: Task, out: str | Path | None, runs: Sequence[str | Path | None],
     """The task; rows from Python are written into the directory of the run, which needs them later."""
     if out is None or not isinstance(task, RowsTask) or isinstance(task, FileTask):
         return task
-    if not resume:
-        refuse_existing(each for each in runs if each is not None)
+    refuse = refuse_zoo if resume else refuse_existing
+    refuse(each for each in runs if each is not None)
     return task.save(Path(out) / checkpoint.ROWS)
 
 

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from csprop.errors import InputError
 from csprop.files import LOCK, append, as_json, digest, from_json, move, replace, sweep
+from csprop.zoo.archive import in_zoo, opened
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -53,14 +54,24 @@ FILES = (CONFIG, METRICS, WEIGHTS, LAST, RESULT, DIAGNOSIS, LOCKED, CERTIFICATE,
 
 
 class RunFolder:
-    """A run directory, for reading or for writing."""
+    """A run directory, for reading or for writing; or a run of the zoo, for reading.
+
+    Args:
+        path: the directory, or a name such as zoo:parity.
+
+    Raises:
+        InputError: the zoo has no run of this name.
+    """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        """What messages call it."""
+        self.files = opened(path) if in_zoo(path) else self.path
+        """Where its files are read."""
 
     def exists(self) -> bool:
         """Whether the directory holds a run."""
-        return (self.path / CONFIG).exists()
+        return (self.files / CONFIG).exists()
 
     def read_json(self, name: str) -> Any:
         """The content of a JSON file, checked against the manifest."""
@@ -81,9 +92,7 @@ class RunFolder:
             if self.digests().get(name) == digest(content):
                 return content
             time.sleep(0.02)
-        again = self.way_on
-        if name in (LOCKED, CERTIFICATE):
-            again = f"run `csprop certify {self.path}`"
+        again = self.certify_again if name in (LOCKED, CERTIFICATE) else self.way_on
         raise InputError(
             f"{self.path / name}: does not match manifest.json: it was changed, or writing it was "
             f"interrupted; in the latter case {again}"
@@ -92,21 +101,28 @@ class RunFolder:
     @property
     def resumable(self) -> bool:
         """Whether it was trained here, and neither saved from elsewhere nor made from a machine."""
-        return (self.path / "last").is_dir()
+        return (self.files / "last").is_dir()
 
     @property
     def way_on(self) -> str:
         """What to do with a run that lacks a file."""
+        if in_zoo(self.path):
+            return "install csprop again"
         if self.resumable:
             return f"run `csprop train --resume --out {self.path}`"
         return "make the run again, with another --out"
 
+    @property
+    def certify_again(self) -> str:
+        """What to do with a run whose certificate is damaged or does not hold."""
+        return self.way_on if in_zoo(self.path) else f"run `csprop certify {self.path}` again"
+
     def _bytes(self, name: str) -> bytes:
-        path = self.path / name
+        path, file = self.path / name, self.files / name
         try:
-            if path.exists() and not path.is_file():  # a pipe or a device might never end
+            if file.exists() and not file.is_file():  # a pipe or a device might never end
                 raise InputError(f"{path}: cannot be read: it is not a regular file")
-            return path.read_bytes()
+            return file.read_bytes()
         except FileNotFoundError:
             raise InputError(f"{path}: is missing: {self.way_on}") from None
         except OSError as error:
@@ -165,7 +181,7 @@ class RunFolder:
 
     def has(self, name: str) -> bool:
         """Whether a file exists."""
-        return (self.path / name).exists()
+        return (self.files / name).exists()
 
     # Writing.
 
@@ -314,11 +330,26 @@ def refuse_existing(outs: Iterable[str | Path], resumable: bool = True) -> None:
         resumable: whether the user could continue the run instead.
 
     Raises:
-        InputError: a directory holds a run, or is a file.
+        InputError: a directory holds a run, or is a file, or names a run of the zoo.
     """
-    for out in map(Path, outs):
+    paths = list(map(Path, outs))
+    refuse_zoo(paths)
+    for out in paths:
         if out.exists() and not out.is_dir():
             raise InputError(f"{out}: is a file, not a directory: choose another --out")
         if RunFolder(out).exists():
             hint = "add --resume to continue it, or " if resumable else ""
             raise InputError(f"{out}: already holds a run: {hint}choose another --out")
+
+
+def refuse_zoo(outs: Iterable[str | Path]) -> None:
+    """Check that no path is one of the zoo, to which nothing is written.
+
+    Raises:
+        InputError: a path is.
+    """
+    for out in filter(in_zoo, outs):
+        raise InputError(
+            f"{out}: nothing is written to the zoo: name a directory; "
+            "`csprop zoo NAME --out DIR` copies a run of the zoo to one"
+        )

@@ -21,7 +21,7 @@ from csprop.tasks.file import FileTask
 from csprop.tasks.pairs import hold_pairs
 from csprop.tasks.split import split
 from csprop.training import checkpoint
-from csprop.training.checkpoint import RunFolder, refuse_existing
+from csprop.training.checkpoint import RunFolder, refuse_existing, refuse_zoo
 from csprop.training.config import (
     RunConfig,
     check_same,
@@ -97,8 +97,8 @@ def execute(
     keep_freed_memory()
     with ExitStack() as stack:
         with nullcontext() if group is None else group.agreed():
-            if not resume:
-                refuse_existing(out for out in outs if out is not None)
+            refuse = refuse_zoo if resume else refuse_existing
+            refuse(out for out in outs if out is not None)
             sessions = [
                 stack.enter_context(_session(task, config, out, resume, group))
                 for config, out in zip(configs, outs, strict=True)

@@ -1,0 +1,115 @@
+"""`csprop zoo`: list the certified runs that come with csprop, show one, or copy one."""
+
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from tyro.conf import arg
+
+from csprop.cli import common
+from csprop.errors import InputError
+from csprop.zoo.archive import PREFIX, Entry, index, name_of
+
+WHY = "No proof exists: neither a finite machine nor counters solve such a task."
+"""Why a built-in task has no run here."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Args:
+    """List the certified runs that come with csprop, or copy one to a directory.
+
+    Every command that reads a run takes zoo:NAME, such as csprop predict zoo:parity. Its certificate is
+    checked again each time, as that of any run.
+    """
+
+    name: Annotated[str | None, tyro.conf.Positional, arg(metavar="[NAME]", help_behavior_hint="")] = (
+        None
+    )
+    """Show only this run."""
+
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="")] = None
+    """Copy the run to this directory."""
+
+    json: common.Flag = False
+    """Print one JSON document on stdout."""
+
+
+def parse(argv: list[str]) -> Args:
+    return common.parse(Args, "zoo", argv)
+
+
+def run(args: Args) -> int:
+    if args.name is None and args.out is not None:
+        raise InputError("--out copies one run: write its name, such as csprop zoo parity --out DIR")
+    if args.name is None:
+        _list(args.json)
+        return 0
+    name = name_of(args.name)
+    (entry,) = (each for each in index() if each["name"] == name)
+    if args.out is not None:
+        _copy(name, args.out)
+    if args.json:
+        copied = {} if args.out is None else {"copy": str(args.out)}
+        common.show_json({"run": f"{PREFIX}{name}", **entry, **copied})
+    elif args.out is not None:
+        print(f"{args.out}: a copy of {PREFIX}{name}, {entry['verdict']}")
+    else:
+        _show(entry)
+    return 0
+
+
+def _list(as_json: bool) -> None:
+    from csprop.tasks import catalogue
+
+    runs, missing = index(), [task.name for task in catalogue() if not task.total]
+    if as_json:
+        common.show_json({"runs": runs, "no_proof": [{"name": name, "why": WHY} for name in missing]})
+        return
+    for verdict in dict.fromkeys(entry["verdict"] for entry in runs):
+        alike = [entry for entry in runs if entry["verdict"] == verdict]
+        counters = ["counters"] if any(entry["counters"] for entry in alike) else []
+        columns = ["name", "states", *counters, "made", "preset", "seed"]
+        rows = [[str(entry[column]) for column in columns] for entry in alike]
+        common.show_table(columns, rows, title=f"{verdict.capitalize()}:")
+    common.show_text(f"Not in it: {', '.join(missing)}. {WHY}")
+    print("Any command that reads a run takes zoo:NAME: csprop predict zoo:parity")
+    print("csprop zoo NAME --out DIR copies one, as a run directory.")
+
+
+def _show(entry: Entry) -> None:
+    from csprop.automata.names import shown, size
+    from csprop.tasks import get
+
+    task, name = get(entry["name"]), f"{PREFIX}{entry['name']}"
+    options = "".join(f", {key} {value}" for key, value in entry["options"].items())
+    print(f"{name}: {entry['verdict']}\n")
+    facts = {
+        "question": task.description,
+        "tokens": shown(task.vocab),
+        "classes": shown(task.classes),
+        "automaton": size(entry["states"], entry["counters"]),
+        "model": f"{entry['made']}, preset {entry['preset']}, seed {entry['seed']}{options}",
+    }
+    for key, value in facts.items():
+        print(textwrap.fill(value, 80, initial_indent=f"{key:<10} ", subsequent_indent=" " * 11))
+    print(
+        f"\nNext:\n"
+        f"  csprop predict {name}\n"
+        f"  csprop certify {name} --check\n"
+        f"  csprop automaton {name} --format c\n"
+        f"  csprop explore {name}\n"
+        f"  csprop zoo {entry['name']} --out runs/{entry['name']}"
+    )
+
+
+def _copy(name: str, out: Path) -> None:
+    from csprop.files import one_writer
+    from csprop.training.checkpoint import FILES, RunFolder, refuse_existing
+
+    refuse_existing([out], resumable=False)
+    source, folder = RunFolder(f"{PREFIX}{name}"), RunFolder(out)
+    with one_writer(out), folder.draft() as draft:
+        for each in filter(source.has, FILES):  # no other name is written
+            draft.write(each, source.read(each))

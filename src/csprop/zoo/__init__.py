@@ -1,0 +1,1 @@
+"""Certified runs that come with csprop."""

@@ -1,0 +1,82 @@
+"""The zoo: certified runs that come with csprop, one archive each, named zoo:parity and so on.
+
+A run is read from its archive into memory. Nothing is unpacked to a disk, so that any number of
+processes may read it, and none needs a folder to write to. It is believed no more than a run directory
+is: its files must match its manifest, and its certificate is made again (`exact.reading`).
+docs/figures/zoo.py makes the archives.
+"""
+
+import difflib
+import io
+import json
+import zipfile
+import zlib
+from importlib.resources import files
+from pathlib import Path
+from typing import TypedDict
+
+from csprop.errors import InputError
+
+PREFIX = "zoo:"
+"""What the name of such a run begins with, wherever a run directory could be named."""
+INDEX = "index.json"
+DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
+"""What reading a damaged archive raises."""
+ASSETS = files("csprop.zoo") / "assets"
+
+
+class Entry(TypedDict):
+    """What the index says of a run."""
+
+    name: str
+    states: int
+    """Of the minimal automaton."""
+    counters: int
+    verdict: str
+    made: str
+    """trained, learned or compiled."""
+    preset: str
+    seed: int
+    options: dict[str, float | str]
+    """Where it was made with other options than those of the preset."""
+
+
+def index() -> list[Entry]:
+    """The runs of the zoo, in the order of `csprop tasks`."""
+    return json.loads((ASSETS / INDEX).read_bytes())
+
+
+def in_zoo(path: str | Path) -> bool:
+    """Whether a path names a run of the zoo, or would if there were such a run."""
+    return str(path).startswith(PREFIX)
+
+
+def name_of(path: str | Path) -> str:
+    """The name of a run without `zoo:`.
+
+    Raises:
+        InputError: the zoo has no run of this name.
+    """
+    name = str(path).removeprefix(PREFIX)
+    names = [entry["name"] for entry in index()]
+    if name in names:
+        return name
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {PREFIX}{near[0]}?" if near else "`csprop zoo` lists the runs"
+    raise InputError(f"the zoo has no run {name!r}: {hint}")
+
+
+def opened(path: str | Path) -> zipfile.Path:
+    """The files of a run of the zoo.
+
+    Raises:
+        InputError: there is no such run, or its archive is damaged.
+    """
+    name = name_of(path)
+    try:
+        archive = zipfile.ZipFile(io.BytesIO((ASSETS / f"{name}.zip").read_bytes()))
+        if archive.testzip() is None:  # every file in it can be read
+            return zipfile.Path(archive)
+    except (OSError, *DAMAGED):
+        pass
+    raise InputError(f"{PREFIX}{name}: its archive is damaged: install csprop again")
