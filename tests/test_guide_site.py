@@ -1,0 +1,109 @@
+"""The guide as a site: built without a warning, and read from the disk in a real browser without a network."""
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers import axe
+from tests.helpers.browser import Tab
+from tests.test_guide import DOCS, PAGES, ROOT, blocks
+
+NAMES = sorted(path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md"))
+WIDE, NARROW = 1440, 390
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if find_spec("mkdocstrings") is None or find_spec("material") is None:
+        pytest.skip("mkdocs is not whole: make setup")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}  # as in the Makefile
+    built = subprocess.run(command, cwd=ROOT, env=quiet, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    assert "WARNING" not in built.stderr
+    return folder
+
+
+@pytest.fixture
+def read(browser: Any, site: Path) -> Iterator[Callable[..., Tab]]:
+    """Open a page with the network off; the console must stay empty, and only files may be asked for."""
+    tabs: list[Tab] = []
+
+    def opened(name: str, width: int = WIDE, **options: Any) -> Tab:
+        settings = {"offline": True, "reduced_motion": "reduce"} | options
+        context = browser.new_context(viewport={"width": width, "height": 900}, **settings)
+        tab = Tab(context.new_page())
+        tab.page.on("console", lambda message: tab.complaints.append(message.text))
+        tab.page.on("pageerror", lambda error: tab.complaints.append(str(error)))
+        tab.page.on("request", lambda request: tab.requests.append(request.url))
+        tab.page.goto((site / f"{name}.html").as_uri())
+        tabs.append(tab)
+        return tab
+
+    yield opened
+    for tab in tabs:
+        assert tab.complaints == []
+        assert [url for url in tab.requests if not url.startswith(("file:", "data:"))] == []
+        tab.page.context.close()
+
+
+def test_no_file_names_another_host(site: Path) -> None:
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > len(NAMES)  # and 404.html
+    for page in pages:
+        loaded = re.findall(r"<(?:script|link|img)\b[^>]*?(?:src|href)=\"([^\"]*)", page.read_text())
+        assert loaded
+        assert not [each for each in loaded if re.match(r"(https?:)?//", each)], page
+    for style in site.rglob("*.css"):
+        assert not re.search(r"(url\(|@import)\s*[\"']?(https?:)?//", style.read_text()), style
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_is_accessible_and_as_wide_as_the_screen(name: str, read: Callable[..., Tab]) -> None:
+    for scheme in ("light", "dark"):
+        page = read(name, color_scheme=scheme).page
+        for width in (WIDE, NARROW):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (scheme, width)
+            assert axe.violations(page) == [], (scheme, width)
+
+
+def test_what_is_searched_for_is_found_without_a_server(read: Callable[..., Tab]) -> None:
+    tab = read("index")
+    tab.page.get_by_role("textbox", name="Search").click()
+    tab.page.keyboard.type("mislabelled")
+    first = tab.page.locator(".md-search-result__link").first
+    first.wait_for()
+    assert axe.violations(tab.page) == []
+    first.click()
+    tab.page.wait_for_url("**/*.html?h=*")
+    assert "mislabelled" in tab.page.locator("article").inner_text()
+
+
+def test_colours_are_those_of_the_system_until_a_reader_chooses(read: Callable[..., Tab]) -> None:
+    grounds = []
+    for scheme in ("light", "dark"):
+        page = read("index", color_scheme=scheme).page
+        for _ in range(4):  # the system's, light, dark, and the system's again
+            grounds.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+            page.locator("label[for^=__palette]:not([hidden])").click()
+    light, dark = "rgb(255, 255, 255)", "rgb(20, 24, 28)"
+    assert grounds == [light, light, dark, light, dark, light, dark, dark]
+
+
+def test_the_site_tells_commands_from_what_they_print_as_these_tests_do() -> None:
+    """A reader copies a command without its output."""
+    changed = runpy.run_path(str(DOCS / "figures" / "hooks.py"))["on_page_markdown"]
+    for page in PAGES:
+        fences = re.findall(r"^``` \{ \.(bash|text)", changed((DOCS / f"{page}.md").read_text()), re.M)
+        kinds = {"commands": "bash", "printed": "text"}
+        assert fences == [kinds[block.kind] for block in blocks(page) if block.kind in kinds], page
