@@ -1,6 +1,6 @@
-"""What `mkdocs build` does to a page's text: commands, and what they print, become two kinds of code blocks.
+"""What `mkdocs build` changes in a page: commands and what they print become two kinds of blocks.
 
-Pages are written with indented blocks for both (tests/test_guide.py says how they are told apart).
+Pages have indented blocks for both; tests/test_guide.py says how they are told apart.
 """
 
 import re

@@ -8,7 +8,7 @@ from typing import Any
 
 from csprop.bench import summary as bench
 from csprop.files import replace
-from csprop.study import compared, differences, released
+from csprop.study import compared, differences, released, why
 from csprop.study.counters import Counters
 from csprop.study.exact import Exact
 from csprop.study.layers import Layers
@@ -24,6 +24,8 @@ EXCERPT = ("states", "channels", "codes")
 """The lines of a longer transcript that the README shows."""
 DOCUMENTS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "bench": ("bench", bench.summary),
+    "why-costs": ("bench", why.costs),
+    "why-steps": ("bench", why.steps),
     "drift": ("drift", caption),
     "phases": ("phases", phases),
     "certify-parity": ("certify", lambda kept: transcript(kept["certified"]["parity"])),
@@ -113,8 +115,14 @@ def blocks(results: Results, budget: Budget, tables: Sequence[Table]) -> dict[st
     made = {
         name: make(rows) for name, make in makers.items() if (rows := rows_by_table[name]) is not None
     }
+    for name, (table, make) in why.BY_TABLE.items():
+        if (rows := rows_by_table[table]) is not None:
+            made[name] = make(rows)
     if (results.folder / compared.FOLDER).exists():
-        made["compare"] = compared.full(results.folder).summary()
+        comparison = compared.full(results.folder)
+        made["compare"] = comparison.summary()
+        made["why-layers"] = why.compared(comparison)
+        made["why-effort"] = why.effort(comparison)
     made["cost"] = _cost(results.rows).rstrip(".")
     for name, (file, make) in DOCUMENTS.items():
         path = results.folder / f"{file}.json"
