@@ -42,7 +42,7 @@ def files(rows: Rows) -> str:
 def rpni(rows: Rows) -> str:
     """How many machines RPNI and csprop find, with clean labels and with wrong ones."""
     said = []
-    for clean, words in ((True, "With clean labels"), (False, "with wrong labels")):
+    for clean, words in ((True, "with clean labels"), (False, "with wrong labels")):
         ours, theirs = (of_method(rows, method, clean) for method in ("csprop", "RPNI"))
         said.append(
             f"{words} RPNI finds the right machine for {right(theirs)} of {len(theirs)} files, "
