@@ -98,6 +98,16 @@ def test_colours_are_those_of_the_system_until_a_reader_chooses(read: Callable[.
     assert grounds == [light, light, dark, light, dark, light, dark, dark]
 
 
+def test_formulas_are_set_outside_of_code() -> None:
+    changed = runpy.run_path(str(DOCS / "figures" / "hooks.py"))["on_page_content"]
+    code = "from_pretrained <code>a_t^2 + b_{a longer name}</code>"
+    text = f"<p title='h_t'>h_{{t−1}}, W_θ, e^{{iΘ_t}}, c^(n+m), 2^20, {code}"
+    assert changed(text) == (
+        "<p title='h_t'>h<sub>t−1</sub>, W<sub>θ</sub>, e<sup>iΘ<sub>t</sub></sup>, c<sup>n+m</sup>, "
+        f"2<sup>20</sup>, {code}"
+    )
+
+
 def test_the_site_tells_commands_from_what_they_print_as_these_tests_do() -> None:
     """A reader copies a command without its output."""
     changed = runpy.run_path(str(DOCS / "figures" / "hooks.py"))["on_page_markdown"]

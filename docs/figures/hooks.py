@@ -39,6 +39,16 @@ def on_post_page(output: str, **_: Any) -> str:
     return output.replace('role="dialog">', 'role="dialog" aria-label="Search">')
 
 
-def on_page_content(html: str, **_: Any) -> str:
-    """Short words of code, such as options, are not broken at their hyphens."""
-    return re.sub(r"<code>([^<\n]{1,24})</code>", r'<code class="short">\1</code>', html)
+def on_page_content(html: str, page: Any = None, **_: Any) -> str:
+    """Short words of code are not broken at their hyphens, and h_t and 2^20 are set as formulas."""
+    html = re.sub(r"<code>([^<\n]{1,24})</code>", r'<code class="short">\1</code>', html)
+    if page is not None and page.file.src_uri == "api.md":  # it has names such as x_y
+        return html
+    parts = re.split(r"(<(?:pre|code)\b.*?</(?:pre|code)>|<[^>]*>)", html, flags=re.DOTALL)
+    return "".join(part if part.startswith("<") else _formulas(part) for part in parts)
+
+
+def _formulas(text: str) -> str:
+    raised = re.sub(r"\^(?:\{([^}]*)\}|\(([^)]*)\)|([−-]?\w+))", r"<sup>\1\2\3</sup>", text)
+    letter = r"((?<![A-Za-z0-9_])[A-Za-z]|[α-ωΑ-Ω])"
+    return re.sub(letter + r"_(?:\{([^}]*)\}|(\w))(?![a-z0-9_])", r"\1<sub>\2\3</sub>", raised)
