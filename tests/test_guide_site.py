@@ -75,13 +75,17 @@ def test_a_page_is_accessible_and_as_wide_as_the_screen(name: str, read: Callabl
         assert axe.violations(page) == [], scheme
 
 
-def test_what_is_searched_for_is_found_without_a_server(read: Callable[..., Tab]) -> None:
-    tab = read("index")
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_what_is_searched_for_is_found_without_a_server(width: int, read: Callable[..., Tab]) -> None:
+    tab = read("index", width)
+    if width == NARROW:
+        tab.page.locator("label.md-header__button[for=__search]").click()
     tab.page.get_by_role("textbox", name="Search").click()
     tab.page.keyboard.type("counterexample")
     first = tab.page.locator(".md-search-result__link").first
     first.wait_for()
     assert axe.violations(tab.page) == []
+    assert "/notes/" not in first.get_attribute("href"), "the guide comes first"
     first.click()
     tab.page.wait_for_url("**/*.html?h=*")
     assert "counterexample" in tab.page.locator("article").inner_text()
@@ -96,6 +100,24 @@ def test_colours_are_those_of_the_system_until_a_reader_chooses(read: Callable[.
             page.locator("label[for^=__palette]:not([hidden])").click()
     light, dark = "rgb(255, 255, 255)", "rgb(20, 24, 28)"
     assert grounds == [light, light, dark, light, dark, light, dark, dark]
+
+
+def test_the_menu_of_a_narrow_screen_is_accessible(read: Callable[..., Tab]) -> None:
+    page = read("learn", NARROW).page
+    page.locator("label.md-header__button[for=__drawer]").click()
+    page.get_by_role("link", name="Train your own").first.wait_for()
+    assert axe.violations(page) == []
+
+
+def test_a_wide_table_is_reached_from_the_keyboard(read: Callable[..., Tab]) -> None:
+    page = read("why", NARROW).page
+    boxes = page.locator(".md-typeset__scrollwrap")
+    boxes.first.wait_for()
+    page.wait_for_function("document.querySelector('.md-typeset__scrollwrap[tabindex]') !== null")
+    wide = "boxes => boxes.map(box => [box.scrollWidth > box.clientWidth, box.tabIndex === 0])"
+    found = boxes.evaluate_all(wide)
+    assert len(found) == 4
+    assert all(scrolls == reached for scrolls, reached in found)
 
 
 def test_formulas_are_set_outside_of_code() -> None:

@@ -11,7 +11,10 @@ BLOCK = re.compile(r"^```.*?^```$|(?<=\n\n)(?: {4}[^\n]*\n(?:\n+(?= {4}))?)+", r
 """A fence, which is left as it is, or an indented block."""
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Any = None, **_: Any) -> str:
+    if page is not None and page.file.src_uri.startswith("notes/"):
+        page.meta["search"] = {"boost": 0.2}  # the guide is found before the notes
+
     def told_apart(block: re.Match[str]) -> str:
         return block[0] if block[0].startswith("```") else "\n\n".join(_fences(block[0])) + "\n"
 
