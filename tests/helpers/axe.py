@@ -9,7 +9,7 @@ def violations(page: Any) -> list[str]:
     """A line for each element that breaks a rule of accessibility."""
     reason = "axe-playwright-python is not installed"
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason=reason)
-    asked = {"resultTypes": ["violations"], "preload": False}  # a page on the disk may not read its files
+    asked = {"resultTypes": ["violations"], "preload": False}  # a page on the disk reads no files
     return [
         f"{rule['id']}: {node['target']}: {' '.join(node['failureSummary'].split())}"
         for rule in axe.Axe().run(page, options=asked).response["violations"]
