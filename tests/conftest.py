@@ -1,6 +1,6 @@
 """The shapes of every tensor that the mathematics takes or gives are checked while the tests run.
 
-There is also a run that tests of several rooms share.
+There are also a run and a browser that tests of several rooms share.
 """
 
 from jaxtyping import install_import_hook
@@ -8,7 +8,10 @@ from jaxtyping import install_import_hook
 ROOMS = ["layer", "layers", "block", "resonator", "decoder", "coupling", "model"]
 install_import_hook(["csprop.ops", *(f"csprop.nn.{room}" for room in ROOMS)], "beartype.beartype")
 
+import shutil  # noqa: E402
+from collections.abc import Iterator  # noqa: E402
 from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
 
 import pytest  # noqa: E402
 import torch  # noqa: E402
@@ -16,6 +19,8 @@ from hypothesis import settings  # noqa: E402
 
 import csprop  # noqa: E402
 
+FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync"]  # fmt: skip
 torch.set_num_threads(1)
 settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
 settings.load_profile("untimed")
@@ -32,3 +37,15 @@ def brackets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("runs") / "brackets"
     assert csprop.train("parenthesis", out=path).certify().proven
     return path
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    executable = shutil.which("chromium")
+    if executable is None:
+        pytest.skip("chromium is not installed")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=executable, args=FLAGS)
+        yield opened
+        opened.close()

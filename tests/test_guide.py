@@ -13,10 +13,8 @@ import io
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +28,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = (
     "index",
+    "tour",
     "train",
     "learn",
     "exact",
@@ -37,6 +36,7 @@ PAGES = (
     "report",
     "layer",
     "compare",
+    "options",
     "extend",
     "how",
     "paper",
@@ -238,19 +238,3 @@ def test_every_page_is_in_the_contents() -> None:
     contents = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
     named = re.findall(r"[\w/-]+\.md", contents)
     assert sorted(named) == sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
-
-
-@pytest.mark.skipif(find_spec("mkdocstrings") is None, reason="mkdocs is not whole: make setup")
-def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
-    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert built.returncode == 0, built.stderr
-    assert "WARNING" not in built.stderr
-    pages = list(tmp_path.rglob("*.html"))
-    assert len(pages) >= 11
-    for page in pages:
-        loaded = re.findall(r"<(?:script|link|img)\b[^>]*?(?:src|href)=\"([^\"]*)", page.read_text())
-        assert loaded
-        assert not [each for each in loaded if re.match(r"(https?:)?//", each)], page
-    for style in tmp_path.rglob("*.css"):
-        assert not re.search(r"(url\(|@import)\s*[\"']?(https?:)?//", style.read_text()), style

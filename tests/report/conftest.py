@@ -1,6 +1,5 @@
 """A page of real runs, and a real browser to look at it."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,6 @@ import pytest
 import csprop
 from csprop.report import runs
 from tests.helpers.browser import Tab
-
-FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync"]  # fmt: skip
 
 
 def certified(path: Path, **options: Any) -> Path:
@@ -39,18 +35,6 @@ def page(parity: Path, printed: Path, tmp_path_factory: pytest.TempPathFactory) 
     path = tmp_path_factory.mktemp("pages") / "page.html"
     path.write_text(runs.page([parity, printed]))
     return path
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    executable = shutil.which("chromium")
-    if executable is None:
-        pytest.skip("chromium is not installed")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=executable, args=FLAGS)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture

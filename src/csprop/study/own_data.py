@@ -109,7 +109,8 @@ def _mean(rows: Iterable[Row]) -> str:
     return percent(statistics.fmean(ended)) if ended else "–"
 
 
-def _seconds(rows: Iterable[Row]) -> str:
+def median_seconds(rows: Iterable[Row]) -> str:
+    """How long they took."""
     return f"{statistics.median(row['seconds'] for row in rows):.2g}"
 
 
@@ -119,7 +120,10 @@ def _exactness(rows: Rows, lines: Sequence[Label]) -> str:
 
 
 def _accuracy(rows: Rows, lines: Sequence[Label]) -> str:
-    kinds = {"mean accuracy on fresh rows": (METHODS, _mean), "median seconds": (METHODS, _seconds)}
+    kinds = {
+        "mean accuracy on fresh rows": (METHODS, _mean),
+        "median seconds": (METHODS, median_seconds),
+    }
     return _columns(rows, lines, kinds)
 
 
@@ -141,7 +145,7 @@ def _columns(rows: Rows, lines: Sequence[Label], kinds: Kinds) -> str:
     )
 
 
-def _of(rows: Rows, method: str, clean: bool) -> list[Row]:
+def of_method(rows: Rows, method: str, clean: bool) -> list[Row]:
     """All rows of a method, with clean labels or with wrong ones."""
     return [
         row
@@ -155,7 +159,7 @@ def _said(rows: Rows) -> str:
     """What the rows show, in sentences."""
     said = []
     for clean, words in ((True, "With clean labels"), (False, "With wrong labels")):
-        some = {method: _of(rows, method, clean) for method in METHODS}
+        some = {method: of_method(rows, method, clean) for method in METHODS}
         found = ", ".join(_share(method, right(some[method]), some[method]) for method in MACHINES)
         fresh = ", ".join(_share(method, all_fresh(some[method]), some[method]) for method in METHODS)
         said.append(f"{words}, right machines: {found}. Right on all fresh rows: {fresh}.")
@@ -164,7 +168,7 @@ def _said(rows: Rows) -> str:
             for method in MACHINES
             if given_up(some[method])
         ]
-    ours = [*_of(rows, "csprop", True), *_of(rows, "csprop", False)]
+    ours = [*of_method(rows, "csprop", True), *of_method(rows, "csprop", False)]
     slowest = max(ours, key=lambda row: row["seconds"])
     said.append(
         f"csprop took {slowest['seconds']:.0f} s at most, on {slowest['job']['language']} with "

@@ -8,7 +8,7 @@ from typing import Any
 
 from csprop.bench import summary as bench
 from csprop.files import replace
-from csprop.study import compared, differences, own_data, released
+from csprop.study import compared, differences, own_data, released, why
 from csprop.study.counters import Counters
 from csprop.study.exact import Exact
 from csprop.study.layers import Layers
@@ -23,6 +23,8 @@ METADATA = {"Software": None}
 DOCUMENTS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "bench": ("bench", bench.summary),
     "speed": ("bench", bench.few),
+    "why-costs": ("bench", why.costs),
+    "why-steps": ("bench", why.steps),
     "drift": ("drift", caption),
     "phases": ("phases", phases),
 }
@@ -107,7 +109,7 @@ def blocks(results: Results, budget: Budget, tables: Sequence[Table]) -> dict[st
         "tasks": ("main", plain), "main": ("main", summary), "files": ("own_data", own_data.plain),
         "length": ("length", drift), "exact": ("exact", Exact().table),
         "counters": ("counters", Counters().table), "layers": ("layers", Layers().table),
-        "released": ("released", released.claim),
+        "released": ("released", released.claim), **why.BY_TABLE,
     }  # fmt: skip
     made = {
         name: make(rows)
@@ -115,7 +117,10 @@ def blocks(results: Results, budget: Budget, tables: Sequence[Table]) -> dict[st
         if (rows := rows_by_table[table]) is not None
     }
     if (results.folder / compared.FOLDER).exists():
-        made["compare"] = compared.full(results.folder).summary()
+        comparison = compared.full(results.folder)
+        made["compare"] = comparison.summary()
+        made["why-layers"] = why.compared(comparison)
+        made["why-effort"] = why.effort(comparison)
     made["cost"] = _cost(results.rows).rstrip(".")
     for name, (file, make) in DOCUMENTS.items():
         path = results.folder / f"{file}.json"
