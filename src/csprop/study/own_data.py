@@ -76,7 +76,7 @@ def plain(rows: Rows) -> str:
     lines = []
     for method in METHODS:
         cells = [method]
-        for some in (_of(rows, method, clean) for clean in (True, False)):
+        for some in (of_method(rows, method, clean) for clean in (True, False)):
             cells.append(f"{right(some)} of {len(some)}" if method in MACHINES else "gives none")
             cells.append(f"{all_fresh(some)} of {len(some)}")
         lines.append(cells)

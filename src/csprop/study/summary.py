@@ -22,7 +22,7 @@ def plain(main: Rows) -> str:
     """The README's table of the paper's tasks: the printed model beside ours, in plain words."""
     headings = [
         "the question",
-        "the model as printed: right on every input of length 16",
+        "the paper's model, as printed: right on every input of length 16",
         "… its accuracy a token or two later",
         "csprop: right on every input of length 16",
         "… proven right at every length",
