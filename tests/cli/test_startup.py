@@ -84,7 +84,7 @@ def asked(path: Path, name: str) -> list[list[str]]:
         ["predict", str(path)],
         ["predict", str(path), "--json"],
         ["eval", str(path), "--json"],
-        *(["automaton", str(path), "--format", each] for each in ("json", "dot", "python", "c")),
+        *(["automaton", str(path), "--format", each] for each in ("json", "text", "dot", "python", "c")),
         ["certify", str(path), "--check"],
     ]
     if name in ("rows", "parity"):
