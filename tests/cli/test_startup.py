@@ -84,7 +84,10 @@ def asked(path: Path, name: str) -> list[list[str]]:
         ["predict", str(path)],
         ["predict", str(path), "--json"],
         ["eval", str(path), "--json"],
-        *(["automaton", str(path), "--format", each] for each in ("json", "text", "dot", "python", "c")),
+        *(
+            ["automaton", str(path), "--format", each]
+            for each in ("json", "text", "dot", "python", "c")
+        ),
         ["certify", str(path), "--check"],
     ]
     if name in ("rows", "parity"):
@@ -177,6 +180,7 @@ MISTAKES = {
     "eval: lengths": ["eval", "{}/parity", "--lengths", "a"],
     "eval: too many inputs": ["eval", "{}/parity", "--exhaustive", "--lengths", "40"],
     "predict: a token": ["predict", "{}/parity"],
+    "demo: an existing folder": ["demo", "--out", "{}/parity"],
     "reproduce: workers": ["reproduce", "--workers", "0"],
     "compare: protocol": ["compare", "--protocol", "chess"],
     "compare: model": ["compare", "--models", "lstn"],

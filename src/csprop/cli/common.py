@@ -96,7 +96,7 @@ def drawing(automaton: Any) -> str:
 
     text = to_text(automaton)
     try:
-        text.encode(sys.stdout.encoding or "ascii")
+        text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
         return to_text(automaton, ascii=True)
     return text
