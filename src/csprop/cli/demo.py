@@ -173,6 +173,7 @@ def _show_proofs(proofs: "dict[str, Proof]") -> None:
     for task, each in proofs.items():
         machine = each.certificate.automaton
         held = "" if machine is None else f": {size(len(machine), getattr(machine, 'counters', 0))}"
+        held = held.replace(" and ", ", ")
         print(f"   {task:<13}{verdict(each.certificate)}{held} ({each.seconds:.1f} s)")
     locked = {task: each.accuracy for task, each in proofs.items() if each.accuracy}
     if locked:
