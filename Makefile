@@ -14,7 +14,7 @@ setup: .venv/dev .venv/docs
 .venv/installed: pyproject.toml setup.py constraints.txt $(wildcard src/csprop/ops/native/*pp)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo 'csprop needs Python 3.11 or newer: make PYTHON=python3.11' >&2; exit 1; }
-	@echo 'Making an environment in .venv, to which csprop is installed; all of it takes a minute or two.'
+	@echo 'Making an environment in .venv: the install takes a minute or two.'
 	@$(PYTHON) -m venv .venv
 	@rm -f src/csprop/ops/native/kernel*.so
 	@echo 'Installing torch and the few other libraries that csprop needs.'

@@ -86,14 +86,14 @@ def _list(
 ) -> list[str]:
     """A line for each arrow, or several if there are many tokens."""
     named = [f"{word('→') if state == start else ' '} {state}" for state in range(len(answers))]
-    table, last = [("  state", "answer", "next", ["on"])], -1
+    table, last = [(["  state", "answer", "next"], ["on"])], -1
     for state, there, _, labels in moves:
-        known = ("", "") if state == last else (named[state], answers[state])
-        table.append((*known, str(there), labels))
+        known = ["", ""] if state == last else [named[state], answers[state]]
+        table.append(([*known, str(there)], labels))
         last = state
-    widths = [max(wide(row[column]) for row in table) for column in range(3)]
+    widths = [max(wide(cells[column]) for cells, _ in table) for column in range(3)]
     lines = []
-    for *cells, labels in table:
+    for cells, labels in table:
         padded = (text + " " * (size - wide(text)) for text, size in zip(cells, widths, strict=True))
         first = "  ".join(padded)
         for part in _filled(labels, between, WIDTH - wide(first) - 3):
