@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
+# To compile all of torch's Python files takes longer than to compile the few that are used when they are.
+PIP += --no-compile
 
 .PHONY: install setup demo test lint bench docs screenshots
 
@@ -12,10 +14,14 @@ setup: .venv/dev .venv/docs
 .venv/installed: pyproject.toml setup.py constraints.txt $(wildcard src/csprop/ops/native/*pp)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo 'csprop needs Python 3.11 or newer: make PYTHON=python3.11' >&2; exit 1; }
-	@echo 'Installing csprop into .venv; this takes a minute or two.'
-	$(PYTHON) -m venv .venv
+	@echo 'Making an environment in .venv: the install takes a minute or two.'
+	@$(PYTHON) -m venv .venv
 	@rm -f src/csprop/ops/native/kernel*.so
-	$(PIP) -e .
+	@echo 'Installing torch and the few other libraries that csprop needs.'
+	@$(PIP) $$($(BIN)/python -c 'import tomllib; \
+		print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"])')
+	@echo 'Installing csprop: its kernel is compiled, if there is a C++ compiler.'
+	@$(PIP) -e .
 	@touch $@
 
 # csprop is there already: only what an extra adds is installed, and nothing is compiled again.

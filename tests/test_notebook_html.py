@@ -85,6 +85,15 @@ def test_a_machine_shows_its_size_and_its_picture() -> None:
     assert repr(counts) == "CounterAutomaton(3 states and 1 counter; tokens (, ); classes no, yes)"
 
 
+def test_a_machine_is_drawn_in_text_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("csprop.automata.drawing.find_spec", lambda name: None)
+    machine = Automaton(transitions=((1,), (0,)), outputs=(0, 1), vocab=("<b>",), classes=("x", "y"))
+    shown = machine._repr_html_()
+    assert "<img" not in shown
+    assert "─ &lt;b&gt; ─" in shown
+    assert "│ 1 y │" in shown
+
+
 def test_a_large_machine_is_not_drawn() -> None:
     ring = tuple(((state + 1) % 200,) for state in range(200))
     large = Automaton(transitions=ring, outputs=(0,) * 200, start=0, vocab=("a",), classes=("x",))

@@ -148,6 +148,10 @@ def test_a_plain_install_brings_nothing_to_develop_with(built: Built) -> None:
     modules = {"markdown-it-py": "markdown_it"}
     assert {modules.get(name, name) for name in plain} <= imported
     assert not plain & {"pytest", "hypothesis", "ruff", "mkdocs", "setuptools", "automata-lib"}
+    extras = {each.replace("'", '"') for each in required}
+    for name, extra in (("matplotlib", "figures"), ("huggingface_hub", "hub")):
+        assert name not in plain
+        assert {f'{name}; extra == "{which}"' for which in (extra, "dev")} <= extras
 
 
 def test_the_readme_of_a_release_leads_nowhere_that_does_not_exist(built: Built) -> None:

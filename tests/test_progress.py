@@ -53,6 +53,18 @@ def test_a_terminal_shows_each_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[-1][:40] in terminal.text
 
 
+def test_parts_are_shown_while_they_are_done_and_leave_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    with progress.parts("demo", 3) as tell:
+        tell("first", 1)
+        tell("the second", 2)
+    assert "demo" in terminal.text
+    assert "the second" in terminal.text
+    assert terminal.getvalue().rindex("\x1b[2K") > terminal.getvalue().rindex(
+        "demo"
+    )  # the line is erased
+
+
 def test_a_bar_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_terminal(monkeypatch)
     rows: list[Any] = []

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from csprop.errors import InputError
 from csprop.exact.examples import Labelled
 from csprop.files import LOCK
 from csprop.nn.config import FIRST_OPTIONS
+from csprop.nn.hub import on_hub
 from csprop.training.checkpoint import RunFolder
 from csprop.training.session import training_data
 
@@ -313,6 +315,24 @@ def test_push_to_hub_uploads_the_whole_run(certified: Path, monkeypatch: pytest.
         *("manifest.json", "metrics.jsonl", "result.json"),
     }
     assert LOCK not in uploaded["files"]
+
+
+def test_what_needs_the_hub_says_how_to_install_it(
+    certified: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)  # an import of it fails
+    on_hub.cache_clear()
+    run = csprop.load(certified)
+    install = r"needs huggingface_hub: python -m pip install 'csprop\[hub\]'$"
+    with pytest.raises(InputError, match=f"^uploading a run {install}"):
+        run.push_to_hub("me/flip")
+    with pytest.raises(InputError, match=f"^me/flip is no directory, and downloading it {install}"):
+        csprop.Run.from_pretrained("me/flip")
+    for needing in (run.model.save_pretrained, run.model.push_to_hub, CSP.from_pretrained):
+        with pytest.raises(InputError, match=install):
+            needing(str(tmp_path / "model"))
+    run.save_pretrained(tmp_path / "run")  # a folder of its own form needs nothing
+    assert csprop.Run.from_pretrained(tmp_path / "run").predict(["01"]) == run.predict(["01"])
 
 
 def test_a_file_that_is_gone_leaves_the_certificate_unchecked(tmp_path: Path) -> None:

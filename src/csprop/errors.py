@@ -1,8 +1,27 @@
 """What goes wrong because of what a user gave, told in one sentence."""
 
+from importlib import import_module
+
 
 class InputError(ValueError):
     """Bad input: a file, a row, an option. The command line prints it and exits with 2."""
+
+
+def require(module: str, extra: str, what: str) -> None:
+    """Refuse what needs a library that is not installed.
+
+    Args:
+        module: the library.
+        extra: the extra of csprop that installs it.
+        what: what needs it, to begin the sentence.
+
+    Raises:
+        InputError: it cannot be imported.
+    """
+    try:
+        import_module(module)
+    except ImportError:
+        raise InputError(f"{what} needs {module}: python -m pip install 'csprop[{extra}]'") from None
 
 
 def described(value: object) -> str:

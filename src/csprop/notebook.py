@@ -33,6 +33,12 @@ def paragraph(text: str) -> str:
     return f'<div style="margin:4px 0">{escape(text)}</div>'
 
 
+def preformatted(text: str) -> str:
+    """Text in which every character has its place."""
+    style = "margin:4px 0;line-height:1.2;background:none;font-family:monospace"
+    return f'<pre style="{style}">{escape(text)}</pre>'
+
+
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
     """A table of names and their values."""
     cell = "text-align:left;vertical-align:top;padding:1px 14px 1px 0;border:none"

@@ -49,13 +49,30 @@ def lines(
         yield told
 
 
+@contextmanager
+def parts(label: str, total: int, show: bool = True) -> Iterator[Callable[[str, int], None]]:
+    """Show how many parts of something are done, until all are, through a callback.
+
+    The callback takes what is being done, and the number of parts that are done.
+
+    Args:
+        label: what the parts are parts of.
+        total: how many there are.
+        show: whether to show anything at all.
+    """
+    with _bar(label, total, show, stays=False) as tell:
+        yield tell
+
+
 def summary(row: Epoch) -> str:
     """The loss and the held-out accuracy of an epoch."""
     return f"loss {row['loss']:.4f}  acc {row['accuracy']:.2%}"
 
 
 @contextmanager
-def _bar(label: str, total: int | None, show: bool) -> Iterator[Callable[[str, int], None]]:
+def _bar(
+    label: str, total: int | None, show: bool, stays: bool = True
+) -> Iterator[Callable[[str, int], None]]:
     """The callback takes what to say beside the bar, and how much is done."""
     notebook = show and _in_notebook()
     if not notebook and not (show and sys.stderr.isatty()):
@@ -76,7 +93,9 @@ def _bar(label: str, total: int | None, show: bool) -> Iterator[Callable[[str, i
         TextColumn("{task.fields[said]}", markup=False),
         TimeElapsedColumn(table_column=Column(min_width=7)),
     )
-    progress = Progress(*columns, console=Console(stderr=True), refresh_per_second=4)
+    progress = Progress(
+        *columns, console=Console(stderr=True), refresh_per_second=4, transient=not stays
+    )
     job = progress.add_task(label, total=total, said="")
     with _displayed(progress) if notebook else _on_terminal(progress) as refresh:
 

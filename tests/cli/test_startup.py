@@ -84,7 +84,10 @@ def asked(path: Path, name: str) -> list[list[str]]:
         ["predict", str(path)],
         ["predict", str(path), "--json"],
         ["eval", str(path), "--json"],
-        *(["automaton", str(path), "--format", each] for each in ("json", "dot", "python", "c")),
+        *(
+            ["automaton", str(path), "--format", each]
+            for each in ("json", "text", "dot", "python", "c")
+        ),
         ["certify", str(path), "--check"],
     ]
     if name in ("rows", "parity"):
@@ -187,6 +190,7 @@ MISTAKES = {
     "eval: lengths": ["eval", "{}/parity", "--lengths", "a"],
     "eval: too many inputs": ["eval", "{}/parity", "--exhaustive", "--lengths", "40"],
     "predict: a token": ["predict", "{}/parity"],
+    "demo: an existing folder": ["demo", "--out", "{}/parity"],
     "reproduce: workers": ["reproduce", "--workers", "0"],
     "compare: protocol": ["compare", "--protocol", "chess"],
     "compare: model": ["compare", "--models", "lstn"],
@@ -230,6 +234,33 @@ def test_a_mistake_is_told_without_torch(mistake: str, ended: dict[str, End]) ->
     assert "Traceback" not in told
 
 
+def test_a_plain_install_lacks_only_pictures(runs: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "machine.json").write_text(json.dumps(DOOR.to_json()))
+    parity, page, new = str(runs["parity"]), str(tmp_path / "page.html"), str(tmp_path / "new")
+    work = [
+        *asked(runs["parity"], "parity"),
+        ["certify", parity],
+        ["report", parity, "--out", page],
+        ["explore", parity, "--no-open"],
+        ["learn", "tomita-1", "--samples", "200", "--out", new],
+        ["compile", str(tmp_path / "machine.json"), "--out", str(tmp_path / "door")],
+    ]
+    pictures = {
+        "drawing an automaton": ["automaton", parity, "--picture", str(tmp_path / "one.png")],
+        "the report has figures, and": ["reproduce", "--quick", "--out", str(tmp_path / "study")],
+        "a comparison has pictures, and": ["compare", "--quick", "--out", str(tmp_path / "compared")],
+    }
+    absent = ["matplotlib", "huggingface_hub"]
+    ended = ends(absent, *work, *pictures.values(), given=TEXT["parity"])
+    for argv, (code, _, told) in zip(work, ended, strict=False):
+        assert code == 0, (argv, told)
+    install = "needs matplotlib: python -m pip install 'csprop[figures]'"
+    for what, (code, said, told) in zip(pictures, ended[len(work) :], strict=True):
+        assert (code, said) == (2, "")
+        assert told.endswith(f": {what} {install}\n")
+    assert not any((tmp_path / name).exists() for name in ("one.png", "study", "compared"))
+
+
 def test_what_cannot_be_confirmed_is_left_to_torch(runs: dict[str, Path], tmp_path: Path) -> None:
     """The check without torch announces nothing that it has not found itself."""
     copy = RunFolder(tmp_path / "copy")
@@ -259,7 +290,7 @@ def test_training_needs_neither_the_compiler_nor_sympy_nor_the_hub(tmp_path: Pat
         for task, preset in (("parity", "rotor"), ("parity", "router"), ("parity", "paper"),
                              ("parenthesis", "counter"))
     ]  # fmt: skip
-    absent = ["torch._dynamo", "torch._inductor", "sympy", "huggingface_hub", "networkx"]
+    absent = ["torch._dynamo", "torch._inductor", "sympy", "huggingface_hub", "networkx", "matplotlib"]
     commands.append(["train", "--resume", "--out", str(tmp_path / "rotor"), "--epochs", "2"])
     for argv, (code, _, told) in zip(commands, ends(absent, *commands), strict=True):
         assert code == 0, (argv, told)

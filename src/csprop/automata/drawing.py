@@ -3,6 +3,7 @@
 import io
 import math
 import warnings
+from importlib.util import find_spec
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -12,9 +13,10 @@ from csprop import notebook
 from csprop.automata.arrows import Arrow, arrows, explained
 from csprop.automata.automaton import Automaton
 from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.export.text import to_text
 from csprop.automata.layout import READABLE, Points, layout
 from csprop.automata.names import size, visible
-from csprop.errors import InputError
+from csprop.errors import InputError, require
 from csprop.files import replace
 
 MOST_DRAWN = 400
@@ -42,6 +44,7 @@ def draw(automaton: Automaton | CounterAutomaton, path: FilePath | str) -> None:
         InputError: there are too many states, or the file cannot be written.
     """
     states = len(automaton)
+    require("matplotlib", "figures", "drawing an automaton")
     if states > MOST_DRAWN:
         raise InputError(f"{path}: {states} states are too many to draw: the limit is {MOST_DRAWN}")
     try:
@@ -53,11 +56,16 @@ def draw(automaton: Automaton | CounterAutomaton, path: FilePath | str) -> None:
 
 
 def html(automaton: Automaton | CounterAutomaton) -> str:
-    """What a notebook shows of an automaton: its size, and a picture unless it is large."""
+    """What a notebook shows of an automaton: its size, and a picture unless it is large.
+
+    Without matplotlib the picture is drawn in text.
+    """
     counters = automaton.counters if isinstance(automaton, CounterAutomaton) else 0
     states = size(len(automaton), counters)
     if len(automaton) > MOST_SHOWN:
         seen = notebook.paragraph(f"It has more than {MOST_SHOWN} states, and is not drawn here.")
+    elif find_spec("matplotlib") is None:
+        seen = notebook.preformatted(to_text(automaton))
     else:
         seen = notebook.picture(_picture(automaton, "svg"), f"a picture of the {states}")
     return notebook.card(f"{type(automaton).__name__} of {states}", seen)

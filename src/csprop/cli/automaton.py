@@ -1,4 +1,4 @@
-"""`csprop automaton`: export a certified run as source code, as JSON or as a picture."""
+"""`csprop automaton`: export a certified run as source code, as JSON, as text or as a picture."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +18,8 @@ class Args:
     run: Annotated[Path, tyro.conf.Positional, arg(metavar="RUN")]
     """A run directory with a certificate, or one of `csprop zoo`, such as zoo:parity."""
 
-    format: Literal["json", "dot", "python", "c"] = "json"
-    """JSON, Graphviz, or a Python or C program that needs no library."""
+    format: Literal["json", "text", "dot", "python", "c"] = "json"
+    """JSON, a drawing for the terminal, Graphviz, or a Python or C program that needs no library."""
 
     picture: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """Also draw the automaton, to a file whose name ends in .png, .svg or .pdf."""
@@ -47,7 +47,7 @@ def run(args: Args) -> int:
     if automaton is None or certificate is None:
         raise InputError(f"{args.run}: is not certified: run `csprop certify {args.run}` first")
     counters = automaton.counters if isinstance(automaton, CounterAutomaton) else 0
-    source = FORMATS[args.format](automaton)
+    source = common.drawing(automaton) if args.format == "text" else FORMATS[args.format](automaton)
     if args.picture is not None:
         from csprop.automata.drawing import draw
 

@@ -90,6 +90,18 @@ def show_text(text: str) -> None:
     print(textwrap.fill(text, 80, break_long_words=False, break_on_hyphens=False))
 
 
+def drawing(automaton: Any) -> str:
+    """An automaton drawn as text, in ASCII if stdout cannot represent other characters."""
+    from csprop.automata.export import to_text
+
+    text = to_text(automaton)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return to_text(automaton, ascii=True)
+    return text
+
+
 def say(line: str) -> None:
     """Print a line for the user on stderr, where it does not mix with the output."""
     with contextlib.suppress(BrokenPipeError):  # nobody reads stderr; the work goes on

@@ -1,20 +1,41 @@
-"""`csprop demo`: train the three tasks of the paper and test each on every input."""
+"""`csprop demo`: what csprop does, shown in a minute. Every number is computed while it is shown."""
 
-from dataclasses import dataclass
+import contextlib
+import io
+import shlex
+import shutil
+import sys
+import textwrap
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from csprop.cli import common, train
+from csprop import progress
+from csprop.cli import common
 from csprop.errors import InputError
 
-TASKS = ("parity", "mod3", "parenthesis")
+if TYPE_CHECKING:
+    from csprop.learning.learn import Learned
+    from csprop.study.demo import Measured, Proof, Tell
+
+MODELS = 9
+"""Three on each of three tasks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
-    """Train parity, mod3 and parenthesis, and test each on every input of length 16."""
+    """Show in a minute what csprop does: learn, lock, prove, draw, and find wrong labels.
+
+    Three models learn three tasks and are measured beyond the trained length. csprop's are locked and
+    proven. Then a machine is learned from a file of events with wrong labels. Exit code 0 means that
+    all is proven, and that the file has a machine.
+    """
 
     out: Path = Path("runs/demo")
-    """Directory for the three runs."""
+    """Directory for the runs and the page."""
 
     json: common.Flag = False
     """Print one JSON document on stdout."""
@@ -27,26 +48,254 @@ def parse(argv: list[str]) -> Args:
 def run(args: Args) -> int:
     if args.out.exists():
         raise InputError(f"{args.out}: already exists: remove it, or choose another --out")
-    from csprop.training import seeds
-
-    results = []
-    for name in TASKS:
-        work = train.work(train.parse([name]), name, {0: args.out / name})
-        results += seeds.train(work, common.progress)
-    train.say_how_they_ended(results)
-    learned = all(result.get("exhaustive", {}).get("wrong") == 0 for result in results)
+    with contextlib.redirect_stdout(io.StringIO()) if args.json else contextlib.nullcontext():
+        found = _story(args.out)
     if args.json:
-        common.show_json(results)
-        return int(not learned)
-    train.show(results)
+        common.show_json(found)
+    return int(not (found["proven"] and found["events"]["clear"]))
+
+
+def _story(out: Path) -> dict[str, Any]:
+    """Tell it, and return its numbers."""
+    started = time.perf_counter()
+    print("csprop in a minute. Every number below is computed now, on this machine.\n")
     print(
-        f"The three runs are in {args.out}/. They are correct at the length they were\n"
-        "trained on. At longer lengths they may drift, unless they are locked. Next:\n"
-        f"  csprop eval {args.out}/parity --lengths 16,64,1024,16384\n"
-        f"  csprop certify {args.out}/parity          prove it correct at every length\n"
-        f"  csprop certify {args.out}/parenthesis     and at every depth\n"
-        f"  csprop explore {args.out}/parity          step through it in the browser\n"
-        f"  echo '(()())' | csprop predict {args.out}/parenthesis\n"
-        "  csprop train parity --preset paper       train the model as printed in the paper"
+        "1. Learn. csprop's model learns three tasks from sequences of 16 tokens. Beside\n"
+        "   it an LSTM, and the model as printed in the paper, learn from the same ones."
     )
-    return int(not learned)
+    with _parts("learn", MODELS) as tell:
+        from csprop.study import demo
+
+        runs, models = demo.learn(out, tell)
+    _show_models(models)
+    print(
+        "2. Lock and prove. csprop's models are locked: their states become exact, and\n"
+        "   cannot drift. Each is compared with its task, in every state it can reach."
+    )
+    with _parts("prove", len(runs)) as tell:
+        proofs = demo.lock(runs, tell)
+    _show_proofs(proofs)
+    print("3. Draw. These are the machines that the locked models have become.\n")
+    _show_machines({task: each.certificate.automaton for task, each in proofs.items()})
+    events = _events()
+    print(
+        f"4. Find wrong labels. {events.name} has sequences of events at a login, each\n"
+        "   with a label, and some labels are wrong. csprop looks for the machine behind."
+    )
+    with _parts("learn the file", 1) as tell:
+        learned = _learn(events, out / "events", tell)
+    _show_learned(learned)
+    print("5. Write a page, with these models to step through, in one file.")
+    with _parts("page", 1) as tell:
+        page = _page(out, [*runs, "events"], tell)
+    print(f"   {page}: open it in a browser.\n")
+    seconds = round(time.perf_counter() - started, 1)
+    _show_next(out, seconds)
+    return {
+        "proven": all(each.certificate.proven for each in proofs.values()),
+        "tasks": _tasks(models, proofs),
+        "sequences": {str(length): demo.SAMPLING.count(length) for length in demo.LENGTHS},
+        "events": {
+            "file": str(events),
+            "rows": learned.verdict.rows,
+            "clear": learned.verdict.clear,
+            "verdict": learned.verdict.sentence,
+            "states": learned.verdict.states,
+            "suspects": [asdict(each) for each in learned.suspects],
+        },
+        "page": str(page),
+        "seconds": seconds,
+    }
+
+
+@contextmanager
+def _parts(label: str, total: int) -> "Iterator[Tell]":
+    """A bar for a step; where there is no terminal, a line for each part of it."""
+    done = 0
+    with progress.parts(label, total) as show:
+
+        def tell(said: str, finished: bool) -> None:
+            nonlocal done
+            done += finished
+            show(said, done)
+            if finished and not sys.stderr.isatty():
+                common.say(f"{label} {done}/{total}: {said}")
+
+        sys.stdout.flush()
+        yield tell
+    print()
+
+
+def _percents(accuracy: dict[int, float]) -> str:
+    from csprop.training.scores import percent
+
+    return "".join(f"{percent(each):>9}" for each in accuracy.values())
+
+
+def _heading(lengths: Iterable[int]) -> str:
+    return "".join(f"{length:>9,}" for length in lengths) + " tokens"
+
+
+def _show_models(models: "dict[str, dict[str, Measured]]") -> None:
+    from csprop.study.demo import LENGTHS, LSTM, PRINTED, SAMPLING, TRAINED
+
+    names = (TRAINED, LSTM, PRINTED)
+    print(f"   {'right answers at':<28}{_heading(LENGTHS)}")
+    for task, by_name in models.items():
+        for number, name in enumerate(names):
+            print(f"   {'' if number else task:<13}{name:<15}{_percents(by_name[name].accuracy)}")
+    few, *_, many = LENGTHS
+    drifted = {
+        name: [task for task in models if _drifts(models[task][name].accuracy, few, many)]
+        for name in names
+    }
+    said = "; ".join(f"{name} ({', '.join(tasks)})" for name, tasks in drifted.items() if tasks)
+    *counts, last = (f"{SAMPLING.count(length):,}" for length in LENGTHS)
+    tried = f"{', '.join(counts)} and {last}"
+    print(f"\n   Tried on {tried} random sequences, the same for all models.")
+    if said:
+        _show_paragraph(f"Right at {few} tokens, and not at {many:,}: {said}.")
+    print()
+
+
+def _drifts(accuracy: dict[int, float], few: int, many: int) -> bool:
+    return accuracy[few] == 1 > accuracy[many]
+
+
+def _show_paragraph(text: str) -> None:
+    print(textwrap.fill(text, 80, initial_indent="   ", subsequent_indent="   "))
+
+
+def _show_proofs(proofs: "dict[str, Proof]") -> None:
+    from csprop.automata.names import size
+    from csprop.exact.words import verdict
+
+    for task, each in proofs.items():
+        machine = each.certificate.automaton
+        held = "" if machine is None else f": {size(len(machine), getattr(machine, 'counters', 0))}"
+        held = held.replace(" and ", ", ")
+        print(f"   {task:<13}{verdict(each.certificate)}{held} ({each.seconds:.1f} s)")
+    locked = {task: each.accuracy for task, each in proofs.items() if each.accuracy}
+    if locked:
+        print(f"\n   {'right answers at':<28}{_heading(next(iter(locked.values())))}")
+    for task, accuracy in locked.items():
+        print(f"   {task:<13}{'csprop locked':<15}{_percents(accuracy)}")
+    print()
+
+
+def _show_machines(machines: dict[str, Any]) -> None:
+    """The drawings, beside each other where they fit."""
+    from csprop.automata.boxes import wide
+
+    shown: list[list[str]] = []
+    for task, machine in machines.items():
+        if machine is None:
+            continue
+        lines = [f"{task}:", *common.drawing(machine).splitlines()]
+        width = max(map(wide, shown[-1])) + 6 if shown else 80
+        if width + max(map(wide, lines)) > 80:
+            shown.append(lines)
+            continue
+        high = max(len(shown[-1]), len(lines))
+        left, right = (each + [""] * (high - len(each)) for each in (shown[-1], lines))
+        shown[-1] = [
+            one + " " * (width - wide(one)) + two for one, two in zip(left, right, strict=True)
+        ]
+    for lines in shown:
+        print("\n".join(line.rstrip() for line in lines), end="\n\n")
+
+
+def _events() -> Path:
+    """The file of events that csprop comes with."""
+    return Path(__file__).parents[3] / "examples" / "events.jsonl"
+
+
+def _learn(events: Path, out: Path, tell: "Tell") -> "Learned":
+    from csprop.learning.learn import learn
+
+    learned = learn(events, out=out, progress=False, on_event=lambda line: tell(line, False))
+    tell(learned.verdict.sentence, True)
+    return learned
+
+
+def _show_learned(learned: "Learned") -> None:
+    from csprop.learning.suspects import FEW
+
+    _show_paragraph(f"{learned.verdict.sentence}.")
+    print()
+    if not learned.verdict.clear:
+        return
+    print(common.drawing(learned.machine))
+    count = len(learned.suspects)
+    if not count:
+        return
+    print(f"   {count:,} label{' looks' if count == 1 else 's look'} wrong:\n")
+    shown = [(str(each.line), each.label, each.answer) for each in learned.suspects[:FEW]]
+    rows = [("line", "label", "machine says"), *shown]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    sequences = ["sequence", *(each.sequence for each in learned.suspects[:FEW])]
+    for row, sequence in zip(rows, sequences, strict=True):
+        cells = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        print(f"   {cells}  {textwrap.shorten(sequence, 75 - len(cells), placeholder=' …')}")
+    if count > FEW:
+        print(f"   … ({count - FEW:,} more)")
+    print()
+
+
+def _page(out: Path, names: list[str], tell: "Tell") -> Path:
+    from csprop.files import replace
+    from csprop.report.runs import page
+
+    written = [out / name for name in names if (out / name).exists()]
+    content = page(written, say=lambda line: tell(line, False)).encode()
+    replace((out / "page.html").resolve(), content)
+    tell(f"{len(content) / 1000:,.0f} kB", True)
+    return out / "page.html"
+
+
+def _show_next(out: Path, seconds: float) -> None:
+    """What to try next, as it has to be typed here."""
+    print(f"This took {seconds:.0f} seconds. Try next:\n")
+    here, activate = shutil.which("csprop"), Path(sys.prefix) / "bin" / "activate"
+    if activate.exists() and (here is None or Path(here).parent != activate.parent):
+        where = activate.relative_to(Path.cwd()) if activate.is_relative_to(Path.cwd()) else activate
+        print(f"   source {shlex.quote(str(where))}")
+    print(
+        f"   csprop explore {shlex.quote(str(out / 'parity'))}\n"
+        "      step through the model in the browser\n"
+        "   csprop train group-A5 && csprop certify runs/group-A5\n"
+        "      a task of 60 states\n"
+        "   csprop learn YOUR-FILE.jsonl\n"
+        '      your own events, in lines such as {"sequence": "ok fail", "label": "in"}'
+    )
+
+
+def _tasks(models: "dict[str, dict[str, Measured]]", proofs: "dict[str, Proof]") -> dict[str, Any]:
+    """The numbers of each task."""
+    from csprop.study.demo import LOCKED
+
+    return {
+        task: {
+            "accuracy": {
+                name: {str(length): value for length, value in each.accuracy.items()}
+                for name, each in [*by_name.items(), (LOCKED, proofs[task])]
+            },
+            "training": {
+                name: {
+                    "epochs": each.epochs,
+                    "held_out": each.held_out,
+                    "seconds": round(each.seconds, 2),
+                }
+                for name, each in by_name.items()
+            },
+            "certificate": {
+                "proven": (certificate := proofs[task].certificate).proven,
+                "verdict": certificate.verdict,
+                "statement": certificate.statement,
+                "states": None if certificate.automaton is None else len(certificate.automaton),
+                "counters": getattr(certificate.automaton, "counters", 0),
+                "seconds": round(proofs[task].seconds, 2),
+            },
+        }
+        for task, by_name in models.items()
+    }

@@ -21,7 +21,7 @@ VERBS = {
     "predict": "classify sequences: one per line in, one class per line out",
     "certify": "lock a run's model and prove it correct at every length",
     "compile": "write a machine into the weights of a model that is exact",
-    "automaton": "export a certified run as JSON, Graphviz, Python or C",
+    "automaton": "draw a certified run, or export it as JSON, Graphviz, Python or C",
     "export": "write a run's model to an ONNX file, for other runtimes",
     "report": "write a page about runs: curves, tables, certificates, explorer",
     "explore": "step through a model in the browser",
@@ -31,7 +31,7 @@ VERBS = {
     "tasks": "list the built-in tasks",
     "bench": "measure speed and memory, next to nn.LSTM and others",
     "info": "show versions, backend, threads and CPU",
-    "demo": "train the three tasks of the paper and test each one",
+    "demo": "show in a minute what csprop does, computed on this machine",
 }
 
 WIDTH = max(map(len, VERBS))

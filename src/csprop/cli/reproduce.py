@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from tyro.conf import arg
 
 from csprop.cli import common
-from csprop.errors import InputError
+from csprop.errors import InputError, require
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ def parse(argv: list[str]) -> Args:
 
 def run(args: Args) -> int:
     engine = common.engine(args)
+    require("matplotlib", "figures", "the report has figures, and")
     from csprop.files import one_writer, replace
     from csprop.report.study import PAGE, page
     from csprop.study import reproduce

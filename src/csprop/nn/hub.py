@@ -6,7 +6,7 @@ from functools import cache
 from types import new_class
 from typing import Any
 
-from csprop.errors import InputError
+from csprop.errors import InputError, require
 from csprop.nn.config import CSPConfig
 
 
@@ -53,6 +53,7 @@ def read(document: Mapping[str, Any]) -> tuple[CSPConfig, Names | None]:
 @cache
 def on_hub(model: type) -> Any:
     """A class of models with the methods of `PyTorchModelHubMixin`, whose import takes a while."""
+    require("huggingface_hub", "hub", "saving a model, or loading one, in the form of the Hub")
     from huggingface_hub import PyTorchModelHubMixin
 
     said = {"library_name": "csprop", "license": "mit"}

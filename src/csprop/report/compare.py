@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torch import nn
 
-from csprop.errors import InputError
+from csprop.errors import InputError, require
 from csprop.files import one_writer, replace
 from csprop.nn.peers import PEERS, Make, layer
 from csprop.report.comparison import CURVES, HEAT_MAP, page, text
@@ -61,6 +61,7 @@ def compare(
     Raises:
         InputError: there is no such model, protocol or task, or a layer is not as it should be.
     """
+    require("matplotlib", "figures", "a comparison has pictures, and")
     names, models = _listed(protocol), _listed(models)
     tasks = None if tasks is None else _listed(tasks)
     protocols = chosen(names, tasks)

@@ -11,7 +11,7 @@ from safetensors.torch import save as packed
 from csprop import files
 from csprop.automata.automaton import Automaton
 from csprop.automata.counter_automaton import CounterAutomaton
-from csprop.errors import InputError, described
+from csprop.errors import InputError, described, require
 from csprop.exact import store
 from csprop.exact.attempts import ROUNDS
 from csprop.exact.certify import certify, certify_length
@@ -232,6 +232,7 @@ class Run(Trained):
         Returns:
             What `upload_folder` returns.
         """
+        require("huggingface_hub", "hub", "uploading a run")
         from huggingface_hub import HfApi
 
         api = HfApi(token=options.pop("token", None))
@@ -256,6 +257,7 @@ class Run(Trained):
         """
         if in_zoo(name) or Path(name).is_dir():
             return load(name)
+        require("huggingface_hub", "hub", f"{name} is no directory, and downloading it")
         from huggingface_hub import snapshot_download
 
         return load(snapshot_download(str(name), **options))

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from csprop.errors import InputError
+from csprop.errors import InputError, require
 from csprop.nn.peers import PEERS
 from csprop.study.compare import Cell, cells
 from csprop.study.measure import Row
@@ -110,6 +110,7 @@ class Comparison:
 
     def heat_map(self) -> Any:
         """A picture of all models and tasks, as a matplotlib Figure: 0 is chance, 1 is right."""
+        require("matplotlib", "figures", "a picture of a comparison")
         from matplotlib.figure import Figure
 
         columns = [(each.name, task) for each in self.protocols for task in self.tasks(each.name)]
@@ -137,6 +138,7 @@ class Comparison:
 
     def curves(self) -> Any:
         """The accuracy of every model by length, as a matplotlib Figure with one panel a task."""
+        require("matplotlib", "figures", "a picture of a comparison")
         from matplotlib.figure import Figure
 
         panels = [

@@ -95,7 +95,7 @@ def _config(job: Job, model: Any) -> RunConfig:
 
 def _network(job: Job) -> Row:
     try:
-        run = _peer(job)
+        run = train_network(job)
         return _row(job, run, [run])
     except Exception as error:
         layer = job.model.get("layer", job.model.get("kind"))
@@ -103,7 +103,8 @@ def _network(job: Job) -> Row:
         raise
 
 
-def _peer(job: Job) -> Trained | Diverged:
+def train_network(job: Job) -> Trained | Diverged:
+    """Train the model of a job that is not of csprop's."""
     network, options = NETWORKS[job.family]
     task, config = get(job.task), _config(job, options(**job.model))
     model: Any = network(config.model, generator(job.seed, "weights"))

@@ -8,6 +8,7 @@ from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.export.c import to_c
 from csprop.automata.export.dot import to_dot
 from csprop.automata.export.python import to_python
+from csprop.automata.export.text import to_text
 
 
 def to_json(automaton: Automaton | CounterAutomaton) -> str:
@@ -17,6 +18,7 @@ def to_json(automaton: Automaton | CounterAutomaton) -> str:
 
 FORMATS: dict[str, Callable[[Automaton | CounterAutomaton], str]] = {
     "json": to_json,
+    "text": to_text,
     "dot": to_dot,
     "python": to_python,
     "c": to_c,

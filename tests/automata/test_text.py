@@ -1,0 +1,198 @@
+"""The text of an automaton says exactly what the automaton does: it is read back, arrow by arrow."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from csprop.automata.automaton import Automaton
+from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.export import to_text
+from tests.helpers import counters, machines
+
+Moves = dict[tuple[int, str], int]
+NAMES = ("0", "1", "ok", "fail", "漢字", "é")
+CLASSES = ("no", "yes", "not yet", "不")
+
+
+@st.composite
+def automata(draw: st.DrawFn, most: int = 8) -> Automaton:
+    vocab = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=4, unique=True))
+    states = draw(st.integers(1, most))
+    row = st.tuples(*[st.integers(0, states - 1)] * len(vocab))
+    rows = draw(st.lists(row, min_size=states, max_size=states))
+    said: list[int | None] = [draw(st.integers(0, len(CLASSES) - 1)) for _ in range(states)]
+    start = draw(st.integers(0, states - 1))
+    if not any(start in row for row in rows):
+        said[start] = None
+    return machines.automaton(tuple(vocab), CLASSES, True, start, tuple(rows), tuple(said))
+
+
+def cells(text: str) -> list[list[str]]:
+    """The cells of a terminal; the second one of a wide character is empty."""
+    rows = []
+    for line in text.splitlines():
+        row: list[str] = []
+        for character in line:
+            row += [character, *[""] * (cell_len(character) - 1)]
+        rows.append(row)
+    width = max(map(len, rows))
+    return [row + [" "] * (width - len(row)) for row in rows]
+
+
+class Reader:
+    """Reads a drawing as a person would: from a box along a line to the head of an arrow."""
+
+    def __init__(self, text: str) -> None:
+        self.grid = cells(text)
+        self.named = next(n for n, row in enumerate(self.grid) if "→" in row)
+        self.top = self.named - 1
+        border = self.grid[self.top]
+        lefts = [column for column, each in enumerate(border) if each == "┌"]
+        rights = [column for column, each in enumerate(border) if each == "┐"]
+        self.boxes = list(zip(lefts, rights, strict=True))
+        self.bottom = next(n for n in range(self.top, len(self.grid)) if self.grid[n][lefts[0]] == "└")
+
+    def read(self) -> tuple[Moves, dict[int, str], int]:
+        moves: Moves = {}
+        answers = {}
+        for left, right in self.boxes:
+            number, _, answer = self.inside(self.named, left, right).partition(" ")
+            answers[int(number)] = answer
+            rows = range(self.named + 1, self.bottom)
+            stays = " ".join(filter(None, (self.inside(row, left, right) for row in rows)))
+            for token in filter(None, stays.removeprefix("↻ ").split(", ")):
+                moves[int(number), token] = int(number)
+        for row, sign, away in ((self.top, "┴", -1), (self.bottom, "┬", 1)):
+            for column, each in enumerate(self.grid[row]):
+                if each == sign:
+                    label, there = self.follow(row, column, away)
+                    for token in label.split(", "):
+                        assert (self.at(column), token) not in moves
+                        moves[self.at(column), token] = there
+        start = self.grid[self.named].index("→")
+        return moves, answers, self.at(start + 2)
+
+    def inside(self, row: int, left: int, right: int) -> str:
+        return "".join(self.grid[row][left + 1 : right]).strip()
+
+    def at(self, column: int) -> int:
+        (box,) = [each for each in self.boxes if each[0] <= column <= each[1]]
+        return int(self.inside(self.named, *box).split()[0])
+
+    def follow(self, row: int, column: int, away: int) -> tuple[str, int]:
+        """Away from the boxes, along, and back: the label, and the state that it leads to."""
+        row += away
+        while self.grid[row][column] in "│┼":
+            row += away
+        assert self.grid[row][column] == ("┌" if away < 0 else "┘")
+        along, end = -away, "┐" if away < 0 else "└"
+        first, column = column, column + along
+        while self.grid[row][column] != end:
+            column += along
+        low, high = sorted((first, column))
+        label = "".join(self.grid[row][low + 1 : high])
+        row -= away
+        while self.grid[row][column] in "│┼":
+            row -= away
+        assert self.grid[row][column] == ("▼" if away < 0 else "▲")
+        return label.strip("─┼ "), self.at(column)
+
+
+def listed(text: str) -> tuple[Moves, dict[int, str], int]:
+    """A list of moves read back."""
+    moves: Moves = {}
+    answers: dict[int, str] = {}
+    state = start = there = -1
+    grid = cells(text)
+    columns = ["".join(grid[0]).index(name) for name in ("state", "answer", "next", "on")]
+    for row in grid[1:]:
+        number, answer, leads, label = (
+            "".join(row[begin:end]).strip() for begin, end in itertools.pairwise([*columns, None])
+        )
+        if number:
+            state, answers[int(number)] = int(number), answer
+            start = state if row[0] == "→" else start
+        there = int(leads) if leads else there
+        for token in filter(None, label.rstrip(",").split(", ")):
+            moves[state, token] = there
+    return moves, answers, start
+
+
+def expected(automaton: Automaton) -> tuple[Moves, dict[int, str], int]:
+    moves = {
+        (state, automaton.vocab[token]): there
+        for state, row in enumerate(automaton.transitions)
+        for token, there in enumerate(row)
+    }
+    answers = {
+        state: "" if output is None else automaton.classes[output]
+        for state, output in enumerate(automaton.outputs)
+    }
+    return moves, answers, automaton.start
+
+
+@given(automata())
+def test_what_is_drawn_is_what_the_automaton_does(automaton: Automaton) -> None:
+    text = to_text(automaton)
+    read = Reader(text).read() if "┌" in text else listed(text)
+    assert read == expected(automaton)
+    assert max(map(cell_len, text.splitlines())) <= 80
+
+
+@given(automata(5))
+def test_lines_in_ascii_have_the_same_places(automaton: Automaton) -> None:
+    plain = machines.automaton(
+        tuple("abcd"[: automaton.symbols]), ("no", "yes", "maybe", "ok"), False,
+        automaton.start, automaton.transitions, automaton.outputs,
+    )  # fmt: skip
+    text, ascii = to_text(plain), to_text(plain, ascii=True)
+    assert ascii.isascii()
+    assert ascii == text.translate(str.maketrans("┌┐└┘┴┬─│┼▼▲→↻", "++++++-||v^>@"))
+
+
+def ring(states: int) -> Automaton:
+    rows = tuple((state, (state + 1) % states) for state in range(states))
+    return machines.automaton(("0", "1"), ("no", "yes"), False, 0, rows, (1, *[0] * (states - 1)))
+
+
+def test_small_machines_are_drawn_and_large_ones_listed() -> None:
+    assert [states for states in range(2, 20) if "▼" in to_text(ring(states))] == [2, 3, 4, 5, 6, 7]
+    large = ring(300)
+    assert listed(to_text(large)) == expected(large)
+
+
+def test_three_states_in_a_ring() -> None:
+    assert to_text(ring(3)) == (
+        "      ┌── 1 ────┐ ┌── 1 ────┐\n"
+        "      │         ▼ │         ▼\n"
+        "  ┌───┴───┐   ┌───┴──┐   ┌──────┐\n"
+        "→ │ 0 yes │   │ 1 no │   │ 2 no │\n"
+        "  │ ↻ 0   │   │ ↻ 0  │   │ ↻ 0  │\n"
+        "  └───────┘   └──────┘   └──┬───┘\n"
+        "      ▲                     │\n"
+        "      └──────── 1 ──────────┘\n"
+        "→ start   ↻ stays\n"
+    )
+
+
+@pytest.mark.parametrize("tokens", [1, 40])
+def test_many_tokens_are_listed_in_lines_that_fit(tokens: int) -> None:
+    vocab = tuple(f"token{number}" for number in range(tokens))
+    automaton = machines.automaton(vocab, ("x",), True, 0, ((1,) * tokens, (0,) * tokens), (0, 0))
+    text = to_text(automaton)
+    assert ("▼" in text) == (tokens == 1)
+    assert max(map(len, text.splitlines())) <= 80
+    assert (Reader(text).read() if tokens == 1 else listed(text)) == expected(automaton)
+
+
+def test_counters_have_their_conditions_and_an_explanation() -> None:
+    automaton = CounterAutomaton.named(counters.brackets(), ("(", ")"), ("no", "yes"))
+    text, ascii = to_text(automaton), to_text(automaton, ascii=True)
+    assert "c: ( +1, ) −1\nif: the counts after the token\n" in text
+    assert ascii.isascii()
+    for condition in ("c = 0", "c < 0", "c > 0"):
+        assert condition in text
+        assert condition in ascii

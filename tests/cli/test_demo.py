@@ -1,0 +1,210 @@
+"""`csprop demo`: run once, and every claim of its story computed again by other means."""
+
+import contextlib
+import io
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import csprop
+from csprop.automata.export import to_text
+from csprop.cli import demo
+from csprop.cli.main import main
+from csprop.exact.opened import opened
+from csprop.study.demo import LENGTHS, LOCKED, LSTM, PRINTED, SAMPLING, TASKS, TRAINED, Measured
+from csprop.training.scores import percent
+from csprop.training.seeding import generator
+
+STATES = {"parity": 2, "mod3": 3, "parenthesis": 3}
+
+
+@dataclass(frozen=True)
+class Told:
+    code: int
+    words: str
+    log: str
+    numbers: dict[str, Any]
+    out: Path
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """The story as a log, and the numbers that `--json` prints of the same run."""
+    out, kept = tmp_path_factory.mktemp("demo") / "out", []
+    words, log = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        story = demo._story
+        patch.setattr(demo, "_story", lambda out: kept.append(story(out)) or kept[0])
+        with contextlib.redirect_stdout(words), contextlib.redirect_stderr(log):
+            code = main(["demo", "--out", str(out)])
+    return Told(code, words.getvalue(), log.getvalue(), json.loads(json.dumps(kept[0])), out)
+
+
+def truths(task: str, rows: Sequence[Sequence[int]]) -> list[int]:
+    """The right class after the last token of each row."""
+    if task == "parity":
+        return [sum(row) % 2 for row in rows]
+    if task == "mod3":
+        return [int(sum(row) % 3 == 0) for row in rows]
+    depths = np.cumsum(1 - 2 * np.array(rows), axis=1)  # ( is token 0
+    return [int(each.min() >= 0 and each[-1] == 0) for each in depths]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_accuracies_of_csprop_are_those_of_the_runs(told: Told, task: str) -> None:
+    run = csprop.load(told.out / task)
+    for name, model in ((TRAINED, run.model), (LOCKED, run.locked)):
+        assert model is not None
+        for length in LENGTHS[:2]:
+            tokens = run.task.sample(SAMPLING.count(length), length, generator(0, "eval", length))
+            with torch.no_grad():
+                given = model(tokens)[:, -1].argmax(dim=1)
+            right = np.mean(given.numpy() == truths(task, tokens.tolist()))
+            assert told.numbers["tasks"][task]["accuracy"][name][str(length)] == right
+
+
+def test_the_table_shows_the_numbers(told: Told) -> None:
+    for task, found in told.numbers["tasks"].items():
+        assert set(found["accuracy"]) == {TRAINED, LOCKED, LSTM, PRINTED}
+        for name, by_length in found["accuracy"].items():
+            assert list(by_length) == [str(length) for length in LENGTHS]
+            shown = " +".join(percent(value) for value in by_length.values())
+            begin = task if name in (TRAINED, LOCKED) else ""
+            assert re.search(rf"^   {begin} +{name} +{shown}$", told.words, re.MULTILINE), (task, name)
+
+
+def test_csprop_learns_drifts_and_is_right_once_it_is_locked(told: Told) -> None:
+    """What the demo is for. The words follow the numbers; here the numbers are those hoped for."""
+    assert told.code == 0
+    longest = str(LENGTHS[-1])
+    for found in told.numbers["tasks"].values():
+        assert {found["accuracy"][name]["16"] for name in (TRAINED, LOCKED, LSTM)} == {1}
+        assert set(found["accuracy"][LOCKED].values()) == {1}
+    assert told.numbers["tasks"]["parity"]["accuracy"][TRAINED][longest] < 0.9
+    assert "Right at 16 tokens, and not at 65,536: csprop (parity, mod3)" in told.words
+
+
+@pytest.mark.parametrize("task", [*TASKS, "events"])
+def test_the_proofs_hold_and_the_machines_are_drawn(
+    told: Told, task: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["certify", str(told.out / task), "--check"]) == 0  # other code than the prover's
+    capsys.readouterr()
+    certified = opened(told.out / task)
+    assert certified is not None
+    machine = certified.certificate.automaton
+    assert machine is not None
+    for line in to_text(machine).splitlines():
+        assert line in told.words
+    if task != "events":
+        proof = told.numbers["tasks"][task]["certificate"]
+        assert proof["proven"]
+        assert len(machine) == proof["states"] == STATES[task]
+        assert f"   {task:<13}{proof['verdict']}: {STATES[task]} states" in told.words
+
+
+def state_after(events: Sequence[str]) -> str:
+    """What a login is in the end: three failures lock it until a timeout."""
+    state, failures = "out", 0
+    for event in events:
+        if event == "timeout":
+            state, failures = "out", 0
+        elif state == "out" and event == "ok":
+            state, failures = "in", 0
+        elif state == "out" and event == "fail":
+            failures += 1
+            state = "locked" if failures == 3 else "out"
+        elif state == "in" and event == "logout":
+            state = "out"
+    return state
+
+
+def test_the_labels_that_look_wrong_are_the_wrong_ones(told: Told) -> None:
+    found = told.numbers["events"]
+    rows = [json.loads(line) for line in Path(found["file"]).read_text("utf-8").splitlines()]
+    wrong = [
+        (line, row["label"], state_after(row["sequence"].split()))
+        for line, row in enumerate(rows, start=1)
+        if row["label"] != state_after(row["sequence"].split())
+    ]
+    assert [(each["line"], each["label"], each["answer"]) for each in found["suspects"]] == wrong
+    assert (found["rows"], found["states"], found["clear"]) == (800, 5, True)
+    assert f"   {len(wrong)} labels look wrong:" in told.words
+    for line, label, answer in wrong:
+        assert re.search(rf"^ +{line} +{label} +{answer} +\w", told.words, re.MULTILINE)
+
+
+def test_the_log_has_a_line_for_each_part_and_none_for_an_epoch(told: Told) -> None:
+    assert len(told.log.splitlines()) == 9 + 3 + 1 + 1
+    assert not re.search(r"epoch +\d|loss", told.log)
+    assert "epoch" not in told.words
+    narrow = [line for line in told.words.splitlines() if str(told.out) not in line]
+    assert max(map(len, narrow)) <= 80
+    assert len(narrow) < 130
+
+
+def test_the_page_has_all_runs(told: Told) -> None:
+    page = Path(told.numbers["page"])
+    assert page == told.out / "page.html"
+    text = page.read_text("utf-8")
+    assert all(name in text for name in (*TASKS, "events.jsonl"))
+
+
+def test_the_commands_at_the_end_work(told: Told, capsys: pytest.CaptureFixture[str]) -> None:
+    commands = re.findall(r"^   csprop (.*)$", told.words.split("Try next:")[1], re.MULTILINE)
+    assert commands == [
+        f"explore {told.out / 'parity'}",
+        "train group-A5 && csprop certify runs/group-A5",
+        "learn YOUR-FILE.jsonl",
+    ]
+    assert main([*commands[0].split(), "--no-open"]) == 0
+    assert Path(capsys.readouterr().out.strip()).exists()
+    row = json.loads(re.findall(r"lines such as (.*)$", told.words, re.MULTILINE)[0])
+    path = told.out / "mine.jsonl"
+    path.write_text(f"{json.dumps(row)}\n{json.dumps(row | {'label': 'out'})}\n")
+    assert csprop.tasks.from_file(path).vocab == ("fail", "ok")
+
+
+def test_an_existing_folder_is_refused(told: Told, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--out", str(told.out)]) == 2
+    assert capsys.readouterr().err == (
+        f"csprop demo: {told.out}: already exists: remove it, or choose another --out\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("proven", "clear", "code"), [(True, True, 0), (False, True, 1), (True, False, 1)]
+)
+def test_json_is_one_document_and_the_code_says_whether_all_came_out(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    proven: bool,
+    clear: bool,
+    code: int,
+) -> None:
+    numbers = {"proven": proven, "events": {"clear": clear}}
+    monkeypatch.setattr(demo, "_story", lambda out: print("words") or numbers)
+    assert main(["demo", "--out", str(tmp_path / "new"), "--json"]) == code
+    assert json.loads(capsys.readouterr().out) == numbers
+    assert main(["demo", "--out", str(tmp_path / "new")]) == code
+    assert capsys.readouterr().out == "words\n"
+
+
+def test_the_words_claim_no_drift_where_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    steady, wrong, drifting = (
+        Measured(dict(zip(LENGTHS, values, strict=True)), 9, 1.0, 0.1)
+        for values in ((1.0, 1.0, 1.0), (0.5, 0.5, 0.5), (1.0, 0.5, 0.5))
+    )
+    names = (TRAINED, LSTM, PRINTED)
+    demo._show_models({"parity": dict(zip(names, (steady, steady, wrong), strict=True))})
+    assert "Right at" not in capsys.readouterr().out
+    demo._show_models({"parity": dict(zip(names, (steady, drifting, wrong), strict=True))})
+    assert "   Right at 16 tokens, and not at 65,536: LSTM (parity).\n" in capsys.readouterr().out
