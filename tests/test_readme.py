@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import csprop
 from csprop.cli.main import main
 from csprop.errors import InputError
 
@@ -35,8 +36,7 @@ def test_the_readme_has_a_tour() -> None:
 
 def test_what_learn_is_shown_to_say_it_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (shown,) = re.findall(r"<!-- shown: learn -->\n\n(.*?)\n\n<!--", README, flags=re.DOTALL)
-    events = Path(__file__).parents[1] / "examples/events.jsonl"
-    assert main(["learn", str(events), "--out", str(tmp_path / "events")]) == 0
+    assert main(["learn", str(csprop.example("events.jsonl")), "--out", str(tmp_path / "events")]) == 0
     said = capsys.readouterr().out
     for part in shown.split("\n    …\n"):
         assert "\n".join(line.removeprefix("    ") for line in part.splitlines()) in said

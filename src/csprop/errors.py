@@ -1,5 +1,7 @@
 """What goes wrong because of what a user gave, told in one sentence."""
 
+from collections.abc import Iterable
+
 
 class InputError(ValueError):
     """Bad input: a file, a row, an option. The command line prints it and exits with 2."""
@@ -16,3 +18,21 @@ def described(value: object) -> str:
     if getattr(value, "is_nested", False) or "strided" not in str(layout):
         return f"a tensor of layout {layout}"
     return f"{dtype} of shape {tuple(getattr(value, 'shape', ()))} on {device}"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A question that ends such a sentence: which known name was probably meant; "" if none is near.
+
+    Names that differ only in capitals and hyphens are nearest, then names that begin alike.
+    """
+    import difflib
+
+    def plain(text: str) -> str:
+        return "".join(filter(str.isalnum, text)).lower()
+
+    names = list(dict.fromkeys(known))
+    near = [each for each in names if plain(each) == plain(name)]
+    if len(plain(name)) > 2:
+        near += sorted((each for each in names if plain(each).startswith(plain(name))), key=len)
+    near += difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]}?" if near else ""

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+import csprop
 from csprop.cli.main import main
 
-EVENTS = str(Path(__file__).parents[2] / "examples/events.jsonl")
+EVENTS = str(csprop.example("events.jsonl"))
 
 
 def test_a_file_with_wrong_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ import json
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,8 @@ import tyro
 
 from csprop import progress as bar
 from csprop.automata.names import visible
+from csprop.cli import help
+from csprop.cli.options import check, options
 from csprop.errors import InputError
 
 A = TypeVar("A")
@@ -23,7 +25,15 @@ Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help_behavior
 """An option without a value: off unless it is given."""
 
 
-def parse(arguments: type[A], verb: str, argv: Sequence[str], default: A | None = None) -> A:
+def parse(
+    arguments: type[A],
+    verb: str,
+    argv: Sequence[str],
+    default: A | None = None,
+    *,
+    usage: Sequence[str] = (),
+    short: Mapping[str, Sequence[str]] | None = None,
+) -> A:
     """Parse the arguments of a command into its dataclass.
 
     Args:
@@ -31,11 +41,20 @@ def parse(arguments: type[A], verb: str, argv: Sequence[str], default: A | None 
         verb: the name of the command.
         argv: the arguments that follow the name.
         default: values for options that are not given; without it, those of the dataclass.
+        usage: the ways to write the command, where one of several arguments is needed.
+        short: for a command with many options, those of `--help`, by their headings; `--help-all`
+            lists all.
 
     Raises:
         InputError: an argument is unknown, malformed or missing.
-        SystemExit: `--help` was asked for, and has been printed.
+        SystemExit: help was asked for, and has been printed.
     """
+    known = list(options(arguments, default))
+    written = help.usages(verb, known, usage)
+    if asked := {*help.HELP, help.ALL}.intersection(argv):
+        print(help.page(verb, arguments, known, written, None if help.ALL in asked else short))
+        raise SystemExit(0)
+    check(verb, known, argv, " or ".join(written))
     given: dict[str, Any] = {} if default is None else {"default": default}
     complaint = io.StringIO()
     try:
@@ -47,21 +66,11 @@ def parse(arguments: type[A], verb: str, argv: Sequence[str], default: A | None 
                 config=(tyro.conf.OmitArgPrefixes, tyro.conf.DisallowNone),
                 **given,
             )
-    except SystemExit as stop:
-        if stop.code:
-            raise InputError(_sentence(complaint.getvalue(), verb)) from None
-        raise
-
-
-def _sentence(box: str, verb: str) -> str:
-    """tyro's framed error message as one sentence, with the option that was probably meant."""
-    lines = [line.strip("│| ") for line in box.splitlines()[1:]]  # the first has the title
-    parts = re.split(r" *[─╰╯+-]{5,} *", " ".join(lines))
-    said = next(filter(None, parts), "the arguments cannot be parsed")
-    meant = re.search(r"Perhaps you meant:\W+(--[\w-]+)", " ".join(lines))
-    hint = f"did you mean {meant[1]}?" if meant else f"see csprop {verb} --help"
-    said = re.sub(r"^Error parsing [\w-]+: ", "", said)
-    return said if ": write " in said else f"{said.rstrip('.')}; {hint}"
+    except SystemExit:  # `check` has let pass what tyro does not take
+        said = " ".join(re.sub(r"[│|─╭╮╰╯]", " ", complaint.getvalue()).split())
+        raise InputError(
+            f"{said or 'the arguments cannot be parsed'}; see csprop {verb} --help"
+        ) from None
 
 
 def show_json(document: Any) -> None:

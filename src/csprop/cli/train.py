@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 import tyro
 from tyro.conf import arg
 
-from csprop.cli import common
+from csprop.cli import common, help
 from csprop.errors import InputError
 from csprop.nn.config import KINDS, ModelOptions
 from csprop.training.presets import PRESETS, Asking, Plain, Preset, Recipe, preset
@@ -17,21 +17,30 @@ from csprop.training.presets import PRESETS, Asking, Plain, Preset, Recipe, pres
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
-    """Train a model. The defaults shown are those of the preset and the task."""
+    """Train a model on a built-in task, or on labelled sequences of your own.
+
+    The defaults shown are those of the preset and the task.
+
+    Examples:
+        csprop train parity
+        csprop train group-S5 --seeds 0-4 --out runs/s5
+        csprop train --data events.jsonl --epochs 60
+    """
 
     task: Annotated[str | None, tyro.conf.Positional, arg(metavar="TASK", help_behavior_hint="")] = None
-    """A built-in task, such as parity, mod3 or group-S5; `csprop tasks` lists them."""
+    """A built-in task, such as parity, mod3 or group-S5. `csprop tasks` lists them."""
 
     data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """Train on your own labelled sequences instead: a .jsonl, .csv or .tsv file."""
+    """Labelled sequences of your own instead of a task: a .jsonl, .csv or .tsv file."""
 
-    preset: Literal[
-        "rotor", "router", "counter", "paper", "released", "released-fast", "released-first"
+    preset: Annotated[
+        Literal["rotor", "router", "counter", "paper", "released", "released-fast", "released-first"],
+        arg(metavar="NAME", help_behavior_hint="(default: the one that suits the task)"),
     ] = "rotor"
-    """rotor: states that rotate; router: states that are places, for any finite machine; counter: whole
-    numbers, for what no finite machine solves; these three can be certified. paper: the model as
-    printed; released, released-fast, released-first: those of the authors' public code. The default is
-    the one that suits the task."""
+    """The kind of model. rotor: states that rotate; router: states that are places, for any finite
+    machine; counter: whole numbers, for what no finite machine solves. These three can be certified.
+    paper: the model as printed; released, released-fast and released-first: the models of the authors'
+    public code."""
 
     seed: Annotated[int | None, arg(help_behavior_hint="(default: 0)")] = None
     """Seed of the data, the split, the initial weights and the order of examples."""
@@ -48,7 +57,7 @@ class Args:
     """Run directory to write; with --seeds, the directory that holds the runs."""
 
     resume: common.Flag = False
-    """Continue the run in --out from its last completed epoch."""
+    """Continue the run in --out from the last epoch that it has completed."""
 
     distributed: common.Flag = False
     """Share every batch with the other processes that torchrun has started, on one machine or several:
@@ -61,17 +70,28 @@ class Args:
     recipe: Recipe = field(default_factory=Recipe)
 
 
+HELP = {word.lstrip("-") for word in (*help.HELP, help.ALL)}
+USAGE = ("TASK", "--data FILE")
+SHORT = {
+    "What to learn": ("task", "data", "length", "samples"),
+    "The model": ("preset", "width", "depth"),
+    "Training": ("epochs", "lr", "seed", "seeds"),
+    "The run": ("out", "resume", "json"),
+}
+"""The options that `--help` shows; `--help-all` shows all."""
+
+
 def parse(argv: list[str]) -> Args:
     seen = _glance(argv)
     defaults: dict[str, Any] = {}
-    if {"resume", "out"} <= seen.keys() and not seen.keys() & {"task", "data", "seeds", "help", "h"}:
+    if {"resume", "out"} <= seen.keys() and not seen.keys() & {"task", "data", "seeds", *HELP}:
         defaults = _stored(Path(seen["out"]))
     else:
         asking = Plain(preset="router") if "data" in seen else _asking(seen.get("task"))
         name = seen.get("preset", asking.preset)
         chosen = preset(name, asking) if name in PRESETS else Preset()
         defaults = {"preset": asking.preset, "model": chosen.model, "recipe": chosen.recipe}
-    return common.parse(Args, "train", argv, Args(**defaults))
+    return common.parse(Args, "train", argv, Args(**defaults), usage=USAGE, short=SHORT)
 
 
 def _asking(name: str | None) -> Asking:
@@ -106,7 +126,7 @@ def _stored(out: Path) -> dict[str, Any]:
 def _glance(argv: Sequence[str]) -> dict[str, str]:
     """The arguments that decide the defaults, read before the options are parsed."""
     switches = [name for name, hint in get_type_hints(ModelOptions).items() if hint is bool]
-    flags = {"resume", "distributed", "json", "help", "h"}
+    flags = {"resume", "distributed", "json", *HELP}
     flags |= {*switches, *(f"no-{name}" for name in switches)}
     seen, rest, kinds = {}, iter(argv), False
     for word in rest:
