@@ -4,10 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-import tyro
-from tyro.conf import arg
-
 from csprop.cli import common
+from csprop.cli.options import Arg
 from csprop.errors import InputError
 
 
@@ -15,13 +13,13 @@ from csprop.errors import InputError
 class Args:
     """Print the minimal automaton of a certified run."""
 
-    run: Annotated[Path, tyro.conf.Positional, arg(metavar="RUN")]
+    run: Annotated[Path, Arg("RUN", positional=True)]
     """A run directory with a certificate."""
 
     format: Literal["json", "dot", "python", "c"] = "json"
     """JSON, Graphviz, or a Python or C program that needs no library."""
 
-    picture: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    picture: Annotated[Path | None, Arg("FILE", "")] = None
     """Also draw the automaton, to a file whose name ends in .png, .svg or .pdf."""
 
     json: common.Flag = False

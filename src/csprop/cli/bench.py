@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from tyro.conf import arg
-
 from csprop.cli import common
+from csprop.cli.options import Arg
 from csprop.errors import InputError
 
 
@@ -21,7 +20,7 @@ class Args:
     quick: common.Flag = False
     """Take less than a minute: few rounds, shorter sequences."""
 
-    only: Annotated[str | None, arg(metavar="WORKS", help_behavior_hint="(default: all)")] = None
+    only: Annotated[str | None, Arg("WORKS", "(default: all)")] = None
     """Works to measure, such as rotor,scan. There are paper, long,
     wide, rotor, router, counter, layer, seeds, lengths, memory,
     scan, inputs, stream and commands."""

@@ -5,10 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
-from tyro.conf import arg
-
 from csprop.cli import common
+from csprop.cli.options import Arg
 from csprop.errors import InputError
 
 
@@ -21,24 +19,21 @@ class Args:
 
     runs: Annotated[
         tuple[Path, ...],
-        tyro.conf.Positional,
-        arg(metavar="RUN...", help_behavior_hint="(required)"),
+        Arg("RUN...", positional=True),
     ]
     """One or more run directories."""
 
     check: common.Flag = False
     """Verify the existing certificate, by code that is independent of the prover."""
 
-    length: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
+    length: Annotated[int | None, Arg("N", "")] = None
     """Test the model as trained on every input of this length, instead of locking it."""
 
-    depth: Annotated[
-        int | None, arg(metavar="N", help_behavior_hint="(default: half the trained length)")
-    ] = None
+    depth: Annotated[int | None, Arg("N", "(default: half the trained length)")] = None
     """For a model that does not count, of a task with infinitely many states: the largest depth of the
     inputs to cover."""
 
-    rounds: Annotated[int, arg(metavar="N")] = 8
+    rounds: Annotated[int, Arg("N")] = 8
     """How many times to train further and try again if the model does not lock."""
 
     json: common.Flag = False
@@ -50,8 +45,6 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
-    if not args.runs:
-        raise InputError("no run is given: write csprop certify RUN")
     if args.check and (args.length is not None or args.depth is not None):
         raise InputError("--check verifies an existing certificate: leave out --length and --depth")
     if args.length is not None and args.depth is not None:

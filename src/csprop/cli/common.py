@@ -1,9 +1,7 @@
 """What the commands share: parsing arguments, printing tables, showing progress."""
 
 import contextlib
-import io
 import json
-import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,16 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-import tyro
-
 from csprop import progress as bar
 from csprop.automata.names import visible
 from csprop.cli import help
-from csprop.cli.options import check, options
+from csprop.cli.options import Arg, filled, options, parsed
 from csprop.errors import InputError
 
 A = TypeVar("A")
-Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help_behavior_hint="")]
+Flag = Annotated[bool, Arg(hint="")]
 """An option without a value: off unless it is given."""
 
 
@@ -29,7 +25,7 @@ def parse(
     arguments: type[A],
     verb: str,
     argv: Sequence[str],
-    default: A | None = None,
+    defaults: Callable[[dict[str, Any]], A] | None = None,
     *,
     usage: Sequence[str] = (),
     short: Mapping[str, Sequence[str]] | None = None,
@@ -40,37 +36,30 @@ def parse(
         arguments: the dataclass; its docstrings are the text of `--help`.
         verb: the name of the command.
         argv: the arguments that follow the name.
-        default: values for options that are not given; without it, those of the dataclass.
+        defaults: given the values of the options that were given, by their names, a dataclass with
+            those of the others; without it, they are those of the class.
         usage: the ways to write the command, where one of several arguments is needed.
         short: for a command with many options, those of `--help`, by their headings; `--help-all`
             lists all.
 
     Raises:
-        InputError: an argument is unknown, malformed or missing.
+        InputError: an argument is unknown, malformed or missing, or a value does not fit.
         SystemExit: help was asked for, and has been printed.
     """
-    known = list(options(arguments, default))
+    known, given, default = list(options(arguments)), {}, None
     written = help.usages(verb, known, usage)
-    if asked := {*help.HELP, help.ALL}.intersection(argv):
-        print(help.page(verb, arguments, known, written, None if help.ALL in asked else short))
-        raise SystemExit(0)
-    check(verb, known, argv, " or ".join(written))
-    given: dict[str, Any] = {} if default is None else {"default": default}
-    complaint = io.StringIO()
+    asked = {*help.HELP, help.ALL}.intersection(argv)
     try:
-        with contextlib.redirect_stderr(complaint):
-            return tyro.cli(
-                arguments,
-                prog=f"csprop {verb}",
-                args=argv,
-                config=(tyro.conf.OmitArgPrefixes, tyro.conf.DisallowNone),
-                **given,
-            )
-    except SystemExit:  # `check` has let pass what tyro does not take
-        said = " ".join(re.sub(r"[│|─╭╮╰╯]", " ", complaint.getvalue()).split())
-        raise InputError(
-            f"{said or 'the arguments cannot be parsed'}; see csprop {verb} --help"
-        ) from None
+        given = parsed(verb, known, [each for each in argv if each not in asked], " or ".join(written))
+        default = None if defaults is None else defaults(given)
+    except InputError:
+        if not asked:
+            raise
+    if asked:
+        known = options(arguments, default)
+        print(help.page(verb, arguments, list(known), written, None if help.ALL in asked else short))
+        raise SystemExit(0)
+    return filled(arguments, known, given, default)
 
 
 def show_json(document: Any) -> None:
@@ -133,9 +122,7 @@ def progress(label: str, epochs: int, plain: bool = False) -> Iterator[Callable[
 class Where:
     """Where the jobs of a study are run."""
 
-    workers: Annotated[
-        int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: one per core)")
-    ] = None
+    workers: Annotated[int | None, Arg("N", "(default: one per core)")] = None
     """Number of processes that share the work."""
 
     engine: Literal["local", "ray"] = "local"
@@ -143,7 +130,7 @@ class Where:
 
     address: Annotated[
         str | None,
-        tyro.conf.arg(metavar="HOST:PORT", help_behavior_hint="(default: start one on this machine)"),
+        Arg("HOST:PORT", "(default: start one on this machine)"),
     ] = None
     """Address of a running Ray cluster, such as 10.0.0.1:6379."""
 

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import arg
-
 from csprop.cli import common
+from csprop.cli.options import Arg
 from csprop.errors import InputError
 from csprop.nn.peers import PEERS, check
 from csprop.study.protocols import CSPROP, PROTOCOLS, TABLED, chosen
@@ -24,17 +23,15 @@ class Args(common.Where):
     Finished runs are not repeated: give an interrupted command again to continue.
     """
 
-    models: Annotated[str | None, arg(metavar="NAMES", help_behavior_hint="(default: all)")] = None
+    models: Annotated[str | None, Arg("NAMES", "(default: all)")] = None
     """Layers, such as csprop,lstm,mamba: see --list. A
     layer of your own is MODULE:CLASS. It is called with
     a width, and maps (batch, time, width) to the same."""
 
-    tasks: Annotated[str | None, arg(metavar="NAMES", help_behavior_hint="(default: all)")] = None
+    tasks: Annotated[str | None, Arg("NAMES", "(default: all)")] = None
     """Tasks of the protocols, such as parity,group-S5."""
 
-    protocol: Annotated[
-        str, arg(metavar="NAMES", help_behavior_hint="(default: all but the two of files)")
-    ] = ",".join(TABLED)
+    protocol: Annotated[str, Arg("NAMES", "(default: all but the two of files)")] = ",".join(TABLED)
     """Protocols: paper, chomsky, words, pairs,
     flip-flops, files, noisy-files."""
 
@@ -46,14 +43,12 @@ class Args(common.Where):
     few steps, one learning rate, one seed. Such numbers
     mean little."""
 
-    seeds: Annotated[
-        int | None, arg(metavar="N", help_behavior_hint="(default: 5; with --quick, 1)")
-    ] = None
+    seeds: Annotated[int | None, Arg("N", "(default: 5; with --quick, 1)")] = None
     """Number of seeds."""
 
     out: Annotated[
         Path | None,
-        arg(metavar="DIR", help_behavior_hint="(default: runs/compare; runs/compare-quick)"),
+        Arg("DIR", "(default: runs/compare; runs/compare-quick)"),
     ] = None
     """Directory for rows, tables, pictures and the page."""
 

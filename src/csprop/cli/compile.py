@@ -4,10 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
-from tyro.conf import arg
-
 from csprop.cli import common
+from csprop.cli.options import Arg
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,10 +16,10 @@ class Args:
     counters. Exit code 0 means proven.
     """
 
-    automaton: Annotated[Path, tyro.conf.Positional, arg(metavar="AUTOMATON.json")]
+    automaton: Annotated[Path, Arg("AUTOMATON.json", positional=True)]
     """A machine in JSON, as csprop automaton prints it."""
 
-    out: Annotated[Path, arg(metavar="RUN", help_behavior_hint="(required)")]
+    out: Annotated[Path, Arg("RUN")]
     """The run directory to write."""
 
     json: common.Flag = False

@@ -5,10 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
-from tyro.conf import arg
-
 from csprop.cli import common
+from csprop.cli.options import Arg
 from csprop.errors import InputError
 
 
@@ -16,15 +14,12 @@ from csprop.errors import InputError
 class Args:
     """Evaluate a run: a task by length, a data file on its held-out rows."""
 
-    run: Annotated[Path, tyro.conf.Positional, arg(metavar="RUN")]
+    run: Annotated[Path, Arg("RUN", positional=True)]
     """A run directory."""
 
     lengths: Annotated[
         str | None,
-        arg(
-            metavar="LIST",
-            help_behavior_hint="(default: 1, 2, 4, 16 and 64 times the trained length)",
-        ),
+        Arg("LIST", "(default: 1, 2, 4, 16 and 64 times the trained length)"),
     ] = None
     """Lengths to test, such as 16,64,1024."""
 
@@ -34,7 +29,7 @@ class Args:
     positions: common.Flag = False
     """Count the answers after all tokens of each sequence, not only those after the last one."""
 
-    data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    data: Annotated[Path | None, Arg("FILE", "")] = None
     """Evaluate on the rows of this file instead."""
 
     as_trained: common.Flag = False

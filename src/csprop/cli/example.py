@@ -4,10 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-from tyro.conf import arg
-
 from csprop.cli import common
+from csprop.cli.options import Arg
 from csprop.errors import InputError
 
 
@@ -23,12 +21,10 @@ class Args:
         csprop example door.csv --out data/door.csv
     """
 
-    name: Annotated[str | None, tyro.conf.Positional, arg(metavar="NAME", help_behavior_hint="")] = None
+    name: Annotated[str | None, Arg("NAME", "", positional=True)] = None
     """The example, such as events.jsonl."""
 
-    out: Annotated[
-        Path | None, arg(metavar="FILE", help_behavior_hint="(default: the name of the example)")
-    ] = None
+    out: Annotated[Path | None, Arg("FILE", "(default: the name of the example)")] = None
     """The file to write."""
 
     json: common.Flag = False

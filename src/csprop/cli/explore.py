@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-from tyro.conf import arg
-
 from csprop.cli import common
-from csprop.errors import InputError
+from csprop.cli.options import Arg
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +19,7 @@ class Args:
 
     runs: Annotated[
         tuple[Path, ...],
-        tyro.conf.Positional,
-        arg(metavar="RUN...", help_behavior_hint="(required)"),
+        Arg("RUN...", positional=True),
     ]
     """Run directories, or directories that hold runs."""
 
@@ -41,8 +37,6 @@ def parse(argv: list[str]) -> Args:
 def run(args: Args) -> int:
     from csprop.files import replace
 
-    if not args.runs:
-        raise InputError("no run is given: write csprop explore RUN")
     for path in args.runs:
         if not any(path.glob("*/config.json")):  # or it holds runs
             common.check_run(path)

@@ -4,10 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-from tyro.conf import arg
-
 from csprop.cli import common
+from csprop.cli.options import Arg
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,10 +15,10 @@ class Args:
     Its inputs are tokens and a state, its outputs the scores after every token and the last state.
     """
 
-    run: Annotated[Path, tyro.conf.Positional, arg(metavar="RUN")]
+    run: Annotated[Path, Arg("RUN", positional=True)]
     """A run directory."""
 
-    file: Annotated[Path, tyro.conf.Positional, arg(metavar="FILE")]
+    file: Annotated[Path, Arg("FILE", positional=True)]
     """The file to write, such as model.onnx; one that exists is replaced."""
 
     as_trained: common.Flag = False

@@ -4,10 +4,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-from tyro.conf import arg
-
 from csprop.cli import common
+from csprop.cli.options import Arg
 from csprop.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,21 +26,19 @@ class Args:
     that no machine is better than none by a clear margin.
     """
 
-    source: Annotated[str, tyro.conf.Positional, arg(metavar="FILE|TASK")]
+    source: Annotated[str, Arg("FILE|TASK", positional=True)]
     """A .jsonl, .csv or .tsv file of labelled sequences, or the name of a task (see csprop tasks)."""
 
     seed: int = 0
     """Decides which rows are held out, and the initial weights of networks."""
 
-    out: Annotated[
-        Path | None, arg(metavar="RUN", help_behavior_hint="(default: runs/learned-NAME)")
-    ] = None
+    out: Annotated[Path | None, Arg("RUN", "(default: runs/learned-NAME)")] = None
     """The run directory to write."""
 
-    length: Annotated[int | None, arg(help_behavior_hint="(default: 16)")] = None
+    length: Annotated[int | None, Arg(hint="(default: 16)")] = None
     """Length of the sequences that are drawn for a task."""
 
-    samples: Annotated[int | None, arg(help_behavior_hint="(default: the task's)")] = None
+    samples: Annotated[int | None, Arg(hint="(default: the task's)")] = None
     """Number of sequences that are drawn for a task."""
 
     json: common.Flag = False

@@ -1,4 +1,4 @@
-"""The options of a command, as its dataclass declares them: for its help, and for what is told of a mistake."""
+"""The options of a command, as its dataclass declares them, and arguments parsed by them."""
 
 import ast
 import dataclasses
@@ -7,19 +7,34 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
-
-import tyro
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from csprop.errors import InputError, did_you_mean
 
+A = TypeVar("A")
 MISSING = dataclasses.MISSING
 NAMES = {int: "N", float: "NUMBER", Path: "PATH", str: "TEXT"}
 """What stands for a value in help, if the option does not say it."""
 ASKED = {int: "a whole number", float: "a number"}
 """What to write for a value; for any other type, a name."""
+
+
+@dataclass(frozen=True)
+class Arg:
+    """What an annotation says of an option: `Annotated[Path, Arg("RUN", positional=True)]`.
+
+    A switch that has one, such as `common.Flag`, has no second form that begins with --no-.
+    """
+
+    metavar: str = ""
+    """What stands for the value in help; without it, the choices, or a word for the type."""
+    hint: str | None = None
+    """What help says of the default; None: the default itself."""
+    positional: bool = False
+    """Whether the value is given without a flag."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +47,6 @@ class Option:
     metavar: str
     text: str
     hint: str | None
-    """What is said of the default; None: the default itself."""
     positional: bool
     several: bool
     paired: bool
@@ -78,26 +92,25 @@ def options(arguments: type, default: Any = None, group: str = "") -> Iterator[O
     for field in dataclasses.fields(arguments):
         hint, *told = _unwrapped(hints[field.name])
         value = field.default if default is None else getattr(default, field.name)
-        if dataclasses.is_dataclass(hint):
-            inner = hint() if default is None else value
-            yield from options(hint, inner, field.name)  # pyright: ignore[reportArgumentType]
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+            yield from options(hint, None if default is None else value, field.name)
             continue
         several = get_origin(hint) is tuple
         hint = get_args(hint)[0] if several else hint
         choices = get_args(hint) if get_origin(hint) is Literal else ()
         kind = str if choices else hint
-        said = next((each for each in told if hasattr(each, "metavar")), None)
-        named = said.metavar if said else None
+        said = next((each for each in told if isinstance(each, Arg)), None)
+        chosen = f"{{{','.join(choices)}}}" if choices else NAMES.get(kind, "")
         yield Option(
             name=field.name,
             kind=kind,
             choices=choices,
-            metavar=named or (f"{{{','.join(choices)}}}" if choices else NAMES.get(kind, "")),
+            metavar=(said.metavar if said else "") or chosen,
             text=texts.get(field.name, ""),
-            hint=said.help_behavior_hint if said else None,
-            positional=tyro.conf.Positional in told,
+            hint=said.hint if said else None,
+            positional=said is not None and said.positional,
             several=several,
-            paired=kind is bool and tyro.conf.FlagCreatePairsOff not in told,
+            paired=kind is bool and said is None,
             default=value,
             group=group,
         )
@@ -126,8 +139,8 @@ def field_docs(cls: type) -> dict[str, str]:
     return found
 
 
-def check(verb: str, known: Sequence[Option], argv: Sequence[str], usage: str) -> None:
-    """Refuse arguments that cannot be parsed, each time by the name of the option.
+def parsed(verb: str, known: Sequence[Option], argv: Sequence[str], usage: str) -> dict[str, Any]:
+    """The values that arguments give to options, by the name of the option.
 
     Args:
         verb: the name of the command.
@@ -136,11 +149,11 @@ def check(verb: str, known: Sequence[Option], argv: Sequence[str], usage: str) -
         usage: how the command is written, for what is missing.
 
     Raises:
-        InputError: an argument is unknown, malformed, missing or too much.
+        InputError: an argument is unknown, malformed, missing or too much; the sentence names it.
     """
     flags = {flag: option for option in known for flag in option.flags if not option.positional}
     places = [option for option in known if option.positional]
-    given: set[str] = set()
+    given: dict[str, Any] = {}
     words = list(argv)
     while words:
         word = words.pop(0)
@@ -148,29 +161,47 @@ def check(verb: str, known: Sequence[Option], argv: Sequence[str], usage: str) -
             if not places:
                 raise InputError(f"{word!r} is one argument too many: write {usage}")
             option = places[0] if places[0].several else places.pop(0)
-            given.add(option.name)
-            _check_value(option, word)
+            value = _value(option, word)
+            given[option.name] = (*given.get(option.name, ()), value) if option.several else value
             continue
-        flag, equals, value = word.partition("=")
+        flag, equals, text = word.partition("=")
         option = flags.get(flag.replace("_", "-"))
         if option is None:
             near = did_you_mean(flag, flags)
             raise InputError(f"there is no option {flag}: {near or f'csprop {verb} --help lists them'}")
-        given.add(option.name)
         if option.kind is bool:
             if equals:
-                raise InputError(f"{flag} takes no value: leave out ={value}")
+                raise InputError(f"{flag} takes no value: leave out ={text}")
+            given[option.name] = flag.replace("_", "-") == option.flag
             continue
         if not equals and (not words or _is_flag(words[0])):
-            if option.several:
-                continue
             raise InputError(f"{flag} lacks its value: write {flag} {option.metavar}")
-        _check_value(option, value if equals else words.pop(0))
-        while option.several and words and words[0] in option.choices:
-            words.pop(0)
+        value = _value(option, text if equals else words.pop(0))
+        if option.several:  # as many words as are choices; the next one may be the task
+            more = list(takewhile(option.choices.__contains__, words))
+            value, words = (value, *more), words[len(more) :]
+        given[option.name] = value
     for option in known:
         if option.required and option.name not in given:
             raise InputError(f"{option.shown} is missing: write {usage}")
+    return given
+
+
+def filled(arguments: type[A], known: Iterable[Option], given: dict[str, Any], default: A | None) -> A:
+    """The dataclass with what was given; what was not given is that of `default`, or of the class.
+
+    Raises:
+        InputError: the values do not fit, as the dataclass or a part of it says.
+    """
+    own, parts = {}, {}
+    for option in known:
+        if option.name in given:
+            part = parts.setdefault(option.group, {}) if option.group else own
+            part[option.name] = given[option.name]
+    if default is None:
+        return arguments(**own)
+    inner = {name: dataclasses.replace(getattr(default, name), **part) for name, part in parts.items()}
+    return dataclasses.replace(default, **own, **inner)  # pyright: ignore[reportArgumentType]
 
 
 def _is_flag(word: str) -> bool:
@@ -178,7 +209,7 @@ def _is_flag(word: str) -> bool:
     return re.match(r"-[^\d.]", word) is not None and word.lower() not in ("-inf", "-nan")
 
 
-def _check_value(option: Option, text: str) -> None:
+def _value(option: Option, text: str) -> Any:
     asked = ASKED.get(option.kind, "a name")
     if not text:
         raise InputError(f"{option.shown} is empty: write {asked} after it")
@@ -186,11 +217,10 @@ def _check_value(option: Option, text: str) -> None:
         near = did_you_mean(text, option.choices)
         choices = " or ".join(", ".join(option.choices).rsplit(", ", 1))
         raise InputError(f"{option.shown} {text}: {f'{near} Write' if near else 'write'} {choices}")
-    if option.kind in ASKED:
-        try:
-            option.kind(text)
-        except ValueError:
-            raise InputError(f"{option.shown} {text}: write {asked}") from None
+    try:
+        return option.kind(text)
+    except ValueError:
+        raise InputError(f"{option.shown} {text}: write {asked}") from None
 
 
 def as_typed(sentence: str, known: Iterable[Option]) -> str:

@@ -9,10 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
-import tyro
-from tyro.conf import arg
-
 from csprop.cli import common
+from csprop.cli.options import Arg
 from csprop.errors import InputError
 
 Answers = Callable[[list[list[int]]], list[tuple[int, list[float]]]]
@@ -28,7 +26,7 @@ class Args:
     Tokens are characters (0110), or words separated by spaces (open close).
     """
 
-    run: Annotated[Path, tyro.conf.Positional, arg(metavar="RUN")]
+    run: Annotated[Path, Arg("RUN", positional=True)]
     """A run directory."""
 
     as_trained: common.Flag = False

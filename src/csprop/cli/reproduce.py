@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from tyro.conf import arg
-
 from csprop.cli import common
+from csprop.cli.options import Arg
 from csprop.errors import InputError
 
 
@@ -24,11 +23,11 @@ class Args(common.Where):
 
     out: Annotated[
         Path | None,
-        arg(metavar="DIR", help_behavior_hint="(default: results; with --quick, runs/quick)"),
+        Arg("DIR", "(default: results; with --quick, runs/quick)"),
     ] = None
     """Directory for the rows and the report."""
 
-    only: Annotated[str | None, arg(metavar="TABLES", help_behavior_hint="(default: all)")] = None
+    only: Annotated[str | None, Arg("TABLES", "(default: all)")] = None
     """Tables to make, such as main,length."""
 
     json: common.Flag = False
