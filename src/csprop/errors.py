@@ -20,8 +20,8 @@ def described(value: object) -> str:
     return f"{dtype} of shape {tuple(getattr(value, 'shape', ()))} on {device}"
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A question that ends such a sentence: which known name was probably meant; "" if none is near.
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name that was probably meant by another; "" if none is near.
 
     Names that differ only in capitals and hyphens are nearest, then names that begin alike.
     """
@@ -35,4 +35,26 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if len(plain(name)) > 2:
         near += sorted((each for each in names if plain(each).startswith(plain(name))), key=len)
     near += difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {near[0]}?" if near else ""
+    return near[0] if near else ""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A question about the nearest name, to end such a sentence; "" if none is near."""
+    near = nearest(name, known)
+    return f"did you mean {near}?" if near else ""
+
+
+def without(key: str, found: Iterable[str], wanted: Iterable[str]) -> str:
+    """What is said of a document that lacks a key: which keys it has, and which may be misspelt.
+
+    Args:
+        key: the one that it lacks.
+        found: the keys that it has.
+        wanted: the keys that it should have.
+    """
+    found, wanted = list(found), set(wanted)
+    near = nearest(key, (each for each in found if each not in wanted))
+    if near:
+        return f"has no {key!r}, but {near!r}: did you mean {key!r}?"
+    shown = ", ".join(map(repr, found[:8])) or "nothing"
+    return f"has no {key!r}; it has {shown}{', …' if len(found) > 8 else ''}"

@@ -64,7 +64,7 @@ def _chosen(args: Args) -> list[str]:
     for name in names:
         if name not in WORKS:
             raise InputError(
-                f"--only {args.only!r}: there is no work {name!r}: write {', '.join(WORKS)}"
+                f"--only {args.only}: there is no work {name!r}: write {', '.join(WORKS)}"
             )
     return names
 

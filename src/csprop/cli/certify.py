@@ -63,6 +63,11 @@ def run(args: Args) -> int:
 
 def _certify(args: Args, path: Path) -> dict[str, Any]:
     run = common.load(path)
+    if args.length is not None:
+        from csprop.training.scores import check_exhaustive
+
+        with common.named("--length", args.length):
+            check_exhaustive(run.task, args.length)
     found = run.certify(
         length=args.length,
         depth=args.depth,

@@ -162,6 +162,34 @@ def engine(args: Where) -> Callable[[Path], Any]:
     return on
 
 
+@contextmanager
+def named(option: str, value: object) -> Iterator[None]:
+    """Put the option and its value before what is said of it."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{option} {value}: {error}") from None
+
+
+def check_file(path: Path, option: str = "") -> None:
+    """Refuse a file that does not exist; if it is an example, say how to get it.
+
+    Args:
+        path: the file.
+        option: the option that names it, if one does.
+    """
+    from csprop.files import opened
+    from csprop.tasks.shipped import EXAMPLES
+
+    try:
+        if not path.exists() and path.name in EXAMPLES:
+            raise InputError(f"{path}: there is no such file: `csprop example {path.name}` writes it")
+        with opened(path):
+            pass
+    except InputError as error:
+        raise InputError(f"{option} {error}".strip()) from None
+
+
 def check_run(path: Path) -> None:
     """Refuse what is no run, before torch is imported."""
     from csprop.training.checkpoint import RunFolder

@@ -66,10 +66,14 @@ def run(args: Args) -> int:
     engine = common.engine(args)
     models = _names(args.models, "models") or [CSPROP, *PEERS]
     protocols, tasks = _names(args.protocol, "protocol") or [], _names(args.tasks, "tasks")
-    for model in models:
-        if model != CSPROP:
-            check(model)
-    chosen(protocols, tasks)
+    with common.named("--models", args.models):
+        for model in models:
+            if model != CSPROP:
+                check(model)
+    with common.named("--protocol", args.protocol):
+        chosen(protocols, None)
+    with common.named("--tasks", args.tasks):
+        chosen(protocols, tasks)
     from csprop.report.compare import PAGE, TEXT, compare
     from csprop.study.compared import at_longest, at_trained, proven, short_text
 
@@ -133,5 +137,5 @@ def _names(text: str | None, option: str) -> list[str] | None:
         return None
     names = [name.strip() for name in text.split(",")]
     if not all(names):
-        raise InputError(f"--{option} {text!r}: write names with commas between them")
+        raise InputError(f"--{option} {text}: write names with commas between them")
     return names

@@ -34,6 +34,7 @@ def run(args: Args) -> int:
     from csprop.automata.sources import read_automaton
     from csprop.training.checkpoint import refuse_existing
 
+    common.check_file(args.automaton)
     read_automaton(args.automaton)  # a mistake is told before torch is imported
     refuse_existing([args.out], resumable=False)
     from csprop.runs import compile

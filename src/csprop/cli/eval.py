@@ -48,7 +48,11 @@ def parse(argv: list[str]) -> Args:
 
 def run(args: Args) -> int:
     from csprop.exact.opened import opened
+    from csprop.training.config import check_seed
 
+    check_seed(args.seed)
+    if args.data is not None:
+        common.check_file(args.data, "--data")
     judged = (None if args.as_trained else opened(args.run)) or _InTorch(args)
     if isinstance(judged, _InTorch):
         locked = judged.locked
@@ -125,10 +129,11 @@ def _by_length(args: Args, judged: Any) -> list[dict[str, Any]]:
     else:
         times = (1,) if args.exhaustive else (1, 2, 4, 16, 64)
         lengths = [judged.task.length_from(trained * each) for each in times]
-    for length in lengths:  # refuse before the work begins
-        if args.exhaustive:
-            check_exhaustive(judged.task, length)
-        judged.task.check_length(length)
+    with common.named("--lengths", ",".join(map(str, lengths))):  # refused before the work begins
+        for length in lengths:
+            if args.exhaustive:
+                check_exhaustive(judged.task, length)
+            judged.task.check_length(length)
     rows, where = [], {"positions": args.positions}
     for length in lengths:
         if args.exhaustive:
@@ -148,7 +153,7 @@ def parse_lengths(text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
     if not all(re.fullmatch(r"\d{1,8}", part) for part in parts):
         raise InputError(
-            f"--lengths {text!r}: write whole numbers below 100 million, separated by commas, "
+            f"--lengths {text}: write whole numbers below 100 million, separated by commas, "
             "such as 16,64,1024"
         )
     return [int(part) for part in parts]

@@ -81,11 +81,9 @@ def _groups(
 
 def _entry(option: Option, known: Sequence[Option], width: int) -> Iterator[str]:
     """The lines about one option."""
-    flags = {each.name: each.flag for each in known}
-    text = re.sub("`(.+?)`", lambda match: flags.get(match[1], match[1]), option.text)
-    text = as_typed(f"{text} {_default(option)}", known)
     indent = min(INDENT, width // 3)
-    lines = textwrap.wrap(text, width - indent, break_long_words=False, break_on_hyphens=False)
+    text = as_typed(f"{option.text} {_default(option)}", known)
+    lines = _filled(text, width - indent).splitlines()
     heading = f"  {option.heading}"
     if len(heading) > indent - 2 or not lines:
         # A list of choices may be broken after its commas.
@@ -117,6 +115,7 @@ def _plain(value: Any) -> str:
 
 
 def _filled(text: str, width: int) -> str:
-    return textwrap.fill(
-        " ".join(text.replace("`", "").split()), width, break_long_words=False, break_on_hyphens=False
-    )
+    """Wrapped, with commands in one piece."""
+    whole = re.sub("`(.+?)`", lambda match: match[1].replace(" ", "\xa0"), " ".join(text.split()))
+    lines = textwrap.wrap(whole, width, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace("\xa0", " ")

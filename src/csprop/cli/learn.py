@@ -51,9 +51,12 @@ def parse(argv: list[str]) -> Args:
 
 def run(args: Args) -> int:
     from csprop.tasks import resolve
+    from csprop.tasks.file import SUFFIXES
     from csprop.tasks.rows import RowsTask
     from csprop.training.checkpoint import refuse_existing
 
+    if Path(args.source).suffix in SUFFIXES:
+        common.check_file(Path(args.source))
     task = resolve(args.source)
     drawn = {name: getattr(args, name) for name in ("length", "samples")}
     drawn = {name: value for name, value in drawn.items() if value is not None}

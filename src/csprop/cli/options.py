@@ -62,7 +62,7 @@ class Option:
     @property
     def shown(self) -> str:
         """The option as complaints name it: a flag, or the word for an argument without one."""
-        return self.metavar if self.positional else self.flag
+        return self.metavar.rstrip(".") if self.positional else self.flag
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -223,16 +223,19 @@ def _value(option: Option, text: str) -> Any:
         raise InputError(f"{option.shown} {text}: write {asked}") from None
 
 
-def as_typed(sentence: str, known: Iterable[Option]) -> str:
-    """A sentence about fields, such as `batch_size=0`, as one about options: `--batch-size 0`."""
-    fields = {option.name: option for option in known if not option.positional}
+def as_typed(text: str, known: Iterable[Option]) -> str:
+    """A text about fields, such as `batch_size` or batch_size=0, as one about options: --batch-size 0."""
+    fields = {option.name: option for option in known}
     value = r"""(?:'[^']*'|"[^"]*"|[^\s,;:()'"]+)"""
     pattern = rf"(?<![\w.-])({'|'.join(fields)})=({value}(?: or ['\"][^'\"]*['\"])*)"
 
     def typed(match: re.Match[str]) -> str:
-        option, text = fields[match[1]], re.sub(r"['\"]", "", match[2])
+        option, value = fields[match[1]], re.sub(r"['\"]", "", match[2])
         if option.kind is bool:
-            return option.flags[0 if text == "True" else -1]
-        return f"{option.flag} {re.sub(r'[.]0$', '', text)}"
+            return option.flags[0 if value == "True" else -1]
+        return f"{option.flag} {re.sub(r'[.]0$', '', value)}"
 
-    return re.sub(pattern, typed, sentence)
+    def named(match: re.Match[str]) -> str:
+        return fields[match[1]].shown if match[1] in fields else match[0]
+
+    return re.sub(r"`(\w+)`", named, re.sub(pattern, typed, text))

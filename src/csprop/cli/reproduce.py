@@ -105,5 +105,5 @@ def _chosen(names: str | None, tables: Any) -> Any:
     known = {table.name: table for table in tables}
     for name in names.split(","):
         if name not in known:
-            raise InputError(f"--only {names!r}: there is no table {name!r}: write {', '.join(known)}")
+            raise InputError(f"--only {names}: there is no table {name!r}: write {', '.join(known)}")
     return [known[name] for name in names.split(",")]

@@ -165,6 +165,8 @@ def _train(args: Args, group: Any = None) -> int:
 
     first = group is None or group.rank == 0
     with nullcontext() if group is None else group.agreed():
+        if args.data is not None:
+            common.check_file(args.data, "--data")
         named = args.data or args.task or ""
         task = resolve(named)
         if task.oracle is None and first:
@@ -199,7 +201,8 @@ def _check(args: Args, task: Any, seed: int) -> None:
 
     recipe = configure(task, args.preset, seed, **asdict(args.model), **asdict(args.recipe)).recipe
     if task.oracle is not None:
-        task.check_length(recipe.length)
+        with common.named("--length", recipe.length):
+            task.check_length(recipe.length)
     if recipe.hold_pairs:
         check_share(task, recipe.hold_pairs)
 

@@ -227,12 +227,13 @@ class ModelOptions:
             )
         if self.coupling_rank and self.depth < 2:
             raise InputError(
-                "coupling_rank joins neighbouring layers: write depth=2 or more, or coupling_rank=0"
+                f"coupling_rank={self.coupling_rank} joins neighbouring layers: write depth=2 or more, or "
+                "coupling_rank=0"
             )
         if self.coupling == "per_layer" and not self.coupling_rank:
             raise InputError(
-                "coupling='per_layer' needs a rank: write coupling_rank=1 or more, "
-                "or leave coupling out"
+                "coupling='per_layer' needs a rank: write coupling_rank=1 or more, or "
+                "coupling='shared'"
             )
         if self.enter == "point" and not self.replaces:
             raise InputError(
@@ -241,7 +242,7 @@ class ModelOptions:
             )
         if self.decay == "count":
             self._check_only(
-                "decay='count'", "a counter only adds whole numbers", "another decay",
+                "decay='count'", "a counter only adds whole numbers", "another `decay`",
                 order=(2,), rotate=("none",), coupling_rank=(0,), activation=("none", "boundary"),
                 h0=("line", "zero"),
             )  # fmt: skip
@@ -273,7 +274,7 @@ class ModelOptions:
         whole = {"rotate": ("input", "none"), "activation": ("boundary", "none"), "coupling_rank": (0,)}
         if self.gate_input == "state":
             why = "every step waits for the one before"
-            self._check_only("gate_input='state'", why, "another gate_input", **whole)
+            self._check_only("gate_input='state'", why, "another `gate_input`", **whole)
         if self.recurrence == "cumulative":
             self._check_only(
                 "recurrence='cumulative'", "it is a sum over all steps", "recurrence='sequential'",
@@ -298,7 +299,7 @@ class ModelOptions:
     def _check_kinds(self) -> None:
         if len(self.kinds) != self.depth:
             raise InputError(
-                f"kinds names {len(self.kinds)} layers, but depth={self.depth}: write one kind a layer"
+                f"`kinds` names {len(self.kinds)} layers, but depth={self.depth}: write one kind a layer"
             )
         for layer in range(self.depth):
             try:
@@ -309,9 +310,9 @@ class ModelOptions:
     def _check_places(self) -> None:
         if not self.places:
             if self.h0 == "place":
-                raise InputError("h0='place' is where a router starts: write places, or another h0")
+                raise InputError("h0='place' is where a router starts: write `places`, or another `h0`")
             if self.maps:
-                raise InputError(f"maps={self.maps} are those of a router: write places, or maps=0")
+                raise InputError(f"maps={self.maps} are those of a router: write `places`, or maps=0")
             return
         if self.width % self.places:
             raise InputError(
@@ -319,7 +320,7 @@ class ModelOptions:
                 f"width={self.width}"
             )
         self._check_only(
-            "places", "a router only moves and turns what it holds", "places=0",
+            f"places={self.places}", "a router only moves and turns what it holds", "places=0",
             order=(2,), decay=("none",), rotate=("none", "state"), coupling_rank=(0,),
             activation=("none", "boundary"), h0=("place", "learned"),
         )  # fmt: skip
