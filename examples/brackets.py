@@ -1,8 +1,8 @@
 """Print brackets.jsonl, which `csprop example brackets.jsonl` writes: strings of brackets.
 
-Every bracket has a label, which tells what has been read so far: `balanced`, `open` if brackets have to be
-closed, and `wrong` for ever once one was closed that was not open. No finite machine can do that for all
-strings, because it takes counting; `csprop learn brackets.jsonl` finds a machine that counts.
+Every bracket has a label, which tells what has been read so far: `balanced`, `open` if brackets have
+to be closed, and `wrong` for ever once one was closed that was not open. No finite machine can do that
+for all strings, because it takes counting; `csprop learn brackets.jsonl` finds a machine that counts.
 """
 
 import json

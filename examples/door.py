@@ -1,7 +1,7 @@
 """Print door.csv, which `csprop example door.csv` writes: what was done to a door, and how it is left.
 
-A door can be locked only where it is closed, and opened only where it is not locked. All labels are right;
-`csprop learn door.csv` finds the machine of three states.
+A door can be locked only where it is closed, and opened only where it is not locked. All labels are
+right; `csprop learn door.csv` finds the machine of three states.
 """
 
 import random

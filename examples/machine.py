@@ -1,8 +1,8 @@
 """Print machine.json, which `csprop example machine.json` writes: a turnstile as a state machine.
 
-A coin unlocks the turnstile, and a push goes through and locks it. `transitions` has a row for each state,
-with the next state for each token; `outputs` has the class of each state. `csprop compile machine.json
---out runs/turnstile` writes it into the weights of a model.
+A coin unlocks the turnstile, and a push goes through and locks it. `transitions` has a row for each
+state, with the next state for each token; `answers` has the class of each state.
+`csprop compile machine.json --out runs/turnstile` writes the machine into the weights of a model.
 """
 
 from csprop import Automaton

@@ -39,7 +39,8 @@ def read_automaton(path: str | Path) -> Automaton | CounterAutomaton:
         document = from_json(content)
     except ValueError as error:
         raise InputError(
-            f"{path}: is not JSON: {fault(error)}: write what `csprop automaton RUN --format json` prints"
+            f"{path}: is not JSON: {fault(error)}: write what `csprop automaton RUN --format json` "
+            "prints"
         ) from None
     try:
         return automaton_from_json(document)

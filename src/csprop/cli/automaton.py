@@ -11,7 +11,13 @@ from csprop.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
-    """Print the minimal automaton of a certified run."""
+    """Print the smallest automaton that does what a certified run does.
+
+    Examples:
+        csprop automaton runs/parity
+        csprop automaton runs/parity --format c > parity.c
+        csprop automaton runs/parity --picture parity.png
+    """
 
     run: Annotated[Path, Arg("RUN", positional=True)]
     """A run directory with a certificate."""

@@ -15,6 +15,10 @@ class Args:
     Times are medians on one thread; all models are measured in turn, with one allocator.
 
     On a busy machine, and with --quick, the ratios differ from the README's.
+
+    Examples:
+        csprop bench --quick
+        csprop bench --only rotor,scan
     """
 
     quick: common.Flag = False
@@ -63,9 +67,7 @@ def _chosen(args: Args) -> list[str]:
     names = [name.strip() for name in args.only.split(",")]
     for name in names:
         if name not in WORKS:
-            raise InputError(
-                f"--only {args.only}: there is no work {name!r}: write {', '.join(WORKS)}"
-            )
+            raise InputError(f"--only {args.only}: there is no work {name!r}: write {', '.join(WORKS)}")
     return names
 
 

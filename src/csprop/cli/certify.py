@@ -14,7 +14,12 @@ from csprop.errors import InputError
 class Args:
     """Lock the model of a run and prove it correct at every length.
 
-    Writes certificate.json and locked.safetensors. Exit code 0 means proven.
+    Locking rounds the states of the model to exact values. The proof is written to the run, as
+    certificate.json. Exit code 0 means proven.
+
+    Examples:
+        csprop certify runs/parity
+        csprop certify runs/parity --check
     """
 
     runs: Annotated[
@@ -30,8 +35,8 @@ class Args:
     """Test the model as trained on every input of this length, instead of locking it."""
 
     depth: Annotated[int | None, Arg("N", "(default: half the trained length)")] = None
-    """For a model that does not count, of a task with infinitely many states: the largest depth of the
-    inputs to cover."""
+    """For a task with infinitely many states and a model that does not count: prove it for inputs up to
+    this depth."""
 
     rounds: Annotated[int, Arg("N")] = 8
     """How many times to train further and try again if the model does not lock."""

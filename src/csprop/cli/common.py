@@ -83,6 +83,15 @@ def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: st
     print(shown.get(), end="")
 
 
+def show_columns(rows: Sequence[tuple[str, str]]) -> None:
+    """Print names, and beside each what is said of it, wrapped at 80 columns."""
+    indent = max(len(name) for name, _ in rows) + 4
+    for name, text in rows:
+        first = f"  {name}".ljust(indent)
+        lines = textwrap.wrap(text, 80 - indent, break_long_words=False, break_on_hyphens=False)
+        print(f"\n{' ' * indent}".join([first + lines[0], *lines[1:]]))
+
+
 def show_text(text: str) -> None:
     """Print a paragraph on stdout, wrapped at 80 columns."""
     print(textwrap.fill(text, 80, break_long_words=False, break_on_hyphens=False))
@@ -168,7 +177,9 @@ def named(option: str, value: object) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise InputError(f"{option} {value}: {error}") from None
+        said, same = str(error), f"{option[2:]} {value} "  # such as: length 40 has too many inputs
+        rest = said.removeprefix(same) if said.startswith(same) else f": {said}"
+        raise InputError(f"{option} {value}{' ' * (rest[0] != ':')}{rest}") from None
 
 
 def check_file(path: Path, option: str = "") -> None:

@@ -16,11 +16,16 @@ ACROSS = 3
 
 @dataclass(frozen=True)
 class Args(common.Where):
-    """Train layers alike on state tracking, after published protocols.
+    """Train layers on state tracking, all in the same way, by published protocols.
 
-    csprop's own row is its preset for the task, by its own recipe, and proven.
+    csprop's own row is the preset that suits the task, trained by its own recipe and proven.
 
-    Finished runs are not repeated: give an interrupted command again to continue.
+    Finished runs are not repeated: repeat an interrupted command to continue.
+
+    Examples:
+        csprop compare --list
+        csprop compare --quick --models csprop,lstm,mamba
+        csprop compare --models my_layer:MyLayer --tasks parity
     """
 
     models: Annotated[str | None, Arg("NAMES", "(default: all)")] = None
@@ -39,9 +44,8 @@ class Args(common.Where):
     """List layers and protocols, and do nothing else."""
 
     quick: common.Flag = False
-    """Take minutes: the first task of each protocol,
-    few steps, one learning rate, one seed. Such numbers
-    mean little."""
+    """Take minutes: the first task of each protocol, few steps, one learning rate, one seed. Such
+    numbers mean little."""
 
     seeds: Annotated[int | None, Arg("N", "(default: 5; with --quick, 1)")] = None
     """Number of seeds."""
@@ -123,12 +127,13 @@ def _list(args: Args) -> int:
         known = {name: list(each.tasks) for name, each in PROTOCOLS.items()}
         common.show_json({"layers": layers, "protocols": known})
         return 0
-    common.show_table(["layer", "published by"], [[name, each.paper] for name, each in PEERS.items()])
-    common.show_text(f"{CSPROP}: the preset that suits the task, locked and proven")
-    for each in PROTOCOLS.values():
-        print()
-        common.show_text(f"{each.name}: {each.source}")
-        common.show_text(f"  tasks: {', '.join(each.tasks)}")
+    print("Layers, and where they were published:")
+    own = (CSPROP, "the preset that suits the task, locked and proven")
+    common.show_columns([own, *((name, each.paper) for name, each in PEERS.items())])
+    print("\nProtocols, and where they are from:")
+    common.show_columns([(each.name, each.source) for each in PROTOCOLS.values()])
+    print("\nThe tasks of each protocol:")
+    common.show_columns([(each.name, ", ".join(each.tasks)) for each in PROTOCOLS.values()])
     return 0
 
 

@@ -12,12 +12,16 @@ from csprop.cli.options import Arg
 class Args:
     """Write a machine into the weights of a model, and prove that both always give the same answers.
 
-    The model is a router layer with a place for each state; of a machine that counts, above a layer of
-    counters. Exit code 0 means proven.
+    The model is a router layer with a place for each state. For a machine that counts, it stands above
+    a layer of counters. Exit code 0 means proven.
+
+    Examples:
+        csprop example machine.json
+        csprop compile machine.json --out runs/turnstile
     """
 
     automaton: Annotated[Path, Arg("AUTOMATON.json", positional=True)]
-    """A machine in JSON, as csprop automaton prints it."""
+    """A machine in JSON, as `csprop automaton` prints it."""
 
     out: Annotated[Path, Arg("RUN")]
     """The run directory to write."""

@@ -12,7 +12,13 @@ from csprop.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
-    """Evaluate a run: a task by length, a data file on its held-out rows."""
+    """Measure the accuracy of a run: of a task by length, of a data file on its held-out rows.
+
+    Examples:
+        csprop eval runs/parity
+        csprop eval runs/parity --lengths 16,64,1024
+        csprop eval runs/parity --exhaustive --lengths 12
+    """
 
     run: Annotated[Path, Arg("RUN", positional=True)]
     """A run directory."""

@@ -66,8 +66,6 @@ def _list(args: Args) -> int:
     if args.json:
         common.show_json({"examples": [{"name": name, "what": w} for name, (w, _) in EXAMPLES.items()]})
         return 0
-    width = max(map(len, EXAMPLES))
-    for name, (what, _) in EXAMPLES.items():
-        print(f"{name:<{width}}  {what}")
+    common.show_columns([(name, what) for name, (what, _) in EXAMPLES.items()])
     print("\ncsprop example NAME writes one of these files into the current directory.")
     return 0

@@ -15,6 +15,10 @@ class Args:
     """Write a page in which the model runs, and open it in the browser.
 
     Two runs of one task are shown side by side.
+
+    Examples:
+        csprop explore runs/parity
+        csprop explore runs/parity --no-open
     """
 
     runs: Annotated[

@@ -12,7 +12,10 @@ from csprop.cli.options import Arg
 class Args:
     """Write the model of a run to an ONNX file, for batches and sequences of any size.
 
-    Its inputs are tokens and a state, its outputs the scores after every token and the last state.
+    Its inputs are tokens and a state; its outputs are the scores after every token, and the last state.
+
+    Examples:
+        csprop export runs/parity parity.onnx
     """
 
     run: Annotated[Path, Arg("RUN", positional=True)]

@@ -22,15 +22,21 @@ MOST_SHOWN = 12
 class Args:
     """Find the machine behind labelled sequences, although some labels may be wrong.
 
-    Several ways to a machine are tried, cheap ones first. Exit code 0 means that a machine came out, 1
-    that no machine is better than none by a clear margin.
+    The machine is written as a run, with the rows whose labels look wrong. Exit code 0 means that a
+    machine was found, 1 that no machine is clearly better than none.
+
+    Examples:
+        csprop example events.jsonl
+        csprop learn events.jsonl --out runs/events
+        csprop learn tomita-4 --samples 400
     """
 
     source: Annotated[str, Arg("FILE|TASK", positional=True)]
-    """A .jsonl, .csv or .tsv file of labelled sequences, or the name of a task (see csprop tasks)."""
+    """A .jsonl, .csv or .tsv file of labelled sequences, or a built-in task, which `csprop tasks`
+    lists."""
 
     seed: int = 0
-    """Decides which rows are held out, and the initial weights of networks."""
+    """Decides which rows are held out, and the first weights of networks."""
 
     out: Annotated[Path | None, Arg("RUN", "(default: runs/learned-NAME)")] = None
     """The run directory to write."""

@@ -89,7 +89,8 @@ def options(arguments: type, default: Any = None, group: str = "") -> Iterator[O
         group: the field that holds the dataclass, if it is a part of another.
     """
     hints, texts = get_type_hints(arguments, include_extras=True), field_docs(arguments)
-    for field in dataclasses.fields(arguments):
+    own = vars(arguments).get("__annotations__", {})  # those that it inherits come last
+    for field in sorted(dataclasses.fields(arguments), key=lambda each: each.name not in own):
         hint, *told = _unwrapped(hints[field.name])
         value = field.default if default is None else getattr(default, field.name)
         if isinstance(hint, type) and dataclasses.is_dataclass(hint):
@@ -224,10 +225,10 @@ def _value(option: Option, text: str) -> Any:
 
 
 def as_typed(text: str, known: Iterable[Option]) -> str:
-    """A text about fields, such as `batch_size` or batch_size=0, as one about options: --batch-size 0."""
+    """A text about fields, such as `batch_size=0`, as one about options: `--batch-size 0`."""
     fields = {option.name: option for option in known}
     value = r"""(?:'[^']*'|"[^"]*"|[^\s,;:()'"]+)"""
-    pattern = rf"(?<![\w.-])({'|'.join(fields)})=({value}(?: or ['\"][^'\"]*['\"])*)"
+    pattern = rf"(?<![\w.-])({'|'.join(fields)})=({value}(?:(?: or|, not) ['\"][^'\"]*['\"])*)"
 
     def typed(match: re.Match[str]) -> str:
         option, value = fields[match[1]], re.sub(r"['\"]", "", match[2])

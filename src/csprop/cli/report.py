@@ -14,6 +14,10 @@ class Args:
     """Write one HTML file about runs, which needs no server and no network.
 
     It has curves, accuracy by length, tables, certificates and the explorer.
+
+    Examples:
+        csprop report runs/parity --out parity.html
+        csprop report runs/* --out runs.html
     """
 
     runs: Annotated[

@@ -16,6 +16,10 @@ class Args(common.Where):
     """Reproduce every table and figure of the paper, and write a report.
 
     Finished rows are not run again: repeat an interrupted command to continue.
+
+    Examples:
+        csprop reproduce --quick
+        csprop reproduce --only main,length
     """
 
     quick: common.Flag = False

@@ -227,13 +227,12 @@ class ModelOptions:
             )
         if self.coupling_rank and self.depth < 2:
             raise InputError(
-                f"coupling_rank={self.coupling_rank} joins neighbouring layers: write depth=2 or more, or "
-                "coupling_rank=0"
+                f"coupling_rank={self.coupling_rank} joins neighbouring layers: write depth=2 or more, "
+                "or coupling_rank=0"
             )
         if self.coupling == "per_layer" and not self.coupling_rank:
             raise InputError(
-                "coupling='per_layer' needs a rank: write coupling_rank=1 or more, or "
-                "coupling='shared'"
+                "coupling='per_layer' needs a rank: write coupling_rank=1 or more, or coupling='shared'"
             )
         if self.enter == "point" and not self.replaces:
             raise InputError(
@@ -299,7 +298,8 @@ class ModelOptions:
     def _check_kinds(self) -> None:
         if len(self.kinds) != self.depth:
             raise InputError(
-                f"`kinds` names {len(self.kinds)} layers, but depth={self.depth}: write one kind a layer"
+                f"`kinds` names {len(self.kinds)} layers, but depth={self.depth}: write one kind for "
+                "each layer"
             )
         for layer in range(self.depth):
             try:

@@ -1,6 +1,7 @@
 """What a model learns: built-in tasks, and the user's own data files."""
 
 import re
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,23 @@ SINGLE: tuple[type[Task], ...] = (
     MissingDuplicate,
 )
 """Tasks without a parameter."""
+KINDS: dict[str, tuple[str, ...]] = {
+    "Counting in a circle": ("parity", "mod3", "mod3-residue", "mod3-reset", "cycle-nav"),
+    "Memory and arithmetic": (
+        *("flip-flop", "flip-flop-language", "even-pairs"),
+        *("modular-arithmetic", "modular-arithmetic-precedence"),
+    ),
+    "The languages of Tomita": tuple(f"tomita-{number}" for number in range(1, 8)),
+    "Brackets and equal numbers": (
+        *("parenthesis", "parenthesis-words", "parenthesis-prefix", "interleaved", "nested-3"),
+        *(*LANGUAGES, "majority"),
+    ),
+    "Products in a group": tuple(f"group-{group}" for group in (*GROUPS, "C60")),
+    "With an answer at the end only; no proof exists for these": (
+        *("modular-arithmetic-brackets", "solve-equation", "missing-duplicate"),
+    ),
+}
+"""One task of each kind, by what is asked."""
 
 
 def get(name: str) -> Task:
@@ -107,7 +125,7 @@ def get(name: str) -> Task:
 
 def _meant(name: str) -> str:
     """The task that a name is near to, and where all are listed."""
-    known = [*_names(), *(f"group-{group}-all" for group in GROUPS)]
+    known = [*chain.from_iterable(KINDS.values()), *(f"group-{group}-all" for group in GROUPS)]
     for number in map(int, re.findall(r"\d{1,9}", name)[:1]):  # of a task that is not listed
         known += [f"mod{number}", f"mod{number}-residue", f"mod{number}-reset", f"group-C{number}"]
     if near := did_you_mean(name, known):
@@ -171,21 +189,4 @@ def from_description(values: dict[str, Any], folder: Path) -> Task:
 
 def catalogue() -> list[Task]:
     """One task of each kind, for `csprop tasks`."""
-    return [get(name) for name in _names()]
-
-
-def _names() -> tuple[str, ...]:
-    """The names of the catalogue."""
-    counting = ("parity", "mod3", "mod3-residue", "mod3-reset", "cycle-nav")
-    others = (
-        *("flip-flop", "flip-flop-language", "even-pairs"),
-        *("modular-arithmetic", "modular-arithmetic-precedence"),
-    )
-    languages = [f"tomita-{number}" for number in range(1, 8)]
-    endless = (
-        *("parenthesis", "parenthesis-words", "parenthesis-prefix", "interleaved", "nested-3"),
-        *(*LANGUAGES, "majority"),
-    )
-    groups = [f"group-{group}" for group in (*GROUPS, "C60")]
-    whole = ("modular-arithmetic-brackets", "solve-equation", "missing-duplicate")
-    return (*counting, *others, *languages, *endless, *groups, *whole)
+    return [get(name) for names in KINDS.values() for name in names]
