@@ -112,6 +112,20 @@ def test_help_verb_is_the_help_of_the_verb(capsys: pytest.CaptureFixture[str]) -
     assert "there is no command 'evil': did you mean eval?" in capsys.readouterr().err
 
 
+def test_a_terminal_shows_a_complaint_by_words(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["train", "zebra"]) == 2
+    whole = capsys.readouterr().err
+    assert whole.count("\n") == 1
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert main(["train", "zebra"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert " ".join(lines) == whole.strip()
+
+
 @pytest.mark.parametrize(
     ("text", "typed"),
     [

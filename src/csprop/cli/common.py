@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -80,7 +81,7 @@ def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: st
     console = Console(markup=False, emoji=False, highlight=False)
     with console.capture() as shown:
         console.print(table)
-    print(shown.get(), end="")
+    print("\n".join(line.rstrip() for line in shown.get().splitlines()))
 
 
 def show_columns(rows: Sequence[tuple[str, str]]) -> None:
@@ -100,12 +101,16 @@ def show_text(text: str) -> None:
 def say(line: str) -> None:
     """Print a line for the user on stderr, where it does not mix with the output."""
     with contextlib.suppress(BrokenPipeError):  # nobody reads stderr; the work goes on
-        print(one_line(line), file=sys.stderr, flush=True)
+        print(sentence(line), file=sys.stderr, flush=True)
 
 
-def one_line(text: str) -> str:
-    """Text that may have names of files in it, as one line on a terminal."""
-    return visible(" ".join(text.splitlines()))
+def sentence(text: str) -> str:
+    """Text that may have names of files in it, as one line; on a terminal, broken between words."""
+    line = visible(" ".join(text.splitlines()))
+    if not sys.stderr.isatty():
+        return line
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) or line
 
 
 @contextmanager

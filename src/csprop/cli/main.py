@@ -9,7 +9,6 @@ import sys
 from importlib import import_module
 
 from csprop import __version__
-from csprop.automata.names import visible
 from csprop.errors import InputError, did_you_mean
 
 GROUPS = {
@@ -137,8 +136,10 @@ def _mend_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _say(sentence: str, code: int) -> int:
-    print(visible(" ".join(sentence.splitlines())), file=sys.stderr)
+def _say(text: str, code: int) -> int:
+    from csprop.cli.common import sentence
+
+    print(sentence(text), file=sys.stderr)
     return code
 
 
