@@ -48,7 +48,7 @@ def test_no_machine_is_exit_code_1_and_nothing_is_written(
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (["learn"], "required"),
+        (["learn"], "FILE|TASK is missing: write csprop learn FILE|TASK"),
         (["learn", "no.jsonl"], "no.jsonl"),
         (["learn", "paritty"], "parity"),
         (["learn", EVENTS, "--length", "5"], "leave out --length"),

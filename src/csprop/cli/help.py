@@ -14,7 +14,11 @@ WIDEST, NARROWEST = 80, 40
 """Columns of help; between the two it is as wide as the terminal."""
 INDENT = 22
 """Columns for the names of options; a longer name has a line of its own."""
-TITLES = {"": "Options", "model": "The model", "recipe": "Training"}
+TITLES = {
+    "": "Options",
+    "model": "The model, where z is the input of a block, h its state, and printed is what the paper has",
+    "recipe": "Training",
+}
 """Headings of the options, by the field that they are a part of."""
 
 
@@ -57,7 +61,7 @@ def page(
     ]
     for title, some in _groups(known, short).items():
         lines = [line for each in some for line in _entry(each, known, width)]
-        parts.append("\n".join([f"{title}:", *lines]))
+        parts.append("\n".join([_filled(f"{title}:", width), *lines]))
     for each in examples:
         parts.append("\n".join(["Examples:", *(f"  {line.strip()}" for line in each.splitlines()[1:])]))
     if short is not None:
