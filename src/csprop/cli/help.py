@@ -16,7 +16,7 @@ INDENT = 22
 """Columns for the names of options; a longer name has a line of its own."""
 TITLES = {
     "": "Options",
-    "model": "The model, where z is the input of a block, h its state, and printed is what the paper has",
+    "model": "The model; z is the input of a block, h its state, and printed means as in the paper",
     "recipe": "Training",
 }
 """Headings of the options, by the field that they are a part of."""
