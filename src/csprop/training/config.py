@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import csprop
-from csprop.errors import InputError
+from csprop.errors import InputError, did_you_mean
 from csprop.files import digest
 from csprop.nn.config import FIRST_OPTIONS, CSPConfig, ModelOptions
 from csprop.nn.fields import check_fields, essential
@@ -51,9 +51,9 @@ def configure(
     of_recipe = {field.name for field in fields(Recipe)}
     for name in changes:
         if name not in of_model | of_recipe:
-            raise InputError(
-                f"{name!r} is not an option: write {', '.join(sorted(of_model | of_recipe))}"
-            )
+            known = sorted(of_model | of_recipe)
+            near = did_you_mean(name, known) or f"write {', '.join(known)}"
+            raise InputError(f"{name!r} is not an option: {near}")
     check_seed(seed)
     model = asdict(chosen.model) | {k: v for k, v in changes.items() if k in of_model}
     return RunConfig(
