@@ -1,12 +1,12 @@
-"""Write events.jsonl: logins to an account, and in which state each sequence of events leaves it.
+"""Print events.jsonl, which `csprop example events.jsonl` writes: logins to an account.
 
+The label of a sequence of events is the state in which it leaves the account: in, out or locked.
 Three failures in a row lock the account until a timeout. Of 800 rows 8 have a wrong label, as if
-somebody had mistyped them; `csprop learn examples/events.jsonl` finds the machine and the eight rows.
+somebody had mistyped them; `csprop learn events.jsonl` finds the machine and the eight rows.
 """
 
 import json
 import random
-from pathlib import Path
 
 EVENTS = ("ok", "fail", "logout", "timeout")
 ROWS, WRONG, LONGEST = 800, 8, 12
@@ -26,6 +26,11 @@ def state_after(events: list[str]) -> str:
     return "in" if inside else "locked" if failures == 3 else "out"
 
 
+def text() -> str:
+    """The content of the file."""
+    return "".join(json.dumps(row) + "\n" for row in rows())
+
+
 def rows() -> list[dict[str, str]]:
     draw = random.Random(13)
     made = []
@@ -38,5 +43,4 @@ def rows() -> list[dict[str, str]]:
 
 
 if __name__ == "__main__":
-    content = "".join(json.dumps(row) + "\n" for row in rows())
-    Path(__file__).with_name("events.jsonl").write_text(content)
+    print(text(), end="")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from csprop.ops.scan import scan
     from csprop.report.compare import compare
     from csprop.runs import Run, compile, load, train, train_seeds
+    from csprop.tasks.shipped import example
 
 __version__ = "0.1.0"
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "certify",
     "compare",
     "compile",
+    "example",
     "learn",
     "load",
     "scan",
@@ -55,6 +57,7 @@ _HOMES = {
     "certify": "csprop.exact.certify",
     "compare": "csprop.report.compare",
     "compile": "csprop.runs",
+    "example": "csprop.tasks.shipped",
     "learn": "csprop.learning.learn",
     "load": "csprop.runs",
     "scan": "csprop.ops.scan",

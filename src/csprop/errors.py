@@ -1,5 +1,6 @@
 """What goes wrong because of what a user gave, told in one sentence."""
 
+from collections.abc import Iterable
 from importlib import import_module
 
 
@@ -35,3 +36,43 @@ def described(value: object) -> str:
     if getattr(value, "is_nested", False) or "strided" not in str(layout):
         return f"a tensor of layout {layout}"
     return f"{dtype} of shape {tuple(getattr(value, 'shape', ()))} on {device}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name that was probably meant by another; "" if none is near.
+
+    Names that differ only in capitals and hyphens are nearest, then names that begin alike.
+    """
+    import difflib
+
+    def plain(text: str) -> str:
+        return "".join(filter(str.isalnum, text)).lower()
+
+    names = list(dict.fromkeys(known))
+    near = [each for each in names if plain(each) == plain(name)]
+    if len(plain(name)) > 2:
+        near += sorted((each for each in names if plain(each).startswith(plain(name))), key=len)
+    near += difflib.get_close_matches(name, names, n=1)
+    return near[0] if near else ""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A question about the nearest name, to end such a sentence; "" if none is near."""
+    near = nearest(name, known)
+    return f"did you mean {near}?" if near else ""
+
+
+def without(key: str, found: Iterable[str], wanted: Iterable[str]) -> str:
+    """What is said of a document that lacks a key: which keys it has, and which may be misspelt.
+
+    Args:
+        key: the one that it lacks.
+        found: the keys that it has.
+        wanted: the keys that it should have.
+    """
+    found, wanted = list(found), set(wanted)
+    near = nearest(key, (each for each in found if each not in wanted))
+    if near:
+        return f"has no {key!r}, but {near!r}: did you mean {key!r}?"
+    shown = ", ".join(map(repr, found[:8])) or "nothing"
+    return f"has no {key!r}; it has {shown}{', …' if len(found) > 8 else ''}"

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
-from csprop.errors import InputError
+from csprop.errors import InputError, nearest
 
 MOST_NESTED = 64
 """Lists and objects within each other, in a document that is read."""
@@ -48,6 +48,18 @@ def from_json(content: bytes) -> Any:
         lists = (each.values() if isinstance(each, dict) else each for each in level)
         level = [below for each in lists for below in each if isinstance(below, dict | list)]
     raise ValueError("it is nested too deeply")
+
+
+def fault(error: Exception) -> str:
+    """Why some text is not JSON, and where, as `from_json` or `json` found it."""
+    if isinstance(error, json.JSONDecodeError):
+        line = f"line {error.lineno}, " if "\n" in error.doc.strip() else ""
+        return f"{error.msg[:1].lower()}{error.msg[1:]} at {line}column {error.colno}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start} is not UTF-8 text"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return "a number has thousands of digits" if "digits" in str(error) else str(error)
 
 
 def as_json(value: Any) -> bytes:
@@ -112,11 +124,19 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     except InputError:
         raise
     except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file") from None
+        raise InputError(f"{path}: there is no such file{_instead(path)}") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except ValueError:
         raise InputError(f"{str(path)!r}: cannot be read: no file can have this name") from None
+
+
+def _instead(path: Path) -> str:
+    """A file beside one that does not exist, which may have been meant."""
+    with suppress(OSError, ValueError):
+        if near := nearest(path.name, (each.name for each in path.parent.iterdir() if each.is_file())):
+            return f": did you mean {path.with_name(near)}?"
+    return ""
 
 
 def append(path: Path, content: bytes) -> None:

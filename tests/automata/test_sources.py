@@ -132,14 +132,31 @@ def test_what_else_is_given_is_refused() -> None:
 
 PARITY = machines.automaton("01", ("even", "odd"), False, 0, ((0, 1), (1, 0)), (0, 1)).to_json()
 BAD: dict[str, tuple[Any, str]] = {
-    "nothing": (b"", "is not JSON: write what `csprop automaton RUN --format json` prints"),
-    "half": (b'{"format": ', "is not JSON"),
-    "no text": (b"\xff\xfe", "is not JSON"),
-    "deep": (b"[" * 100_000, "is not JSON"),
+    "nothing": (
+        b"",
+        "is not JSON: expecting value at column 1: write what `csprop automaton RUN --format json` "
+        "prints",
+    ),
+    "half": (
+        b'{"format":\n 1,, ',
+        "is not JSON: expecting property name enclosed in double quotes at line 2, ",
+    ),
+    "no text": (b'["\xff"]', "is not JSON: byte 2 is not UTF-8 text"),
+    "deep": (b"[" * 100_000, "is not JSON: it is nested too deeply"),
     "a list": ([], "this is not a document of the format"),
-    "another format": (PARITY | {"format": "dot"}, "this is not a document of the format"),
-    "a field less": ({k: v for k, v in PARITY.items() if k != "words"}, "check 'words'"),
-    "a field more": (PARITY | {"name": "parity"}, "check 'name'"),
+    "another format": (PARITY | {"format": "dot"}, "the format is 'dot': write 'csprop automaton 1'"),
+    "a field less": (
+        {k: v for k, v in PARITY.items() if k != "words"},
+        "has no 'words'; it has 'format', ",
+    ),
+    "a field misspelt": (
+        {"answer" if k == "answers" else k: v for k, v in PARITY.items()},
+        "has no 'answers', but 'answer': did you mean 'answers'?",
+    ),
+    "a field more": (
+        PARITY | {"name": "parity"},
+        "has a field 'name', which is unknown: write format, vocab,",
+    ),
     "a state too far": (PARITY | {"transitions": [[0, 2], [1, 0]]}, "does not exist"),
     "a short row": (PARITY | {"transitions": [[0, 1], [1]]}, "must have 2 transitions"),
     "a text": (PARITY | {"transitions": [[0, "1"], [1, 0]]}, "does not exist"),

@@ -185,7 +185,7 @@ def test_resume_needs_only_the_folder(here: Path, capsys: pytest.CaptureFixture[
     assert main(["train", "--resume", "--out", "r", "--epochs", "6", "--json"]) == 0
     assert document(capsys)["epochs"] == 6
     again = ["train", "parity", *TINY, "--hold", "0", "--out", "r", "--resume"]
-    assert "was trained with lr=0.02, not 0.01" in refused(again, capsys)
+    assert "was trained with --lr 0.02, not 0.01" in refused(again, capsys)
 
 
 def test_missing_an_explicit_target_is_exit_1(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -273,32 +273,51 @@ def test_an_empty_out_is_refused_and_nothing_is_written(
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [
-        (["trian"], "there is no command 'trian': did you mean 'train'?"),
+        (["trian"], "there is no command 'trian': did you mean train?"),
         (["train"], "give either a TASK, such as parity, or --data FILE"),
         (["train", "parity", "--data", "x.csv"], "give either a TASK, such as parity, or --data FILE"),
-        (["train", "nought"], "there is no task 'nought'"),
-        (["train", "parity", "--widht", "3"], "--widht"),
-        (["train", "parity", "--width", "0"], "width=0 is out of range: write 1 to 65536"),
-        (["train", "parity", "--rotate", "both"], "invalid choice 'both'"),
-        (["train", "parity", "--lr", "fast"], "'fast'"),
-        (["train", "parity", "--lr", "nan"], "lr=nan: write a number above 0"),
-        (["train", "parity", "--weight-decay", "-1"], "weight_decay=-1.0: write a number from 0 on"),
-        (["train", "parity", "--last-lr", "inf"], "last_lr=inf: write a number from 0 on"),
+        (["train", "nought"], "there is no task 'nought': `csprop tasks` lists all"),
+        (["train", "partiy"], "there is no task 'partiy': did you mean parity?"),
+        (["learn", "group-a5"], "there is no task 'group-a5': did you mean group-A5?"),
+        (["train", "parity", "--epoch", "5"], "there is no option --epoch: did you mean --epochs?"),
+        (
+            ["train", "parity", "--preset", "rotors"],
+            "--preset rotors: did you mean rotor? Write rotor,",
+        ),
+        (["train", "parity", "--epochs"], "--epochs lacks its value: write --epochs N"),
+        (["train", "parity", "--json=1"], "--json takes no value"),
+        (["train", "parity", "mod3"], "'mod3' is one argument too many: write csprop train TASK or"),
+        (
+            ["train", "parity", "--rotation", "shared", "--order", "3", "--angle", "tanh"],
+            "write --rotate state and --angle free, or --order 2",
+        ),
+        (["train", "parity", "--h0", "place"], "write --places, or another --h0"),
+        (["certify"], "RUN is missing: write csprop certify RUN..."),
+        (["report", "r"], "--out is missing: write csprop report RUN... --out FILE.html"),
+        (["learn", "door.csv"], "door.csv: there is no such file: `csprop example door.csv` writes it"),
+        (["compile", "machine.json", "--out", "r"], "`csprop example machine.json` writes it"),
+        (["train", "parity", "--widht", "3"], "there is no option --widht: did you mean --width?"),
+        (["train", "parity", "--width", "0"], "--width 0 is out of range: write 1 to 65536"),
+        (["train", "parity", "--rotate", "both"], "--rotate both: write input, state or none"),
+        (["train", "parity", "--lr", "fast"], "--lr fast: write a number"),
+        (["train", "parity", "--lr", "nan"], "--lr nan: write a number above 0"),
+        (["train", "parity", "--weight-decay", "-1"], "--weight-decay -1: write a number from 0 on"),
+        (["train", "parity", "--last-lr", "inf"], "--last-lr inf: write a number from 0 on"),
         (
             ["train", "parity", "--schedule", "cosine", "--last-lr", "1"],
-            "last_lr=1.0 is above lr=0.01: write 0 to 0.01",
+            "--last-lr 1 is above --lr 0.01: write 0 to 0.01",
         ),
-        (["train", "parity", "--seed", "-1"], "seed=-1"),
-        (["train", "parity", "--depth", "1000000"], "depth=1000000 is out of range"),
-        (["train", "parity", "--length", "1000000000"], "length=1000000000 is out of range"),
-        (["train", "parity", "--seeds", "0-999999999"], "at most 10,000"),
+        (["train", "parity", "--seed", "-1"], "--seed -1: write a whole number from 0 on"),
+        (["train", "parity", "--depth", "1000000"], "--depth 1000000 is out of range"),
+        (["train", "parity", "--length", "1000000000"], "--length 1000000000 is out of range"),
+        (["train", "parity", "--seeds", "0-999999999"], "--seeds 0-999999999: write at most 10,000"),
         (["train", "--data", "a\nb.jsonl"], "a b.jsonl: there is no such file"),
         (["train", "parity", "--seeds", "3-1"], "write a range such as 0-9"),
         (["train", "parenthesis", "--length", "15"], "odd length 15"),
         (["train", "--data", "none.jsonl"], "none.jsonl: there is no such file"),
         (["train", "--resume", "--out", "nowhere"], "nowhere: is not a run"),
         (["eval", "nowhere"], "nowhere: is not a run: there is no config.json in it"),
-        (["eval"], "RUN"),
+        (["eval"], "RUN is missing: write csprop eval RUN"),
         (["predict", "nowhere"], "nowhere: is not a run"),
         (["info", "--colour"], "--colour"),
     ],
@@ -330,8 +349,12 @@ def test_eval_counts_the_answers_at_all_positions_if_it_is_asked_to(
 def test_eval_refuses_before_it_works(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = str(trained)
     assert "write whole numbers" in refused(["eval", run, "--lengths", "16,x"], capsys)
-    assert "length 0 is too short" in refused(["eval", run, "--lengths", "16,0"], capsys)
-    assert "2^40 inputs" in refused(["eval", run, "--lengths", "40", "--exhaustive"], capsys)
+    assert "--lengths 16,0: parity: length 0 is too short" in refused(
+        ["eval", run, "--lengths", "16,0"], capsys
+    )
+    assert "--lengths 40: length 40 has 2^40 inputs" in refused(
+        ["eval", run, "--lengths", "40", "--exhaustive"], capsys
+    )
 
 
 def test_an_unwritable_folder_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

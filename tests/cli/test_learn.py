@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+import csprop
 from csprop.cli.main import main
 
-EVENTS = str(Path(__file__).parents[2] / "examples/events.jsonl")
+EVENTS = str(csprop.example("events.jsonl"))
 
 
 def test_a_file_with_wrong_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,7 +48,7 @@ def test_no_machine_is_exit_code_1_and_nothing_is_written(
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (["learn"], "required"),
+        (["learn"], "FILE|TASK is missing: write csprop learn FILE|TASK"),
         (["learn", "no.jsonl"], "no.jsonl"),
         (["learn", "paritty"], "parity"),
         (["learn", EVENTS, "--length", "5"], "leave out --length"),

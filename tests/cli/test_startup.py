@@ -151,12 +151,14 @@ def alike(left: Any, right: Any) -> bool:
 
 
 HARMLESS = [
-    ["--help"], ["--version"], ["info", "--version"], ["info", "--version", "--json"],
+    [], ["--help"], ["help", "train"], ["train", "--help-all"], ["example"], ["--version"],
+    ["info", "--version"], ["info", "--version", "--json"],
     ["tasks"], ["tasks", "--json"], ["zoo"], ["zoo", "--json"], ["zoo", "parity"],
     ["compare", "--list"], *([verb, "--help"] for verb in VERBS),
 ]  # fmt: skip
 MISTAKES = {
     "unknown command": ["trian"],
+    "unknown example": ["example", "event.jsonl"],
     "unknown option": ["train", "parity", "--bogus", "3"],
     "no value": ["train", "parity", "--width"],
     "not a number": ["train", "parity", "--epochs", "x"],

@@ -1,6 +1,5 @@
 """`csprop.learn`: rows of machines that are known, with some labels changed."""
 
-import importlib.util
 import json
 import random
 from pathlib import Path
@@ -17,8 +16,7 @@ from csprop.learning.candidates import aalpy_tables
 from csprop.learning.learn import Learned, learn
 from csprop.learning.tree import PrefixTree
 from csprop.ops.backends import use_backend
-
-ROOT = Path(__file__).parents[2]
+from tests.helpers import examples
 
 NO_THREE = Machine(
     transitions=((1, 0), (2, 0), (3, 0), (3, 3)), outputs=(1, 1, 1, 0)
@@ -233,15 +231,9 @@ def test_what_cannot_be_learned_from_is_said_in_a_sentence(
         csprop.learn(*arguments)
 
 
-def test_the_example_is_what_its_script_writes_and_its_eight_rows_are_found() -> None:
-    spec = importlib.util.spec_from_file_location("events", ROOT / "examples/events.py")
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    path = ROOT / "examples/events.jsonl"
+def test_the_eight_wrong_rows_of_the_example_are_found() -> None:
+    script, path = examples.script("events"), csprop.example("events.jsonl")
     made = [json.loads(line) for line in path.read_text().splitlines()]
-    assert made == script.rows()
     wrong = [
         number
         for number, row in enumerate(made, start=1)

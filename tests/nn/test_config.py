@@ -22,7 +22,7 @@ BASE: dict[str, Any] = {"vocab_size": 2, "num_classes": 2}
         ({"skip": "yes"}, "skip='yes' does not fit: write True or False"),
         ({"coupling_rank": 65}, r"coupling_rank=65 does not fit: write 0 \(no coupling\) to 64"),
         ({"coupling_rank": 1, "depth": 1}, "write depth=2 or more, or coupling_rank=0"),
-        ({"coupling": "per_layer"}, "write coupling_rank=1 or more, or leave coupling out"),
+        ({"coupling": "per_layer"}, "write coupling_rank=1 or more, or coupling='shared'"),
         ({"vocab_size": 0}, "vocab_size=0 is out of range: write 1"),
         ({"num_classes": 1}, "num_classes=1 is out of range: write 2"),
     ],

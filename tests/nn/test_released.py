@@ -390,10 +390,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         {"gate_input": "state", "activation": "step"},
         "activation='step' does not go with gate_input='state': every step waits for the one before; "
-        "write activation='boundary' or 'none', or another gate_input",
+        "write activation='boundary' or 'none', or another `gate_input`",
     ),
     ({"gate_input": "state", "rotate": "state"}, "write rotate='input' or 'none', or another"),
-    ({"gate_input": "state", "coupling_rank": 1}, "write coupling_rank=0, or another gate_input"),
+    ({"gate_input": "state", "coupling_rank": 1}, "write coupling_rank=0, or another `gate_input`"),
     (
         {"recurrence": "cumulative"},
         "decay='softplus' does not go with recurrence='cumulative': it is a sum over all steps; write "

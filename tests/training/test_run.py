@@ -546,12 +546,14 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_options_that_do_not_exist_are_refused() -> None:
-    with pytest.raises(InputError, match="'colour' is not an option: write activation, angle"):
-        csprop.train("parity", colour="red")
+    with pytest.raises(InputError, match="'zebra' is not an option: write activation, angle"):
+        csprop.train("parity", zebra="red")
     with pytest.raises(InputError, match="no preset 'best': write rotor, router, counter, paper"):
         csprop.train("parity", preset="best")
     with pytest.raises(InputError, match="lr=0: write a number above 0"):
         csprop.train("parity", lr=0)
+    with pytest.raises(InputError, match=r"'widht' is not an option: did you mean width\?"):
+        csprop.train("parity", widht=3)
 
 
 def test_the_paper_keeps_focal_loss_for_parenthesis() -> None:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from csprop.automata.machine import Machine, all_below, integers
 from csprop.automata.names import size, told
 from csprop.automata.walk import Oracle
-from csprop.errors import InputError
+from csprop.errors import InputError, without
 
 FORMAT = "csprop automaton 1"
 FIELDS = ("format", "vocab", "classes", "words", "start", "transitions", "answers")
@@ -155,10 +155,16 @@ def check_fields(document: Any, format: str, fields: tuple[str, ...]) -> None:
     Raises:
         InputError: it does not.
     """
-    if not isinstance(document, dict) or document.get("format") != format:
+    if not isinstance(document, dict):
         raise InputError(f"automaton: this is not a document of the format {format!r}")
-    if wrong := sorted(map(str, document.keys() ^ set(fields))):
-        raise InputError(f"automaton: the fields must be {', '.join(fields)}: check {wrong[0]!r}")
+    asked = f"write {', '.join(fields)}"
+    for field in fields:
+        if field not in document:
+            raise InputError(f"automaton: {without(field, document, fields)}; {asked}")
+    if document["format"] != format:
+        raise InputError(f"automaton: the format is {document['format']!r}: write {format!r}")
+    for field in sorted(document.keys() - set(fields)):
+        raise InputError(f"automaton: has a field {field!r}, which is unknown: {asked}")
 
 
 def check_names(automaton: Any) -> None:

@@ -16,7 +16,7 @@ from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Oracle
 from csprop.errors import InputError
-from csprop.files import from_json, opened
+from csprop.files import fault, from_json, opened
 
 REJECT, ACCEPT = "reject", "accept"
 """The classes of a DFA."""
@@ -37,9 +37,10 @@ def read_automaton(path: str | Path) -> Automaton | CounterAutomaton:
         content = file.read()
     try:
         document = from_json(content)
-    except ValueError:
+    except ValueError as error:
         raise InputError(
-            f"{path}: is not JSON: write what `csprop automaton RUN --format json` prints"
+            f"{path}: is not JSON: {fault(error)}: write what `csprop automaton RUN --format json` "
+            "prints"
         ) from None
     try:
         return automaton_from_json(document)

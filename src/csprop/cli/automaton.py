@@ -4,24 +4,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-import tyro
-from tyro.conf import arg
-
 from csprop.cli import common
+from csprop.cli.options import Arg
 from csprop.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
-    """Print the minimal automaton of a certified run."""
+    """Print the smallest automaton that does what a certified run does.
 
-    run: Annotated[Path, tyro.conf.Positional, arg(metavar="RUN")]
+    Examples:
+        csprop automaton runs/parity --format text
+        csprop automaton runs/parity --format c > parity.c
+        csprop automaton runs/parity --picture parity.png
+    """
+
+    run: Annotated[Path, Arg("RUN", positional=True)]
     """A run directory with a certificate, or one of `csprop zoo`, such as zoo:parity."""
 
     format: Literal["json", "text", "dot", "python", "c"] = "json"
     """JSON, a drawing for the terminal, Graphviz, or a Python or C program that needs no library."""
 
-    picture: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    picture: Annotated[Path | None, Arg("FILE", "")] = None
     """Also draw the automaton, to a file whose name ends in .png, .svg or .pdf."""
 
     json: common.Flag = False

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from tyro.conf import arg
-
 from csprop.cli import common
+from csprop.cli.options import Arg
 from csprop.errors import InputError
 
 
@@ -16,12 +15,16 @@ class Args:
     Times are medians on one thread; all models are measured in turn, with one allocator.
 
     On a busy machine, and with --quick, the ratios differ from the README's.
+
+    Examples:
+        csprop bench --quick
+        csprop bench --only rotor,scan
     """
 
     quick: common.Flag = False
     """Take less than a minute: few rounds, shorter sequences."""
 
-    only: Annotated[str | None, arg(metavar="WORKS", help_behavior_hint="(default: all)")] = None
+    only: Annotated[str | None, Arg("WORKS", "(default: all)")] = None
     """Works to measure, such as rotor,scan. There are paper, long,
     wide, rotor, router, counter, layer, seeds, lengths, memory,
     scan, inputs, stream and commands."""
@@ -64,9 +67,7 @@ def _chosen(args: Args) -> list[str]:
     names = [name.strip() for name in args.only.split(",")]
     for name in names:
         if name not in WORKS:
-            raise InputError(
-                f"--only {args.only!r}: there is no work {name!r}: write {', '.join(WORKS)}"
-            )
+            raise InputError(f"--only {args.only}: there is no work {name!r}: write {', '.join(WORKS)}")
     return names
 
 

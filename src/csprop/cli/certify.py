@@ -5,10 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
-from tyro.conf import arg
-
 from csprop.cli import common
+from csprop.cli.options import Arg
 from csprop.errors import InputError
 from csprop.zoo.archive import in_zoo, name_of
 
@@ -17,29 +15,31 @@ from csprop.zoo.archive import in_zoo, name_of
 class Args:
     """Lock the model of a run and prove it correct at every length.
 
-    Writes certificate.json and locked.safetensors. Exit code 0 means proven.
+    Locking rounds the states of the model to exact values. The proof is written to the run, as
+    certificate.json. Exit code 0 means proven.
+
+    Examples:
+        csprop certify runs/parity
+        csprop certify runs/parity --check
     """
 
     runs: Annotated[
         tuple[Path, ...],
-        tyro.conf.Positional,
-        arg(metavar="RUN...", help_behavior_hint="(required)"),
+        Arg("RUN...", positional=True),
     ]
     """One or more run directories; with --check, also runs of `csprop zoo`, such as zoo:parity."""
 
     check: common.Flag = False
     """Verify the existing certificate, by code that is independent of the prover."""
 
-    length: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
+    length: Annotated[int | None, Arg("N", "")] = None
     """Test the model as trained on every input of this length, instead of locking it."""
 
-    depth: Annotated[
-        int | None, arg(metavar="N", help_behavior_hint="(default: half the trained length)")
-    ] = None
-    """For a model that does not count, of a task with infinitely many states: the largest depth of the
-    inputs to cover."""
+    depth: Annotated[int | None, Arg("N", "(default: half the trained length)")] = None
+    """For a task with infinitely many states and a model that does not count: prove it for inputs up to
+    this depth."""
 
-    rounds: Annotated[int, arg(metavar="N")] = 8
+    rounds: Annotated[int, Arg("N")] = 8
     """How many times to train further and try again if the model does not lock."""
 
     json: common.Flag = False
@@ -51,8 +51,6 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
-    if not args.runs:
-        raise InputError("no run is given: write csprop certify RUN")
     if args.check and (args.length is not None or args.depth is not None):
         raise InputError("--check verifies an existing certificate: leave out --length and --depth")
     if args.length is not None and args.depth is not None:
@@ -76,6 +74,11 @@ def _certify(args: Args, path: Path) -> dict[str, Any]:
             f"`csprop zoo {name_of(path)} --out DIR` copies it, and the copy can be certified"
         )
     run = common.load(path)
+    if args.length is not None:
+        from csprop.training.scores import check_exhaustive
+
+        with common.named("--length", args.length):
+            check_exhaustive(run.task, args.length)
     found = run.certify(
         length=args.length,
         depth=args.depth,

@@ -1,67 +1,66 @@
 """What the commands share: parsing arguments, printing tables, showing progress."""
 
 import contextlib
-import io
 import json
-import re
+import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-import tyro
-
 from csprop import progress as bar
 from csprop.automata.names import visible
+from csprop.cli import help
+from csprop.cli.options import Arg, filled, options, parsed
 from csprop.errors import InputError
 
 A = TypeVar("A")
-Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help_behavior_hint="")]
+Flag = Annotated[bool, Arg(hint="")]
 """An option without a value: off unless it is given."""
 
 
-def parse(arguments: type[A], verb: str, argv: Sequence[str], default: A | None = None) -> A:
+def parse(
+    arguments: type[A],
+    verb: str,
+    argv: Sequence[str],
+    defaults: Callable[[dict[str, Any]], A] | None = None,
+    *,
+    usage: Sequence[str] = (),
+    short: Mapping[str, Sequence[str]] | None = None,
+) -> A:
     """Parse the arguments of a command into its dataclass.
 
     Args:
         arguments: the dataclass; its docstrings are the text of `--help`.
         verb: the name of the command.
         argv: the arguments that follow the name.
-        default: values for options that are not given; without it, those of the dataclass.
+        defaults: given the values of the options that were given, by their names, a dataclass with
+            those of the others; without it, they are those of the class.
+        usage: the ways to write the command, where one of several arguments is needed.
+        short: for a command with many options, those of `--help`, by their headings; `--help-all`
+            lists all.
 
     Raises:
-        InputError: an argument is unknown, malformed or missing.
-        SystemExit: `--help` was asked for, and has been printed.
+        InputError: an argument is unknown, malformed or missing, or a value does not fit.
+        SystemExit: help was asked for, and has been printed.
     """
-    given: dict[str, Any] = {} if default is None else {"default": default}
-    complaint = io.StringIO()
+    known, given, default = list(options(arguments)), {}, None
+    written = help.usages(verb, known, usage)
+    asked = {*help.HELP, help.ALL}.intersection(argv)
     try:
-        with contextlib.redirect_stderr(complaint):
-            return tyro.cli(
-                arguments,
-                prog=f"csprop {verb}",
-                args=argv,
-                config=(tyro.conf.OmitArgPrefixes, tyro.conf.DisallowNone),
-                **given,
-            )
-    except SystemExit as stop:
-        if stop.code:
-            raise InputError(_sentence(complaint.getvalue(), verb)) from None
-        raise
-
-
-def _sentence(box: str, verb: str) -> str:
-    """tyro's framed error message as one sentence, with the option that was probably meant."""
-    lines = [line.strip("│| ") for line in box.splitlines()[1:]]  # the first has the title
-    parts = re.split(r" *[─╰╯+-]{5,} *", " ".join(lines))
-    said = next(filter(None, parts), "the arguments cannot be parsed")
-    meant = re.search(r"Perhaps you meant:\W+(--[\w-]+)", " ".join(lines))
-    hint = f"did you mean {meant[1]}?" if meant else f"see csprop {verb} --help"
-    said = re.sub(r"^Error parsing [\w-]+: ", "", said)
-    return said if ": write " in said else f"{said.rstrip('.')}; {hint}"
+        given = parsed(verb, known, [each for each in argv if each not in asked], " or ".join(written))
+        default = None if defaults is None else defaults(given)
+    except InputError:
+        if not asked:
+            raise
+    if asked:
+        known = options(arguments, default)
+        print(help.page(verb, arguments, list(known), written, None if help.ALL in asked else short))
+        raise SystemExit(0)
+    return filled(arguments, known, given, default)
 
 
 def show_json(document: Any) -> None:
@@ -82,7 +81,16 @@ def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: st
     console = Console(markup=False, emoji=False, highlight=False)
     with console.capture() as shown:
         console.print(table)
-    print(shown.get(), end="")
+    print("\n".join(line.rstrip() for line in shown.get().splitlines()))
+
+
+def show_columns(rows: Sequence[tuple[str, str]]) -> None:
+    """Print names, and beside each what is said of it, wrapped at 80 columns."""
+    indent = max(len(name) for name, _ in rows) + 4
+    for name, text in rows:
+        first = f"  {name}".ljust(indent)
+        lines = textwrap.wrap(text, 80 - indent, break_long_words=False, break_on_hyphens=False)
+        print(f"\n{' ' * indent}".join([first + lines[0], *lines[1:]]))
 
 
 def show_text(text: str) -> None:
@@ -105,12 +113,16 @@ def drawing(automaton: Any) -> str:
 def say(line: str) -> None:
     """Print a line for the user on stderr, where it does not mix with the output."""
     with contextlib.suppress(BrokenPipeError):  # nobody reads stderr; the work goes on
-        print(one_line(line), file=sys.stderr, flush=True)
+        print(sentence(line), file=sys.stderr, flush=True)
 
 
-def one_line(text: str) -> str:
-    """Text that may have names of files in it, as one line on a terminal."""
-    return visible(" ".join(text.splitlines()))
+def sentence(text: str) -> str:
+    """Text that may have names of files in it, as one line; on a terminal, broken between words."""
+    line = visible(" ".join(text.splitlines()))
+    if not sys.stderr.isatty():
+        return line
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) or line
 
 
 @contextmanager
@@ -136,9 +148,7 @@ def progress(label: str, epochs: int, plain: bool = False) -> Iterator[Callable[
 class Where:
     """Where the jobs of a study are run."""
 
-    workers: Annotated[
-        int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: one per core)")
-    ] = None
+    workers: Annotated[int | None, Arg("N", "(default: one per core)")] = None
     """Number of processes that share the work."""
 
     engine: Literal["local", "ray"] = "local"
@@ -146,7 +156,7 @@ class Where:
 
     address: Annotated[
         str | None,
-        tyro.conf.arg(metavar="HOST:PORT", help_behavior_hint="(default: start one on this machine)"),
+        Arg("HOST:PORT", "(default: start one on this machine)"),
     ] = None
     """Address of a running Ray cluster, such as 10.0.0.1:6379."""
 
@@ -176,6 +186,36 @@ def engine(args: Where) -> Callable[[Path], Any]:
         return lambda work: engine.local(work, args.workers or cores(), unfinished)
 
     return on
+
+
+@contextmanager
+def named(option: str, value: object) -> Iterator[None]:
+    """Put the option and its value before what is said of it."""
+    try:
+        yield
+    except InputError as error:
+        said, same = str(error), f"{option[2:]} {value} "  # such as: length 40 has too many inputs
+        rest = said.removeprefix(same) if said.startswith(same) else f": {said}"
+        raise InputError(f"{option} {value}{' ' * (rest[0] != ':')}{rest}") from None
+
+
+def check_file(path: Path, option: str = "") -> None:
+    """Refuse a file that does not exist; if it is an example, say how to get it.
+
+    Args:
+        path: the file.
+        option: the option that names it, if one does.
+    """
+    from csprop.files import opened
+    from csprop.tasks.shipped import EXAMPLES
+
+    try:
+        if not path.exists() and path.name in EXAMPLES:
+            raise InputError(f"{path}: there is no such file: `csprop example {path.name}` writes it")
+        with opened(path):
+            pass
+    except InputError as error:
+        raise InputError(f"{option} {error}".strip()) from None
 
 
 def check_run(path: Path) -> None:

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import arg
-
 from csprop.cli import common
+from csprop.cli.options import Arg
 from csprop.errors import InputError
 from csprop.nn.peers import PEERS, check
 from csprop.study.protocols import CSPROP, PROTOCOLS, TABLED, chosen
@@ -17,24 +16,27 @@ ACROSS = 3
 
 @dataclass(frozen=True)
 class Args(common.Where):
-    """Train layers alike on state tracking, after published protocols.
+    """Train layers on state tracking, all in the same way, by published protocols.
 
-    csprop's own row is its preset for the task, by its own recipe, and proven.
+    csprop's own row is the preset that suits the task, trained by its own recipe and proven.
 
-    Finished runs are not repeated: give an interrupted command again to continue.
+    Finished runs are not repeated: repeat an interrupted command to continue.
+
+    Examples:
+        csprop compare --list
+        csprop compare --quick --models csprop,lstm,mamba
+        csprop compare --models my_layer:MyLayer --tasks parity
     """
 
-    models: Annotated[str | None, arg(metavar="NAMES", help_behavior_hint="(default: all)")] = None
+    models: Annotated[str | None, Arg("NAMES", "(default: all)")] = None
     """Layers, such as csprop,lstm,mamba: see --list. A
     layer of your own is MODULE:CLASS. It is called with
     a width, and maps (batch, time, width) to the same."""
 
-    tasks: Annotated[str | None, arg(metavar="NAMES", help_behavior_hint="(default: all)")] = None
+    tasks: Annotated[str | None, Arg("NAMES", "(default: all)")] = None
     """Tasks of the protocols, such as parity,group-S5."""
 
-    protocol: Annotated[
-        str, arg(metavar="NAMES", help_behavior_hint="(default: all but the two of files)")
-    ] = ",".join(TABLED)
+    protocol: Annotated[str, Arg("NAMES", "(default: all but the two of files)")] = ",".join(TABLED)
     """Protocols: paper, chomsky, words, pairs,
     flip-flops, files, noisy-files."""
 
@@ -42,18 +44,15 @@ class Args(common.Where):
     """List layers and protocols, and do nothing else."""
 
     quick: common.Flag = False
-    """Take minutes: the first task of each protocol,
-    few steps, one learning rate, one seed. Such numbers
-    mean little."""
+    """Take minutes: the first task of each protocol, few steps, one learning rate, one seed. Such
+    numbers mean little."""
 
-    seeds: Annotated[
-        int | None, arg(metavar="N", help_behavior_hint="(default: 5; with --quick, 1)")
-    ] = None
+    seeds: Annotated[int | None, Arg("N", "(default: 5; with --quick, 1)")] = None
     """Number of seeds."""
 
     out: Annotated[
         Path | None,
-        arg(metavar="DIR", help_behavior_hint="(default: runs/compare; runs/compare-quick)"),
+        Arg("DIR", "(default: runs/compare; runs/compare-quick)"),
     ] = None
     """Directory for rows, tables, pictures and the page."""
 
@@ -71,10 +70,14 @@ def run(args: Args) -> int:
     engine = common.engine(args)
     models = _names(args.models, "models") or [CSPROP, *PEERS]
     protocols, tasks = _names(args.protocol, "protocol") or [], _names(args.tasks, "tasks")
-    for model in models:
-        if model != CSPROP:
-            check(model)
-    chosen(protocols, tasks)
+    with common.named("--models", args.models):
+        for model in models:
+            if model != CSPROP:
+                check(model)
+    with common.named("--protocol", args.protocol):
+        chosen(protocols, None)
+    with common.named("--tasks", args.tasks):
+        chosen(protocols, tasks)
     from csprop.report.compare import PAGE, TEXT, compare
     from csprop.study.compared import at_longest, at_trained, proven, short_text
 
@@ -124,12 +127,13 @@ def _list(args: Args) -> int:
         known = {name: list(each.tasks) for name, each in PROTOCOLS.items()}
         common.show_json({"layers": layers, "protocols": known})
         return 0
-    common.show_table(["layer", "published by"], [[name, each.paper] for name, each in PEERS.items()])
-    common.show_text(f"{CSPROP}: the preset that suits the task, locked and proven")
-    for each in PROTOCOLS.values():
-        print()
-        common.show_text(f"{each.name}: {each.source}")
-        common.show_text(f"  tasks: {', '.join(each.tasks)}")
+    print("Layers, and where they were published:")
+    own = (CSPROP, "the preset that suits the task, locked and proven")
+    common.show_columns([own, *((name, each.paper) for name, each in PEERS.items())])
+    print("\nProtocols, and where they are from:")
+    common.show_columns([(each.name, each.source) for each in PROTOCOLS.values()])
+    print("\nThe tasks of each protocol:")
+    common.show_columns([(each.name, ", ".join(each.tasks)) for each in PROTOCOLS.values()])
     return 0
 
 
@@ -138,5 +142,5 @@ def _names(text: str | None, option: str) -> list[str] | None:
         return None
     names = [name.strip() for name in text.split(",")]
     if not all(names):
-        raise InputError(f"--{option} {text!r}: write names with commas between them")
+        raise InputError(f"--{option} {text}: write names with commas between them")
     return names

@@ -4,24 +4,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
-from tyro.conf import arg
-
 from csprop.cli import common
+from csprop.cli.options import Arg
 
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
     """Write a machine into the weights of a model, and prove that both always give the same answers.
 
-    The model is a router layer with a place for each state; of a machine that counts, above a layer of
-    counters. Exit code 0 means proven.
+    The model is a router layer with a place for each state. For a machine that counts, it stands above
+    a layer of counters. Exit code 0 means proven.
+
+    Examples:
+        csprop example machine.json
+        csprop compile machine.json --out runs/turnstile
     """
 
-    automaton: Annotated[Path, tyro.conf.Positional, arg(metavar="AUTOMATON.json")]
-    """A machine in JSON, as csprop automaton prints it."""
+    automaton: Annotated[Path, Arg("AUTOMATON.json", positional=True)]
+    """A machine in JSON, as `csprop automaton` prints it."""
 
-    out: Annotated[Path, arg(metavar="RUN", help_behavior_hint="(required)")]
+    out: Annotated[Path, Arg("RUN")]
     """The run directory to write."""
 
     json: common.Flag = False
@@ -36,6 +38,7 @@ def run(args: Args) -> int:
     from csprop.automata.sources import read_automaton
     from csprop.training.checkpoint import refuse_existing
 
+    common.check_file(args.automaton)
     read_automaton(args.automaton)  # a mistake is told before torch is imported
     refuse_existing([args.out], resumable=False)
     from csprop.runs import compile

@@ -32,6 +32,10 @@ class Args:
     Three models learn three tasks and are measured beyond the trained length. csprop's are locked and
     proven. Then a machine is learned from a file of events with wrong labels. Exit code 0 means that
     all is proven, and that the file has a machine.
+
+    Examples:
+        csprop demo
+        csprop demo --out runs/another
     """
 
     out: Path = Path("runs/demo")
@@ -57,6 +61,8 @@ def run(args: Args) -> int:
 
 def _story(out: Path) -> dict[str, Any]:
     """Tell it, and return its numbers."""
+    from csprop.tasks.shipped import example
+
     started = time.perf_counter()
     print("csprop in a minute. Every number below is computed now, on this machine.\n")
     print(
@@ -77,7 +83,7 @@ def _story(out: Path) -> dict[str, Any]:
     _show_proofs(proofs)
     print("3. Draw. These are the machines that the locked models have become.\n")
     _show_machines({task: each.certificate.automaton for task, each in proofs.items()})
-    events = _events()
+    events = example("events.jsonl")
     print(
         f"4. Find wrong labels. {events.name} has sequences of events at a login, each\n"
         "   with a label, and some labels are wrong. csprop looks for the machine behind."
@@ -203,11 +209,6 @@ def _show_machines(machines: dict[str, Any]) -> None:
         ]
     for lines in shown:
         print("\n".join(line.rstrip() for line in lines), end="\n\n")
-
-
-def _events() -> Path:
-    """The file of events that csprop comes with."""
-    return Path(__file__).parents[3] / "examples" / "events.jsonl"
 
 
 def _learn(events: Path, out: Path, tell: "Tell") -> "Learned":

@@ -5,26 +5,27 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
-from tyro.conf import arg
-
 from csprop.cli import common
+from csprop.cli.options import Arg
 from csprop.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
-    """Evaluate a run: a task by length, a data file on its held-out rows."""
+    """Measure the accuracy of a run: of a task by length, of a data file on its held-out rows.
 
-    run: Annotated[Path, tyro.conf.Positional, arg(metavar="RUN")]
+    Examples:
+        csprop eval runs/parity
+        csprop eval runs/parity --lengths 16,64,1024
+        csprop eval runs/parity --exhaustive --lengths 12
+    """
+
+    run: Annotated[Path, Arg("RUN", positional=True)]
     """A run directory, or one of `csprop zoo`, such as zoo:parity."""
 
     lengths: Annotated[
         str | None,
-        arg(
-            metavar="LIST",
-            help_behavior_hint="(default: 1, 2, 4, 16 and 64 times the trained length)",
-        ),
+        Arg("LIST", "(default: 1, 2, 4, 16 and 64 times the trained length)"),
     ] = None
     """Lengths to test, such as 16,64,1024."""
 
@@ -34,7 +35,7 @@ class Args:
     positions: common.Flag = False
     """Count the answers after all tokens of each sequence, not only those after the last one."""
 
-    data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    data: Annotated[Path | None, Arg("FILE", "")] = None
     """Evaluate on the rows of this file instead."""
 
     as_trained: common.Flag = False
@@ -53,7 +54,11 @@ def parse(argv: list[str]) -> Args:
 
 def run(args: Args) -> int:
     from csprop.exact.opened import opened
+    from csprop.training.config import check_seed
 
+    check_seed(args.seed)
+    if args.data is not None:
+        common.check_file(args.data, "--data")
     judged = (None if args.as_trained else opened(args.run)) or _InTorch(args)
     if isinstance(judged, _InTorch):
         locked = judged.locked
@@ -130,10 +135,11 @@ def _by_length(args: Args, judged: Any) -> list[dict[str, Any]]:
     else:
         times = (1,) if args.exhaustive else (1, 2, 4, 16, 64)
         lengths = [judged.task.length_from(trained * each) for each in times]
-    for length in lengths:  # refuse before the work begins
-        if args.exhaustive:
-            check_exhaustive(judged.task, length)
-        judged.task.check_length(length)
+    with common.named("--lengths", ",".join(map(str, lengths))):  # refused before the work begins
+        for length in lengths:
+            if args.exhaustive:
+                check_exhaustive(judged.task, length)
+            judged.task.check_length(length)
     rows, where = [], {"positions": args.positions}
     for length in lengths:
         if args.exhaustive:
@@ -153,7 +159,7 @@ def parse_lengths(text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
     if not all(re.fullmatch(r"\d{1,8}", part) for part in parts):
         raise InputError(
-            f"--lengths {text!r}: write whole numbers below 100 million, separated by commas, "
+            f"--lengths {text}: write whole numbers below 100 million, separated by commas, "
             "such as 16,64,1024"
         )
     return [int(part) for part in parts]

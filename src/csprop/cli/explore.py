@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-from tyro.conf import arg
-
 from csprop.cli import common
-from csprop.errors import InputError
+from csprop.cli.options import Arg
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,12 +15,15 @@ class Args:
     """Write a page in which the model runs, and open it in the browser.
 
     Two runs of one task are shown side by side.
+
+    Examples:
+        csprop explore runs/parity
+        csprop explore runs/parity --no-open
     """
 
     runs: Annotated[
         tuple[Path, ...],
-        tyro.conf.Positional,
-        arg(metavar="RUN...", help_behavior_hint="(required)"),
+        Arg("RUN...", positional=True),
     ]
     """Run directories, directories that hold runs, or runs of `csprop zoo`, such as zoo:parity."""
 
@@ -41,8 +41,6 @@ def parse(argv: list[str]) -> Args:
 def run(args: Args) -> int:
     from csprop.files import replace
 
-    if not args.runs:
-        raise InputError("no run is given: write csprop explore RUN")
     for path in args.runs:
         if not any(path.glob("*/config.json")):  # or it holds runs
             common.check_run(path)

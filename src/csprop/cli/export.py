@@ -4,23 +4,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-from tyro.conf import arg
-
 from csprop.cli import common
+from csprop.cli.options import Arg
 
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
     """Write the model of a run to an ONNX file, for batches and sequences of any size.
 
-    Its inputs are tokens and a state, its outputs the scores after every token and the last state.
+    Its inputs are tokens and a state; its outputs are the scores after every token, and the last state.
+
+    Examples:
+        csprop export runs/parity parity.onnx
     """
 
-    run: Annotated[Path, tyro.conf.Positional, arg(metavar="RUN")]
+    run: Annotated[Path, Arg("RUN", positional=True)]
     """A run directory, or one of `csprop zoo`, such as zoo:parity."""
 
-    file: Annotated[Path, tyro.conf.Positional, arg(metavar="FILE")]
+    file: Annotated[Path, Arg("FILE", positional=True)]
     """The file to write, such as model.onnx; one that exists is replaced."""
 
     as_trained: common.Flag = False

@@ -8,7 +8,12 @@ from csprop.cli import common
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
-    """Show versions, backend, threads and CPU."""
+    """Show versions, backend, threads and CPU.
+
+    Examples:
+        csprop info
+        csprop info --version
+    """
 
     version: common.Flag = False
     """Show the version of csprop only."""

@@ -4,10 +4,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-from tyro.conf import arg
-
 from csprop.cli import common
+from csprop.cli.options import Arg
 from csprop.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,25 +22,29 @@ MOST_SHOWN = 12
 class Args:
     """Find the machine behind labelled sequences, although some labels may be wrong.
 
-    Several ways to a machine are tried, cheap ones first. Exit code 0 means that a machine came out, 1
-    that no machine is better than none by a clear margin.
+    The machine is written as a run, with the rows whose labels look wrong. Exit code 0 means that a
+    machine was found, 1 that no machine is clearly better than none.
+
+    Examples:
+        csprop example events.jsonl
+        csprop learn events.jsonl --out runs/events
+        csprop learn tomita-4 --samples 400
     """
 
-    source: Annotated[str, tyro.conf.Positional, arg(metavar="FILE|TASK")]
-    """A .jsonl, .csv or .tsv file of labelled sequences, or the name of a task (see csprop tasks)."""
+    source: Annotated[str, Arg("FILE|TASK", positional=True)]
+    """A .jsonl, .csv or .tsv file of labelled sequences, or a built-in task, which `csprop tasks`
+    lists."""
 
     seed: int = 0
-    """Decides which rows are held out, and the initial weights of networks."""
+    """Decides which rows are held out, and the first weights of networks."""
 
-    out: Annotated[
-        Path | None, arg(metavar="RUN", help_behavior_hint="(default: runs/learned-NAME)")
-    ] = None
+    out: Annotated[Path | None, Arg("RUN", "(default: runs/learned-NAME)")] = None
     """The run directory to write."""
 
-    length: Annotated[int | None, arg(help_behavior_hint="(default: 16)")] = None
+    length: Annotated[int | None, Arg(hint="(default: 16)")] = None
     """Length of the sequences that are drawn for a task."""
 
-    samples: Annotated[int | None, arg(help_behavior_hint="(default: the task's)")] = None
+    samples: Annotated[int | None, Arg(hint="(default: the task's)")] = None
     """Number of sequences that are drawn for a task."""
 
     json: common.Flag = False
@@ -55,9 +57,12 @@ def parse(argv: list[str]) -> Args:
 
 def run(args: Args) -> int:
     from csprop.tasks import resolve
+    from csprop.tasks.file import SUFFIXES
     from csprop.tasks.rows import RowsTask
     from csprop.training.checkpoint import refuse_existing
 
+    if Path(args.source).suffix in SUFFIXES:
+        common.check_file(Path(args.source))
     task = resolve(args.source)
     drawn = {name: getattr(args, name) for name in ("length", "samples")}
     drawn = {name: value for name, value in drawn.items() if value is not None}

@@ -3,45 +3,63 @@
 Exit code 0: done. 1: the answer is no. 2: bad usage or input.
 """
 
-import difflib
 import io
 import os
 import sys
 from importlib import import_module
-from itertools import pairwise
 
 from csprop import __version__
-from csprop.automata.names import visible
-from csprop.errors import InputError
+from csprop.errors import InputError, did_you_mean
 
-VERBS = {
-    "learn": "find the machine behind labelled sequences, and wrong labels",
-    "train": "train a model on a task or on your own data file",
-    "eval": "measure the accuracy of a run, by length or over every input",
-    "predict": "classify sequences: one per line in, one class per line out",
-    "certify": "lock a run's model and prove it correct at every length",
-    "compile": "write a machine into the weights of a model that is exact",
-    "automaton": "draw a certified run, or export it as JSON, Graphviz, Python or C",
-    "export": "write a run's model to an ONNX file, for other runtimes",
-    "report": "write a page about runs: curves, tables, certificates, explorer",
-    "explore": "step through a model in the browser",
-    "zoo": "list the certified runs that come with csprop, or copy one",
-    "compare": "train the layers of the field, or your own, on state tracking",
-    "reproduce": "reproduce every table and figure of the paper",
-    "tasks": "list the built-in tasks",
-    "bench": "measure speed and memory, next to nn.LSTM and others",
-    "info": "show versions, backend, threads and CPU",
-    "demo": "show in a minute what csprop does, computed on this machine",
+GROUPS = {
+    "Start": {
+        "demo": "show in a minute what csprop does, computed on this machine",
+        "example": "write an example file to try the other commands with",
+        "tasks": "list the built-in tasks",
+        "zoo": "list the certified runs that come with csprop, or copy one",
+        "learn": "find the machine behind labelled sequences, and wrong labels",
+        "train": "train a model on a task or on your own data file",
+        "compile": "write a machine into the weights of a model that is exact",
+    },
+    "Use a run": {
+        "predict": "classify sequences: one per line in, one class per line out",
+        "eval": "measure the accuracy of a run, by length or over every input",
+        "certify": "lock a run's model and prove it correct at every length",
+        "automaton": "draw a certified run, or export it as C, Python, JSON, Graphviz",
+        "export": "write a run's model to an ONNX file, for other runtimes",
+        "report": "write a page about runs: curves, tables, certificates, explorer",
+        "explore": "step through a model in the browser",
+    },
+    "Study": {
+        "compare": "train the layers of the field, or your own, on state tracking",
+        "reproduce": "reproduce every table and figure of the paper",
+        "bench": "measure speed and memory, next to nn.LSTM and others",
+        "info": "show versions, backend, threads and CPU",
+    },
 }
-
+"""The commands by purpose, each with what it does."""
+VERBS = {verb: what for group in GROUPS.values() for verb, what in group.items()}
 WIDTH = max(map(len, VERBS))
 USAGE = "\n".join(
     [
-        "usage: csprop COMMAND [options]     (csprop COMMAND --help lists its options)",
+        "csprop finds the state machine behind labelled sequences, and proves it.",
         "",
-        *(f"  {verb:<{WIDTH}} {what}" for verb, what in VERBS.items()),
+        "Begin with one of these:",
+        "  csprop demo             see what csprop does",
+        "  csprop learn FILE       find the machine behind your own sequences",
+        "  csprop train parity     train a model on a built-in task",
+        *(
+            line
+            for title, group in GROUPS.items()
+            for line in (
+                "",
+                f"{title}:",
+                *(f"  {verb:<{WIDTH}}  {what}" for verb, what in group.items()),
+            )
+        ),
         "",
-        "Start with: csprop train parity",
+        "A run is a directory that learn, train and compile write, such as runs/parity.",
+        "csprop COMMAND --help explains a command.",
     ]
 )
 
@@ -83,23 +101,30 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(verb: str, argv: list[str]) -> int:
     if verb:
-        # A Path of no characters is the current directory, which nobody asked for.
-        if "--out=" in argv or ("--out", "") in pairwise(argv):
-            raise InputError("--out is empty: write a name after it")
         module = import_module(f"csprop.cli.{verb}")
-        return module.run(module.parse(argv[1:]))
-    if not argv:
-        print(USAGE, file=sys.stderr)
-        return 2
-    if argv[0] in ("-h", "--help"):
+        try:
+            return module.run(module.parse(argv[1:]))
+        except InputError as error:
+            raise InputError(_as_typed(str(error), module.Args)) from None
+    if not argv or argv[0] in ("-h", "--help") or argv == ["help"]:
         print(USAGE)
         return 0
     if argv[0] in ("-V", "--version"):
         print(f"csprop {__version__}")
         return 0
-    near = difflib.get_close_matches(argv[0], VERBS, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"write one of {', '.join(VERBS)}"
+    if argv[0] == "help":
+        return main([argv[1], "--help"])
+    hint = did_you_mean(argv[0], VERBS) or f"write one of {', '.join(VERBS)}"
     raise InputError(f"there is no command {argv[0]!r}: {hint}")
+
+
+def _as_typed(sentence: str, arguments: type) -> str:
+    """A complaint about a field of the configuration as one about the option that sets it."""
+    from csprop.cli.options import as_typed, options
+    from csprop.training.checkpoint import CONFIG
+
+    of_a_file = f"{CONFIG}: " in sentence  # what a run stores was not typed
+    return sentence if of_a_file else as_typed(sentence, options(arguments))
 
 
 def _mend_streams() -> None:
@@ -112,8 +137,10 @@ def _mend_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _say(sentence: str, code: int) -> int:
-    print(visible(" ".join(sentence.splitlines())), file=sys.stderr)
+def _say(text: str, code: int) -> int:
+    from csprop.cli.common import sentence
+
+    print(sentence(text), file=sys.stderr)
     return code
 
 

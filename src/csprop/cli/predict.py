@@ -9,10 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
-import tyro
-from tyro.conf import arg
-
 from csprop.cli import common
+from csprop.cli.options import Arg
 from csprop.errors import InputError
 
 Answers = Callable[[list[list[int]]], list[tuple[int, list[float]]]]
@@ -26,9 +24,13 @@ class Args:
     """Read one sequence per line from stdin and print the predicted class of each.
 
     Tokens are characters (0110), or words separated by spaces (open close).
+
+    Examples:
+        echo 0110 | csprop predict runs/parity
+        csprop predict runs/parity < sequences.txt
     """
 
-    run: Annotated[Path, tyro.conf.Positional, arg(metavar="RUN")]
+    run: Annotated[Path, Arg("RUN", positional=True)]
     """A run directory, or one of `csprop zoo`, such as zoo:parity."""
 
     as_trained: common.Flag = False
@@ -100,9 +102,12 @@ def _answers(
 
     vocab, classes = task.vocab, task.classes
     while group := list(islice(lines, at_once)):
-        rows = [
-            encode(symbols(line, task.words), vocab, f"stdin line {number}") for number, line in group
-        ]
+        rows = []
+        for number, line in group:
+            where = f"stdin line {number}"
+            if line.startswith('{"') and "{" not in vocab:
+                raise InputError(f"{where}: is a row of JSON: write its sequence alone")
+            rows.append(encode(symbols(line, task.words), vocab, where))
         for (_, line), (best, chances) in zip(group, asked(rows), strict=True):
             shares = dict(zip(classes, chances, strict=True))
             yield {"sequence": line, "prediction": classes[best], "probabilities": shares}

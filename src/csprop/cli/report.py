@@ -4,10 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-from tyro.conf import arg
-
 from csprop.cli import common
+from csprop.cli.options import Arg
 from csprop.errors import InputError
 
 
@@ -16,16 +14,19 @@ class Args:
     """Write one HTML file about runs, which needs no server and no network.
 
     It has curves, accuracy by length, tables, certificates and the explorer.
+
+    Examples:
+        csprop report runs/parity --out parity.html
+        csprop report runs/* --out runs.html
     """
 
     runs: Annotated[
         tuple[Path, ...],
-        tyro.conf.Positional,
-        arg(metavar="RUN...", help_behavior_hint="(required)"),
+        Arg("RUN...", positional=True),
     ]
     """Run directories, directories that hold runs, or runs of `csprop zoo`, such as zoo:parity."""
 
-    out: Annotated[Path | None, arg(metavar="FILE.html", help_behavior_hint="(required)")] = None
+    out: Annotated[Path, Arg("FILE.html")]
     """The file to write."""
 
     json: common.Flag = False
@@ -39,10 +40,6 @@ def parse(argv: list[str]) -> Args:
 def run(args: Args) -> int:
     from csprop.files import replace
 
-    if not args.runs:
-        raise InputError("no run is given: write csprop report RUN --out FILE.html")
-    if args.out is None:
-        raise InputError("--out is missing: write csprop report RUN --out FILE.html")
     if args.out.suffix != ".html" or (args.out.exists() and not args.out.is_file()):
         raise InputError(f"--out {args.out}: write the name of a file that ends in .html")
     if not args.out.parent.is_dir():

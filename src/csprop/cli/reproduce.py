@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from tyro.conf import arg
-
 from csprop.cli import common
+from csprop.cli.options import Arg
 from csprop.errors import InputError, require
 
 
@@ -17,6 +16,10 @@ class Args(common.Where):
     """Reproduce every table and figure of the paper, and write a report.
 
     Finished rows are not run again: repeat an interrupted command to continue.
+
+    Examples:
+        csprop reproduce --quick
+        csprop reproduce --only main,length
     """
 
     quick: common.Flag = False
@@ -24,11 +27,11 @@ class Args(common.Where):
 
     out: Annotated[
         Path | None,
-        arg(metavar="DIR", help_behavior_hint="(default: results; with --quick, runs/quick)"),
+        Arg("DIR", "(default: results; with --quick, runs/quick)"),
     ] = None
     """Directory for the rows and the report."""
 
-    only: Annotated[str | None, arg(metavar="TABLES", help_behavior_hint="(default: all)")] = None
+    only: Annotated[str | None, Arg("TABLES", "(default: all)")] = None
     """Tables to make, such as main,length."""
 
     json: common.Flag = False
@@ -107,5 +110,5 @@ def _chosen(names: str | None, tables: Any) -> Any:
     known = {table.name: table for table in tables}
     for name in names.split(","):
         if name not in known:
-            raise InputError(f"--only {names!r}: there is no table {name!r}: write {', '.join(known)}")
+            raise InputError(f"--only {names}: there is no table {name!r}: write {', '.join(known)}")
     return [known[name] for name in names.split(",")]

@@ -1,14 +1,30 @@
 """`csprop tasks`: list the built-in tasks."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from csprop.cli import common
+
+MORE = [
+    ("modK, modK-residue, modK-reset", "any K from 2 to 10000"),
+    ("tomita-N, nested-N", "any N from 1 to 7"),
+    ("flip-flop-language-P", "P percent of the tokens are to be ignored"),
+    ("group-Cn", "a cyclic group, for any n from 2 to 1000"),
+    ("group-NAME-all", "every element of the group is a token"),
+    ("group-NAME-K", "K of its elements are, evenly spaced"),
+]
+"""Names with a number, beside those of the list."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
-    """List the built-in tasks."""
+    """List the built-in tasks.
+
+    Examples:
+        csprop tasks
+        csprop train mod3
+        csprop learn tomita-4
+    """
 
     json: common.Flag = False
     """Print one JSON document on stdout."""
@@ -19,9 +35,8 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
-    from csprop.tasks import catalogue
+    from csprop.tasks import KINDS, catalogue, get
 
-    tasks = catalogue()
     if args.json:
         listed = [
             {
@@ -30,34 +45,21 @@ def run(args: Args) -> int:
                 "vocabulary": list(task.vocab),
                 "classes": list(task.classes),
             }
-            for task in tasks
+            for task in catalogue()
         ]
         common.show_json({"tasks": listed})
         return 0
-    rows, more, kind = [], [], object
-    for task in tasks:
-        tokens, classes = _listed(task.vocab), _listed(task.classes)
-        # A further question about the same tokens, with the same classes, gets a line, not a row.
-        if rows and isinstance(task, kind) and rows[-1][2:] == [tokens, classes]:
-            more.append(f"{task.name}: {task.description}")
-        else:
-            rows.append([task.name, task.description, tokens, classes])
-            kind = type(task)
-    common.show_table(["task", "question", "tokens", "classes"], rows)
-    print("\n".join(more))
-    counting = [task.name for task in tasks if task.counting is not None]
-    common.show_text(f"Models that count, the preset counter, are for {', '.join(counting)}.")
-    whole = [task.name for task in tasks if not task.total]
-    common.show_text(f"No proof exists for {', '.join(whole)}.")
-    print("modK, modK-residue and modK-reset take any K from 2 to 10000.")
-    print("flip-flop-language-P, such as flip-flop-language-98: P percent are ignored.")
-    print("group-NAME-all, such as group-S5-all: each element of the group is a token.")
-    print("group-NAME-K, such as group-S5-32: K of its elements, evenly spaced, are.")
-    print("group-Cn, such as group-C60: a cyclic group, with any n from 2 to 1000.")
-    print("Your own data: csprop train --data FILE (.jsonl, .csv or .tsv)")
+    print("To begin with: csprop train parity")
+    for title, names in KINDS.items():
+        found = [get(name) for name in names]
+        print(f"\n{title}:")
+        common.show_columns([(_marked(task), task.description) for task in found])
+    print("\nA task with a * takes counting; its preset is counter.")
+    print("\nMore of the same:")
+    common.show_columns(MORE)
+    print("\nFor your own data: csprop learn FILE, or csprop train --data FILE")
     return 0
 
 
-def _listed(names: Sequence[str], most: int = 5) -> str:
-    """All names if they are few, otherwise the first name and their number."""
-    return f"{names[0]} … ({len(names)})" if len(names) > most else " ".join(names)
+def _marked(task: Any) -> str:
+    return f"{task.name} *" if task.counting is not None else task.name

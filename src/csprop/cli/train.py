@@ -1,54 +1,59 @@
 """`csprop train`: train a model on a task or on a data file."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
-
-import tyro
-from tyro.conf import arg
+from typing import Annotated, Any, Literal
 
 from csprop.cli import common
+from csprop.cli.options import Arg
 from csprop.errors import InputError
-from csprop.nn.config import KINDS, ModelOptions
-from csprop.training.presets import PRESETS, Asking, Plain, Preset, Recipe, preset
+from csprop.nn.config import ModelOptions
+from csprop.training.presets import Asking, Plain, Recipe, preset
 
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
-    """Train a model. The defaults shown are those of the preset and the task."""
+    """Train a model on a built-in task, or on labelled sequences of your own.
 
-    task: Annotated[str | None, tyro.conf.Positional, arg(metavar="TASK", help_behavior_hint="")] = None
-    """A built-in task, such as parity, mod3 or group-S5; `csprop tasks` lists them."""
+    The defaults shown are those of the preset and the task.
 
-    data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """Train on your own labelled sequences instead: a .jsonl, .csv or .tsv file."""
+    Examples:
+        csprop train parity
+        csprop train group-S5 --seeds 0-4 --out runs/s5
+        csprop train --data events.jsonl --epochs 60
+    """
 
-    preset: Literal[
-        "rotor", "router", "counter", "paper", "released", "released-fast", "released-first"
+    task: Annotated[str | None, Arg("TASK", "", positional=True)] = None
+    """A built-in task, such as parity, mod3 or group-S5. `csprop tasks` lists them."""
+
+    data: Annotated[Path | None, Arg("FILE", "")] = None
+    """Labelled sequences of your own instead of a task: a .jsonl, .csv or .tsv file."""
+
+    preset: Annotated[
+        Literal["rotor", "router", "counter", "paper", "released", "released-fast", "released-first"],
+        Arg("NAME", "(default: the one that suits the task)"),
     ] = "rotor"
-    """rotor: states that rotate; router: states that are places, for any finite machine; counter: whole
-    numbers, for what no finite machine solves; these three can be certified. paper: the model as
-    printed; released, released-fast, released-first: those of the authors' public code. The default is
-    the one that suits the task."""
+    """The kind of model. rotor: states that rotate; router: states that are places, for any finite
+    machine; counter: whole numbers, for what no finite machine solves. These three can be certified.
+    paper: the model as printed; released, released-fast and released-first: the models of the authors'
+    public code."""
 
-    seed: Annotated[int | None, arg(help_behavior_hint="(default: 0)")] = None
+    seed: Annotated[int | None, Arg(hint="(default: 0)")] = None
     """Seed of the data, the split, the initial weights and the order of examples."""
 
-    seeds: Annotated[str | None, arg(metavar="LIST", help_behavior_hint="")] = None
+    seeds: Annotated[str | None, Arg("LIST", "")] = None
     """Train several seeds together, one run for each: a list such as 0-9 or 0,3,5."""
 
-    workers: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: one per core)")] = (
-        None
-    )
+    workers: Annotated[int | None, Arg("N", "(default: one per core)")] = None
     """Number of processes that share the seeds."""
 
-    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: runs/TASK)")] = None
+    out: Annotated[Path | None, Arg("DIR", "(default: runs/TASK)")] = None
     """Run directory to write; with --seeds, the directory that holds the runs."""
 
     resume: common.Flag = False
-    """Continue the run in --out from its last completed epoch."""
+    """Continue the run in --out from the last epoch that it has completed."""
 
     distributed: common.Flag = False
     """Share every batch with the other processes that torchrun has started, on one machine or several:
@@ -61,17 +66,27 @@ class Args:
     recipe: Recipe = field(default_factory=Recipe)
 
 
+USAGE = ("TASK", "--data FILE")
+SHORT = {
+    "What to learn": ("task", "data", "length", "samples"),
+    "The model": ("preset", "width", "depth"),
+    "Training": ("epochs", "lr", "seed", "seeds"),
+    "The run": ("out", "resume", "json"),
+}
+"""The options that `--help` shows; `--help-all` shows all."""
+
+
 def parse(argv: list[str]) -> Args:
-    seen = _glance(argv)
-    defaults: dict[str, Any] = {}
-    if {"resume", "out"} <= seen.keys() and not seen.keys() & {"task", "data", "seeds", "help", "h"}:
-        defaults = _stored(Path(seen["out"]))
-    else:
-        asking = Plain(preset="router") if "data" in seen else _asking(seen.get("task"))
-        name = seen.get("preset", asking.preset)
-        chosen = preset(name, asking) if name in PRESETS else Preset()
-        defaults = {"preset": asking.preset, "model": chosen.model, "recipe": chosen.recipe}
-    return common.parse(Args, "train", argv, Args(**defaults))
+    return common.parse(Args, "train", argv, _defaults, usage=USAGE, short=SHORT)
+
+
+def _defaults(given: dict[str, Any]) -> Args:
+    """What the options are that were not given: those of the run, or of the task and the preset."""
+    if {"resume", "out"} <= given.keys() and not given.keys() & {"task", "data", "seeds"}:
+        return Args(**_stored(given["out"]))
+    asking = Plain(preset="router") if "data" in given else _asking(given.get("task"))
+    chosen = preset(given.get("preset", asking.preset), asking)
+    return Args(preset=asking.preset, model=chosen.model, recipe=chosen.recipe)  # pyright: ignore[reportArgumentType]
 
 
 def _asking(name: str | None) -> Asking:
@@ -101,27 +116,6 @@ def _stored(out: Path) -> dict[str, Any]:
         "model": ModelOptions(**options),
         "recipe": config.recipe,
     }
-
-
-def _glance(argv: Sequence[str]) -> dict[str, str]:
-    """The arguments that decide the defaults, read before the options are parsed."""
-    switches = [name for name, hint in get_type_hints(ModelOptions).items() if hint is bool]
-    flags = {"resume", "distributed", "json", "help", "h"}
-    flags |= {*switches, *(f"no-{name}" for name in switches)}
-    seen, rest, kinds = {}, iter(argv), False
-    for word in rest:
-        if not word.startswith("-"):
-            if not (kinds and word in KINDS):
-                seen["task"] = word
-            continue
-        kinds = False
-        name, given, value = word.lstrip("-").partition("=")
-        name = name.replace("_", "-")
-        if name == "kinds":  # the one option that takes several words
-            kinds = True
-            continue
-        seen[name] = value if given else "yes" if name in flags else next(rest, "")
-    return seen
 
 
 def run(args: Args) -> int:
@@ -171,6 +165,8 @@ def _train(args: Args, group: Any = None) -> int:
 
     first = group is None or group.rank == 0
     with nullcontext() if group is None else group.agreed():
+        if args.data is not None:
+            common.check_file(args.data, "--data")
         named = args.data or args.task or ""
         task = resolve(named)
         if task.oracle is None and first:
@@ -205,7 +201,8 @@ def _check(args: Args, task: Any, seed: int) -> None:
 
     recipe = configure(task, args.preset, seed, **asdict(args.model), **asdict(args.recipe)).recipe
     if task.oracle is not None:
-        task.check_length(recipe.length)
+        with common.named("--length", recipe.length):
+            task.check_length(recipe.length)
     if recipe.hold_pairs:
         check_share(task, recipe.hold_pairs)
 

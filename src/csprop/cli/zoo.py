@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-from tyro.conf import arg
-
 from csprop.cli import common
+from csprop.cli.options import Arg
 from csprop.errors import InputError
 from csprop.zoo.archive import PREFIX, Entry, index, name_of
 
@@ -22,14 +20,17 @@ class Args:
 
     Every command that reads a run takes zoo:NAME, such as csprop predict zoo:parity. Its certificate is
     checked again each time, as that of any run.
+
+    Examples:
+        csprop zoo
+        echo 0110 | csprop predict zoo:parity
+        csprop zoo group-A5 --out runs/a5
     """
 
-    name: Annotated[str | None, tyro.conf.Positional, arg(metavar="[NAME]", help_behavior_hint="")] = (
-        None
-    )
+    name: Annotated[str | None, Arg("NAME", "", positional=True)] = None
     """Show only this run."""
 
-    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="")] = None
+    out: Annotated[Path | None, Arg("DIR", "")] = None
     """Copy the run to this directory."""
 
     json: common.Flag = False
@@ -37,7 +38,7 @@ class Args:
 
 
 def parse(argv: list[str]) -> Args:
-    return common.parse(Args, "zoo", argv)
+    return common.parse(Args, "zoo", argv, usage=("[NAME]",))
 
 
 def run(args: Args) -> int:

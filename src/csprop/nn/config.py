@@ -42,14 +42,14 @@ class ModelOptions:
     """Blocks stacked, the paper's L."""
 
     order: int = 2
-    """Real numbers in a channel's state: 2 is the paper's complex number; beyond, rotations of
-    SO(order) turn it, with rotate="state" and angle="free"."""
+    """Real numbers in a channel's state: 2 is the paper's complex number; a longer state is turned by
+    rotations of SO(order), which takes rotate="state" and angle="free"."""
 
     rotate: Literal["input", "state", "none"] = "input"
     """What e^{iθ} multiplies: the input (printed), the state, or nothing, without an angle."""
 
     rotation: Literal["shared", "per_channel"] = "shared"
-    """One angle a step (printed) or one for each channel."""
+    """One angle for all channels of a step (printed), or one for each channel."""
 
     angle: Literal["tanh", "free", "accumulated"] = "tanh"
     """θ between −π and π, one a step (printed); W [Re z, Im z] + b up to ±1024; or "accumulated": the
@@ -60,8 +60,8 @@ class ModelOptions:
     0; or the direction of the two numbers tanh(W [Re z, Im z]). Free angles have none of these."""
 
     input_map: Literal["none", "linear", "affine"] = "none"
-    """A real matrix that what enters goes through, the same for both planes: none (printed), B x, or
-    B x + b."""
+    """What is done to the input before it enters the recurrence: nothing (printed), or a real matrix,
+    B x or B x + b, the same for both planes."""
 
     decay: Literal["softplus", "exp", "unit", "reset", "switch", "none", "count"] = "softplus"
     """α = softplus δ (printed), e^{−softplus δ}, or 1, each with γ = softplus δ; or "reset":
@@ -73,7 +73,7 @@ class ModelOptions:
     """What replaces a state with decay="reset" or "switch": z/|z|, or a learned point of a channel."""
 
     gate: Literal["shared", "per_channel"] = "shared"
-    """One δ a step or one for each channel."""
+    """One δ for all channels of a step (printed), or one for each channel."""
 
     entrance: Literal["softplus", "sine"] = "softplus"
     """γ = softplus δ (printed), or (1 + sin ε)/2 where ε is a second projection beside δ."""
@@ -88,7 +88,7 @@ class ModelOptions:
     the divisor nor through the modulus of the norm. There what enters decides on α as γ x."""
 
     activation: Literal["boundary", "step", "none"] = "boundary"
-    """SiLU after the recurrence (printed), inside it at every step, or nowhere."""
+    """Where SiLU is applied: after the recurrence (printed), inside it at every step, or nowhere."""
 
     skip: bool = True
     """Add σ(g) ⊙ z to the block's output."""
@@ -108,7 +108,8 @@ class ModelOptions:
     each token, which are not trained; or tanh(W v + b) from the number v of the token."""
 
     decoder: Literal["cos_sin", "phase", "complex", "linear"] = "cos_sin"
-    """[cos φ, sin φ] (printed), φ itself, a complex linear map and a real projection, or the state."""
+    """What the classes are read from, where φ is the phase of the state: [cos φ, sin φ] (printed), φ
+    itself, a complex linear map with a real projection, or the state itself."""
 
     coupling_rank: int = 0
     """Rank of the coupling u vᵀ from each layer's output into the next recurrence; 0 is none."""
@@ -117,16 +118,17 @@ class ModelOptions:
     """One u vᵀ for all layers, or one for each."""
 
     places: int = 0
-    """Places of a router: the channels form groups of so many, and a token sends the content of every
-    place to one place of its group. 0: the channels do not exchange anything, or all channels of a
-    layer of the kind `router` are one group."""
+    """Places of a router: the channels form groups of this size, and a token sends the content of every
+    place to one place of its group. With 0 the channels do not exchange anything; in a layer of the
+    kind router, all channels are then one group."""
 
     maps: int = 0
-    """How many such maps a router has, of which its input chooses one; 0: one for each token."""
+    """Number of ways in which a router can send its places, of which the input chooses one; 0: one for
+    each token."""
 
     kinds: tuple[Kind, ...] = ()
-    """The kind of each layer: `rotor`, `router`, `counter` or `switch`; none: all layers are as the
-    other options say."""
+    """The kind of each layer, one word for each: rotor, router, counter or switch. Without it, all
+    layers are as the other options say."""
 
     def of_layer(self, layer: int) -> "ModelOptions":
         """The options of one layer, first layer 0."""
@@ -227,12 +229,12 @@ class ModelOptions:
             )
         if self.coupling_rank and self.depth < 2:
             raise InputError(
-                "coupling_rank joins neighbouring layers: write depth=2 or more, or coupling_rank=0"
+                f"coupling_rank={self.coupling_rank} joins neighbouring layers: write depth=2 or more, "
+                "or coupling_rank=0"
             )
         if self.coupling == "per_layer" and not self.coupling_rank:
             raise InputError(
-                "coupling='per_layer' needs a rank: write coupling_rank=1 or more, "
-                "or leave coupling out"
+                "coupling='per_layer' needs a rank: write coupling_rank=1 or more, or coupling='shared'"
             )
         if self.enter == "point" and not self.replaces:
             raise InputError(
@@ -241,7 +243,7 @@ class ModelOptions:
             )
         if self.decay == "count":
             self._check_only(
-                "decay='count'", "a counter only adds whole numbers", "another decay",
+                "decay='count'", "a counter only adds whole numbers", "another `decay`",
                 order=(2,), rotate=("none",), coupling_rank=(0,), activation=("none", "boundary"),
                 h0=("line", "zero"),
             )  # fmt: skip
@@ -273,7 +275,7 @@ class ModelOptions:
         whole = {"rotate": ("input", "none"), "activation": ("boundary", "none"), "coupling_rank": (0,)}
         if self.gate_input == "state":
             why = "every step waits for the one before"
-            self._check_only("gate_input='state'", why, "another gate_input", **whole)
+            self._check_only("gate_input='state'", why, "another `gate_input`", **whole)
         if self.recurrence == "cumulative":
             self._check_only(
                 "recurrence='cumulative'", "it is a sum over all steps", "recurrence='sequential'",
@@ -298,7 +300,8 @@ class ModelOptions:
     def _check_kinds(self) -> None:
         if len(self.kinds) != self.depth:
             raise InputError(
-                f"kinds names {len(self.kinds)} layers, but depth={self.depth}: write one kind a layer"
+                f"`kinds` names {len(self.kinds)} layers, but depth={self.depth}: write one kind for "
+                "each layer"
             )
         for layer in range(self.depth):
             try:
@@ -309,9 +312,9 @@ class ModelOptions:
     def _check_places(self) -> None:
         if not self.places:
             if self.h0 == "place":
-                raise InputError("h0='place' is where a router starts: write places, or another h0")
+                raise InputError("h0='place' is where a router starts: write `places`, or another `h0`")
             if self.maps:
-                raise InputError(f"maps={self.maps} are those of a router: write places, or maps=0")
+                raise InputError(f"maps={self.maps} are those of a router: write `places`, or maps=0")
             return
         if self.width % self.places:
             raise InputError(
@@ -319,7 +322,7 @@ class ModelOptions:
                 f"width={self.width}"
             )
         self._check_only(
-            "places", "a router only moves and turns what it holds", "places=0",
+            f"places={self.places}", "a router only moves and turns what it holds", "places=0",
             order=(2,), decay=("none",), rotate=("none", "state"), coupling_rank=(0,),
             activation=("none", "boundary"), h0=("place", "learned"),
         )  # fmt: skip

@@ -1,11 +1,12 @@
 """What a model learns: built-in tasks, and the user's own data files."""
 
 import re
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from csprop.automata.sources import automaton_from_json
-from csprop.errors import InputError
+from csprop.errors import InputError, did_you_mean
 from csprop.tasks.arithmetic import ModularArithmetic
 from csprop.tasks.base import Examples, Task
 from csprop.tasks.brackets import ModularBrackets
@@ -68,6 +69,23 @@ SINGLE: tuple[type[Task], ...] = (
     MissingDuplicate,
 )
 """Tasks without a parameter."""
+KINDS: dict[str, tuple[str, ...]] = {
+    "Counting in a circle": ("parity", "mod3", "mod3-residue", "mod3-reset", "cycle-nav"),
+    "Memory and arithmetic": (
+        *("flip-flop", "flip-flop-language", "even-pairs"),
+        *("modular-arithmetic", "modular-arithmetic-precedence"),
+    ),
+    "The languages of Tomita": tuple(f"tomita-{number}" for number in range(1, 8)),
+    "Brackets and equal numbers": (
+        *("parenthesis", "parenthesis-words", "parenthesis-prefix", "interleaved", "nested-3"),
+        *(*LANGUAGES, "majority"),
+    ),
+    "Products in a group": tuple(f"group-{group}" for group in (*GROUPS, "C60")),
+    "With an answer at the end only; no proof exists for these": (
+        *("modular-arithmetic-brackets", "solve-equation", "missing-duplicate"),
+    ),
+}
+"""One task of each kind, by what is asked."""
 
 
 def get(name: str) -> Task:
@@ -98,15 +116,21 @@ def get(name: str) -> Task:
     if match := re.fullmatch(r"group-(\w+)(-all|-[1-9]\d{0,8})?", name):
         every = match[2] == "-all"
         some = 0 if every else int((match[2] or "-0")[1:])
-        cyclic = re.fullmatch(r"C(0|[1-9]\d{0,8})", match[1])
-        return Cyclic(int(cyclic[1]), every, some) if cyclic else Group(match[1], every, some)
-    raise InputError(
-        f"there is no task {name!r}: write {', '.join(task.name for task in SINGLE)}, "
-        f"{', '.join(LANGUAGES)}, modK, modK-residue or modK-reset (K = 2, 3, …), "
-        "tomita-1 to tomita-7, nested-1 to nested-7, flip-flop-language, group-NAME, group-NAME-all or "
-        f"group-NAME-K (NAME = {', '.join(GROUPS)} or Cn with n = 2, 3, …), or give your own data with "
-        "--data FILE"
-    )
+        if cyclic := re.fullmatch(r"C(0|[1-9]\d{0,8})", match[1]):
+            return Cyclic(int(cyclic[1]), every, some)
+        if match[1] in GROUPS:
+            return Group(match[1], every, some)
+    raise InputError(f"there is no task {name!r}: {_meant(name)}")
+
+
+def _meant(name: str) -> str:
+    """The task that a name is near to, and where all are listed."""
+    known = [*chain.from_iterable(KINDS.values()), *(f"group-{group}-all" for group in GROUPS)]
+    for number in map(int, re.findall(r"\d{1,9}", name)[:1]):  # of a task that is not listed
+        known += [f"mod{number}", f"mod{number}-residue", f"mod{number}-reset", f"group-C{number}"]
+    if near := did_you_mean(name, known):
+        return f"{near} `csprop tasks` lists all"
+    return "`csprop tasks` lists all; for data of your own, give a .jsonl, .csv or .tsv file"
 
 
 def resolve(task: str | Path | Task) -> Task:
@@ -165,16 +189,4 @@ def from_description(values: dict[str, Any], folder: Path) -> Task:
 
 def catalogue() -> list[Task]:
     """One task of each kind, for `csprop tasks`."""
-    counting = ("parity", "mod3", "mod3-residue", "mod3-reset", "cycle-nav")
-    others = (
-        *("flip-flop", "flip-flop-language", "even-pairs"),
-        *("modular-arithmetic", "modular-arithmetic-precedence"),
-    )
-    languages = [f"tomita-{number}" for number in range(1, 8)]
-    endless = (
-        *("parenthesis", "parenthesis-words", "parenthesis-prefix", "interleaved", "nested-3"),
-        *(*LANGUAGES, "majority"),
-    )
-    groups = [f"group-{group}" for group in (*GROUPS, "C60")]
-    whole = ("modular-arithmetic-brackets", "solve-equation", "missing-duplicate")
-    return [get(name) for name in (*counting, *others, *languages, *endless, *groups, *whole)]
+    return [get(name) for names in KINDS.values() for name in names]

@@ -13,8 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from csprop.errors import InputError
-from csprop.files import opened
+from csprop.errors import InputError, without
+from csprop.files import fault, opened
 
 SUFFIXES = (".jsonl", ".csv", ".tsv")
 BLOCK = 1 << 20
@@ -26,6 +26,22 @@ MARK = "\N{BYTE ORDER MARK}".encode()
 Rows = tuple[list[int], list[Any], list[Any]]
 """Line numbers, sequences and labels."""
 _decode = json.JSONDecoder().raw_decode
+
+
+KEYS = ("sequence", "label")
+FORM = 'write {"sequence": …, "label": …}, one JSON object per line'
+
+
+def _malformed(line: str) -> str:
+    """What is wrong with a line that is no row: it is not JSON, or has other keys."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return f"is not JSON: {fault(error)}: {FORM}"
+    if not isinstance(row, dict):
+        return f"is not a JSON object: {FORM}"
+    lacks = next(key for key in KEYS if key not in row)
+    return f"{without(lacks, row, KEYS)}: {FORM}".replace("?: write", "? Write")
 
 
 class Reading:
@@ -96,10 +112,7 @@ class Reading:
                 except (ValueError, RecursionError, LookupError, TypeError):
                     end = -1
                 if end != len(line):
-                    raise InputError(
-                        f'{self.path} row {number}: write {{"sequence": …, "label": …}}, one JSON '
-                        "object per line"
-                    )
+                    raise InputError(f"{self.path} row {number}: {_malformed(line)}")
                 numbers.append(number)
             before += len(lines)
             yield numbers, sequences, labels

@@ -60,8 +60,8 @@ def held_out(rows: RowArrays, how: Literal["paper", "disjoint"], draws: Draws) -
     found = held[group]
     if not found.any() or found.all():
         raise InputError(
-            f"{len(held)} different sequences cannot be split into a training and a held-out "
-            "set: give more, with at least two of one class"
+            f"{len(held)} different sequence{'s' if len(held) > 1 else ''} cannot be split into a "
+            "training and a held-out set: give more, with at least two of one class"
         )
     return found
 

@@ -28,8 +28,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from csprop.errors import InputError
-from csprop.files import LOCK, append, as_json, digest, from_json, move, replace, sweep
+from csprop.errors import InputError, nearest
+from csprop.files import LOCK, append, as_json, digest, fault, from_json, move, replace, sweep
 from csprop.zoo.archive import in_zoo, opened
 
 if TYPE_CHECKING:
@@ -78,8 +78,9 @@ class RunFolder:
         content = self.read(name)
         try:
             return from_json(content)
-        except ValueError:
-            raise InputError(f"{self.path / name}: is not JSON; the run is damaged") from None
+        except ValueError as error:
+            why = f"is not JSON: {fault(error)}"
+            raise InputError(f"{self.path / name}: {why}; the run is damaged") from None
 
     def read(self, name: str) -> bytes:
         """The content of a file, checked against the manifest.
@@ -151,13 +152,15 @@ class RunFolder:
         if not self.exists():
             inside = any(self.path.glob(f"*/{CONFIG}"))
             hint = f"; choose one of the runs in it, {self.path}/*" if inside else ""
+            hint = hint or self._instead()
             raise InputError(f"{self.path}: is not a run: there is no {CONFIG} in it{hint}")
         # Read before the manifest, which a newer format may keep differently.
         content = self._bytes(CONFIG)
         try:
             config = from_json(content)
-        except ValueError:
-            config = None
+        except ValueError as error:
+            why = f"is not JSON: {fault(error)}"
+            raise InputError(f"{self.path / CONFIG}: {why}; the run is damaged") from None
         if not isinstance(config, dict) or not isinstance(config.get("format"), int):
             raise InputError(f"{self.path / CONFIG}: is malformed; the run is damaged")
         if config["format"] > FORMAT:
@@ -166,6 +169,12 @@ class RunFolder:
                 "install a newer csprop"
             )
         return self.read_json(CONFIG) if verify else config
+
+    def _instead(self) -> str:
+        """A run beside this directory, which may have been meant."""
+        runs = (each.parent.name for each in self.path.parent.glob(f"*/{CONFIG}"))
+        near = nearest(self.path.name, runs)
+        return f": did you mean {self.path.with_name(near)}?" if near else ""
 
     def read_metrics(self) -> "list[Epoch]":
         """The rows of metrics.jsonl."""

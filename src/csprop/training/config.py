@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import csprop
-from csprop.errors import InputError
+from csprop.errors import InputError, did_you_mean
 from csprop.files import digest
 from csprop.nn.config import FIRST_OPTIONS, CSPConfig, ModelOptions
 from csprop.nn.fields import check_fields, essential
@@ -51,9 +51,9 @@ def configure(
     of_recipe = {field.name for field in fields(Recipe)}
     for name in changes:
         if name not in of_model | of_recipe:
-            raise InputError(
-                f"{name!r} is not an option: write {', '.join(sorted(of_model | of_recipe))}"
-            )
+            known = sorted(of_model | of_recipe)
+            near = did_you_mean(name, known) or f"write {', '.join(known)}"
+            raise InputError(f"{name!r} is not an option: {near}")
     check_seed(seed)
     model = asdict(chosen.model) | {k: v for k, v in changes.items() if k in of_model}
     return RunConfig(
@@ -174,7 +174,7 @@ def _check_types(values: dict[str, Any]) -> None:
 def check_seed(seed: Any) -> None:
     """Refuse what no generator takes."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-        raise InputError(f"seed={seed}: write a whole number from 0 on")
+        raise InputError(f"seed={seed}: write a whole number from 0 on, below 2^63")
 
 
 def check_same(path: Path, stored: RunConfig, asked: RunConfig) -> None:

@@ -69,19 +69,22 @@ class Recipe:
     """First epoch in which gradients are clipped."""
 
     target: float | None = None
-    """Held-out accuracy to reach; the exit code is 1 if it is missed. If not given, `hold` uses 1.0."""
+    """Held-out accuracy to reach; if it is missed, the exit code is 1. Without it, `hold` waits for
+    1.0."""
 
     hold: int = 0
     """Stop after this many consecutive epochs at the target; 0 trains for all epochs."""
 
     cool: float = 1.0
-    """Last temperature of routers; the first is 1. The lower, the closer a column is to a single 1."""
+    """Last temperature of routers; the first is 1. The lower it is, the more each place sends all of
+    its content to a single place."""
 
     cool_epochs: int = 0
-    """Epochs until the last temperature is reached; 0: it is there from the first epoch on."""
+    """Epochs until the last temperature is reached; 0: it holds from the first epoch on."""
 
     short_first: int = 0
-    """Epochs over which the longest sequence to learn from grows, from 4 on; 0: all from the start."""
+    """Learn from short sequences first: for so many epochs the longest grows from 4 tokens on. 0: learn
+    from all lengths at once."""
 
     def __post_init__(self) -> None:
         check_types(self)

@@ -51,10 +51,10 @@ def parse_seeds(text: str) -> list[int]:
     for part in text.split(","):
         match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part.strip())
         if not match or int(match[2] or match[1]) < int(match[1]):
-            raise InputError(f"--seeds {text!r}: write a range such as 0-9, or a list such as 0,3,5")
+            raise InputError(f"--seeds {text}: write a range such as 0-9, or a list such as 0,3,5")
         seeds.extend(islice(range(int(match[1]), int(match[2] or match[1]) + 1), MOST_SEEDS + 1))
     if len(seeds) > MOST_SEEDS:
-        raise InputError(f"--seeds {text!r}: write at most {MOST_SEEDS:,} seeds")
+        raise InputError(f"--seeds {text}: write at most {MOST_SEEDS:,} seeds")
     return list(dict.fromkeys(seeds))
 
 

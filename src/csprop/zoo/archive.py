@@ -6,7 +6,6 @@ is: its files must match its manifest, and its certificate is made again (`exact
 docs/figures/zoo.py makes the archives.
 """
 
-import difflib
 import io
 import json
 import zipfile
@@ -15,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TypedDict
 
-from csprop.errors import InputError
+from csprop.errors import InputError, did_you_mean
 
 PREFIX = "zoo:"
 """What the name of such a run begins with, wherever a run directory could be named."""
@@ -61,8 +60,7 @@ def name_of(path: str | Path) -> str:
     names = [entry["name"] for entry in index()]
     if name in names:
         return name
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {PREFIX}{near[0]}?" if near else "`csprop zoo` lists the runs"
+    hint = did_you_mean(name, names) or "`csprop zoo` lists the runs"
     raise InputError(f"the zoo has no run {name!r}: {hint}")
 
 

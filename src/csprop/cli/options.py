@@ -1,0 +1,242 @@
+"""The options of a command, as its dataclass declares them, and arguments parsed by them."""
+
+import ast
+import dataclasses
+import inspect
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from csprop.errors import InputError, did_you_mean
+
+A = TypeVar("A")
+MISSING = dataclasses.MISSING
+NAMES = {int: "N", float: "NUMBER", Path: "PATH", str: "TEXT"}
+"""What stands for a value in help, if the option does not say it."""
+ASKED = {int: "a whole number", float: "a number"}
+"""What to write for a value; for any other type, a name."""
+
+
+@dataclass(frozen=True)
+class Arg:
+    """What an annotation says of an option: `Annotated[Path, Arg("RUN", positional=True)]`.
+
+    A switch that has one, such as `common.Flag`, has no second form that begins with --no-.
+    """
+
+    metavar: str = ""
+    """What stands for the value in help; without it, the choices, or a word for the type."""
+    hint: str | None = None
+    """What help says of the default; None: the default itself."""
+    positional: bool = False
+    """Whether the value is given without a flag."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One argument of a command: a field of its dataclass, or of one that is a field of it."""
+
+    name: str
+    kind: type
+    choices: tuple[str, ...]
+    metavar: str
+    text: str
+    hint: str | None
+    positional: bool
+    several: bool
+    paired: bool
+    """Whether a switch has a second form, which begins with --no-."""
+    default: Any
+    group: str
+    """The field that the option is a part of; "" for one of the command itself."""
+
+    @property
+    def flag(self) -> str:
+        return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def shown(self) -> str:
+        """The option as complaints name it: a flag, or the word for an argument without one."""
+        return self.metavar.rstrip(".") if self.positional else self.flag
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        return (self.flag, f"--no-{self.flag[2:]}") if self.paired else (self.flag,)
+
+    @property
+    def required(self) -> bool:
+        return self.default is MISSING
+
+    @property
+    def heading(self) -> str:
+        """How the option is written, for help."""
+        if self.positional:
+            return self.metavar
+        return ", ".join(self.flags) if self.kind is bool else f"{self.flag} {self.metavar}"
+
+
+def options(arguments: type, default: Any = None, group: str = "") -> Iterator[Option]:
+    """The options of a dataclass, in the order of its fields.
+
+    Args:
+        arguments: the dataclass; the docstring of each field is the text of its option.
+        default: an instance, whose values are the defaults; without it, those of the class.
+        group: the field that holds the dataclass, if it is a part of another.
+    """
+    hints, texts = get_type_hints(arguments, include_extras=True), field_docs(arguments)
+    own = vars(arguments).get("__annotations__", {})  # those that it inherits come last
+    for field in sorted(dataclasses.fields(arguments), key=lambda each: each.name not in own):
+        hint, *told = _unwrapped(hints[field.name])
+        value = field.default if default is None else getattr(default, field.name)
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+            yield from options(hint, None if default is None else value, field.name)
+            continue
+        several = get_origin(hint) is tuple
+        hint = get_args(hint)[0] if several else hint
+        choices = get_args(hint) if get_origin(hint) is Literal else ()
+        kind = str if choices else hint
+        said = next((each for each in told if isinstance(each, Arg)), None)
+        chosen = f"{{{','.join(choices)}}}" if choices else NAMES.get(kind, "")
+        yield Option(
+            name=field.name,
+            kind=kind,
+            choices=choices,
+            metavar=(said.metavar if said else "") or chosen,
+            text=texts.get(field.name, ""),
+            hint=said.hint if said else None,
+            positional=said is not None and said.positional,
+            several=several,
+            paired=kind is bool and said is None,
+            default=value,
+            group=group,
+        )
+
+
+def _unwrapped(hint: Any) -> list[Any]:
+    """A type without `Annotated` and without None, and what the annotation says."""
+    told = list(get_args(hint)[1:]) if get_origin(hint) is Annotated else []
+    hint = get_args(hint)[0] if told else hint
+    given = [each for each in get_args(hint) if each is not NoneType]
+    return [given[0] if NoneType in get_args(hint) else hint, *told]
+
+
+def field_docs(cls: type) -> dict[str, str]:
+    """The docstring below each field of a class and of those that it inherits from."""
+    found = {}
+    for each in reversed([base for base in cls.__mro__ if dataclasses.is_dataclass(base)]):
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(each))).body
+        assert isinstance(tree, ast.ClassDef)
+        for field, below in zip(tree.body, tree.body[1:], strict=False):
+            match field, below:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
+                    value=ast.Constant(value=str(text))
+                ):
+                    found[name] = " ".join(text.split())
+    return found
+
+
+def parsed(verb: str, known: Sequence[Option], argv: Sequence[str], usage: str) -> dict[str, Any]:
+    """The values that arguments give to options, by the name of the option.
+
+    Args:
+        verb: the name of the command.
+        known: its options.
+        argv: its arguments.
+        usage: how the command is written, for what is missing.
+
+    Raises:
+        InputError: an argument is unknown, malformed, missing or too much; the sentence names it.
+    """
+    flags = {flag: option for option in known for flag in option.flags if not option.positional}
+    places = [option for option in known if option.positional]
+    given: dict[str, Any] = {}
+    words = list(argv)
+    while words:
+        word = words.pop(0)
+        if not _is_flag(word):
+            if not places:
+                raise InputError(f"{word!r} is one argument too many: write {usage}")
+            option = places[0] if places[0].several else places.pop(0)
+            value = _value(option, word)
+            given[option.name] = (*given.get(option.name, ()), value) if option.several else value
+            continue
+        flag, equals, text = word.partition("=")
+        option = flags.get(flag.replace("_", "-"))
+        if option is None:
+            near = did_you_mean(flag, flags)
+            raise InputError(f"there is no option {flag}: {near or f'csprop {verb} --help lists them'}")
+        if option.kind is bool:
+            if equals:
+                raise InputError(f"{flag} takes no value: leave out ={text}")
+            given[option.name] = flag.replace("_", "-") == option.flag
+            continue
+        if not equals and (not words or _is_flag(words[0])):
+            raise InputError(f"{flag} lacks its value: write {flag} {option.metavar}")
+        value = _value(option, text if equals else words.pop(0))
+        if option.several:  # as many words as are choices; the next one may be the task
+            more = list(takewhile(option.choices.__contains__, words))
+            value, words = (value, *more), words[len(more) :]
+        given[option.name] = value
+    for option in known:
+        if option.required and option.name not in given:
+            raise InputError(f"{option.shown} is missing: write {usage}")
+    return given
+
+
+def filled(arguments: type[A], known: Iterable[Option], given: dict[str, Any], default: A | None) -> A:
+    """The dataclass with what was given; what was not given is that of `default`, or of the class.
+
+    Raises:
+        InputError: the values do not fit, as the dataclass or a part of it says.
+    """
+    own, parts = {}, {}
+    for option in known:
+        if option.name in given:
+            part = parts.setdefault(option.group, {}) if option.group else own
+            part[option.name] = given[option.name]
+    if default is None:
+        return arguments(**own)
+    inner = {name: dataclasses.replace(getattr(default, name), **part) for name, part in parts.items()}
+    return dataclasses.replace(default, **own, **inner)  # pyright: ignore[reportArgumentType]
+
+
+def _is_flag(word: str) -> bool:
+    """A negative number is a value."""
+    return re.match(r"-[^\d.]", word) is not None and word.lower() not in ("-inf", "-nan")
+
+
+def _value(option: Option, text: str) -> Any:
+    asked = ASKED.get(option.kind, "a name")
+    if not text:
+        raise InputError(f"{option.shown} is empty: write {asked} after it")
+    if option.choices and text not in option.choices:
+        near = did_you_mean(text, option.choices)
+        choices = " or ".join(", ".join(option.choices).rsplit(", ", 1))
+        raise InputError(f"{option.shown} {text}: {f'{near} Write' if near else 'write'} {choices}")
+    try:
+        return option.kind(text)
+    except ValueError:
+        raise InputError(f"{option.shown} {text}: write {asked}") from None
+
+
+def as_typed(text: str, known: Iterable[Option]) -> str:
+    """A text about fields, such as `batch_size=0`, as one about options: `--batch-size 0`."""
+    fields = {option.name: option for option in known}
+    value = r"""(?:'[^']*'|"[^"]*"|[^\s,;:()'"]+)"""
+    pattern = rf"(?<![\w.-])({'|'.join(fields)})=({value}(?:(?: or|, not) ['\"][^'\"]*['\"])*)"
+
+    def typed(match: re.Match[str]) -> str:
+        option, value = fields[match[1]], re.sub(r"['\"]", "", match[2])
+        if option.kind is bool:
+            return option.flags[0 if value == "True" else -1]
+        return f"{option.flag} {re.sub(r'[.]0$', '', value)}"
+
+    def named(match: re.Match[str]) -> str:
+        return fields[match[1]].shown if match[1] in fields else match[0]
+
+    return re.sub(r"`(\w+)`", named, re.sub(pattern, typed, text))

@@ -1,0 +1,84 @@
+"""Every option of every command: what is said of a value that it cannot have."""
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import csprop
+from csprop.cli.main import VERBS, main
+from csprop.cli.options import Option, options
+
+WORDS = {
+    "train": ["parity"],
+    "learn": ["parity"],
+    "example": ["events.jsonl"],
+    "compile": [str(csprop.example("machine.json")), "--out", "new"],
+    "report": ["{run}", "--out", "page.html"],
+    "export": ["{run}", "model.onnx"],
+    "reproduce": ["--quick"],
+    "compare": ["--quick"],
+    "bench": ["--quick"],
+    **{verb: ["{run}"] for verb in ("eval", "predict", "certify", "automaton", "explore")},
+}
+"""What each command needs beside the option; nothing, if it is not named."""
+BAD = {
+    int: ["x", "1.5", "-1", "9" * 20, "9" * 5000, "nan", "inf", ""],
+    float: ["x", "-1", "1e999", "nan", "inf", "-inf", ""],
+    Path: [""],
+    str: [""],
+}
+LISTS = {"seeds", "lengths", "only", "models", "tasks", "protocol"}
+"""Options whose value is a list with commas, or a choice."""
+
+
+def valued(verb: str) -> list[Option]:
+    """The options of a command that take a value."""
+    known = options(import_module(f"csprop.cli.{verb}").Args)
+    return [each for each in known if each.kind is not bool and not each.positional]
+
+
+CASES = [
+    (verb, option, value)
+    for verb in VERBS
+    for option in valued(verb)
+    for value in (
+        ["x", "-1", "1,,2", ""] if option.choices or option.name in LISTS else BAD[option.kind]
+    )
+    if not (verb == "compare" and option.name == "seeds") or value != "1,,2"
+]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "parity"
+    csprop.train("parity", out=out, epochs=1, samples=60, length=6, progress=False)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("verb", "option", "value"),
+    [pytest.param(*case, id=f"{case[0]} {case[1].flag} {case[2][:24]}") for case in CASES],
+)
+def test_a_value_that_does_not_fit_is_refused_by_the_name_of_its_option(
+    verb: str,
+    option: Option,
+    value: str,
+    run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = [word.replace("{run}", str(run)) for word in WORDS.get(verb, [])]
+    assert main([verb, *words, option.flag, value]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1, said.err
+    assert said.err.startswith(f"csprop {verb}: ")
+    assert f"{option.flag} " in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_there_are_many_such_options() -> None:
+    assert len({(verb, option.name) for verb, option, _ in CASES}) > 60
