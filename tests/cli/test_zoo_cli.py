@@ -90,8 +90,8 @@ def test_a_copy_is_a_run_directory(here: Path, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [
-        (["zoo", "partiy"], "the zoo has no run 'partiy': did you mean zoo:parity?"),
-        (["predict", "zoo:partiy"], "the zoo has no run 'partiy': did you mean zoo:parity?"),
+        (["zoo", "partiy"], "the zoo has no run 'partiy': did you mean parity?"),
+        (["predict", "zoo:partiy"], "the zoo has no run 'partiy': did you mean parity?"),
         (["report", "zoo:x", "--out", "page.html"], "the zoo has no run 'x': `csprop zoo` lists"),
         (["zoo", "--out", "copy"], "--out copies one run: write its name"),
         (["zoo", "parity", "--out", "zoo:mine"], "zoo:mine: nothing is written to the zoo"),

@@ -116,7 +116,7 @@ def test_a_run_is_loaded_in_python(name: str) -> None:
 
 
 def test_a_name_that_is_not_there() -> None:
-    with pytest.raises(InputError, match=r"the zoo has no run 'partiy': did you mean zoo:parity\?"):
+    with pytest.raises(InputError, match=r"the zoo has no run 'partiy': did you mean parity\?"):
         csprop.load("zoo:partiy")
     with pytest.raises(InputError, match="the zoo has no run '': `csprop zoo` lists the runs"):
         opened("zoo:")
