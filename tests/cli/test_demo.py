@@ -16,9 +16,10 @@ import torch
 import csprop
 from csprop.automata.export import to_text
 from csprop.cli import demo
+from csprop.cli.demo import TASKS
 from csprop.cli.main import main
 from csprop.exact.opened import opened
-from csprop.study.demo import LENGTHS, LOCKED, LSTM, PRINTED, SAMPLING, TASKS, TRAINED, Measured
+from csprop.study.demo import LENGTHS, LOCKED, LSTM, PRINTED, SAMPLING, TRAINED, Measured
 from csprop.training.scores import percent
 from csprop.training.seeding import generator
 
@@ -88,7 +89,7 @@ def test_csprop_learns_drifts_and_is_right_once_it_is_locked(told: Told) -> None
         assert {found["accuracy"][name]["16"] for name in (TRAINED, LOCKED, LSTM)} == {1}
         assert set(found["accuracy"][LOCKED].values()) == {1}
     assert told.numbers["tasks"]["parity"]["accuracy"][TRAINED][longest] < 0.9
-    assert "Right at 16 tokens, and not at 65,536: csprop (parity, mod3)" in told.words
+    assert "Right at 16 tokens, and not at 65,536: csprop, trained (parity, mod3)" in told.words
 
 
 @pytest.mark.parametrize("task", [*TASKS, "events"])

@@ -2,7 +2,8 @@
 
 import pytest
 
-from csprop.study.demo import HOLD, LSTM, MOST_EPOCHS, TASKS, lstm
+from csprop.cli.demo import TASKS
+from csprop.study.demo import HOLD, LSTM, MOST_EPOCHS, lstm
 from csprop.tasks import get
 from csprop.training.config import configure
 from csprop.training.session import training_data

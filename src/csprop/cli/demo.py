@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from csprop.learning.learn import Learned
     from csprop.study.demo import Measured, Proof, Tell
 
-MODELS = 9
-"""Three on each of three tasks."""
+TASKS = ("parity", "mod3", "parenthesis")
+MODELS = 3 * len(TASKS)
+"""Three on each task."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +62,7 @@ def run(args: Args) -> int:
 
 def _story(out: Path) -> dict[str, Any]:
     """Tell it, and return its numbers."""
+    from csprop.tasks import get
     from csprop.tasks.shipped import example
 
     started = time.perf_counter()
@@ -69,10 +71,13 @@ def _story(out: Path) -> dict[str, Any]:
         "1. Learn. csprop's model learns three tasks from sequences of 16 tokens. Beside\n"
         "   it an LSTM, and the model as printed in the paper, learn from the same ones."
     )
+    for task in TASKS:
+        print(f"   {task:<13}{get(task).description}")
+    sys.stdout.flush()
     with _parts("learn", MODELS) as tell:
         from csprop.study import demo
 
-        runs, models = demo.learn(out, tell)
+        runs, models = demo.learn(TASKS, out, tell)
     _show_models(models)
     print(
         "2. Lock and prove. csprop's models are locked: their states become exact, and\n"
@@ -175,6 +180,7 @@ def _show_paragraph(text: str) -> None:
 def _show_proofs(proofs: "dict[str, Proof]") -> None:
     from csprop.automata.names import size
     from csprop.exact.words import verdict
+    from csprop.study.demo import LOCKED
 
     for task, each in proofs.items():
         machine = each.certificate.automaton
@@ -185,8 +191,11 @@ def _show_proofs(proofs: "dict[str, Proof]") -> None:
     if locked:
         print(f"\n   {'right answers at':<28}{_heading(next(iter(locked.values())))}")
     for task, accuracy in locked.items():
-        print(f"   {task:<13}{'csprop locked':<15}{_percents(accuracy)}")
-    print()
+        print(f"   {task:<13}{LOCKED:<15}{_percents(accuracy)}")
+    print(
+        "\n   Accuracies are of random samples. A proof is about every sequence, and there\n"
+        "   is none for the LSTM and the printed model, however well they do here.\n"
+    )
 
 
 def _show_machines(machines: dict[str, Any]) -> None:

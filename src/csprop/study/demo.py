@@ -1,7 +1,7 @@
 """What `csprop demo` computes: csprop's model beside an LSTM and the printed one, and its proofs."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from csprop.training.metrics import at_length
 from csprop.training.scores import Sampling, percent
 from csprop.training.workers import pool
 
-TASKS = ("parity", "mod3", "parenthesis")
 LENGTHS = (16, 256, 65_536)
 """The trained length, and longer ones."""
 SAMPLING = Sampling(tokens=1 << 21, fewest=1, most=1000)
@@ -27,7 +26,7 @@ SAMPLING = Sampling(tokens=1 << 21, fewest=1, most=1000)
 MOST_EPOCHS, HOLD = 100, 3
 """The LSTM and the printed model are trained until all held-out answers have been right for three
 epochs, or for a hundred."""
-TRAINED, LOCKED, LSTM, PRINTED = "csprop", "csprop locked", "LSTM", "printed model"
+TRAINED, LOCKED, LSTM, PRINTED = "csprop, trained", "csprop, locked", "LSTM", "printed model"
 
 Tell = Callable[[str, bool], None]
 """Is called with what is being done, and whether a part of the work is done with it."""
@@ -60,31 +59,32 @@ class Proof:
 
 
 def learn(
-    out: Path, tell: Tell, seed: int = 0
+    tasks: Sequence[str], out: Path, tell: Tell, seed: int = 0
 ) -> tuple[dict[str, Run], dict[str, dict[str, Measured]]]:
     """Train three models on each task, from the same sequences, and measure all on the same others.
 
     Args:
+        tasks: the names of the tasks.
         out: a folder for csprop's runs.
-        tell: is told of the progress, which has nine parts.
+        tell: is told of the progress, which has three parts for each task.
         seed: of everything.
 
     Returns:
         csprop's run on each task, and the models by task and name.
     """
     runs: dict[str, Run] = {}
-    found: dict[str, dict[str, Measured]] = {task: {} for task in TASKS}
+    found: dict[str, dict[str, Measured]] = {task: {} for task in tasks}
     with pool(1, "run the same command again") as executor:
-        others = {task: executor.submit(lstm, task, seed) for task in TASKS}
-        for task in TASKS:
-            runs[task], found[task][TRAINED] = _trained(task, seed, tell, TRAINED, out=out / task)
-            tell(f"{task}, {TRAINED}: {found[task][TRAINED]}", True)
-        for task in TASKS:
+        others = {task: executor.submit(lstm, task, seed) for task in tasks}
+        for task in tasks:
+            runs[task], found[task][TRAINED] = _trained(task, seed, tell, "csprop", out=out / task)
+            tell(f"{task}, csprop: {found[task][TRAINED]}", True)
+        for task in tasks:
             options: dict[str, Any] = {"preset": "paper", "split": "disjoint"}
             options |= {"epochs": MOST_EPOCHS, "hold": HOLD}
             _, found[task][PRINTED] = _trained(task, seed, tell, PRINTED, **options)
             tell(f"{task}, {PRINTED}: {found[task][PRINTED]}", True)
-        for task in TASKS:
+        for task in tasks:
             tell(f"{task}, {LSTM}", False)
             found[task][LSTM] = others[task].result()
             tell(f"{task}, {LSTM}: {found[task][LSTM]}", True)
