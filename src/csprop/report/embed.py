@@ -10,6 +10,7 @@ from torch import Tensor
 
 from csprop.automata.arrows import arrows, counted, rules
 from csprop.automata.automaton import Automaton
+from csprop.automata.cayley import cayley
 from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.counting import CounterMachine
 from csprop.automata.drawing import MOST_DRAWN
@@ -31,9 +32,9 @@ EXAMPLES = 8
 """Sequences to begin with."""
 LONGEST = 64
 """The most tokens of an example."""
-GAP, LETTER, LINE = 1.9, 0.15, 16
-"""The distance of two states in a drawing; with counters, what each letter of a label adds to it, and
-the most letters of a line."""
+GAP, LETTER, LINE, SHORT = 1.9, 0.15, 16, 5
+"""The distance of two states in a drawing; what each letter of a label adds to it, the most letters of a
+line, and those for which there is room without."""
 
 
 def task(run: Run) -> dict[str, Any]:
@@ -125,11 +126,20 @@ def drawn(automaton: Automaton | CounterAutomaton) -> dict[str, Any]:
     else:
         held = {"start": automaton.start, "transitions": automaton.transitions}
         held["answers"] = automaton.outputs
-        graph, gap = automaton, GAP
-    return held | {
-        "readable": len(graph) <= READABLE,
-        "places": layout(graph, gap).round(3).tolist() if len(graph) <= MOST_DRAWN else None,
-    }
+        longest = max(len(", ".join(each.labels)) for each in arrows(automaton))
+        named = max(len(automaton.classes[each]) for each in automaton.outputs if each is not None)
+        words = LETTER * (min(longest, LINE) - SHORT) + LETTER * (min(named, LINE) - SHORT)
+        graph, gap = automaton, GAP + max(0.0, words)
+    if len(graph) > MOST_DRAWN:
+        return held | {"readable": False, "places": None}
+    solid = cayley(graph) if isinstance(automaton, Automaton) else None
+    if solid is not None and not (solid.flat and len(graph) <= READABLE):
+        return held | {
+            "readable": len(graph) <= READABLE,
+            "places": solid.places.round(4).tolist(),
+            "solid": {"tokens": solid.tokens, "flat": solid.flat},
+        }
+    return held | {"readable": len(graph) <= READABLE, "places": layout(graph, gap).round(3).tolist()}
 
 
 def _counting(machine: CounterMachine) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def page(paths: Sequence[Path], measured: bool = True, say: Say = lambda line: N
         InputError: a run cannot be read, or its certificate does not hold.
     """
     shown = read(paths, say)
-    made = Page(sections.title(shown), sections.lead(shown))
+    made = Page(sections.title(shown), sections.lead(shown), sections.models(shown))
     sections.explorer(made, shown)
     if sources := list(filter(None, map(machines.source, shown))):
         made.add("Where the machine comes from", *sources)
