@@ -1,7 +1,7 @@
 """Positions in space for the states of a machine that is a group: its Cayley graph as a solid."""
 
-from itertools import product
-from typing import NamedTuple
+from itertools import pairwise, product
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,12 @@ Table = NDArray[np.int64]
 FEW = 4
 """The largest number of tokens that are all drawn; of more, two that generate the group."""
 TRIED = 3
-"""So many tokens that undo themselves are tried, each with every other token, to find two to draw."""
+"""So many tokens that undo themselves are tried, each with every other token, to find two to draw; and
+so many spaces of eigenvectors."""
+BALL = 24
+"""The least number of states that make a ball."""
+INNER = 0.65
+"""What a move weighs among the states that are drawn inside of the others."""
 CLOSE = 1e-6
 """Eigenvalues and points nearer to each other than this are the same."""
 
@@ -26,8 +31,9 @@ class Cayley(NamedTuple):
     """The position of each state, (S, 3): the mean is 0, the largest distance from it 1."""
     tokens: tuple[int, ...]
     """The tokens whose arrows are drawn."""
-    flat: bool
-    """Whether the states are on a circle in the plane of the first two coordinates."""
+    shape: Literal["circle", "ball", "other"]
+    """On a circle in the plane of the first two coordinates; on a ball, where no two states are nearer to
+    each other than a token moves them; or neither."""
 
 
 def cayley(machine: Machine) -> Cayley | None:
@@ -40,28 +46,32 @@ def cayley(machine: Machine) -> Cayley | None:
     rotations and reflections. Tokens have weights, chosen so that their arrows are equally long.
     """
     table = np.array(machine.transitions)
-    if len(table) < 3 or not _regular(table, machine.start):
+    maps = _maps(table) if len(table) > 2 else None
+    if maps is None:
         return None
     tokens = _drawn(table, machine.start)
     for token in tokens:
         if len(around := _orbit(table, [token], machine.start)) == len(table):
-            return Cayley(_circle(around), tokens, flat=True)
-    places = _solid(table[:, tokens])
-    return None if places is None else Cayley(_scaled(places), tokens, flat=False)
+            return Cayley(_circle(around), tokens, "circle")
+    places = _solid(table[:, tokens], maps)
+    if places is None:
+        return None
+    clear = len(table) >= BALL and _clear(places, table[:, tokens]) > 0.99
+    return Cayley(_scaled(places), tokens, "ball" if clear else "other")
 
 
-def _regular(table: Table, start: int) -> bool:
-    """Whether the tokens generate a group that has one element for each state.
+def _maps(table: Table) -> Table | None:
+    """For each state the map that takes state 0 there and commutes with all tokens, (S, S), or None.
 
-    It has, if every state can be the start: if there is a map of the states to themselves that takes
-    the start there and commutes with the tokens.
+    There is one for each state if the tokens generate a group with one element for each state, and
+    only then.
     """
-    states, numbers = len(table), np.arange(len(table))
+    states = len(table)
     if any(len(set(column)) < states for column in table.T.tolist()):
-        return False
-    maps = np.full((states, states), -1)  # maps[:, s] is where s is taken
-    maps[:, start] = numbers
-    waiting = [start]
+        return None
+    maps = np.full((states, states), -1)  # maps[s, x] is where x is taken if 0 is taken to s
+    maps[:, 0] = np.arange(states)
+    waiting = [0]
     for state in waiting:
         for token in range(table.shape[1]):
             there = table[state, token]
@@ -69,10 +79,9 @@ def _regular(table: Table, start: int) -> bool:
                 maps[:, there] = table[maps[:, state], token]
                 waiting.append(int(there))
     if len(waiting) < states:
-        return False
-    return all(
-        np.array_equal(table[maps, token], maps[:, table[:, token]]) for token in range(table.shape[1])
-    )
+        return None
+    commutes = (np.array_equal(table[maps, t], maps[:, table[:, t]]) for t in range(table.shape[1]))
+    return maps if all(commutes) else None
 
 
 def _orbit(table: Table, tokens: list[int], start: int) -> list[int]:
@@ -118,29 +127,68 @@ def _scaled(places: Points) -> Points:
     return places / np.linalg.norm(places, axis=1).max()
 
 
-def _solid(table: Table) -> Points | None:
-    """Three coordinates for each state, in which no two states coincide; None if none are found."""
+def _solid(table: Table, maps: Table) -> Points | None:
+    """Three coordinates for each state, in which no two states coincide; None if none are found.
+
+    There may be several spaces of three eigenvectors. The best one has no two states nearer to each
+    other than a token moves them: then the drawing is a solid whose faces do not overlap.
+    """
+    equal, alike = np.ones(table.shape[1]), np.ones(len(table))
+    spaces = _spaces(table, equal, alike)
+    found = [_orbited(each, table, maps) for each in spaces if each.shape[1] == 3][:TRIED]
+    if not found and spaces[0].shape[1] + spaces[1].shape[1] == 3:  # a prism
+        found = [np.concatenate(spaces[:2], axis=1)]
     sides = _sides(table)
-    ways = [np.ones(len(table))]
-    if sides is not None:  # the second half inside of the first
-        ways.append(np.where(sides, 1.0, 0.65))
-    for inner in ways:
-        weights = np.ones(table.shape[1])
-        places = None
-        for _ in range(80):
-            places = _leading(table, weights, inner)
-            if places is None:
-                break
-            lengths = np.array([_length(places, column) for column in table.T])
-            weights = weights * (lengths / lengths.mean()) ** 0.7
-            weights /= weights.mean()
-        if places is not None and _apart(places) > 0.05:
-            return places
-    return None
+    if not found and sides is not None:
+        found = [_nested(table, np.where(sides, 1.0, INNER))]
+    clear = [each for each in found if each is not None and _apart(each) > 0.05]
+    return max(clear, key=lambda each: _clear(each, table), default=None)
 
 
-def _length(places: Points, column: Table) -> float:
-    return float(np.linalg.norm(places - places[column], axis=1).mean())
+def _clear(places: Points, table: Table) -> float:
+    """The least distance of two states, in sides of the longest polygon."""
+    places = _scaled(places)
+    sides = [_side(places[_orbit(table, [token], 0)]) for token in range(table.shape[1])]
+    return round(_apart(places) / max(sides), 3)
+
+
+def _side(corners: Points) -> float:
+    """How far the first corner of a polygon is from the nearest other one."""
+    return float(np.linalg.norm(corners[1:] - corners[0], axis=1).min())
+
+
+def _orbited(space: Points, table: Table, maps: Table) -> Points:
+    """The orbit of a point, chosen so that the polygons of all tokens have sides of one length.
+
+    Args:
+        space: what three eigenvectors have at each state, (S, 3).
+    """
+    inverse = np.linalg.pinv(space)
+    turns = np.stack([(inverse @ space[taken]).T for taken in maps])  # what takes state 0 to each state
+    tokens, powers = turns[table[0]], [turns[_orbit(table, [t], 0)] for t in range(table.shape[1])]
+    weights, point = np.ones(len(tokens)), np.zeros(3)
+    for _ in range(400):
+        mixed = np.einsum("t,tij->ij", weights, tokens)
+        point = np.linalg.eigh(mixed + mixed.T)[1][:, -1]  # least moved by the tokens
+        sides = np.array([_side(each @ point) for each in powers]).clip(1e-3)
+        weights = weights * (sides / sides.mean()) ** 0.2
+        weights /= weights.mean()
+    return turns @ point
+
+
+def _nested(table: Table, inner: Points) -> Points | None:
+    """Half of the states inside of the others: eigenvectors where the moves inside weigh less."""
+    weights, places = np.ones(table.shape[1]), None
+    for _ in range(80):
+        places = _spaces(table, weights, inner)[0]
+        if places.shape[1] != 3:
+            return None
+        lengths = np.array(
+            [np.linalg.norm(places - places[column], axis=1).mean() for column in table.T]
+        )
+        weights = weights * (lengths / lengths.mean()) ** 0.7
+        weights /= weights.mean()
+    return places
 
 
 def _apart(places: Points) -> float:
@@ -167,24 +215,14 @@ def _sides(table: Table) -> NDArray[np.bool_] | None:
     return None
 
 
-def _leading(table: Table, weights: Points, inner: Points) -> Points | None:
-    """Eigenvectors with the largest eigenvalues below the first: three in one space, or in several."""
+def _spaces(table: Table, weights: Points, inner: Points) -> list[Points]:
+    """The eigenvectors of the Laplacian by eigenvalue, the smallest first, without the constant one."""
     states = np.arange(len(table))
     matrix = np.zeros((len(table), len(table)))
     for token, column in enumerate(table.T):
         weight = weights[token] * np.sqrt(inner * inner[column])
         matrix[states, column] += weight
         matrix[column, states] += weight
-    matrix -= np.diag(matrix.sum(axis=1))  # minus the Laplacian
-    values, vectors = (part[..., ::-1] for part in np.linalg.eigh(matrix))
-    places = np.zeros((len(table), 0))
-    at = 1
-    while at < len(values) and places.shape[1] < 3:
-        end = at
-        while end < len(values) and values[at] - values[end] < CLOSE:
-            end += 1
-        if places.shape[1] + end - at > 3:
-            return None
-        places = np.concatenate([places, vectors[:, at:end]], axis=1)
-        at = end
-    return places
+    values, vectors = np.linalg.eigh(np.diag(matrix.sum(axis=1)) - matrix)
+    ends = [1, *(np.flatnonzero(np.diff(values[1:]) > CLOSE) + 2).tolist(), len(values)]
+    return [vectors[:, one:two] for one, two in pairwise(ends)]

@@ -33,8 +33,8 @@ EXAMPLES = 8
 LONGEST = 64
 """The most tokens of an example."""
 GAP, LETTER, LINE, SHORT = 1.9, 0.15, 16, 5
-"""The distance of two states in a drawing; what each letter of a label adds to it, the most letters of a
-line, and those for which there is room without."""
+"""The distance of two states in a drawing; what each letter of a label adds to it, the most letters of
+a line, and those for which there is room without."""
 
 
 def task(run: Run) -> dict[str, Any]:
@@ -73,7 +73,10 @@ def _truth(oracle: Oracle) -> dict[str, Any]:
 
 
 def _examples(run: Run) -> list[list[int]]:
-    """Random sequences, twice as long as those of training; of a file, some held-out rows."""
+    """Random sequences, twice as long as those of training; of a file, some held-out rows.
+
+    Of more that are drawn, those are taken in which the answer changes most often.
+    """
     if run.task.oracle is None:
         try:
             held_out = training_data(run.task, run.config)[1]
@@ -81,7 +84,11 @@ def _examples(run: Run) -> list[list[int]]:
             return []
         return _rows(held_out)
     length = run.task.length_from(min(LONGEST, 2 * run.config.recipe.length))
-    return run.task.sample(EXAMPLES, length, generator(run.config.seed, "report")).tolist()
+    drawn = run.task.sample(4 * EXAMPLES, length, generator(run.config.seed, "report"))
+    if run.task.total:
+        changes = run.task.labels(drawn).diff(dim=1).ne(0).sum(dim=1)
+        drawn = drawn[changes.argsort(descending=True, stable=True)]
+    return drawn[:EXAMPLES].tolist()
 
 
 def _rows(data: Examples) -> list[list[int]]:
@@ -133,11 +140,11 @@ def drawn(automaton: Automaton | CounterAutomaton) -> dict[str, Any]:
     if len(graph) > MOST_DRAWN:
         return held | {"readable": False, "places": None}
     solid = cayley(graph) if isinstance(automaton, Automaton) else None
-    if solid is not None and not (solid.flat and len(graph) <= READABLE):
+    if solid is not None and not (solid.shape == "circle" and len(graph) <= READABLE):
         return held | {
             "readable": len(graph) <= READABLE,
             "places": solid.places.round(4).tolist(),
-            "solid": {"tokens": solid.tokens, "flat": solid.flat},
+            "solid": {"tokens": solid.tokens, "shape": solid.shape},
         }
     return held | {"readable": len(graph) <= READABLE, "places": layout(graph, gap).round(3).tolist()}
 

@@ -1,6 +1,7 @@
 """What a page says of its runs: the explorer, the table of runs, certificates, provenance."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from html import escape
@@ -35,7 +36,7 @@ def lead(shown: Sequence[Shown]) -> str:
     """The sentence below the title."""
     if len(shown) > 1:
         return "; ".join(dict.fromkeys(each.group for each in shown))
-    return shown[0].name
+    return shown[0].name.removeprefix(f"{title(shown)}, ")
 
 
 def models(shown: Sequence[Shown]) -> str:
@@ -53,9 +54,17 @@ def models(shown: Sequence[Shown]) -> str:
             for (words, kind), count in proofs.items()
         )
         items += f"<li>{swatch(alike[0].colours[model])} {escape(name)} {badges}</li>"
-    claims = {each.run.certificate.statement for each in shown if each.proof(each.models[0])[1] == "yes"}
-    claim = f'<p class="claim">{escape(claims.pop())}</p>' if len(claims) == 1 else ""
+    held = [each.run.certificate for each in shown]
+    claims = {
+        each.statement for each in held if each is not None and each.proven and not each.unchecked
+    }
+    claim = f'<p class="claim">{_text(claims.pop())}</p>' if len(claims) == 1 else ""
     return f'<ul class="models">{items}</ul>{claim}'
+
+
+def _text(sentence: str) -> str:
+    """A sentence as HTML, with what is in backticks as code."""
+    return re.sub("`([^`]*)`", r"<code>\1</code>", escape(sentence))
 
 
 def explorer(page: Page, shown: Sequence[Shown]) -> None:
@@ -194,7 +203,7 @@ def certificate(each: Shown) -> str:
             "claimed here. The explorer shows the locked model and its automaton as they are computed "
             "from the weights.</p>"
         )
-    return f"{heading}<p>{escape(held.statement)}</p>{facts(certified(held.document, width))}"
+    return f"{heading}<p>{_text(held.statement)}</p>{facts(certified(held.document, width))}"
 
 
 def provenance(each: Shown) -> str:

@@ -35,10 +35,10 @@ const swatch = (colour) =>
 // What is proven of a model, to stand beside its name.
 const badge = ([words, kind]) => make("span", { class: `badge ${kind}` }, words);
 
-// How wide a text is at a size of 1.
+// How wide a text is at a size of 1, if it is bold.
 const measured = (() => {
   const pen = document.createElement("canvas").getContext("2d");
-  pen.font = "100px system-ui, sans-serif";
+  pen.font = "600 100px system-ui, sans-serif";
   return (text) => pen.measureText(text).width / 100;
 })();
 

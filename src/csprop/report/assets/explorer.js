@@ -63,6 +63,7 @@ const Explorer = (() => {
       this.choose(byId("beside"), alike, opened);
       byId("beside").prepend(make("option", { value: "", selected: !opened }, "none"));
       byId("beside").closest("label").hidden = !alike.length;
+      byId("model").closest("label").firstChild.textContent = alike.length ? "Model 1 " : "Model ";
       const typed = !task.vocab.some((token) => /\s/.test(token)); // else tokens could not be told apart
       byId("sequence").readOnly = !typed;
       byId("tokens").replaceChildren(

@@ -6,9 +6,9 @@ const History = (() => {
   const WIDE = 560,
     LEFT = 58,
     RIGHT = 10,
-    TALL = 86, // of one channel
+    TALL = 92, // of one channel
     MOST_POINTS = 420,
-    CHANNELS = 3;
+    CHANNELS = 4;
 
   // The channels with the largest weights in the decoder.
   function chosen(model) {
@@ -49,7 +49,7 @@ const History = (() => {
 
     axis(d, row) {
       const middle = row * TALL + TALL / 2,
-        half = TALL / 2 - 8,
+        half = TALL / 2 - 12,
         ends = this.turns ? ["π", "0", "−π"] : ["1", "0", "−1"];
       return [
         make("text", { x: 0, y: middle + 4 }, `ch. ${d + 1}`),
@@ -75,8 +75,8 @@ const History = (() => {
       this.across = (t) => LEFT + 4 + (t / last) * (WIDE - RIGHT - LEFT - 8);
       const apart = Math.max(1, Math.ceil(last / MOST_POINTS));
       const times = Array.from(steps.keys()).filter((t) => t % apart === 0 || t === last);
-      const size = times.length > 150 ? 1.5 : 2.2;
-      const half = TALL / 2 - 8;
+      const size = times.length > 150 ? 1.6 : 2.8;
+      const half = TALL / 2 - 12;
       this.points.replaceChildren(
         ...this.channels.flatMap((d, row) =>
           times.map((t) =>

@@ -30,13 +30,13 @@ const Plot = (() => {
     const attributes = { class: `mark c${colour}` };
     switch (colour % 4) {
       case 1:
-        return make("rect", { ...attributes, x: x - 3.6, y: y - 3.6, width: 7.2, height: 7.2 });
+        return make("rect", { ...attributes, x: x - 4.5, y: y - 4.5, width: 9, height: 9 });
       case 2:
-        return make("path", { ...attributes, d: `M${x - 4.6},${y + 3.6}h9.2l-4.6,-8.2z` });
+        return make("path", { ...attributes, d: `M${x - 5.5},${y + 4.2}h11l-5.5,-9.6z` });
       case 3:
         return make("path", { ...attributes, d: `M${x - 5},${y}l5,-5l5,5l-5,5z` });
       default:
-        return make("circle", { ...attributes, cx: x, cy: y, r: 4 });
+        return make("circle", { ...attributes, cx: x, cy: y, r: 3.6 });
     }
   }
 
@@ -116,7 +116,7 @@ const Plot = (() => {
       height: HEIGHT,
       viewBox: `${LEFT} 0 ${width - LEFT - RIGHT} ${HEIGHT}`,
     });
-    for (const series of spec.series) {
+    for (const series of [...spec.series].reverse()) { // the first is on top
       const drawn = series.points.filter(
         ([x, y]) => (!spec.y.log || y > 0) && (!spec.x.log || x > 0),
       );

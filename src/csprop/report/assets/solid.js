@@ -53,7 +53,9 @@ const Solid = (() => {
   class Solid {
     constructor(automaton, task, said) {
       const { transitions, places, solid, readable } = automaton;
-      Object.assign(this, { automaton, task, said, places, readable, flat: solid.flat, path: [automaton.start] });
+      Object.assign(this, { automaton, task, said, places, readable, path: [automaton.start] });
+      this.flat = solid.shape === "circle";
+      this.ball = solid.shape === "ball";
       this.edges = solid.tokens.flatMap((token, kind) =>
         transitions.flatMap((row, s) => {
           const back = transitions[row[token]][token] === s;
@@ -210,7 +212,8 @@ const Solid = (() => {
       const pen = this.canvas.getContext("2d");
       pen.setTransform(ratio, 0, 0, ratio, 0, 0);
       pen.clearRect(0, 0, wide, tall);
-      const scale = (Math.min(wide, tall) / 2) * (this.readable ? 0.72 : 0.8);
+      const scale = (Math.min(wide, tall) / 2) * (this.readable ? 0.76 : 0.88);
+      this.disc = { x: wide / 2, y: tall / 2, radius: scale };
       this.shown = this.places.map((place) => {
         const [x, y, z] = applied(this.turned, place),
           near = EYE / (EYE - z);
@@ -239,13 +242,27 @@ const Solid = (() => {
         if (s === to) return;
         parts.push([depth([s, to]) + 0.01, () => this.move(pen, s, to, colours.lit, age)]);
       });
+      if (this.ball) parts.push([-0.05, () => this.body(pen, colours)]);
       for (const [, act] of parts.sort((a, b) => a[0] - b[0])) act();
       pen.globalAlpha = 1;
       this.names(pen, colours, size);
     }
 
+    // What the ball is made of: it hides most of what is behind it.
+    body(pen, { paper, card }) {
+      const { x, y, radius } = this.disc;
+      const light = pen.createRadialGradient(x - 0.35 * radius, y - 0.4 * radius, 0.1 * radius, x, y, radius);
+      light.addColorStop(0, paper);
+      light.addColorStop(1, card);
+      pen.globalAlpha = 0.78;
+      pen.fillStyle = light;
+      pen.beginPath();
+      pen.arc(x, y, radius, 0, 2 * Math.PI);
+      pen.fill();
+    }
+
     face(pen, cycle, colour, alpha) {
-      pen.globalAlpha = 0.22 * alpha;
+      pen.globalAlpha = (this.ball ? 0.38 : this.readable ? 0.2 : 0.08) * alpha;
       pen.fillStyle = colour;
       pen.beginPath();
       cycle.forEach((s, i) => pen[i ? "lineTo" : "moveTo"](this.shown[s].x, this.shown[s].y));
@@ -265,7 +282,7 @@ const Solid = (() => {
       const long = Math.hypot(b.x - a.x, b.y - a.y);
       if (long < 3 * size) return; // there is no room for a head
       const [dx, dy] = [(b.x - a.x) / long, (b.y - a.y) / long],
-        tip = 3 + 1.6 * width,
+        tip = 2.5 + 1.3 * width,
         [x, y] = [(a.x + b.x) / 2 + (dx * tip) / 2, (a.y + b.y) / 2 + (dy * tip) / 2];
       pen.beginPath();
       pen.moveTo(x, y);
