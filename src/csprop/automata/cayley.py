@@ -32,7 +32,7 @@ class Cayley(NamedTuple):
     tokens: tuple[int, ...]
     """The tokens whose arrows are drawn."""
     shape: Literal["circle", "ball", "other"]
-    """On a circle in the plane of the first two coordinates; on a ball, where no two states are nearer to
+    """A circle in the plane of the first two coordinates; a ball, on which no two states are nearer to
     each other than a token moves them; or neither."""
 
 

@@ -21,6 +21,7 @@ from csprop.exact.locked import Locked
 from csprop.exact.locked_counter import LockedCounter
 from csprop.nn.compiled import codes
 from csprop.nn.model import CSP
+from csprop.nn.router import Router
 from csprop.runs import Run
 from csprop.tasks.examples import Examples
 from csprop.training.seeding import generator
@@ -97,11 +98,18 @@ def _rows(data: Examples) -> list[list[int]]:
 
 
 def trained(model: CSP) -> dict[str, Any]:
-    """A network: its options, those of each layer, and its weights."""
+    """A network: its options, those of each layer, and its weights.
+
+    Of the maps of a router, only where they send each place: in a page nothing else is asked of them.
+    """
+    weights = dict(model.state_dict())
+    for layer, block in enumerate(model.layers):
+        if isinstance(block, Router):
+            weights[f"blocks.{layer}.maps"] = block.targets()
     return {
         "config": asdict(model.config),
         "layers": [asdict(block.options) for block in model.layers],
-        "weights": {name: _tensor(value) for name, value in model.state_dict().items()},
+        "weights": {name: _tensor(value) for name, value in weights.items()},
     }
 
 

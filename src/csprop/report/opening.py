@@ -23,9 +23,9 @@ AFTER = 8
 def opening(shown: Sequence[Shown], models: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     """The first model, the one beside it, and where they differ; None if there are no models.
 
-    The first is a locked model if there is one. Beside it stands a model of the same task that has no
-    automaton, preferably of another run, or the model that it was made of. If one of them is wrong
-    where the other is right, on one of a few random sequences, the page begins there.
+    The first is a locked model if there is one. Beside it stands a model of the same task that was made
+    in another way and has no automaton, or else the model that it was made of. If this one is wrong
+    where the first is right, on one of a few random sequences, the page begins there.
     """
     if not models:
         return None
@@ -36,8 +36,9 @@ def opening(shown: Sequence[Shown], models: Sequence[dict[str, Any]]) -> dict[st
         if each is not first
         and shown[each["run"]].run.task.source == shown[first["run"]].run.task.source
     ]
-    others = [each for each in alike if "automaton" not in each and each["run"] != first["run"]]
     twins = [each for each in alike if each["run"] == first["run"]]
+    known = {first["colour"], *(each["colour"] for each in twins)}
+    others = [each for each in alike if "automaton" not in each and each["colour"] not in known]
     pair = [first, *(others + twins)[:1]]
     found = _difference(shown, pair)
     numbers = [next(n for n, each in enumerate(models) if each is one) for one in pair]

@@ -36,7 +36,7 @@ def page(paths: Sequence[Path], measured: bool = True, say: Say = lambda line: N
     if any(each.accuracies for each in shown):
         figures = made.figures(*curves.by_length(shown))
         made.add("Accuracy by length", sections.length_note(shown), figures)
-    if certificates := list(filter(None, map(sections.certificate, shown))):
+    if certificates := sections.certificates(shown):
         made.add("Certificates", *certificates)
     made.add("Configuration and provenance", *map(sections.provenance, shown))
     return made.html()

@@ -19,6 +19,8 @@ from csprop.training.scores import EVALUATION, percent
 
 MOST_EMBEDDED = 5 * 2**20
 """Bytes of all models on a page; with more it would be slow to open."""
+FEW = 3
+"""Certificates that are not folded away."""
 
 
 def title(shown: Sequence[Shown]) -> str:
@@ -54,10 +56,8 @@ def models(shown: Sequence[Shown]) -> str:
             for (words, kind), count in proofs.items()
         )
         items += f"<li>{swatch(alike[0].colours[model])} {escape(name)} {badges}</li>"
-    held = [each.run.certificate for each in shown]
-    claims = {
-        each.statement for each in held if each is not None and each.proven and not each.unchecked
-    }
+    held = [each.run.certificate for each in shown if each.proof(each.models[0])[1] == "yes"]
+    claims = {each.statement for each in held if each is not None}
     claim = f'<p class="claim">{_text(claims.pop())}</p>' if len(claims) == 1 else ""
     return f'<ul class="models">{items}</ul>{claim}'
 
@@ -193,10 +193,9 @@ def certificate(each: Shown) -> str:
     held = each.run.certificate
     if held is None:
         return ""
-    model = each.models[0]
+    model, width = each.models[0], each.run.config.model.width
     name = each.name if len(each.models) == 1 else f"{each.name}, {model}"
-    marked = f"{swatch(each.colours[model])} {escape(name)} {badge(*each.proof(model))}"
-    heading, width = f"<h3>{marked}</h3>", each.run.config.model.width
+    heading = f"<h3>{swatch(each.colours[model])} {escape(name)} {badge(*each.proof(model))}</h3>"
     if held.unchecked:
         return (
             f"{heading}<p>The certificate is about rows that cannot be read now, so that nothing is "
@@ -204,6 +203,12 @@ def certificate(each: Shown) -> str:
             "from the weights.</p>"
         )
     return f"{heading}<p>{_text(held.statement)}</p>{facts(certified(held.document, width))}"
+
+
+def certificates(shown: Sequence[Shown]) -> list[str]:
+    """What is proven of all runs; of many, folded away."""
+    found = {each.name: text for each in shown if (text := certificate(each))}
+    return list(found.values()) if len(found) <= FEW else [folded(*each) for each in found.items()]
 
 
 def provenance(each: Shown) -> str:

@@ -58,7 +58,7 @@ const Explorer = (() => {
         (model) => model !== this.first && kind(this.tasks[model.task]) === kind(task),
       );
       const twin = alike.find((model) => model.run === this.first.run);
-      const printed = alike.find((model) => !model.automaton && model !== twin);
+      const printed = alike.find((model) => !model.automaton && model.colour !== (twin ?? this.first).colour);
       const opened = fresh && this.opening ? this.models[this.opening.models[1]] : (printed ?? twin);
       this.choose(byId("beside"), alike, opened);
       byId("beside").prepend(make("option", { value: "", selected: !opened }, "none"));

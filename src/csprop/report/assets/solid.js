@@ -56,6 +56,7 @@ const Solid = (() => {
       Object.assign(this, { automaton, task, said, places, readable, path: [automaton.start] });
       this.flat = solid.shape === "circle";
       this.ball = solid.shape === "ball";
+      this.clear = this.ball || solid.shape === "solid";
       this.edges = solid.tokens.flatMap((token, kind) =>
         transitions.flatMap((row, s) => {
           const back = transitions[row[token]][token] === s;
@@ -225,7 +226,7 @@ const Solid = (() => {
     // Everything from the back to the front; what is behind is paler.
     paint(pen, colours) {
       const at = this.shown,
-        size = this.readable ? 15 : clamp(46 / Math.sqrt(at.length), 4, 7);
+        size = this.readable ? 20 : clamp(46 / Math.sqrt(at.length), 4, 7);
       const depth = (states) => states.reduce((sum, s) => sum + at[s].z, 0) / states.length;
       const pale = (z) => 0.14 + 0.86 * clamp((z + 0.75) / 1.35, 0, 1) ** 1.4;
       const parts = [
@@ -262,7 +263,7 @@ const Solid = (() => {
     }
 
     face(pen, cycle, colour, alpha) {
-      pen.globalAlpha = (this.ball ? 0.38 : this.readable ? 0.2 : 0.08) * alpha;
+      pen.globalAlpha = (this.clear ? 0.38 : 0.08) * alpha;
       pen.fillStyle = colour;
       pen.beginPath();
       cycle.forEach((s, i) => pen[i ? "lineTo" : "moveTo"](this.shown[s].x, this.shown[s].y));
@@ -317,22 +318,23 @@ const Solid = (() => {
       };
       pen.globalAlpha = 1;
       if (now) {
-        const glow = pen.createRadialGradient(x, y, radius * 0.6, x, y, radius * 4);
+        const far = this.readable ? radius * 2 : radius * 4.5;
+        const glow = pen.createRadialGradient(x, y, radius * 0.6, x, y, far);
         glow.addColorStop(0, colours.lit);
-        glow.addColorStop(1, "transparent");
+        glow.addColorStop(1, `${colours.lit}00`);
         pen.globalAlpha = 0.6;
-        disc(radius * 4, glow);
+        disc(far, glow);
         pen.globalAlpha = 1;
         disc(radius * (this.readable ? 1.15 : 1.9), colours.lit);
       } else {
         disc(radius, colours.paper); // so that edges end at its rim
-        pen.globalAlpha = past ? 0.9 * 0.75 ** age : alpha;
-        disc(radius, past ? colours.lit : this.readable ? colours.card : colours.ink);
+        pen.globalAlpha = past && !this.readable ? 0.9 * 0.75 ** age : alpha;
+        disc(radius, this.readable ? colours.card : past ? colours.lit : colours.ink);
         if (!this.readable) return;
       }
       pen.globalAlpha = now ? 1 : alpha;
-      pen.strokeStyle = now ? colours.ink : colours.soft;
-      pen.lineWidth = now ? 2 : 1.2;
+      pen.strokeStyle = now ? colours.ink : past ? colours.lit : colours.soft;
+      pen.lineWidth = now || past ? 2 : 1.2;
       pen.beginPath();
       pen.arc(x, y, radius * (now ? (this.readable ? 1.15 : 1.9) : 1), 0, 2 * Math.PI);
       pen.stroke();
@@ -346,7 +348,7 @@ const Solid = (() => {
       for (const s of named.filter((each, i) => each !== null && each !== undefined && named.indexOf(each) === i)) {
         const { x, y, z, near } = this.shown[s],
           text = this.said(s);
-        pen.font = `600 ${this.readable ? 13 : 15}px ${colours.font}`;
+        pen.font = `600 ${this.readable ? 12 : 15}px ${colours.font}`;
         pen.textAlign = "center";
         pen.textBaseline = "middle";
         const wide = pen.measureText(text).width;
