@@ -16,7 +16,7 @@ FEW = 4
 TRIED = 3
 """So many tokens that undo themselves are tried, each with every other token, to find two to draw; and
 so many spaces of eigenvectors."""
-BALL = 24
+BALL = 48
 """The least number of states that make a ball."""
 INNER = 0.65
 """What a move weighs among the states that are drawn inside of the others."""
@@ -31,9 +31,9 @@ class Cayley(NamedTuple):
     """The position of each state, (S, 3): the mean is 0, the largest distance from it 1."""
     tokens: tuple[int, ...]
     """The tokens whose arrows are drawn."""
-    shape: Literal["circle", "ball", "other"]
-    """A circle in the plane of the first two coordinates; a ball, on which no two states are nearer to
-    each other than a token moves them; or neither."""
+    shape: Literal["circle", "solid", "ball", "nested"]
+    """A circle in the plane of the first two coordinates; a solid, in which no two states are nearer to
+    each other than a token moves them, or with many states a ball; or states inside of others."""
 
 
 def cayley(machine: Machine) -> Cayley | None:
@@ -56,8 +56,9 @@ def cayley(machine: Machine) -> Cayley | None:
     places = _solid(table[:, tokens], maps)
     if places is None:
         return None
-    clear = len(table) >= BALL and _clear(places, table[:, tokens]) > 0.99
-    return Cayley(_scaled(places), tokens, "ball" if clear else "other")
+    if _clear(places, table[:, tokens]) < 0.9:
+        return Cayley(_scaled(places), tokens, "nested")
+    return Cayley(_scaled(places), tokens, "ball" if len(table) >= BALL else "solid")
 
 
 def _maps(table: Table) -> Table | None:
@@ -136,8 +137,9 @@ def _solid(table: Table, maps: Table) -> Points | None:
     equal, alike = np.ones(table.shape[1]), np.ones(len(table))
     spaces = _spaces(table, equal, alike)
     found = [_orbited(each, table, maps) for each in spaces if each.shape[1] == 3][:TRIED]
-    if not found and spaces[0].shape[1] + spaces[1].shape[1] == 3:  # a prism
-        found = [np.concatenate(spaces[:2], axis=1)]
+    if not found and spaces[0].shape[1] + spaces[1].shape[1] == 3:  # a prism, of the best height
+        tried = [np.concatenate([spaces[0], s * spaces[1]], axis=1) for s in np.geomspace(0.3, 3, 200)]
+        found = [max(tried, key=lambda each: _clear(each, table))]
     sides = _sides(table)
     if not found and sides is not None:
         found = [_nested(table, np.where(sides, 1.0, INNER))]

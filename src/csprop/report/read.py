@@ -59,9 +59,7 @@ class Shown:
             return "not certified", "none"
         if self.models[0] == "locked" and model != "locked":
             return "not proven", "none"  # the proof is about the locked model
-        if held.unchecked:
-            return "not proven: the rows cannot be read", "no"
-        return verdict(held), "yes" if held.proven else "no"
+        return verdict(held), "yes" if held.proven and not held.unchecked else "no"
 
     @property
     def row(self) -> dict[str, Any]:

@@ -163,7 +163,7 @@ const Panel = (() => {
       const early = t < this.entry.asked;
       this.summary.className = `verdict ${this.wrong[t] ? (early ? "early" : "wrong") : ""}`;
       const answer = t ? this.task.classes[this.said[t].best] : "";
-      this.summary.replaceChildren(make("b", {}, answer), this.sentence(t).slice(answer.length));
+      this.summary.replaceChildren(make("strong", {}, answer), this.sentence(t).slice(answer.length));
       this.list();
     }
 
