@@ -38,7 +38,7 @@ test: setup .venv/onnx .venv/triton .venv/notebooks .venv/ray .venv/peers .venv/
 
 # The page is tried in a real browser; where there is none and none can be installed, it is not.
 .venv/browser: .venv/installed
-	@$(PIP) playwright || \
+	@$(PIP) playwright axe-playwright-python || \
 		echo 'playwright could not be installed: tests in a browser will be skipped' >&2
 	@command -v chromium >/dev/null || { echo 'Installing chromium for the tests of the page.'; \
 		{ apt-get -qq update; apt-get -qq install -y chromium; } >/dev/null 2>&1; } || \

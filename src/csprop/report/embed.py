@@ -143,7 +143,7 @@ def drawn(automaton: Automaton | CounterAutomaton) -> dict[str, Any]:
         held["answers"] = automaton.outputs
         longest = max(len(", ".join(each.labels)) for each in arrows(automaton))
         named = max(len(automaton.classes[each]) for each in automaton.outputs if each is not None)
-        words = LETTER * (min(longest, LINE) - SHORT) + LETTER * (min(named, LINE) - SHORT)
+        words = LETTER / 2 * (min(longest, LINE) + min(named, LINE) - 2 * SHORT)
         graph, gap = automaton, GAP + max(0.0, words)
     if len(graph) > MOST_DRAWN:
         return held | {"readable": False, "places": None}

@@ -3,7 +3,7 @@
 // The arrows of an automaton in the plane, and places for their labels. A state is a circle, or longer by `straight` on
 // both sides.
 const Arrows = (() => {
-  const GAP = 0.08, // from an arrow to its label
+  const GAP = 0.13, // from an arrow to its label
     FREE = 0.24; // what should be free around a state
   let heads = 0;
 

@@ -4,6 +4,7 @@
 // point after each token. Points that wander are drift.
 const History = (() => {
   const WIDE = 560,
+    NARROW = 320, // where there is less room, so that letters are not too small
     LEFT = 58,
     RIGHT = 10,
     TALL = 92, // of one channel
@@ -28,20 +29,20 @@ const History = (() => {
   class History {
     // `layer` is the last one whose states are numbers in a plane.
     constructor(model, layer) {
-      Object.assign(this, { model, layer });
+      Object.assign(this, { model, layer, wide: window.innerWidth < 600 ? NARROW : WIDE });
       this.turns = model.config.order === 2; // else there is no one phase
       this.channels = chosen(model);
       this.points = make("g");
       this.now = make("line", { class: "pointer", y1: 0, y2: TALL * this.channels.length });
       this.svg = make(
         "svg",
-        { viewBox: `0 -6 ${WIDE} ${TALL * this.channels.length + 30}`, role: "img" },
+        { viewBox: `0 -6 ${this.wide} ${TALL * this.channels.length + 30}`, role: "img" },
         ...this.channels.flatMap((d, row) => this.axis(d, row)),
         this.points,
         this.now,
       );
       this.first = make("text", { x: LEFT, y: TALL * this.channels.length + 16 });
-      this.last = make("text", { x: WIDE - RIGHT, y: TALL * this.channels.length + 16, "text-anchor": "end" });
+      this.last = make("text", { x: this.wide - RIGHT, y: TALL * this.channels.length + 16, "text-anchor": "end" });
       this.svg.append(this.first, this.last);
       this.caption = make("figcaption");
       this.element = make("figure", { class: "history" }, this.svg, this.caption);
@@ -56,7 +57,7 @@ const History = (() => {
         ...ends.flatMap((name, i) => {
           const y = middle + (i - 1) * half;
           return [
-            make("line", { class: "grid", x1: LEFT, x2: WIDE - RIGHT, y1: y, y2: y }),
+            make("line", { class: "grid", x1: LEFT, x2: this.wide - RIGHT, y1: y, y2: y }),
             make("text", { x: LEFT - 5, y: y + 4, "text-anchor": "end" }, name),
           ];
         }),
@@ -72,7 +73,7 @@ const History = (() => {
     // Draw all steps of a sequence, or of a long one so many that they can be told apart.
     span(steps, wrong, asked) {
       const last = Math.max(1, steps.length - 1);
-      this.across = (t) => LEFT + 4 + (t / last) * (WIDE - RIGHT - LEFT - 8);
+      this.across = (t) => LEFT + 4 + (t / last) * (this.wide - RIGHT - LEFT - 8);
       const apart = Math.max(1, Math.ceil(last / MOST_POINTS));
       const times = Array.from(steps.keys()).filter((t) => t % apart === 0 || t === last);
       const size = times.length > 150 ? 1.6 : 2.8;

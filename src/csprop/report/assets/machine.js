@@ -5,7 +5,7 @@ const Machine = (() => {
   const SIZE = 0.26, // of letters
     SMALL = 0.21, // of those in a state, where they would not fit
     LINE = 0.3, // from one line of a label to the next
-    LONGEST = 16, // letters of a line that has more than one token or condition in it
+    LONGEST = 12, // letters of a line that has more than one token or condition in it
     WIDEST = 1.9, // a name in a state
     MOST_LINES = 8,
     MOST_COLUMNS = 6; // of tokens, in a table
@@ -136,6 +136,7 @@ const Machine = (() => {
     };
     return {
       element: make("figure", { class: "machine" }, solid.element, caption, folded),
+      solid,
       light,
       close: () => solid.close(),
     };
