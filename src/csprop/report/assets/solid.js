@@ -3,7 +3,7 @@
 // A machine that is a group, as a solid that turns: its states are corners, the moves of its tokens edges.
 const Solid = (() => {
   const SPEED = 0.00016, // radians in a millisecond
-    TRAIL = 7, // states that are remembered
+    TRAIL = 6, // states that are remembered
     EYE = 4.2; // how far away the eye is
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -156,9 +156,9 @@ const Solid = (() => {
       this.path = path.slice(-TRAIL);
       const at = applied(this.turned, this.places[path.at(-1)]),
         far = Math.hypot(...at);
-      if (!this.flat && !this.held && at[2] < 0.45 * far) {
+      if (!this.flat && !this.held && at[2] < 0.6 * far) {
         const side = Math.hypot(at[0], at[1]) || 1,
-          goal = 0.72;
+          goal = 0.84;
         this.aim = [(at[0] / side) * Math.sqrt(1 - goal ** 2) * far, (at[1] / side) * Math.sqrt(1 - goal ** 2) * far, goal * far];
         if (calm.matches || !this.seen) this.approach(1);
       }
@@ -235,13 +235,13 @@ const Solid = (() => {
           const z = depth([edge.s, edge.to]);
           return [z, () => this.edge(pen, edge, colours.moves[edge.kind], pale(z), 1 + 1.4 * clamp(z + 0.8, 0, 1.4), size)];
         }),
-        ...at.map((point, s) => [point.z + 0.02, () => this.corner(pen, s, size * point.near, colours, pale(point.z))]),
+        ...at.map((point, s) => [point.z + 0.16, () => this.corner(pen, s, size * point.near, colours, pale(point.z))]),
       ];
       this.path.slice(1).forEach((to, i) => {
         const s = this.path[i],
           age = this.path.length - 2 - i;
         if (s === to) return;
-        parts.push([depth([s, to]) + 0.01, () => this.move(pen, s, to, colours.lit, age)]);
+        parts.push([depth([s, to]) + 0.06, () => this.move(pen, s, to, colours.lit, age)]);
       });
       if (this.ball) parts.push([-0.05, () => this.body(pen, colours)]);
       for (const [, act] of parts.sort((a, b) => a[0] - b[0])) act();
@@ -295,7 +295,7 @@ const Solid = (() => {
     // A move of the last few tokens; the older, the paler.
     move(pen, s, to, colour, age) {
       const [a, b] = [this.shown[s], this.shown[to]];
-      pen.globalAlpha = 0.95 * 0.68 ** age;
+      pen.globalAlpha = 0.95 * 0.78 ** age;
       pen.strokeStyle = colour;
       pen.lineWidth = age ? 3.5 : 5;
       pen.lineCap = "round";
@@ -328,7 +328,7 @@ const Solid = (() => {
         disc(radius * (this.readable ? 1.15 : 1.9), colours.lit);
       } else {
         disc(radius, colours.paper); // so that edges end at its rim
-        pen.globalAlpha = past && !this.readable ? 0.9 * 0.75 ** age : alpha;
+        pen.globalAlpha = past && !this.readable ? Math.max(0.5, 0.95 * 0.82 ** age) : alpha;
         disc(radius, this.readable ? colours.card : past ? colours.lit : colours.ink);
         if (!this.readable) return;
       }
