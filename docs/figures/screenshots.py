@@ -2,10 +2,10 @@
 
     make screenshots
 
-The explorer and the report are the page of two runs: the residue of the number of ones modulo 3, trained on
-length 16 with seed 0, a locked rotor beside the printed model. The football is the group of the 60 even
-permutations of five elements, with a = (01)(23) and b = (01234) as its tokens. The runs are kept in
-runs/screenshots, and made where they are not there.
+The explorer and the report are the page of two runs: the residue of the number of ones modulo 3,
+trained on length 16 with seed 0, a locked rotor beside the printed model. The football is the group of
+the 60 even permutations of five elements, with a = (01)(23) and b = (01234) as its tokens. The runs are
+kept in runs/screenshots, and made where they are not there.
 """
 
 import io

@@ -7,7 +7,6 @@ const Plot = (() => {
     RIGHT = 14,
     TOP = 12,
     BOTTOM = 40;
-  const FEW = 16; // a line of no more points than this is samples: each is marked, and what joins them is faint
   const { forward, shown, ticks, range } = Scales;
 
   // From a value to a place between two ends.
@@ -107,7 +106,8 @@ const Plot = (() => {
     );
   }
 
-  // `xs` are the places at which any line has a point: a line is not drawn across one that it lacks.
+  // Samples are marked, and what joins them is faint. `xs` are the places at which any line has a point: a line of
+  // samples is not drawn across one that it lacks.
   function lines(spec, xs, across, up, width) {
     const clipped = make("svg", {
       x: LEFT,
@@ -120,7 +120,7 @@ const Plot = (() => {
       const drawn = series.points.filter(
         ([x, y]) => (!spec.y.log || y > 0) && (!spec.x.log || x > 0),
       );
-      const few = drawn.length <= FEW && spec.x.log;
+      const few = Boolean(spec.x.sampled);
       const gap = (from, to) => few && xs.some((x) => x > from && x < to);
       const path = drawn
         .map(([x, y], i) => {
