@@ -1,4 +1,4 @@
-"""Pictures of groups: as solids where they have many states, with labelled arrows where they have few."""
+"""Pictures of groups: solids where they have many states, labelled arrows where they have few."""
 
 from pathlib import Path
 

@@ -197,7 +197,9 @@ def test_a_group_turns_in_space(pages: dict[str, Path], visit: Visit) -> None:
         state = machine.transitions[state][token]
         tab.page.locator("#time").fill(str(t))
         assert tab.page.evaluate("explorer.panels[0].drawing.solid.path.at(-1)") == state
-        answer = machine.classes[machine.outputs[state]]
+        output = machine.outputs[state]
+        assert output is not None
+        answer = machine.classes[output]
         assert f"now in state {state}, which answers {answer}" in solid.get_attribute("aria-label")
 
 

@@ -52,7 +52,8 @@ def _difference(shown: Sequence[Shown], pair: Sequence[dict[str, Any]]) -> tuple
         return None
     trained = run.config.recipe.length
     for length in dict.fromkeys(run.task.length_from(min(LONGEST, n * trained)) for n in TIMES):
-        rows = run.task.sample(ROWS, length, generator(run.config.seed, "opening"))
+        longer = run.task.length_from(length + AFTER)
+        rows = run.task.sample(ROWS, longer, generator(run.config.seed, "opening"))
         labels = run.task.labels(rows)
         differs = _answers(run.model, rows) != labels
         for each in pair[:-1]:
@@ -60,8 +61,9 @@ def _difference(shown: Sequence[Shown], pair: Sequence[dict[str, Any]]) -> tuple
                 other = shown[each["run"]].run.answering(as_trained=True)
                 differs &= _answers(other, rows) == labels
         differs[:, : max(each["asked"] for each in pair) - 1] = False
+        differs[:, length:] = False
         if differs.any():
-            first = torch.where(differs.any(dim=1), differs.int().argmax(dim=1), length)
+            first = torch.where(differs.any(dim=1), differs.int().argmax(dim=1), longer)
             row, at = int(first.argmin()), int(first.min()) + 1
             return rows[row, : at + AFTER].tolist(), at
     return None

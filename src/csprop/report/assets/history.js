@@ -80,14 +80,16 @@ const History = (() => {
       const half = TALL / 2 - 12;
       this.points.replaceChildren(
         ...this.channels.flatMap((d, row) =>
-          times.map((t) =>
-            make("circle", {
-              class: t >= asked && wrong[t] ? "then wrong" : "then",
-              cx: this.across(t).toFixed(1),
-              cy: (row * TALL + TALL / 2 - half * this.value(steps[t], d)).toFixed(1),
-              r: t >= asked && wrong[t] ? size + 0.6 : size,
-            }),
-          ),
+          times.map((t) => {
+            const [x, y] = [this.across(t), row * TALL + TALL / 2 - half * this.value(steps[t], d)];
+            const far = size + 0.6;
+            if (t >= asked && wrong[t])
+              return make("path", {
+                class: "then wrong",
+                d: `M${x - far},${y - far}l${2 * far},${2 * far}m0,${-2 * far}l${-2 * far},${2 * far}`,
+              });
+            return make("circle", { class: "then", cx: x.toFixed(1), cy: y.toFixed(1), r: size });
+          }),
         ),
       );
       this.first.textContent = "0";
@@ -95,7 +97,7 @@ const History = (() => {
       const errors = wrong.filter((each, t) => each && t >= asked).length;
       const what = this.turns ? "The phase" : "The first coordinate";
       const names = this.channels.map((d) => d + 1).join(", ");
-      const seen = errors ? " Orange: the answer is wrong." : "";
+      const seen = errors ? " A cross: the answer is wrong." : "";
       this.caption.textContent = `${what} of the channels that the decoder weighs most (${names}) after each token.${seen}`;
       this.svg.setAttribute("aria-label", `${this.caption.textContent} Wrong after ${count(errors)} of ${count(steps.length - 1)} tokens.`);
     }
