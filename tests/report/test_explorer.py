@@ -143,7 +143,7 @@ def test_dots_end_where_they_would_without_the_movement(page: Path, visit: Visit
 
 def test_a_second_model_can_be_chosen_or_left_out(page: Path, visit: Visit) -> None:
     tab = visit(page)
-    assert "parity, paper, seed 0\nnot certified" in tab.page.locator(".panel h3").all_inner_texts()
+    assert "parity, paper, seed 0 not certified" in tab.page.locator(".panel h3").all_inner_texts()
     tab.page.select_option("#beside", label="none")
     assert tab.page.locator(".panel").count() == 1
     tab.page.select_option("#model", label="parity, paper, seed 0")

@@ -37,7 +37,7 @@ const Panel = (() => {
       this.element = make(
         "article",
         { class: `panel c${entry.colour}`, "aria-label": entry.name },
-        make("h3", {}, swatch(entry.colour), make("span", {}, entry.name), badge(entry.proof)),
+        make("h3", {}, swatch(entry.colour), make("span", {}, entry.name), " ", badge(entry.proof)),
         this.summary,
         this.views,
       );
