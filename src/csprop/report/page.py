@@ -14,7 +14,10 @@ ASSETS = files("csprop.report") / "assets"
 MODEL = ("planes.js", "parts.js", "csp.js")
 """The forward pass, which needs no browser."""
 CHARTS = ("scales.js", "plot.js", "charts.js")
-EXPLORER = ("tally.js", "machine.js", "places.js", "counters.js", "panel.js", "strip.js", "explorer.js")
+EXPLORER = (
+    "tally.js", "arrows.js", "solid.js", "machine.js", "places.js", "counters.js", "history.js",
+    "panel.js", "strip.js", "explorer.js",
+)  # fmt: skip
 SCRIPTS = ("dom.js", *MODEL, *CHARTS, *EXPLORER, "page.js")
 """In the order in which each needs those before it."""
 
@@ -30,10 +33,14 @@ class Page:
 
     title: str
     lead: str
+    head: str = ""
+    """HTML below the lead."""
     sections: list[str] = field(default_factory=list)
     charts: dict[str, Chart] = field(default_factory=dict)
     models: list[dict[str, Any]] = field(default_factory=list)
     tasks: list[dict[str, Any]] = field(default_factory=list)
+    opening: dict[str, Any] | None = None
+    """What the explorer shows first."""
 
     def add(self, heading: str, *content: str) -> None:
         """Add a section. The heading is text, the content is HTML."""
@@ -52,11 +59,13 @@ class Page:
     def html(self) -> str:
         """The whole file."""
         data = {"charts": self.charts, "models": self.models, "tasks": self.tasks}
+        data |= {"opening": self.opening}
         # Within a script element "<" could end it; as an escape it is the same JSON.
         packed = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
         return Template(asset("page.html")).substitute(
             title=escape(self.title),
             lead=escape(self.lead),
+            head=self.head,
             style=asset("page.css"),
             body="\n".join(self.sections),
             version=__version__,
@@ -65,20 +74,28 @@ class Page:
         )
 
 
-def table(name: str, headings: list[str], rows: list[list[str]]) -> str:
-    """A table of text; the first cell of a row is its heading.
+def table(name: str, headings: list[str], rows: list[list[str]], heads: list[str] | None = None) -> str:
+    """A table of text that fits any window; the first cell of a row is its heading.
 
     Args:
         name: what the table is called by a screen reader.
+        heads: the first cell of each row as HTML, if it is more than text.
     """
     head = "".join(f'<th scope="col">{escape(each)}</th>' for each in headings)
     body = "".join(
-        f'<tr><th scope="row">{escape(row[0])}</th>'
-        + "".join(f"<td>{escape(each)}</td>" for each in row[1:])
+        f'<tr><th scope="row">{first}</th>'
+        + "".join(
+            f'<td data-label="{escape(heading)}">{escape(each)}</td>'
+            for heading, each in zip(headings[1:], row[1:], strict=True)
+        )
         + "</tr>"
-        for row in rows
+        for first, row in zip(heads or [escape(row[0]) for row in rows], rows, strict=True)
     )
-    return scrolling(name, f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+    kind = "cards" if len(headings) > 3 else "few"
+    return (
+        f'<div class="fit"><table class="{kind}" aria-label="{escape(name)}">'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
 
 
 def scrolling(name: str, content: str) -> str:
@@ -95,3 +112,16 @@ def facts(pairs: list[tuple[str, str]]) -> str:
     """A list of names and their values."""
     items = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in pairs)
     return f"<dl>{items}</dl>"
+
+
+def swatch(colour: int) -> str:
+    """The key of a model: a piece of its line in the charts."""
+    return (
+        '<svg class="swatch" width="26" height="10" aria-hidden="true">'
+        f'<line class="line c{colour}" x1="0" x2="26" y1="5" y2="5"/></svg>'
+    )
+
+
+def badge(words: str, kind: str) -> str:
+    """What is proven of a model, to stand beside its name."""
+    return f'<span class="badge {kind}">{escape(words)}</span>'

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from csprop.errors import InputError
+from csprop.exact.words import verdict
 from csprop.report.charts import COLOURS
 from csprop.runs import Run, load
 from csprop.training import checkpoint
@@ -28,15 +29,37 @@ class Shown:
     name: str = ""
     """Unlike that of any other run of the page."""
     group: str = ""
-    """The name that it shares with runs that were made alike, as it shares their colour."""
-    colour: int = 0
+    """The name that it shares with runs that were made alike, as its models share their colours."""
+    colours: dict[str, int] = field(default_factory=dict)
+    """The colour of each of its models, "locked" and "as trained"; of a machine's model, "exact"."""
     accuracies: dict[str, dict[int, float]] = field(default_factory=dict)
-    """Accuracy by length, of the model "as trained" and "locked"; of a machine's model, "exact"."""
+    """Accuracy by length, of each of its models."""
 
     @property
     def kind(self) -> str:
         """Its preset, or how else it was made."""
         return self.run.config.preset if self.run.made == "trained" else self.run.made
+
+    @property
+    def models(self) -> list[str]:
+        """What its models are called: a locked model and the one it was made of are two."""
+        if self.run.made != "trained":
+            return ["exact"]  # both are the same machine
+        return ["as trained"] if self.run.locked is None else ["locked", "as trained"]
+
+    @property
+    def colour(self) -> int:
+        """The colour of the model that was trained."""
+        return self.colours[self.models[-1]]
+
+    def proof(self, model: str) -> tuple[str, str]:
+        """What is proven of one of its models, in a few words, and how well: yes, no or none."""
+        held = self.run.certificate
+        if held is None:
+            return "not certified", "none"
+        if self.models[0] == "locked" and model != "locked":
+            return "not proven", "none"  # the proof is about the locked model
+        return verdict(held), "yes" if held.proven and not held.unchecked else "no"
 
     @property
     def row(self) -> dict[str, Any]:
@@ -85,17 +108,18 @@ def _read(path: Path) -> Shown:
 
 
 def _name(shown: Sequence[Shown]) -> None:
-    """Names that tell the runs apart, and a colour for each group."""
+    """Names that tell the runs apart, and a colour for each model that no other kind of model has."""
     groups = [f"{each.run.task.source}, {each.kind}" for each in shown]
     names = [
         group if each.run.made == "compiled" else f"{group}, seed {each.run.config.seed}"
         for group, each in zip(groups, shown, strict=True)
     ]
-    order = list(dict.fromkeys(groups))
+    kinds = [(group, model) for group, each in zip(groups, shown, strict=True) for model in each.models]
+    order = list(dict.fromkeys(kinds))
     for each, group, name in zip(shown, groups, names, strict=True):
         seeds = groups.count(group)
         each.group = group if seeds == 1 else f"{group}, {seeds} runs"
-        each.colour = order.index(group) % COLOURS
+        each.colours = {model: order.index((group, model)) % COLOURS for model in each.models}
         each.name = name if names.count(name) == 1 else f"{name} ({each.path})"
 
 
@@ -111,13 +135,10 @@ def measure(each: Shown, say: Say) -> None:
     trained = run.config.recipe.length
     longer = {task.length_from(trained * times) for times in TIMES}
     lengths = sorted(longer | {trained + 1, trained + 2})
-    models = {"locked": run.locked, "as trained": run.model}
-    if each.run.made != "trained":
-        models = {"exact": run.answering()}  # both are the same machine
-    for kind, model in models.items():
-        if model is not None:
-            each.accuracies[kind] = {
-                length: at_length(model, task, length).accuracy
-                for length in lengths
-                if task.has_length(length)
-            }
+    for kind in each.models:
+        model = run.answering(as_trained=kind == "as trained")
+        each.accuracies[kind] = {
+            length: at_length(model, task, length).accuracy
+            for length in lengths
+            if task.has_length(length)
+        }

@@ -20,7 +20,7 @@ def page(paths: Sequence[Path], measured: bool = True, say: Say = lambda line: N
         InputError: a run cannot be read, or its certificate does not hold.
     """
     shown = read(paths, say)
-    made = Page(sections.title(shown), sections.lead(shown))
+    made = Page(sections.title(shown), sections.lead(shown), sections.models(shown))
     sections.explorer(made, shown)
     if sources := list(filter(None, map(machines.source, shown))):
         made.add("Where the machine comes from", *sources)
@@ -36,7 +36,7 @@ def page(paths: Sequence[Path], measured: bool = True, say: Say = lambda line: N
     if any(each.accuracies for each in shown):
         figures = made.figures(*curves.by_length(shown))
         made.add("Accuracy by length", sections.length_note(shown), figures)
-    if certificates := list(filter(None, map(sections.certificate, shown))):
+    if certificates := sections.certificates(shown):
         made.add("Certificates", *certificates)
     made.add("Configuration and provenance", *map(sections.provenance, shown))
     return made.html()

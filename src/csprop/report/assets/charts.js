@@ -5,7 +5,8 @@
 const Charts = (() => {
   const { LEFT, RIGHT, shape } = Plot;
   const { forward, backward, shown, nearest, range } = Scales;
-  const links = new Map();
+  const links = new Map(),
+    COLUMNS = 3;
 
   class Chart {
     constructor(figure, spec) {
@@ -74,11 +75,7 @@ const Charts = (() => {
           make(
             "li",
             {},
-            make(
-              "svg",
-              { width: 26, height: 10, "aria-hidden": "true" },
-              make("line", { x1: 0, x2: 26, y1: 5, y2: 5, class: `line c${series.colour}` }),
-            ),
+            swatch(series.colour),
             name,
           ),
         ),
@@ -93,7 +90,8 @@ const Charts = (() => {
       );
     }
 
-    // The numbers, listed when they are first opened; of thinned lines, at the epochs that all have.
+    // The numbers, listed when they are first opened; of thinned lines, at the epochs that all have. Many lines
+    // have a row each for every x, so that the table is no wider.
     table() {
       const { spec } = this;
       const details = make("details", {}, make("summary", {}, "The numbers"));
@@ -103,6 +101,7 @@ const Charts = (() => {
         const xs = this.xs.filter((x) =>
           spec.series.every(({ points }, i) => columns[i].has(x) || !nearest(points, x)),
         );
+        if (spec.series.length > COLUMNS) return this.listed(details, xs, columns);
         const rows = xs.map((x) =>
           make(
             "tr",
@@ -115,8 +114,29 @@ const Charts = (() => {
         );
         const headings = [spec.x.label, ...spec.series.map((series) => series.name)];
         details.append(tabulated(`${spec.title}: the numbers`, headings, make("tbody", {}, ...rows)));
+        return undefined;
       });
       return details;
+    }
+
+    listed(details, xs, columns) {
+      const { spec } = this;
+      const rows = xs.flatMap((x) =>
+        spec.series.flatMap(({ name }, i) =>
+          columns[i].has(x)
+            ? [
+                make(
+                  "tr",
+                  {},
+                  make("th", { scope: "row" }, count(x)),
+                  ...[name, shown(spec.y, columns[i].get(x))].map((text) => make("td", {}, text)),
+                ),
+              ]
+            : [],
+        ),
+      );
+      const headings = [spec.x.label, "model", spec.title.toLowerCase()];
+      details.append(tabulated(`${spec.title}: the numbers`, headings, make("tbody", {}, ...rows)));
     }
 
     draw() {

@@ -262,15 +262,7 @@ const CSP = (() => {
       const { places, width } = this.layers[layer];
       if (!places) return null;
       const { values, shape } = this.weight(`blocks.${layer}.maps`);
-      return Array.from({ length: shape[0] }, (_, map) =>
-        Array.from({ length: width }, (_, d) => {
-          const source = d % places,
-            first = d - source; // of its group
-          const column = (map * width + first) * places + source;
-          const logits = Array.from({ length: places }, (_, target) => values[column + target * places]);
-          return first + largest(logits);
-        }),
-      );
+      return Array.from({ length: shape[0] }, (_, map) => [...values.subarray(map * width, (map + 1) * width)]);
     }
 
     // The content of every place at the place to which a map sends it.

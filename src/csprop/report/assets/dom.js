@@ -2,7 +2,7 @@
 
 // Elements of the page, and numbers as text. Text is always added as text, never as markup.
 function make(tag, attributes = {}, ...children) {
-  const drawn = ["svg", "g", "path", "circle", "line", "rect", "text", "title", "marker", "defs"];
+  const drawn = ["svg", "g", "path", "circle", "line", "rect", "text", "title", "marker", "defs", "tspan"];
   const element = drawn.includes(tag)
     ? document.createElementNS("http://www.w3.org/2000/svg", tag)
     : document.createElement(tag);
@@ -14,12 +14,33 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-// A table that is scrolled where it is too wide, with a name for screen readers.
+// A table, with a name for screen readers; in a narrow window its rows are cards. A long one is scrolled.
 function tabulated(name, headings, body) {
   const cells = headings.map((heading) => make("th", { scope: "col" }, heading));
-  const table = make("table", {}, make("thead", {}, make("tr", {}, ...cells)), body);
-  return make("div", { class: "wide", tabindex: 0, role: "region", "aria-label": name }, table);
+  const kind = headings.length > 5 ? "cards" : "few";
+  const table = make("table", { class: kind }, make("thead", {}, make("tr", {}, ...cells)), body);
+  for (const row of body.rows)
+    [...row.cells].forEach((cell, column) => cell.setAttribute("data-label", headings[column]));
+  return make("div", { class: "wide fit", tabindex: 0, role: "region", "aria-label": name }, table);
 }
+
+// The key of a model: a piece of its line in the charts.
+const swatch = (colour) =>
+  make(
+    "svg",
+    { class: "swatch", width: 26, height: 10, "aria-hidden": "true" },
+    make("line", { x1: 0, x2: 26, y1: 5, y2: 5, class: `line c${colour}` }),
+  );
+
+// What is proven of a model, to stand beside its name.
+const badge = ([words, kind]) => make("span", { class: `badge ${kind}` }, words);
+
+// How wide a text is at a size of 1, if it is bold.
+const measured = (() => {
+  const pen = document.createElement("canvas").getContext("2d");
+  pen.font = "600 100px system-ui, sans-serif";
+  return (text) => pen.measureText(text).width / 100;
+})();
 
 const count = (number) => number.toLocaleString("en");
 

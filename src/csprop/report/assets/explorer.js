@@ -8,9 +8,11 @@ const Explorer = (() => {
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
   class View {
-    constructor(models, tasks) {
-      Object.assign(this, { models, tasks, tokens: [], time: 0, playing: null, sample: 0 });
-      this.choose(byId("model"), models, models.find((model) => model.automaton) ?? models[0]);
+    // `opening` says which models are shown first, and with which sequence; it may be missing.
+    constructor(models, tasks, opening) {
+      Object.assign(this, { models, tasks, opening, tokens: [], time: 0, playing: null, sample: 0 });
+      const first = opening ? models[opening.models[0]] : models.find((model) => model.automaton);
+      this.choose(byId("model"), models, first ?? models[0]);
       byId("model").addEventListener("change", () => this.swap());
       byId("beside").addEventListener("change", () => this.compare());
       byId("sequence").addEventListener("input", () => this.read());
@@ -56,10 +58,12 @@ const Explorer = (() => {
         (model) => model !== this.first && kind(this.tasks[model.task]) === kind(task),
       );
       const twin = alike.find((model) => model.run === this.first.run);
-      const printed = alike.find((model) => !model.automaton && model !== twin);
-      this.choose(byId("beside"), alike, printed ?? twin);
-      byId("beside").prepend(make("option", { value: "", selected: !(printed ?? twin) }, "none"));
+      const printed = alike.find((model) => !model.automaton && model.colour !== (twin ?? this.first).colour);
+      const opened = fresh && this.opening ? this.models[this.opening.models[1]] : (printed ?? twin);
+      this.choose(byId("beside"), alike, opened);
+      byId("beside").prepend(make("option", { value: "", selected: !opened }, "none"));
       byId("beside").closest("label").hidden = !alike.length;
+      byId("model").closest("label").firstChild.textContent = alike.length ? "Model 1 " : "Model ";
       const typed = !task.vocab.some((token) => /\s/.test(token)); // else tokens could not be told apart
       byId("sequence").readOnly = !typed;
       byId("tokens").replaceChildren(
@@ -78,19 +82,24 @@ const Explorer = (() => {
             )),
       );
       byId("question").textContent = task.description ? `${task.name}: ${task.description}` : task.name;
+      byId("question").hidden = this.tasks.every(({ name }) => name === task.name); // it is the page's title
+      const begin = fresh && this.opening?.tokens ? this.opening : null;
       this.sample = 0;
       this.compare(same);
-      if (!same) this.another();
+      if (begin) this.write(begin.tokens, begin.at);
+      else if (!same) this.another();
     }
 
     compare(run = true) {
       const beside = byId("beside").value;
       const shown = [this.first, ...(beside === "" ? [] : [this.models[Number(beside)]])];
+      for (const panel of this.panels ?? []) panel.close();
       this.panels = shown.map((model) => new Panel(model, this.tasks[model.task]));
       byId("panels").replaceChildren(...this.panels.map((panel) => panel.element));
       const layers = shown.flatMap((model) => model.layers);
       byId("about-dots").hidden = !layers.some((layer) => !layer.places);
       byId("about-places").hidden = !layers.some((layer) => layer.places);
+      byId("about-solid").hidden = !shown.some((model) => model.automaton?.solid);
       byId("about-counters").hidden = !this.panels.some((panel) => panel.counts);
       if (run) this.run();
     }
@@ -99,7 +108,7 @@ const Explorer = (() => {
       const { examples, vocab } = this.task;
       const drawn = () => Array.from({ length: 32 }, () => Math.floor(Math.random() * vocab.length));
       const tokens = examples.length ? examples[this.sample++ % examples.length] : drawn();
-      this.write(tokens, Math.min(tokens.length, this.task.trained ?? tokens.length));
+      this.write(tokens, Math.min(tokens.length, this.task.trained ? this.task.trained + 1 : tokens.length));
     }
 
     write(tokens, time = tokens.length) {

@@ -31,7 +31,7 @@ function sortable(table) {
   });
 }
 
-for (const table of document.querySelectorAll("main table")) sortable(table);
+for (const table of document.querySelectorAll("main table")) if (table.tHead) sortable(table);
 for (const figure of document.querySelectorAll("figure[data-chart]"))
   new Charts.Chart(figure, data.charts[figure.dataset.chart]);
-if (data.models.length) window.explorer = new Explorer.View(data.models, data.tasks);
+if (data.models.length) window.explorer = new Explorer.View(data.models, data.tasks, data.opening);

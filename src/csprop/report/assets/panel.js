@@ -2,6 +2,8 @@
 
 // A panel of the explorer: one model, and what it answers to a sequence.
 const Panel = (() => {
+  const TRAIL = 8; // moves that a drawing may show
+
   // The truth after every token, or null where the task does not know it.
   function truths(truth, tokens) {
     if (truth?.increments) return new Tally(truth).run(tokens).map(({ answer }) => answer);
@@ -23,7 +25,10 @@ const Panel = (() => {
       this.summary = make("p", { class: "verdict" });
       this.circles = make("div", { class: "circles" });
       this.counters = this.counts ? new Counters(entry.automaton) : null;
-      this.views = make("div", { class: "views" }, this.counters?.element ?? this.circles);
+      const layers = entry.layers.length,
+        solid = Boolean(entry.automaton?.solid);
+      this.circles.style.setProperty("--layers", Math.min(3, layers));
+      this.views = make("div", { class: solid ? "views large" : "views" }, this.counters?.element ?? this.circles);
       this.routers = []; // the drawings of layers that route; the others have dots
       this.dots = entry.layers.map((options, layer) =>
         options.places ? this.places(layer) : this.circle(layer),
@@ -31,14 +36,18 @@ const Panel = (() => {
       this.numbers = make("tbody");
       this.element = make(
         "article",
-        { class: "panel", "aria-label": entry.name },
-        make("h3", {}, entry.name),
+        { class: `panel c${entry.colour}`, "aria-label": entry.name },
+        make("h3", {}, swatch(entry.colour), make("span", {}, entry.name), " ", badge(entry.proof)),
         this.summary,
         this.views,
       );
       if (entry.automaton) {
         this.drawing = Machine.draw(entry.automaton, task);
         this.views.append(this.drawing.element);
+      } else {
+        const layer = entry.layers.findLastIndex((options) => !options.places);
+        this.history = layer < 0 ? null : new History(model, layer);
+        if (this.history) this.views.append(this.history.element);
       }
       this.details = make(
         "details",
@@ -104,8 +113,9 @@ const Panel = (() => {
         if (!t) return null;
         if (this.counts) return { best: answer, confidence: null }; // it is looked up, not scored
         const chances = CSP.softmax(scores),
-          confidence = Math.max(...chances);
-        return { best: chances.indexOf(confidence), confidence };
+          most = Math.max(...chances);
+        // What a locked model answers is certain, however large its score is.
+        return { best: chances.indexOf(most), confidence: this.entry.sure ? most : null };
       });
       this.counters?.span(this.steps);
       if (this.counts) this.states = this.steps.map(({ state }) => state);
@@ -116,6 +126,7 @@ const Panel = (() => {
       }
       this.wrong = this.truth.map((right, t) => t > 0 && right !== null && this.said[t].best !== right);
       this.firstWrong = this.wrong.indexOf(true, this.entry.asked);
+      this.history?.span(this.steps, this.wrong, this.entry.asked);
     }
 
     // Where a channel's dot is after a token: the state's first two numbers, at most 1 from the centre.
@@ -147,8 +158,12 @@ const Panel = (() => {
       if (part < 1) return;
       this.now = t;
       for (const router of this.routers) router.show(this.steps, t);
-      this.drawing?.light(this.states[t], t ? this.states[t - 1] : null);
-      this.summary.textContent = this.sentence(t);
+      this.drawing?.light(this.states.slice(Math.max(0, t - TRAIL), t + 1));
+      this.history?.show(t);
+      const early = t < this.entry.asked;
+      this.summary.className = `verdict ${this.wrong[t] ? (early ? "early" : "wrong") : ""}`;
+      const answer = t ? this.task.classes[this.said[t].best] : "";
+      this.summary.replaceChildren(make("strong", {}, answer), this.sentence(t).slice(answer.length));
       this.list();
     }
 
@@ -178,6 +193,11 @@ const Panel = (() => {
       return alone
         ? `${alone} from there on, first wrong after ${where}.`
         : ` First wrong after ${where}.`;
+    }
+
+    // The panel is not shown any more.
+    close() {
+      this.drawing?.close?.();
     }
 
     list() {

@@ -33,7 +33,7 @@ const Places = (() => {
       Object.assign(this, { model, layer, task, options: model.layers[layer] });
       this.reached = model.reached(layer);
       this.arrows = make("g");
-      this.head = Machine.head(0.24);
+      this.head = Arrows.head(0.24);
       this.arrangement = arranged(this.reached, this.options.places);
       const { inRow, width, height } = this.arrangement;
       this.above = inRow ? this.row(0) : null;

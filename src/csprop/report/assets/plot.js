@@ -7,7 +7,6 @@ const Plot = (() => {
     RIGHT = 14,
     TOP = 12,
     BOTTOM = 40;
-  const FEW = 16; // a line of no more points than this has a dot at each of them
   const { forward, shown, ticks, range } = Scales;
 
   // From a value to a place between two ends.
@@ -23,6 +22,21 @@ const Plot = (() => {
     if (mark.shape === "ring")
       return make("circle", { ...attributes, class: `${attributes.class} ring`, cx: x, cy: y, r: 4 });
     return make("circle", { ...attributes, cx: x, cy: y, r: 4 });
+  }
+
+  // A sample of a line; lines differ in their marks, too.
+  function sample(colour, x, y) {
+    const attributes = { class: `mark c${colour}` };
+    switch (colour % 4) {
+      case 1:
+        return make("rect", { ...attributes, x: x - 4.5, y: y - 4.5, width: 9, height: 9 });
+      case 2:
+        return make("path", { ...attributes, d: `M${x - 5.5},${y + 4.2}h11l-5.5,-9.6z` });
+      case 3:
+        return make("path", { ...attributes, d: `M${x - 5},${y}l5,-5l5,5l-5,5z` });
+      default:
+        return make("circle", { ...attributes, cx: x, cy: y, r: 3.6 });
+    }
   }
 
   // The part `view` of the x axis; the y axis has the range of what is seen in it.
@@ -44,7 +58,8 @@ const Plot = (() => {
       "aria-hidden": "true",
     });
     grid(svg, spec, { view, tall, across, up, width });
-    const drawn = lines(spec, across, up, width);
+    const xs = [...new Set(points.map(([x]) => x))];
+    const drawn = lines(spec, xs, across, up, width);
     const pointer = make("line", {
       class: "pointer",
       y1: TOP,
@@ -68,7 +83,7 @@ const Plot = (() => {
       if (y < TOP - 1 || y > HEIGHT - BOTTOM + 1) continue;
       svg.append(
         make("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: y, y2: y }),
-        make("text", { x: LEFT - 6, y: y + 4, "text-anchor": "end" }, shown(spec.y, value)),
+        make("text", { x: LEFT - 6, y: y + 4, "text-anchor": "end" }, spec.y.percent ? `${Math.round(100 * value)}%` : shown(spec.y, value)),
       );
     }
     for (const value of ticks(spec.x, view[0], view[1], width / 80)) {
@@ -91,7 +106,9 @@ const Plot = (() => {
     );
   }
 
-  function lines(spec, across, up, width) {
+  // Samples are marked, and what joins them is faint. `xs` are the places at which any line has a point: a line of
+  // samples is not drawn across one that it lacks.
+  function lines(spec, xs, across, up, width) {
     const clipped = make("svg", {
       x: LEFT,
       y: 0,
@@ -99,24 +116,20 @@ const Plot = (() => {
       height: HEIGHT,
       viewBox: `${LEFT} 0 ${width - LEFT - RIGHT} ${HEIGHT}`,
     });
-    for (const series of spec.series) {
+    for (const series of [...spec.series].reverse()) { // the first is on top
       const drawn = series.points.filter(
         ([x, y]) => (!spec.y.log || y > 0) && (!spec.x.log || x > 0),
       );
+      const few = Boolean(spec.x.sampled);
+      const gap = (from, to) => few && xs.some((x) => x > from && x < to);
       const path = drawn
-        .map(([x, y], i) => `${i ? "L" : "M"}${across(x).toFixed(1)},${up(y).toFixed(1)}`)
+        .map(([x, y], i) => {
+          const joined = i && !gap(drawn[i - 1][0], x);
+          return `${joined ? "L" : "M"}${across(x).toFixed(1)},${up(y).toFixed(1)}`;
+        })
         .join("");
-      clipped.append(make("path", { class: `line c${series.colour}`, d: path }));
-      if (drawn.length > FEW) continue;
-      for (const [x, y] of drawn)
-        clipped.append(
-          make("circle", {
-            class: `mark c${series.colour}`,
-            cx: across(x),
-            cy: up(y),
-            r: 2.5,
-          }),
-        );
+      clipped.append(make("path", { class: `line c${series.colour}${few ? " between" : ""}`, d: path }));
+      if (few) clipped.append(...drawn.map(([x, y]) => sample(series.colour, across(x), up(y))));
     }
     for (const mark of spec.marks)
       clipped.append(shape(mark, across(mark.x), up(mark.y)));

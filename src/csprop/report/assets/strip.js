@@ -3,12 +3,14 @@
 // The strip of the explorer: the answer after each token, as many as there is room for, around the
 // present one.
 const Strip = (() => {
+  const HEAD = 104; // the width of the names of the rows
+
   function draw(place, view) {
     const { vocab, classes, trained } = view.task,
       { truth } = view.panels[0];
     const longest = Math.max(...[...vocab, ...classes].map((name) => name.length));
     const column = clamp(8 * longest + 12, 46, 110);
-    const room = Math.max(2, Math.floor((place.clientWidth - 72) / column));
+    const room = Math.max(2, Math.floor((place.clientWidth - HEAD) / column));
     const first = clamp(
       view.time - Math.floor(room / 2),
       1,
@@ -28,7 +30,7 @@ const Strip = (() => {
         ...children,
       );
     const row = (name, makeCell) =>
-      make("tr", {}, make("th", { scope: "row" }, name), ...times.map(makeCell));
+      make("tr", {}, make("th", { scope: "row" }, ...name), ...times.map(makeCell));
     const said = (panel) => (t) => {
       const { best, confidence } = panel.said[t],
         wrong = panel.wrong[t],
@@ -36,7 +38,7 @@ const Strip = (() => {
       return cell(
         t,
         {
-          class: wrong ? (t < panel.entry.asked ? "early" : "wrong") : "",
+          class: `c${panel.entry.colour} ${wrong ? (t < panel.entry.asked ? "early" : "wrong") : ""}`,
           style: known ? `--sure: ${confidence.toFixed(3)}` : null,
           title: known ? `${classes[best]}, ${percent(confidence)}` : classes[best],
         },
@@ -45,7 +47,7 @@ const Strip = (() => {
       );
     };
     const rows = [
-      row("after", (t) =>
+      row(["after"], (t) =>
         cell(
           t,
           {},
@@ -64,14 +66,17 @@ const Strip = (() => {
           ),
         ),
       ),
-      row("token", (t) => cell(t, { class: "token" }, vocab[view.tokens[t - 1]])),
+      row(["token"], (t) => cell(t, { class: "token" }, vocab[view.tokens[t - 1]])),
       ...view.panels.map((panel, number) =>
-        row(view.panels.length > 1 ? `model ${number + 1}` : "model", said(panel)),
+        row(
+          [swatch(panel.entry.colour), view.panels.length > 1 ? `model ${number + 1}` : "model"],
+          said(panel),
+        ),
       ),
     ];
     if (truth.some((right) => right !== null)) {
       rows.push(
-        row("truth", (t) =>
+        row(["truth"], (t) =>
           cell(
             t,
             { title: truth[t] === null ? "not known" : classes[truth[t]] },
@@ -83,7 +88,7 @@ const Strip = (() => {
     place.replaceChildren(
       make(
         "table",
-        { style: `width: ${72 + column * times.length}px` },
+        { style: `width: ${HEAD + column * times.length}px` },
         make(
           "caption",
           {},

@@ -1,0 +1,230 @@
+"""Positions in space for the states of a machine that is a group: its Cayley graph as a solid."""
+
+from itertools import pairwise, product
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from csprop.automata.machine import Machine
+
+Points = NDArray[np.float64]
+Table = NDArray[np.int64]
+
+FEW = 4
+"""The largest number of tokens that are all drawn; of more, two that generate the group."""
+TRIED = 3
+"""So many tokens that undo themselves are tried, each with every other token, to find two to draw; and
+so many spaces of eigenvectors."""
+BALL = 48
+"""The least number of states that make a ball."""
+INNER = 0.65
+"""What a move weighs among the states that are drawn inside of the others."""
+CLOSE = 1e-6
+"""Eigenvalues and points nearer to each other than this are the same."""
+
+
+class Cayley(NamedTuple):
+    """A Cayley graph in space."""
+
+    places: Points
+    """The position of each state, (S, 3): the mean is 0, the largest distance from it 1."""
+    tokens: tuple[int, ...]
+    """The tokens whose arrows are drawn."""
+    shape: Literal["circle", "solid", "ball", "nested"]
+    """A circle in the plane of the first two coordinates; a solid, in which no two states are nearer to
+    each other than a token moves them, or with many states a ball; or states inside of others."""
+
+
+def cayley(machine: Machine) -> Cayley | None:
+    """The Cayley graph of a machine, or None for a machine that is none.
+
+    A machine is a Cayley graph if its tokens are permutations of its states, and the group of
+    permutations that they generate has one element for each state. A cyclic group is a circle. Other
+    positions are eigenvectors of the adjacency matrix: a space of three eigenvectors with one
+    eigenvalue is a representation of the group, so that the states are an orbit of one point under
+    rotations and reflections. Tokens have weights, chosen so that their arrows are equally long.
+    """
+    table = np.array(machine.transitions)
+    maps = _maps(table) if len(table) > 2 else None
+    if maps is None:
+        return None
+    tokens = _drawn(table, machine.start)
+    for token in tokens:
+        if len(around := _orbit(table, [token], machine.start)) == len(table):
+            return Cayley(_circle(around), tokens, "circle")
+    places = _solid(table[:, tokens], maps)
+    if places is None:
+        return None
+    if _clear(places, table[:, tokens]) < 0.9:
+        return Cayley(_scaled(places), tokens, "nested")
+    return Cayley(_scaled(places), tokens, "ball" if len(table) >= BALL else "solid")
+
+
+def _maps(table: Table) -> Table | None:
+    """For each state the map that takes state 0 there and commutes with all tokens, (S, S), or None.
+
+    There is one for each state if the tokens generate a group with one element for each state, and
+    only then.
+    """
+    states = len(table)
+    if any(len(set(column)) < states for column in table.T.tolist()):
+        return None
+    maps = np.full((states, states), -1)  # maps[s, x] is where x is taken if 0 is taken to s
+    maps[:, 0] = np.arange(states)
+    waiting = [0]
+    for state in waiting:
+        for token in range(table.shape[1]):
+            there = table[state, token]
+            if maps[0, there] < 0:
+                maps[:, there] = table[maps[:, state], token]
+                waiting.append(int(there))
+    if len(waiting) < states:
+        return None
+    commutes = (np.array_equal(table[maps, t], maps[:, table[:, t]]) for t in range(table.shape[1]))
+    return maps if all(commutes) else None
+
+
+def _orbit(table: Table, tokens: list[int], start: int) -> list[int]:
+    """The states that some tokens lead to, in the order in which they are found."""
+    found = {start: None}
+    waiting = [start]
+    for state in waiting:
+        for there in table[state, tokens].tolist():
+            if there not in found:
+                found[there] = None
+                waiting.append(there)
+    return waiting
+
+
+def _drawn(table: Table, start: int) -> tuple[int, ...]:
+    """The tokens to draw: all that move anything, or of many a pair that makes small faces."""
+    states = np.arange(len(table))
+    moving = [t for t in range(table.shape[1]) if not np.array_equal(table[:, t], states)]
+    if len(moving) <= FEW:
+        return tuple(moving)
+    orders = {token: len(_orbit(table, [token], start)) for token in moving}
+    twice = [token for token in moving if orders[token] == 2][:TRIED]
+    best, chosen = np.inf, tuple(moving[:FEW])
+    for one, two in product(twice, [token for token in moving if orders[token] > 2]):
+        if len(_orbit(table, [one, two], start)) < len(table):
+            continue
+        both = table[table[:, one], two][:, None]
+        face = max(orders[two], 2 * len(_orbit(both, [0], start)))
+        if face < best:
+            best, chosen = face, (one, two)
+    return chosen
+
+
+def _circle(around: list[int]) -> Points:
+    places = np.zeros((len(around), 3))
+    angles = 2 * np.pi * np.arange(len(around)) / len(around)
+    places[around, :2] = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    return places
+
+
+def _scaled(places: Points) -> Points:
+    places = places - places.mean(axis=0)
+    return places / np.linalg.norm(places, axis=1).max()
+
+
+def _solid(table: Table, maps: Table) -> Points | None:
+    """Three coordinates for each state, in which no two states coincide; None if none are found.
+
+    There may be several spaces of three eigenvectors. The best one has no two states nearer to each
+    other than a token moves them: then the drawing is a solid whose faces do not overlap.
+    """
+    equal, alike = np.ones(table.shape[1]), np.ones(len(table))
+    spaces = _spaces(table, equal, alike)
+    found = [_orbited(each, table, maps) for each in spaces if each.shape[1] == 3][:TRIED]
+    if not found and spaces[0].shape[1] + spaces[1].shape[1] == 3:  # a prism, of the best height
+        tried = [np.concatenate([spaces[0], s * spaces[1]], axis=1) for s in np.geomspace(0.3, 3, 200)]
+        found = [max(tried, key=lambda each: _clear(each, table))]
+    sides = _sides(table)
+    if not found and sides is not None:
+        found = [_nested(table, np.where(sides, 1.0, INNER))]
+    clear = [each for each in found if each is not None and _apart(each) > 0.05]
+    return max(clear, key=lambda each: _clear(each, table), default=None)
+
+
+def _clear(places: Points, table: Table) -> float:
+    """The least distance of two states, in sides of the longest polygon."""
+    places = _scaled(places)
+    sides = [_side(places[_orbit(table, [token], 0)]) for token in range(table.shape[1])]
+    return round(_apart(places) / max(sides), 3)
+
+
+def _side(corners: Points) -> float:
+    """How far the first corner of a polygon is from the nearest other one."""
+    return float(np.linalg.norm(corners[1:] - corners[0], axis=1).min())
+
+
+def _orbited(space: Points, table: Table, maps: Table) -> Points:
+    """The orbit of a point, chosen so that the polygons of all tokens have sides of one length.
+
+    Args:
+        space: what three eigenvectors have at each state, (S, 3).
+    """
+    inverse = np.linalg.pinv(space)
+    turns = np.stack([(inverse @ space[taken]).T for taken in maps])  # what takes state 0 to each state
+    tokens, powers = turns[table[0]], [turns[_orbit(table, [t], 0)] for t in range(table.shape[1])]
+    weights, point = np.ones(len(tokens)), np.zeros(3)
+    for _ in range(400):
+        mixed = np.einsum("t,tij->ij", weights, tokens)
+        point = np.linalg.eigh(mixed + mixed.T)[1][:, -1]  # least moved by the tokens
+        sides = np.array([_side(each @ point) for each in powers]).clip(1e-3)
+        weights = weights * (sides / sides.mean()) ** 0.2
+        weights /= weights.mean()
+    return turns @ point
+
+
+def _nested(table: Table, inner: Points) -> Points | None:
+    """Half of the states inside of the others: eigenvectors where the moves inside weigh less."""
+    weights, places = np.ones(table.shape[1]), None
+    for _ in range(80):
+        places = _spaces(table, weights, inner)[0]
+        if places.shape[1] != 3:
+            return None
+        lengths = np.array(
+            [np.linalg.norm(places - places[column], axis=1).mean() for column in table.T]
+        )
+        weights = weights * (lengths / lengths.mean()) ** 0.7
+        weights /= weights.mean()
+    return places
+
+
+def _apart(places: Points) -> float:
+    """The least distance of two states, where the largest distance from the centre is 1."""
+    places = _scaled(places)
+    gaps = np.linalg.norm(places[:, None] - places[None], axis=2) + 2 * np.eye(len(places))
+    return float(gaps.min())
+
+
+def _sides(table: Table) -> NDArray[np.bool_] | None:
+    """The even states, if some tokens lead from even to odd states and the others do not."""
+    for odd in range(1, 2 ** table.shape[1]):
+        side = {0: True}
+        waiting = [0]
+        for state in waiting:
+            for token, there in enumerate(table[state].tolist()):
+                if there not in side:
+                    side[there] = side[state] != bool(odd >> token & 1)
+                    waiting.append(there)
+        even = np.array([side[state] for state in range(len(table))])
+        crossing = [even[column] != even for column in table.T]
+        if all((each == bool(odd >> t & 1)).all() for t, each in enumerate(crossing)):
+            return even
+    return None
+
+
+def _spaces(table: Table, weights: Points, inner: Points) -> list[Points]:
+    """The eigenvectors of the Laplacian by eigenvalue, the smallest first, without the constant one."""
+    states = np.arange(len(table))
+    matrix = np.zeros((len(table), len(table)))
+    for token, column in enumerate(table.T):
+        weight = weights[token] * np.sqrt(inner * inner[column])
+        matrix[states, column] += weight
+        matrix[column, states] += weight
+    values, vectors = np.linalg.eigh(np.diag(matrix.sum(axis=1)) - matrix)
+    ends = [1, *(np.flatnonzero(np.diff(values[1:]) > CLOSE) + 2).tolist(), len(values)]
+    return [vectors[:, one:two] for one, two in pairwise(ends)]

@@ -1,0 +1,86 @@
+"""A picture of a machine that is a group: its Cayley graph as a solid, seen from one side."""
+
+from typing import Any
+
+import numpy as np
+
+from csprop.automata.automaton import Automaton
+from csprop.automata.cayley import Cayley, Points
+from csprop.automata.names import visible
+
+TURNED = (0.42, 0.5)
+"""Radians by which the solid is turned about the horizontal and the vertical axis, as a page begins."""
+TILT = -0.9
+"""The same of a circle, about the horizontal axis."""
+COLOURS = ("#6C7884", "#6A4FB3", "#9A6A2C", "#2F827D")
+"""Of the moves of tokens, as in a page."""
+INK, START = "#1D2329", "#E69F00"
+SIZE = 6.0
+"""Inches."""
+
+
+def figure(automaton: Automaton, solid: Cayley) -> Any:
+    """The states, the moves of each token in its own colour, and a legend. The start is orange."""
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    made = Figure(figsize=(SIZE, SIZE), facecolor="white")
+    axes = made.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(-1.08, 1.08), ylim=(-1.14, 1.08), aspect="equal")
+    axes.axis("off")
+    places, table = _seen(solid), np.array(automaton.transitions)
+    for kind, token in enumerate(solid.tokens):
+        _moves(axes, places, table[:, token], COLOURS[kind], filled=solid.shape in ("solid", "ball"))
+    size = min(90.0, 4200 / len(places))
+    for state in np.argsort(places[:, 2]):
+        x, y, z = places[state]
+        colour = START if state == automaton.start else INK
+        axes.scatter(x, y, s=1.6 * size, color="white", zorder=z + 0.15, linewidths=0)
+        axes.scatter(x, y, s=size, color=colour, alpha=_pale(z), zorder=z + 0.16, linewidths=0)
+    handles = [Line2D([], [], color=COLOURS[kind], linewidth=3) for kind in range(len(solid.tokens))]
+    names = [visible(automaton.vocab[token]) for token in solid.tokens]
+    legend = axes.legend(handles, ["x"] * len(names), loc="lower center", ncols=4, frameon=False)
+    for label, text in zip(legend.get_texts(), names, strict=True):
+        label.set_parse_math(False)  # a name is text
+        label.set_text(text)
+    return made
+
+
+def _seen(solid: Cayley) -> Points:
+    """The positions turned, with what is near a little larger."""
+    across, down = (TILT, 0.0) if solid.shape == "circle" else TURNED
+    about_x = [[1, 0, 0], [0, np.cos(across), -np.sin(across)], [0, np.sin(across), np.cos(across)]]
+    about_y = [[np.cos(down), 0, np.sin(down)], [0, 1, 0], [-np.sin(down), 0, np.cos(down)]]
+    places = solid.places @ (np.array(about_x) @ np.array(about_y)).T
+    flat = places[:, :2] * 4.2 / (4.2 - places[:, 2:])
+    return np.concatenate([flat / np.linalg.norm(flat, axis=1).max(), places[:, 2:]], axis=1)
+
+
+def _pale(depth: float) -> float:
+    """How opaque something is: what is behind is pale."""
+    return 0.12 + 0.88 * float(np.clip((depth + 0.75) / 1.35, 0, 1)) ** 1.4
+
+
+def _moves(axes: Any, places: Points, column: Any, colour: str, filled: bool) -> None:
+    """The edges of a token, and the faces around which it leads."""
+    from matplotlib.patches import Polygon
+
+    done: set[int] = set()
+    for state, there in enumerate(column.tolist()):
+        ends = places[[state, there]]
+        depth = float(ends[:, 2].mean())
+        axes.plot(
+            *ends[:, :2].T, color=colour, alpha=_pale(depth), zorder=depth,
+            linewidth=1 + 1.5 * max(0.0, depth + 0.5), solid_capstyle="round",
+        )  # fmt: skip
+        face = [state]
+        while int(column[face[-1]]) != state:
+            face.append(int(column[face[-1]]))
+        if filled and 3 <= len(face) <= 6 and state not in done:
+            done |= set(face)
+            corners = places[face]
+            depth = float(corners[:, 2].mean())
+            axes.add_patch(
+                Polygon(corners[:, :2], color=colour, alpha=0.35 * _pale(depth), zorder=depth - 0.03,
+                        linewidth=0)
+            )  # fmt: skip
