@@ -16,6 +16,7 @@ EXAMPLES = {
         "learn {} --out runs/brackets",
     ),
     "machine.json": ("a turnstile as a state machine", "compile {} --out runs/turnstile"),
+    "football.json": ("the group A5 as a machine of 60 states", "compile {} --out runs/football"),
 }
 """What each file holds, and a command that reads it."""
 
