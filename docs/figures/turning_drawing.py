@@ -15,7 +15,7 @@ from csprop.training.scores import percent
 
 WIDTH, HEIGHT = 960, 520
 LEAD, STEP, TURN, FADE, REST, BACK = 0.9, 0.45, 0.3, 0.15, 3.75, 0.5  # seconds
-CELL, LEFT, ROWS = 34, 124, {"tokens": 58, "csprop": 100, "printed": 142}
+CELL, LEFT, ROWS = 34, 124, {"tokens": 58, "csprop": 100, "paper": 142}
 PANEL, BESIDE, FOOT = 458, 474, 488  # a panel's width, from one to the next, and their last line
 CIRCLE, RADIUS = (132, 372), 76
 RING, AROUND, STATE, LOOP = (344, 383), 62, 25, 43
@@ -146,14 +146,14 @@ def strip(film: Film, reading: Reading) -> str:
         f'width="{CELL}" height="130" rx="8"/>',
         text(24, 40, "How many 1s so far, modulo 3?", "big"),
         *(text(24, y + 27, name) for name, y in ROWS.items()),
-        text(LEFT + 4, ROWS["printed"] + 27, f"asked from token {trained} on"),
+        text(LEFT + 4, ROWS["paper"] + 27, f"asked from token {trained} on"),
     ]
     for step in steps:
         x = LEFT + (step + 0.5) * CELL
         made.append(text(x, ROWS["tokens"] + 28, str(reading.tokens[step]), "token m"))
         shown = film.seen([now >= step for now in steps])
-        for row, answers in (("csprop", reading.locked), ("printed", reading.printed)):
-            if row == "printed" and step < trained - 1:
+        for row, answers in (("csprop", reading.locked), ("paper", reading.printed)):
+            if row == "paper" and step < trained - 1:
                 continue
             y = ROWS[row] + 19
             made.append(f'<circle class="blank" cx="{x:g}" cy="{y}" r="3"/>')

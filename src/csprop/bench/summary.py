@@ -18,9 +18,8 @@ ANOTHER = (
 
 
 FEW = {
-    "paper": "a training step of the printed model (64 channels, 3 layers, 64 rows of 16 tokens)",
+    "paper": "a training step of the paper's model (64 channels, 3 layers, 64 rows of 16 tokens)",
     "rotor": "a training step of the preset `rotor` (32 channels, 64 rows of 16 tokens)",
-    "long": "a training step of the printed model on 8 rows of 1,024 tokens",
     "stream": "one token more of a stream",
 }
 """The works that the README shows, in its words."""
