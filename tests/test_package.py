@@ -87,6 +87,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     for name in LEFT_BY_WORK:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("of no use to others")
+    (root / "dist").mkdir(exist_ok=True)
     return Built(root)
 
 

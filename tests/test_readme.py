@@ -23,7 +23,7 @@ def test_the_commands_of_the_readme_do_what_it_shows(
         assert main(shlex.split(command)[1:]) == 0
     said = capsys.readouterr().out
     (shown,) = re.findall(r"<!-- shown: learn -->\n\n(.*?)\n\n<!--", README, flags=re.DOTALL)
-    for part in shown.split(" …\n"):
+    for part in shown.split(" …\n    "):
         assert "\n".join(line.removeprefix("    ") for line in part.splitlines()) in said
     (row,) = re.findall(r"`(\{.*\})`", README)
     assert row in Path("events.jsonl").read_text().splitlines()

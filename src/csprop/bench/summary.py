@@ -18,9 +18,9 @@ ANOTHER = (
 
 
 FEW = {
-    "paper": "a training step of the paper's model (64 channels, 3 layers, 64 rows of 16 tokens)",
-    "rotor": "a training step of the preset `rotor` (32 channels, 64 rows of 16 tokens)",
-    "stream": "one token more of a stream",
+    "paper": "a training step: the paper's model (64 channels, 3 layers), 64 sequences of 16 tokens",
+    "rotor": "a training step: csprop's default for parity (32 channels), 64 sequences of 16 tokens",
+    "stream": "a stream: one more token through the paper's model",
 }
 """The works that the README shows, in its words."""
 

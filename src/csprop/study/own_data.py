@@ -69,20 +69,6 @@ class OwnData(Table):
         )
 
 
-def plain(rows: Rows) -> str:
-    """The README's table: how often each method finds the machine, or is right on all fresh rows."""
-    headings = ["from a file", "labels clean: right machine", "… right on all new sequences"]
-    headings += ["some labels wrong: right machine", "… right on all new sequences"]
-    lines = []
-    for method in METHODS:
-        cells = [method]
-        for some in (of_method(rows, method, clean) for clean in (True, False)):
-            cells.append(f"{right(some)} of {len(some)}" if method in MACHINES else "gives none")
-            cells.append(f"{all_fresh(some)} of {len(some)}")
-        lines.append(cells)
-    return markdown(headings, lines)
-
-
 def wrong_labels(share: float) -> str:
     """A share of wrong labels in words."""
     return f"{share:.0%} wrong" if share else "clean"

@@ -8,13 +8,13 @@ from typing import Any
 
 from csprop.bench import summary as bench
 from csprop.files import replace
-from csprop.study import compared, differences, own_data, released, why
+from csprop.study import compared, differences, released, why
 from csprop.study.counters import Counters
 from csprop.study.exact import Exact
 from csprop.study.layers import Layers
 from csprop.study.measure import Row
 from csprop.study.results import Results
-from csprop.study.summary import caption, drift, phases, plain, summary
+from csprop.study.summary import caption, drift, phases, plain, proofs, summary
 from csprop.study.table import FULL, Budget, Figured, Rows, Table
 
 REPORT = "REPORT.md"
@@ -106,8 +106,8 @@ def blocks(results: Results, budget: Budget, tables: Sequence[Table]) -> dict[st
     """The contents of the blocks in the README and the guides, by their names."""
     rows_by_table = {table.name: rows_of(table, results, budget) for table in tables}
     makers: dict[str, tuple[str, Callable[[Rows], str]]] = {
-        "tasks": ("main", plain), "main": ("main", summary), "files": ("own_data", own_data.plain),
-        "length": ("length", drift), "exact": ("exact", Exact().table),
+        "tasks": ("main", plain), "main": ("main", summary),
+        "length": ("length", drift), "exact": ("exact", Exact().table), "proofs": ("exact", proofs),
         "counters": ("counters", Counters().table), "layers": ("layers", Layers().table),
         "released": ("released", released.claim), **why.BY_TABLE,
     }  # fmt: skip

@@ -1,10 +1,12 @@
 """The blocks of results in the README and the guides: what they say, and where they stand."""
 
 import re
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from csprop.study.length import accuracies
+from csprop.study.measure import Row
 from csprop.study.table import TASKS, Rows, exact, markdown, proven, reached
 from csprop.tasks import get
 from csprop.training.scores import percent
@@ -22,25 +24,48 @@ def plain(main: Rows) -> str:
     """The README's table of the paper's tasks: the printed model beside ours, in plain words."""
     headings = [
         "the question",
-        "the paper's model, as printed: right on every input of length 16",
-        "… its accuracy a token or two later",
-        "csprop: right on every input of length 16",
-        "… proven right at every length",
+        "the commonest answer alone",
+        "the paper's model, as printed: all inputs of length 16",
+        "… random inputs of length 17 (brackets: 18)",
+        "csprop: all inputs of length 16",
+        "… proven at every length",
     ]
     lines = []
     for task in TASKS:
         printed, ours = (main[task, preset, "disjoint"] for preset in ("paper", get(task).preset))
         longer = printed[0]["job"]["test_lengths"][1]
+        commonest = statistics.median(row["result"]["commonest"]["share"] for row in ours)
         lines.append(
             [
                 f"`{task}`: {get(task).description}",
-                f"{exact(printed).count(0)} of {len(printed)} seeds",
+                percent(commonest),
+                _every(printed),
                 percent(accuracies(printed, "paper")[longer]),
-                f"{exact(ours).count(0)} of {len(ours)} seeds",
-                f"{proven(ours)} seeds",
+                _every(ours),
+                f"{proven(ours)} runs",
             ]
         )
     return markdown(headings, lines)
+
+
+def _every(rows: Sequence[Row]) -> str:
+    """The median accuracy over all inputs of length 16."""
+    return percent(statistics.median(1 - wrong / (1 << 16) for wrong in exact(rows)))
+
+
+def proofs(rows: Rows) -> str:
+    """How many tasks were proven with every seed, and the largest machines among them."""
+    all_proven = [
+        (task, max(row["locked"]["states"] for row in seeds))
+        for (task,), seeds in rows.items()
+        if all(row.get("locked", {}).get("proven") for row in seeds)
+    ]
+    (seeds,) = {len(each) for each in rows.values()}
+    groups = [f"`{task}` with {states} states" for task, states in all_proven if states > 50]
+    return (
+        f"{len(all_proven)} of {len(rows)} tasks were proven with every one of {seeds} seeds, among "
+        f"them the word problems {', '.join(groups[:-1])} and {groups[-1]}"
+    )
 
 
 def summary(main: Rows) -> str:
