@@ -164,7 +164,7 @@ def test_the_readme_of_a_release_leads_nowhere_that_does_not_exist(built: Built)
     assert isinstance(unknown, str)
     assert [link for link in links.findall(unknown) if not link.startswith("https://")] == []
     assert not pictures.findall(unknown)
-    assert "*Picture: Five states: out, in, two of failures, and locked, with" in unknown
+    assert "*Picture: Five states: out, in, out after one failure, out after" in unknown
 
     project = built.root / "pyproject.toml"
     text = project.read_text("utf-8")

@@ -18,9 +18,9 @@ ANOTHER = (
 
 
 FEW = {
-    "paper": "a training step: the paper's model (64 channels, 3 layers), 64 sequences of 16 tokens",
-    "rotor": "a training step: csprop's default for parity (32 channels), 64 sequences of 16 tokens",
-    "stream": "a stream: one more token through the paper's model",
+    "paper": "training step, the paper's model, width 64, 3 layers, 64 × 16 tokens",
+    "rotor": "training step, csprop's model of parity, width 32, 64 × 16 tokens",
+    "stream": "one more token of a stream, the paper's model",
 }
 """The works that the README shows, in its words."""
 

@@ -23,11 +23,11 @@ def filled(text: str, made: Mapping[str, str]) -> str:
 def plain(main: Rows) -> str:
     """The README's table of the paper's tasks: the printed model beside ours, in plain words."""
     headings = [
-        "the question",
-        "the commonest answer alone",
-        "the paper's model, as printed: all inputs of length 16",
-        "… random inputs of length 17 (brackets: 18)",
-        "csprop: all inputs of length 16",
+        "task",
+        "always the commonest answer",
+        "the paper's model as printed: length 16",
+        "… 17 (brackets: 18)",
+        "csprop: length 16",
         "… proven at every length",
     ]
     lines = []
@@ -37,7 +37,7 @@ def plain(main: Rows) -> str:
         commonest = statistics.median(row["result"]["commonest"]["share"] for row in ours)
         lines.append(
             [
-                f"`{task}`: {get(task).description}",
+                get(task).description,
                 percent(commonest),
                 _every(printed),
                 percent(accuracies(printed, "paper")[longer]),
