@@ -3,6 +3,7 @@ README and the guides say nothing measured that is not made of them."""
 
 import json
 import re
+import statistics
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
@@ -25,7 +26,9 @@ from csprop.study.released import AND_EXP, ONE_BY_ONE, SUM_AND_MAP, Released
 from csprop.study.results import Results
 from csprop.study.summary import BLOCK, filled
 from csprop.study.table import FULL, TASKS, exact
+from csprop.tasks import get
 from csprop.training.presets import Recipe
+from csprop.training.scores import percent
 from csprop.training.sequences import DataName
 
 ROOT = Path(__file__).parents[1]
@@ -230,6 +233,25 @@ def test_what_the_report_says_to_decide_is_what_the_rows_say() -> None:
         exact(rows[name, "parenthesis"]).count(0) for name in ("released", "released without the sum")
     )
     assert with_sum <= without, "on brackets the sum is no help"
+
+
+def test_what_the_readme_says_of_the_tasks_is_what_the_rows_say() -> None:
+    readme = (ROOT / "README.md").read_text()
+    lines = {line.split(" | ")[0].strip("| "): line.split(" | ") for line in readme.splitlines()}
+    for task in TASKS:
+        rows = [RESULTS.rows[key] for key in RESULTS.tables["main"]]
+        shares = [
+            row["result"]["exhaustive"]["accuracy"]
+            for row in rows
+            if row["job"]["task"] == task
+            and row["job"]["recipe"]["split"] == "disjoint"
+            and row["job"]["model"]["width"] == 64  # as printed
+        ]
+        assert len(shares) == 10
+        _, _, printed, _, ours, proven = lines[get(task).description]
+        assert printed == percent(statistics.median(shares)), task
+        assert ours == "100%"
+        assert proven == "10 of 10 runs |"
 
 
 @pytest.mark.parametrize("table", sorted(TABLES - {"own_data", "bliss", "layers"}))
