@@ -2,8 +2,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
-# To compile all of torch's Python files takes longer than to compile the few that are used when they are.
-PIP += --no-compile
 
 .PHONY: install setup demo test lint bench docs screenshots
 

@@ -16,7 +16,6 @@ from tests.helpers.browser import Tab
 from tests.report.conftest import certified
 
 Visit = Callable[..., Tab]
-ROOT = Path(__file__).parents[2]
 KINDS = ["one", "two", "ten", "group", "learned", "counter"]
 WIDE = """[...document.querySelectorAll("table")].filter((it) => it.offsetWidth).filter((it) =>
     it.scrollWidth > it.clientWidth + 1 || it.scrollWidth > it.parentElement.clientWidth + 1
@@ -47,7 +46,7 @@ def pages(
     folder = tmp_path_factory.mktemp("fit")
     for seed in range(10):
         shutil.copytree(parity, folder / "ten" / f"seed-{seed}")
-    assert learn(ROOT / "examples" / "events.jsonl", out=folder / "events").verdict.clear
+    assert learn(csprop.example("events.jsonl"), out=folder / "events").verdict.clear
     found = {"two": page}
     shown = {"one": parity, "ten": folder / "ten", "group": football, "learned": folder / "events",
              "counter": brackets}  # fmt: skip

@@ -207,8 +207,11 @@ def test_a_model_too_large_is_left_out_and_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [
-        (["report", "--out", "page.html"], "no run is given: write csprop report RUN --out FILE.html"),
-        (["explore"], "no run is given: write csprop explore RUN"),
+        (
+            ["report", "--out", "page.html"],
+            "RUN is missing: write csprop report RUN... --out FILE.html",
+        ),
+        (["explore"], "RUN is missing: write csprop explore RUN..."),
         (["report", "nothing", "--out", "page.html"], "nothing: is not a run"),
         (["eval", "."], "no config.json in it; choose one of the runs in it, ./*"),
         (["report", "half", "--out", "page.html"], "half: has no completed epoch"),
@@ -216,7 +219,7 @@ def test_a_model_too_large_is_left_out_and_named(tmp_path: Path) -> None:
         (["report", "whole", "--out", "whole"], "whole: write the name of a file that ends in .html"),
         (["report", "whole", "--out", "whole/config.json"], "write the name of a file that ends in"),
         (["report", "whole", "--out", "pipe.html"], "pipe.html: write the name of a file"),
-        (["report", "whole"], "--out is missing: write csprop report RUN --out FILE.html"),
+        (["report", "whole"], "--out is missing: write csprop report RUN... --out FILE.html"),
     ],
 )
 def test_a_mistake_is_one_sentence(

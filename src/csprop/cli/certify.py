@@ -74,7 +74,7 @@ def _certify(args: Args, path: Path) -> dict[str, Any]:
             f"`csprop zoo {name_of(path)} --out DIR` copies it, and the copy can be certified"
         )
     run = common.load(path)
-    if args.length is not None:
+    if args.length is not None and run.task.total:
         from csprop.training.scores import check_exhaustive
 
         with common.named("--length", args.length):
