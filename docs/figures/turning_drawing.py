@@ -74,7 +74,7 @@ class Film:
         return moved if shown[-1] else f"off {moved}"
 
     def css(self) -> str:
-        moving = f".a{{animation:{number(self.length)}s ease-in-out infinite}}" + "".join(self.rules)
+        moving = f".a{{animation:{number(self.length)}s ease-in-out 3}}" + "".join(self.rules)
         return f"@media(prefers-reduced-motion:no-preference){{{moving}}}"
 
 

@@ -54,7 +54,8 @@ def fault(error: Exception) -> str:
     """Why some text is not JSON, and where, as `from_json` or `json` found it."""
     if isinstance(error, json.JSONDecodeError):
         line = f"line {error.lineno}, " if "\n" in error.doc.strip() else ""
-        return f"{error.msg[:1].lower()}{error.msg[1:]} at {line}column {error.colno}"
+        said = error.msg.removesuffix(" at")
+        return f"{said[:1].lower()}{said[1:]} at {line}column {error.colno}"
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start} is not UTF-8 text"
     if isinstance(error, RecursionError):

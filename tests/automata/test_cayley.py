@@ -121,3 +121,19 @@ def test_permutations_that_fix_a_state_are_no_group_of_states() -> None:
     swap, turn = (1, 0, 2), (1, 2, 0)  # six permutations of three states
     machine = Machine(transitions=tuple(zip(swap, turn, strict=True)), outputs=(0, 1, 2), start=0)
     assert cayley(machine) is None
+
+
+def test_groups_of_every_kind_have_a_place_for_each_state_or_none() -> None:
+    """With many tokens or few, and where no three eigenvectors go together."""
+    pairs = [f"({a}{b})" for a, b in ((0, 1), (2, 3), (4, 5), (6, 7))]
+    some = {
+        "C3 x C3": group("(012)", "(021)", "(345)", "(354)", degree=6),
+        "C2^4, all": group(
+            *("".join(each) for n in range(1, 5) for each in itertools.combinations(pairs, n)), degree=8
+        ),
+        "D4": group("(0123)", "(02)", degree=4),
+        "S3 x S3, all": tasks.get("group-S3xS3-all").machine,
+    }
+    for name, machine in some.items():
+        found = cayley(machine)
+        assert found is None or np.isfinite(found.places).all(), name

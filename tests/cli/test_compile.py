@@ -54,7 +54,7 @@ def test_it_says_what_it_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert said.startswith(f"{run}: proven for all lengths\n")
     words = " ".join(said.split())
     assert "is that of the task 'door.json' (a machine of 5 states)." in words
-    assert "5 states that can be reached, 4 in the smallest; 4 tokens, 2 classes" in words
+    assert "5 reachable states, 4 in the smallest; 4 tokens, 2 classes" in words
     assert "a router of 8 places" in words
     other = str(tmp_path / "other")
     assert main(["compile", str(tmp_path / "door.json"), "--out", other, "--json"]) == 0

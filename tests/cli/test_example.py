@@ -1,6 +1,7 @@
 """`csprop example` as typed."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,11 @@ def test_mistakes_are_one_sentence(
     assert main(["example", *argv]) == 2
     assert sentence in capsys.readouterr().err
     assert list(here.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with a name here")
+def test_what_is_no_file_is_not_read(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(here / "pipe")
+    for out in ("pipe", os.devnull):
+        assert main(["example", "door.csv", "--out", out]) == 2
+        assert "exists and is another file" in capsys.readouterr().err

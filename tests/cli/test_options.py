@@ -1,5 +1,6 @@
 """Every option of every command: what is said of a value that it cannot have."""
 
+import json
 from importlib import import_module
 from pathlib import Path
 
@@ -82,3 +83,10 @@ def test_a_value_that_does_not_fit_is_refused_by_the_name_of_its_option(
 
 def test_there_are_many_such_options() -> None:
     assert len({(verb, option.name) for verb, option, _ in CASES}) > 60
+
+
+def test_after_two_hyphens_nothing_is_an_option(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["zoo", "--json", "--", "parity"]) == 0
+    assert json.loads(capsys.readouterr().out)["name"] == "parity"
+    assert main(["zoo", "--", "--json"]) == 2
+    assert "the zoo has no run '--json'" in capsys.readouterr().err

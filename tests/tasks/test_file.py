@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Generator
 
+from csprop import tasks
 from csprop.errors import InputError
 from csprop.tasks import FileTask, from_file, read
 from csprop.tasks.split import split
@@ -109,7 +110,7 @@ def test_labels_that_look_alike_are_one_class(tmp_path: Path) -> None:
         ("d.jsonl", '{"sequence": "a", "label": Infinity}', "row 1: the label inf must be"),
         ("d.jsonl", '{"sequence": ["a", 1e3], "label": 1}', "row 1: the token 1000.0 must be"),
         ("d.jsonl", '{"sequence": ["a", ["b"]], "label": 1}', r"row 1: the token \['b'\] must be"),
-        ("d.jsonl", '{"sequence": ["a", ""], "label": 1}', "row 1: the token '' must be"),
+        ("d.jsonl", '{"sequence": ["a", ""], "label": 1}', "row 1: the token is empty"),
         ("d.jsonl", '{"sequence": ["a", null], "label": 1}', "row 1: the token None must be"),
         ("d.jsonl", '{"sequence": "ab", "label": [1, [0]]}', r"row 1: the label \[0\] must be"),
         ("d.jsonl", '{"sequence": "a", "label": {"x": 1}}', "row 1: the label {'x': 1} must be"),
@@ -147,7 +148,7 @@ def test_labels_that_look_alike_are_one_class(tmp_path: Path) -> None:
         ("d.csv", "a,1\nb,2,3\n", "d.csv row 2: has 3 columns: write two"),
         ("d.csv", "a\n", "d.csv row 1: has 1 columns: write two"),
         ("d.csv", ",1\nb,2\n", "d.csv row 1: the sequence is empty"),
-        ("d.csv", "a,\nb,2\n", "d.csv row 1: the label '' must be"),
+        ("d.csv", "a,\nb,2\n", "d.csv row 1: the label is empty"),
         ("d.tsv", "a,1\n", "d.tsv row 1: has 1 columns"),
         ("d.txt", "a,1\n", r"d.txt: the name must end in .jsonl, .csv or .tsv"),
     ],
@@ -285,3 +286,14 @@ def test_rows_of_different_lengths_stay_apart_in_a_disjoint_split(tmp_path: Path
     training, held_out = split(data, "disjoint", Generator().manual_seed(0))
     assert not set(training.lengths.tolist()) & set(held_out.lengths.tolist())
     assert len(held_out) == 12
+
+
+def test_a_file_of_another_ending_is_not_called_a_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("rows.txt", "parity"):
+        Path(name).write_text("a,1\n")
+    with pytest.raises(InputError, match=r"rows.txt: the name must end in .jsonl, .csv or .tsv"):
+        tasks.resolve("rows.txt")
+    assert tasks.resolve("parity").oracle is not None

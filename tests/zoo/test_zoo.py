@@ -225,3 +225,20 @@ def test_processes_read_it_at_once_and_none_writes(tmp_path: Path) -> None:
     ends = [each.communicate(text) for each, text in zip(started, given, strict=True)]
     assert [said for said, _ in ends] == ["even\n", "odd\n", "yes\n", "odd\n"], ends
     assert not [*(tmp_path / "work").iterdir(), *(tmp_path / "home").iterdir()]
+
+
+def test_the_run_of_another_task_is_not_taken_for_this_one(changed: Path) -> None:
+    changed.write_bytes((PACKED / "mod3.zip").read_bytes())
+    with pytest.raises(InputError, match="zoo:parity: its archive is damaged"):
+        csprop.load("zoo:parity")
+
+
+@pytest.mark.parametrize("left_out", ["certificate.json", "config.json"])
+def test_a_run_without_its_certificate_is_damaged(left_out: str, changed: Path) -> None:
+    files = zipfile.ZipFile(PACKED / "parity.zip")
+    with zipfile.ZipFile(changed, "w") as packed:
+        for name in files.namelist():
+            if name != left_out:
+                packed.writestr(name, files.read(name))
+    with pytest.raises(InputError, match="zoo:parity: its archive is damaged"):
+        opened("zoo:parity")

@@ -41,7 +41,7 @@ def cayley(machine: Machine) -> Cayley | None:
 
     A machine is a Cayley graph if its tokens are permutations of its states, and the group of
     permutations that they generate has one element for each state. A cyclic group is a circle. Other
-    positions are eigenvectors of the adjacency matrix: a space of three eigenvectors with one
+    positions are eigenvectors of the Laplacian: a space of three eigenvectors with one
     eigenvalue is a representation of the group, so that the states are an orbit of one point under
     rotations and reflections. Tokens have weights, chosen so that their arrows are equally long.
     """
@@ -105,7 +105,7 @@ def _drawn(table: Table, start: int) -> tuple[int, ...]:
         return tuple(moving)
     orders = {token: len(_orbit(table, [token], start)) for token in moving}
     twice = [token for token in moving if orders[token] == 2][:TRIED]
-    best, chosen = np.inf, tuple(moving[:FEW])
+    best, chosen = np.inf, _generating(table, moving, start)
     for one, two in product(twice, [token for token in moving if orders[token] > 2]):
         if len(_orbit(table, [one, two], start)) < len(table):
             continue
@@ -114,6 +114,16 @@ def _drawn(table: Table, start: int) -> tuple[int, ...]:
         if face < best:
             best, chosen = face, (one, two)
     return chosen
+
+
+def _generating(table: Table, tokens: list[int], start: int) -> tuple[int, ...]:
+    """Tokens that lead everywhere, each of which leads to states that those before it do not."""
+    chosen: list[int] = []
+    reached = 1
+    for token in tokens:
+        if (more := len(_orbit(table, [*chosen, token], start))) > reached:
+            chosen, reached = [*chosen, token], more
+    return tuple(chosen)
 
 
 def _circle(around: list[int]) -> Points:
@@ -137,7 +147,9 @@ def _solid(table: Table, maps: Table) -> Points | None:
     equal, alike = np.ones(table.shape[1]), np.ones(len(table))
     spaces = _spaces(table, equal, alike)
     found = [_orbited(each, table, maps) for each in spaces if each.shape[1] == 3][:TRIED]
-    if not found and spaces[0].shape[1] + spaces[1].shape[1] == 3:  # a prism, of the best height
+    if (
+        not found and sum(each.shape[1] for each in spaces[:2]) == 3 and len(spaces) > 1
+    ):  # a prism, of the best height
         tried = [np.concatenate([spaces[0], s * spaces[1]], axis=1) for s in np.geomspace(0.3, 3, 200)]
         found = [max(tried, key=lambda each: _clear(each, table))]
     sides = _sides(table)

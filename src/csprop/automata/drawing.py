@@ -45,14 +45,14 @@ def draw(automaton: Automaton | CounterAutomaton, path: FilePath | str) -> None:
     Raises:
         InputError: there are too many states, or the file cannot be written.
     """
+    if FilePath(path).suffix not in (".png", ".svg", ".pdf"):
+        raise InputError(f"{path}: write a name that ends in .png, .svg or .pdf")
     states = len(automaton)
     require("matplotlib", "figures", "drawing an automaton")
     if states > MOST_DRAWN:
         raise InputError(f"{path}: {states} states are too many to draw: the limit is {MOST_DRAWN}")
     try:
         replace(FilePath(path), _picture(automaton, FilePath(path).suffix.removeprefix(".")))
-    except ValueError as error:
-        raise InputError(f"{path}: write a name that ends in .png, .svg or .pdf") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from error
 

@@ -167,7 +167,7 @@ def _finite_steps(path: Path, run: Any, learned: bool) -> list[tuple[str, str]]:
         steps.append(_more_rows(path, run))
     if run.config.preset != "router":
         data = f"--data {asked}" if "data" in named else asked
-        why = "a router holds any finite machine; a rotor holds counters, resets and groups"
+        why = "a router holds any finite machine, a rotor only some"
         steps.append((f"csprop train {data} --preset router --out {path}-router", why))
     best = "several models, and the best machine"
     return [*steps, (f"csprop learn {asked} --out {path}-learned", best)]

@@ -73,7 +73,7 @@ def _show(found: dict[str, Any]) -> None:
     print(f"{path}: {found['verdict'] if found['proven'] else 'not proven'}\n")
     common.show_text(found["statement"])
     if found["proven"]:
-        states, counters = f"{found['states']} states that can be reached", ""
+        states, counters = f"{found['states']} reachable states", ""
         if found["counters"]:
             named = f"{found['counters']} counter{'s' if found['counters'] > 1 else ''}"
             states, counters = f"{found['states']} states, {named}", f"{named} and "

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from csprop import progress
 from csprop.cli import common
 from csprop.errors import InputError
+from csprop.training.checkpoint import refuse_zoo
 
 if TYPE_CHECKING:
     from csprop.learning.learn import Learned
@@ -53,6 +54,8 @@ def parse(argv: list[str]) -> Args:
 def run(args: Args) -> int:
     if args.out.exists():
         raise InputError(f"{args.out}: already exists: remove it, or choose another --out")
+    refuse_zoo([args.out])
+    args.out.mkdir(parents=True)
     with contextlib.redirect_stdout(io.StringIO()) if args.json else contextlib.nullcontext():
         found = _story(args.out)
     if args.json:
@@ -91,7 +94,7 @@ def _story(out: Path) -> dict[str, Any]:
     events = example("events.jsonl")
     print(
         f"4. Find wrong labels. {events.name} has sequences of events at a login, each\n"
-        "   with a label, and some labels are wrong. csprop looks for the machine behind."
+        "   with a label, and some labels are wrong. csprop looks for their machine."
     )
     with _parts("learn the file", 1) as tell:
         learned = _learn(events, out / "events", tell)
@@ -165,7 +168,10 @@ def _show_models(models: "dict[str, dict[str, Measured]]") -> None:
     tried = f"{', '.join(counts)} and {last}"
     print(f"\n   Tried on {tried} random sequences, the same for all models.")
     if said:
-        _show_paragraph(f"Right at {few} tokens, and not at {many:,}: {said}.")
+        _show_paragraph(
+            f"Drift: small errors add up with the tokens. Right at {few} tokens and not at {many:,} "
+            f"are: {said}."
+        )
     print()
 
 

@@ -1,5 +1,6 @@
 """`csprop example`: write one of the example files that come with csprop."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -48,13 +49,13 @@ def run(args: Args) -> int:
         raise InputError(f"--out {out}: there is no directory {out.parent}: make it first")
     if not out.exists():
         replace(out, content)
-    elif out.read_bytes() != content:
+    elif not out.is_file() or out.read_bytes() != content:
         raise InputError(f"{out}: exists and is another file: write --out with another name")
     what, then = EXAMPLES[args.name]
     if args.json:
         common.show_json({"name": args.name, "what": what, "file": str(out), "bytes": len(content)})
     else:
-        print(f"{out}: {what}. Next:\n  csprop {then.format(out)}")
+        print(f"{out}: {what}. Next:\n  csprop {then.format(shlex.quote(str(out)))}")
     return 0
 
 

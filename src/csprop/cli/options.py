@@ -155,10 +155,13 @@ def parsed(verb: str, known: Sequence[Option], argv: Sequence[str], usage: str) 
     flags = {flag: option for option in known for flag in option.flags if not option.positional}
     places = [option for option in known if option.positional]
     given: dict[str, Any] = {}
-    words = list(argv)
+    words, ended = list(argv), False
     while words:
         word = words.pop(0)
-        if not _is_flag(word):
+        if word == "--" and not ended:  # from here on nothing is an option
+            ended = True
+            continue
+        if ended or not _is_flag(word):
             if not places:
                 raise InputError(f"{word!r} is one argument too many: write {usage}")
             option = places[0] if places[0].several else places.pop(0)

@@ -36,9 +36,9 @@ class Args:
         Arg("NAME", "(default: the one that suits the task)"),
     ] = "rotor"
     """The kind of model. rotor: states that rotate; router: states that are places, for any finite
-    machine; counter: whole numbers, for what no finite machine solves. These three can be certified.
-    paper: the model as printed; released, released-fast and released-first: the models of the authors'
-    public code."""
+    machine; counter: whole numbers, for what no finite machine solves. These three are made to be
+    certified. paper: the model as printed; released, released-fast and released-first: the models of
+    the authors' public code."""
 
     seed: Annotated[int | None, Arg(hint="(default: 0)")] = None
     """Seed of the data, the split, the initial weights and the order of examples."""
@@ -93,8 +93,10 @@ def _asking(name: str | None) -> Asking:
     """The task, which decides some defaults; an unknown name is reported later."""
     if name is None:
         return Plain()
-    from csprop.tasks import get
+    from csprop.tasks import SUFFIXES, get
 
+    if Path(name).suffix in SUFFIXES:
+        return Plain(preset="router")  # a file, as with --data
     try:
         return get(name)
     except InputError:

@@ -1,5 +1,6 @@
 """`csprop zoo`: list the certified runs that come with csprop, show one, or copy one."""
 
+import shlex
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,7 +56,10 @@ def run(args: Args) -> int:
         copied = {} if args.out is None else {"copy": str(args.out)}
         common.show_json({"run": f"{PREFIX}{name}", **entry, **copied})
     elif args.out is not None:
-        print(f"{args.out}: a copy of {PREFIX}{name}, {entry['verdict']}")
+        print(
+            f"{args.out}: a copy of {PREFIX}{name}. Its proof can be checked:\n"
+            f"  csprop certify {shlex.quote(str(args.out))} --check"
+        )
     else:
         _show(entry)
     return 0

@@ -24,7 +24,6 @@ def plain(main: Rows) -> str:
     """The README's table of the paper's tasks: the printed model beside ours, in plain words."""
     headings = [
         "task",
-        "always the commonest answer",
         "the paper's model as printed: length 16",
         "… 17 (brackets: 18)",
         "csprop: length 16",
@@ -34,11 +33,9 @@ def plain(main: Rows) -> str:
     for task in TASKS:
         printed, ours = (main[task, preset, "disjoint"] for preset in ("paper", get(task).preset))
         longer = printed[0]["job"]["test_lengths"][1]
-        commonest = statistics.median(row["result"]["commonest"]["share"] for row in ours)
         lines.append(
             [
                 get(task).description,
-                percent(commonest),
                 _every(printed),
                 percent(accuracies(printed, "paper")[longer]),
                 _every(ours),

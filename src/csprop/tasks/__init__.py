@@ -148,7 +148,12 @@ def resolve(task: str | Path | Task) -> Task:
     if isinstance(task, Path):
         return from_file(task)
     if isinstance(task, str):
-        return get(task)
+        try:
+            return get(task)
+        except InputError:
+            if Path(task).is_file():
+                return from_file(Path(task))  # which says how its name has to end
+            raise
     if not isinstance(task, Task):
         raise InputError(
             f"{task!r} is not a task: give a name such as 'parity', a data file, or a Task"

@@ -219,6 +219,8 @@ def read_row(where: str, sequence: Any, label: Any, words: bool) -> tuple[list[s
 
 def _name(where: str, value: Any, what: str) -> str:
     name = named(value)
+    if value == "":
+        raise InputError(f"{where}: the {what} is empty")
     if name is None:
         raise InputError(f"{where}: the {what} {_shown(value)} must be a string or a whole number")
     return _printable(where, name, what)

@@ -8,6 +8,7 @@ docs/figures/zoo.py makes the archives.
 
 import io
 import json
+import lzma
 import zipfile
 import zlib
 from importlib.resources import files
@@ -19,8 +20,11 @@ from csprop.errors import InputError, did_you_mean
 PREFIX = "zoo:"
 """What the name of such a run begins with, wherever a run directory could be named."""
 INDEX = "index.json"
-DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
-"""What reading a damaged archive raises."""
+DAMAGED = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, LookupError, RuntimeError, TypeError,
+    ValueError,
+)  # fmt: skip
+"""What reading a damaged archive raises; RuntimeError if it is encrypted."""
 ASSETS = files("csprop.zoo") / "assets"
 
 
@@ -73,7 +77,9 @@ def opened(path: str | Path) -> zipfile.Path:
     name = name_of(path)
     try:
         archive = zipfile.ZipFile(io.BytesIO((ASSETS / f"{name}.zip").read_bytes()))
-        if archive.testzip() is None:  # every file in it can be read
+        # Every file in it can be read, and it is a certified run of the task that it is named after.
+        whole = archive.testzip() is None and "certificate.json" in archive.namelist()
+        if whole and json.loads(archive.read("config.json"))["task"]["name"] == name:
             return zipfile.Path(archive)
     except (OSError, *DAMAGED):
         pass

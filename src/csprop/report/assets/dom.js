@@ -2,7 +2,7 @@
 
 // Elements of the page, and numbers as text. Text is always added as text, never as markup.
 function make(tag, attributes = {}, ...children) {
-  const drawn = ["svg", "g", "path", "circle", "line", "rect", "text", "title", "marker", "defs", "tspan"];
+  const drawn = ["svg", "g", "path", "circle", "line", "rect", "text", "title", "marker", "defs"];
   const element = drawn.includes(tag)
     ? document.createElementNS("http://www.w3.org/2000/svg", tag)
     : document.createElement(tag);

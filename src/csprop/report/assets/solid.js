@@ -102,16 +102,21 @@ const Solid = (() => {
         this.draw();
       });
       listen("keydown", (event) => this.key(event));
-      new ResizeObserver(() => this.draw()).observe(this.box);
-      new IntersectionObserver(([entry]) => {
+      this.resized = new ResizeObserver(() => this.draw());
+      this.resized.observe(this.box);
+      this.visible = new IntersectionObserver(([entry]) => {
         this.seen = entry.isIntersecting;
         this.wake();
       }).observe(this.box);
-      dark.addEventListener("change", () => this.draw());
+      this.recolour = () => this.draw();
+      dark.addEventListener("change", this.recolour);
     }
 
     close() {
       this.seen = this.turning = false;
+      this.resized.disconnect();
+      this.visible.disconnect();
+      dark.removeEventListener("change", this.recolour);
     }
 
     label() {
