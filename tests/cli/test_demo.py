@@ -196,7 +196,7 @@ def test_json_is_one_document_and_the_code_says_whether_all_came_out(
     monkeypatch.setattr(demo, "_story", lambda out: print("words") or numbers)
     assert main(["demo", "--out", str(tmp_path / "new"), "--json"]) == code
     assert json.loads(capsys.readouterr().out) == numbers
-    assert main(["demo", "--out", str(tmp_path / "new")]) == code
+    assert main(["demo", "--out", str(tmp_path / "newer")]) == code
     assert capsys.readouterr().out == "words\n"
 
 
