@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constrain
 
 install: .venv/installed
 
-setup: .venv/dev .venv/docs
+setup: .venv/dev .venv/docs .venv/lab
 
 .venv/installed: pyproject.toml setup.py constraints.txt $(wildcard src/csprop/ops/native/*pp)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -27,6 +27,10 @@ setup: .venv/dev .venv/docs
 	$(PIP) 'csprop[$*]'
 	@touch $@
 
+.venv/lab: .venv/installed src/csprop_lab/pyproject.toml
+	$(PIP) -e src/csprop_lab
+	@touch $@
+
 demo: install
 	@rm -rf runs/demo
 	$(BIN)/csprop demo --out runs/demo
@@ -36,8 +40,12 @@ test: setup .venv/onnx .venv/triton .venv/notebooks .venv/ray .venv/peers .venv/
 
 # What cannot be installed is not tested: models as ONNX files, the kernel for GPUs in Triton's interpreter, the
 # notebooks, the study on a Ray cluster, and other people's layers beside other implementations.
-.venv/onnx .venv/triton .venv/notebooks .venv/ray .venv/peers: .venv/%: .venv/installed
+.venv/onnx .venv/triton .venv/notebooks: .venv/%: .venv/installed
 	@$(PIP) 'csprop[$*]' || echo 'csprop[$*] could not be installed: its tests will be skipped' >&2
+	@touch $@
+
+.venv/ray .venv/peers: .venv/%: .venv/lab
+	@$(PIP) 'csprop-lab[$*]' || echo 'csprop-lab[$*] could not be installed: its tests will be skipped' >&2
 	@touch $@
 
 # The page is tried in a real browser; where there is none and none can be installed, it is not.
@@ -56,8 +64,8 @@ lint: .venv/dev
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --project pyproject.toml
 
 # What cannot be installed is not measured, and the tables say so.
-bench: install
-	@$(PIP) 'csprop[bench]' || \
+bench: .venv/lab
+	@$(PIP) 'csprop-lab[bench]' || \
 		echo 'some of mambapy, onnx, onnxruntime and scikit-learn could not be installed' >&2
 	$(BIN)/csprop bench
 

@@ -9,8 +9,8 @@ import torch
 from torch import Generator, nn
 
 import csprop
-from csprop.exact.models import FromLayer
-from csprop.exact.noise import radius
+from csprop.proof.models import FromLayer
+from csprop.proof.noise import radius
 
 FEATURES, NOISE, PLACES, STEPS, ROWS, LENGTH = 16, 0.2, 32, 1000, 64, 16
 

@@ -9,13 +9,13 @@ SOURCE = Path(csprop.__file__).parent
 # From the ground up; a room may import those below it, and itself.
 STOREYS = [
     ["errors"], ["files", "notebook", "progress", "zoo"], ["ops", "stream"], ["automata"],
-    ["nn", "tasks"], ["training"], ["bench", "exact"], ["runs"], ["learning"], ["study"], ["report"],
-    ["cli"], ["__main__"],
+    ["data"], ["nn", "tasks"], ["training"], ["proof"], ["runs"], ["learning"], ["report"], ["cli"],
+    ["__main__"],
 ]  # fmt: skip
 LEVEL = {room: level for level, rooms in enumerate(STOREYS) for room in rooms}
 
 
-def imports(path: Path) -> set[str]:
+def every_import(path: Path) -> set[str]:
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -23,7 +23,11 @@ def imports(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             assert node.level == 0, f"{path}: imports are absolute here"
             found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
-    return {name for name in found if name.startswith("csprop.")}
+    return found
+
+
+def imports(path: Path) -> set[str]:
+    return {name for name in every_import(path) if name.startswith("csprop.")}
 
 
 def test_every_import_points_down() -> None:
@@ -38,6 +42,11 @@ def test_every_import_points_down() -> None:
             same = there == here
             assert same or LEVEL[there] < LEVEL[here], f"{path.relative_to(SOURCE)} imports {name}"
     assert checked > 50
+
+
+def test_the_library_does_not_import_the_laboratory() -> None:
+    for path in SOURCE.rglob("*.py"):
+        assert "csprop_lab" not in {name.split(".")[0] for name in every_import(path)}, path
 
 
 def test_the_documented_order_is_this_one() -> None:

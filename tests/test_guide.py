@@ -22,7 +22,7 @@ import pytest
 
 import csprop
 from csprop.cli.main import main
-from csprop.exact import attempts, examples, limits, search
+from csprop.proof import attempts, examples, limits, search
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

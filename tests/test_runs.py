@@ -15,10 +15,10 @@ import csprop
 from csprop import CSP
 from csprop.cli.main import main
 from csprop.errors import InputError
-from csprop.exact.examples import Labelled
 from csprop.files import LOCK
 from csprop.nn.config import FIRST_OPTIONS
 from csprop.nn.hub import on_hub
+from csprop.proof.examples import Labelled
 from csprop.training.checkpoint import RunFolder
 from csprop.training.session import training_data
 

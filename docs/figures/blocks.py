@@ -8,11 +8,11 @@ around a few words; such a line begins with another word, or Markdown takes all 
 
 from pathlib import Path
 
-from csprop.study import reproduce
-from csprop.study.publish import blocks
-from csprop.study.results import Results
-from csprop.study.summary import filled
-from csprop.study.table import FULL
+from csprop_lab.study import reproduce
+from csprop_lab.study.publish import blocks
+from csprop_lab.study.results import Results
+from csprop_lab.study.summary import filled
+from csprop_lab.study.table import FULL
 
 ROOT = Path(__file__).parents[2]
 

@@ -18,9 +18,9 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 
 import csprop
-from csprop.study.publish import METADATA
 from csprop.training.config import environment
 from csprop.training.metrics import exhaustive
+from csprop_lab.study.publish import METADATA
 
 TASK, SEED, EPOCHS, TRAINED_ON = "mod3-residue", 0, 40, 16
 SEQUENCES, LONGEST, WINDOW, VISITS = 200, 65_536, 256, 2000

@@ -20,11 +20,11 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 
 import csprop
-from csprop.exact.examples import Labelled
-from csprop.exact.frames import angles, framed
-from csprop.study.publish import METADATA
+from csprop.proof.examples import Labelled
+from csprop.proof.frames import angles, framed
 from csprop.training.config import environment
 from csprop.training.session import training_data
+from csprop_lab.study.publish import METADATA
 
 TASK, SEED, TOKENS = "mod3-residue", 2, 400
 ALIKE: dict[str, Any] = {

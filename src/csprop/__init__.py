@@ -9,17 +9,16 @@ if TYPE_CHECKING:
     from csprop import tasks
     from csprop.automata.automaton import Automaton
     from csprop.automata.counter_automaton import CounterAutomaton
-    from csprop.exact.certify import certify
-    from csprop.exact.document import Certificate
+    from csprop.data.shipped import example
     from csprop.learning.learn import Learned, learn
     from csprop.nn.config import CSPConfig
     from csprop.nn.layer import CSPLayer
     from csprop.nn.model import CSP
     from csprop.ops.backends import use_backend
     from csprop.ops.scan import scan
-    from csprop.report.compare import compare
+    from csprop.proof.certify import certify
+    from csprop.proof.document import Certificate
     from csprop.runs import Run, compile, load, train, train_seeds
-    from csprop.tasks.shipped import example
 
 __version__ = "0.1.0"
 __all__ = [
@@ -32,7 +31,6 @@ __all__ = [
     "Learned",
     "Run",
     "certify",
-    "compare",
     "compile",
     "example",
     "learn",
@@ -47,17 +45,16 @@ __all__ = [
 # Names are imported when first used: `csprop --help` must not wait for torch.
 _HOMES = {
     "Automaton": "csprop.automata.automaton",
-    "Certificate": "csprop.exact.document",
+    "Certificate": "csprop.proof.document",
     "CounterAutomaton": "csprop.automata.counter_automaton",
     "CSP": "csprop.nn.model",
     "CSPConfig": "csprop.nn.config",
     "CSPLayer": "csprop.nn.layer",
     "Learned": "csprop.learning.learn",
     "Run": "csprop.runs",
-    "certify": "csprop.exact.certify",
-    "compare": "csprop.report.compare",
+    "certify": "csprop.proof.certify",
     "compile": "csprop.runs",
-    "example": "csprop.tasks.shipped",
+    "example": "csprop.data.shipped",
     "learn": "csprop.learning.learn",
     "load": "csprop.runs",
     "scan": "csprop.ops.scan",

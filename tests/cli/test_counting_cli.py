@@ -14,7 +14,7 @@ import pytest
 import csprop
 from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.cli.main import main
-from csprop.exact.locked_counter import LockedCounter
+from csprop.proof.locked_counter import LockedCounter
 from csprop.runs.run import Run
 from tests.automata.test_export import GCC
 from tests.cli.test_exact_cli import refused

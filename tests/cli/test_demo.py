@@ -18,8 +18,8 @@ from csprop.automata.export import to_text
 from csprop.cli import demo
 from csprop.cli.demo import TASKS
 from csprop.cli.main import main
-from csprop.exact.opened import opened
-from csprop.study.demo import LENGTHS, LOCKED, LSTM, PRINTED, SAMPLING, TRAINED, Measured
+from csprop.proof.opened import opened
+from csprop.runs.demo import LENGTHS, LOCKED, LSTM, PRINTED, SAMPLING, TRAINED, Measured
 from csprop.training.scores import percent
 from csprop.training.seeding import generator
 

@@ -8,7 +8,7 @@ import pytest
 
 import csprop
 from csprop.cli.main import main
-from csprop.tasks.shipped import EXAMPLES
+from csprop.data.shipped import EXAMPLES
 
 
 @pytest.fixture(autouse=True)

@@ -10,11 +10,11 @@ import torch
 
 from csprop.automata.comparison import Invariant, compare_counting
 from csprop.automata.forms import Ranges, viewing
-from csprop.exact import counting_proof
-from csprop.exact.counting_proof import CountingProof, reference
-from csprop.exact.locked_counter import LockedCounter
 from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
+from csprop.proof import counting_proof
+from csprop.proof.counting_proof import CountingProof, reference
+from csprop.proof.locked_counter import LockedCounter
 from csprop.tasks.base import Task
 from csprop.training import checkpoint
 from tests.helpers.forgery import Draft

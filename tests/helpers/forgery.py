@@ -28,13 +28,13 @@ from csprop import runs
 from csprop.automata.machine import Machine
 from csprop.automata.walk import every_input
 from csprop.errors import InputError
-from csprop.exact import document as words
-from csprop.exact.limits import moves_of
-from csprop.exact.locked import Locked
-from csprop.exact.margins import margin, tightness
-from csprop.exact.prove import Proof
 from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
+from csprop.proof import document as words
+from csprop.proof.limits import moves_of
+from csprop.proof.locked import Locked
+from csprop.proof.margins import margin, tightness
+from csprop.proof.prove import Proof
 from csprop.tasks import from_description
 from csprop.tasks.base import Task
 from csprop.training import checkpoint

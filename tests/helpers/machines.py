@@ -14,12 +14,12 @@ import torch
 
 from csprop.automata.automaton import Automaton
 from csprop.automata.walk import every_input
-from csprop.exact.examples import Labelled
-from csprop.exact.lock import lock
-from csprop.exact.locked import Locked
 from csprop.nn.block import Block
 from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
+from csprop.proof.examples import Labelled
+from csprop.proof.lock import lock
+from csprop.proof.locked import Locked
 from csprop.tasks.base import Task
 
 OPTIONS: dict[str, Any] = {

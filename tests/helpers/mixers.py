@@ -1,4 +1,4 @@
-"""What every layer of csprop.nn.peers must do, whatever it computes."""
+"""What every layer of csprop_lab.layers must do, whatever it computes."""
 
 from typing import TypeVar
 

@@ -12,8 +12,8 @@ from csprop.learning.counting import Row, by_length, counted, extended
 from csprop.learning.description import description
 from csprop.learning.increments import bits, node_counts, promising
 from csprop.learning.tree import PrefixTree
-from csprop.study.languages import draw, languages
 from csprop.tasks.base import every_sequence
+from csprop_lab.study.languages import draw, languages
 
 ROWS = st.lists(
     st.tuples(st.lists(st.integers(0, 2), min_size=1, max_size=7), st.integers(0, 1)),

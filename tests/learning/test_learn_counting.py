@@ -20,11 +20,11 @@ from csprop.learning.counting import as_seen, contradicted
 from csprop.learning.learn import learn
 from csprop.learning.search import CLEAR, Candidate, Search
 from csprop.learning.tree import PrefixTree
-from csprop.study.languages import draw, languages
-from csprop.study.learners import as_task
 from csprop.tasks.base import Task
 from csprop.training.config import configure
 from csprop.training.session import training_data
+from csprop_lab.study.languages import draw, languages
+from csprop_lab.study.learners import as_task
 from tests.helpers.counters import LANGUAGES, balanced, brackets, plain
 
 

@@ -19,9 +19,9 @@ import csprop
 from csprop import Automaton
 from csprop.automata.machine import Machine
 from csprop.errors import InputError
-from csprop.exact.locked import Locked
 from csprop.nn import compiled as compiling
 from csprop.nn.compiled import compiled
+from csprop.proof.locked import Locked
 from csprop.tasks import MachineTask, from_description
 from tests.helpers import machines
 

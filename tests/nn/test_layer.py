@@ -16,12 +16,12 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pack_sequen
 
 import csprop
 from csprop import CSP, CSPConfig, CSPLayer, tasks, use_backend
-from csprop.bench.measure import status
 from csprop.errors import InputError
 from csprop.nn import CSPBlock
 from csprop.nn.compiled import compiled
 from csprop.ops import native
 from csprop.ops.native import resonate as kernel
+from csprop_lab.bench.measure import status
 from tests.helpers.layers import FEATURES, KINDS, TOKENS, WIDTH, Net, features, layer, tokens
 
 EVERY = pytest.mark.parametrize("name", KINDS)

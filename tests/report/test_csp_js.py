@@ -12,8 +12,8 @@ import torch
 
 import csprop
 from csprop.errors import InputError
-from csprop.exact.locked import Locked
 from csprop.nn.config import CSPConfig
+from csprop.proof.locked import Locked
 from csprop.report import embed
 from csprop.report.page import MODEL, asset
 

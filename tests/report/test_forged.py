@@ -17,10 +17,10 @@ from safetensors.torch import save as packed
 import csprop
 from csprop.automata.automaton import Automaton
 from csprop.cli.main import main
-from csprop.exact.document import machine_of
-from csprop.exact.locked import Locked
 from csprop.files import digest
 from csprop.nn.model import CSP
+from csprop.proof.document import machine_of
+from csprop.proof.locked import Locked
 from csprop.training.checkpoint import CERTIFICATE, CONFIG, LOCKED, RunFolder
 
 from .conftest import certified

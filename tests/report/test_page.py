@@ -16,10 +16,10 @@ from csprop.errors import InputError
 from csprop.report import runs, study
 from csprop.report.charts import MOST_POINTS, curve
 from csprop.report.page import Page, table
-from csprop.study import reproduce
-from csprop.study.results import Results
-from csprop.study.table import FULL
 from csprop.training.checkpoint import CERTIFICATE, LOCKED, METRICS, RESULT, RunFolder
+from csprop_lab.study import reproduce
+from csprop_lab.study.results import Results
+from csprop_lab.study.table import FULL
 from tests.helpers.browser import Tab
 
 Visit = Callable[..., Tab]

@@ -13,10 +13,10 @@ from csprop import tasks
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Endless
+from csprop.data.draws import NumpyDraws
 from csprop.errors import InputError
 from csprop.tasks.base import every_sequence
 from csprop.tasks.counting import CountingTask
-from csprop.tasks.draws import NumpyDraws
 from csprop.tasks.interleaved import Interleaved
 from csprop.tasks.near import members, near
 from csprop.training.config import configure

@@ -8,9 +8,9 @@ import torch
 from torch import Generator
 
 from csprop import tasks
+from csprop.data.split import split
 from csprop.errors import InputError
 from csprop.tasks import FileTask, from_file, read
-from csprop.tasks.split import split
 
 
 def written(folder: Path, name: str, content: str) -> Path:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch import Generator
 
 from csprop import tasks
+from csprop.data.draws import NumpyDraws
 from csprop.tasks.base import every_sequence
-from csprop.tasks.draws import NumpyDraws
 from csprop.tasks.tomita import Tomita
 
 DIGITS, OPERATORS = st.sampled_from("01234"), st.sampled_from("+-x")

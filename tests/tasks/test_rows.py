@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import csprop
+from csprop.data.pack import Packer, Words, packed, read_row
+from csprop.data.read import Rows, columns
 from csprop.errors import InputError
 from csprop.tasks import from_file, from_rows
-from csprop.tasks.pack import Packer, Words, packed, read_row
-from csprop.tasks.read import Rows, columns
 from csprop.tasks.rows import RowsTask
 
 TOKENS = st.sampled_from(["a", "b", "é", "🂡", " ", "ab", "open", 0, 1, 10, True, False])

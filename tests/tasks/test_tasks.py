@@ -9,11 +9,11 @@ import torch
 from torch import Generator
 
 from csprop import tasks
+from csprop.data.draws import NumpyDraws
+from csprop.data.split import split
 from csprop.errors import InputError
 from csprop.tasks.base import every_sequence, symbols
-from csprop.tasks.draws import NumpyDraws
 from csprop.tasks.parenthesis import Parenthesis, ParenthesisPrefix, balanced
-from csprop.tasks.split import split
 
 GROUPS = ["S3", "A4", "S4", "A5", "S5", "S3xS3"]
 NAMES = [

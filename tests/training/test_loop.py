@@ -11,11 +11,11 @@ from torch import Generator
 
 import csprop
 from csprop import CSP, CSPConfig, use_backend
+from csprop.data.examples import Examples, Steps
 from csprop.errors import InputError
 from csprop.ops import native
 from csprop.ops.backends import backend
 from csprop.tasks import get
-from csprop.tasks.examples import Examples, Steps
 from csprop.training import loop
 from csprop.training.loop import Adam, Diverged, Trainer, run_epochs, supervised
 from csprop.training.presets import Recipe

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 from torch import Generator, Tensor
 
 from csprop import CSP, CSPConfig, use_backend
+from csprop.data.examples import Examples, Steps
 from csprop.errors import InputError
-from csprop.nn.peers.plain import Kind, Peer, PeerConfig
 from csprop.runs.machines import from_machine
 from csprop.tasks import get
 from csprop.tasks.base import Task, every_sequence
-from csprop.tasks.examples import Examples, Steps
 from csprop.training import metrics
 from csprop.training.config import configure
 from csprop.training.metrics import at_length, exhaustive, sampled, score
 from csprop.training.scores import Sampling, Score, check_exhaustive, interval
 from csprop.training.seeding import generator
+from csprop_lab.layers.plain import Kind, Peer, PeerConfig
 
 
 class Oracle:

@@ -14,9 +14,9 @@ import pytest
 
 import csprop
 from csprop.errors import InputError
-from csprop.exact.check import check
-from csprop.exact.opened import opened
 from csprop.files import as_json, digest
+from csprop.proof.check import check
+from csprop.proof.opened import opened
 from csprop.training.checkpoint import CERTIFICATE, FILES, LOCKED, MANIFEST, WEIGHTS, RunFolder
 from csprop.training.config import configure
 from csprop.training.stored import made, stored_task

@@ -40,7 +40,7 @@ def run(args: Args) -> int:
     from csprop.automata.counter_automaton import CounterAutomaton
     from csprop.automata.export import FORMATS
     from csprop.automata.names import size
-    from csprop.exact.opened import opened
+    from csprop.proof.opened import opened
     from csprop.training.checkpoint import CERTIFICATE, RunFolder
 
     certified = opened(args.run)

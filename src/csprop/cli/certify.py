@@ -104,7 +104,7 @@ def _kept(run: Any, found: Any) -> bool:
 
 
 def _show(path: Path, document: dict[str, Any], width: int) -> None:
-    from csprop.exact.words import certified
+    from csprop.proof.words import certified
 
     print(f"{path}: {document['verdict'] if document['proven'] else 'not proven'}\n")
     common.show_text(document["statement"])
@@ -122,7 +122,7 @@ def _show(path: Path, document: dict[str, Any], width: int) -> None:
 
 def _is_poor(document: dict[str, Any]) -> bool:
     """Whether so many rows of a file disagree that the machine is probably not the right one."""
-    from csprop.exact.attempts import LEARNED
+    from csprop.proof.attempts import LEARNED
 
     wrong = len(document.get("disagreeing", ()))
     return bool(wrong) and wrong > (1 - LEARNED) * document["rows"]
@@ -130,7 +130,7 @@ def _is_poor(document: dict[str, Any]) -> bool:
 
 def _hint(args: Args, path: Path, run: Any) -> None:
     """Print what to try next when nothing was proven, or nothing that is worth much."""
-    from csprop.exact.attempts import LEARNED
+    from csprop.proof.attempts import LEARNED
     from csprop.training.scores import percent
 
     accuracy = (run.result or {}).get("accuracy")
@@ -149,7 +149,7 @@ def _hint(args: Args, path: Path, run: Any) -> None:
 
 
 def _is_router(run: Any) -> bool:
-    from csprop.exact.places import is_router
+    from csprop.proof.places import is_router
 
     return is_router(run.model)
 
@@ -205,8 +205,8 @@ def _show_table(paths: tuple[Path, ...], documents: list[dict[str, Any]]) -> Non
 
 def _states(document: dict[str, Any]) -> str:
     """The number of states of the network; with counters, of its control."""
-    from csprop.exact.document import network_states
-    from csprop.exact.words import control_states
+    from csprop.proof.document import network_states
+    from csprop.proof.words import control_states
 
     if "counting" in document:
         return str(control_states(document))
@@ -214,8 +214,8 @@ def _states(document: dict[str, Any]) -> str:
 
 
 def _check(args: Args, path: Path) -> dict[str, Any]:
-    from csprop.exact.check import check
-    from csprop.exact.check_shapes import Rejected
+    from csprop.proof.check import check
+    from csprop.proof.check_shapes import Rejected
     from csprop.tasks import from_description
     from csprop.training.checkpoint import CERTIFICATE, RunFolder
     from csprop.training.stored import stored_config

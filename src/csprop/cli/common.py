@@ -7,9 +7,8 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from csprop import progress as bar
 from csprop.automata.names import visible
@@ -144,50 +143,6 @@ def progress(label: str, epochs: int, plain: bool = False) -> Iterator[Callable[
         yield on_epoch
 
 
-@dataclass(frozen=True)
-class Where:
-    """Where the jobs of a study are run."""
-
-    workers: Annotated[int | None, Arg("N", "(default: one per core)")] = None
-    """Number of processes that share the work."""
-
-    engine: Literal["local", "ray"] = "local"
-    """Run on this machine or on a Ray cluster."""
-
-    address: Annotated[
-        str | None,
-        Arg("HOST:PORT", "(default: start one on this machine)"),
-    ] = None
-    """Address of a running Ray cluster, such as 10.0.0.1:6379."""
-
-
-def engine(args: Where) -> Callable[[Path], Any]:
-    """Where `--workers`, `--engine` and `--address` say that jobs of a study are run.
-
-    Returns:
-        Given a folder for runs in progress, what runs groups of jobs.
-
-    Raises:
-        InputError: these options do not go together.
-    """
-    if args.workers is not None and not 1 <= args.workers <= 1024:
-        raise InputError(f"--workers {args.workers}: write 1 to 1024")
-    if args.address is not None and args.engine != "ray":
-        raise InputError("--address is the address of a Ray cluster: add --engine ray")
-    if args.workers is not None and args.engine == "ray":
-        raise InputError("--workers counts processes on this machine: leave it out with --engine ray")
-
-    def on(unfinished: Path) -> Any:
-        from csprop.study import engine
-        from csprop.training.workers import cores
-
-        if args.engine == "ray":
-            return lambda work: engine.ray(work, args.address)
-        return lambda work: engine.local(work, args.workers or cores(), unfinished)
-
-    return on
-
-
 @contextmanager
 def named(option: str, value: object) -> Iterator[None]:
     """Put the option and its value before what is said of it."""
@@ -206,8 +161,8 @@ def check_file(path: Path, option: str = "") -> None:
         path: the file.
         option: the option that names it, if one does.
     """
+    from csprop.data.shipped import EXAMPLES
     from csprop.files import opened
-    from csprop.tasks.shipped import EXAMPLES
 
     try:
         if not path.exists() and path.name in EXAMPLES:

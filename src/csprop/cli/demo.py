@@ -20,7 +20,7 @@ from csprop.training.checkpoint import refuse_zoo
 
 if TYPE_CHECKING:
     from csprop.learning.learn import Learned
-    from csprop.study.demo import Measured, Proof, Tell
+    from csprop.runs.demo import Measured, Proof, Tell
 
 TASKS = ("parity", "mod3", "parenthesis")
 MODELS = 3 * len(TASKS)
@@ -65,8 +65,8 @@ def run(args: Args) -> int:
 
 def _story(out: Path) -> dict[str, Any]:
     """Tell it, and return its numbers."""
+    from csprop.data.shipped import example
     from csprop.tasks import get
-    from csprop.tasks.shipped import example
 
     started = time.perf_counter()
     print("csprop in a minute. Every number below is computed now, on this machine.\n")
@@ -78,7 +78,7 @@ def _story(out: Path) -> dict[str, Any]:
         print(f"   {task:<13}{get(task).description}")
     sys.stdout.flush()
     with _parts("learn", MODELS) as tell:
-        from csprop.study import demo
+        from csprop.runs import demo
 
         runs, models = demo.learn(TASKS, out, tell)
     _show_models(models)
@@ -151,7 +151,7 @@ def _heading(lengths: Iterable[int]) -> str:
 
 
 def _show_models(models: "dict[str, dict[str, Measured]]") -> None:
-    from csprop.study.demo import LENGTHS, LSTM, PRINTED, SAMPLING, TRAINED
+    from csprop.runs.demo import LENGTHS, LSTM, PRINTED, SAMPLING, TRAINED
 
     names = (TRAINED, LSTM, PRINTED)
     print(f"   {'right answers at':<28}{_heading(LENGTHS)}")
@@ -185,8 +185,8 @@ def _show_paragraph(text: str) -> None:
 
 def _show_proofs(proofs: "dict[str, Proof]") -> None:
     from csprop.automata.names import size
-    from csprop.exact.words import verdict
-    from csprop.study.demo import LOCKED
+    from csprop.proof.words import verdict
+    from csprop.runs.demo import LOCKED
 
     for task, each in proofs.items():
         machine = each.certificate.automaton
@@ -288,7 +288,7 @@ def _show_next(out: Path, seconds: float) -> None:
 
 def _tasks(models: "dict[str, dict[str, Measured]]", proofs: "dict[str, Proof]") -> dict[str, Any]:
     """The numbers of each task."""
-    from csprop.study.demo import LOCKED
+    from csprop.runs.demo import LOCKED
 
     return {
         task: {

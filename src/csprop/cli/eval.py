@@ -53,7 +53,7 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
-    from csprop.exact.opened import opened
+    from csprop.proof.opened import opened
     from csprop.training.config import check_seed
 
     check_seed(args.seed)

@@ -37,8 +37,8 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
+    from csprop.data.shipped import EXAMPLES, example
     from csprop.files import replace
-    from csprop.tasks.shipped import EXAMPLES, example
 
     if args.name is None:
         return _list(args)
@@ -60,7 +60,7 @@ def run(args: Args) -> int:
 
 
 def _list(args: Args) -> int:
-    from csprop.tasks.shipped import EXAMPLES
+    from csprop.data.shipped import EXAMPLES
 
     if args.out is not None:
         raise InputError(f"--out {args.out}: write the name of an example before it")

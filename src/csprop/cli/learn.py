@@ -11,8 +11,8 @@ from csprop.errors import InputError
 if TYPE_CHECKING:
     from csprop.automata.automaton import Automaton
     from csprop.automata.counter_automaton import CounterAutomaton
+    from csprop.data.summary import Summary
     from csprop.learning.learn import Learned
-    from csprop.tasks.summary import Summary
 
 MOST_SHOWN = 12
 """States and tokens up to which the machine's table is printed."""

@@ -7,6 +7,8 @@ import io
 import os
 import sys
 from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
 
 from csprop import __version__
 from csprop.errors import InputError, did_you_mean
@@ -38,6 +40,8 @@ GROUPS = {
     },
 }
 """The commands by purpose, each with what it does."""
+LABORATORY = ("compare", "reproduce", "bench")
+"""Commands of `csprop_lab`, which may not be installed."""
 VERBS = {verb: what for group in GROUPS.values() for verb, what in group.items()}
 WIDTH = max(map(len, VERBS))
 USAGE = "\n".join(
@@ -101,7 +105,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(verb: str, argv: list[str]) -> int:
     if verb:
-        module = import_module(f"csprop.cli.{verb}")
+        module = _command(verb)
         try:
             return module.run(module.parse(argv[1:]))
         except InputError as error:
@@ -116,6 +120,16 @@ def _run(verb: str, argv: list[str]) -> int:
         return main([argv[1], "--help"])
     hint = did_you_mean(argv[0], VERBS) or f"write one of {', '.join(VERBS)}"
     raise InputError(f"there is no command {argv[0]!r}: {hint}")
+
+
+def _command(verb: str) -> Any:
+    """The module of a command: csprop's own, or one that another package adds by an entry point."""
+    if verb not in LABORATORY:
+        return import_module(f"csprop.cli.{verb}")
+    (found,) = entry_points(group="csprop.commands", name=verb) or (None,)
+    if found is None:
+        raise InputError("it is a part of the laboratory: python -m pip install 'csprop[lab]'")
+    return found.load()
 
 
 def _as_typed(sentence: str, arguments: type) -> str:

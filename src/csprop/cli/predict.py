@@ -73,14 +73,14 @@ def _is_file(stream: TextIO) -> bool:
 
 def _asked(args: Args) -> tuple[Any, Answers]:
     """The task of the run, and what answers."""
-    from csprop.exact.opened import opened
+    from csprop.proof.opened import opened
 
     run = None if args.as_trained else opened(args.run)
     if run is not None:
         common.say_locked(run)
         return run.task, run.answers
     loaded = common.load(args.run)
-    from csprop.exact.locked_counter import LockedCounter
+    from csprop.proof.locked_counter import LockedCounter
     from csprop.training.metrics import last_logits
 
     model = common.answering(loaded, args.as_trained)

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from csprop.automata.automaton import Automaton
-from csprop.exact.certify import certify
 from csprop.learning.description import description
 from csprop.learning.merging import merged
 from csprop.learning.polishing import polished
 from csprop.learning.tree import PrefixTree, Table
 from csprop.nn.compiled import MOST_PLACES, MOST_WEIGHTS
 from csprop.nn.model import CSP
+from csprop.proof.certify import certify
 from csprop.tasks.base import Task
 from csprop.training.config import configure
 from csprop.training.loop import Diverged

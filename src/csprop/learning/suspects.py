@@ -7,9 +7,9 @@ from pathlib import Path
 
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
+from csprop.data.disagreeing import disagreeing
 from csprop.errors import InputError
 from csprop.tasks.base import written
-from csprop.tasks.disagreeing import disagreeing
 from csprop.tasks.rows import RowsTask
 from csprop.training.checkpoint import SUSPECTS
 

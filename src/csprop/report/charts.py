@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from csprop.study.grokking import ALMOST, first, spike
-from csprop.study.measure import short
-
+ALMOST = 0.9
+"""The accuracy at which a jump to 100% begins."""
 MOST_POINTS = 400
 """Of one line, besides a few that are marked; more than a screen can show."""
 COLOURS = 8
@@ -88,3 +87,20 @@ def jump(curves: Mapping[str, Sequence[float]], measured: str, colour: int) -> d
     if curves["grad_norm"]:
         add("grad_norm", "largest gradient norm", "spike", spike(row))
     return marks
+
+
+def short(value: float) -> float:
+    """Rounded to four digits, as curves are stored in rows and pages."""
+    return float(f"{value:.4g}")
+
+
+def first(row: Mapping[str, Any], level: float) -> int | None:
+    """The first epoch whose accuracy is at least this high."""
+    accuracy = row.get("curve", {}).get("accuracy", [])
+    return next((epoch for epoch, value in enumerate(accuracy, start=1) if value >= level), None)
+
+
+def spike(row: Mapping[str, Any]) -> int:
+    """The epoch with the largest gradient norm."""
+    norms = row["curve"]["grad_norm"]
+    return norms.index(max(norms)) + 1

@@ -16,14 +16,14 @@ from csprop.automata.counting import CounterMachine
 from csprop.automata.drawing import MOST_DRAWN
 from csprop.automata.layout import READABLE, layout
 from csprop.automata.walk import Endless, Oracle, Walk, moves
+from csprop.data.examples import Examples
 from csprop.errors import InputError
-from csprop.exact.locked import Locked
-from csprop.exact.locked_counter import LockedCounter
 from csprop.nn.compiled import codes
 from csprop.nn.model import CSP
 from csprop.nn.router import Router
+from csprop.proof.locked import Locked
+from csprop.proof.locked_counter import LockedCounter
 from csprop.runs import Run
-from csprop.tasks.examples import Examples
 from csprop.training.seeding import generator
 from csprop.training.session import training_data
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from csprop.errors import InputError
-from csprop.exact.words import verdict
+from csprop.proof.words import verdict
 from csprop.report.charts import COLOURS
 from csprop.runs import Run, load
 from csprop.training import checkpoint

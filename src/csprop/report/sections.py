@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from csprop.exact.words import certified
+from csprop.proof.words import certified
 from csprop.report import embed, machines
+from csprop.report.charts import ALMOST, first, spike
 from csprop.report.opening import opening
 from csprop.report.page import Page, asset, badge, facts, folded, swatch, table
 from csprop.report.read import Shown
-from csprop.study.grokking import ALMOST, first, spike
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder
 from csprop.training.scores import EVALUATION, percent

@@ -10,9 +10,9 @@ from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.sources import automaton_of, read_automaton
 from csprop.errors import InputError
-from csprop.exact.certify import certify_at
-from csprop.exact.counted import certify_counter
 from csprop.nn.compiled import codes, compiled, compiled_counter
+from csprop.proof.certify import certify_at
+from csprop.proof.counted import certify_counter
 from csprop.runs.run import Run
 from csprop.tasks import resolve
 from csprop.tasks.base import Task

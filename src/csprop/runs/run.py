@@ -12,15 +12,15 @@ from csprop import files
 from csprop.automata.automaton import Automaton
 from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.errors import InputError, described, require
-from csprop.exact import store
-from csprop.exact.attempts import ROUNDS
-from csprop.exact.certify import certify, certify_length
-from csprop.exact.document import Certificate
-from csprop.exact.locked import Locked
-from csprop.exact.locked_counter import LockedCounter
 from csprop.files import one_writer
 from csprop.nn import onnx
 from csprop.nn.model import CSP
+from csprop.proof import store
+from csprop.proof.attempts import ROUNDS
+from csprop.proof.certify import certify, certify_length
+from csprop.proof.document import Certificate
+from csprop.proof.locked import Locked
+from csprop.proof.locked_counter import LockedCounter
 from csprop.stream import Stream
 from csprop.tasks import FileTask
 from csprop.tasks.base import Task, encode, symbols

@@ -2,7 +2,7 @@
 
 from csprop import notebook
 from csprop.errors import InputError
-from csprop.exact.words import verdict
+from csprop.proof.words import verdict
 from csprop.runs.run import Run
 from csprop.training.scores import percent
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from csprop.automata.sources import automaton_from_json
+from csprop.data.summary import Summary
 from csprop.errors import InputError, did_you_mean
 from csprop.tasks.arithmetic import ModularArithmetic
 from csprop.tasks.base import Examples, Task
@@ -31,7 +32,6 @@ from csprop.tasks.powers import LANGUAGES, Powers
 from csprop.tasks.precedence import ModularPrecedence
 from csprop.tasks.reset import ModularReset
 from csprop.tasks.rows import RowsTask, from_rows
-from csprop.tasks.summary import Summary
 from csprop.tasks.tomita import Tomita
 
 __all__ = [

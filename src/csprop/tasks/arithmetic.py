@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from csprop.data.draws import Draws, Whole
 from csprop.tasks.base import Task
-from csprop.tasks.draws import Draws, Whole
 
 MODULUS = 5
 PLUS, MINUS = 5, 6

@@ -13,9 +13,10 @@ from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.names import shown
 from csprop.automata.walk import Endless, Oracle
+from csprop.data.draws import Draws, TorchDraws, Whole
+from csprop.data.examples import UNLABELLED, Examples, RowArrays
+from csprop.data.names import encode, symbols, written
 from csprop.errors import InputError
-from csprop.tasks.draws import Draws, TorchDraws, Whole
-from csprop.tasks.examples import UNLABELLED, Examples, RowArrays
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -248,36 +249,3 @@ def every_sequence(symbols: int, length: int) -> "Tensor":
     first, last = every_sequence(symbols, length // 2), every_sequence(symbols, length - length // 2)
     pairs = first[:, None].expand(-1, len(last), -1), last.expand(len(first), -1, -1)
     return torch.cat(pairs, dim=2).flatten(0, 1)
-
-
-def symbols(text: str, words: bool) -> list[str]:
-    """Split a written sequence into its tokens: words separated by spaces, or characters."""
-    return text.split() if words else [each for each in text if not each.isspace()]
-
-
-def written(symbols: Sequence[str], words: bool) -> str:
-    """Write tokens as one string: the inverse of `symbols`."""
-    return (" " if words else "").join(symbols)
-
-
-def encode(symbols: Sequence[str], vocab: Sequence[str], where: str) -> list[int]:
-    """The numbers of the tokens in a vocabulary.
-
-    Args:
-        symbols: the names of the tokens.
-        vocab: the vocabulary.
-        where: the place of the sequence, for error messages.
-
-    Raises:
-        InputError: the sequence is empty, or a token is not in the vocabulary.
-    """
-    if not symbols:
-        raise InputError(f"{where}: the sequence is empty: write at least one token")
-    numbers = {symbol: number for number, symbol in enumerate(vocab)}
-    for position, symbol in enumerate(symbols, start=1):
-        if symbol not in numbers:
-            raise InputError(
-                f"{where}: token {symbol!r} at position {position} is not in the vocabulary: "
-                f"write {shown(vocab)}"
-            )
-    return [numbers[symbol] for symbol in symbols]

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
+from csprop.data.draws import Draws, Whole
 from csprop.tasks.arithmetic import MODULUS
-from csprop.tasks.draws import Draws, Whole
 from csprop.tasks.whole import WholeTask
 
 _BRACKET = re.compile(r"\((-?[0-4])(?:([-+*])(-?[0-4]))?\)")

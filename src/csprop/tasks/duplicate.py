@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from csprop.data.draws import Draws, Whole
 from csprop.errors import InputError
-from csprop.tasks.draws import Draws, Whole
 from csprop.tasks.whole import WholeTask
 
 BLANK = 2

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from csprop.data.draws import Draws, Whole
 from csprop.errors import InputError
 from csprop.tasks.arithmetic import MODULUS
 from csprop.tasks.brackets import closed, expression, reduced, valued
-from csprop.tasks.draws import Draws, Whole
 from csprop.tasks.whole import WholeTask
 
 

@@ -16,10 +16,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from csprop.data.pack import Table, packed
+from csprop.data.read import SUFFIXES, Reading, Rows
 from csprop.errors import InputError
 from csprop.tasks.base import Task
-from csprop.tasks.pack import Table, packed
-from csprop.tasks.read import SUFFIXES, Reading, Rows
 from csprop.tasks.rows import RowsTask
 
 __all__ = ["SUFFIXES", "FileTask", "from_file"]

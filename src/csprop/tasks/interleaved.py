@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 
 from csprop.automata.counting import CounterMachine
+from csprop.data.draws import Draws, Whole
 from csprop.tasks.counting import CountingTask
-from csprop.tasks.draws import Draws, Whole
 from csprop.tasks.near import near, shuffled
 from csprop.tasks.parenthesis import balanced, refuse_odd
 

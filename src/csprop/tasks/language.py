@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from csprop.data.draws import Draws, Whole
+from csprop.data.examples import Examples
 from csprop.errors import InputError
 from csprop.tasks.base import Task
-from csprop.tasks.draws import Draws, Whole
-from csprop.tasks.examples import Examples
 
 if TYPE_CHECKING:
     from torch import Generator

@@ -3,7 +3,7 @@
 import numpy as np
 
 from csprop.automata.machine import Machine
-from csprop.tasks.draws import Draws, Whole
+from csprop.data.draws import Draws, Whole
 
 
 def members(machine: Machine, answer: int, count: int, length: int, draws: Draws) -> Whole:

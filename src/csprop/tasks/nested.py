@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from csprop.data.draws import Draws, Whole
 from csprop.errors import InputError
 from csprop.tasks.base import Task
-from csprop.tasks.draws import Draws, Whole
 from csprop.tasks.near import members, near, shuffled
 from csprop.tasks.parenthesis import refuse_odd
 

@@ -6,10 +6,10 @@ from functools import cached_property
 import numpy as np
 
 from csprop.automata.counting import CounterMachine
+from csprop.data.draws import Draws, Whole
 from csprop.errors import InputError
 from csprop.tasks.base import Task
 from csprop.tasks.counting import CountingTask
-from csprop.tasks.draws import Draws, Whole
 from csprop.tasks.near import near, shuffled
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from csprop.automata.counting import CounterMachine
+from csprop.data.draws import Draws, TorchDraws, Whole
+from csprop.data.examples import RowArrays
 from csprop.errors import InputError
 from csprop.tasks.base import Examples
 from csprop.tasks.counting import CountingTask
-from csprop.tasks.draws import Draws, TorchDraws, Whole
-from csprop.tasks.examples import RowArrays
 from csprop.tasks.near import near, shuffled
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from csprop.data.draws import Draws, Whole
 from csprop.errors import InputError
 from csprop.tasks.base import Task
-from csprop.tasks.draws import Draws, Whole
 from csprop.tasks.near import members
 
 

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from csprop.data.draws import TorchDraws, Whole
+from csprop.data.examples import UNLABELLED, Examples
 from csprop.tasks.base import Task
-from csprop.tasks.draws import TorchDraws, Whole
-from csprop.tasks.examples import UNLABELLED, Examples
 
 if TYPE_CHECKING:
     from torch import Generator

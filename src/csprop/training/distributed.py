@@ -18,8 +18,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from csprop.data.examples import Examples
 from csprop.errors import InputError
-from csprop.tasks.examples import Examples
 from csprop.training.workers import check_torchrun
 
 T = TypeVar("T")

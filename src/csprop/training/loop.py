@@ -16,12 +16,12 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 from torch.optim import Optimizer
 
+from csprop.data.examples import UNLABELLED, WINDOW, Examples, Steps
 from csprop.errors import InputError
 from csprop.nn.model import CSP
 from csprop.nn.training import described, why_not
 from csprop.ops.backends import backend
 from csprop.ops.native.step import Descent, Loss, foreign, matches, take
-from csprop.tasks.examples import UNLABELLED, WINDOW, Examples, Steps
 from csprop.training.losses import loss
 from csprop.training.metrics import score
 from csprop.training.presets import Recipe

@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
+from csprop.data.examples import UNLABELLED, Examples, Steps
 from csprop.errors import InputError
 from csprop.nn.scoring import every_score, row_scores
 from csprop.tasks.base import Task, every_sequence
-from csprop.tasks.examples import UNLABELLED, Examples, Steps
 from csprop.training.scores import EVALUATION, Sampling, Score, check_exhaustive, scored
 from csprop.training.seeding import generator
 

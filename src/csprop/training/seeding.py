@@ -2,7 +2,7 @@
 
 from torch import Generator
 
-from csprop.tasks.draws import seed_of
+from csprop.data.draws import seed_of
 
 
 def generator(seed: int, purpose: str, epoch: int = 0) -> Generator:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 import csprop
+from csprop.data.split import split
 from csprop.errors import InputError
 from csprop.files import one_writer
 from csprop.nn.model import CSP
@@ -19,7 +20,6 @@ from csprop.ops.backends import as_before, use_backend
 from csprop.tasks.base import Examples, Task
 from csprop.tasks.file import FileTask
 from csprop.tasks.pairs import hold_pairs
-from csprop.tasks.split import split
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder, refuse_existing, refuse_zoo
 from csprop.training.config import (

@@ -1,0 +1,1 @@
+"""Rows of labelled sequences: formats, packing, names and splits."""

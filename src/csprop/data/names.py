@@ -1,0 +1,128 @@
+"""Names of tokens and of classes, and their numbers."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from csprop.automata.names import shown
+from csprop.errors import InputError
+
+Numbers = NDArray[Any]
+UNKNOWN = -1
+"""The number of a name that is not in a known list."""
+
+
+class Names:
+    """Numbers for names: those of a known list, or else in the order in which they are seen."""
+
+    def __init__(self, known: Sequence[str] | None) -> None:
+        self.known, self.longest = known, 1
+        self._numbers: dict[str, int] = {}
+        self._plain: dict[type, dict[Any, int]] = {str: self._numbers, int: {}, bool: {}}
+        self._characters = np.full(0x110000, UNKNOWN, np.int32)
+        for name in known or ():
+            self._add(name)
+
+    def _add(self, name: str) -> int:
+        number = self._numbers[name] = len(self._numbers)
+        if len(name) == 1 and not name.isspace():  # between the characters of a string it is no token
+            self._characters[ord(name)] = number
+        self.longest = max(self.longest, len(name))
+        return number
+
+    def number(self, name: str) -> int:
+        """The number of a name, or UNKNOWN if it is not in the known list."""
+        found = self._numbers.get(name, UNKNOWN)
+        return self._add(name) if found == UNKNOWN and self.known is None else found
+
+    def of_characters(self, text: str) -> Numbers | None:
+        """The number of each character; None if one is a space, unprintable or unknown."""
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+        found = self._characters[codes]
+        for code in np.unique(codes[found == UNKNOWN]).tolist():
+            character = chr(code)
+            good = character.isprintable() and not character.isspace()
+            if not good or self.number(character) == UNKNOWN:
+                return None
+            found[codes == code] = self.number(character)
+        return found
+
+    def of_values(self, values: Sequence[Any]) -> Numbers | None:
+        """The number of each value; None if they are of different types, or one is not a known name."""
+        kinds = set(map(type, values))
+        if not kinds:
+            return np.empty(0, np.int32)
+        numbers = self._plain.get(kinds.pop())
+        if kinds or numbers is None:
+            return None
+        for value in set(values) - numbers.keys():
+            name = named(value)
+            if name is None or not name.isprintable() or self.number(name) == UNKNOWN:
+                return None
+            numbers[value] = self.number(name)
+        return np.fromiter(map(numbers.__getitem__, values), np.int32, len(values))
+
+    def ordered(self) -> tuple[list[str], Numbers]:
+        """The names in their final order, and the final number of each."""
+        names = list(self._numbers)
+        if self.known is None:
+            names = in_order(names)
+        final = np.empty(len(names), np.int32)
+        final[[self._numbers[name] for name in names]] = np.arange(len(names))
+        return names, final
+
+
+def named(value: Any) -> str | None:
+    """The name of a token or of a label that is given as a string, whole number or boolean."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int):
+        try:
+            return str(value) or None
+        except ValueError:  # a number of thousands of digits
+            return None
+    return None
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Sorted: as numbers if all of them are, otherwise alphabetically."""
+    names = list(names)
+    try:
+        return sorted(names, key=lambda name: (int(name), name))
+    except ValueError:
+        return sorted(names)
+
+
+def symbols(text: str, words: bool) -> list[str]:
+    """Split a written sequence into its tokens: words separated by spaces, or characters."""
+    return text.split() if words else [each for each in text if not each.isspace()]
+
+
+def written(symbols: Sequence[str], words: bool) -> str:
+    """Write tokens as one string: the inverse of `symbols`."""
+    return (" " if words else "").join(symbols)
+
+
+def encode(symbols: Sequence[str], vocab: Sequence[str], where: str) -> list[int]:
+    """The numbers of the tokens in a vocabulary.
+
+    Args:
+        symbols: the names of the tokens.
+        vocab: the vocabulary.
+        where: the place of the sequence, for error messages.
+
+    Raises:
+        InputError: the sequence is empty, or a token is not in the vocabulary.
+    """
+    if not symbols:
+        raise InputError(f"{where}: the sequence is empty: write at least one token")
+    numbers = {symbol: number for number, symbol in enumerate(vocab)}
+    for position, symbol in enumerate(symbols, start=1):
+        if symbol not in numbers:
+            raise InputError(
+                f"{where}: token {symbol!r} at position {position} is not in the vocabulary: "
+                f"write {shown(vocab)}"
+            )
+    return [numbers[symbol] for symbol in symbols]

@@ -1,0 +1,211 @@
+"""Which counters and which switches the labels of some rows need.
+
+What a control of switches knows after a token is the token, the counts as a window shows them, and for
+each switch whether it has fired: whether some token came at some count. So two points of the rows that
+agree in all of this must have the same label. If they do not, we speak of a conflict, and no weights
+can resolve it: a counter or a switch is missing. This is seen by sorting the points, without training.
+A set of counters is enough if there are no more conflicts than labels may be missed, where every switch
+is there that looks at one counter and one token.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import torch
+from torch import Generator, Tensor
+
+from csprop.automata.forms import Weights
+from csprop.data.examples import UNLABELLED
+from csprop.proof.examples import Labelled
+
+ORDERS = 8
+"""Orders in which counters are left out."""
+MOST_SWITCHES = 8
+"""More of them would tell rows apart one by one."""
+LARGE = 1 << 62
+"""Random numbers are below this. Sums of them may overflow, which does no harm."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """When a switch fires: at a token, or any (None), and at some counts of a form."""
+
+    token: int | None
+    form: int
+    count: int
+    above: bool
+    """Whether it looks for this count and all above, or for this count alone."""
+    inside: bool
+    """Whether it fires at these counts, or at all others."""
+
+    def fired(self, tokens: Tensor, counts: Tensor) -> Tensor:
+        """Where it has fired, then or before, (N, T), from tokens (N, T) and counts (F, N, T)."""
+        count = counts[self.form]
+        met = (count >= self.count if self.above else count == self.count) == self.inside
+        if self.token is not None:
+            met &= tokens == self.token
+        return met.cummax(dim=1).values
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Counters and switches that are enough."""
+
+    forms: tuple[Weights, ...]
+    patterns: tuple[Pattern, ...]
+    window: int
+    """Counts are seen from −window to window."""
+
+    @property
+    def size(self) -> int:
+        """How much there is to say: the sizes of the forms, and the number of switches."""
+        return sum(map(_size, self.forms)) + len(self.patterns)
+
+
+def clipped(tokens: Tensor, forms: Sequence[Weights], window: int) -> Tensor:
+    """The counts after every token as the window shows them, (F, N, T) int8."""
+    counts = torch.empty(len(forms), *tokens.shape, dtype=torch.int8)
+    for place, form in enumerate(forms):
+        counts[place] = torch.tensor(form)[tokens].cumsum(dim=1).clamp(-window, window)
+    return counts
+
+
+def choices(
+    examples: Labelled, forms: Sequence[Weights], window: int, most: int, generator: Generator
+) -> list[Choice]:
+    """Sets of counters and switches with which at most `most` labels are in conflict.
+
+    The counters are as small as can be: those of the least size that are enough together, without
+    those that can be left out. This depends on the order, so that some orders are tried.
+
+    Returns:
+        The choices, the smallest first; none if all counters together are not enough.
+    """
+    forms = sorted(forms, key=lambda form: (_size(form), form))
+    points = _Points(examples, forms, window, generator)
+    enough = range(len(forms))
+    for size in sorted(set(map(_size, forms))):
+        enough = [place for place, form in enumerate(forms) if _size(form) <= size]
+        if points.conflicts(enough) <= most:
+            break
+    else:
+        return []
+    found = set()
+    for _ in range(ORDERS):
+        kept = list(enough)
+        lots = torch.rand(len(forms), generator=generator).tolist()
+        for place in sorted(enough, key=lambda place: (-_size(forms[place]), lots[place])):
+            fewer = [each for each in kept if each != place]
+            if points.conflicts(fewer) <= most:
+                kept = fewer
+        found.add(tuple(kept))
+    made = [_with_patterns(examples, [forms[i] for i in each], window, most) for each in sorted(found)]
+    return sorted((each for each in made if each is not None), key=lambda choice: choice.size)
+
+
+def _size(form: Weights) -> int:
+    return sum(map(abs, form))
+
+
+class _Points:
+    """All labelled points, and a number for what each form tells about each of them.
+
+    The numbers are sums of random ones: one for what the window shows now, and one for each pair of a
+    token and a count that was seen so far. So equal knowledge has equal sums.
+    """
+
+    def __init__(
+        self, examples: Labelled, forms: Sequence[Weights], window: int, generator: Generator
+    ) -> None:
+        tokens, known = examples.tokens, examples.labels != UNLABELLED
+        symbols, seen = int(tokens.max()) + 1, 2 * window + 1
+        numbers = torch.randint(LARGE, (len(forms) + 1, 1 + symbols, seen), generator=generator)
+        told = [numbers[-1, 1:, 0][tokens][known]]
+        for number, counts in zip(numbers[:-1], clipped(tokens, forms, window), strict=True):
+            shown = counts.long() + window
+            total = number[0][shown]
+            pairs = tokens * seen + shown
+            for pair, each in enumerate(number[1:].flatten().tolist()):
+                total += each * (pairs == pair).cummax(dim=1).values
+            told.append(total[known])
+        together = torch.stack(told, dim=1)  # (P, 1 + F)
+        groups = together.sum(dim=1).unique(return_inverse=True)[1]
+        self.labels = table(groups, examples.labels[known])
+        self.told = together[one_of_each(groups)]
+
+    def conflicts(self, forms: Sequence[int]) -> int:
+        """How many labels are not the commonest one among those of which the same is known."""
+        known = self.told[:, 0] + self.told[:, [1 + form for form in forms]].sum(dim=1)
+        return conflicts(known, self.labels)
+
+
+def table(groups: Tensor, labels: Tensor) -> Tensor:
+    """How often each group (P,) has each label, (G, C)."""
+    classes = int(labels.max()) + 1
+    flat = (groups * classes + labels).bincount(minlength=(int(groups.max()) + 1) * classes)
+    return flat.view(-1, classes)
+
+
+def one_of_each(groups: Tensor) -> Tensor:
+    """A point of each group, (G,)."""
+    chosen = torch.empty(int(groups.max()) + 1, dtype=torch.int64)
+    chosen[groups] = torch.arange(len(groups))
+    return chosen
+
+
+def conflicts(known: Tensor, labels: Tensor) -> int:
+    """Labels (P, C) that are not the commonest one of those with the same number (P,)."""
+    values, groups = known.unique(return_inverse=True)
+    sums = labels.new_zeros(len(values), labels.shape[1]).index_add_(0, groups, labels)
+    return int(sums.sum() - sums.amax(dim=1).sum())
+
+
+def patterns(tokens: int, forms: int, window: int) -> Iterator[Pattern]:
+    """All switches that look at one counter and at one token or none, the simplest first."""
+    for token in (None, *range(tokens)):
+        for form in range(forms):
+            for count, inside in product(range(1 - window, window + 1), (True, False)):
+                yield Pattern(token, form, count, True, inside)
+                if count < window:
+                    yield Pattern(token, form, count, False, inside)
+
+
+def _with_patterns(examples: Labelled, forms: list[Weights], window: int, most: int) -> Choice | None:
+    """Add the switch that resolves most conflicts, again and again; then leave out what can be."""
+    tokens, known = examples.tokens, examples.labels != UNLABELLED
+    counts = clipped(tokens, forms, window)
+    listed = list(patterns(int(tokens.max()) + 1, len(forms), window))
+    fired = torch.empty(len(listed), int(known.sum()), dtype=torch.bool)
+    for place, pattern in enumerate(listed):
+        fired[place] = pattern.fired(tokens, counts)[known]
+    now = tokens[known]
+    for count in counts:
+        now = now * (2 * window + 1) + count[known] + window
+    numbers = torch.randint(LARGE, (len(listed) + 1,), generator=Generator().manual_seed(0))
+    base = now * numbers[-1]
+    told = base.clone()
+    for number, each in zip(numbers.tolist(), fired, strict=False):
+        told += number * each
+    groups = told.unique(return_inverse=True)[1]
+    labels, points = table(groups, examples.labels[known]), one_of_each(groups)
+    base, fired = base[points], fired[:, points]
+    different = {each.numpy().tobytes(): place for place, each in reversed(list(enumerate(fired)))}
+    columns = fired * numbers[:-1, None]
+
+    def left(kept: list[int]) -> int:
+        return conflicts(base + columns[kept].sum(dim=0), labels)
+
+    kept: list[int] = []
+    remaining = left(kept)
+    while remaining > most:
+        tried = {each: left([*kept, each]) for each in sorted(different.values())}
+        best = min(tried, key=tried.__getitem__)
+        if tried[best] >= remaining or len(kept) == MOST_SWITCHES:
+            return None
+        kept, remaining = [*kept, best], tried[best]
+    for each in list(kept):
+        fewer = [other for other in kept if other != each]
+        if left(fewer) <= most:
+            kept = fewer
+    return Choice(tuple(forms), tuple(listed[each] for each in kept), window)

@@ -1,0 +1,80 @@
+"""Labelled sequences, and the errors of a model's scores on them."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from csprop.data.examples import UNLABELLED, Examples
+from csprop.errors import InputError
+
+MOST_PADDED = 1 << 20
+"""Tokens of the examples, with their padding, up to which all of them are used."""
+LEAD = 0.25
+"""The fraction of the margin of the correct scores that a simplified model must keep."""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Sequences and their labels."""
+
+    tokens: Int64[Tensor, "N T"]
+    labels: Int64[Tensor, "N T"]  # UNLABELLED where no label is known
+
+    @classmethod
+    def of(cls, examples: Examples) -> "Labelled":
+        """All labels of some examples, not only those of the answers.
+
+        Of very many, or very different, examples some are chosen, spread evenly, and without those that
+        are much longer than the others. What is proven goes by all rows of a file, not by these.
+        """
+        if len(examples) * examples.longest > MOST_PADDED:
+            count = max(1, MOST_PADDED * len(examples) // (4 * int(examples.lengths.sum())))
+            step = -(-len(examples) // count)
+            examples = examples[torch.arange(0, len(examples), step)]
+            lengths = examples.lengths.sort().values
+            fits = lengths * torch.arange(1, len(lengths) + 1) <= MOST_PADDED
+            longest = lengths[max(0, int(fits.sum()) - 1)]
+            examples = examples[examples.lengths <= longest]
+        matrices = examples.padded()
+        return cls(matrices.tokens, matrices.labels)
+
+    def first(self, rows: int) -> "Labelled":
+        """The first rows."""
+        return Labelled(self.tokens[:rows], self.labels[:rows])
+
+    def judge(self, scores: Float[Tensor, "N T C"]) -> "Judgement":
+        """Compare scores with the labels.
+
+        Raises:
+            InputError: there are no labels.
+        """
+        known = self.labels != UNLABELLED
+        given, labels = scores[known], self.labels[known]
+        if not len(labels):
+            raise InputError("the examples have no labels: give at least one")
+        right = given.gather(1, labels[:, None])[:, 0]
+        others = given.scatter(1, labels[:, None], float("-inf")).amax(dim=1)
+        return Judgement(
+            misses=int((given.argmax(dim=1) != labels).sum()),
+            loss=float(F.cross_entropy(given, labels)),
+            lead=float((right - others).min()),
+        )
+
+
+class Judgement(NamedTuple):
+    """How scores compare with the labels."""
+
+    misses: int
+    """The number of errors."""
+    loss: float
+    lead: float
+    """The smallest margin of a correct score over the next one; negative if there is an error."""
+
+    def worse_than(self, before: "Judgement") -> bool:
+        """Whether there are more errors, or too little of the margin is left."""
+        thin = before.lead > 0 and self.lead < LEAD * before.lead
+        return thin or self.misses > before.misses

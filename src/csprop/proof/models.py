@@ -1,0 +1,157 @@
+"""The interface that locking and proof need of a model, and adapters for other models.
+
+A state is (B, L, M, D): L layers of D channels, each with M numbers. A `CSP` has this interface.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from csprop.errors import InputError
+from csprop.nn.layer import CSPLayer
+
+Settle = Callable[[int, Tensor], Tensor]
+"""(layer, its new state (B, M, D)) to the state that the layer keeps and passes on."""
+
+
+class Stepwise(Protocol):
+    """A model that reads one token at a time."""
+
+    def initial_state(self, batch: int = 1) -> Float[Tensor, "B L M D"]:
+        """The state before the first token, for each row."""
+        ...
+
+    def step(
+        self, state: Float[Tensor, "B L M D"], tokens: Int64[Tensor, " B"], settle: Settle, /
+    ) -> tuple[Float[Tensor, "B L M D"], Float[Tensor, "B V"]]:
+        """The states and scores after one more token; `settle` is applied to each layer's state."""
+        ...
+
+
+class FromStep(nn.Module):
+    """An adapter for a function of one step.
+
+    Args:
+        start: the state before the first token, (D,).
+        step: a function of states (B, D) and tokens (B,) that returns the new states and the scores
+            (B, classes).
+    """
+
+    def __init__(
+        self,
+        start: Float[Tensor, " D"],
+        step: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
+    ) -> None:
+        super().__init__()
+        self.register_buffer("start", start.detach().clone())
+        self.function = step
+
+    def initial_state(self, batch: int = 1) -> Tensor:
+        """The state before the first token, for each row."""
+        return self.get_buffer("start").expand(batch, 1, 1, -1)
+
+    def step(self, state: Tensor, tokens: Tensor, settle: Settle) -> tuple[Tensor, Tensor]:
+        """The states and scores after one more token."""
+        new, scores = self.function(state[:, 0, 0], tokens)
+        return settle(0, new[:, None])[:, None], scores
+
+
+class FromRNN(nn.Module):
+    """An adapter for an `nn.RNN`, `nn.GRU` or `nn.LSTM` between an embedding and a head.
+
+    A channel has one number, or two for an LSTM: its output and its cell state.
+
+    Args:
+        embedding: maps tokens to the inputs of the RNN.
+        rnn: the recurrent layers; neither bidirectional nor with a projection.
+        head: maps the outputs of the top layer to scores.
+
+    Raises:
+        InputError: the RNN is bidirectional, or projects its state.
+    """
+
+    def __init__(self, embedding: nn.Module, rnn: nn.RNNBase, head: nn.Module) -> None:
+        super().__init__()
+        if rnn.bidirectional or rnn.proj_size:
+            raise InputError(
+                "rnn must be neither bidirectional nor have proj_size: it has no single step"
+            )
+        self.embedding, self.rnn, self.head = embedding, rnn, head
+        self.order = 2 if isinstance(rnn, nn.LSTM) else 1
+
+    def initial_state(self, batch: int = 1) -> Tensor:
+        """The state before the first token, for each row: zeros."""
+        like = next(self.rnn.parameters())
+        return like.new_zeros(batch, self.rnn.num_layers, self.order, self.rnn.hidden_size)
+
+    def step(self, state: Tensor, tokens: Tensor, settle: Settle) -> tuple[Tensor, Tensor]:
+        """The states and scores after one more token."""
+        _, last = self._run(tokens[:, None], state)
+        settled = torch.stack([settle(layer, h) for layer, h in enumerate(last.unbind(1))], dim=1)
+        return settled, self.head(settled[:, -1, 0])
+
+    def forward(self, tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+        """The scores after every token, for training."""
+        seen, _ = self._run(tokens, self.initial_state(len(tokens)))
+        return self.head(seen)
+
+    def _run(self, tokens: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """The outputs of the top layer (B, T, D), and the last states of all layers."""
+        x = self.embedding(tokens)
+        parts = tuple(part.transpose(0, 1).contiguous() for part in state.unbind(2))  # (L, B, D) each
+        seen, last = self.rnn(
+            x if self.rnn.batch_first else x.transpose(0, 1), parts if self.order == 2 else parts[0]
+        )
+        lasts = last if self.order == 2 else (last,)
+        return (
+            seen if self.rnn.batch_first else seen.transpose(0, 1),
+            torch.stack([each.transpose(0, 1) for each in lasts], dim=2),
+        )
+
+
+class FromLayer(nn.Module):
+    """An adapter for a `csprop.CSPLayer` between an embedding and a head.
+
+    Of a network that reads features, such as measurements in which tokens are hidden by noise, the
+    embedding gives what each token looks like without noise: `nn.Embedding.from_pretrained(features)`,
+    followed by whatever stands before the layer. What is proven is then said of tokens, and
+    `csprop.proof.noise.radius` says how much noise changes nothing.
+
+    Args:
+        embedding: maps tokens to the inputs of the layer.
+        layer: the recurrent layer, not bidirectional, without an embedding of its own.
+        head: maps the outputs of the layer to scores.
+
+    Raises:
+        InputError: the layer has no single step, or has an embedding.
+    """
+
+    def __init__(self, embedding: nn.Module, layer: CSPLayer, head: nn.Module) -> None:
+        super().__init__()
+        if layer.bidirectional or layer.vocab_size:
+            raise InputError(
+                "layer must not be bidirectional, for it has no single step, nor have a vocab_size: "
+                "give its embedding as `embedding`"
+            )
+        self.embedding, self.layer, self.head = embedding, layer, head
+
+    @property
+    def cells(self) -> list[nn.Module]:
+        """What holds the states, first layer first."""
+        return [block.cell for block in self.layer.layers]
+
+    def initial_state(self, batch: int = 1) -> Tensor:
+        """The state before the first token, for each row."""
+        return self.layer.initial_state(batch)
+
+    def step(self, state: Tensor, tokens: Tensor, settle: Settle) -> tuple[Tensor, Tensor]:
+        """The states and scores after one more token."""
+        x, last = self.layer.step(self.embedding(tokens), state, settle)
+        return last, self.head(x)
+
+    def forward(self, tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+        """The scores after every token."""
+        return self.head(self.layer(self.embedding(tokens))[0])

@@ -1,0 +1,168 @@
+"""What `csprop demo` computes: csprop's model beside an LSTM and the printed one, and its proofs."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from csprop.proof.document import Certificate
+from csprop.runs import Run, train
+from csprop.tasks import get
+from csprop.training.config import configure
+from csprop.training.loop import Epoch, Trainer
+from csprop.training.metrics import at_length
+from csprop.training.scores import Sampling, percent
+from csprop.training.seeding import generator
+from csprop.training.session import training_data
+from csprop.training.workers import pool
+
+LENGTHS = (16, 256, 65_536)
+"""The trained length, and longer ones."""
+SAMPLING = Sampling(tokens=1 << 21, fewest=1, most=1000)
+"""How many random sequences are tried at a length: the same for all models."""
+WIDTH = 32
+"""Of the LSTM."""
+MOST_EPOCHS, HOLD = 100, 3
+"""The LSTM and the printed model are trained until all held-out answers have been right for three
+epochs, or for a hundred."""
+TRAINED, LOCKED, LSTM, PRINTED = "csprop, trained", "csprop, locked", "LSTM", "printed model"
+
+Tell = Callable[[str, bool], None]
+"""Is called with what is being done, and whether a part of the work is done with it."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a model reaches, and what it took."""
+
+    accuracy: dict[int, float]
+    """By length."""
+    epochs: int
+    held_out: float
+    """The accuracy on held-out sequences of the trained length, after the best epoch."""
+    seconds: float
+
+    def __str__(self) -> str:
+        times = "epoch" if self.epochs == 1 else "epochs"
+        return f"{percent(self.held_out)} of held-out answers after {self.epochs} {times}"
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A run that was locked."""
+
+    certificate: Certificate
+    accuracy: dict[int, float]
+    """That of the locked model, by length; none if it could not be locked."""
+    seconds: float
+
+
+def learn(
+    tasks: Sequence[str], out: Path, tell: Tell, seed: int = 0
+) -> tuple[dict[str, Run], dict[str, dict[str, Measured]]]:
+    """Train three models on each task, from the same sequences, and measure all on the same others.
+
+    Args:
+        tasks: the names of the tasks.
+        out: a folder for csprop's runs.
+        tell: is told of the progress, which has three parts for each task.
+        seed: of everything.
+
+    Returns:
+        csprop's run on each task, and the models by task and name.
+    """
+    runs: dict[str, Run] = {}
+    found: dict[str, dict[str, Measured]] = {task: {} for task in tasks}
+    with pool(1, "run the same command again") as executor:
+        others = {task: executor.submit(lstm, task, seed) for task in tasks}
+        for task in tasks:
+            runs[task], found[task][TRAINED] = _trained(task, seed, tell, "csprop", out=out / task)
+            tell(f"{task}, csprop: {found[task][TRAINED]}", True)
+        for task in tasks:
+            options: dict[str, Any] = {"preset": "paper", "split": "disjoint"}
+            options |= {"epochs": MOST_EPOCHS, "hold": HOLD}
+            _, found[task][PRINTED] = _trained(task, seed, tell, PRINTED, **options)
+            tell(f"{task}, {PRINTED}: {found[task][PRINTED]}", True)
+        for task in tasks:
+            tell(f"{task}, {LSTM}", False)
+            found[task][LSTM] = others[task].result()
+            tell(f"{task}, {LSTM}: {found[task][LSTM]}", True)
+    return runs, found
+
+
+def lock(runs: dict[str, Run], tell: Tell, seed: int = 0) -> dict[str, Proof]:
+    """Lock each model and prove it; what is told has a part for each."""
+    found = {}
+    for task, run in runs.items():
+        tell(task, False)
+        started = time.perf_counter()
+        certificate = run.certify(progress=False)
+        seconds = time.perf_counter() - started
+        locked = certificate.locked
+        accuracy = {} if locked is None else _accuracy(locked, task, seed)
+        found[task] = Proof(certificate, accuracy, seconds)
+        tell(f"{task}: {certificate.verdict}", True)
+    return found
+
+
+def lstm(task: str, seed: int) -> Measured:
+    """An LSTM of one layer, as wide as csprop's model and trained by its recipe.
+
+    Raises:
+        Diverged: a loss was not finite.
+    """
+    torch.set_num_threads(1)
+    config = configure(task, None, seed)
+    recipe = replace(config.recipe, epochs=MOST_EPOCHS, hold=HOLD)
+    started, known = time.perf_counter(), get(task)
+    sizes = (len(known.vocab), WIDTH, len(known.classes))
+    model: Any = _LSTM(*sizes, generator(seed, "weights"))
+    trainer = Trainer(model, *training_data(known, replace(config, recipe=recipe)), recipe, seed)
+    while not trainer.finished:
+        trainer.run_epoch()
+    seconds = time.perf_counter() - started
+    model.load_state_dict(trainer.best_weights)
+    model.eval()
+    accuracy = _accuracy(model, task, seed)
+    return Measured(accuracy, trainer.epoch, trainer.best["accuracy"], seconds)
+
+
+class _LSTM(nn.Module):
+    """An embedding, torch's LSTM and a linear decoder: tokens (B, T) to scores (B, T, classes)."""
+
+    routers = ()  # the training loop cools those of csprop's models
+
+    def __init__(self, vocab_size: int, width: int, classes: int, generator: Generator) -> None:
+        super().__init__()
+        with torch.random.fork_rng(devices=[]):  # torch's layers draw from the global generator
+            torch.manual_seed(generator.initial_seed())
+            self.embedding = nn.Embedding(vocab_size, width)
+            self.lstm = nn.LSTM(width, width, batch_first=True)
+            self.decoder = nn.Linear(width, classes)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.decoder(self.lstm(self.embedding(tokens))[0])
+
+
+def _trained(task: str, seed: int, tell: Tell, name: str, **options: Any) -> tuple[Run, Measured]:
+    def after(epoch: Epoch) -> None:
+        tell(f"{task}, {name}: epoch {epoch['epoch']}, {percent(epoch['accuracy'])}", False)
+
+    started = time.perf_counter()
+    run = train(task, seed=seed, progress=False, on_epoch=after, **options)
+    seconds = time.perf_counter() - started
+    return run, _measured(run, task, seed, seconds)
+
+
+def _measured(trained: Any, task: str, seed: int, seconds: float) -> Measured:
+    accuracy = _accuracy(trained.model, task, seed)
+    return Measured(accuracy, trained.result["epochs"], trained.result["accuracy"], seconds)
+
+
+def _accuracy(model: Any, task: str, seed: int) -> dict[int, float]:
+    known = get(task)
+    return {length: at_length(model, known, length, seed, SAMPLING).accuracy for length in LENGTHS}

@@ -1,0 +1,53 @@
+"""Where the jobs of a study are run: the options that reproduce and compare share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from csprop.cli.options import Arg
+from csprop.errors import InputError
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where the jobs of a study are run."""
+
+    workers: Annotated[int | None, Arg("N", "(default: one per core)")] = None
+    """Number of processes that share the work."""
+
+    engine: Literal["local", "ray"] = "local"
+    """Run on this machine or on a Ray cluster."""
+
+    address: Annotated[
+        str | None,
+        Arg("HOST:PORT", "(default: start one on this machine)"),
+    ] = None
+    """Address of a running Ray cluster, such as 10.0.0.1:6379."""
+
+
+def engine(args: Where) -> Callable[[Path], Any]:
+    """Where `--workers`, `--engine` and `--address` say that jobs of a study are run.
+
+    Returns:
+        Given a folder for runs in progress, what runs groups of jobs.
+
+    Raises:
+        InputError: these options do not go together.
+    """
+    if args.workers is not None and not 1 <= args.workers <= 1024:
+        raise InputError(f"--workers {args.workers}: write 1 to 1024")
+    if args.address is not None and args.engine != "ray":
+        raise InputError("--address is the address of a Ray cluster: add --engine ray")
+    if args.workers is not None and args.engine == "ray":
+        raise InputError("--workers counts processes on this machine: leave it out with --engine ray")
+
+    def on(unfinished: Path) -> Any:
+        from csprop.training.workers import cores
+        from csprop_lab.study import engine
+
+        if args.engine == "ray":
+            return lambda work: engine.ray(work, args.address)
+        return lambda work: engine.local(work, args.workers or cores(), unfinished)
+
+    return on

@@ -1,0 +1,105 @@
+"""Layers of other people, by name: what csprop is compared with, one file each."""
+
+import difflib
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from csprop.errors import InputError
+
+Make = Callable[[int], Any]
+"""Makes a layer of features, (B, T, width) to (B, T, width), from its width; it sees the past alone.
+Its weights come from torch's own generator."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A layer that others published."""
+
+    where: str
+    """The module and what in it is called with the width."""
+    paper: str
+    """Who published it, and where."""
+    version: str = ""
+    """Changed whenever the layer computes something else, so that its rows are run again."""
+
+
+PEERS: dict[str, Published] = {
+    "rnn": Published("csprop_lab.layers.plain:rnn", "Elman, Cognitive Science 1990"),
+    "lstm": Published(
+        "csprop_lab.layers.plain:lstm", "Hochreiter and Schmidhuber, Neural Computation 1997"
+    ),
+    "gru": Published("csprop_lab.layers.plain:gru", "Cho et al., EMNLP 2014"),
+    "transformer": Published("csprop_lab.layers.attention:Attention", "Vaswani et al., NeurIPS 2017"),
+    "s4d": Published(
+        "csprop_lab.layers.s4d:S4D", "Gupta et al. and Gu et al., NeurIPS 2022"
+    ),
+    "s5": Published("csprop_lab.layers.s5:S5", "Smith et al., ICLR 2023"),
+    "h3": Published("csprop_lab.layers.h3:H3", "Fu et al., ICLR 2023"),
+    "mamba": Published("csprop_lab.layers.mamba:Mamba", "Gu and Dao, COLM 2024"),
+    "mamba-2": Published("csprop_lab.layers.mamba2:Mamba2", "Dao and Gu, ICML 2024"),
+    "retnet": Published("csprop_lab.layers.retnet:Retention", "Sun et al., arXiv:2307.08621, 2023"),
+    "linear-attention": Published(
+        "csprop_lab.layers.linear_attention:LinearAttention", "Katharopoulos et al., ICML 2020", "2"
+    ),
+    "fast-weights": Published("csprop_lab.layers.fast_weights:FastWeights", "Schlag et al., ICML 2021"),
+    "gated-deltanet": Published(
+        "csprop_lab.layers.gated_deltanet:GatedDeltaNet", "Yang et al., ICLR 2025"
+    ),
+    "gated-deltanet-negative": Published(
+        "csprop_lab.layers.gated_deltanet:Negative",
+        "Yang et al., with the eigenvalues of Grazzi et al., ICLR 2025",
+    ),
+    "deltaproduct": Published(
+        "csprop_lab.layers.deltaproduct:GatedDeltaProduct", "Siems et al., NeurIPS 2025"
+    ),
+    "megalodon": Published("csprop_lab.layers.megalodon:Megalodon", "Ma et al., NeurIPS 2024"),
+    "rwkv-7": Published("csprop_lab.layers.rwkv7:RWKV7", "Peng et al., arXiv:2503.14456, 2025"),
+    "slstm": Published("csprop_lab.layers.slstm:SLSTM", "Beck et al., NeurIPS 2024"),
+    "mlstm": Published("csprop_lab.layers.mlstm:MLSTM", "Beck et al., NeurIPS 2024"),
+    "pd-ssm": Published("csprop_lab.layers.pd_ssm:PDSSM", "Terzić et al., NeurIPS 2025"),
+    "csprop-rotor": Published("csprop_lab.layers.own:Rotor", "one block of csprop.CSPLayer", "2"),
+    "ssm": Published("csprop_lab.layers.plain:ssm", "a diagonal selective state-space layer"),
+    "ssm-negative": Published(
+        "csprop_lab.layers.plain:ssm_negative",
+        "a diagonal selective layer with the eigenvalues of Grazzi et al., ICLR 2025",
+    ),
+}
+"""By the name that `csprop compare --models` takes."""
+
+OWN: dict[str, Make] = {}
+"""Layers of one's own, by the names that they have in this process."""
+
+
+def check(name: str) -> None:
+    """Raise an InputError for a name that no layer can have."""
+    if name not in PEERS and ":" not in name:
+        near = difflib.get_close_matches(name, PEERS, n=1) or PEERS
+        raise InputError(
+            f"there is no layer {name!r}: write {', '.join(near)}, or MODULE:CLASS for one of your own"
+        )
+
+
+def layer(name: str) -> Make:
+    """What makes a layer: of a name in `PEERS`, or of one's own as MODULE:NAME.
+
+    Raises:
+        InputError: there is no such layer.
+    """
+    if name in OWN:
+        return OWN[name]
+    check(name)
+    module, _, attribute = (PEERS[name].where if name in PEERS else name).partition(":")
+    if name not in PEERS and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # a module beside the shell
+    try:
+        found = import_module(module)
+    except (Exception, SystemExit) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise InputError(f"{name}: {module!r} cannot be imported: {why}") from error
+    if not hasattr(found, attribute):
+        raise InputError(f"{name}: the module {module!r} has no {attribute!r}")
+    return getattr(found, attribute)

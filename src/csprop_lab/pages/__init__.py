@@ -1,0 +1,1 @@
+"""Pages about the study and about comparisons of layers."""

@@ -1,0 +1,1 @@
+"""Digits and text: layers of features compared on signals."""

@@ -1,0 +1,261 @@
+"""Methods that learn a language from labelled rows: csprop, state merging by AALpy, and an LSTM.
+
+All get the same rows, and are tested with the same fresh ones. Seconds are those of the processor, on
+which other processes have little influence.
+"""
+
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+from functools import cache
+from io import StringIO
+from typing import Any
+
+import numpy as np
+
+from csprop.automata.automaton import Automaton
+from csprop.automata.counting import CounterMachine
+from csprop.automata.machine import Machine
+from csprop.automata.walk import Oracle
+from csprop.data.pack import packed
+from csprop.learning.learn import Learned, learn
+from csprop.tasks.rows import RowsTask
+from csprop.training.config import configure
+from csprop.training.loop import Diverged, Trainer
+from csprop.training.metrics import last_logits
+from csprop.training.presets import Recipe
+from csprop.training.seeding import generator
+from csprop.training.session import training_data
+from csprop_lab.layers.frame import Frame, FrameConfig
+from csprop_lab.layers.plain import Peer, PeerConfig
+from csprop_lab.study import bliss
+from csprop_lab.study.job import FileJob
+from csprop_lab.study.languages import Drawn, draw, fresh, languages
+
+Found = dict[str, Any]
+"""What is told of a method: `result` and `seconds`."""
+
+METHODS: dict[str, dict[str, Any]] = {
+    "csprop": {},
+    "RPNI": {"most_seconds": 20.0},
+    "EDSM": {"most_seconds": 20.0},
+    "LSTM": {"width": 64, "depth": 1, "lr": 3e-3, "batch_size": 64, "least_seconds": 5.0},
+}
+"""The methods, and the options of each."""
+LAYER = "layer"
+"""The method of a job whose options name a layer, which is trained in a `Frame`."""
+
+
+def learned(jobs: Sequence[FileJob]) -> list[Found]:
+    """What the methods make of the same rows.
+
+    The LSTM is trained for as long as csprop takes, which is measured first.
+    """
+    job = jobs[0]
+    if job.language in bliss.LANGUAGES:
+        return [_strings(each) for each in jobs]
+    language = languages()[job.language]
+    rows = draw(language, job.rows, job.wrong, job.seed)
+    task = as_task(job.language, language, rows)
+    found: dict[str, Found] = {}
+    asked = {each.method: each.options for each in jobs}
+    if "csprop" in asked or "LSTM" in asked:
+        found["csprop"] = _csprop(job, task, rows)
+    for name in asked.keys() & {"RPNI", "EDSM"}:
+        found[name] = _aalpy(job, rows, name, asked[name]["most_seconds"])
+    if "LSTM" in asked:
+        found["LSTM"] = _lstm(job, task, found["csprop"]["seconds"], asked["LSTM"])
+    return [_layer(each, task) if each.method == LAYER else found[each.method] for each in jobs]
+
+
+def as_task(name: str, language: Automaton, rows: Drawn) -> RowsTask:
+    """The rows as a user's own data, in the words of the language."""
+    sequences = [[language.vocab[token] for token in tokens] for tokens in rows.tokens]
+    labels = [language.classes[label] for label in rows.labels]
+    given = list(range(1, len(labels) + 1)), sequences, labels
+    names = language.words, language.vocab, language.classes
+    return RowsTask(name, packed(name, lambda: [given], *names))
+
+
+def _csprop(job: FileJob, task: RowsTask, rows: Drawn) -> Found:
+    out, seconds = _timed(lambda: learn(task, seed=job.seed, progress=False))
+    result = _judged(job, out.machine)
+    # A machine that csprop itself does not call clear is not handed out.
+    result["right"] = result["right"] and out.verdict.clear
+    result["clear"] = out.verdict.clear
+    return {"result": result | _suspects(out, rows), "seconds": seconds}
+
+
+def _strings(job: FileJob) -> Found:
+    """What csprop makes of strings of `bliss.py`, labelled with what may follow their prefixes."""
+    rows = bliss.strings(job.language, job.rows, job.seed)
+    out, seconds = _timed(lambda: learn(*zip(*rows, strict=True), seed=job.seed, progress=False))
+    machine, right = out.machine, 0
+    for tokens, labels in bliss.first_strings(job.language):
+        said = machine.run([machine.vocab.index(token) for token in tokens])
+        right += [machine.classes[each] for each in said] == labels
+    found = {
+        "right": out.verdict.clear and bliss.agrees(machine, job.language),
+        "clear": out.verdict.clear,
+        "states": len(machine),
+        "counters": machine.counters if isinstance(machine, CounterMachine) else 0,
+        "tested": len(bliss.first_strings(job.language)),
+        "tested_right": right,
+    }
+    return {"result": found, "seconds": seconds}
+
+
+def _suspects(out: Learned, rows: Drawn) -> dict[str, int]:
+    """How many labels are wrong, how many rows are suspected, and how many of these are wrong."""
+    wrong = set(np.flatnonzero(rows.labels != rows.truth).tolist())
+    suspected = {each.line - 1 for each in out.suspects}
+    return {"wrong": len(wrong), "suspects": len(suspected), "hits": len(wrong & suspected)}
+
+
+class _Limit(StringIO):
+    """Takes what AALpy prints about every merge, and stops it when its time is over."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.end = time.process_time() + seconds
+
+    def write(self, text: str) -> int:
+        if time.process_time() > self.end:
+            raise TimeoutError
+        return len(text)
+
+
+def _aalpy(job: FileJob, rows: Drawn, name: str, most_seconds: float) -> Found:
+    """RPNI or EDSM on all rows, with the commonest label of each sequence.
+
+    AALpy cannot use rows that contradict each other. An input that leads nowhere in its machine leaves
+    the state as it is, and a state without an answer gives the commonest label of all.
+    """
+    from aalpy.learning_algs import run_EDSM, run_RPNI
+
+    run: Callable[..., Any] = {"RPNI": run_RPNI, "EDSM": run_EDSM}[name]
+    labels: dict[tuple[int, ...], Counter[int]] = {}
+    for tokens, label in zip(rows.tokens, rows.labels.tolist(), strict=True):
+        labels.setdefault(tuple(tokens.tolist()), Counter())[label] += 1
+    data = [(tokens, counts.most_common(1)[0][0]) for tokens, counts in labels.items()]
+    try:
+        with warnings.catch_warnings(), redirect_stdout(_Limit(most_seconds)):
+            warnings.simplefilter("ignore")  # that some inputs lead nowhere
+            model, seconds = _timed(lambda: run(data, automaton_type="moore"))
+    except TimeoutError:
+        return {"result": {"right": False, "given_up": True}, "seconds": most_seconds}
+    commonest = int(np.bincount(rows.labels).argmax())
+    oracle = Oracle(
+        languages()[job.language].symbols,
+        model.initial_state,
+        lambda state, token: state.transitions.get(token, state),
+        lambda state: commonest if state.output is None else state.output,
+    )
+    return {"result": _judged(job, Machine.explored(oracle).minimal()), "seconds": seconds}
+
+
+def _lstm(job: FileJob, task: RowsTask, seconds: float, options: dict[str, Any]) -> Found:
+    """An LSTM that learns from the rows that csprop's candidates learn from, for as long as it took.
+
+    The epoch with the best accuracy on the held-out rows is kept.
+    """
+    config = PeerConfig(
+        kind="LSTM",
+        vocab_size=len(task.vocab),
+        num_classes=len(task.classes),
+        width=options["width"],
+        depth=options["depth"],
+    )
+    recipe = Recipe(supervise="every", lr=options["lr"], batch_size=options["batch_size"])
+    limit = max(seconds, options["least_seconds"])
+    model: Any = Peer(config, generator(job.seed, "weights"))
+    return _trained(job, task, model, recipe, lambda trainer, spent: spent < limit)
+
+
+def _layer(job: FileJob, task: RowsTask) -> Found:
+    """A layer in a `Frame`, which learns from the same rows for a number of epochs."""
+    options = job.options
+    config = FrameConfig(
+        layer=options["layer"],
+        vocab_size=len(task.vocab),
+        num_classes=len(task.classes),
+        width=options["width"],
+        depth=options["depth"],
+    )
+    recipe = layer_recipe(options["lr"], options["batch_size"], options["epochs"])
+    model: Any = Frame(config, generator(job.seed, "weights"))
+    found = _trained(job, task, model, recipe, lambda trainer, _: not trainer.finished)
+    shares = np.bincount(_tested(job.language, job.seed).truth) / found["result"]["fresh"]
+    found["result"]["commonest"] = {"share": float(shares.max())}
+    return found
+
+
+def layer_recipe(lr: float, batch_size: int, epochs: int, **more: Any) -> Recipe:
+    """How a layer in a `Frame` is trained: a label wherever there is one, short sequences first."""
+    return Recipe(
+        supervise="every",
+        split="disjoint",
+        schedule="cosine",
+        lr=lr,
+        batch_size=batch_size,
+        epochs=epochs,
+        short_first=epochs // 2,
+        **more,
+    )
+
+
+def _trained(
+    job: FileJob,
+    task: RowsTask,
+    model: Any,
+    recipe: Recipe,
+    go_on: Callable[[Trainer, float], bool],
+) -> Found:
+    """A network that was trained for as long as `go_on` says, given it and its seconds so far."""
+    started = time.process_time()
+    parts = training_data(task, configure(task, "router", job.seed))
+    trainer = Trainer(model, *parts, recipe, job.seed)
+    while go_on(trainer, time.process_time() - started):
+        try:
+            trainer.run_epoch()
+        except Diverged:
+            break
+    took = round(time.process_time() - started, 3)
+    if trainer.best:
+        model.load_state_dict(trainer.best_weights)
+    tested = _tested(job.language, job.seed)
+    scores = last_logits(model.eval(), [tokens.tolist() for tokens in tested.tokens])
+    answers = [int(each.argmax()) for each in scores]
+    result = _on_fresh(answers, tested) | {"epochs": trainer.epoch}
+    if job.method == LAYER:
+        result |= {"accuracy": trainer.best.get("accuracy", 0.0)}
+    return {"result": result, "seconds": took}
+
+
+def _judged(job: FileJob, machine: Machine | CounterMachine) -> dict[str, Any]:
+    """A machine beside that of the language: by walking both, and on the fresh rows.
+
+    One that counts is not right: the languages are regular.
+    """
+    tested, language = _tested(job.language, job.seed), languages()[job.language]
+    return {
+        "right": isinstance(machine, Machine) and machine.difference(language) is None,
+        "states": len(machine),
+        **_on_fresh([machine.final(tokens) for tokens in tested.tokens], tested),
+    }
+
+
+def _on_fresh(answers: Sequence[int], tested: Drawn) -> dict[str, int]:
+    return {"fresh": len(answers), "fresh_right": int((np.array(answers) == tested.truth).sum())}
+
+
+@cache
+def _tested(language: str, seed: int) -> Drawn:
+    return fresh(languages()[language], seed)
+
+
+def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    started = time.process_time()
+    return work(), round(time.process_time() - started, 3)

@@ -1,0 +1,142 @@
+"""REPORT.md, its figures and the README's blocks, made from the rows alone."""
+
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from csprop.files import replace
+from csprop_lab.bench import summary as bench
+from csprop_lab.study import compared, differences, released, why
+from csprop_lab.study.counters import Counters
+from csprop_lab.study.exact import Exact
+from csprop_lab.study.layers import Layers
+from csprop_lab.study.measure import Row
+from csprop_lab.study.results import Results
+from csprop_lab.study.summary import caption, drift, phases, plain, proofs, summary
+from csprop_lab.study.table import FULL, Budget, Figured, Rows, Table
+
+REPORT = "REPORT.md"
+METADATA = {"Software": None}
+"""Leaves out of a figure's file when and with what it was made: the same rows give the same bytes."""
+DOCUMENTS: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "bench": ("bench", bench.summary),
+    "speed": ("bench", bench.few),
+    "why-costs": ("bench", why.costs),
+    "why-steps": ("bench", why.steps),
+    "drift": ("drift", caption),
+    "phases": ("phases", phases),
+}
+"""Blocks that are made from a JSON file without rows: its name, and how."""
+
+
+def rows_of(table: Table, results: Results, budget: Budget) -> Rows | None:
+    """A table's rows by label; None if one is missing."""
+    jobs = table.jobs(budget)
+    if any(job.key not in results.rows for asked in jobs.values() for job in asked):
+        return None
+    return {label: [results.rows[job.key] for job in asked] for label, asked in jobs.items()}
+
+
+def report(results: Results, budget: Budget, tables: Sequence[Table]) -> str:
+    """The text of REPORT.md. A table with missing rows says so."""
+    rows_by_table = {table.name: rows_of(table, results, budget) for table in tables}
+    parts = ["# csprop beside the paper", _head(results, budget)]
+    if budget is FULL:
+        complete = {name: rows for name, rows in rows_by_table.items() if rows is not None}
+        if "released" in complete:
+            parts += ["## What makes it work", released.claim(complete["released"])]
+        parts += ["## Where we differ, and why", differences.text(complete)]
+    for table in tables:
+        rows = rows_by_table[table.name]
+        parts.append(f"## {table.title}")
+        if rows is None:
+            parts.append("Some of its rows have not been run yet: run the same command again.")
+            continue
+        parts.append(table.text(rows, budget))
+        if isinstance(table, Figured):
+            parts.append(f"![{table.title}]({table.name}.png)")
+        parts.append(_cost({row["key"]: row for asked in rows.values() for row in asked}))
+    return "\n\n".join(parts) + "\n"
+
+
+def _head(results: Results, budget: Budget) -> str:
+    where = sorted(
+        {
+            "csprop {csprop}, torch {torch}, Python {python}, {cpu}, {backend} backend".format(
+                **row["environment"]
+            )
+            for row in results.rows.values()
+        }
+    )
+    mark = (
+        ""
+        if budget is FULL
+        else "**A quick run: fewer seeds, epochs and sequences than this text says. These numbers are "
+        "not results.** "
+    )
+    command = "csprop reproduce" + ("" if budget is FULL else " --quick")
+    return (
+        f"{mark}Made by `{command}` from the JSON files beside this one, which have one row for each "
+        'run. "The paper" is "State Propagation Also Satisfies" by Xiaohe Li and Yang Lu (arXiv '
+        "2608.03425). Preset `paper` is the model as printed there: width 64, 3 layers, Adam at "
+        "0.001, batches of 64, gradients clipped at norm 1, the learning rate halved after 10 epochs "
+        "without a better held-out accuracy, 5,000 sequences of length 16 (10,000 for parenthesis), a "
+        "fifth of them held out; where the paper can be read in two ways, docs/paper.md says which "
+        "reading this is. Preset `released` is the model of the authors' public code, trained as "
+        "there: width 32, 3 layers, Adam at 0.0001, 10,000 sequences, a label at every prefix. Split "
+        "`paper` splits the rows at random, so that the same sequence may be in both parts; split "
+        "`disjoint` keeps every sequence in one part. The held-out part also decides which epoch is "
+        "kept. Preset `rotor` rotates the state, in one layer of 32 channels with gates of 0 or 1; "
+        "for parenthesis it adds instead, in two layers. Preset `counter` adds whole numbers in 32 "
+        "channels, above which 32 switches remember what the sums have been; its batches have 32 "
+        "sequences. Both are trained on a label at every step, with Adam at "
+        f"0.01.\n\n{_cost(results.rows)} {'; '.join(where)}; one thread per process."
+    )
+
+
+def _cost(rows: Mapping[str, Row]) -> str:
+    minutes = sum(row["seconds"] for row in rows.values()) / 60
+    took = f"{minutes / 60:.2f} hours" if minutes > 30 else f"{minutes:.0f} minutes"
+    return f"{len(rows):,} rows, {took} of one process."
+
+
+def blocks(results: Results, budget: Budget, tables: Sequence[Table]) -> dict[str, str]:
+    """The contents of the blocks in the README and the guides, by their names."""
+    rows_by_table = {table.name: rows_of(table, results, budget) for table in tables}
+    makers: dict[str, tuple[str, Callable[[Rows], str]]] = {
+        "tasks": ("main", plain), "main": ("main", summary),
+        "length": ("length", drift), "exact": ("exact", Exact().table), "proofs": ("exact", proofs),
+        "counters": ("counters", Counters().table), "layers": ("layers", Layers().table),
+        "released": ("released", released.claim), **why.BY_TABLE,
+    }  # fmt: skip
+    made = {
+        name: make(rows)
+        for name, (table, make) in makers.items()
+        if (rows := rows_by_table[table]) is not None
+    }
+    if (results.folder / compared.FOLDER).exists():
+        comparison = compared.full(results.folder)
+        made["compare"] = comparison.summary()
+        made["why-layers"] = why.compared(comparison)
+        made["why-effort"] = why.effort(comparison)
+    made["cost"] = _cost(results.rows).rstrip(".")
+    for name, (file, make) in DOCUMENTS.items():
+        path = results.folder / f"{file}.json"
+        if path.exists():
+            made[name] = make(json.loads(path.read_text()))
+    return made
+
+
+def publish(results: Results, budget: Budget, tables: Sequence[Table]) -> Path:
+    """Write the report and its figures beside the rows, and say where the report is."""
+    for table in tables:
+        rows = rows_of(table, results, budget)
+        if rows is not None and isinstance(table, Figured):
+            picture = io.BytesIO()
+            table.figure(rows).savefig(picture, dpi=110, metadata=METADATA)
+            replace(results.folder / f"{table.name}.png", picture.getvalue())
+    path = results.folder / REPORT
+    replace(path, report(results, budget, tables).encode())
+    return path

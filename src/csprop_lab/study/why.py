@@ -1,0 +1,148 @@
+"""The numbers of docs/why.md: csprop beside what a reader might use instead."""
+
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+from csprop.training.scores import percent
+from csprop_lab.bench.summary import duration, factor
+from csprop_lab.study import baselines, layers
+from csprop_lab.study.compared import Comparison
+from csprop_lab.study.length import accuracies
+from csprop_lab.study.own_data import MACHINES, all_fresh, median_seconds, of_method, right
+from csprop_lab.study.table import TASKS, Rows, markdown, values
+
+SHOWN = (
+    "csprop", "lstm", "gru", "slstm", "transformer", "mamba", "mamba-2", "rwkv-7",
+    "gated-deltanet-negative", "deltaproduct", "pd-ssm", "csprop-rotor",
+)  # fmt: skip
+"""The models of the comparison that the page names; docs/compare.md has all of them."""
+COLUMNS = (
+    "model", "parameters", "sequences", "steps", "solved at the trained length",
+    "solved at the longest", "proven",
+)  # fmt: skip
+COMMANDS = ("csprop learn FILE, 300 rows", "csprop train parity", "csprop certify RUN")
+
+
+def files(rows: Rows) -> str:
+    """Who finds the machine behind a file, and how long it takes."""
+    headings = ["file", "labels", *(f"{method}: right machines" for method in MACHINES)]
+    headings += ["LSTM: right on all longer rows"]
+    headings += [f"{method}: median seconds" for method in MACHINES]
+    lines = []
+    for line in dict.fromkeys(label[1:] for label in rows):
+        machines = [rows.get((method, *line)) for method in MACHINES]
+        network = rows["LSTM", *line]
+        cells = [f"{right(each)} of {len(each)}" if each else "–" for each in machines]
+        cells += [f"{all_fresh(network)} of {len(network)}"]
+        lines.append([*line, *cells, *(median_seconds(each) if each else "–" for each in machines)])
+    return markdown(headings, lines)
+
+
+def rpni(rows: Rows) -> str:
+    """How many machines RPNI and csprop find, with clean labels and with wrong ones."""
+    said = []
+    for clean, words in ((True, "with clean labels"), (False, "with wrong labels")):
+        ours, theirs = (of_method(rows, method, clean) for method in ("csprop", "RPNI"))
+        said.append(
+            f"{words} RPNI finds the right machine for {right(theirs)} of {len(theirs)} files, "
+            f"and csprop for {right(ours)} of {len(ours)}"
+        )
+    return "; ".join(said)
+
+
+def suspects(rows: Rows) -> str:
+    """How many of the wrong labels csprop names, and how many of those that it names are wrong."""
+    some = [row["result"] for row in of_method(rows, "csprop", clean=False)]
+    wrong, named, hits = (
+        sum(each.get(name, 0) for each in some) for name in ("wrong", "suspects", "hits")
+    )
+    return (
+        f"{percent(hits / wrong)} of the wrong labels are in the list, and {percent(hits / named)} "
+        "of the rows in the list are labelled wrongly"
+    )
+
+
+def lstm(rows: Rows) -> str:
+    """An LSTM and a rotor as trained, on the tasks of the paper and beyond the trained length."""
+    longest = max(baselines.LONGER)
+
+    def said(model: str) -> str:
+        seeds = [row for task in TASKS for row in rows[model, task]]
+        solved = sum(accuracy == 1 for accuracy in values(seeds, "accuracy"))
+        far = accuracies(rows[model, baselines.TESTED], model)[longest]
+        size = max(values(rows[model, baselines.TESTED], "parameters"))
+        return (
+            f"{size:,.0f} parameters, {solved} of {len(seeds)} seeds at 100% held out, "
+            f"and {percent(far)} on {baselines.TESTED} at length {longest}"
+        )
+
+    return f"an LSTM with {said('LSTM')}; our rotor as trained with {said('csprop, rotor')}"
+
+
+def signals(rows: Rows) -> str:
+    """The mean test score of every layer, one line for each data set."""
+    data_sets, names = (list(dict.fromkeys(label[place] for label in rows)) for place in (0, 1))
+    lines = []
+    for data in data_sets:
+        seeds = [rows[data, name, layers.chosen(rows, data, name)] for name in names]
+        means = [statistics.fmean(layers.scores(each, "test")) for each in seeds]
+        unit = "bits a character, fewer are better" if data == layers.BITS else "accuracy"
+        lines.append([f"{data}: {unit}", *(layers.shown(data, mean) for mean in means)])
+    return markdown(["data", *names], lines)
+
+
+def counting(rows: Rows) -> str:
+    """From the fewest strings, how many machines with counters are right."""
+    fewest = min((size for _, size in rows), key=int)
+    found = [
+        row["result"]["right"] for (_, size), some in rows.items() if size == fewest for row in some
+    ]
+    return (
+        f"from {fewest} strings {sum(found)} of {len(found)} machines were right, which was proven for "
+        "every length"
+    )
+
+
+def compared(comparison: Comparison) -> str:
+    """Some models of the comparison: what they took, and how many tasks they solve."""
+    headings, _, *lines = (line.strip("| ").split(" | ") for line in comparison.summary().splitlines())
+    by_name = {line[0]: line for line in lines}
+    columns = [headings.index(name) for name in COLUMNS]
+    return markdown(COLUMNS, [[by_name[name][each] for each in columns] for name in SHOWN])
+
+
+def effort(comparison: Comparison) -> str:
+    """What was spent on a layer of the comparison."""
+    spent, seeds = comparison.effort, comparison.seeds
+    steps = spent.epochs * -(-(spent.samples * 4 // 5) // spent.batch_size)
+    return f"{seeds} seed{'s' * (seeds != 1)} and {steps:,} steps"
+
+
+def costs(document: dict[str, Any]) -> str:
+    """How long commands take, from the shell to the shell."""
+    (work,) = (work for work in document["results"] if work["name"] == "commands")
+    took = work["seconds"]
+    said = [f"`{name.partition(',')[0]}` {duration(took[name])}" for name in COMMANDS]
+    return f"{', '.join(said)} (importing torch alone takes {duration(took[work['base']])})"
+
+
+def steps(document: dict[str, Any]) -> str:
+    """How many times as long as that of csprop's layer a training step of an LSTM takes."""
+    (work,) = (work for work in document["results"] if work["name"] == "layer")
+    ratios: dict[str, str] = {}
+    for part in work["parts"]:
+        took = part["seconds"]
+        ratios.setdefault(part["work"].split(", T")[0], factor(took["nn.LSTM"] / took["csprop"]))
+    return ", ".join(f"{ratio} times as long on {data}" for data, ratio in ratios.items())
+
+
+BY_TABLE: dict[str, tuple[str, Callable[[Rows], str]]] = {
+    "why-files": ("own_data", files),
+    "why-rpni": ("own_data", rpni),
+    "why-suspects": ("own_data", suspects),
+    "why-lstm": ("baselines", lstm),
+    "why-signals": ("layers", signals),
+    "why-counting": ("bliss", counting),
+}
+"""Blocks that are made from a table of the study: its name, and how."""

@@ -1,0 +1,129 @@
+"""Packed rows against plain lists of lists."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from csprop.data.examples import UNLABELLED, Examples, Steps
+
+Rows = list[list[tuple[int, int]]]
+"""Tokens and labels; UNLABELLED only before the last step."""
+
+
+@st.composite
+def drawn(draw: st.DrawFn, longest: int = 12, symbols: int = 3) -> Rows:
+    steps = st.tuples(st.integers(0, symbols - 1), st.integers(UNLABELLED, 2))
+    row = st.tuples(
+        st.lists(steps, max_size=longest - 1), st.integers(0, symbols - 1), st.integers(0, 2)
+    ).map(lambda each: [*each[0], each[1:]])
+    rows = draw(st.lists(row, min_size=1, max_size=12))
+    return rows + draw(st.lists(st.sampled_from(rows), max_size=4))
+
+
+def packed(rows: Rows) -> Examples:
+    flat = [step for row in rows for step in row]
+    tokens, labels = (torch.tensor(column) for column in zip(*flat, strict=True))
+    lengths = torch.tensor([len(row) for row in rows])
+    return Examples(
+        Steps(tokens.to(torch.uint8), labels.to(torch.int8), labels >= 0),
+        lengths.cumsum(0) - lengths,
+        lengths,
+    )
+
+
+def unpadded(steps: Steps) -> Rows:
+    found = []
+    for tokens, labels, answers, length in zip(
+        steps.tokens.tolist(),
+        steps.labels.tolist(),
+        steps.answers.tolist(),
+        steps.lengths.tolist(),
+        strict=True,
+    ):
+        rest = zip(tokens[length:], labels[length:], answers[length:], strict=True)
+        assert set(rest) <= {(0, UNLABELLED, False)}
+        assert answers[:length] == [label >= 0 for label in labels[:length]]
+        found.append(list(zip(tokens[:length], labels[:length], strict=True)))
+    return found
+
+
+@given(drawn(), st.data())
+def test_any_rows_in_any_order_are_padded_to_their_longest(rows: Rows, data: st.DataObject) -> None:
+    chosen = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=9))
+    some = packed(rows)[torch.tensor(chosen)]
+    wanted = [rows[i] for i in chosen]
+    steps = some.padded()
+    assert unpadded(steps) == wanted
+    assert steps.tokens.shape == (len(chosen), max(map(len, wanted)))
+    assert steps.tokens.dtype == steps.labels.dtype == torch.int64
+    assert some.last.tolist() == [row[-1][1] for row in wanted]
+    assert some.longest == steps.tokens.shape[1]
+
+
+@given(drawn())
+def test_matrices_are_packed_by_their_last_answers(rows: Rows) -> None:
+    steps = packed(rows).padded()
+    again = Examples.of(steps.tokens + (steps.labels == UNLABELLED), steps.labels, steps.answers)
+    assert again.lengths.tolist() == [len(row) for row in rows]
+    assert again.labels.tolist() == steps.labels.tolist()
+
+
+@given(drawn(), st.integers(1, 40))
+def test_windows_are_all_rows_in_order_and_small(rows: Rows, most: int) -> None:
+    windows = list(packed(rows).windows(most))
+    assert [row for window in windows for row in unpadded(window)] == rows
+    for window, following in zip(windows, [*windows[1:], None], strict=True):
+        count, longest = window.tokens.shape
+        assert count * longest <= most or count == 1
+        if following is not None:  # one more row would have been too many
+            assert (count + 1) * max(longest, int(following.lengths[0])) > most
+
+
+@given(drawn(longest=200), st.integers(0, 300))
+def test_parts_hold_every_row_once_and_little_padding(rows: Rows, most: int) -> None:
+    whole = packed(rows)
+    parts = whole.parts(most)
+    found = sorted(row for part in parts for row in unpadded(part.padded()))
+    assert found == sorted(rows)
+    sizes = [(len(part) * part.longest, int(part.lengths.sum())) for part in parts]
+    if len(rows) * whole.longest <= max(most, 4 * int(whole.lengths.sum())):
+        assert len(parts) == 1
+    else:
+        assert all(padded < 2 * tokens for padded, tokens in sizes)
+
+
+@given(drawn(longest=100))
+def test_sequences_are_numbered_in_lexicographic_order(rows: Rows) -> None:
+    sequences = [tuple(token for token, _ in row) for row in rows]
+    numbers = {sequence: number for number, sequence in enumerate(sorted(set(sequences)))}
+    assert packed(rows).same.tolist() == [numbers[each] for each in sequences]
+
+
+@pytest.mark.parametrize("symbols", [1, 2, 255, 70_000])
+@pytest.mark.parametrize("length", [1, 31, 32, 33, 63, 64, 200])
+def test_beginnings_and_repetitions_are_told_apart(symbols: int, length: int) -> None:
+    """Rows that agree for a long time, some of which end where others go on."""
+    last = symbols - 1
+    rows = [[last] * n for n in range(1, length + 1)]
+    rows += [[last] * length + [0], [0] * length, [last] * length, [last] * (length - 1) + [0]]
+    sequences = [tuple(row) for row in reversed(rows)]
+    numbers = {sequence: number for number, sequence in enumerate(sorted(set(sequences)))}
+    lengths = torch.tensor([len(row) for row in sequences])
+    flat: Tensor = torch.tensor([token for row in sequences for token in row], dtype=torch.int32)
+    examples = Examples(Steps(flat, flat, flat >= 0), lengths.cumsum(0) - lengths, lengths)
+    assert examples.same.tolist() == [numbers[each] for each in sequences]
+
+
+def test_one_long_row_among_thousands_needs_no_matrix_of_all() -> None:
+    """A matrix of all rows would have 10^11 entries; no part of the work may make one."""
+    lengths = torch.ones(500_000, dtype=torch.int64)
+    lengths[1000] = 200_000
+    flat = torch.zeros(int(lengths.sum()), dtype=torch.uint8)
+    examples = Examples(
+        Steps(flat, flat.to(torch.int8), flat >= 0), lengths.cumsum(0) - lengths, lengths
+    )
+    assert sum(len(window.tokens) for window in examples.windows(1 << 16)) == 500_000
+    assert sorted(len(part) for part in examples.parts(1 << 16)) == [1, 499_999]
+    assert int(examples.same.max()) == 1

@@ -1,0 +1,207 @@
+"""How the bench measures, and what it prints, at sizes too small to measure anything."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from csprop.cli.main import main
+from csprop_lab.bench import measure, steps, works
+from csprop_lab.bench.measure import Pace, figures, interleaved, peak_bytes
+
+TINY = Pace(0.0, 1)
+
+
+def test_rounds_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    now, costs = 0.0, {"a": [1.0, 1.0, 9.0, 2.0], "b": [3.0]}
+
+    def work(name: str) -> None:
+        nonlocal now
+        now += costs[name][order.count(name) % len(costs[name])]
+        order.append(name)
+
+    monkeypatch.setattr("time.perf_counter", lambda: now)
+    times = interleaved({name: lambda name=name: work(name) for name in "ab"}, Pace(0.0, 3))
+    assert order == list("ab" + 3 * "ab"), "a first look at each, then three rounds in turn"
+    assert times == {"a": [1.0, 9.0, 2.0], "b": [3.0] * 3}
+
+
+def test_a_fast_work_is_repeated_within_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, calls = 0.0, 0
+
+    def work() -> None:
+        nonlocal now, calls
+        calls += 1
+        now += 3 / 32 if calls == 1 else 1 / 256  # the first time is no guide
+
+    monkeypatch.setattr("time.perf_counter", lambda: now)
+    (times,) = interleaved({"a": work}, Pace(0.0, 1)).values()
+    assert times == [1 / 256] * 5
+
+
+def test_medians_and_quartiles() -> None:
+    found = figures({"a": [5.0, 1.0, 2.0, 4.0, 3.0], "b": [7.0]}, scale=10)
+    assert found["seconds"] == {"a": 30, "b": 70}
+    assert found["quartiles"] == {"a": [20, 40], "b": [70, 70]}
+
+
+def test_one_thread_and_one_allocator(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        for kept in (False, True):
+            monkeypatch.setattr(measure, "keep_freed_memory", lambda kept=kept: kept)
+            assert ("keeps freed memory" in measure.settle()) == kept
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell")
+def test_memory_grows_with_the_length_where_states_are_kept() -> None:
+    """Those of an LSTM are; csprop computes them again, piece by piece."""
+    activation = (1 << 15) * 2 * steps.printed(1, 16).model.width * 4
+    ours, short, long = (
+        peak_bytes(name, 1, length)
+        for name, length in (("csprop", 1 << 15), ("nn.LSTM", 1 << 13), ("nn.LSTM", 1 << 15))
+    )
+    assert ours is not None
+    assert short is not None
+    assert long is not None
+    assert long > 3 * activation  # the states of three layers
+    assert long > 2 * short
+    assert ours < activation
+
+
+def test_rows_are_at_the_sizes_of_the_presets(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    def step(name: str, config: Any) -> Any:
+        asked[name] = config
+        return lambda: None
+
+    monkeypatch.setattr(steps, "training_step", step)
+    sizes = {}
+    for name in ("paper", "long", "wide", "rotor", "router", "counter"):
+        asked.clear()
+        result = works.WORKS[name](TINY)
+        assert result["seconds"].keys() == result["parameters"].keys() == asked.keys()
+        assert {"csprop", steps.CALL, steps.OPERATORS, "nn.LSTM"} <= asked.keys()
+        model, recipe = asked["csprop"].model, asked["csprop"].recipe
+        sizes[name] = (model.width, model.depth, recipe.batch_size, recipe.length, recipe.supervise)
+    assert sizes == {
+        "paper": (64, 3, 64, 16, "last"),
+        "long": (64, 3, 8, 1024, "last"),
+        "wide": (256, 3, 64, 16, "last"),
+        "rotor": (32, 1, 64, 16, "every"),
+        "router": (32, 1, 32, 16, "every"),
+        "counter": (32, 2, 32, 16, "every"),
+    }
+
+
+def test_a_slow_model_stops_and_csprop_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step of the LSTM takes 20 ms at T = 16, and four times as long at each next length."""
+    now, asked = 0.0, []
+
+    def step(name: str, config: Any) -> Any:
+        seconds = config.recipe.length * (0.02 / 16 if name == "nn.LSTM" else 1e-6)
+        asked.append((name, config.recipe.length))
+
+        def work() -> None:
+            nonlocal now
+            now += seconds
+
+        return work
+
+    monkeypatch.setattr("time.perf_counter", lambda: now)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: None)
+    monkeypatch.setattr(steps, "training_step", step)
+    found = works._lengths(works.QUICK)["microseconds"]
+    assert [length for name, length in asked if name == "csprop"] == [16, 64, 256, 1024, 4096, 16384]
+    assert [length for name, length in asked if name == "nn.LSTM"] == [16, 64]
+    assert found["nn.LSTM"] == {"16": pytest.approx(1250), "64": pytest.approx(1250)}
+    assert found["csprop, 2 threads"]["16384"] == pytest.approx(1)
+
+
+def test_an_epoch_of_ten_seeds_is_divided_by_ten(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, trained = 0.0, []
+
+    def run_epochs(trainers: list[Any]) -> None:
+        nonlocal now
+        now += len(trainers)
+        trained.append([trainer.seed for trainer in trainers])
+
+    monkeypatch.setattr("time.perf_counter", lambda: now)
+    monkeypatch.setattr(works, "run_epochs", run_epochs)
+    assert works.WORKS["seeds"](TINY)["seconds"] == {"csprop": 1, "one alone": 1}
+    assert trained == [list(range(10)), [10]] * 2
+
+
+def test_every_input_is_scored_in_every_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    for name in ("exhaustive", "score"):
+        way = getattr(works, name)
+        monkeypatch.setattr(works, name, lambda *given, way=way: made.append(way(*given)))
+    found = works.WORKS["inputs"](TINY)
+    assert list(found["seconds"]) == ["csprop", "csprop, row by row", "csprop as a torch module"]
+    assert {each.count for each in made} == {1 << 16}
+    assert len({each.wrong for each in made}) == 1
+
+
+def test_a_missing_package_is_said(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("mambapy", "onnx", "onnxruntime"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setattr(works, "QUICK", TINY)
+    monkeypatch.setattr("csprop_lab.bench.works.find_spec", lambda name: None)
+    monkeypatch.setattr("csprop_lab.bench.streams.find_spec", lambda name: None)
+    assert main(["bench", "--quick", "--only", "stream"]) == 0
+    shown = capsys.readouterr().out
+    assert "onnxruntime is not installed: pip install 'csprop[bench]'" in shown
+    assert "nn.LSTM" in shown
+    packages = ("scikit-learn", "mambapy", "onnx", "onnxruntime")
+    assert works.versions() == dict.fromkeys(packages)
+
+
+def test_the_verb_prints_one_document(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def work(pace: Pace) -> works.Result:
+        asked.append("quick" if pace is works.QUICK else "full")
+        times = {"csprop": [1e-3, 1e-3, 3e-3, 3e-3, 2e-3], "peer": [4e-3]}
+        return {"work": "a work", **figures(times), "parameters": {"csprop": 1285, "peer": 7}}
+
+    monkeypatch.setattr(works, "WORKS", {"one": work, "memory": work, "two": work})
+    assert main(["bench", "--quick", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err.splitlines() == ["measured: a work"] * 2
+    document = json.loads(printed.out)
+    assert document["quick"]
+    assert document["environment"]["threads"] == 1
+    assert "allocator" in document["environment"]
+    assert [result["name"] for result in document["results"]] == ["one", "two"], "memory is slow"
+    assert document["results"][0]["seconds"] == {"csprop": 2e-3, "peer": 4e-3}
+    assert main(["bench", "--only", "two"]) == 0
+    assert asked == ["quick", "quick", "full"]
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "Allocator: " in shown
+    for text in ("2.00 ms", "1.00–3.00 ms", "1,285", "4.00 ms", "one sample"):
+        assert text in shown
+    assert main(["bench", "--only", "two,three"]) == 2
+    assert "there is no work 'three': write one, memory, two" in capsys.readouterr().err
+
+
+def test_help_names_every_work(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["bench", "--help"])
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in works.WORKS)

@@ -1,0 +1,165 @@
+"""What the bench compares: everybody does the same work, and the work that they are said to do."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from csprop.ops.backends import backend
+from csprop.tasks import get
+from csprop.training import loop
+from csprop.training.config import RunConfig, configure
+from csprop.training.seeding import generator
+from csprop_lab.bench import scans, steps, streams
+
+SMALL = {"length": 6, "batch_size": 3, "width": 4, "clip_norm": 0.05}
+CONFIGS = {
+    "paper": configure("parity", "paper", depth=2, **SMALL),
+    "rotor": configure("parity", "rotor", **SMALL),
+    "router": configure("tomita-5", "router", short_first=2, **SMALL),
+    "counter": configure("parenthesis", "counter", **SMALL),
+}
+
+
+def after(name: str, config: RunConfig, count: int, wide: bool = False) -> dict[str, Tensor]:
+    """The parameters of somebody after some steps, in float32 or float64."""
+    model = steps.network(name, config)
+    model = model.double() if wide else model
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps, "network", lambda *_: model)
+        step = steps.training_step(name, config)
+    for _ in range(count):
+        step()
+    return {each: value.detach() for each, value in model.named_parameters()}
+
+
+@pytest.mark.parametrize("preset", CONFIGS)
+def test_a_step_is_that_of_training(preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After as many steps as an epoch has, the weights are those that an epoch leaves, to the byte."""
+    config = CONFIGS[preset]
+    task = get(config.task["name"])
+    monkeypatch.setattr(type(task), "samples", 10)
+    model: Any = steps.network("csprop", config)
+    rows = task.examples(10, config.recipe.length, generator(0, "data"))
+    trainer = loop.Trainer(model, rows, rows, config.recipe, 0)
+    trainer.epoch = config.recipe.short_first
+    trainer.run_epoch()
+    for each, value in after("csprop", config, 4).items():
+        assert torch.equal(model.get_parameter(each), value), each
+
+
+@pytest.mark.parametrize("preset", CONFIGS)
+def test_all_ways_of_csprop_take_the_same_step(preset: str) -> None:
+    """Thus torch's loop has the same batches, loss, clipping and Adam as csprop's."""
+    for name in (steps.CALL, steps.OPERATORS, *steps.BACKENDS):
+        count = 1 if name == steps.CALL else 3  # its batch is the first, again and again
+        want = after("csprop", CONFIGS[preset], count, wide=True)
+        got = after(name, CONFIGS[preset], count, wide=True)
+        for each, value in want.items():
+            torch.testing.assert_close(got[each], value, msg=lambda text, each=each: f"{each}: {text}")
+
+
+@pytest.mark.parametrize("preset", CONFIGS)
+@pytest.mark.parametrize("name", steps.PEERS)
+def test_a_peer_learns_from_the_labels_of_the_batch(name: str, preset: str) -> None:
+    """Against the same steps with every operation written out."""
+    config = CONFIGS[preset]
+    got = after(name, config, 3, wide=True)
+    model: Any = steps.network(name, config).double()
+    optimizer = torch.optim.Adam(model.parameters(), lr=config.recipe.lr)
+    batches = steps._trainer(model, config).batches()
+    for _ in range(3):
+        ((tokens, labels),) = next(batches)
+        assert tokens.shape == (config.recipe.batch_size, config.recipe.length)
+        at = [
+            (row, step)
+            for row, each in enumerate(labels.tolist())
+            for step, label in enumerate(each)
+            if label >= 0
+        ]
+        every = config.recipe.supervise == "every"
+        assert len(at) == tokens.numel() if every else len(at) == len(tokens)
+        scores = model(tokens).log_softmax(dim=2)
+        optimizer.zero_grad()
+        chosen = torch.stack([scores[row, step, labels[row, step]] for row, step in at])
+        (-chosen.sum() / len(at)).backward()
+        norm = torch.cat([value.grad.flatten() for value in model.parameters()]).norm()
+        for value in model.parameters():
+            value.grad *= min(1.0, float(0.05 / (norm + 1e-6)))
+        optimizer.step()
+    for each, value in model.named_parameters():
+        torch.testing.assert_close(got[each], value.detach())
+
+
+def test_a_backend_is_the_one_that_its_name_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[str] = []
+    names = (steps.OPERATORS, *steps.BACKENDS)
+    for name, model in {name: steps.network(name, CONFIGS["paper"]) for name in names}.items():
+        model.register_forward_hook(lambda *_: used.append(backend()))
+        monkeypatch.setattr(steps, "network", lambda *_, model=model: model)
+        steps.training_step(name, CONFIGS["paper"])()
+    assert used == [backend(), "torch", "reference"]
+
+
+def test_a_model_that_diverges_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = steps.network("csprop", CONFIGS["paper"])
+    with torch.no_grad():
+        next(model.parameters()).fill_(float("nan"))
+    monkeypatch.setattr(steps, "network", lambda *_: model)
+    with pytest.raises(loop.Diverged, match="not taken"):
+        steps.training_step("csprop", CONFIGS["paper"])()
+
+
+def test_every_scan_gives_the_same_states_and_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for mambapy's gradients, which are those of real numbers."""
+    seen: dict[str, list[torch.Tensor]] = {}
+    grad = torch.autograd.grad
+
+    def remember(outputs: object, inputs: object, seeds: object) -> object:
+        gradients = grad(outputs, inputs, seeds)  # pyright: ignore
+        states = list(outputs) if isinstance(outputs, list) else [outputs]
+        seen[name] = [*states, *gradients]  # pyright: ignore
+        return gradients
+
+    monkeypatch.setattr(torch.autograd, "grad", remember)
+    copied: Any = None
+    for name, work in scans.scans(2, 9, 3).items():
+        made = work()
+        copied = made if name == scans.COPY else copied
+    h, g_a, g_u = seen["csprop"]
+    for got, want in zip(seen["torch backend"], (h, g_a, g_u), strict=True):
+        torch.testing.assert_close(got, want)
+    planes = [part for each in (h, g_a, g_u) for part in each.unbind(2)]
+    for got, want in zip(seen["torch associative_scan, eager"], planes, strict=True):
+        torch.testing.assert_close(got, want)
+    if "mambapy pscan" in seen:
+        torch.testing.assert_close(
+            torch.view_as_real(seen["mambapy pscan"][0][..., 0]), h.movedim(2, 3)
+        )
+    forward, backward = (
+        (h, h, h),
+        (h, h, h, g_a, g_u),
+    )  # a, u, h; a, h, the gradient of h, those of a, u
+    assert 2 * copied.nbytes == sum(each.nbytes for each in (*forward, *backward))
+
+
+def test_streams_answer_as_the_models_do() -> None:
+    tokens = torch.randint(2, (1, 9), generator=torch.Generator().manual_seed(0))
+    config = steps.printed(1, 16)
+    want = {name: steps.network(name, config).eval()(tokens)[0] for name in ("csprop", "nn.LSTM")}
+    want["onnxruntime's LSTM"] = want["nn.LSTM"]
+    for name, step in streams.streams().items():
+        for token, scores in zip(tokens[0].tolist(), want[name].detach(), strict=True):
+            torch.testing.assert_close(torch.as_tensor(step(token)), scores)
+
+
+def test_an_lstm_of_any_size_by_onnxruntime() -> None:
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    config = configure("group-S3", "rotor", width=5, depth=2)
+    lstm: Any = steps.network("nn.LSTM", config)
+    step = streams.by_onnxruntime(lstm)
+    tokens = torch.tensor([[0, 1, 1, 0, 1]])
+    for token, want in zip(tokens[0].tolist(), lstm(tokens)[0].detach(), strict=True):
+        torch.testing.assert_close(torch.as_tensor(step(token)), want)

@@ -1,0 +1,67 @@
+"""H3 is the two state spaces of its paper, a step at a time."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from csprop_lab.layers.h3 import H3
+from tests.helpers import mixers
+
+WIDTH = 8
+
+
+@pytest.fixture
+def layer() -> H3:
+    torch.manual_seed(0)
+    return H3(WIDTH)
+
+
+def looped(layer: H3, u: Tensor) -> Tensor:
+    """The shift matrix and the diagonal one applied to their states at every step."""
+    query, key, value = (u @ layer.project.weight.T + layer.project.bias).chunk(3, dim=2)
+    ssm = layer.ssm
+    a = torch.complex(-ssm.log_decay.exp(), ssm.frequency)
+    factor = (a * ssm.log_step.exp()[:, None]).exp()
+    c = torch.complex(ssm.c[..., 0], ssm.c[..., 1])
+    shift = torch.diag(torch.ones(63), -1).to(u.dtype)
+    first = torch.eye(64)[0].to(u.dtype)
+    recent = u.new_zeros(len(u), WIDTH, 64)
+    x, outputs = torch.zeros(len(u), *a.shape, dtype=a.dtype), []
+    for t in range(u.shape[1]):
+        recent = recent @ shift.T + first * key[:, t, :, None]
+        shifted = (layer.shift * recent).sum(dim=2) + layer.shift_skip * key[:, t]
+        product = shifted * value[:, t]
+        x = factor * x + (factor - 1) / a * product[:, :, None]
+        remembered = 2 * (c * x).real.sum(dim=2) + ssm.skip * product
+        outputs.append((query[:, t] * remembered) @ layer.out.weight.T + layer.out.bias)
+    return torch.stack(outputs, dim=1)
+
+
+@pytest.mark.parametrize("steps", [1, 40, 64, 65, 200])
+def test_it_is_the_recurrence(layer: H3, steps: int) -> None:
+    x = torch.randn(3, steps, WIDTH, generator=torch.Generator().manual_seed(1)).double()
+    expected = looped(layer.double(), x)
+    torch.testing.assert_close(layer(x), expected, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(layer.float()(x.float()), expected.float(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("steps", [40, 150])
+def test_gradients_are_those_of_the_recurrence(layer: H3, steps: int) -> None:
+    x = torch.randn(2, steps, WIDTH, generator=torch.Generator().manual_seed(1)).double()
+    parameters = [*layer.double().parameters()]
+    ours = torch.autograd.grad(layer(x).sin().sum(), parameters)
+    truth = torch.autograd.grad(looped(layer, x).sin().sum(), parameters)
+    for one, other in zip(ours, truth, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-8)
+
+
+def test_it_sees_the_past_alone(layer: H3) -> None:
+    mixers.check_causal(layer, WIDTH)
+
+
+def test_gradients_reach_every_parameter(layer: H3) -> None:
+    mixers.check_gradients(layer, WIDTH)
+
+
+def test_long_sequences_are_finite(layer: H3) -> None:
+    mixers.check_long(layer, WIDTH)

@@ -1,0 +1,133 @@
+"""Machines that count are learned from a hundred strings, and right on far longer ones."""
+
+import doctest
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
+
+from csprop.automata.automaton import Automaton
+from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.counting import CounterMachine
+from csprop.automata.machine import Machine
+from csprop.learning.counting import counted
+from csprop_lab.study import bliss
+from csprop_lab.study.bliss import (
+    LANGUAGES,
+    Labelled,
+    agrees,
+    balanced,
+    first_strings,
+    power,
+    strings,
+    summed,
+)
+from csprop_lab.study.bliss_table import Bliss
+from csprop_lab.study.measure import measure
+from csprop_lab.study.table import QUICK
+
+
+def longer(language: str) -> Iterator[Labelled]:
+    for n in (*range(1, 60), 15_000):
+        if language == "dyck_1":
+            yield balanced(["("] * n + [")"] * n)
+            yield balanced([*"(("] + [*"()"] * n + [*"))()"])
+        elif language == "an_bm_c_n_plus_m":
+            yield from (summed(n, m) for m in (1, 2, 7, n))
+        else:
+            yield power(language, n)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_hundred_strings_are_enough(language: str) -> None:
+    rows = strings(language, 100, seed=100)
+    vocab = sorted({token for tokens, _ in rows for token in tokens})
+    classes = sorted({label for _, labels in rows for label in labels})
+    found = counted(
+        [([*map(vocab.index, tokens)], [*map(classes.index, labels)]) for tokens, labels in rows],
+        len(vocab), len(classes),
+    )  # fmt: skip
+    assert found is not None
+    for tokens, labels in longer(language):
+        said = found.machine.run([vocab.index(token) for token in tokens])
+        assert [classes[each] for each in said] == labels
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_labels_are_what_may_follow(language: str) -> None:
+    """By the strings themselves: what follows a prefix in any of many strings is in its label."""
+    follows: dict[str, set[str]] = {}
+    given: dict[str, set[str]] = {}
+    for tokens, labels in strings(language, 4000, seed=1):
+        text = "".join(tokens)
+        for end in range(1, len(text) + 1):
+            follows.setdefault(text[:end], set()).add((text + "#")[end])
+            given.setdefault(text[:end], set()).add(labels[end - 1])
+    for prefix, labels in given.items():
+        assert len(labels) == 1
+        assert follows[prefix] <= set(next(iter(labels)))
+    # Short prefixes are seen so often that all that may follow is seen too.
+    short = [prefix for prefix in given if len(prefix) <= 2]
+    assert all(follows[prefix] == set(next(iter(given[prefix]))) for prefix in short)
+
+
+def test_docstring_example() -> None:
+    assert doctest.testmod(bliss).failed == 0
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_machine_of_a_language_knows_its_prefixes_and_nothing_else(language: str) -> None:
+    """By the strings themselves: every sequence of a length is a prefix of one, or it is none."""
+    found = bliss.machine(language)
+    labels = {}
+    for tokens, said in [*first_strings(language)[:200], *longer(language)]:
+        for end, label in enumerate(said[:8], start=1):
+            labels[tuple(tokens[:end])] = label
+    for length in range(1, 8 if len(found.vocab) == 2 else 6):
+        for sequence in product(found.vocab, repeat=length):
+            said = found.classes[found.final([found.vocab.index(token) for token in sequence])]
+            if said == bliss.OUT:
+                assert sequence not in labels
+            else:
+                assert labels[sequence] == said
+    for tokens, said in longer(language):
+        answers = found.run([found.vocab.index(token) for token in tokens])
+        assert [found.classes[each] for each in answers] == said
+
+
+def test_the_first_strings_of_the_brackets_are_all_there_are_of_a_length() -> None:
+    strings = ["".join(tokens) for tokens, _ in first_strings("dyck_1")]
+    assert len(strings) == len(set(strings)) == 15_000
+    for pairs, count in enumerate((1, 2, 5, 14, 42, 132), start=1):
+        assert sum(len(each) == 2 * pairs for each in strings) == count  # the Catalan numbers
+    assert [len(tokens) for tokens, _ in first_strings("an_bn")[:3]] == [2, 4, 6]
+    assert [len(tokens) for tokens, _ in first_strings("an_bm_c_n_plus_m")[:4]] == [4, 6, 6, 8]
+
+
+def test_a_machine_agrees_where_the_language_leads_and_only_if_it_is_right_there() -> None:
+    truth = bliss.machine("an_bn")
+    renamed = CounterAutomaton.named(truth, truth.vocab, (*truth.classes[:-1], "anything"))
+    assert agrees(renamed, "an_bn")
+    assert not agrees(renamed, "an_b2n")
+    wrong = [0 if each == 1 else each for each in truth.outputs]  # a b does not tell that b may follow
+    spoiled = Machine(
+        transitions=truth.control.transitions, outputs=tuple(wrong), start=truth.control.start
+    )
+    machine = CounterMachine(increments=truth.increments, window=truth.window, control=spoiled)
+    assert not agrees(CounterAutomaton.named(machine, truth.vocab, truth.classes), "an_bn")
+    finite = Automaton.named(
+        Machine(transitions=((0, 1), (1, 1)), outputs=(0, 1)), ("(", ")"), ("()", "(#")
+    )
+    assert not agrees(finite, "dyck_1")
+
+
+def test_a_row_of_the_study_and_its_text() -> None:
+    (job,) = [job for (language, _), jobs in Bliss().jobs(QUICK).items() for job in jobs[:1]
+              if language == "dyck_1"]  # fmt: skip
+    (row,) = measure([job])
+    assert (row["result"]["right"], row["result"]["counters"]) == (True, 1)
+    assert row["result"]["tested_right"] == row["result"]["tested"] == 15_000
+    text = Bliss().text({("dyck_1", "100"): [row]}, QUICK)
+    assert "| Dyck-1 | 100 | 1 of 1 | 1 of 1 | 100% |" in text
+    assert text.endswith("| 69.9% | 10.9% |")
+    assert "more than the learners of the two studies are told" in text

@@ -1,0 +1,491 @@
+"""Jobs, rows, and what is made of them: nothing lost, nothing twice, nothing not in the rows."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Generator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import csprop
+from csprop import CSP, tasks
+from csprop.errors import InputError
+from csprop.training.config import configure
+from csprop.training.metrics import at_length
+from csprop.training.presets import PRESETS, Recipe, preset
+from csprop.training.scores import percent
+from csprop.training.session import execute
+from csprop_lab.study import engine, readme, released, reproduce
+from csprop_lab.study.counters import Counters
+from csprop_lab.study.grokking import first, gap_of, mean_and_std, spike
+from csprop_lab.study.job import Job, csp, peer
+from csprop_lab.study.main import LENGTHS, Main, lengths_of
+from csprop_lab.study.measure import SAMPLING, measure
+from csprop_lab.study.publish import publish, report
+from csprop_lab.study.results import Results
+from csprop_lab.study.table import (
+    FULL,
+    QUICK,
+    TASKS,
+    Budget,
+    Figured,
+    Label,
+    Rows,
+    median_and_worst,
+    score,
+)
+
+TINY: dict[str, Any] = {"samples": 50, "epochs": 2, "width": 4}
+
+
+def tiny(seed: int = 0, **changes: Any) -> Job:
+    return csp("parity", "rotor", seed, **(TINY | changes))
+
+
+class Tiny(Figured):
+    name, title = "tiny", "Tiny"
+
+    def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
+        return {("one",): [tiny(seed) for seed in range(3)], ("two",): [tiny(0, lr=0.02)]}
+
+    def text(self, rows: Rows, budget: Budget) -> str:
+        return " ".join(f"{name}: {len(found)}" for (name,), found in rows.items())
+
+    def figure(self, rows: Rows) -> Any:
+        from matplotlib.figure import Figure
+
+        return Figure()
+
+
+def test_a_key_is_that_of_the_whole_configuration() -> None:
+    job = tiny()
+    assert Job.from_json(json.loads(json.dumps(asdict(job)))).key == job.key
+    others = [
+        tiny(1), tiny(lr=0.1), tiny(width=5), tiny(test_lengths=(32,)), tiny(lock=True),
+        tiny(every_input=True), replace(job, task="mod3"),
+    ]  # fmt: skip
+    assert len({job.key, *(other.key for other in others)}) == len(others) + 1
+    assert tiny(1).group == job.group != tiny(lr=0.1).group
+
+
+def test_a_row_is_what_training_gives() -> None:
+    rows = measure([tiny(seed, every_input=True) for seed in (3, 4)])
+    for row, seed in zip(rows, (3, 4), strict=True):
+        run = csprop.train("parity", seed=seed, **TINY)
+        assert row["result"] == run.result
+        assert row["curve"]["accuracy"] == pytest.approx([e["accuracy"] for e in run.metrics], rel=1e-3)
+        assert row["curve"]["grad_norm"] == pytest.approx(
+            [e["grad_norm"] for e in run.metrics], rel=1e-3
+        )
+        json.dumps(row)
+
+
+def test_a_row_has_what_its_model_gets_right_by_length() -> None:
+    """As trained and locked, on sequences that the row's own seed draws."""
+    changes: dict[str, Any] = {"samples": 500, "epochs": 3}
+    lengths, seed = (3, 32, 4096), 4
+    (row,) = measure([csp("parity", "rotor", seed, test_lengths=lengths, lock=True, **changes)])
+    run = csprop.train("parity", seed=seed, **changes)
+    certificate = run.certify()
+    assert row["locked"]["verdict"] == certificate.verdict == "proven for all lengths"
+    assert (row["locked"]["states"], row["locked"]["counters"]) == (2, None)
+    assert 0 < row["training_seconds"] + row["locked"]["seconds"] < row["seconds"]
+
+    def right(model: Any, seed: int) -> dict[str, float]:
+        return {str(n): at_length(model, run.task, n, seed, SAMPLING).accuracy for n in lengths}
+
+    assert row["lengths"] == right(run.model, seed) != right(run.model, seed + 1)
+    assert row["lengths"]["4096"] < 1, "it drifts"
+    assert (
+        row["locked"]["lengths"] == right(certificate.locked, seed) == dict.fromkeys(row["lengths"], 1)
+    )
+
+
+@pytest.mark.parametrize(("task", "apart"), [("parity", False), ("anbn", True)])
+def test_the_seconds_of_an_epoch_are_shared_by_those_who_trained_in_it(
+    task: str, apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seeds of a^n b^n have training sets of different sizes, and are trained one after the other."""
+    kept: list[Any] = []
+
+    def remember(*args: Any, **options: Any) -> Any:
+        kept.extend(execute(*args, **options))
+        return kept
+
+    monkeypatch.setattr("csprop_lab.study.measure.execute", remember)
+    jobs = [csp(task, tasks.get(task).preset, seed, samples=200, epochs=2) for seed in range(2)]
+    rows = measure(jobs)
+    for row, run in zip(rows, kept, strict=True):
+        spent = sum(epoch["seconds"] for epoch in run.metrics)
+        assert row["training_seconds"] == pytest.approx(spent / (1 if apart else 2), abs=0.01)
+
+
+def test_jobs_of_two_kinds_are_not_trained_together() -> None:
+    with pytest.raises(InputError, match="differ only in their seed"):
+        measure([tiny(0), tiny(1, lr=0.1)])
+
+
+def test_a_run_that_diverges_is_a_row() -> None:
+    (row,) = measure([csp("parity", "paper", 0, lr=1e38, samples=100, epochs=1)])
+    assert "the step was not taken" in row["diverged"] or "held-out loss" in row["diverged"]
+    assert "result" not in row
+
+
+@pytest.fixture
+def study(monkeypatch: pytest.MonkeyPatch) -> Tiny:
+    monkeypatch.setattr(reproduce, "TABLES", (Tiny(),))
+    return Tiny()
+
+
+def one_by_one(work: Sequence[engine.Group]) -> Generator[tuple[str, list[Any]]]:
+    for table, jobs in work:
+        yield table, measure(jobs)
+
+
+def test_nothing_that_is_finished_is_run_again(tmp_path: Path, study: Tiny) -> None:
+    ran: list[int] = []
+
+    def stop(table: str, rows: list[Any]) -> None:
+        ran.append(len(rows))
+        raise KeyboardInterrupt
+
+    results = Results(tmp_path)
+    work = reproduce.missing(results, FULL, [study])
+    assert [len(jobs) for _, jobs in work] == [3, 1]
+    with pytest.raises(KeyboardInterrupt):
+        reproduce.run(results, work, one_by_one, stop)
+    again = Results(tmp_path)
+    assert len(again.rows) == 3
+    left = reproduce.missing(again, FULL, [study])
+    assert [job for _, jobs in left for job in jobs] == [tiny(0, lr=0.02)]
+    reproduce.run(again, left, one_by_one, lambda table, rows: None)
+    assert reproduce.missing(Results(tmp_path), FULL, [study]) == []
+
+
+def test_a_row_asked_for_by_two_tables_is_run_once(study: Tiny, tmp_path: Path) -> None:
+    work = reproduce.missing(Results(tmp_path), FULL, [study, study])
+    assert sum(len(jobs) for _, jobs in work) == 4
+
+
+def test_processes_give_the_rows_of_one(tmp_path: Path, study: Tiny) -> None:
+    work = reproduce.missing(Results(tmp_path), FULL, [study])
+    here = [row for _, rows in one_by_one(work) for row in rows]
+    there = [row for _, rows in engine.local(work, 2, tmp_path / "unfinished") for row in rows]
+
+    def shown(rows: list[Any]) -> dict[str, Any]:
+        return {row["key"]: (row["result"], row["curve"]) for row in rows}
+
+    assert shown(here) == shown(there)
+    assert len(there) == 4
+
+
+def test_a_row_counts_once(tmp_path: Path) -> None:
+    results, rows = Results(tmp_path), measure([tiny()])
+    results.add("tiny", rows)
+    results.add("tiny", [rows[0] | {"seconds": 0}])
+    results.add("other", rows)
+    assert [row["seconds"] for row in Results(tmp_path).rows.values()] == [rows[0]["seconds"]]
+    assert len(json.loads((tmp_path / "tiny.json").read_text())["rows"]) == 1
+
+
+def test_stale_rows_are_seen(tmp_path: Path) -> None:
+    results = Results(tmp_path)
+    results.add("tiny", measure([tiny()]))
+    assert results.set_aside({tiny().key}) == 0
+    assert results.set_aside(set()) == 1
+    assert Results(tmp_path).rows == {}
+    (line,) = (tmp_path / "stale.jsonl").read_text().splitlines()
+    assert json.loads(line)["key"] == tiny().key
+
+
+def test_a_changed_row_is_refused(tmp_path: Path) -> None:
+    results = Results(tmp_path)
+    results.add("tiny", measure([tiny()]))
+    text = (tmp_path / "tiny.json").read_text()
+    for field in (
+        '"epochs": ',
+        '"accuracy": ',
+        '"seconds": ',
+    ):  # of what was asked, and of what was got
+        assert field in text
+        (tmp_path / "tiny.json").write_text(text.replace(field, f"{field}1", 1))
+        with pytest.raises(InputError, match="was edited after it was written"):
+            Results(tmp_path)
+    for damage in (text[:100], "3", "", '{"table": "tiny", "rows": [{}]}'):
+        (tmp_path / "tiny.json").write_text(damage)
+        with pytest.raises(InputError, match="is not a table of results"):
+            Results(tmp_path)
+
+
+def test_the_report_has_what_is_there_and_says_what_is_not(tmp_path: Path, study: Tiny) -> None:
+    results = Results(tmp_path)
+    assert "Some of its rows have not been run yet" in report(results, FULL, [study])
+    work = reproduce.missing(results, FULL, [study])
+    reproduce.run(results, work, one_by_one, lambda table, rows: None)
+    path = publish(results, QUICK, [study])
+    assert "one: 3 two: 1" in path.read_text()
+    assert "These numbers are not results" in path.read_text()
+    assert (tmp_path / "tiny.png").read_bytes().startswith(b"\x89PNG")
+    before = (tmp_path / "tiny.png").read_bytes()
+    assert publish(Results(tmp_path), QUICK, [study]).read_text() == path.read_text()
+    assert (tmp_path / "tiny.png").read_bytes() == before
+
+
+def test_killed_at_any_moment_the_same_command_goes_on(tmp_path: Path) -> None:
+    command = [
+        sys.executable, "-m", "csprop.cli.main", "reproduce", "--quick", "--only", "focal",
+        "--workers", "1", "--out", str(tmp_path), "--json",
+    ]  # fmt: skip
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    ) as first_run:
+        assert first_run.stderr is not None
+        for line in first_run.stderr:
+            if "2 rows" in line or "3 rows" in line:
+                first_run.kill()
+                break
+    kept = Results(tmp_path).rows
+    assert kept
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert f"{len(kept)} rows exist" in done.stderr
+    final = Results(tmp_path).rows
+    assert {key: final[key] for key in kept} == kept
+    assert json.loads(done.stdout)["ran"] == len(final) - len(kept) > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--only", "mani"], "there is no table 'mani'"),
+        (["--workers", "0"], "write 1 to 1024"),
+        (["--address", "x:1"], "add --engine ray"),
+        (["--engine", "ray", "--workers", "2"], "leave it out"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from csprop.cli.main import main
+
+    assert main(["reproduce", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_task_is_tested_at_lengths_that_it_has(task: str) -> None:
+    tested = lengths_of(task, FULL)
+    assert all(map(tasks.get(task).has_length, tested))
+    assert tested[1] == (18 if task == "parenthesis" else 17)
+    assert (tested[0], *tested[2:]) == (LENGTHS[0], *LENGTHS[2:])
+    assert max(lengths_of(task, QUICK)) == QUICK.longest
+
+
+def test_a_score_is_what_the_paper_reports_of_the_task() -> None:
+    def seeds(task: str) -> list[dict[str, Any]]:
+        return [{"job": {"task": task}, "result": {"accuracy": 0.75, "f1": f1}} for f1 in (0.5, 0.7, 1)]
+
+    assert score(seeds("parity")) == "75.0%"
+    assert score(seeds("parenthesis")) == "0.700 (0.500)"
+
+
+def test_the_study_asks_for_every_table_with_enough_seeds() -> None:
+    """Ten seeds and 300 epochs in the main table, five of what takes long; five at least elsewhere."""
+    tables = {table.name: table.jobs(FULL) for table in reproduce.TABLES}
+    assert len(tables["main"]) == (4 * 2 + 1) * 2 + 4
+    epochs = {"paper": 300, "released": 300, "rotor": 100, "counter": 60}
+    for (_, name, _), jobs in Main().jobs(FULL).items():
+        assert [job.seed for job in jobs] == list(range(5 if name == "released" else 10))
+        assert jobs[0].recipe.epochs == epochs[name]
+    assert all(len(jobs) >= 5 for table in tables.values() for jobs in table.values())
+    assert len(tables["structure"]) >= 3 * (8 + 3 + 4)
+    assert {label for label in tables["length"] if label[0] == "parity"} == {
+        ("parity", model) for model in ("paper", "state", "rotor", "locked rotor")
+    }
+    assert {label for label in tables["length"] if label[0] == "parenthesis"} == {
+        ("parenthesis", model) for model in ("paper", "state", "rotor", "counter", "locked counter")
+    }
+    assert len({model for model, _ in tables["baselines"]}) == 8
+
+
+def test_a_model_of_the_main_table_is_locked_by_the_preset_of_its_task() -> None:
+    locked = {label for label, jobs in Main().jobs(FULL).items() if jobs[0].lock}
+    rotors = {(task, "rotor", "disjoint") for task in ("parity", "mod3", "mod3-residue")}
+    released = {(task, "released", "disjoint") for task in ("parity", "mod3", "mod3-residue")}
+    brackets = {("parenthesis", preset, "disjoint") for preset in ("counter", "released")}
+    assert locked == rotors | released | brackets
+
+
+def test_each_difference_of_the_released_model_is_made_alone_and_taken_back() -> None:
+    """What the preset changes of the printed model is a row by itself, and so is its lack."""
+    printed, last = (vars(preset(name, tasks.get("parity")).model) for name in ("paper", "released"))
+    differing = {name for name in printed if printed[name] != last[name]}
+    alone = {name for changes in released.ONE_BY_ONE.values() for name in changes}
+    assert differing == {name for changes in released.WITHOUT.values() for name in changes}
+    assert differing == alone
+    for changes in released.WITHOUT.values():
+        assert all(printed[name] == value for name, value in changes.items())
+
+
+def test_variants_of_the_released_model_are_trained_alike() -> None:
+    jobs = released.Released().jobs(FULL)
+    recipes = {
+        json.dumps(asdict(job.recipe) | {"supervise": ""}) for asked in jobs.values() for job in asked
+    }
+    assert len(recipes) == 1
+    whole = {variant for (variant, _), asked in jobs.items() if asked[0].recipe.supervise == "last"}
+    assert whole == {"printed, label of the whole", "released, label of the whole"}
+
+
+def test_brackets_of_a_drawn_length_count_each_position_once() -> None:
+    """Two lengths as likely: 4 positions with 3 right and 2 with 1 right are 4 of 6."""
+    row = {"lengths": {"2": 0.5, "4": 0.75, "6": 0.0}}
+    assert readme.accuracy(row, 4, drawn=True) == pytest.approx(4 / 6)
+    assert readme.accuracy(row, 4, drawn=False) == 0.75
+    assert readme.accuracy({"diverged": "…"}, 4, drawn=True) == 0
+
+
+@pytest.mark.parametrize(
+    ("ours", "std", "said"),
+    [(0.9, 0.05, "-1.0"), (0.95, 0.0, "0"), (0.9, 0.0, "-0.0500 (theirs hardly vary)")],
+)
+def test_a_difference_is_given_in_the_authors_standard_deviations(
+    ours: float, std: float, said: str
+) -> None:
+    assert readme.deviations(ours, 0.95, std) == said
+
+
+def test_parameters_are_those_of_the_authors_less_what_their_forward_pass_does_not_use() -> None:
+    for each in readme.AUTHORS:
+        if each.model not in PRESETS:
+            continue
+        task, narrow = tasks.get(each.task), 16
+        config = configure(task, each.model).model
+        classes, unread = len(task.classes), 0 if each.task == "parity" else 1
+        unused = (32 + 1) * classes + (64 + 1) + narrow * unread
+        assert sum(p.numel() for p in CSP(config).parameters()) + unused == each.parameters
+
+
+def test_every_task_that_counts_is_locked_and_tested_far_beyond_its_length() -> None:
+    asked = Counters().jobs(FULL)
+    assert [task for (task,) in asked] == [
+        "parenthesis", "parenthesis-words", "majority", "anbn", "anb2n", "anbncn", "anbmcnm",
+        "interleaved",
+    ]  # fmt: skip
+    assert asked["parenthesis",] == Main().jobs(FULL)["parenthesis", "counter", "disjoint"]
+    for (task,), jobs in asked.items():
+        assert [job.seed for job in jobs] == list(range(10))
+        assert all(job.lock and job.every_input for job in jobs)
+        assert all(job.model["kinds"] == ("counter", "switch") for job in jobs)
+        assert {1024, 1026} & set(jobs[0].test_lengths), task
+
+
+def test_a_line_of_the_table_of_counters() -> None:
+    """By hand: a seed that is right, one that is almost, one that diverged."""
+
+    def row(first: int | None, wrong: int, proven: bool, far: float, seconds: float) -> dict[str, Any]:
+        machine = {"states": 4, "counters": 1} if proven else {"states": None, "counters": None}
+        return {
+            "result": {"first_epoch_at_target": first, "exhaustive": {"wrong": wrong}},
+            "locked": {"proven": proven, "seconds": seconds, **machine},
+            "training_seconds": 3.0,
+            "lengths": {"1026": far, "18": 0.0},
+        }
+
+    seeds = [row(2, 0, True, 1.0, 9.0), row(None, 7, False, 0.9, 20.0), {"diverged": "at once"}]
+    cells = "| anb2n | 1 of 3 | 2 (2) | 1 of 3 | 1 of 3 | 4, 1 | 90.0% (0%) | 18 (23) |"
+    assert Counters().table({("anb2n",): seeds}).splitlines()[-1] == cells
+    for one in seeds[:2]:
+        one["result"]["exhaustive"] = None  # there are too many inputs
+    cells = "| anb2n | 1 of 3 | 2 (2) | – | 1 of 3 | 4, 1 | 90.0% (0%) | 18 (23) |"
+    assert Counters().table({("anb2n",): seeds}).splitlines()[-1] == cells
+
+
+def row_with(accuracy: list[float], grad_norm: list[float] | None = None) -> dict[str, Any]:
+    return {"curve": {"accuracy": accuracy, "grad_norm": grad_norm or accuracy}}
+
+
+def test_the_gap_and_the_spike() -> None:
+    row = row_with([0.5, 0.92, 0.91, 1.0, 0.9, 1.0], [1, 2, 9, 3, 4, 5])
+    assert first(row, 0.9) == 2
+    assert gap_of(row) == 2
+    assert spike(row) == 3
+    assert gap_of(row_with([0.5, 0.95])) is None
+    assert gap_of(row_with([1.0])) == 0
+    assert mean_and_std([2, 4]) == "3.0 ± 1.4"
+    assert mean_and_std([]) == "–"
+
+
+def test_numbers_are_not_flattered() -> None:
+    assert percent(0.99999) == "99.9%"
+    assert percent(1.0) == "100%"
+    assert percent(0.0) == "0%"
+    assert percent(0.0001) == "0.1%"
+    assert percent(0.203) == "20.3%"
+    assert median_and_worst([1.0, 1.0, 0.5]) == "100% (50.0%)"
+    assert median_and_worst([0.5, 0.5]) == "50.0%"
+
+
+def test_a_peer_has_the_size_that_is_said() -> None:
+    recipe = Recipe(samples=50, epochs=1)
+    (row,) = measure([peer("mod3-residue", "GRU", 0, recipe)])
+    assert row["result"]["parameters"] == 2 * 32 + 2 * (2 * 3 * 32 * 32 + 2 * 3 * 32) + 32 * 3 + 3
+    assert row["lengths"] == {}
+
+
+def test_a_peer_learns_and_is_tested_at_other_lengths() -> None:
+    recipe = Recipe(samples=1000, supervise="every", lr=1e-2, epochs=10)
+    (row,) = measure([peer("flip-flop", "GRU", 0, recipe, (16, 300))])
+    assert row["result"]["accuracy"] == 1
+    assert row["lengths"] == {"16": 1, "300": 1}, "what it remembers does not fade"
+
+
+def test_a_quick_look_stays_out_of_a_full_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from csprop.cli.main import main
+
+    class Sized(Tiny):
+        def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
+            return {("one",): [tiny(seed) for seed in range(2 if budget is FULL else 1)]}
+
+    monkeypatch.setattr(reproduce, "TABLES", (Sized(),))
+    out = ["--out", str(tmp_path), "--workers", "1"]
+    assert main(["reproduce", *out]) == 0
+    assert main(["reproduce", "--quick", *out]) == 2
+    assert "has 1 rows of a full study: choose another --out" in capsys.readouterr().err
+    assert len(Results(tmp_path).rows) == 2
+    monkeypatch.setattr(reproduce, "TABLES", (Tiny(),))
+    Results(tmp_path).add("old", measure([tiny(0, lr=0.5)]))
+    assert main(["reproduce", "--only", "tiny", *out]) == 0
+    said = capsys.readouterr().err
+    assert "1 rows that no table asks for any more are moved to stale.jsonl" in said
+    assert len(Results(tmp_path).rows) == 4
+
+
+def test_a_run_that_was_stopped_goes_on(tmp_path: Path) -> None:
+    """From the epoch where it was, and to the same numbers."""
+    jobs = [tiny(seed, epochs=4) for seed in range(2)]
+    config = configure("parity", "rotor", 0, **TINY | {"epochs": 4})
+    whole = measure(jobs)
+    stopped = replace(config, preset="study", recipe=replace(config.recipe, epochs=2))
+    execute(tasks.get("parity"), [stopped], [tmp_path / jobs[0].key])
+    before = (tmp_path / jobs[0].key / "metrics.jsonl").read_text()
+    again = measure(jobs, tmp_path)
+    assert [row["curve"] for row in again] == [row["curve"] for row in whole]
+    assert (tmp_path / jobs[0].key / "metrics.jsonl").read_text().startswith(before)
+
+
+def test_a_group_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
+    work = [("tiny", [tiny(0), tiny(1, lr=0.1)]), ("tiny", [tiny(2)])]
+    found = []
+
+    def collect() -> None:
+        for table, rows in engine.local(work, 1, tmp_path):
+            found.extend((table, row["key"]) for row in rows)
+
+    with pytest.raises(InputError, match="differ only in their seed"):
+        collect()
+    assert found == [("tiny", tiny(2).key)]

@@ -1,0 +1,315 @@
+"""The committed results: their report is made of their rows, and their rows can be made again; the
+README and the guides say nothing measured that is not made of them."""
+
+import json
+import re
+import statistics
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from matplotlib.image import imread
+
+from csprop.nn.config import CSPConfig
+from csprop.tasks import get
+from csprop.training.presets import Recipe
+from csprop.training.scores import percent
+from csprop_lab.bench.works import WORKS
+from csprop_lab.layers.plain import PeerConfig
+from csprop_lab.signals.networks import NetworkKind
+from csprop_lab.signals.sequences import DataName
+from csprop_lab.study import job as jobs
+from csprop_lab.study import reproduce
+from csprop_lab.study import table as shown
+from csprop_lab.study.job import AnyJob, FileJob, Job, LayerJob, key_of
+from csprop_lab.study.length import Length, accuracies
+from csprop_lab.study.measure import POINTS, Row, measure
+from csprop_lab.study.publish import REPORT, blocks, publish, report, rows_of
+from csprop_lab.study.released import AND_EXP, ONE_BY_ONE, SUM_AND_MAP, Released
+from csprop_lab.study.results import Results
+from csprop_lab.study.summary import BLOCK, filled
+from csprop_lab.study.table import FULL, TASKS, exact
+
+ROOT = Path(__file__).parents[1]
+RESULTS = Results(ROOT / "results")
+FAMILIES: dict[str, type[AnyJob]] = {"csp": Job, "peer": Job, "file": FileJob, "layer": LayerJob}
+TRAINED = {key: row for key, row in RESULTS.rows.items() if FAMILIES[row["job"]["family"]] is Job}
+TABLES = RESULTS.tables.keys()
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]  # docs/notes is a notebook
+
+NUMBER = r"(?:\d[\d,.]*|\b(?:two|three|four|five|six|seven|eight|nine|ten|hundred)\b)"
+UNIT = r"(?:ns|µs|ms|s|seconds?|minutes?|hours?|times|x|×|fold|percent|parameters|[kMG]i?B)(?!\w)"
+MEASURED = re.compile(rf"{NUMBER} ?%|{NUMBER}[ -]?{UNIT}|{NUMBER} (?:out )?of (?:the |all )?{NUMBER}")
+DEFINED = (
+    "until the held-out accuracy has been 100%",
+    "when the held-out accuracy has been 100%",
+    "A held-out 100% is not yet exact",
+    "falls to 0% at some length",
+    "off by a hundred times that",
+    "the states that snap to it, ten times",
+    "must be at least five times the largest snapping distance",
+    "chance 33%",
+    "R^{1×d}",
+)
+"""What looks measured and is a rule, an explanation, or quoted from the paper."""
+
+
+def job_of(row: Row) -> AnyJob:
+    return FAMILIES[row["job"]["family"]].from_json(row["job"])
+
+
+def measured(text: str) -> list[str]:
+    """Sentences with a number that looks measured, outside of code and of what is made of results."""
+    text = BLOCK.sub("", text)
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^    .*$", "", text, flags=re.MULTILINE)
+    paragraphs = (" ".join(each.split()) for each in re.split(r"\n\s*\n|\n(?=\|)", text))
+    sentences = (each for text in paragraphs for each in re.split(r"(?<=[.:;!?]) ", text))
+    return [each for each in sentences if MEASURED.search(_without_definitions(each))]
+
+
+def _without_definitions(sentence: str) -> str:
+    for phrase in DEFINED:
+        sentence = sentence.replace(phrase, "")
+    return sentence
+
+
+def test_the_rows_are_those_that_the_tables_ask_for() -> None:
+    assert RESULTS.rows.keys() == reproduce.wanted(FULL)
+    keys = [key for table in RESULTS.tables.values() for key in table]
+    assert len(keys) == len(set(keys)) == 1425 + 680 + 120 + 200
+    assert all(job_of(row).key == key for key, row in RESULTS.rows.items())
+
+
+def test_what_is_added_later_leaves_the_rows_valid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An option of a model or of training, or a field of a job: its default changes no key, and any
+    other value does."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Model(CSPConfig):
+        later: bool = False
+
+    @dataclass(frozen=True, kw_only=True)
+    class Other(PeerConfig):
+        later: bool = False
+
+    @dataclass(frozen=True, kw_only=True)
+    class Training(Recipe):
+        later: bool = False
+
+    @dataclass(frozen=True, kw_only=True)
+    class Study(Job):
+        later: bool = False
+
+    @dataclass(frozen=True, kw_only=True)
+    class Learning(FileJob):
+        later: bool = False
+
+    @dataclass(frozen=True, kw_only=True)
+    class Layer(LayerJob):
+        later: bool = False
+
+    families = {"csp": (Model, jobs.FIRST_OPTIONS), "peer": (Other, jobs.FIRST_PEER_OPTIONS)}
+    monkeypatch.setattr(jobs, "MODELS", families)
+    monkeypatch.setattr(jobs, "Recipe", Training)
+    monkeypatch.setattr(jobs, "Job", Study)
+    monkeypatch.setattr(jobs, "FileJob", Learning)
+    monkeypatch.setattr(jobs, "LayerJob", Layer)
+    for key, row in TRAINED.items():
+        for later in (False, True):
+            changed = {"later": later}
+            ways = [
+                row["job"] | changed,
+                row["job"] | {"model": row["job"]["model"] | changed},
+                row["job"] | {"recipe": row["job"]["recipe"] | changed},
+            ]
+            assert [key_of(way) == key for way in ways] == [not later] * 3
+        assert key_of(row["job"]) == key, "as a row is that was written before"
+    for key in RESULTS.rows.keys() - TRAINED.keys():
+        job = RESULTS.rows[key]["job"]
+        assert [key_of(job | {"later": later}) == key for later in (False, True)] == [True, False]
+
+
+def test_the_first_options_are_in_every_row() -> None:
+    """They count in a key also at their defaults; to take one out of these sets would change keys."""
+    for row in TRAINED.values():
+        job = row["job"]
+        assert job.keys() >= jobs.FIRST_FIELDS
+        assert job["recipe"].keys() >= jobs.FIRST_RECIPE
+        assert job["model"].keys() >= jobs.MODELS[job["family"]][1]
+    for key in RESULTS.rows.keys() - TRAINED.keys():
+        job = RESULTS.rows[key]["job"]
+        first = {"file": jobs.FIRST_FILE_FIELDS, "layer": jobs.FIRST_LAYER_FIELDS}
+        assert job.keys() == first[job["family"]]
+
+
+def test_the_report_is_made_of_the_rows() -> None:
+    assert (ROOT / "results" / REPORT).read_text() == report(RESULTS, FULL, reproduce.TABLES)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_block_of_numbers_is_made_of_the_results(page: Path) -> None:
+    text = page.read_text()
+    assert filled(text, blocks(RESULTS, FULL, reproduce.TABLES)) == text
+    for line in text.splitlines():  # Markdown would take the whole line for HTML
+        assert not re.match(r" *<!-- .*-->.*\S", line), line
+
+
+def test_every_block_stands_somewhere() -> None:
+    shown = {found[2] for page in PAGES for found in BLOCK.finditer(page.read_text())}
+    assert shown == blocks(RESULTS, FULL, reproduce.TABLES).keys()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_has_no_measured_number_outside_of_blocks(page: Path) -> None:
+    assert measured(page.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "The rotor is right on 97.3% of inputs.",
+        "It was wrong on 6 of 64 random\ninputs; locked, on none.",
+        "It came out for six of ten.",
+        "A step takes 4.09 ms.",
+        "It trains in about two minutes.",
+        "It is 4.8 times faster, or\n4.8x.",
+        "The printed block has 1,285 parameters.",
+        "| mod3 | 10 of 10 |",
+    ],
+)
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "exact.md"])
+def test_a_measured_number_in_prose_is_found(page: Path, claim: str) -> None:
+    for where in (f"{page.read_text()}\n{claim}\n", f"{claim}\n\n{page.read_text()}"):
+        assert measured(where)
+
+
+@pytest.mark.parametrize("name", ["grokking.png", "length.png"])
+def test_a_figure_is_made_of_the_rows(name: str, published: Path) -> None:
+    drawn, committed = imread(published / name), imread(ROOT / "results" / name)
+    assert drawn.shape == committed.shape
+    assert (drawn == committed).all()
+
+
+def test_the_locked_model_is_right_at_every_length_in_every_panel() -> None:
+    """Up to a million tokens, on every sequence that was tried with any seed."""
+    length = Length()
+    rows = rows_of(length, RESULTS, FULL)
+    assert rows is not None
+    panels = length.figure(rows).axes
+    assert [panel.get_title() for panel in panels] == list(TASKS)
+    for panel in panels:
+        (locked,) = (line for line in panel.get_lines() if line.get_label().startswith("locked"))
+        assert max(locked.get_xdata()) == 1 << 20
+        assert set(locked.get_ydata()) == {1}
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report and its figures, made again."""
+    again = Results(ROOT / "results")
+    again.folder = tmp_path_factory.mktemp("results")
+    publish(again, FULL, reproduce.TABLES)
+    return again.folder
+
+
+def test_what_the_report_says_to_decide_is_what_the_rows_say() -> None:
+    """The words of its first section are fixed, and only their numbers are made of the rows."""
+    rows = rows_of(Released(), RESULTS, FULL)
+    assert rows is not None
+    for task in ("parity", "mod3-residue"):
+        for (_, other), seeds in rows.items():
+            unsummed = [row for row in seeds if row["job"]["model"]["angle"] != "accumulated"]
+            assert other != task or 0 not in exact(unsummed), "the sum decides"
+        enough = shown.values(rows[SUM_AND_MAP, task], "accuracy")
+        assert min(enough) > 0.99, "with the input map it is enough"
+        assert exact(rows["released", task]) == exact(rows[AND_EXP, task]) == [0] * 5
+    alone = [exact(rows[f"printed, {name}", "parity"]) for name in ONE_BY_ONE]
+    assert all(0 not in wrong for wrong in alone), "on parity no change is enough alone for these seeds"
+    far = accuracies(rows["released", "parity"], "released")
+    assert far[64] < far[32] < 1, "none is exact"
+    with_sum, without = (
+        exact(rows[name, "parenthesis"]).count(0) for name in ("released", "released without the sum")
+    )
+    assert with_sum <= without, "on brackets the sum is no help"
+
+
+def test_what_the_readme_says_of_the_tasks_is_what_the_rows_say() -> None:
+    readme = (ROOT / "README.md").read_text()
+    lines = {line.split(" | ")[0].strip("| "): line.split(" | ") for line in readme.splitlines()}
+    for task in TASKS:
+        rows = [RESULTS.rows[key] for key in RESULTS.tables["main"]]
+        rows = [
+            row
+            for row in rows
+            if row["job"]["task"] == task
+            and row["job"]["recipe"]["split"] == "disjoint"
+            and row["job"]["model"]["width"] == 64  # as printed
+        ]
+        assert len(rows) == 10
+        shares = [row["result"]["exhaustive"]["accuracy"] for row in rows]
+        length = "18" if task == "parenthesis" else "17"
+        means = [row["lengths"][length] for row in rows]
+        _, printed, longer, ours, proven = lines[get(task).description]
+        assert printed == percent(statistics.median(shares)), task
+        assert longer == percent(statistics.fmean(means)), task
+        assert ours == "100%"
+        assert proven == "10 of 10 runs |"
+
+
+@pytest.mark.parametrize("table", sorted(TABLES - {"own_data", "bliss", "layers"}))
+def test_the_cheapest_row_of_a_table_comes_out_again(table: str) -> None:
+    rows: list[Row] = [RESULTS.rows[key] for key in RESULTS.tables[table]]
+    rows = [row for row in rows if "result" in row]
+    cheapest = min(rows, key=lambda row: row["seconds"])
+    (again,) = measure([Job.from_json(cheapest["job"])])
+    assert again["key"] == cheapest["key"]
+    for name, values in again["curve"].items():  # chaos comes later
+        assert values[0] == pytest.approx(cheapest["curve"][name][0], rel=0.01, abs=0.01), name
+    assert again["result"]["parameters"] == cheapest["result"]["parameters"]
+    assert again["result"]["accuracy"] == pytest.approx(cheapest["result"]["accuracy"], abs=0.03)
+    assert again.get("locked", {}).get("verdict") == cheapest.get("locked", {}).get("verdict")
+
+
+@pytest.mark.parametrize("method", ["csprop", "RPNI", "EDSM"])
+def test_what_a_method_found_in_a_users_rows_is_found_again(method: str) -> None:
+    """The cheapest clean row and the cheapest with wrong labels; an LSTM hangs on the clock."""
+    rows = [RESULTS.rows[key] for key in RESULTS.tables["own_data"]]
+    for spoiled in (False, True):
+        some = [r for r in rows if r["job"]["method"] == method and (r["job"]["wrong"] > 0) == spoiled]
+        cheapest = min(some, key=lambda row: row["seconds"])
+        (again,) = measure([job_of(cheapest)])
+        assert again["key"] == cheapest["key"]
+        assert again["result"] == cheapest["result"]
+
+
+def test_a_machine_that_counts_is_found_again() -> None:
+    rows = [RESULTS.rows[key] for key in RESULTS.tables["bliss"]]
+    for language in ("an_bn", "dyck_1"):
+        some = [row for row in rows if row["job"]["language"] == language]
+        cheapest = min(some, key=lambda row: row["seconds"])
+        (again,) = measure([job_of(cheapest)])
+        assert (again["key"], again["result"]) == (cheapest["key"], cheapest["result"])
+
+
+@pytest.mark.parametrize("data", get_args(DataName))
+def test_a_layer_begins_to_learn_as_it_did(data: str) -> None:
+    """The first point of the loss, for every layer."""
+    rows = [RESULTS.rows[key] for key in RESULTS.tables["layers"]]
+    some = {row["job"]["kind"]: row for row in rows if row["job"]["data"] == data}
+    assert some.keys() == set(get_args(NetworkKind))
+    for row in some.values():
+        steps = row["job"]["steps"] // POINTS
+        (again,) = measure([replace(LayerJob.from_json(row["job"]), steps=steps)])
+        losses = again["curve"]["loss"]
+        assert sum(losses) / len(losses) == pytest.approx(row["curve"]["loss"][0], rel=0.02)
+        assert again["result"]["parameters"] == row["result"]["parameters"]
+
+
+def test_the_bench_is_whole() -> None:
+    document = json.loads((ROOT / "results" / "bench.json").read_text())
+    assert not document["quick"]
+    assert document["environment"]["threads"] == 1
+    assert [work["name"] for work in document["results"]] == list(WORKS)
+    assert not any(work["missing"] for work in document["results"])

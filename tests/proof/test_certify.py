@@ -1,0 +1,214 @@
+"""csprop.certify: what it says, what it refuses, and that it leaves the model alone."""
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+import csprop
+from csprop import CSP, CSPConfig, tasks
+from csprop.errors import InputError
+from csprop.proof.certify import certify_length
+from csprop.proof.examples import Labelled
+from csprop.proof.models import FromStep
+from csprop.tasks.base import UNLABELLED
+from tests.helpers import machines
+
+PARITY = (2, ((False, 0), (False, 1)), (0, 1), 2)
+CONSTANT = (2, ((False, 0), (False, 0)), (0, 1), 2)
+
+
+def counting_depth(limit: int) -> FromStep:
+    """Open brackets, up to a limit; -1 once one was closed that was not."""
+
+    def step(state: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        after = state + torch.where(tokens[:, None] == 0, 1.0, -1.0)
+        new = torch.where(state < 0, -1.0, after.clamp(max=limit))
+        return new, torch.cat([new.abs(), 0.5 + 0 * new], dim=1)  # 0.5 wins at 0 alone
+
+    return FromStep(torch.zeros(1), step)
+
+
+def test_parity_in_words() -> None:
+    model = machines.compiled(machines.Counter(*PARITY), noise=0.003)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    model.train()
+    found = csprop.certify(model, tasks.get("parity"))  # with examples drawn for it
+    assert isinstance(found, csprop.Certificate)
+    assert found.proven
+    assert found.verdict == found.document["verdict"] == "proven for all lengths"
+    assert found.statement.startswith("For every sequence of one or more tokens 0, 1, of any length")
+    assert "the task 'parity'" in found.statement
+    assert found.document["depth"] is None
+    assert found.document["proven"] is True
+    assert found.document["task"]["name"] == "parity"
+    assert len(found.document["task_states"]) == 2
+    assert len(found.document["pairs"]) == 3  # the start of the machine is a state of its own
+    assert found.automaton == machines.automaton(
+        ("0", "1"), ("even", "odd"), False, 0, ((0, 1), (1, 0)), (0, 1)
+    )
+    assert model.training
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_tuning_leaves_the_model_bit_for_bit() -> None:
+    run = csprop.train("parity", epochs=1, samples=200, width=4, length=6)
+    before = {name: value.clone() for name, value in run.model.state_dict().items()}
+    asked = [parameter.requires_grad for parameter in run.model.parameters()]
+    lines: list[str] = []
+    csprop.certify(run.model, run.task, rounds=1, on_round=lines.append)
+    assert all(torch.equal(value, before[name]) for name, value in run.model.state_dict().items())
+    assert [parameter.requires_grad for parameter in run.model.parameters()] == asked
+
+
+def test_a_wrong_model_has_a_shortest_counterexample() -> None:
+    model = machines.compiled(machines.Counter(*CONSTANT))
+    found = csprop.certify(model, tasks.get("parity"), rounds=0)
+    assert (found.verdict, found.proven, found.locked) == ("counterexample", False, None)
+    assert found.document["counterexample"] == {
+        "sequence": "1", "length": 1, "said": "even", "right": "odd"
+    }  # fmt: skip
+    assert found.statement == "Nothing is proven: after 1 it says 'even', and 'odd' is right."
+    assert found.document["proven"] is False
+
+
+def test_a_model_that_never_trained_is_not_proven() -> None:
+    model = CSP(CSPConfig(vocab_size=2, num_classes=2, width=4, depth=1))
+    found = csprop.certify(model, tasks.get("parity"), rounds=0)
+    assert not found.proven
+    assert found.verdict in ("counterexample", "not finite")
+    assert found.statement.startswith("Nothing is proven: ")
+    assert (found.locked, found.automaton) == (None, None)
+
+
+def test_a_depth_is_for_infinite_tasks_alone() -> None:
+    model = machines.compiled(machines.Counter(*PARITY))
+    with pytest.raises(InputError, match="parity: has finitely many states: leave out the depth"):
+        csprop.certify(model, tasks.get("parity"), depth=3)
+
+
+@pytest.mark.parametrize(("depth", "named"), [(3, 3), (None, 8)])
+def test_parenthesis_names_the_depth(depth: int | None, named: int) -> None:
+    task, examples = tasks.get("parenthesis"), None
+    if depth:  # none of them deeper
+        tokens = task.sample(100, 2 * depth, torch.Generator().manual_seed(0))
+        tokens = tokens[(1 - 2 * tokens).cumsum(dim=1).amax(dim=1) <= depth]
+        examples = Labelled(tokens, task.labels(tokens))
+    found = csprop.certify(counting_depth(10), task, examples, depth=depth, rounds=0)
+    assert found.verdict == f"proven up to depth {named}", found.statement
+    assert f"no prefix goes deeper than {named}," in found.statement
+    assert "the task is not regular" in found.statement
+    assert found.document["depth"] == named
+    assert len(found.document["task_states"]) == named + 2  # 0 to the depth, and -1
+
+
+def test_one_deeper_than_it_can_count_is_not_proven() -> None:
+    found = csprop.certify(counting_depth(3), tasks.get("parenthesis"), depth=4, rounds=0)
+    assert (found.verdict, found.proven) == ("counterexample", False)
+    assert found.document["counterexample"]["sequence"] == "(((()))"
+
+
+def test_a_size_that_bounds_nothing_is_the_task_s_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = tasks.get("parenthesis")
+    monkeypatch.setattr(type(task), "size", lambda self, state: 0)
+    with pytest.raises(InputError, match=r"parenthesis: more than 65,536 states .* its `size` must"):
+        csprop.certify(counting_depth(3), task, depth=4, rounds=0)
+
+
+def test_every_input_of_a_length() -> None:
+    right, wrong = (machines.compiled(machines.Counter(*each)) for each in (PARITY, CONSTANT))
+    found = certify_length(right, tasks.get("parity"), 6)
+    assert (found.verdict, found.proven) == ("right on every input of length 6", True)
+    assert (found.document["inputs"], found.document["wrong"]) == (64, 0)
+    assert "All 64 inputs of length 6 were tried" in found.statement
+    found = certify_length(wrong, tasks.get("parity"), 6)
+    assert (found.verdict, found.proven) == ("wrong on some inputs of length 6", False)
+    assert found.document["wrong"] == 32
+    assert "answered all but 32 as" in found.statement
+
+
+def test_a_file_has_no_truth_at_a_length(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text("0,even\n1,odd\n")
+    model = machines.compiled(machines.Counter(*PARITY))
+    with pytest.raises(InputError, match="own: a data file gives the correct class of its rows only"):
+        certify_length(model, tasks.from_file(tmp_path / "own.csv"), 4)
+
+
+def test_a_file_agrees_with_every_row(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text("0,even\n1,odd\n0110,even\n")
+    model = machines.compiled(machines.Counter(*PARITY))
+    found = csprop.certify(model, tasks.from_file(tmp_path / "own.csv"))
+    assert (found.verdict, found.proven) == ("agrees with every row", True)
+    assert "agree with all 3 rows of own.csv" in found.statement
+
+
+def parity_file(path: Path, wrong: set[int]) -> tasks.FileTask:
+    """The parity of all strings of length 1 to 5, with some labels turned; the first row is 1."""
+    strings = ("".join(each) for n in range(1, 6) for each in itertools.product("01", repeat=n))
+    said = ((each, (each.count("1") + (row in wrong)) % 2) for row, each in enumerate(strings, 1))
+    path.write_text("".join(f"{each},{('even', 'odd')[odd]}\n" for each, odd in said))
+    return tasks.from_file(path)
+
+
+def test_a_file_with_wrong_labels_and_the_rows_that_disagree(tmp_path: Path) -> None:
+    task = parity_file(tmp_path / "own.csv", {5, 6, 61})
+    found = csprop.certify(machines.compiled(machines.Counter(*PARITY)), task)
+    assert (found.verdict, found.proven) == ("agrees with 59 of 62 rows", True)
+    assert "agree with 59 of 62 rows of own.csv; the other 3 are listed" in found.statement
+    assert (found.document["rows"], found.document["disagreeing"]) == (62, [5, 6, 61])
+    assert found.automaton == machines.automaton(
+        ("0", "1"), ("even", "odd"), False, 0, ((0, 1), (1, 0)), (0, 1)
+    )
+
+
+def test_labels_at_every_step_disagree_as_one_row(tmp_path: Path) -> None:
+    rows = [{"sequence": "0110", "label": list("eoee")}] * 20
+    rows[6] = {"sequence": "1110", "label": list("eeee")}
+    (tmp_path / "own.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in rows))
+    task = tasks.from_file(tmp_path / "own.jsonl")
+    found = csprop.certify(machines.compiled(machines.Counter(*PARITY)), task)
+    assert (found.verdict, found.document["disagreeing"]) == ("agrees with 19 of 20 rows", [7])
+
+
+def test_no_better_than_the_commonest_class_is_not_learned(tmp_path: Path) -> None:
+    task = parity_file(tmp_path / "own.csv", set())
+    found = csprop.certify(machines.compiled(machines.Counter(*CONSTANT)), task, rounds=0)
+    assert (found.verdict, found.proven, found.locked) == ("not learned", False, None)
+    assert found.statement == (
+        "Nothing is proven: the locked model is right on 31 of 62 training labels, and the commonest "
+        "class alone on 31."
+    )
+
+
+@pytest.mark.parametrize(("wrong", "proven"), [(23, False), (22, True)])
+def test_what_a_clear_margin_is(tmp_path: Path, wrong: int, proven: bool) -> None:
+    """Of 62 rows half are in each class: by Wilson's formula, 40 right answers are the fewest."""
+    evenly = {row for pair in range(1, 62, 4) for row in (pair, pair + 1)}
+    task = parity_file(tmp_path / "own.csv", set(sorted(evenly)[:wrong]))
+    found = csprop.certify(machines.compiled(machines.Counter(*PARITY)), task, rounds=0)
+    assert found.proven == proven, found.statement
+
+
+def test_what_has_not_been_learned_is_not_trained_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("trained further")
+
+    monkeypatch.setattr("csprop.proof.attempts.tune", fail)
+    lines: list[str] = []
+    model = machines.compiled(machines.Counter(*CONSTANT))
+    found = csprop.certify(model, tasks.get("parity"), on_round=lines.append)
+    assert found.verdict == "counterexample"
+    assert len(lines) == 2
+    assert lines[1].endswith("% of its training labels: not learned")
+    zeros = torch.zeros(100, 6, dtype=torch.int64)  # on these it is right
+    with pytest.raises(AssertionError, match="trained further"):
+        csprop.certify(model, tasks.get("parity"), Labelled(zeros, zeros))
+
+
+def test_examples_without_labels_are_refused() -> None:
+    model, tokens = machines.compiled(machines.Counter(*PARITY)), torch.zeros(3, 4, dtype=torch.int64)
+    with pytest.raises(InputError, match="the examples have no labels"):
+        csprop.certify(model, tasks.get("parity"), Labelled(tokens, torch.full((3, 4), UNLABELLED)))

@@ -1,0 +1,318 @@
+"""Models that count: what they decide, what is proven of them, and which faults are noticed."""
+
+import itertools
+import json
+import os
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+
+import csprop
+from csprop.automata.walk import Difference
+from csprop.cli.main import main
+from csprop.errors import InputError
+from csprop.nn.compiled import compiled_counter
+from csprop.nn.model import CSP
+from csprop.proof.certify import certify
+from csprop.proof.check import check
+from csprop.proof.check_shapes import Rejected
+from csprop.proof.counted import certify_counter
+from csprop.proof.counters import tabulated
+from csprop.proof.counting_proof import EVERY_DEPTH, prove_counting
+from csprop.proof.limits import NotFinite
+from csprop.proof.locked_counter import LockedCounter, weights_of
+from csprop.tasks import get
+from csprop.tasks.base import Task
+from tests.helpers import counting
+from tests.helpers.counting import brackets, plant, settled, tripwire, wrong
+from tests.helpers.forgery import Draft, stored
+
+COUNT = int(os.environ.get("CSPROP_FORGERIES", "120"))
+TASKS = (
+    "parenthesis",
+    "parenthesis-words",
+    "parenthesis-prefix",
+    "majority",
+    "anbn",
+    "anb2n",
+    "anbncn",
+    "anbmcnm",
+    "interleaved",
+)
+PARENTHESIS = get("parenthesis")
+
+
+def holds(path: Path) -> bool:
+    """Whether `certify --check` and the run itself believe a certificate; they must agree."""
+    config = json.loads((path / "config.json").read_text())["model"]
+    try:
+        check(path, config, csprop.load(path).task)
+        checked = True
+    except Rejected:
+        checked = False
+    try:
+        read = csprop.load(path).certificate
+        believed = read is not None and read.proven
+    except InputError:
+        believed = False
+    assert checked == believed
+    return checked
+
+
+@pytest.fixture(scope="module")
+def switched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = stored(tmp_path_factory.mktemp("runs") / "switched", brackets(), PARENTHESIS, "counter")
+    csprop.load(path).certify(rounds=0)
+    return path
+
+
+@pytest.fixture(scope="module")
+def routed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder, made = tmp_path_factory.mktemp("routed"), {}
+    for name in ("anbn", "interleaved"):
+        task = get(name)
+        assert task.counting is not None
+        model = compiled_counter(task.counting, len(task.classes))
+        made[name] = stored(folder / name, model, task, "counter")
+        csprop.load(made[name]).certify(rounds=0)
+    return made
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_compiled_machine_is_proven(name: str) -> None:
+    task = get(name)
+    assert task.counting is not None
+    found = certify_counter(compiled_counter(task.counting, len(task.classes)), task)
+    assert found.verdict == EVERY_DEPTH, found.statement
+    assert found.document["exact_up_to"] == {"network": 2**24, "locked": 2**62}
+
+
+def test_a_model_is_tabulated_as_the_network_answers() -> None:
+    model = brackets()
+    machine = tabulated(weights_of(model)).machine
+    rows = torch.tensor(list(itertools.product(range(2), repeat=12)))
+    with torch.no_grad():
+        assert torch.equal(
+            model(rows).argmax(dim=2), torch.from_numpy(machine.run(rows).astype("int64"))
+        )
+    deep = torch.tensor([[0] * 3000 + [1] * 3001])
+    with torch.no_grad():
+        said = model(deep).argmax(dim=2)[0]
+    assert said.tolist() == machine.run(deep[0]).tolist()
+    assert said.nonzero()[:, 0].tolist() == [5999]
+
+
+def test_the_locked_model_answers_as_the_task_does(switched: Path) -> None:
+    run = csprop.load(switched)
+    locked = run.locked
+    assert isinstance(locked, LockedCounter)
+    rows = torch.tensor(list(itertools.product(range(2), repeat=10)))
+    assert torch.equal(locked(rows).argmax(dim=2), PARENTHESIS.labels(rows))
+    stream = run.stream()
+    said = [int(stream.step(token).argmax()) for token in (0, 0, 1, 1, 1, 0)]
+    assert said == [0, 0, 0, 1, 0, 0]
+    assert run.predict(["(" * 2000 + ")" * 2000, "())("]) == ["yes", "no"]
+
+
+def test_a_locked_model_goes_on_from_a_state_and_starts_again(switched: Path) -> None:
+    locked = csprop.load(switched).locked
+    assert isinstance(locked, LockedCounter)
+    draw = torch.Generator().manual_seed(0)
+    tokens = torch.randint(2, (20, 30), generator=draw)
+    whole, last = locked(tokens, return_state=True)
+    _, middle = locked(tokens[:, :13], return_state=True)
+    rest, end = locked(tokens[:, 13:], middle, return_state=True)
+    assert torch.equal(whole[:, 13:], rest)
+    assert torch.equal(last, end)
+    reset = torch.zeros(20, 30, dtype=torch.bool)
+    reset[torch.arange(20), torch.randint(30, (20,), generator=draw)] = True
+    again, end = locked(tokens, middle, reset=reset, return_state=True)
+    for row in range(20):
+        (place,) = reset[row].nonzero()[:, 0].tolist()
+        fresh, fresh_end = locked(tokens[row : row + 1, place:], return_state=True)
+        assert torch.equal(again[row, place:], fresh[0])
+        assert torch.equal(end[row], fresh_end[0])
+        before = locked(tokens[row : row + 1, :place], middle[row : row + 1])
+        assert torch.equal(again[row, :place], before[0])
+
+
+def test_a_count_beyond_what_is_exact_is_refused(switched: Path) -> None:
+    run = csprop.load(switched)
+    locked = run.locked
+    assert isinstance(locked, LockedCounter)
+    state = locked.initial_state()
+    state[0, 1] = 2**62 - 2
+    with pytest.raises(InputError, match="2\\^62"):
+        locked(torch.zeros(1, 5, dtype=torch.int64), state)
+    stream = locked.stream()
+    stream.state = state
+    stream.step(0)
+    stream.step(0)
+    with pytest.raises(InputError, match="2\\^62"):
+        stream.step(0)
+    stream.step(1)  # what was refused has changed nothing
+    network = run.model.initial_state()
+    network[0, 0, 0, 0] = 2**24
+    with pytest.raises(InputError, match="16,777,216"):
+        run.model(torch.zeros(1, 2, dtype=torch.int64), network)
+
+
+@pytest.mark.parametrize("depth", [3, 40, 59])
+def test_what_is_wrong_from_a_depth_on_is_noticed(depth: int) -> None:
+    model = brackets()
+    tripwire(model, depth + 1)
+    deep = [0] * depth + [1] * depth
+    assert wrong(model, PARENTHESIS, [deep]) is None or depth < 5
+    found = prove_counting(LockedCounter(model), PARENTHESIS)
+    assert isinstance(found, Difference)
+    assert found.tokens == (0,) * (depth + 1) + (1,) * (depth + 1)
+
+
+def test_a_decision_that_hangs_on_rounding_is_refused() -> None:
+    model = brackets()
+    with torch.no_grad():  # at a count of 0 the gate is 0.0005
+        model.layers[1].gate.bias[0] = 0.0005
+    with pytest.raises(NotFinite, match="gate of switch 1 is not decided"):
+        tabulated(weights_of(model))
+    model = brackets()
+    with torch.no_grad():  # the answer at a count without bound comes as near to a tie as one likes
+        model.decoder.linear.bias[1] = 2.0
+    with pytest.raises(NotFinite, match="answer is not decided"):
+        tabulated(weights_of(model))
+    model = brackets()
+    with torch.no_grad():  # large terms that cancel: float32 would not compute their sum
+        gate = model.layers[1].gate
+        gate.weight[0, 4 + 2], gate.bias[0] = 2.0**19, 0.35 - 2.0**19
+    with pytest.raises(NotFinite, match="gate of switch 1 is not decided"):
+        tabulated(weights_of(model))
+
+
+def test_what_float32_does_not_compute_is_refused() -> None:
+    """The network itself would answer otherwise than its weights say in exact numbers."""
+
+    def cancelling(model: CSP) -> None:
+        model.decoder.linear.weight[1, 3], model.decoder.linear.bias[1] = 2.0**20, -5.4 - 2.0**20
+
+    def in_common(model: CSP) -> None:
+        model.decoder.linear.weight[:, 3] += 2.0**20
+
+    def overflowing(model: CSP) -> None:
+        model.layers[1].h0 *= 1e25
+
+    def no_number(model: CSP) -> None:
+        model.layers[1].gate.bias[0] = float("nan")
+
+    def cancelling_in_a_phase(model: CSP) -> None:
+        """A count of a million and what the skip adds to it nearly cancel."""
+        model.embedding[0, 0, 3], model.embedding[1, 0, 3] = 2.0**19, -(2.0**19)
+        model.layers[0].skip[3] = 20.0
+        model.embedding[:, 1, 3] = -0.98
+        model.layers[1].gate.weight[1, 3] = 0.5
+
+    for fault in (cancelling, in_common, overflowing, no_number, cancelling_in_a_phase):
+        model = brackets()
+        with torch.no_grad():
+            fault(model)
+        with pytest.raises(NotFinite):
+            tabulated(weights_of(model))
+
+
+def test_an_increment_near_a_half_is_refused() -> None:
+    model = brackets()
+    with torch.no_grad():
+        model.embedding[0, 0, 0] = 1.4999
+    with pytest.raises(NotFinite, match="near a half"):
+        tabulated(weights_of(model))
+
+
+def test_a_depth_is_not_asked_for() -> None:
+    with pytest.raises(InputError, match="every depth"):
+        certify(brackets(), PARENTHESIS, depth=3)
+
+
+class Never(Task):
+    """Always "no"."""
+
+    name, description, vocab, classes = "never", "no", ("(", ")"), ("no", "yes")
+
+    def start(self) -> int:
+        return 0
+
+    def step(self, state: int, token: int) -> int:
+        return 0 if self.finite else state + 1
+
+    def answer(self, state: int) -> int:
+        return 0
+
+    def truth(self, sequence: Sequence[int]) -> int:
+        return 0
+
+
+def test_a_task_without_its_machine_is_refused() -> None:
+    class Undeclared(Never):
+        finite = False
+
+    found = certify_counter(brackets(), Undeclared())
+    assert not found.proven
+    assert "CountingTask" in found.statement
+
+
+def test_a_counter_can_solve_a_finite_task() -> None:
+    model = brackets()
+    assert certify_counter(model, Never()).verdict == "counterexample"
+    with torch.no_grad():
+        model.decoder.linear.bias[1] = -20.0
+    assert certify_counter(model, Never()).verdict == EVERY_DEPTH
+
+
+def test_genuine_certificates_hold(switched: Path, routed: dict[str, Path]) -> None:
+    assert all(map(holds, (switched, *routed.values())))
+    assert main(["certify", str(switched), "--check"]) == 0
+
+
+@pytest.mark.parametrize("first", range(0, COUNT, 20))
+def test_no_planted_fault_is_certified(
+    switched: Path, routed: dict[str, Path], tmp_path: Path, first: int
+) -> None:
+    deep = {
+        "parenthesis": [[0] * d + [1] * d for d in (41, 59, 200)],
+        "anbn": [[0] * d + [1] * d for d in (41, 200)],
+        "interleaved": [[0] * d + [2] * d + [1] * d + [3] * d for d in (41, 100)],
+    }
+    for number in range(first, min(first + 20, COUNT)):
+        dice = random.Random(number)
+        source = dice.choice([switched, *routed.values()])
+        draft = Draft.of(source)
+        said = [plant(draft.locked, draft.task, dice) for _ in range(dice.choice([1, 1, 2]))]
+        settled(draft)
+        draft.model = {n.removeprefix("network."): each for n, each in draft.locked.items()}
+        path = tmp_path / str(number)
+        draft.write(path)
+        if holds(path):
+            model = csprop.load(path).model
+            assert isinstance(model, CSP)
+            found = wrong(model, draft.task, deep[draft.task.name])
+            assert found is None, f"{said}: certified, and wrong after {found}"
+
+
+@pytest.mark.parametrize("first", range(0, COUNT, 60))
+def test_no_forged_certificate_holds(
+    switched: Path, routed: dict[str, Path], tmp_path: Path, first: int
+) -> None:
+    """Anything else in what a certificate says of its proof is refused by one of the two."""
+    for number in range(first, min(first + 60, COUNT)):
+        dice = random.Random(number)
+        source = dice.choice([switched, *routed.values()])
+        draft = Draft.of(source)
+        part = dice.choice(["counting", "automaton", "ranges", "pairs", "task_ranges", "task_pairs"])
+        ways = [(part, *each) for each in counting.numbers(draft.certificate[part])]
+        way = dice.choice(ways)
+        old = counting.at(draft.certificate, way)
+        counting.put(draft.certificate, way, old + dice.choice([-2, -1, 1, 2]))
+        path = tmp_path / str(number)
+        draft.write(path)
+        with pytest.raises(InputError):
+            _ = csprop.load(path).certificate

@@ -1,0 +1,344 @@
+"""Forged run directories: nothing in csprop announces a wrong machine as proven, whatever digests say.
+
+helpers/forgery.py makes them and helpers/judge.py judges them. `CSPROP_FORGERIES=1000` tries as many,
+and forges runs of slowly trained tasks as well.
+"""
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import csprop
+from csprop.cli.main import main
+from csprop.errors import InputError
+from csprop.proof import reading
+from csprop.proof.opened import opened
+from csprop.proof.tables import Tables
+from csprop.training.checkpoint import CERTIFICATE, FILES, RunFolder
+from tests.helpers import forgery
+from tests.helpers.forgery import KINDS, Draft, Forger, beside
+from tests.helpers.judge import Judge, Lie, smallest
+
+COUNT = int(os.environ.get("CSPROP_FORGERIES", "150"))
+SHARE = 10
+"""Forgeries in one test."""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return forgery.genuine(tmp_path_factory.mktemp("genuine"), slow=COUNT >= 1000)
+
+
+@pytest.fixture
+def parity(runs: dict[str, Path], tmp_path: Path) -> Path:
+    """A copy that a test may spoil."""
+    return shutil.copytree(runs["parity"], tmp_path / "parity")
+
+
+def test_genuine_runs_are_what_they_say(runs: dict[str, Path], tmp_path: Path) -> None:
+    for name, path in runs.items():
+        outcomes = Judge(shutil.copytree(path, tmp_path / "copy"), certifies=False).outcomes
+        expected = {
+            forgery.LENGTH: "one length, and true",
+            "a wrong length": "one length, and true",
+            "a counterexample": "not proven",
+        }
+        assert outcomes["load"] == expected.get(name, "served, and right"), name
+        assert (outcomes["certify --check"] == "exit 0") == (name not in expected), name
+        assert {outcomes[verb] for verb in ("predict", "eval", "report")} == {"exit 0"}, name
+        shutil.rmtree(tmp_path / "copy")
+
+
+@pytest.mark.parametrize("first", range(0, COUNT, SHARE))
+def test_no_forgery_is_announced_as_proven(runs: dict[str, Path], tmp_path: Path, first: int) -> None:
+    forger = Forger(runs)
+    for number in range(first, min(first + SHARE, COUNT)):
+        path = tmp_path / str(number)
+        what = forger.forge(number, path)
+        began = time.perf_counter()
+        try:
+            accepted_alike(path)
+            Judge(path, certifies=number % 5 == 0 or COUNT >= 1000)
+        except Lie as lie:
+            pytest.fail(f"{what}: {lie}")
+        assert time.perf_counter() - began < 60, what
+
+
+def accepted_alike(path: Path) -> None:
+    """Raise a Lie where the check without torch serves what the check in torch does not."""
+    try:
+        found = opened(path)
+    except InputError:
+        found = None
+    if found is None:
+        return
+    try:
+        theirs = csprop.load(path).certificate
+    except InputError as error:
+        raise Lie(f"served without torch, and refused in torch: {error}") from None
+    if theirs is None or theirs.locked is None:
+        raise Lie("served without torch, and nothing is locked in torch")
+    ours = found.certificate
+    if (ours.verdict, ours.automaton) != (theirs.verdict, theirs.automaton):
+        raise Lie("another automaton is served without torch than in torch")
+
+
+def test_both_checks_find_the_same_tables(runs: dict[str, Path]) -> None:
+    """And every genuine run with a locked model is served without torch."""
+    for name, path in runs.items():
+        theirs, ours = csprop.load(path).certificate, opened(path)
+        if theirs is None or theirs.locked is None:
+            assert ours is None, name
+            continue
+        assert ours is not None, name
+        assert ours.locked.machine == theirs.locked.machine, name
+        stated = json.loads(json.dumps(ours.certificate.document))
+        assert reading._alike(stated, theirs.document), name
+        if isinstance(ours.locked, Tables):
+            assert ours.locked.places.tolist() == theirs.locked.places.tolist()
+            torch.testing.assert_close(
+                torch.from_numpy(ours.locked.scores).float(), theirs.locked.scores, rtol=1e-4, atol=1e-4
+            )
+
+
+def test_every_kind_takes_its_turn() -> None:
+    assert 2 * len(KINDS) <= COUNT
+
+
+# The judge can say no.
+
+
+def test_the_judge_notices_a_store_that_does_not_walk(
+    runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draft = Draft.of(runs["parity"])
+    for name in ("network.decoder.linear.weight", "network.decoder.linear.bias"):
+        draft.locked[name] = draft.locked[name].flip(0)
+    draft.settle()
+    draft.write(tmp_path / "forged")
+    assert Judge(tmp_path / "forged", certifies=False).outcomes["load"] == "refused"
+    monkeypatch.setattr(reading, "prove", lambda machine, task, depth: beside(machine, task))
+    with pytest.raises(Lie, match="a wrong machine is served"):
+        Judge(tmp_path / "forged", certifies=False)
+
+
+def test_the_judge_notices_a_checker_that_nods(
+    runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draft = Draft.of(runs["mod3-residue"])
+    draft.locked["network.embedding"] = draft.locked["network.embedding"].flip(0)
+    draft.settle()
+    draft.write(tmp_path / "forged")
+    monkeypatch.setattr("csprop.proof.check._checked", lambda folder, config, task: "It holds.")
+    with pytest.raises(Lie, match="--check holds of a wrong machine"):
+        Judge(tmp_path / "forged", certifies=False)
+
+
+def test_the_judge_counts_states() -> None:
+    parity = [[0, 1], [1, 0]]
+    assert smallest((parity, [0, 1], 0)) == 2
+    assert smallest(([[1, 2], [1, 2], [2, 1]], [None, 0, 1], 0)) == 2  # the start goes on as state 1
+    assert smallest(([[2, 1], [1, 0], [0, 1]], [0, 1, 0], 0)) == 2
+    assert smallest(([[1, 2], [1, 1], [2, 2]], [None, 0, 1], 0)) == 3
+
+
+# What was once believed, each by itself.
+
+
+def forged(path: Path, change: Any) -> None:
+    """Another certificate, under a manifest that fits."""
+    folder = RunFolder(path)
+    document = folder.read_json(CERTIFICATE)
+    folder.write_json(CERTIFICATE, change(document) or document)
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(InputError) as refused:
+        _ = csprop.load(path).certificate
+    return str(refused.value)
+
+
+def test_words_of_a_proof_without_one(parity: Path) -> None:
+    forged(parity, lambda d: {name: d[name] for name in ("format", "task", "verdict", "statement")}
+           | {"proven": False})  # fmt: skip
+    assert "claims a proof and has none" in refusal(parity)
+
+
+def test_an_automaton_that_is_not_the_smallest(parity: Path) -> None:
+    def change(document: Any) -> None:
+        document["automaton"] |= {"transitions": [[2, 1], [1, 0], [0, 1]], "answers": [0, 1, 0]}
+        document["minimal_states"] = 3
+
+    forged(parity, change)
+    assert "is not about this locked model" in refusal(parity)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("margin", 10**400), ("search", {}), ("layers", []), ("minimal_states", 2.0), ("more", 1),
+     ("pairs", []), ("verdict", "proven up to depth 9"), ("statement", "It is right."), ("proven", 1),
+     ("format", 2.0), ("depth", 3)],
+)  # fmt: skip
+def test_whatever_else_it_says(parity: Path, name: str, value: Any) -> None:
+    forged(parity, lambda document: document | {name: value})
+    assert "\n" not in refusal(parity)
+
+
+def test_a_proof_that_does_not_hold_gives_way(runs: dict[str, Path], tmp_path: Path) -> None:
+    """`certify` finds a counterexample where somebody left the proof of another run."""
+    path = shutil.copytree(runs["a counterexample"], tmp_path / "run")
+    for name in ("locked.safetensors", "certificate.json"):
+        RunFolder(path).write(name, (runs["parity"] / name).read_bytes())
+    assert csprop.load(path).locked is not None  # a right machine, whoever made it
+    assert csprop.load(path).certify(rounds=0).verdict == "counterexample"
+    assert csprop.load(path).locked is not None, "a proof that holds stays"
+    forged(path, lambda document: document | {"statement": "It is right, always."})
+    assert csprop.load(path).certify(rounds=0).verdict == "counterexample"
+    found = csprop.load(path).certificate
+    assert found is not None
+    assert (found.verdict, found.proven, found.locked) == ("counterexample", False, None)
+
+
+def test_rows_that_are_gone_are_no_proof(runs: dict[str, Path], tmp_path: Path) -> None:
+    draft = Draft.of(runs[forgery.FILE])
+    draft.write(tmp_path / "run")
+    assert Judge(tmp_path / "run", certifies=False).outcomes["load"] == "served, and right"
+    (tmp_path / "run.csv").unlink()
+    assert "unchecked" in Judge(tmp_path / "run", certifies=False).outcomes["load"]
+    run = csprop.load(tmp_path / "run")
+    assert run.certificate is not None
+    assert (run.certificate.verdict, run.certificate.proven) == ("not checked", False)
+    assert run.locked is not None
+    run.save_pretrained(tmp_path / "saved")  # and where the rows are back, it is proven again
+    assert draft.data is not None
+    (tmp_path / "run.csv").write_text(draft.data)
+    again = csprop.load(tmp_path / "saved").certificate
+    assert again is not None
+    assert (again.verdict, again.proven) == ("agrees with every row", True)
+
+
+@pytest.mark.parametrize(
+    ("rows", "disagreeing", "verdict"),
+    [
+        (62, [3, 17, 40], "agrees with 59 of 62 rows"),
+        (62, [3, 17, 40, 58, 60], "agrees with 57 of 62 rows"),
+        (62, [3, 17, 40, 59], "agrees with 58 of 62 rows"),
+        (62, [58, 40, 17, 3], "agrees with 58 of 62 rows"),
+        (63, [3, 17, 40, 58], "agrees with 59 of 63 rows"),
+        (62.0, [3, 17, 40, 58], "agrees with 58 of 62 rows"),
+        (62, [3, 17, 40, 58.0], "agrees with 58 of 62 rows"),
+        (62, [], "agrees with every row"),
+        (None, None, "agrees with every row"),
+        (62, [3, 17, 40, 58], "agrees with every row"),
+        (62, [3, 17, 40, 58], "agrees with 59 of 62 rows"),
+        (62, [3, 17, 40, 58], "agrees with 58 of 62 rows"),
+    ],
+)
+def test_the_rows_that_disagree_are_these(
+    runs: dict[str, Path], tmp_path: Path, rows: Any, disagreeing: Any, verdict: str
+) -> None:
+    path, true = shutil.copytree(runs[forgery.NOISY], tmp_path / "run"), "agrees with 58 of 62 rows"
+    assert csprop.load(path).certify(rounds=0).document["disagreeing"] == [3, 17, 40, 58]
+
+    def change(document: Any) -> Any:
+        stated = {"rows": rows, "disagreeing": disagreeing, "verdict": verdict}
+        words = document["statement"].replace(true[7:], verdict[7:])
+        changed = document | stated | {"statement": words}
+        return {name: value for name, value in changed.items() if name == "depth" or value is not None}
+
+    forged(path, change)
+    genuine = (rows, disagreeing, verdict) == (62, [3, 17, 40, 58], true) and type(rows) is int
+    outcomes = Judge(path, certifies=False).outcomes
+    if genuine and all(type(each) is int for each in disagreeing):
+        assert (outcomes["load"], outcomes["certify --check"]) == ("served, and right", "exit 0")
+    else:
+        assert outcomes["load"] == "refused"
+        assert outcomes["certify --check"] == "exit 1, one sentence"
+
+
+def test_a_file_whose_labels_are_partly_wrong_and_whose_rows_are_gone(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
+    draft = Draft.of(runs[forgery.NOISY])
+    draft.write(tmp_path / "run")
+    (tmp_path / "run.csv").unlink()
+    found = csprop.load(tmp_path / "run").certificate
+    assert found is not None
+    assert (found.verdict, found.proven) == ("not checked", False)
+    assert "disagreeing" not in found.document
+
+
+def test_a_huge_model_is_not_made_for_a_small_file(parity: Path) -> None:
+    folder = RunFolder(parity)
+    config = folder.read_json("config.json")
+    config["model"] |= {"width": 65536, "depth": 1024}
+    folder.write_json("config.json", config)
+    with pytest.raises(InputError, match="does not fit config"):
+        csprop.load(parity)
+
+
+# Tricks with paths.
+
+
+def test_a_relative_path(parity: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(parity.parent)
+    for path in (Path("parity"), Path("./parity/../parity")):
+        assert Judge(path, certifies=False).outcomes["certify --check"] == "exit 0"
+    monkeypatch.chdir(parity)
+    assert main(["certify", ".", "--check"]) == 0
+
+
+def test_a_symlink_to_a_run_is_the_run(parity: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(parity)
+    assert Judge(tmp_path / "link").outcomes["load"] == "served, and right"
+
+
+@pytest.mark.parametrize("name", [*FILES, "manifest.json", ".csprop.lock"])
+def test_no_link_is_written_through(parity: Path, tmp_path: Path, name: str) -> None:
+    """`certify` replaces a link, or refuses; what it points to is left alone."""
+    target = tmp_path / "precious"
+    content = (parity / name).read_bytes() if (parity / name).exists() else b"precious"
+    target.write_bytes(content)
+    (parity / name).unlink(missing_ok=True)
+    (parity / name).symlink_to(target)
+    assert main(["certify", str(parity), "--rounds", "0"]) in (0, 2)
+    assert target.read_bytes() == content
+
+
+@pytest.mark.parametrize("name", [*FILES, "manifest.json", ".csprop.lock"])
+@pytest.mark.parametrize("how", ["folder", "pipe", "device"])
+def test_what_is_no_file_is_one_sentence(parity: Path, name: str, how: str) -> None:
+    place = parity / name
+    place.unlink(missing_ok=True)
+    if how == "folder":
+        place.mkdir()
+    elif how == "pipe":
+        os.mkfifo(place)
+    else:
+        place.symlink_to("/dev/zero")
+    Judge(parity)
+
+
+def test_a_certificate_of_megabytes(parity: Path) -> None:
+    forged(parity, lambda document: document | {"pairs": document["pairs"] * 20_000})
+    outcomes = Judge(parity, certifies=False).outcomes
+    assert outcomes["load"] == "refused"
+    assert outcomes["report"] == "exit 2, one sentence"
+
+
+def test_the_least_weights_are_no_more_than_there_are() -> None:
+    made: list[dict[str, Any]] = [
+        {}, {"rotate": "none"}, {"decoder": "phase"}, {"decoder": "complex", "gate": "per_channel"},
+        {"order": 5, "rotate": "state", "angle": "free", "rotation": "per_channel"},
+        {"rotation": "per_channel", "h0": "learned", "norm": "layer"},
+    ]  # fmt: skip
+    for options in made:
+        config = csprop.CSPConfig(vocab_size=5, num_classes=3, width=7, depth=2, **options)
+        model = csprop.CSP(config, torch.Generator().manual_seed(0))
+        assert config.least_weights <= sum(each.numel() for each in model.parameters()), options

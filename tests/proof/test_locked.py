@@ -1,0 +1,196 @@
+"""A locked model: tables that say what the network, snapped at every step, says."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import csprop
+from csprop.errors import InputError
+from csprop.ops import native
+from csprop.proof.certify import certify
+from csprop.proof.locked import Locked, nearest
+from csprop.proof.store import save
+from tests.helpers import machines
+
+MODULUS, MOVES, LABELS = 5, ((False, 2), (True, 3), (False, 4)), (0, 1, 2, 3, 0)
+
+
+@pytest.fixture(scope="module")
+def model() -> Locked:
+    return machines.locked(machines.compiled(machines.Counter(MODULUS, MOVES, LABELS), noise=0.003))
+
+
+def drawn(rows: int, length: int, seed: int = 0) -> Tensor:
+    return torch.randint(len(MOVES), (rows, length), generator=torch.Generator().manual_seed(seed))
+
+
+def test_the_table_is_the_network_snapped_at_every_step(model: Locked) -> None:
+    tokens = drawn(7, 40)
+    state, said = model.network.initial_state(7), []
+    for column in tokens.unbind(1):
+        state, scores = model.network.step(state, column, model.snapping([]))
+        said.append(scores)
+    scores, last = model(tokens, return_state=True)
+    torch.testing.assert_close(scores, torch.stack(said, dim=1))
+    assert torch.equal(model.codes[0][model.places[last, 0]], state[:, 0])
+
+
+@pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
+def test_the_compiled_rows_are_the_loop_over_columns(model: Locked) -> None:
+    tokens, state = drawn(5, 64), torch.tensor([0, 1, 2, 1, 0])
+    with csprop.use_backend("native"):
+        rows = model(tokens, state, return_state=True)
+    with csprop.use_backend("torch"):
+        columns = model(tokens, state, return_state=True)
+    assert all(map(torch.equal, rows, columns))
+
+
+@pytest.mark.parametrize("backend", ["native", "torch"])
+def test_pieces_are_the_whole(model: Locked, backend: str) -> None:
+    if backend == "native" and native.WHY_NOT:
+        pytest.skip(native.WHY_NOT)
+    tokens = drawn(3, 50)
+    with csprop.use_backend(backend):
+        whole, end = model(tokens, return_state=True)
+        state, parts = None, []
+        for part in tokens.split([1, 0, 2, 30, 17], dim=1):
+            scores, state = model(part, state, return_state=True)
+            parts.append(scores)
+    assert torch.equal(torch.cat(parts, dim=1), whole)
+    assert state is not None
+    assert torch.equal(state, end)
+
+
+def test_a_reset_begins_another_sequence(model: Locked) -> None:
+    tokens = drawn(2, 12)
+    reset = torch.zeros(2, 12, dtype=torch.bool)
+    reset[0, 5] = reset[1, 0] = reset[1, 9] = True
+    scores = model(tokens, torch.tensor([0, 1]), reset=reset)
+    apart = [model(tokens[:1, :5]), model(tokens[:1, 5:]), model(tokens[1:, :9]), model(tokens[1:, 9:])]
+    assert torch.equal(scores[:1], torch.cat(apart[:2], dim=1))
+    assert torch.equal(scores[1:], torch.cat(apart[2:], dim=1))
+
+
+def test_a_stream_is_the_forward_pass(model: Locked) -> None:
+    tokens = drawn(1, 30)
+    stream, whole = model.stream(), model(tokens)[0]
+    for token, scores in zip(tokens[0, :20].tolist(), whole, strict=False):
+        assert torch.equal(stream.step(token), scores)
+    middle = stream.state
+    first = [stream.step(token) for token in tokens[0, 20:].tolist()]
+    stream.state = middle
+    again = [stream.step(token) for token in tokens[0, 20:].tolist()]
+    assert torch.equal(torch.stack(first), whole[20:])
+    assert torch.equal(torch.stack(again), whole[20:])
+    stream.reset()
+    assert torch.equal(stream.step(int(tokens[0, 0])), whole[0])
+
+
+@pytest.mark.parametrize(
+    ("tokens", "options", "sentence"),
+    [
+        (torch.tensor([[0, 3]]), {}, "token 3 is outside the vocabulary: write 0 to 2"),
+        (torch.tensor([[-1, 0]]), {}, "token -1 is outside"),
+        (torch.tensor([[0, 1]], dtype=torch.int32), {}, "tokens must be a dense int64 tensor"),
+        (torch.tensor([0, 1]), {}, "tokens must be a dense int64 tensor of shape"),
+        ("01", {}, "tokens must be a dense int64 .* got"),
+        (None, {}, "tokens must be a dense int64 .* got"),
+        ([[0, 1]], {}, "tokens must be a dense int64 .* got"),
+        (
+            torch.zeros(1, 2, dtype=torch.int64, device="meta"),
+            {},
+            "tokens must be a dense int64 tensor",
+        ),
+        (torch.zeros(1, 2, dtype=torch.int64).to_sparse(), {}, "tokens must be a dense int64 tensor"),
+        (torch.tensor([[0, 1]]), {"state": "0"}, "state must be a dense int64 tensor"),
+        (torch.tensor([[0, 1]]), {"state": torch.tensor([0, 0])}, "state must be a dense int64 tensor"),
+        (torch.tensor([[0, 1]]), {"state": torch.tensor([0.0])}, "state must be .*float32"),
+        (torch.tensor([[0, 1]]), {"state": torch.tensor([-1])}, "state must have numbers from 0"),
+        (torch.tensor([[0, 1]]), {"state": torch.tensor([99])}, "state must have numbers from 0"),
+        (
+            torch.tensor([[0, 1]]),
+            {"reset": torch.tensor([[0, 1]])},
+            "reset must be a dense bool",
+        ),
+        (
+            torch.tensor([[0, 1]]),
+            {"reset": torch.tensor([[True]])},
+            r"reset must be .* of shape \(1, 2\)",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    model: Locked, tokens: Any, options: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(InputError, match=sentence):
+        model(tokens, **options)
+
+
+def test_a_stream_refuses_what_does_not_fit(model: Locked) -> None:
+    stream = model.stream()
+    with pytest.raises(InputError, match="token 3 is outside"):
+        stream.step(3)
+    for state in (torch.tensor([-1]), torch.tensor([99]), torch.tensor([0, 0])):
+        with pytest.raises(InputError, match="state must"):
+            stream.state = state
+
+
+@pytest.mark.parametrize("reset", [None, "never"])
+def test_a_million_tokens(reset: str | None) -> None:
+    counter = machines.Counter(7, ((False, 1), (False, 3)), (0, 1, 2, 3, 0, 1, 2))
+    model, tokens = machines.locked(machines.compiled(counter, noise=0.001)), drawn(1, 10**6) % 2
+    mask = None if reset is None else torch.zeros_like(tokens, dtype=torch.bool)
+    length = 10**6 if mask is None else 20_000  # column by column is slower
+    tokens, mask = tokens[:, :length], None if mask is None else mask[:, :length]
+    began = time.perf_counter()
+    said = model(tokens, reset=mask).argmax(dim=2)
+    assert time.perf_counter() - began < 20
+    counts = torch.where(tokens == 1, 3, 1).cumsum(dim=1) % 7
+    assert torch.equal(said, torch.tensor(counter.labels)[counts])
+
+
+def test_nothing_drifts(model: Locked) -> None:
+    """Snapped, a state after 100,000 tokens is a code, bit for bit; left alone, it is none."""
+    tokens = drawn(1, 100_000)[0]
+    tokens = torch.where(tokens == 1, 0, tokens)  # no resets, or nothing could drift
+    _, last = model(tokens[None], return_state=True)
+    snapped = model.codes[0][model.places[last, 0]]
+    state, astray = model.network.initial_state(), model.network.initial_state()
+    for token in tokens[-1000:].split(1):
+        state, _ = model.network.step(state, token, model.snapping([]))
+        astray, _ = model.network.step(astray, token, lambda layer, h: h)
+    for h, lost in ((snapped, False), (state[:, 0], False), (astray[:, 0], True)):
+        assert (float(nearest(h, model.codes[0])[0][0, 0]) > 1e-3) == lost
+
+
+def test_a_run_gives_its_locked_model_back(tmp_path: Path) -> None:
+    run = csprop.train("flip-flop", out=tmp_path / "run", epochs=8, samples=1000, width=8)
+    assert csprop.load(tmp_path / "run").locked is None
+    certificate = certify(run.model, run.task)
+    assert certificate.locked is not None, certificate.statement
+    save(certificate, tmp_path / "run")
+    again = csprop.load(tmp_path / "run").locked
+    assert again is not None
+    mine, stored = certificate.locked.state_dict(), again.state_dict()
+    assert mine.keys() == stored.keys()
+    assert all(torch.equal(value, stored[name]) for name, value in mine.items())
+    for name in ("places", "following", "scores"):
+        assert torch.equal(getattr(again, name), getattr(certificate.locked, name)), name
+    assert not any(parameter.requires_grad for parameter in again.parameters())
+    (tmp_path / "run" / "certificate.json").unlink()  # as if cut off before it was written
+    assert csprop.load(tmp_path / "run").locked is None
+
+
+def test_a_damaged_file_is_one_sentence(tmp_path: Path) -> None:
+    run = csprop.train("flip-flop", out=tmp_path, epochs=8, samples=1000, width=8)
+    certificate = certify(run.model, run.task)
+    save(certificate, tmp_path)
+    path = tmp_path / "locked.safetensors"
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(InputError, match=r"does not match manifest\.json"):
+        _ = csprop.load(tmp_path).locked

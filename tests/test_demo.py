@@ -1,0 +1,28 @@
+"""What `csprop demo` trains: all models of a task learn from the same sequences."""
+
+import pytest
+
+from csprop.cli.demo import TASKS
+from csprop.runs.demo import HOLD, LSTM, MOST_EPOCHS, lstm
+from csprop.tasks import get
+from csprop.training.config import configure
+from csprop.training.session import training_data
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_printed_model_learns_from_the_sequences_of_the_others(task: str) -> None:
+    known = get(task)
+    own, printed = (
+        training_data(known, configure(known, preset, 0, split="disjoint"))
+        for preset in (None, "paper")
+    )
+    assert configure(known).recipe.split == "disjoint"
+    for one, other in zip(own, printed, strict=True):
+        assert one.flat.tokens.equal(other.flat.tokens)
+
+
+def test_the_lstm_stops_once_it_has_learned() -> None:
+    found = lstm("parity", 0)
+    assert LSTM == "LSTM"
+    assert HOLD <= found.epochs < MOST_EPOCHS
+    assert found.held_out == found.accuracy[16] == 1
