@@ -31,7 +31,7 @@ from csprop_lab.study.results import Results
 from csprop_lab.study.summary import BLOCK, filled
 from csprop_lab.study.table import FULL, TASKS, exact
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 RESULTS = Results(ROOT / "results")
 FAMILIES: dict[str, type[AnyJob]] = {"csp": Job, "peer": Job, "file": FileJob, "layer": LayerJob}
 TRAINED = {key: row for key, row in RESULTS.rows.items() if FAMILIES[row["job"]["family"]] is Job}

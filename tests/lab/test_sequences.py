@@ -11,8 +11,8 @@ from sklearn.datasets import load_digits
 
 from csprop.errors import InputError
 from csprop.files import digest
-from csprop.training import sequences as data
 from csprop.training.seeding import generator
+from csprop_lab.signals import sequences as data
 from csprop_lab.signals.networks import NetworkKind
 from csprop_lab.signals.sequences import Learner, Rows, Text, sequences, size_of
 
