@@ -28,7 +28,7 @@ from csprop.proof.examples import Judgement, Labelled
 from csprop.proof.locked import nearest
 from csprop.proof.prune import PRUNING_ROWS
 from csprop.tasks.base import UNLABELLED
-from csprop.training.loop import descend
+from csprop.training.steps import descend
 
 STEPS, BATCH, RATE, CLIP_NORM = 150, 64, 3e-3, 1.0
 DRAWING_STEPS = 60
