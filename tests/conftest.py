@@ -1,4 +1,4 @@
-"""Fixtures of several rooms, and a check of the shapes of tensors while tests of the mathematics run."""
+"""Fixtures of several rooms, and a check of shapes while the tests of the mathematics run."""
 
 from jaxtyping import config, install_import_hook
 
@@ -14,7 +14,7 @@ import pytest  # noqa: E402
 import torch  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
-import csprop  # noqa: E402
+from tests.helpers.zoo import unpack  # noqa: E402
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync"]  # fmt: skip
@@ -34,10 +34,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def brackets(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the task parenthesis, trained and proven at every length and depth."""
-    path = tmp_path_factory.mktemp("runs") / "brackets"
-    assert csprop.train("parenthesis", out=path).certify().proven
-    return path
+    """A run of the task parenthesis, proven at every length and depth."""
+    return unpack("parenthesis", tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="session")
