@@ -26,10 +26,13 @@ from tests.helpers.together import JOBS, SMALL, numbers, train
 
 ROOT = Path(__file__).parents[2]
 SIZE = 3
-pytestmark = pytest.mark.skipif(
-    not torch.distributed.is_available() or not torch.distributed.is_gloo_available(),
-    reason="this torch has no gloo",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not torch.distributed.is_available() or not torch.distributed.is_gloo_available(),
+        reason="this torch has no gloo",
+    ),
+]
 
 
 def free_port() -> str:
