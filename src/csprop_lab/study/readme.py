@@ -10,6 +10,7 @@ from csprop.training.presets import PRESETS, preset
 from csprop_lab.study.job import Job, csp, peer
 from csprop_lab.study.measure import SAMPLING, Row
 from csprop_lab.study.table import Budget, Label, Rows, Table, markdown, values
+from csprop_lab.study.texts import words
 
 LENGTHS = (16, 32, 64)
 NO_SPREAD = 2e-4
@@ -108,30 +109,10 @@ class Readme(Table):
                         deviations(statistics.fmean(ours), mean, std),
                     ]
                 )  # fmt: skip
-        return (
-            "Accuracy over all positions, mean and sample standard deviation over the seeds: ours "
-            f"({budget.few_seeds} seeds, {SAMPLING.most} sequences for each seed and length), those "
-            "of the five result files that the authors' repository has at the same commit, and those "
-            "that its readme gives. The readme's columns for 16 and 32 are not those of the files, "
-            "but those of the readme before the last change of the model. Trained as their code does: "
-            "10,000 sequences of length 16, a fifth of them held out row by row, a label at every "
-            f"prefix, Adam at 0.0001 with weight decay 1e-7, {budget.epochs} epochs. What differs: we "
-            "keep the epoch with the best held-out accuracy, they the last; our brackets are trained "
-            "at length 16, theirs at even lengths from 2 to 16, and both are tested at every even "
-            "length up to L, each as likely. The RNN is one layer of `nn.RNN` of width 32 in both; "
-            "theirs has a frozen embedding of 16 numbers and dropout, ours neither, and it stops once "
-            f"it was at 100% for {ENOUGH} epochs.\n\n{markdown(headings, lines)}\n\n**Farther away "
-            f"than two of their standard deviations** at 16 or 32: {'; '.join(apart) or 'none'}. "
-            f"docs/notes/released.md has what was tried.\n\n{PARAMETERS}"
-        )
-
-
-PARAMETERS = (
-    "**Parameters.** Theirs count what their forward pass does not use: a head Linear(32 → classes), "
-    "and an angle Linear(64 → 1). Parity: 4,648 + 66 + 65 = 4,779. Mod-3 has a third row of 16 numbers "
-    "in its embedding that no token reads, and a head of 99: 4,713 + 16 + 99 + 65 = 4,893. Their "
-    "brackets have a token for padding: 4,648 + 16 + 66 + 65 = 4,795."
-)
+        return words(
+            "readme", seeds=budget.few_seeds, most=SAMPLING.most, epochs=budget.epochs, enough=ENOUGH,
+            table=markdown(headings, lines), apart="; ".join(apart) or "none",
+        )  # fmt: skip
 
 
 def _listed(accuracies: Sequence[float]) -> str:

@@ -10,6 +10,7 @@ from csprop_lab.study.length import accuracies
 from csprop_lab.study.main import length_of
 from csprop_lab.study.measure import Row
 from csprop_lab.study.table import HOLD, Budget, Label, Rows, Table, exact, markdown, values
+from csprop_lab.study.texts import words
 
 TASKS = ("parity", "mod3-residue", "parenthesis")
 LENGTHS = (17, 32, 64)
@@ -89,23 +90,13 @@ class Released(Table):
         }  # fmt: skip
 
     def text(self, rows: Rows, budget: Budget) -> str:
-        intro = (
-            "The authors' public code, at the commit 778a15c of github.com/hilhert/CSP, is another "
-            "model than the printed one, and its readme says that the two may differ; docs/paper.md "
-            "has its equations. Here each difference is made alone in the printed model, some are "
-            "made together, and each is taken back in the released model. All are trained alike: a "
-            "label at every prefix unless the row says otherwise, cross-entropy, Adam at 0.001, "
-            f"batches of 64, the disjoint split, {budget.few_seeds} seeds, up to {budget.few_epochs} "
-            f"epochs, stopped once the held-out accuracy had been 100% for {HOLD}. Figures are means "
-            "over the seeds, with the worst seed in brackets; the held-out accuracy is that of the "
-            "whole sequence."
-        )
-        brackets = (
-            f"On {TASKS[-1]}, where nothing is counted modulo a number, the sum is no help: the "
-            f"released model is right on all inputs for {right(rows[RELEASED, TASKS[-1]])} seeds, and "
-            f"without it for {right(rows[f'{RELEASED} without the sum', TASKS[-1]])}."
-        )
-        return "\n\n".join([intro, brackets, *(self._of(task, rows) for task in TASKS)])
+        brackets = TASKS[-1]
+        return words(
+            "released", seeds=budget.few_seeds, epochs=budget.few_epochs, hold=HOLD, brackets=brackets,
+            with_sum=right(rows[RELEASED, brackets]),
+            without=right(rows[f"{RELEASED} without the sum", brackets]),
+            tables="\n\n".join(self._of(task, rows) for task in TASKS),
+        )  # fmt: skip
 
     def _of(self, task: str, rows: Rows) -> str:
         lengths = [length_of(task, length) for length in LENGTHS]
@@ -117,16 +108,8 @@ class Released(Table):
         for variant in VARIANTS:
             seeds = rows[variant, task]
             far = accuracies(seeds, variant)
-            parameters = f"{max(values(seeds, 'parameters')):,.0f}"
-            lines.append(
-                [
-                    variant,
-                    parameters,
-                    held_out(seeds),
-                    right(seeds),
-                    *(percent(far[n]) for n in lengths),
-                ]
-            )
+            line = [variant, f"{max(values(seeds, 'parameters')):,.0f}", held_out(seeds), right(seeds)]
+            lines.append(line + [percent(far[length]) for length in lengths])
         return markdown(headings, lines)
 
 
@@ -145,20 +128,13 @@ def claim(rows: Rows) -> str:
     summed = [row for row in trained if row["job"]["model"]["angle"] == "accumulated"]
     unsummed = [row for row in trained if row not in summed]
     far = accuracies(rows[RELEASED, "parity"], RELEASED)
-    return (
-        "The printed model, trained on the label of every prefix, is right on all 65,536 inputs for "
-        f"{seeds_right(PRINTED)}; the model of the authors' public code, trained the same way, for "
-        f"{seeds_right(RELEASED)}. What decides is that **the angle is summed over time** "
-        f'(`angle="accumulated"`): of {len(unsummed)} models of these two tasks without the sum '
-        f"{exact(unsummed).count(0)} are right on all inputs, of {len(summed)} with it "
-        f"{exact(summed).count(0)}; the sum alone is enough for few seeds ({seeds_right(SUM)}), but if "
-        '**what enters goes through a real matrix** as well (`input_map="linear"`), the printed model '
-        f"has {on_each(SUM_AND_MAP, held_out)} held out, and with the decay bounded, too "
-        f'(`decay="exp"`), it is right on all inputs for {seeds_right(AND_EXP)}. None of these models '
-        "is right at every length, for the angles that they sum are only near a fraction of a turn: "
-        f"the released model is right on parity at length 32 for {percent(far[32])} of the sequences "
-        f"and at 64 for {percent(far[64])}, until its angles are rounded (main table)."
-    )
+    return words(
+        "claim", printed=seeds_right(PRINTED), released=seeds_right(RELEASED),
+        unsummed=len(unsummed), unsummed_right=exact(unsummed).count(0), summed=len(summed),
+        summed_right=exact(summed).count(0), sum=seeds_right(SUM),
+        sum_and_map=on_each(SUM_AND_MAP, held_out), and_exp=seeds_right(AND_EXP),
+        at_32=percent(far[32]), at_64=percent(far[64]),
+    )  # fmt: skip
 
 
 def held_out(seeds: Sequence[Row]) -> str:
