@@ -11,6 +11,7 @@ from dataclasses import asdict
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
@@ -160,7 +161,7 @@ class Trainer:
         at_once = size * max(1, WINDOW // (size * max(1, training.longest)))
         for several in order.split(at_once):
             rows = training[several]
-            if len(rows.lengths.unique()) == 1:  # many batches are padded as fast as one
+            if len(np.unique(rows.lengths)) == 1:  # many batches are padded as fast as one
                 tokens, labels = self._given(rows, cuts)
                 sizes = [len(self._own(torch.arange(len(batch)))) for batch in several.split(size)]
                 pairs = zip(tokens.split(sizes), labels.split(sizes), strict=True)
