@@ -7,8 +7,8 @@
     h_t          on the unit sphere of m dimensions                                     (B, T, m, D)
     output       h_t + σ(g) ⊙ z_t + b ⊙ h_{t−1}; the last two are options
 
-Adjoint, with g_t the gradient of h_t and λ_t = g_t + ρ_{t+1} Q_{t+1}ᵀ λ_{t+1}: ∂(ρ_t Q_t) = λ_t h_{t−1}ᵀ,
-∂u_t = λ_t and ∂h_0 = ρ_1 Q_1ᵀ λ_1.
+Adjoint, with g_t the gradient of h_t and λ_t = g_t + ρ_{t+1} Q_{t+1}ᵀ λ_{t+1}: ∂u_t = λ_t,
+∂(ρ_t Q_t) = λ_t h_{t−1}ᵀ and ∂h_0 = ρ_1 Q_1ᵀ λ_1.
 """
 
 import torch

@@ -1,26 +1,17 @@
 """The configuration of a model: its sizes, and the cell of each layer."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from csprop.cells.options import Cell, Paper
 from csprop.errors import InputError
-from csprop.fields import check_ranges
-
-Decoder = Literal["cos_sin", "phase", "complex", "linear"]
-DECODERS: tuple[Decoder, ...] = ("cos_sin", "phase", "complex", "linear")
+from csprop.fields import check_ranges, check_types, find_changes
 
 
 @dataclass(frozen=True, kw_only=True)
-class CSPConfig:
-    """A whole model. The defaults are as printed."""
-
-    vocab_size: int
-    """How many different tokens there are."""
-
-    num_classes: int
-    """How many answers there are."""
+class Architecture:
+    """The layers of a model. The defaults are as printed."""
 
     width: int = 64
     """Channels of a layer, the paper's d."""
@@ -28,28 +19,20 @@ class CSPConfig:
     depth: int = 3
     """Layers, the paper's L. With `cells` it is their number."""
 
-    cell: Cell = Paper()
+    cell: Cell = field(default=Paper(), metadata={"flag": False})
     """The kind of all layers, with its options."""
 
-    cells: Sequence[Cell] = ()
+    cells: Sequence[Cell] = field(default=(), metadata={"flag": False})
     """The kind of each layer, where they differ: `cells=[Counter(), Switch()]`."""
 
-    decoder: Decoder = "cos_sin"
+    decoder: Literal["cos_sin", "phase", "complex", "linear"] = "cos_sin"
     """What the classes are read from, where φ is the phase of the state: [cos φ, sin φ] (printed), φ
     itself, a complex linear map with a real projection, or the state itself."""
 
     def __post_init__(self) -> None:
         self._check_cells()
-        for name in ("vocab_size", "num_classes", "width", "depth"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool):
-                raise InputError(f"{name}={value!r} does not fit: write a whole number")
-        check_ranges(
-            self, width=(1, 65_536), depth=(1, 1024), vocab_size=(1, 10**6), num_classes=(2, 10**6)
-        )
-        if self.decoder not in DECODERS:
-            choices = ", ".join(map(repr, DECODERS))
-            raise InputError(f"decoder={self.decoder!r} does not fit: write one of {choices}")
+        check_types(self)
+        check_ranges(self, width=(1, 65_536), depth=(1, 1024))
         if self.order > 2 and self.decoder in ("phase", "complex"):
             raise InputError(
                 f"decoder={self.decoder!r} reads complex numbers, and order={self.order}: choose "
@@ -63,8 +46,8 @@ class CSPConfig:
                 )
         if not self.coupling_rank <= self.width or (self.coupling_rank and self.depth < 2):
             raise InputError(
-                f"coupling_rank={self.coupling_rank} joins neighbouring layers: choose depth=2 or more, "
-                f"and a rank of at most {self.width}, the width"
+                f"coupling_rank={self.coupling_rank} joins neighbouring layers: choose depth=2 or "
+                f"more, and a rank of at most {self.width}, the width"
             )
 
     def _check_cells(self) -> None:
@@ -96,6 +79,21 @@ class CSPConfig:
         """Rank of the coupling between neighbouring layers; 0 for none."""
         return getattr(self.cell, "coupling_rank", 0)
 
+
+@dataclass(frozen=True, kw_only=True)
+class CSPConfig(Architecture):
+    """A whole model: its layers, and the numbers of tokens and classes."""
+
+    vocab_size: int
+    """How many different tokens there are."""
+
+    num_classes: int
+    """How many answers there are."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_ranges(self, vocab_size=(1, 10**6), num_classes=(2, 10**6))
+
     def to_json(self) -> dict[str, Any]:
         """Return the sizes, the decoder, and one entry for each layer."""
         return {
@@ -106,6 +104,12 @@ class CSPConfig:
             "decoder": self.decoder,
             "cells": [cell.to_json() for cell in self.layers],
         }
+
+    def to_digest(self) -> dict[str, Any]:
+        """Return what differs from the defaults: adding an option changes no digest."""
+        sizes = {name: value for name, value in find_changes(self).items() if name[:4] != "cell"}
+        cells = [{"kind": cell.kind, **find_changes(cell)} for cell in self.layers]
+        return sizes | {"cells": cells}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "CSPConfig":
@@ -119,7 +123,9 @@ class CSPConfig:
         known = ("vocab_size", "num_classes", "width", "depth", "decoder")
         for name in options:
             if name not in known:
-                raise InputError(f"{name!r} is not an option of a model: it has {', '.join(known)}, cells")
+                raise InputError(
+                    f"{name!r} is not an option of a model: it has {', '.join(known)}, cells"
+                )
         if not isinstance(cells, list) or not all(isinstance(each, dict) for each in cells):
             raise InputError("a model needs `cells`, a list with one entry for each layer")
         for name in known:

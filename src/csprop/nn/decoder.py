@@ -16,10 +16,10 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
-from csprop.nn.config import CSPConfig
 from csprop.cells.block import Block
 from csprop.cells.counter import CounterBlock
 from csprop.cells.parts import TINY, linear, unit
+from csprop.nn.config import CSPConfig
 from csprop.ops.planes import wide
 
 

@@ -8,12 +8,12 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Generator, Tensor, nn
 
-from csprop.errors import InputError
 from csprop.cells.block import Block
 from csprop.cells.options import BUILT_IN, Cell, Shape
 from csprop.cells.parts import linear
 from csprop.cells.resonator import Resonator
 from csprop.cells.router import RouterBlock
+from csprop.errors import InputError
 from csprop.ops.checks import check_tensor
 from csprop.ops.planes import wide
 

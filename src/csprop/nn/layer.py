@@ -10,9 +10,9 @@ from torch import Generator, Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from csprop.cells.options import Cell
+from csprop.cells.parts import start_again
 from csprop.errors import InputError
 from csprop.nn.feature_block import CSPBlock, LayerKind, check_sizes, looked_up
-from csprop.cells.parts import start_again
 from csprop.ops.checks import check_tensor
 
 

@@ -136,15 +136,6 @@ class CSP(nn.Module):
 
         onnx.write(self, path, self.names)
 
-    def _on_hub(self) -> Any:
-        """This model, with the methods of `PyTorchModelHubMixin`."""
-        model: Any = copy.copy(self)
-        model.__class__ = on_hub(type(self))
-        return model
-
-    def _saved_with(self, options: dict[str, Any]) -> dict[str, Any]:
-        return {**options, "config": options.get("config") or saved_as(self.config, self.names)}
-
     def initial_state(self, batch: int = 1) -> Float[Tensor, "B L M D"]:
         """Return h_0 of every layer, for each sequence of a batch, in float32 or float64."""
         starts = [wide(block.start) for block in self.layers]
@@ -257,7 +248,7 @@ class CSP(nn.Module):
         return torch.stack(states, dim=1), self.decoder(z)[:, 0]
 
     def _first_transition(self, tokens: Int64[Tensor, "B T"]) -> Transition | None:
-        """Return the first layer's transition, if one for each token is less work than for each step."""
+        """Return the first layer's transition, if looking it up by token is less work."""
         first = self.layers[0]
         few = tokens.numel() < self.config.vocab_size
         if (few and not exporting()) or type(first.cell) not in BUILT_IN.values():

@@ -19,7 +19,7 @@ from csprop.ops.native.tensors import fits
 
 BLOCKS = (PaperBlock, RotorBlock, RouterBlock, CounterBlock, SwitchBlock)
 PARTS = (CSP, *BLOCKS, Coupling, *DECODERS, nn.Linear, nn.LayerNorm, nn.ModuleList)
-"""The parts that the kernel knows. Of others `described` would know the tensors, not the computation."""
+"""The parts that the kernel knows."""
 
 
 def why_not(model: object) -> str:
@@ -85,10 +85,10 @@ def described(model: CSP) -> Model:
     inputs = [layers[0].describe_inputs(tensors)]
     first_of_rows = len(tensors.all)  # the first layer's inputs are tokens, not steps of rows
     inputs += [block.describe_inputs(tensors) for block in layers[1:]]
-    described = [
-        Layer(**inputs[number] | _coupling(model.coupling_of(number), tensors) | block.describe(tensors))
-        for number, block in enumerate(layers)
-    ]
+    described = []
+    for number, block in enumerate(layers):
+        coupling = _coupling(model.coupling_of(number), tensors)
+        described.append(Layer(**inputs[number], **coupling, **block.describe(tensors)))
     fields = {
         "order": config.order, "width": config.width, "vocabulary": config.vocab_size,
         "classes": config.num_classes, "embedding": embedding, **_decoder(model.decoder, tensors),
