@@ -54,7 +54,8 @@ SWITCH = {
 LATER = {
     "order": 2, "skip": False, "recall": False, "coupling_rank": 0, "coupling": "shared",
     "gate": "shared", "rotation": "shared", "angle": "tanh", "places": 0, "maps": 0, "enter": "input",
-    "projection": "tanh", "input_map": "none", "entrance": "softplus", "gate_input": "input", "recurrence": "sequential",
+    "projection": "tanh", "input_map": "none", "entrance": "softplus", "gate_input": "input",
+    "recurrence": "sequential",
     "embedding": "complex",
 }  # fmt: skip
 PAPER = {
