@@ -78,7 +78,7 @@ def upload(name: str, task: Task) -> tuple[ReleasedConfig, Recipe]:
         name: one of `UPLOADS`.
         task: the task.
     """
-    sizes = {"vocab_size": len(task.vocab), "num_classes": len(task.classes)}
+    sizes: dict[str, Any] = {"vocab_size": len(task.vocab), "num_classes": len(task.classes)}
     recipe = Recipe(length=task.length, samples=10_000, lr=1e-4)
     if name == "released-first":
         recipe = replace(recipe, loss=task.loss, weight_decay=1e-4, schedule="cosine")

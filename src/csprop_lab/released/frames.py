@@ -22,9 +22,8 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Generator, Tensor
 
-from csprop import CSP, CSPConfig
+from csprop import CSP, CSPConfig, Rotor
 from csprop.data.examples import UNLABELLED
-from csprop.nn.config import KINDS
 from csprop.proof.examples import Labelled
 from csprop_lab.released.model import Released
 
@@ -145,7 +144,7 @@ def _rotor(model: Released, frame: Frame, answers: Int64[Tensor, " K"]) -> CSP:
     parts, classes = frame.parts, model.config.num_classes
     config = CSPConfig(
         vocab_size=model.config.vocab_size, num_classes=classes, width=parts // 2, depth=1,
-        skip=False, decoder="linear", **KINDS["rotor"],
+        cell=Rotor(skip=False), decoder="linear",
     )  # fmt: skip
     frequencies = torch.arange(1, config.width + 1)
     rotor = CSP(config, Generator())

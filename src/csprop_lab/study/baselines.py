@@ -2,11 +2,12 @@
 
 from typing import get_args
 
+from csprop.tasks import get
 from csprop.training.presets import Recipe
 from csprop.training.scores import percent
-from csprop_lab.layers.plain import Kind
+from csprop_lab.layers.plain import Kind, PeerConfig
 from csprop_lab.study.grids import cell
-from csprop_lab.study.job import Job, csp, peer
+from csprop_lab.study.job import Job, csp, network, sizes_of
 from csprop_lab.study.length import accuracies
 from csprop_lab.study.table import HOLD, TASKS, Budget, Label, Rows, Table, column, markdown, values
 from csprop_lab.study.texts import words
@@ -20,18 +21,17 @@ class Baselines(Table):
 
     def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
         recipe = Recipe(
-            split="disjoint",
-            samples=budget.few_samples,
-            supervise="every",
-            lr=3e-3,
-            epochs=budget.few_epochs,
-            hold=HOLD,
-        )
+            split="disjoint", samples=budget.few_samples, supervise="every", lr=3e-3,
+            epochs=budget.few_epochs, hold=HOLD,
+        )  # fmt: skip
         seeds, options = range(budget.few_seeds), vars(recipe)
         jobs: dict[Label, list[Job]] = {}
         for kind in get_args(Kind):
             for task in TASKS:
-                jobs[kind, task] = [peer(task, kind, seed, recipe, LONGER) for seed in seeds]
+                config = PeerConfig(kind=kind, width=32, depth=2, **sizes_of(get(task)))
+                jobs[kind, task] = [
+                    network(task, config, recipe, seed, test_lengths=LONGER) for seed in seeds
+                ]
         for preset in ("paper", "rotor"):
             for task in TASKS:
                 jobs[f"csprop, {preset}", task] = [

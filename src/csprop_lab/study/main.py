@@ -1,10 +1,12 @@
 """The paper's main table: four tasks, as printed and by our presets, the data split in two ways."""
 
 import statistics
+from dataclasses import replace
 from typing import Any
 
 from csprop.tasks import get
-from csprop_lab.study.job import Job, csp
+from csprop_lab.released.config import upload
+from csprop_lab.study.job import Job, csp, network
 from csprop_lab.study.protocols import length_of
 from csprop_lab.study.table import (
     HOLD,
@@ -61,19 +63,15 @@ class Main(Table):
     def job(self, budget: Budget, task: str, preset: str, split: str, seed: int) -> Job:
         """One run; with the disjoint split tested by length, and locked if the preset can be."""
         clean, printed = split == "disjoint", preset in ("paper", "released")
-        changes: dict[str, Any] = {}
+        changes: dict[str, Any] = {"split": split}
         changes |= {"epochs": budget.epochs} if printed or budget is QUICK else {}
         changes |= {"hold": HOLD} if printed else {}
-        return csp(
-            task,
-            preset,
-            seed,
-            test_lengths=lengths_of(task, budget) if clean else (),
-            every_input=True,
-            lock=clean and preset in (get(task).preset, "released"),
-            split=split,
-            **changes,
-        )
+        measured: dict[str, Any] = {"test_lengths": lengths_of(task, budget) if clean else ()}
+        measured |= {"every_input": True, "lock": clean and preset in (get(task).preset, "released")}
+        if preset == "released":
+            config, recipe = upload(preset, get(task))
+            return network(task, config, replace(recipe, **changes), seed, **measured)
+        return csp(task, preset, seed, **changes, **measured)
 
     def text(self, rows: Rows, budget: Budget) -> str:
         headings = [

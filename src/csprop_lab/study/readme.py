@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from csprop.tasks import get
-from csprop.training.presets import PRESETS, preset
-from csprop_lab.study.job import Job, csp, peer
+from csprop_lab.layers.plain import PeerConfig
+from csprop_lab.released.config import UPLOADS, upload
+from csprop_lab.study.job import Job, network, sizes_of
 from csprop_lab.study.measure import SAMPLING, Row
 from csprop_lab.study.table import Budget, Label, Rows, Table, markdown, values
 from csprop_lab.study.texts import words
@@ -24,7 +25,7 @@ class Reported(NamedTuple):
 
     task: str
     model: str
-    """A preset, or a peer."""
+    """One of `UPLOADS`, or RNN."""
     parameters: int
     at: tuple[tuple[float, float, str], ...]
     """At each length the mean and the sample standard deviation of the five seeds in their result
@@ -124,10 +125,13 @@ def job(of: Reported, seed: int, budget: Budget) -> Job:
     tested = tuple(range(2, LENGTHS[-1] + 1, 2)) if of.drawn else LENGTHS
     changes: dict[str, Any] = {"epochs": budget.epochs, "split": "paper"}
     changes |= {"samples": budget.few_samples} if budget.few_samples else {}
-    if of.model in PRESETS:
-        return csp(of.task, of.model, seed, test_lengths=tested, positions=True, **changes)
-    recipe = replace(preset("released", get(of.task)).recipe, **changes, hold=ENOUGH)
-    return peer(of.task, of.model, seed, recipe, tested, depth=1, positions=True)
+    task = get(of.task)
+    config, recipe = upload(of.model if of.model in UPLOADS else "released", task)
+    if of.model == "RNN":
+        changes["hold"] = ENOUGH
+        config = PeerConfig(kind="RNN", width=32, depth=1, **sizes_of(task))
+    recipe = replace(recipe, **changes)
+    return network(of.task, config, recipe, seed, test_lengths=tested, positions=True)
 
 
 def accuracy(row: Row, length: int, drawn: bool) -> float:

@@ -4,8 +4,11 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from csprop.tasks import get
+from csprop.training.presets import Recipe
 from csprop.training.scores import percent
-from csprop_lab.study.job import Job, csp
+from csprop_lab.released.config import UPLOADS, ReleasedConfig
+from csprop_lab.study.job import Job, csp, network, sizes_of
 from csprop_lab.study.length import accuracies
 from csprop_lab.study.main import length_of
 from csprop_lab.study.measure import Row
@@ -53,18 +56,18 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "width 32": {"width": 64},
 }
 """What takes the place of each in the released model."""
-VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    f"{PRINTED}, label of the whole": ("paper", WHOLE),
-    PRINTED: ("paper", {}),
-    **{f"{PRINTED}, {name}": ("paper", changes) for name, changes in ONE_BY_ONE.items()},
-    **{f"{PRINTED}, {name}": ("paper", changes) for name, changes in TOGETHER.items()},
-    RELEASED: ("released", {}),
-    **{f"{RELEASED} without {name}": ("released", changes) for name, changes in WITHOUT.items()},
-    f"{RELEASED}, label of the whole": ("released", WHOLE),
-    "released-fast": ("released-fast", {}),
-    "released-first": ("released-first", {}),
+LAST = UPLOADS["released"]
+VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    f"{PRINTED}, label of the whole": ({}, WHOLE),
+    PRINTED: ({}, {}),
+    **{f"{PRINTED}, {name}": (model, {}) for name, model in (ONE_BY_ONE | TOGETHER).items()},
+    RELEASED: (LAST, {}),
+    **{f"{RELEASED} without {name}": (LAST | model, {}) for name, model in WITHOUT.items()},
+    f"{RELEASED}, label of the whole": (LAST, WHOLE),
+    "released-fast": (UPLOADS["released-fast"], {}),
+    "released-first": (UPLOADS["released-first"], {}),
 }
-"""By name, the preset whose model it is, and the options that it changes."""
+"""By name, the options of the model in which it differs from the printed one, and of the recipe."""
 
 
 class Released(Table):
@@ -73,21 +76,16 @@ class Released(Table):
     def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
         recipe = {
             "split": "disjoint", "samples": budget.few_samples, "supervise": "every",
-            "loss": "cross_entropy", "lr": 1e-3, "weight_decay": 0.0, "schedule": "plateau",
-            "epochs": budget.few_epochs, "hold": HOLD,
+            "loss": "cross_entropy", "lr": 1e-3, "epochs": budget.few_epochs, "hold": HOLD,
         }  # fmt: skip
         return {
             (variant, task): [
-                csp(
-                    task, preset, seed, every_input=True,
-                    test_lengths=tuple(length_of(task, length) for length in LENGTHS),
-                    **recipe | changes,
-                )
+                job(task, model, Recipe(length=get(task).length, **recipe | changes), seed)
                 for seed in range(budget.few_seeds)
             ]
             for task in TASKS
-            for variant, (preset, changes) in VARIANTS.items()
-        }  # fmt: skip
+            for variant, (model, changes) in VARIANTS.items()
+        }
 
     def text(self, rows: Rows, budget: Budget) -> str:
         brackets = TASKS[-1]
@@ -113,6 +111,16 @@ class Released(Table):
         return markdown(headings, lines)
 
 
+def job(task: str, model: dict[str, Any], recipe: Recipe, seed: int) -> Job:
+    """Return one run; csprop's own model takes those that it has all options for."""
+    tested = tuple(length_of(task, length) for length in LENGTHS)
+    if model.keys() <= {"decay", "width"}:
+        options = vars(recipe) | model
+        return csp(task, "paper", seed, every_input=True, test_lengths=tested, **options)
+    config = ReleasedConfig(**sizes_of(get(task)), **model)
+    return network(task, config, recipe, seed, every_input=True, test_lengths=tested)
+
+
 def claim(rows: Rows) -> str:
     """What decides, in three sentences; the first section of the report."""
     counting = TASKS[:2]
@@ -125,7 +133,7 @@ def claim(rows: Rows) -> str:
         return f"{first} seeds on {counting[0]} and {second} on {counting[1]}"
 
     trained = [row for (_, task), seeds in rows.items() if task in counting for row in seeds]
-    summed = [row for row in trained if row["job"]["model"]["angle"] == "accumulated"]
+    summed = [row for row in trained if row["job"]["model"].get("angle") == "accumulated"]
     unsummed = [row for row in trained if row not in summed]
     far = accuracies(rows[RELEASED, "parity"], RELEASED)
     return words(
