@@ -14,14 +14,14 @@ from automata.fa.nfa import NFA
 import csprop
 from csprop import Automaton
 from csprop.automata.machine import Machine
-from csprop.automata.sources import automaton_of, read_automaton
+from csprop.automata.sources import read_automaton, to_automaton
 from csprop.errors import InputError
 from tests.helpers import machines
 
 
 def finite(machine: Any) -> Automaton:
     """One that does not count."""
-    found = automaton_of(machine)
+    found = to_automaton(machine)
     assert isinstance(found, Automaton)
     return found
 
