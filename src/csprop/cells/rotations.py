@@ -44,7 +44,7 @@ def rotate(angles: Float[Tensor, "*batch K E"], order: int) -> Float[Tensor, "*b
 
 
 def _squared(generator: Float[Tensor, "*batch E M M"]) -> Float[Tensor, "*batch E M M"]:
-    """Return the matrix exponential, which ONNX lacks: Taylor's series of a part, squared repeatedly."""
+    """Return the matrix exponential, which ONNX lacks, by Taylor's series and repeated squaring."""
     order = generator.shape[-1]
     most = math.ceil(math.log2(order * ANGLE_LIMIT))
     norm = generator.abs().sum(dim=-1, keepdim=True).amax(dim=-2, keepdim=True)
