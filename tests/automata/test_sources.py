@@ -166,7 +166,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "no start": (PARITY | {"start": 2}, "the start 2 is not one of"),
     "a start that is true": (PARITY | {"start": True}, "the start True is not one of"),
     "a token twice": (PARITY | {"vocab": ["0", "0"]}, "has a name twice"),
-    "a token more": (PARITY | {"vocab": ["0", "1", "2"]}, "2 transitions per state, but 3 tokens"),
+    "a token more": (PARITY | {"vocab": ["0", "1", "2"]}, "2 tokens are read, but 3 have names"),
     "no tokens": (PARITY | {"vocab": [], "transitions": [[], []]}, "vocab must be"),
     "no states": (PARITY | {"transitions": [], "answers": []}, "at least one state"),
     "a token that is a number": (PARITY | {"vocab": ["0", 1]}, "is not a text"),

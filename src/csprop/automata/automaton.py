@@ -117,15 +117,17 @@ class Named:
             raise InputError(
                 "automaton: transitions[state][token] must have a state for each view of the counters"
             )
-        machine: Any = Machine(
-            transitions=tuple(tuple(chain.from_iterable(row) if counts else row) for row in rows),
-            outputs=tuple(document["answers"]),
-            start=document["start"],
-        )
+        parts: dict[str, Any] = {
+            "transitions": tuple(tuple(chain.from_iterable(row) if counts else row) for row in rows),
+            "outputs": tuple(document["answers"]),
+            "start": document["start"],
+        }
         if counts:
             increments = tuple(map(tuple, document["increments"]))
-            machine = CounterMachine(increments=increments, window=document["window"], control=machine)
-        return cls.from_machine(machine, document["vocab"], document["classes"], document["words"])
+            control = Machine(**parts)
+            parts = {"increments": increments, "window": document["window"], "control": control}
+        names = {name: tuple(document[name]) for name in ("vocab", "classes")}
+        return cls(**parts, **names, words=document["words"])
 
     def _check_same_names(self, other: "Named") -> None:
         if type(self) is not type(other):
