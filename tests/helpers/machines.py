@@ -101,7 +101,8 @@ def compiled(counter: Counter, noise: float = 0.0, seed: int = 0) -> CSP:
     )
     model = CSP(config, torch.Generator().manual_seed(seed)).requires_grad_(False)
     (block,) = model.layers
-    assert isinstance(block, RotorBlock) and block.skip is not None
+    assert isinstance(block, RotorBlock)
+    assert block.skip is not None
     for parameter in model.parameters():
         parameter.zero_()
     block.skip.fill_(-40.0)
