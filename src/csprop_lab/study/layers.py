@@ -7,9 +7,11 @@ from typing import get_args
 
 from csprop.training.scores import percent
 from csprop_lab.signals.networks import NetworkKind
+from csprop_lab.signals.prose import entropy
 from csprop_lab.signals.sequences import (
     BATCHES,
     CHANNELS,
+    CHARACTERS,
     FEATURES,
     HELD_OUT_STEPS,
     TEXT_STEPS,
@@ -32,10 +34,10 @@ STEPS, FEW_STEPS = 600, 5
 RATES: dict[DataName, tuple[float, ...]] = {
     "digits, levels": (0.001, 0.003, 0.01),
     "digits, numbers": (0.001, 0.003, 0.01),
-    "text": (0.003, 0.01),
+    "sentences": (0.003, 0.01),
 }
 """Learning rates, the same for all networks: on digits most did best at the lower end of two."""
-BITS = "text"
+BITS = "sentences"
 """The data set whose score is bits, of which fewer are better; that of the others is an accuracy."""
 
 
@@ -81,8 +83,8 @@ class Layers(Table):
     def text(self, rows: Rows, budget: Budget) -> str:
         some = next(iter(rows.values()))[0]["job"]
         return words(
-            "layers", features=some["features"], channels=CHANNELS["csprop"],
-            held_out=HELD_OUT_STEPS, text_steps=TEXT_STEPS, steps=some["steps"],
+            "layers", features=some["features"], channels=CHANNELS["csprop"], characters=CHARACTERS,
+            entropy=entropy(), held_out=HELD_OUT_STEPS, text_steps=TEXT_STEPS, steps=some["steps"],
             pictures=BATCHES["digits, levels"], rows=BATCHES[BITS], seeds=budget.few_seeds,
             table=self.table(rows),
         )  # fmt: skip
