@@ -13,17 +13,13 @@ import pytest
 import csprop
 from csprop.cli.main import main
 from csprop.errors import InputError
-from csprop.report import runs, study
+from csprop.report import runs
 from csprop.report.charts import MOST_POINTS, curve
 from csprop.report.page import Page, table
 from csprop.training.checkpoint import CERTIFICATE, LOCKED, METRICS, RESULT, RunFolder
-from csprop_lab.study import reproduce
-from csprop_lab.study.results import Results
-from csprop_lab.study.table import FULL
 from tests.helpers.browser import Tab
 
 Visit = Callable[..., Tab]
-ROOT = Path(__file__).parents[2]
 
 
 def test_a_page_tells_of_its_runs(page: Path) -> None:
@@ -306,14 +302,3 @@ def test_report_and_explore_write_a_page(
     assert opened == [Path(found["page"]).as_uri()]
     assert found["opened"] is True
     assert 'id="explorer"' in Path(found["page"]).read_text()
-
-
-def test_the_study_has_a_page(tmp_path: Path, visit: Visit) -> None:
-    path = tmp_path / "study.html"
-    path.write_text(study.page(Results(ROOT / "results"), FULL, reproduce.TABLES))
-    assert path.stat().st_size < 3_000_000
-    tab = visit(path, 360)
-    assert tab.page.locator("figure[data-chart] .line").count() > 100
-    assert tab.page.locator("main img").count() == 0, "pictures are charts here"
-    assert tab.page.locator("main table").count() >= 4
-    assert tab.page.evaluate("document.documentElement.scrollWidth") == 360

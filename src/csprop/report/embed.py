@@ -15,10 +15,12 @@ from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.counting import CounterMachine
 from csprop.automata.drawing import MOST_DRAWN
 from csprop.automata.layout import READABLE, layout
+from csprop.automata.solids import EYE, turns
 from csprop.automata.walk import Endless, Oracle, Walk, moves
 from csprop.data.examples import Examples
 from csprop.errors import InputError
 from csprop.nn.compiled import codes
+from csprop.nn.config import ModelOptions
 from csprop.nn.model import CSP
 from csprop.nn.router import Router
 from csprop.proof.locked import Locked
@@ -97,18 +99,51 @@ def _rows(data: Examples) -> list[list[int]]:
     return [data.flat.tokens[at : at + min(length, LONGEST)].tolist() for at, length in places]
 
 
-def trained(model: CSP) -> dict[str, Any]:
-    """A network: its options, those of each layer, and its weights.
+def configuration(model: CSP) -> dict[str, Any] | None:
+    """The configuration of a network with a cell for each layer; None if the page cannot run it."""
+    options = asdict(model.config)
+    names = ("vocab_size", "num_classes", "width", "depth", "decoder")
+    cells = [_cell(block.options) for block in model.layers]
+    if None in cells:
+        return None
+    return {name: options[name] for name in names} | {"cells": cells}
 
-    Of the maps of a router, only where they send each place: in a page nothing else is asked of them.
+
+def _cell(options: ModelOptions) -> dict[str, Any] | None:
+    def select(kind: str, *names: str) -> dict[str, Any]:
+        return {"kind": kind} | {name: getattr(options, name) for name in names}
+
+    if options.released or options.projection != "tanh" or options.norm == "root":
+        return None
+    if options.places:
+        plain = options.h0 == "place" and options.rotate == "none" and options.norm == "none"
+        return select("router", "places", "maps") if plain and not options.skip else None
+    if options.decay == "count":
+        return select("counter")
+    if options.decay == "switch" and options.enter == "point":
+        return select("switch")
+    if options.decay == "switch":
+        return select("rotor", "order", "skip", "recall")
+    if options.decay == "reset" or options.angle != "tanh":
+        return None
+    return select(
+        "paper", "rotate", "rotation", "decay", "gate", "activation", "skip", "norm", "h0",
+        "coupling_rank", "coupling",
+    )  # fmt: skip
+
+
+def trained(model: CSP) -> dict[str, Any]:
+    """A network: its configuration and its weights.
+
+    The page only needs to know where the maps of a router send each place, and gets nothing else of
+    them.
     """
     weights = dict(model.state_dict())
     for layer, block in enumerate(model.layers):
         if isinstance(block, Router):
             weights[f"blocks.{layer}.maps"] = block.targets()
     return {
-        "config": asdict(model.config),
-        "layers": [asdict(block.options) for block in model.layers],
+        "model": configuration(model),
         "weights": {name: _tensor(value) for name, value in weights.items()},
     }
 
@@ -117,11 +152,11 @@ def locked(model: Locked | LockedCounter, automaton: Automaton | CounterAutomato
     """A locked network with its codes, and its automaton; of one that counts, only the automaton.
 
     Args:
-        model: a model that counts is run as a machine, so that the page needs none of its weights.
+        model: a model that counts is run as a machine, so the page needs none of its weights.
         automaton: the smallest with the same answers, as the certificate has it.
     """
     if isinstance(model, LockedCounter):
-        return {"layers": [], "automaton": drawn(automaton)}
+        return {"automaton": drawn(automaton)}
     assert isinstance(model.network, CSP)
     return {
         **trained(model.network),
@@ -152,7 +187,7 @@ def drawn(automaton: Automaton | CounterAutomaton) -> dict[str, Any]:
         return held | {
             "readable": len(graph) <= READABLE,
             "places": solid.places.round(4).tolist(),
-            "solid": {"tokens": solid.tokens, "shape": solid.shape},
+            "solid": {"tokens": solid.tokens, "shape": solid.shape, "turned": turns(solid), "eye": EYE},
         }
     return held | {"readable": len(graph) <= READABLE, "places": layout(graph, gap).round(3).tolist()}
 
