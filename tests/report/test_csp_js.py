@@ -105,7 +105,7 @@ def test_every_option_gives_the_same_scores_and_states() -> None:
             if any(part in name for part in ("couplings", "norm", "keys", "angle")):
                 torch.nn.init.normal_(value, generator=torch.Generator().manual_seed(number))
         rows = [[draw.randrange(config.vocab_size) for _ in range(24)] for _ in range(2)]
-        cases.append({"model": embed.trained(model), "rows": rows})
+        cases.append({"model": embed.embed_network(model), "rows": rows})
         models.append(model.double())
     drawn = {(name, value) for each in models for name, value in asdict(each.config).items()}
     literals = {name: hint for name, hint in get_type_hints(CSPConfig).items() if name != "kinds"}
@@ -140,7 +140,7 @@ def test_places_are_sent_and_reached_as_in_python() -> None:
         for places in (3, 4, 6, 12)
     ]
     for model, (targets, reached) in zip(
-        models, in_javascript([embed.trained(model) for model in models], script), strict=True
+        models, in_javascript([embed.embed_network(model) for model in models], script), strict=True
     ):
         assert targets == model.routers[0].targets().tolist()
         groups = range(0, 12, model.config.places)
@@ -165,7 +165,7 @@ def test_a_locked_model_snaps_to_the_same_codes(depth: int, order: int) -> None:
     model = Locked(network, codes, kept, symbols=3)
     automaton = model.automaton("abc", "wxyz", words=False).minimal()
     rows = torch.randint(3, (4, 50), generator=draws)
-    (found,) = in_javascript([{"model": embed.locked(model, automaton), "rows": rows.tolist()}])
+    (found,) = in_javascript([{"model": embed.embed_locked(model, automaton), "rows": rows.tolist()}])
     scores = torch.tensor([[said for said, _ in row] for row in found])
     torch.testing.assert_close(scores, model(rows), rtol=1e-5, atol=1e-5)
 
@@ -183,7 +183,7 @@ def test_a_locked_model_with_parts_of_the_authors_code_has_codes_of_all_planes(r
     model = Locked(csprop.CSP(config, draws), codes, kept, symbols=3)
     automaton = model.automaton("abc", "wxyz", words=False).minimal()
     rows = torch.randint(3, (4, 50), generator=draws)
-    (found,) = in_javascript([{"model": embed.locked(model, automaton), "rows": rows.tolist()}])
+    (found,) = in_javascript([{"model": embed.embed_locked(model, automaton), "rows": rows.tolist()}])
     scores = torch.tensor([[said for said, _ in row] for row in found])
     torch.testing.assert_close(scores, model(rows), rtol=1e-5, atol=1e-5)
     assert len(scores.flatten(0, 1).unique(dim=0)) > 2
