@@ -155,34 +155,34 @@ def test_a_router_that_is_not_certified_has_its_machine(tmp_path: Path, visit: V
 
 
 @pytest.mark.parametrize(
-    ("kinds", "options"),
+    "cells",
     [
-        (["rotor", "router"], {"maps": 3}),
-        (["router", "rotor"], {}),
-        (["router", "router"], {"maps": 2}),
+        [csprop.Rotor(), csprop.Router(places=4, maps=3)],
+        [csprop.Router(places=4), csprop.Rotor()],
+        [csprop.Router(places=4), csprop.Router(places=4, maps=2)],
     ],
 )
 def test_layers_of_different_kinds_stand_beside_each_other(
-    kinds: list[Any], options: dict[str, Any], tmp_path: Path, visit: Visit
+    cells: list[csprop.Cell], tmp_path: Path, visit: Visit
 ) -> None:
     run = csprop.train(
-        "tomita-2", preset="router", epochs=1, samples=100, depth=2, width=8, places=4, kinds=kinds,
-        **options, out=tmp_path / "run",
-    )  # fmt: skip
+        "tomita-2", preset="router", epochs=1, samples=100, width=8, cells=cells, out=tmp_path / "run"
+    )
+    routers = [layer for layer, cell in enumerate(cells) if isinstance(cell, csprop.Router)]
     tab = visit(write_page(tmp_path / "page.html", tmp_path / "run"))
     tab.write("1011")
-    assert tab.page.locator(".dot").count() == 8 * kinds.count("rotor")
-    assert tab.page.locator(".places").count() == kinds.count("router")
+    assert tab.page.locator(".dot").count() == 8 * (2 - len(routers))
+    assert tab.page.locator(".places").count() == len(routers)
     with torch.no_grad():
         state = run.model.eval()(torch.tensor([[1, 0, 1, 1]]), return_state=True)[1][0]  # (L, 2, D)
-    for layer, number in enumerate(number for number, kind in enumerate(kinds) if kind == "router"):
-        rows = tab.page.locator(".places").nth(layer).locator("svg > g:has(.place)")
+    for number, layer in enumerate(routers):
+        rows = tab.page.locator(".places").nth(number).locator("svg > g:has(.place)")
         titles = rows.nth(1).locator(".lit title").all_text_contents()
-        held = state[number].norm(dim=0).nonzero().flatten().tolist()
-        assert titles == [f"place {place}" for place in held]
-        assert len(held) == 2, "one of each group"
+        places = state[layer].norm(dim=0).nonzero().flatten().tolist()
+        assert titles == [f"place {place}" for place in places]
+        assert len(places) == 2, "one of each group"
     tab.page.locator("summary", has_text="How to read this").click()
-    assert tab.page.locator("#about-dots").is_visible() == ("rotor" in kinds)
+    assert tab.page.locator("#about-dots").is_visible() == (len(routers) < 2)
     tab.page.locator("summary", has_text="The numbers of this step").click()
     tab.page.locator(".panel tbody tr").nth(15).wait_for()  # opening is told a moment later
     assert tab.page.locator(".panel tbody tr").count() == 16

@@ -2,7 +2,6 @@
 
 import base64
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -17,11 +16,11 @@ from csprop.automata.drawing import MOST_DRAWN
 from csprop.automata.layout import READABLE, layout
 from csprop.automata.solids import EYE, turns
 from csprop.automata.walk import Endless, Oracle, Walk, moves
+from csprop.cells import BUILT_IN
+from csprop.cells.router import RouterBlock
 from csprop.errors import InputError
 from csprop.nn.compiled import codes
-from csprop.nn.config import ModelOptions
 from csprop.nn.model import CSP
-from csprop.nn.router import Router
 from csprop.proof.locked import Locked
 from csprop.proof.locked_counter import LockedCounter
 from csprop.runs import Run
@@ -85,45 +84,13 @@ def _examples(run: Run) -> list[list[int]]:
         except InputError:  # the file is gone or has changed; the model can still be tried
             return []
         ends = zip(held_out.begins[:EXAMPLES].tolist(), held_out.lengths.tolist(), strict=False)
-        return [held_out.flat.tokens[at : at + min(n, LONGEST)].tolist() for at, n in ends]
+        return [held_out.flat_tokens[at : at + min(n, LONGEST)].tolist() for at, n in ends]
     length = run.task.length_from(min(LONGEST, 2 * run.config.recipe.length))
     drawn = run.task.sample(4 * EXAMPLES, length, generator(run.config.seed, "report"))
     if run.task.total:
         changes = run.task.labels(drawn).diff(dim=1).ne(0).sum(dim=1)
         drawn = drawn[changes.argsort(descending=True, stable=True)]
     return drawn[:EXAMPLES].tolist()
-
-
-def configuration(model: CSP) -> dict[str, Any]:
-    options = asdict(model.config)
-    names = ("vocab_size", "num_classes", "width", "depth", "decoder")
-    cells = [_cell(block.options) for block in model.layers]
-    if None in cells:
-        raise InputError("it has a cell that only Python can run")
-    return {name: options[name] for name in names} | {"cells": cells}
-
-
-def _cell(options: ModelOptions) -> dict[str, Any] | None:
-    def select(kind: str, *names: str) -> dict[str, Any]:
-        return {"kind": kind} | {name: getattr(options, name) for name in names}
-
-    if options.released or options.projection != "tanh" or options.norm == "root":
-        return None
-    if options.places:
-        plain = options.h0 == "place" and options.rotate == "none" and options.norm == "none"
-        return select("router", "places", "maps") if plain and not options.skip else None
-    if options.decay == "count":
-        return select("counter")
-    if options.decay == "switch" and options.enter == "point":
-        return select("switch")
-    if options.decay == "switch":
-        return select("rotor", "order", "skip", "recall")
-    if options.decay == "reset" or options.angle != "tanh":
-        return None
-    return select(
-        "paper", "rotate", "rotation", "decay", "gate", "activation", "skip", "norm", "h0",
-        "coupling_rank", "coupling",
-    )  # fmt: skip
 
 
 def embed_network(model: CSP) -> dict[str, Any]:
@@ -134,10 +101,12 @@ def embed_network(model: CSP) -> dict[str, Any]:
     """
     weights = dict(model.state_dict())
     for layer, block in enumerate(model.layers):
-        if isinstance(block, Router):
+        if type(block.cell) not in BUILT_IN.values():
+            raise InputError(f"only Python can run its cell, {type(block.cell).__name__}")
+        if isinstance(block, RouterBlock):
             weights[f"blocks.{layer}.maps"] = block.targets()
     return {
-        "model": configuration(model),
+        "model": model.config.to_json(),
         "weights": {name: _tensor(value) for name, value in weights.items()},
     }
 
@@ -209,11 +178,10 @@ def router_automaton(run: Run) -> Automaton | None:
 
     Such a model is a finite machine whether it is right or not: its state is one of the places.
     """
-    model, options = run.model, run.model.config.of_layer(0)
-    alone = len(model.layers) == 1 and options.places == options.width and options.h0 == "place"
-    if not alone or options.rotate != "none":
+    model, width = run.model, run.model.config.width
+    if len(model.layers) > 1 or not model.routers or model.routers[0].places != width:
         return None
-    kept = torch.ones(1, options.width, dtype=torch.bool)
+    kept = torch.ones(1, width, dtype=torch.bool)
     machine = Locked(model, [codes(model)], kept, symbols=len(run.task.vocab))
     return machine.automaton(run.task.vocab, run.task.classes, run.task.words).minimal()
 

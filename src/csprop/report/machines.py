@@ -91,7 +91,7 @@ def _learned(each: PageRun) -> str:
 
 
 def _list_suspects(rows: list[Suspect], words: bool) -> str:
-    """List the first suspects, folded away, with the position of a label unless all are of whole rows."""
+    """List the first suspects, folded away, with their positions unless all are of whole rows."""
     if not rows:
         return ""
     whole = all(each.position == len(split_symbols(each.sequence, words)) for each in rows)
@@ -117,7 +117,7 @@ def _compiled(each: PageRun) -> str:
     if run.automaton is not None:
         model = run.config.model
         layers = "one router" if model.depth == 1 else "counters, and above them a router"
-        used = f"{model.places or model.width} places, {len(run.automaton)} of them in use"
+        used = f"{model.width} places, {len(run.automaton)} of them in use"
         pairs.append(("model", f"{layers} of {used}"))
     return facts(pairs)
 
