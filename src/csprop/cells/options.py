@@ -79,7 +79,7 @@ class Paper(Cell):
     """The printed block. The defaults are as printed; the others are the paper's ablations."""
 
     rotate: Literal["input", "state", "none"] = "input"
-    """What e^{iθ} multiplies: the input (printed), the state, or nothing."""
+    """e^{iθ} multiplies the input (printed), the state, or nothing."""
 
     rotation: Literal["shared", "per_channel"] = "shared"
     """One angle for all channels of a step (printed), or one for each channel."""
