@@ -1,20 +1,21 @@
 """The model in the page's JavaScript computes the scores and states of the model in Python."""
 
 import json
-import random
 import shutil
 import subprocess
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import csprop
-from csprop.cells import BUILT_IN, Cell, Paper, Rotor, Router
-from csprop.nn.config import CSPConfig
+from csprop import CSP, CSPConfig, Rotor, Router
 from csprop.proof.locked import Locked
 from csprop.report import embed
 from csprop.report.page import MODEL, asset
+from tests.helpers import options
 
 SCRIPT = """
 const cases = JSON.parse(require("fs").readFileSync(0, "utf8"));
@@ -38,57 +39,30 @@ def run_javascript(cases: list[dict[str, Any]], script: str = SCRIPT) -> list[An
     return json.loads(done.stdout)
 
 
-def draw_cell(draw: random.Random, kind: type[Cell], order: int, rank: int) -> Cell:
-    hints = get_type_hints(kind)
-    options = {name: draw.choice(get_args(hint)) for name, hint in hints.items() if get_args(hint)}
-    options |= {name: draw.random() < 0.5 for name, hint in hints.items() if hint is bool}
-    options |= {Rotor: {"order": order}, Router: {"places": draw.choice([0, 2, 3]),
-                "maps": draw.choice([0, 1, 3])}}.get(kind, {})  # fmt: skip
-    if kind is Paper:
-        options |= {"coupling_rank": rank} if rank else {"coupling": "shared"}
-    options.pop("kind", None)
-    return kind(**options)
-
-
-def draw_config(draw: random.Random) -> CSPConfig:
-    """Draw a model of one kind of cell, or every third time of several."""
-    depth, kinds = draw.randint(1, 3), list(BUILT_IN.values())
-    if draw.random() < 0.3:
-        cells = [draw_cell(draw, draw.choice(kinds), 2, 0) for _ in range(depth)]
-    else:
-        rank = draw.choice([0, 1, 2]) if depth > 1 else 0
-        cells = [draw_cell(draw, draw.choice(kinds), draw.choice([2, 3, 4]), rank)] * depth
-    return CSPConfig(
-        width=6,
-        cells=cells,
-        decoder=draw.choice(["cos_sin", "linear"] + ["phase", "complex"] * (cells[0].order == 2)),
-        vocab_size=draw.randint(1, 4),
-        num_classes=draw.randint(2, 4),
-    )
-
-
-def test_every_cell_gives_the_same_scores_and_states() -> None:
-    draw, cases, models = random.Random(0), [], []
-    for number in range(100):
-        config = draw_config(draw)
-        model = csprop.CSP(config, torch.Generator().manual_seed(number))
-        for name, value in model.named_parameters():  # couplings start at 0, norms at the identity
-            if any(part in name for part in ("couplings", "norm", "keys", "angle")):
-                torch.nn.init.normal_(value, generator=torch.Generator().manual_seed(number))
-        rows = [[draw.randrange(config.vocab_size) for _ in range(24)] for _ in range(2)]
-        cases.append({"model": embed.embed_network(model), "rows": rows})
-        models.append(model.double())
+def compare(models: list[CSP]) -> None:
+    """Compare scores and states after each of 12 tokens."""
+    rows = torch.randint(3, (2, 12), generator=torch.Generator().manual_seed(0))
+    cases = [{"model": embed.embed_network(model), "rows": rows.tolist()} for model in models]
     with csprop.use_backend("reference"):
-        for case, model, rows in zip(cases, models, run_javascript(cases), strict=True):
-            state = model.initial_state(2)
-            for t, tokens in enumerate(torch.tensor(case["rows"]).unbind(1)):
+        for model, answers in zip(models, run_javascript(cases), strict=True):
+            state, steps = model.double().initial_state(2), []
+            for tokens in rows.unbind(1):
                 state, scores = model.step(state, tokens)
-                for row in range(2):
-                    for one, two in zip(rows[row][t], (scores[row], state[row]), strict=True):
-                        torch.testing.assert_close(
-                            torch.tensor(one, dtype=torch.float64), two.detach(), rtol=1e-5, atol=1e-5,
-                            msg=lambda words, config=model.config: f"{config}: {words}",
-                        )  # fmt: skip
+                steps.append(torch.cat([scores, state.flatten(1)], dim=1).detach())
+            numbers = [[[*a, *torch.tensor(b).flatten().tolist()] for a, b in row] for row in answers]
+            found = torch.tensor(numbers, dtype=torch.float64)
+            words = lambda text, config=model.config: f"{config}: {text}"  # noqa: E731
+            torch.testing.assert_close(found, torch.stack(steps, 1), rtol=1e-5, atol=1e-5, msg=words)
+
+
+def test_every_option_of_a_cell_gives_the_same_scores_and_states() -> None:
+    compare([options.model(options.config(cell)) for cell in options.vary().values()])
+
+
+@settings(max_examples=3)
+@given(st.lists(options.configs(), min_size=20, max_size=20))
+def test_every_model_gives_the_same_scores_and_states(configs: list[CSPConfig]) -> None:
+    compare([options.model(config) for config in configs])
 
 
 def test_places_are_sent_and_reached_as_in_python() -> None:

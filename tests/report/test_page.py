@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -187,14 +188,25 @@ def test_100_000_epochs_make_a_light_page(tmp_path: Path, visit: Visit) -> None:
 
 
 def test_a_model_too_large_is_left_out_and_named(tmp_path: Path) -> None:
-    per_channel: dict[str, Any] = {"gate": "per_channel", "rotation": "per_channel"}
-    csprop.train(
-        "parity", epochs=1, samples=8, length=3, width=800, depth=1, **per_channel, out=tmp_path / "big"
-    )
+    cell = csprop.Paper(gate="per_channel", rotation="per_channel")
+    sizes: dict[str, Any] = {"epochs": 1, "samples": 8, "length": 3, "width": 800, "depth": 1}
+    csprop.train("parity", cell=cell, out=tmp_path / "big", **sizes)
     html = runs.page([tmp_path / "big"], measured=False)
     assert "this model is not in the explorer, because it would add" in html
     assert 'id="explorer"' not in html
     assert len(html) < 500_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(csprop.Rotor):
+    """A cell that only Python knows."""
+
+
+def test_a_cell_of_ones_own_has_a_page_without_the_explorer(tmp_path: Path) -> None:
+    csprop.train("parity", cell=Own(), epochs=1, samples=40, width=4, out=tmp_path / "run")
+    html = runs.page([tmp_path / "run"], measured=False)
+    assert "this model is not in the explorer, because only Python can run its cell, Own." in html
+    assert 'id="explorer"' not in html
 
 
 @pytest.mark.parametrize(
