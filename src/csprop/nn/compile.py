@@ -10,11 +10,11 @@ somewhere.
 If the machine counts, a layer of counters stands below the router. Its first channels hold the
 counters, and further channels the digits of the token. The router has a map for each pair of a token
 and a view of the counts, and its keys find the pair. A count c comes as the point
-p_c = (c, 1) / √(1 + c²) of a circle. With d_u = p_u − p_{u−1}, the function g_u(p) = 2 d_u · p / |d_u|² is 1 at p_u and −1 at
-p_{u−1}: the line on which it is 0 passes through the centre, between the two points. So it is at
-least 1 at every count from u on, however large, and at most −1 below. The key of the view v is
-g_{−w+1} + … + g_v. At a count that is seen as v, this key leads the key of every other view by 1 or
-more, because all the functions between them have the right sign.
+p_c = (c, 1) / √(1 + c²) of a circle. With d_u = p_u − p_{u−1}, the function g_u(p) = 2 d_u · p / |d_u|²
+is 1 at p_u and −1 at p_{u−1}: the line on which it is 0 passes through the centre, between the two
+points. So it is at least 1 at every count from u on, however large, and at most −1 below. The key of
+the view v is g_{−w+1} + … + g_v. At a count that is seen as v, this key leads the key of every other
+view by 1 or more, because all the functions between them have the right sign.
 """
 
 import torch
