@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from csprop.automata.arrows import arrows, describe_counters, rules
-from csprop.automata.automaton import Automaton
+from csprop.automata.automaton import Automaton, CounterAutomaton
 from csprop.automata.cayley import cayley
-from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.counting import CounterMachine
 from csprop.automata.drawing import MOST_DRAWN
 from csprop.automata.layout import READABLE, layout
