@@ -95,14 +95,18 @@ def test_every_count_and_answer_is_that_of_python(name: str, tmp_path: Path, vis
         answers = tab.answers()
         assert answers == [task.truth(tokens[: end + 1]) for end in range(12)]
         assert tab.page.evaluate("explorer.panels[0].truth.slice(1)") == answers
-        state, counts = machine.control.start, [0] * machine.counters
-        for t, token in enumerate(tokens, start=1):
+        state, counts, steps = machine.control.start, [0] * machine.counters, []
+        for token in tokens:
             state, counts = plain_step(machine, state, counts, token)
+            steps.append(counts)
+        near = max(abs(count) for counts in steps for count in counts) <= 4
+        for t, counts in enumerate(steps, start=1):
             tab.page.evaluate("(t) => explorer.go(t)", t)
             shown = [str(count).replace("-", "−") for count in counts]
-            assert [above for _, above in tab.page.evaluate(MARKS)] == shown
-            if max(map(abs, counts)) <= 4:  # farther away, not every number is written
-                assert [below for below, _ in tab.page.evaluate(MARKS)] == shown
+            below, above = zip(*tab.page.evaluate(MARKS), strict=True)
+            assert list(above) == shown
+            if near:  # farther away, not every number is written
+                assert list(below) == shown
 
 
 def test_deep_brackets_are_known_and_right(counting_page: Path, visit: Visit) -> None:
