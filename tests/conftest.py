@@ -2,8 +2,9 @@
 
 from jaxtyping import config, install_import_hook
 
-ROOMS = ["layer", "layers", "block", "resonator", "decoder", "coupling", "model"]
-install_import_hook(["csprop.ops", *(f"csprop.nn.{room}" for room in ROOMS)], "beartype.beartype")
+ROOMS = ["layer", "feature_block", "decoder", "coupling", "model"]
+MODULES = ["csprop.ops", "csprop.cells", *(f"csprop.nn.{room}" for room in ROOMS)]
+install_import_hook(MODULES, "beartype.beartype")
 
 import shutil  # noqa: E402
 from collections.abc import Iterator  # noqa: E402
