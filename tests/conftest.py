@@ -2,9 +2,10 @@
 
 from jaxtyping import config, install_import_hook
 
-ROOMS = ["layer", "feature_block", "decoder", "coupling", "model"]
-MODULES = ["csprop.ops", "csprop.cells", *(f"csprop.nn.{room}" for room in ROOMS)]
-install_import_hook(MODULES, "beartype.beartype")
+CELLS = ["block", "parts", "paper", "rotor", "rotations", "router", "counter", "switch", "resonator"]
+PARTS = ["layer", "feature_block", "decoder", "coupling", "model"]
+MODULES = [*(f"csprop.cells.{cell}" for cell in CELLS), *(f"csprop.nn.{part}" for part in PARTS)]
+install_import_hook(["csprop.ops", *MODULES], "beartype.beartype")
 
 import shutil  # noqa: E402
 from collections.abc import Iterator  # noqa: E402

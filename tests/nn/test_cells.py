@@ -78,7 +78,7 @@ def test_a_configuration_survives_json(config: CSPConfig) -> None:
         ({"cells": "rotor"}, "a model needs `cells`, a list with one entry for each layer"),
         ({"cells": [{"kind": "wheel"}] * 2}, "there is no cell of the kind 'wheel': choose from paper"),
         ({"cells": [{}] * 2}, "there is no cell of the kind None: choose from paper, rotor"),
-        ({"cells": [{"kind": "lost.module:Mine"}] * 2}, "'lost.module:Mine': import lost.module first"),
+        ({"cells": [{"kind": "lost.module:Mine"}] * 2}, "import lost.module first"),
         (
             {"cells": [{"kind": "rotor", "decay": "exp"}] * 2},
             "'decay' is not an option of the cell rotor: it has order, skip, recall",
