@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
-.PHONY: install setup demo test lint bench docs screenshots
+.PHONY: install setup demo test test-all lint bench docs screenshots
 
 install: .venv/installed
 
@@ -35,8 +35,15 @@ demo: install
 	@rm -rf runs/demo
 	$(BIN)/csprop demo --out runs/demo
 
-test: setup .venv/onnx .venv/triton .venv/notebooks .venv/ray .venv/peers .venv/browser
-	$(BIN)/python -m pytest -n 2
+# A worker takes over half of what another has left: most files stay on one worker, with their fixtures.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
+EXTRAS := .venv/onnx .venv/triton .venv/notebooks .venv/ray .venv/peers .venv/browser
+
+test: setup $(EXTRAS)
+	$(PYTEST) -m 'not slow'
+
+test-all: setup $(EXTRAS)
+	$(PYTEST) -m slow
 
 # What cannot be installed is not tested: models as ONNX files, the kernel for GPUs in Triton's interpreter, the
 # notebooks, the study on a Ray cluster, and other people's layers beside other implementations.

@@ -41,6 +41,7 @@ PAGES = (
     "how",
     "paper",
 )
+SLOW = ("tour", "compare")
 NOT_RUN = {
     "git": "needs a network",
     "make": "installs",
@@ -174,7 +175,9 @@ def _shell(command: str) -> int:
     return subprocess.run(command, shell=True, check=False).returncode
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=[pytest.mark.slow] if page in SLOW else []) for page in PAGES]
+)
 def test_a_page_can_be_followed(
     page: str,
     tmp_path: Path,

@@ -56,6 +56,7 @@ def read(browser: Any, site: Path) -> Iterator[Callable[..., Tab]]:
         tab.page.context.close()
 
 
+@pytest.mark.slow
 def test_no_file_names_another_host(site: Path) -> None:
     pages = list(site.rglob("*.html"))
     assert len(pages) > len(NAMES)  # and 404.html
@@ -67,6 +68,7 @@ def test_no_file_names_another_host(site: Path) -> None:
         assert not re.search(r"(url\(|@import)\s*[\"']?(https?:)?//", style.read_text()), style
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_page_is_accessible_and_as_wide_as_the_screen(name: str, read: Callable[..., Tab]) -> None:
     for scheme, width in (("light", WIDE), ("dark", NARROW)):
@@ -75,6 +77,7 @@ def test_a_page_is_accessible_and_as_wide_as_the_screen(name: str, read: Callabl
         assert axe.violations(page) == [], scheme
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_what_is_searched_for_is_found_without_a_server(width: int, read: Callable[..., Tab]) -> None:
     tab = read("index", width)
@@ -91,6 +94,7 @@ def test_what_is_searched_for_is_found_without_a_server(width: int, read: Callab
     assert "counterexample" in tab.page.locator("article").inner_text()
 
 
+@pytest.mark.slow
 def test_colours_are_those_of_the_system_until_a_reader_chooses(read: Callable[..., Tab]) -> None:
     grounds = []
     for scheme in ("light", "dark"):
@@ -102,6 +106,7 @@ def test_colours_are_those_of_the_system_until_a_reader_chooses(read: Callable[.
     assert grounds == [light, light, dark, light, dark, light, dark, dark]
 
 
+@pytest.mark.slow
 def test_the_menu_of_a_narrow_screen_is_accessible(read: Callable[..., Tab]) -> None:
     page = read("learn", NARROW).page
     page.locator("label.md-header__button[for=__drawer]").click()
@@ -109,6 +114,7 @@ def test_the_menu_of_a_narrow_screen_is_accessible(read: Callable[..., Tab]) -> 
     assert axe.violations(page) == []
 
 
+@pytest.mark.slow
 def test_a_wide_table_is_reached_from_the_keyboard(read: Callable[..., Tab]) -> None:
     page = read("why", NARROW).page
     boxes = page.locator(".md-typeset__scrollwrap")

@@ -68,6 +68,7 @@ def test_a_notebook_is_committed_without_outputs(name: str) -> None:
     assert notebook["metadata"]["kernelspec"]["name"] == "python3"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROMISED)
 def test_a_notebook_shows_what_it_promises(name: str, kernel: Path) -> None:
     outputs = executed(name, kernel)

@@ -258,6 +258,7 @@ def test_what_the_readme_says_of_the_tasks_is_what_the_rows_say() -> None:
         assert proven == "10 of 10 runs |"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", sorted(TABLES - {"own_data", "bliss", "layers"}))
 def test_the_cheapest_row_of_a_table_comes_out_again(table: str) -> None:
     rows: list[Row] = [RESULTS.rows[key] for key in RESULTS.tables[table]]
@@ -293,6 +294,7 @@ def test_a_machine_that_counts_is_found_again() -> None:
         assert (again["key"], again["result"]) == (cheapest["key"], cheapest["result"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", get_args(DataName))
 def test_a_layer_begins_to_learn_as_it_did(data: str) -> None:
     """The first point of the loss, for every layer."""

@@ -80,6 +80,7 @@ def test_double_precision(name: str) -> None:
     torch.testing.assert_close(y.float(), layer(name)(features(2, 9))[0], atol=1e-4, rtol=0)
 
 
+@pytest.mark.slow
 def test_programs_take_any_length_and_load_after_a_plain_import(tmp_path: Path) -> None:
     """What was compiled is compared in the first process, what was exported in the second."""
     load = f"""
@@ -379,6 +380,7 @@ def test_parametrized_weights_are_used(name: str, vocab_size: int | None) -> Non
     assert enter.parametrizations.weight.original.grad.any()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_unchecked_shapes")
 @torch.no_grad()
 def test_onnx_is_the_same_at_every_length(tmp_path: Path) -> None:

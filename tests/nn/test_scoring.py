@@ -251,6 +251,7 @@ def test_rows_have_the_same_bits_with_any_number_of_threads() -> None:
     assert all(torch.equal(found[0], other) for other in found[1:])
 
 
+@pytest.mark.slow
 def test_the_plain_kernel_gives_the_same() -> None:
     """The tests of presets in a process that does not use the instructions of this processor."""
     passes_with_the_plain_kernel(__file__, test_presets_agree_with_a_batch_at_every_length.__name__)

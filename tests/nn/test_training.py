@@ -493,6 +493,7 @@ def test_what_the_kernel_does_not_train_is_named() -> None:
     assert "not trained" in why_not(frozen)
 
 
+@pytest.mark.slow
 def test_the_plain_kernel_learns_the_same() -> None:
     """The tests of presets in a process that does not use the instructions of this processor."""
     passes_with_the_plain_kernel(__file__, test_presets_learn_as_with_autograd.__name__)

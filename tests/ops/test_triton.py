@@ -48,12 +48,14 @@ def run(*command: object, **environment: str) -> None:
     assert not result.returncode, result.stdout + result.stderr
 
 
+@pytest.mark.slow
 @needs_triton
 def test_the_kernel_computes_the_reference_in_the_interpreter() -> None:
     where = HERE / "interpreted.py"
     run("-m", "pytest", "--noconftest", "-p", "no:cacheprovider", where, TRITON_INTERPRET="1")
 
 
+@pytest.mark.slow
 @needs_triton
 def test_the_kernel_is_compiled_for_a_gpu(tmp_path: Path) -> None:
     """The interpreter takes more than the compiler does."""

@@ -26,8 +26,8 @@ from tests.helpers.forgery import KINDS, Draft, Forger, beside
 from tests.helpers.judge import Judge, Lie, smallest
 
 COUNT = int(os.environ.get("CSPROP_FORGERIES", "150"))
-SHARE = 10
-"""Forgeries in one test."""
+FAST, SHARE = 60, 10
+"""Forgeries that are not marked slow, and forgeries in one test."""
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,10 @@ def test_genuine_runs_are_what_they_say(runs: dict[str, Path], tmp_path: Path) -
         shutil.rmtree(tmp_path / "copy")
 
 
-@pytest.mark.parametrize("first", range(0, COUNT, SHARE))
+@pytest.mark.parametrize(
+    "first",
+    [pytest.param(n, marks=[pytest.mark.slow] if n >= FAST else []) for n in range(0, COUNT, SHARE)],
+)
 def test_no_forgery_is_announced_as_proven(runs: dict[str, Path], tmp_path: Path, first: int) -> None:
     forger = Forger(runs)
     for number in range(first, min(first + SHARE, COUNT)):

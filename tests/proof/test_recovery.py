@@ -66,6 +66,7 @@ def changed(values: tuple[Any, ...], place: int, value: Any) -> tuple[Any, ...]:
     return (*values[:place], value, *values[place + 1 :])
 
 
+@pytest.mark.slow
 @settings(
     max_examples=1000,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
@@ -85,6 +86,7 @@ def test_a_thousand_planted_faults_and_none_certified(pair: tuple[Drawn, Drawn],
     assert len(outcome.tokens) == differs, "not the shortest"
 
 
+@pytest.mark.slow
 @settings(
     max_examples=100,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -68,6 +68,7 @@ def test_everything_fits(kind: str, pages: dict[str, Path], visit: Visit) -> Non
             tab.page.locator("details table").first.wait_for()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_keeps_people_out(kind: str, scheme: str, pages: dict[str, Path], visit: Visit) -> None:

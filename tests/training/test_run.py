@@ -154,6 +154,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 def test_kill_9_at_random_moments_then_resume_gives_the_same_bytes(tmp_path: Path) -> None:
     options: dict[str, Any] = TINY | {"epochs": 30}
     started = time.perf_counter()

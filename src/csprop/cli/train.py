@@ -260,11 +260,11 @@ def _hint(args: Args, results: list[dict[str, Any]]) -> None:
 
 def _summary(task: Any) -> Iterator[str]:
     """The size, tokens and classes of a file, so that a misspelt one is noticed before training."""
-    from csprop.automata.names import shown
+    from csprop.automata.names import join_names
 
     yield (
-        f"{task.source}: {len(task.row_arrays)} rows; tokens {shown(task.vocab)}; "
-        f"classes {shown(task.classes)}"
+        f"{task.source}: {len(task.row_arrays)} rows; tokens {join_names(task.vocab)}; "
+        f"classes {join_names(task.classes)}"
     )
     if count := task.summary.contradictions:
         sequences = "1 sequence occurs" if count == 1 else f"{count:,} sequences occur"

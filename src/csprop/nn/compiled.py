@@ -79,7 +79,7 @@ def compiled_counter(machine: CounterMachine, classes: int) -> CSP:
     Raises:
         InputError: the machine is too large, or its window too wide.
     """
-    small = machine.reduced()
+    small = machine.reduce()
     tokens, counters = small.symbols, small.counters
     if small.window > WIDEST:
         raise InputError(

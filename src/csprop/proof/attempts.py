@@ -17,6 +17,7 @@ import torch
 from torch import Generator, nn
 
 from csprop.automata.walk import Difference
+from csprop.data.examples import UNLABELLED
 from csprop.errors import InputError
 from csprop.proof.document import Certificate, proven, reason, refused
 from csprop.proof.examples import Labelled
@@ -39,7 +40,7 @@ from csprop.proof.tune import (
     straighten,
     tune,
 )
-from csprop.tasks.base import UNLABELLED, Task
+from csprop.tasks.base import Task
 from csprop.training.scores import interval, percent
 
 ROUNDS = 8

@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from csprop.automata.walk import OUTSIDE, Difference, Endless, Walk, moves
+from csprop.data.examples import UNLABELLED
 from csprop.errors import InputError
 from csprop.nn.layer import CSPLayer
 from csprop.nn.model import CSP
@@ -28,7 +29,7 @@ from csprop.proof.models import FromLayer, Stepwise
 from csprop.proof.prove import domain, prove
 from csprop.proof.search import RADII
 from csprop.tasks import resolve
-from csprop.tasks.base import UNLABELLED, Task
+from csprop.tasks.base import Task
 from csprop.training.config import RunConfig
 from csprop.training.metrics import exhaustive
 from csprop.training.session import training_data

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from torch import Generator
 
 from csprop.automata.walk import Difference
+from csprop.data.examples import UNLABELLED
 from csprop.nn.model import CSP
 from csprop.proof.attempts import check_classes, check_learned
 from csprop.proof.counting_proof import CONTROLS, ROUTER, prove_counting, proven
@@ -14,7 +15,7 @@ from csprop.proof.examples import Labelled
 from csprop.proof.limits import NotFinite
 from csprop.proof.locked_counter import LockedCounter
 from csprop.proof.simplify import simplify
-from csprop.tasks.base import UNLABELLED, Task
+from csprop.tasks.base import Task
 from csprop.training.scores import percent
 
 FEWER_ERRORS = 0.75

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from csprop.automata.comparison import Invariant, Undecided, compare_counting
 from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.counting import MOST_COUNT, CounterMachine
-from csprop.automata.names import size
+from csprop.automata.names import describe_size
 from csprop.automata.walk import Difference
-from csprop.data.disagreeing import disagreeing
+from csprop.data.disagreeing import find_disagreements
 from csprop.proof.document import (
     NOT_CHECKED,
     NOTHING,
@@ -62,7 +62,7 @@ def prove_counting(locked: "LockedCounter | CountingTables", task: Task) -> Coun
     Raises:
         NotFinite: neither a proof nor a counterexample was found.
     """
-    automaton = locked.automaton(task.vocab, task.classes, task.words).reduced()
+    automaton = locked.automaton(task.vocab, task.classes, task.words).reduce()
     outer = None if task.oracle is None else compare_counting(automaton, reference(task))
     if isinstance(outer, Difference):
         return outer
@@ -100,7 +100,9 @@ def proven(
         InputError: the task is a data file, and its rows cannot be read any more.
     """
     file = task.oracle is None
-    rows = [each.row + 1 for each in disagreeing(proof.automaton, task.row_arrays)] if file else []
+    rows = (
+        [each.row + 1 for each in find_disagreements(proof.automaton, task.row_arrays)] if file else []
+    )
     verdict, statement = _claim(task, locked, proof, len(rows))
     if search["control"] == CONTROLS[1]:
         statement += " Its switches and its decoder were made anew from the training rows."
@@ -198,4 +200,4 @@ def _most(locked: "LockedCounter | CountingTables") -> int:
 
 
 def _machine(proof: CountingProof) -> str:
-    return f"a machine of {size(len(proof.automaton), proof.automaton.counters)}"
+    return f"a machine of {describe_size(len(proof.automaton), proof.automaton.counters)}"

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from csprop.automata.automaton import Automaton
 from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.walk import Difference
+from csprop.data.names import join_symbols
 from csprop.proof.limits import DOUBT, RATIO, NotLearned, Tightness
 from csprop.proof.prove import Proof
-from csprop.tasks.base import Task, written
+from csprop.tasks.base import Task
 
 if TYPE_CHECKING:
     from csprop.proof.locked import Locked
@@ -212,7 +213,7 @@ def refused(task: Task, failure: Exception | Difference | None) -> Certificate:
     if isinstance(failure, Difference):
         verdict = COUNTEREXAMPLE
         document["counterexample"] = {
-            "sequence": written([task.vocab[i] for i in failure.tokens], task.words),
+            "sequence": join_symbols([task.vocab[i] for i in failure.tokens], task.words),
             "length": len(failure.tokens),
             "said": task.classes[failure.left or 0],
             "right": task.classes[failure.right or 0],
@@ -227,7 +228,7 @@ def reason(task: Task, failure: Exception | Difference | None) -> str:
     """Why nothing is proven, in a few words."""
     if not isinstance(failure, Difference):
         return str(failure)
-    sequence = written([task.vocab[i] for i in failure.tokens], task.words)
+    sequence = join_symbols([task.vocab[i] for i in failure.tokens], task.words)
     if len(sequence) > LONGEST_SHOWN:
         sequence = f"{sequence[: LONGEST_SHOWN - 3]}… ({len(failure.tokens)} tokens)"
     said, right = task.classes[failure.left or 0], task.classes[failure.right or 0]

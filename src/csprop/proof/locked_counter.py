@@ -140,7 +140,7 @@ class LockedCounter(LockedModel):
 
     def automaton(self, vocab: Sequence[str], classes: Sequence[str], words: bool) -> CounterAutomaton:
         """The machine, with names for its tokens and classes."""
-        return CounterAutomaton.named(self.machine, vocab, classes, words)
+        return CounterAutomaton.from_machine(self.machine, vocab, classes, words)
 
 
 class _Steps:

@@ -17,11 +17,11 @@ import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
+from csprop.data.examples import UNLABELLED
 from csprop.nn.compiled import codes
 from csprop.nn.config import KINDS
 from csprop.nn.model import CSP
 from csprop.proof.examples import Labelled
-from csprop.tasks.base import UNLABELLED
 
 GLANCE_ROWS = 64
 """Rows that are tried first: they refuse nearly every change that is wrong."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from csprop.automata.automaton import Automaton
 from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.counting import MOST_COUNT
-from csprop.automata.machine import tabulated
+from csprop.automata.machine import tabulate
 from csprop.automata.walk import Endless
 from csprop.errors import InputError
 from csprop.proof import counters
@@ -48,7 +48,7 @@ class Tables:
         starts = zip(self.network.start, self.network.codes, strict=True)
         self._starts = [nearest(start, codes) for start, codes in starts]
         try:
-            self.machine, nodes = tabulated(
+            self.machine, nodes = tabulate(
                 (tuple(number for number, _ in self._starts), None),
                 lambda nodes: map(self._following, nodes),
                 lambda node: node[1],
@@ -72,7 +72,7 @@ class Tables:
 
     def automaton(self, vocab: Sequence[str], classes: Sequence[str], words: bool) -> Automaton:
         """The machine, with names for its tokens and classes."""
-        return Automaton.named(self.machine, vocab, classes, words)
+        return Automaton.from_machine(self.machine, vocab, classes, words)
 
     def tightness(self, moves: MachineMoves) -> list[Tightness]:
         """The distances in each layer, over some transitions."""
@@ -162,7 +162,7 @@ class CountingTables:
 
     def automaton(self, vocab: Sequence[str], classes: Sequence[str], words: bool) -> CounterAutomaton:
         """The machine, with names for its tokens and classes."""
-        return CounterAutomaton.named(self.machine, vocab, classes, words)
+        return CounterAutomaton.from_machine(self.machine, vocab, classes, words)
 
     def initial_state(self, batch: int) -> NDArray[np.int64]:
         """The start of the control and counts of 0, for each row."""

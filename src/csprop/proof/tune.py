@@ -21,14 +21,14 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int64
 from torch import Generator, Tensor
 
+from csprop.data.examples import UNLABELLED
 from csprop.nn.block import Block
 from csprop.nn.config import ModelOptions
 from csprop.nn.model import CSP
 from csprop.proof.examples import Judgement, Labelled
 from csprop.proof.locked import nearest
 from csprop.proof.prune import PRUNING_ROWS
-from csprop.tasks.base import UNLABELLED
-from csprop.training.loop import descend
+from csprop.training.steps import descend
 
 STEPS, BATCH, RATE, CLIP_NORM = 150, 64, 3e-3, 1.0
 DRAWING_STEPS = 60

@@ -3,9 +3,9 @@
 from typing import Any
 
 from csprop import notebook
-from csprop.automata.arrows import counted
+from csprop.automata.arrows import describe_counters
 from csprop.automata.counter_automaton import CounterAutomaton
-from csprop.automata.names import shown, size
+from csprop.automata.names import describe_size, join_names
 from csprop.proof.document import Certificate, network_states
 
 
@@ -73,11 +73,11 @@ def _counting(document: dict[str, Any]) -> list[tuple[str, str]]:
     automaton = CounterAutomaton.from_json(document["automaton"])
     near, far = automaton.window, network["window"]
     seen = f"counts are seen from −{near} to {near}, and beyond as these" if near else "nothing is seen"
-    small = size(len(automaton), automaton.counters)
-    large = size(control_states(document), len(network["increments"][0]))
+    small = describe_size(len(automaton), automaton.counters)
+    large = describe_size(control_states(document), len(network["increments"][0]))
     return [
         ("machine", f"{small}; the network has {large}"),
-        *((f"counter {name}", added) for name, added in counted(automaton).items()),
+        *((f"counter {name}", added) for name, added in describe_counters(automaton).items()),
         ("control", _control(document)),
         ("window", f"{seen}; in the network, from −{far} to {far}"),
         ("gates", f"each gate is at least {document['gate']:.2f} from where it would decide otherwise"),
@@ -112,4 +112,4 @@ def _power(number: int) -> str:
 def _disagreeing(document: dict[str, Any]) -> list[tuple[str, str]]:
     if "disagreeing" not in document:
         return []
-    return [("disagree", f"rows {shown(list(map(str, document['disagreeing'])))}")]
+    return [("disagree", f"rows {join_names(list(map(str, document['disagreeing'])))}")]

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from csprop.automata.arrows import arrows, counted, rules
+from csprop.automata.arrows import arrows, describe_counters, rules
 from csprop.automata.automaton import Automaton
 from csprop.automata.cayley import cayley
 from csprop.automata.counter_automaton import CounterAutomaton
@@ -136,7 +136,10 @@ def drawn(automaton: Automaton | CounterAutomaton) -> dict[str, Any]:
     if isinstance(automaton, CounterAutomaton):
         longest = max(len(label) for each in arrows(automaton) for label in each.labels)
         told = [[list(leads.items()) for leads in row] for row in rules(automaton)]
-        held = _counting(automaton) | {"counters": list(counted(automaton).items()), "rules": told}
+        held = _counting(automaton) | {
+            "counters": list(describe_counters(automaton).items()),
+            "rules": told,
+        }
         graph, gap = automaton.control, GAP + LETTER * min(longest, LINE)
     else:
         held = {"start": automaton.start, "transitions": automaton.transitions}

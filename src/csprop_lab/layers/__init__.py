@@ -34,9 +34,7 @@ PEERS: dict[str, Published] = {
     ),
     "gru": Published("csprop_lab.layers.plain:gru", "Cho et al., EMNLP 2014"),
     "transformer": Published("csprop_lab.layers.attention:Attention", "Vaswani et al., NeurIPS 2017"),
-    "s4d": Published(
-        "csprop_lab.layers.s4d:S4D", "Gupta et al. and Gu et al., NeurIPS 2022"
-    ),
+    "s4d": Published("csprop_lab.layers.s4d:S4D", "Gupta et al. and Gu et al., NeurIPS 2022"),
     "s5": Published("csprop_lab.layers.s5:S5", "Smith et al., ICLR 2023"),
     "h3": Published("csprop_lab.layers.h3:H3", "Fu et al., ICLR 2023"),
     "mamba": Published("csprop_lab.layers.mamba:Mamba", "Gu and Dao, COLM 2024"),

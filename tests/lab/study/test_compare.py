@@ -326,6 +326,7 @@ class LSTM(nn.Module):  # a name that one of the methods on files has, too
 """
 
 
+@pytest.mark.slow
 def test_a_layer_of_a_module_is_trained_in_worker_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -421,6 +422,7 @@ def test_published_numbers_are_of_known_layers_and_tasks() -> None:
     assert published(PROTOCOLS["paper"], list(PEERS)) == ""
 
 
+@pytest.mark.slow
 def test_the_command_lists_runs_and_shows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 WHY = "ray is not installed: pip install 'csprop[ray]'"
+pytestmark = pytest.mark.slow
 cluster_utils = pytest.importorskip("ray.cluster_utils", reason=WHY)
 
 from csprop.cli.main import main  # noqa: E402

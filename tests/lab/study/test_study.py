@@ -83,6 +83,7 @@ def test_a_row_is_what_training_gives() -> None:
         json.dumps(row)
 
 
+@pytest.mark.slow
 def test_a_row_has_what_its_model_gets_right_by_length() -> None:
     """As trained and locked, on sequences that the row's own seed draws."""
     changes: dict[str, Any] = {"samples": 500, "epochs": 3}
@@ -234,6 +235,7 @@ def test_the_report_has_what_is_there_and_says_what_is_not(tmp_path: Path, study
     assert (tmp_path / "tiny.png").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_the_same_command_goes_on(tmp_path: Path) -> None:
     command = [
         sys.executable, "-m", "csprop.cli.main", "reproduce", "--quick", "--only", "focal",
