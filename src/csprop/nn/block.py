@@ -25,13 +25,11 @@ from jaxtyping import Bool, Float
 from torch import Generator, Tensor, nn
 
 from csprop.nn.config import ModelOptions
-from csprop.nn.kernel import Known, for_kernel
 from csprop.nn.layers import DIVISORS, direction, linear, modulus, polar, unit
 from csprop.nn.rotors import angles_of, prepare, rotation
-from csprop.ops import fused, reference
+from csprop.ops import reference
 from csprop.ops.checks import check_tensor
 from csprop.ops.counts import exact, whole
-from csprop.ops.native.tensors import ABSENT, Layer
 from csprop.ops.planes import ANGLE_LIMIT, narrow, saturate, turn, wide
 from csprop.ops.scan import scan
 
@@ -54,7 +52,7 @@ Transition = tuple[Tensor, Any]
 """What a step does: a_t and u_t; of a router the scores of its maps, and its phases or None."""
 
 
-class Block(Known):
+class Block(nn.Module):
     """z ↦ h^{(l)}, with the options of `ModelOptions`."""
 
     h0: Tensor  # (M, D)
@@ -131,10 +129,6 @@ class Block(Known):
         is no tensor of the right shape, type and device.
         """
         self._check(z, state, reset, coupled)
-        if layers := for_kernel([self], z, state, reset, coupled, whole=False):
-            options = self.options.of_kernel
-            out, last = fused.blocks(z, state[None], reset, coupled, layers, options)
-            return self.rescale(out), last[0]
         h, last = self.recur(transition or self.transition(z), state, reset, coupled)
         before = self._before(h, state, reset) if self.options.recall else None
         return self.finish(h, z, before), last
@@ -208,18 +202,6 @@ class Block(Known):
     def start(self) -> Float[Tensor, "M D"]:
         """h_0; where a gate keeps or replaces the state, on the unit sphere like what replaces it."""
         return unit(self.h0, epsilon=0.0) if self.options.replaces else self.h0
-
-    def kernel_parameters(self) -> Layer:
-        """This block's parameters, under the kernel's names for them."""
-        angle, gate = None if self.options.rotate == "none" else self.angle, self.gate
-        return Layer(
-            angle_weight=ABSENT if angle is None else angle.weight,
-            angle_bias=ABSENT if angle is None or angle.bias is None else angle.bias,
-            gate_weight=gate.weight,
-            gate_bias=gate.bias,
-            skip=self.skip if self.options.skip else ABSENT,
-            start=self.start,
-        )
 
     def transition(
         self, z: Float[Tensor, "B T M D"]

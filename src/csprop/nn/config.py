@@ -5,7 +5,6 @@ from typing import Any, Literal
 
 from csprop.errors import InputError
 from csprop.nn.fields import check_fields, check_ranges, check_types
-from csprop.ops.options import KernelOptions
 
 Kind = Literal["rotor", "router", "counter", "switch"]
 
@@ -190,17 +189,6 @@ class ModelOptions:
         }
         others = self._changed("projection", "input_map", "entrance", "gate_input", "recurrence")
         return others | {name for name, is_beyond in beyond.items() if is_beyond}
-
-    @property
-    def of_kernel(self) -> KernelOptions:
-        """What the compiled kernel is told, where it knows all options."""
-        return KernelOptions(
-            rotate=self.rotate,
-            angle=self.angle,
-            decay=self.decay,
-            silu=self.activation == "boundary",
-            norm=self.norm == "complex",
-        )
 
     def __post_init__(self) -> None:
         if isinstance(self.kinds, list):  # as JSON has it

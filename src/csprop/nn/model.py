@@ -12,20 +12,18 @@ from jaxtyping import Bool, Float, Int64
 from torch import Generator, Tensor, nn
 
 from csprop.errors import InputError
-from csprop.nn import counter
+from csprop.nn import counter, kernel
 from csprop.nn.block import Block, Transition
 from csprop.nn.config import CSPConfig
 from csprop.nn.coupling import Coupling
 from csprop.nn.decoder import DECODERS
 from csprop.nn.hub import Names, on_hub, read, saved_as
-from csprop.nn.kernel import for_kernel, has_hooks, untouched
 from csprop.nn.kinds import make_block
 from csprop.nn.layers import linear, start_again
 from csprop.nn.router import Router
-from csprop.ops import fused
 from csprop.ops.backends import exporting
 from csprop.ops.checks import check_tensor
-from csprop.ops.native.stepper import Stepper
+from csprop.ops.native.forward import Stepper
 from csprop.ops.planes import wide
 from csprop.stream import Stream
 
@@ -191,6 +189,8 @@ class CSP(nn.Module):
         itself stops at such tokens: to look at them first would be to wait for it.)
         """
         self._check(tokens, state, reset)
+        if results := kernel.propagate(self, tokens, state, reset):
+            return results if return_state else results[0]
         if state is None:
             state = self.initial_state(tokens.shape[0])
         try:
@@ -228,10 +228,6 @@ class CSP(nn.Module):
         reset: Tensor | None,
     ) -> tuple[Float[Tensor, "B T K D"], Float[Tensor, "B L M D"]]:
         """Through all blocks: the last one's output, and the states after the last token."""
-        if layers := for_kernel(self.layers, z, state, reset, whole=True):
-            options = self.layers[0].options.of_kernel
-            z, h = fused.blocks(z, state.transpose(0, 1), reset, None, layers, options)
-            return z, h.transpose(0, 1)
         last: list[Tensor] = []
         for layer, block in enumerate(self.layers):
             coupled = self._coupled(layer, z)
@@ -302,21 +298,7 @@ class CSP(nn.Module):
 
     def stepper(self, state: Float[Tensor, "1 L M D"]) -> "Stepper | _Steps | None":
         """This model laid out for single steps, where the compiled kernel can do all of it."""
-        if self.routers:
-            return _Steps(self, state)
-        parts = (*DECODERS.values(), nn.Linear)
-        if has_hooks([self]) or not untouched(self.decoder.modules(), parts):
-            return None
-        decoder = self.decoder.as_linear()
-        if decoder is None:
-            return None
-        rows = self.rows
-        layers = for_kernel(self.layers, rows, state, None, None, *decoder, whole=True)
-        if layers is None:
-            return None
-        options = self.layers[0].options
-        unit_features = options.decoder == "cos_sin" and options.norm != "complex"
-        return Stepper(rows, layers, options.of_kernel, decoder, unit_features, state)
+        return kernel.stepper(self, state) or (_Steps(self, state) if self.routers else None)
 
 
 class _Steps:

@@ -97,14 +97,14 @@ class Router(Block):
         reset: Bool[Tensor, "B T"] | None,
         coupled: Tensor | None,
     ) -> tuple[Float[Tensor, "B T 2 D"], Float[Tensor, "B 2 D"]]:
-        scores, turns = transition
+        scores, _ = transition
         choice, state = scores.argmax(dim=2), wide(state)
         if self.training:
             maps = torch.softmax(wide(self.maps) / self.temperature, dim=2)
             weights = None if self.by_token else self._weights(scores, choice)
-            h = route.soft(maps, choice, state, turns, reset, wide(self.start), weights)
+            h = route.soft(maps, choice, state, reset, wide(self.start), weights)
         else:
-            h = route.hard(self.targets(), choice, state, turns, reset, wide(self.start))
+            h = route.hard(self.targets(), choice, state, reset, wide(self.start))
         return h, h[:, -1] if h.shape[1] else state
 
     def _weights(self, scores: Float[Tensor, "B T K"], choice: Tensor) -> Float[Tensor, "B T K"]:
@@ -120,8 +120,8 @@ class Router(Block):
         state: Float[Tensor, "B 2 D"],
         coupled: Tensor | None = None,
     ) -> Float[Tensor, "B 2 D"]:
-        scores, turns = self.transition(z)
-        return route.hard(self.targets(), scores.argmax(dim=2), wide(state), turns)[:, 0]
+        scores, _ = self.transition(z)
+        return route.hard(self.targets(), scores.argmax(dim=2), wide(state))[:, 0]
 
 
 def lead(scores: Tensor, dim: int) -> Tensor:

@@ -1,5 +1,7 @@
 """A model as the compiled kernel trains it: what it is told, and whether it can."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -8,17 +10,14 @@ from csprop.nn.coupling import Coupling
 from csprop.nn.decoder import DECODERS, ComplexDecoder, PhaseDecoder
 from csprop.nn.kernel import has_hooks, untouched
 from csprop.nn.model import CSP
-from csprop.nn.released import Released
 from csprop.nn.router import Router
 from csprop.ops.backends import backend
-from csprop.ops.native.layout import ACTIVATION, DECAY, GATE_INPUT, NORM, READING, ROTATE, Layer
-from csprop.ops.native.step import Model
+from csprop.ops.native.model import Model
 from csprop.ops.native.tensors import fits
 
 PARTS = (
     CSP,
     Block,
-    Released,
     Router,
     Coupling,
     *DECODERS.values(),
@@ -59,7 +58,17 @@ def unreadable(model: object) -> str:
         return "its parameters are not those that it was made with"
     if torch.is_autocast_enabled("cpu"):
         return "autocast is on"
+    if any(_strange(block.options) for block in model.layers) or model.config.embedding != "complex":
+        return "the kernel does not know it"
     return ""
+
+
+def _strange(options: Any) -> bool:
+    """Return True for options that the kernel does not know."""
+    router = bool(options.places) and (
+        options.rotate != "none" or options.skip or options.activation != "none" or options.norm != "none"
+    )
+    return options.released or options.decay == "reset" or router or options.projection == "atan2" or options.norm == "root"
 
 
 class _Tensors:
@@ -88,11 +97,9 @@ class _Tensors:
 def described(model: CSP) -> Model:
     """What the kernel is told about a model."""
     tensors, config, layers = _Tensors(), model.config, model.layers
-    embedding = _embedding(model, tensors)
-    of_tokens = len(tensors.all)
+    embedding = tensors.add(model.embedding, model.trains_embedding)
     inputs = [_inputs(layers[0], tensors)]
-    # The first layer's inputs are tokens, not steps of rows, unless it depends on the steps before.
-    first_of_rows = of_tokens if layers[0].options.released else len(tensors.all)
+    first_of_rows = len(tensors.all)  # the first layer's inputs are tokens, not steps of rows
     inputs += [_inputs(block, tensors) for block in layers[1:]]
     described = [
         _layer(block, tensors, inputs[number] | _coupling(model.coupling_of(number), tensors))
@@ -100,45 +107,29 @@ def described(model: CSP) -> Model:
     ]
     fields = {
         "order": config.order, "width": config.width, "vocabulary": config.vocab_size,
-        "classes": config.num_classes, **embedding, **_decoder(model.decoder, tensors),
+        "classes": config.num_classes, "embedding": embedding, **_decoder(model.decoder, tensors),
     }  # fmt: skip
     temperature = next((router.temperature for router in model.routers), 1.0)
     return Model(tensors.all, tensors.trained, first_of_rows, described, fields, temperature)
-
-
-def _embedding(model: CSP, tensors: _Tensors) -> dict[str, int]:
-    kind, number = model.config.embedding, tensors.add(model.embedding, model.trains_embedding)
-    if kind == "complex":
-        return {"embedding": number}
-    return {
-        "embedding": number, "narrow": model.embedding.shape[1], "widen_tanh": kind == "scalar",
-        **tensors.linear("widen", model.widen),
-    }  # fmt: skip
 
 
 def _inputs(block: Block, tensors: _Tensors) -> dict[str, int]:
     """The fields of `Layer` about what is computed from inputs: angles, gates, choices of maps."""
     angle = block.angle if block.options.rotate != "none" else None
     gate = block.gate if block.options.gated else None
-    directed = angle is not None and block.options.projection == "atan2"
     fields = {
-        "angles": 0 if angle is None else angle.out_features // (2 if directed else 1),
-        "direction": directed,
+        "angles": 0 if angle is None else angle.out_features,
         "angle_inputs": 0 if angle is None else angle.in_features,
         "gates": 0 if gate is None else gate.out_features,
         **tensors.linear("angle", angle),
         **tensors.linear("gate", gate),
     }
-    if isinstance(block, Released):
-        fields |= tensors.linear("map", block.map if block.options.input_map != "none" else None)
-        sine = block.entrance if block.options.entrance == "sine" else None
-        fields |= tensors.linear("entrance", sine)
     if isinstance(block, Router):
         fields |= tensors.linear("keys", block.keys, trained=not block.by_token)
     return fields
 
 
-def _layer(block: Block, tensors: _Tensors, fields: dict[str, int]) -> Layer:
+def _layer(block: Block, tensors: _Tensors, fields: dict[str, Any]) -> dict[str, Any]:
     options = block.options
     if isinstance(block, Router):
         fields |= {
@@ -146,17 +137,13 @@ def _layer(block: Block, tensors: _Tensors, fields: dict[str, int]) -> Layer:
             "maps": tensors.add(block.maps),
         }  # fmt: skip
     norm = block.norm if options.norm == "layer" else None
-    return Layer(
+    return dict(
         **fields,
-        rotate=ROTATE[options.rotate],
-        bounded_angle=options.angle != "free" and options.projection != "atan2",
-        released=options.released,
-        summed=options.summed,
-        gate_input=GATE_INPUT[options.gate_input],
-        cumulative=options.recurrence == "cumulative",
-        decay=DECAY[options.decay],
-        activation=ACTIVATION[options.activation],
-        norm=NORM[options.norm],
+        rotate=options.rotate,
+        bounded_angle=options.angle != "free",
+        decay=options.decay,
+        activation=options.activation,
+        norm=options.norm,
         skip=tensors.add(block.skip if options.skip else None),
         recall=tensors.add(block.recall if options.recall else None),
         start=tensors.add(block.h0),
@@ -173,13 +160,13 @@ def _coupling(coupling: Coupling | None, tensors: _Tensors) -> dict[str, int]:
     return {"rank": coupling.u.shape[1], "coupling_u": u, "coupling_v": v}
 
 
-def _decoder(decoder: nn.Module, tensors: _Tensors) -> dict[str, int]:
+def _decoder(decoder: nn.Module, tensors: _Tensors) -> dict[str, Any]:
     if isinstance(decoder, ComplexDecoder):
         return {
-            "reading": READING["state"], "decoder_weight": tensors.add(decoder.linear.weight),
+            "reading": "state", "decoder_weight": tensors.add(decoder.linear.weight),
             "decoder_bias": tensors.add(decoder.bias), "projection": tensors.add(decoder.projection),
         }  # fmt: skip
     reading = "phasor" if getattr(decoder, "normalises", False) else "state"
     reading = "angle" if isinstance(decoder, PhaseDecoder) else reading
     linear: torch.nn.Linear = decoder.linear  # pyright: ignore[reportAssignmentType]
-    return {"reading": READING[reading], **tensors.linear("decoder", linear)}
+    return {"reading": reading, **tensors.linear("decoder", linear)}
