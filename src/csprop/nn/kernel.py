@@ -73,7 +73,7 @@ def propagate(
         raise
 
 
-def stepper(model: "CSP", state: Tensor) -> Stepper | None:
+def make_stepper(model: "CSP", state: Tensor) -> Stepper | None:
     """Return the model laid out for single steps, with hard maps; None where the kernel does not know it."""
     from csprop.nn.training import described, unreadable
 

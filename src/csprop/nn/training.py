@@ -1,35 +1,28 @@
 """A model as the compiled kernel trains it: what it is told, and whether it can."""
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
-from csprop.nn.block import Block
+from csprop.cells.counter import CounterBlock
+from csprop.cells.paper import PaperBlock
+from csprop.cells.rotor import RotorBlock
+from csprop.cells.router import RouterBlock
+from csprop.cells.switch import SwitchBlock
 from csprop.nn.coupling import Coupling
 from csprop.nn.decoder import DECODERS, ComplexDecoder, PhaseDecoder
 from csprop.nn.kernel import has_hooks, untouched
 from csprop.nn.model import CSP
-from csprop.nn.router import Router
 from csprop.ops.backends import backend
 from csprop.ops.native.model import Model
 from csprop.ops.native.tensors import fits
 
-PARTS = (
-    CSP,
-    Block,
-    Router,
-    Coupling,
-    *DECODERS.values(),
-    nn.Linear,
-    nn.LayerNorm,
-    nn.ModuleList,
-)
-"""What a model may be made of: of other parts `described` would know the tensors, not what they do."""
+BLOCKS = (PaperBlock, RotorBlock, RouterBlock, CounterBlock, SwitchBlock)
+PARTS = (CSP, *BLOCKS, Coupling, *DECODERS, nn.Linear, nn.LayerNorm, nn.ModuleList)
+"""The parts that the kernel knows."""
 
 
 def why_not(model: object) -> str:
-    """Why the kernel does not take the training steps of a model; empty if it does."""
+    """Return why the kernel does not take the training steps of a model; empty if it does."""
     if reason := unreadable(model):
         return reason
     assert isinstance(model, CSP)
@@ -42,7 +35,7 @@ def why_not(model: object) -> str:
 
 
 def unreadable(model: object) -> str:
-    """Why what `described` says of a model is not all that it does; empty if it is."""
+    """Return why the kernel does not know a model to the letter; empty if it does."""
     if type(model) is not CSP:
         return "the model is not a CSP"
     if has_hooks(model.modules()):
@@ -58,17 +51,7 @@ def unreadable(model: object) -> str:
         return "its parameters are not those that it was made with"
     if torch.is_autocast_enabled("cpu"):
         return "autocast is on"
-    if any(_strange(block.options) for block in model.layers) or model.config.embedding != "complex":
-        return "the kernel does not know it"
     return ""
-
-
-def _strange(options: Any) -> bool:
-    """Return True for options that the kernel does not know."""
-    router = bool(options.places) and (
-        options.rotate != "none" or options.skip or options.activation != "none" or options.norm != "none"
-    )
-    return options.released or options.decay == "reset" or router or options.projection == "atan2" or options.norm == "root"
 
 
 class _Tensors:
@@ -95,62 +78,22 @@ class _Tensors:
 
 
 def described(model: CSP) -> Model:
-    """What the kernel is told about a model."""
+    """Return what the kernel is told about a model."""
     tensors, config, layers = _Tensors(), model.config, model.layers
     embedding = tensors.add(model.embedding, model.trains_embedding)
-    inputs = [_inputs(layers[0], tensors)]
+    inputs = [layers[0].describe_inputs(tensors)]
     first_of_rows = len(tensors.all)  # the first layer's inputs are tokens, not steps of rows
-    inputs += [_inputs(block, tensors) for block in layers[1:]]
-    described = [
-        _layer(block, tensors, inputs[number] | _coupling(model.coupling_of(number), tensors))
-        for number, block in enumerate(layers)
-    ]
+    inputs += [block.describe_inputs(tensors) for block in layers[1:]]
+    described = []
+    for number, block in enumerate(layers):
+        coupling = _coupling(model.coupling_of(number), tensors)
+        described.append(inputs[number] | coupling | block.describe(tensors))
     fields = {
         "order": config.order, "width": config.width, "vocabulary": config.vocab_size,
         "classes": config.num_classes, "embedding": embedding, **_decoder(model.decoder, tensors),
     }  # fmt: skip
     temperature = next((router.temperature for router in model.routers), 1.0)
     return Model(tensors.all, tensors.trained, first_of_rows, described, fields, temperature)
-
-
-def _inputs(block: Block, tensors: _Tensors) -> dict[str, int]:
-    """The fields of `Layer` about what is computed from inputs: angles, gates, choices of maps."""
-    angle = block.angle if block.options.rotate != "none" else None
-    gate = block.gate if block.options.gated else None
-    fields = {
-        "angles": 0 if angle is None else angle.out_features,
-        "angle_inputs": 0 if angle is None else angle.in_features,
-        "gates": 0 if gate is None else gate.out_features,
-        **tensors.linear("angle", angle),
-        **tensors.linear("gate", gate),
-    }
-    if isinstance(block, Router):
-        fields |= tensors.linear("keys", block.keys, trained=not block.by_token)
-    return fields
-
-
-def _layer(block: Block, tensors: _Tensors, fields: dict[str, Any]) -> dict[str, Any]:
-    options = block.options
-    if isinstance(block, Router):
-        fields |= {
-            "places": options.places, "choices": len(block.maps), "by_token": block.by_token,
-            "maps": tensors.add(block.maps),
-        }  # fmt: skip
-    norm = block.norm if options.norm == "layer" else None
-    return dict(
-        **fields,
-        rotate=options.rotate,
-        bounded_angle=options.angle != "free",
-        decay=options.decay,
-        activation=options.activation,
-        norm=options.norm,
-        skip=tensors.add(block.skip if options.skip else None),
-        recall=tensors.add(block.recall if options.recall else None),
-        start=tensors.add(block.h0),
-        point=tensors.add(block.point if options.enter == "point" else None),
-        norm_weight=tensors.add(None if norm is None else norm.weight),
-        norm_bias=tensors.add(None if norm is None else norm.bias),
-    )
 
 
 def _coupling(coupling: Coupling | None, tensors: _Tensors) -> dict[str, int]:
@@ -160,7 +103,7 @@ def _coupling(coupling: Coupling | None, tensors: _Tensors) -> dict[str, int]:
     return {"rank": coupling.u.shape[1], "coupling_u": u, "coupling_v": v}
 
 
-def _decoder(decoder: nn.Module, tensors: _Tensors) -> dict[str, Any]:
+def _decoder(decoder: nn.Module, tensors: _Tensors) -> dict[str, int | str]:
     if isinstance(decoder, ComplexDecoder):
         return {
             "reading": "state", "decoder_weight": tensors.add(decoder.linear.weight),
