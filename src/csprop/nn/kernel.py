@@ -48,7 +48,7 @@ def propagate(
     """Return the scores after every token and the last states, or None to leave it to torch.
 
     Args:
-        model: any model; one of a subclass, or with a part that was replaced or has a hook, is not known.
+        model: any model; a subclass, or a model with a part that was replaced or hooked, is not known.
         tokens: (B, T) int64.
         state: (B, L, M, D) where rows begin, None for h_0.
         reset: (B, T) bool, true where a sequence begins anew.
@@ -60,10 +60,11 @@ def propagate(
 
     if devices.traced() or not tokens.numel() or unreadable(model) or not fits(model.embedding, state):
         return None
-    hard = not model.training and bool(model.routers)
+    routers = model.routers
+    hard = not model.training and bool(routers)
     if hard and torch.is_grad_enabled():  # the adjoint of the kernel is of soft maps
         return None
-    if any(router.mixes or router.temperature != model.routers[0].temperature for router in model.routers):
+    if any(router.mixes or router.temperature != routers[0].temperature for router in routers):
         return None
     try:
         return forward.propagate(described(model), tokens, state, reset, hard)
@@ -74,7 +75,7 @@ def propagate(
 
 
 def make_stepper(model: "CSP", state: Tensor) -> Stepper | None:
-    """Return the model laid out for single steps, with hard maps; None where the kernel does not know it."""
+    """Return the model laid out for single steps with hard maps, or None to leave them to torch."""
     from csprop.nn.training import described, unreadable
 
     if unreadable(model) or not fits(model.embedding, state):

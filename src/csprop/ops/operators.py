@@ -89,7 +89,8 @@ def _call(a: Tensor, u: Tensor, **others: Tensor | None) -> None:
         "wide": u.dtype == torch.float64, "batch": batch, "steps": steps, "width": u.shape[3],
         "order": u.shape[2], "planes": math.prod(planes), "columns": columns, "a": a, "u": u,
     }  # fmt: skip
-    call("scan", pack("Scan", fields | others), torch.get_num_threads())
+    arguments = pack("Scan", fields | others)
+    call("scan", arguments.address, torch.get_num_threads())
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

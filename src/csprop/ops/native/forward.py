@@ -49,7 +49,8 @@ class _Propagate(torch.autograd.Function):
         new, fields, depth = tensors[0].new_empty, model.fields, len(model.layers)
         scores = new(*tokens.shape, fields["classes"])
         last = new(tokens.shape[0], depth, fields["order"], fields["width"])
-        _run_scores(model, temperature, **pack_tokens(tokens), scores=scores, state=state, reset=reset, last=last)
+        rows = pack_tokens(tokens)
+        _run_scores(model, temperature, **rows, scores=scores, state=state, reset=reset, last=last)
         ctx.model, ctx.temperature = model, temperature
         ctx.save_for_backward(tokens, reset, state, *tensors)
         ctx.set_materialize_grads(False)
@@ -80,31 +81,20 @@ class _Propagate(torch.autograd.Function):
         return None, None, None, None, g_state, *parts
 
 
-def run_steps(models: list[Arguments], dtype: torch.dtype) -> None:
+def run_steps(steps: list[Arguments], dtype: torch.dtype) -> None:
     """Take a step of each model, or compute the adjoint of its scores.
 
     Raises:
         InputError: a token or a label is outside of its range, or a count is not exact.
         MemoryError: there is not enough memory.
     """
-    pointers = _Pointers(models)
-    run("steps", pointers, dtype, len(models))  # pyright: ignore[reportArgumentType]
-
-
-class _Pointers:
-    """Pointers to several models, in memory."""
-
-    def __init__(self, models: list[Arguments]) -> None:
-        self._array = array("q", [each.address for each in models])
-
-    @property
-    def address(self) -> int:
-        return self._array.buffer_info()[0]
+    pointers = array("q", [each.address for each in steps])
+    run("steps", pointers.buffer_info()[0], dtype, len(steps))
 
 
 def _run_scores(model: Model, temperature: float, **fields: Any) -> None:
     arguments = model.pack(**fields, temperature=temperature, whole=models.SPAN, span=models.SPAN)
-    run("scores", arguments, model.tensors[0].dtype)
+    run("scores", arguments.address, model.tensors[0].dtype)
 
 
 def row_scores(model: Model, rows: Rows) -> Tensor:
@@ -135,7 +125,7 @@ def every_score(model: Model, symbols: int, length: int) -> Tensor:
     """
     scores = model.tensors[0].new_empty(symbols**length, model.fields["classes"])
     arguments = model.pack(whole=models.SPAN, span=models.SPAN)
-    run("every", arguments, scores.dtype, symbols, length, scores.data_ptr())
+    run("every", arguments.address, scores.dtype, symbols, length, scores.data_ptr())
     return scores
 
 
@@ -162,5 +152,5 @@ class Stepper:
         self._number[0, 0] = token
         status = self._call(self._address, 1)
         if status:
-            run("scores", self._arguments, self._scores.dtype)
+            run("scores", self._address, self._scores.dtype)
         return self._scores.clone()

@@ -1,7 +1,7 @@
 """The structures of `layout.hpp`, as the compiled library describes them.
 
-Each is a row of 64-bit numbers: integers, doubles and pointers. `Arguments` fills one in by the names of
-its fields, and what is not given is 0, or −1 for the number of a tensor.
+Each is a row of 64-bit numbers: integers, doubles and pointers. `Arguments` fills one in by the names
+of its fields. A field that is left out is 0, or −1 for the number of a tensor.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 Value = Any
-"""An int, a float, the name of an option, None, or what has an address: a tensor, an array, `Arguments`."""
+"""An int, a float, the name of an option, None, or a tensor, an array or `Arguments`: its address."""
 
 
 class Structure:
@@ -24,9 +24,9 @@ class Structure:
         for declaration in text.split(";"):
             if not declaration.strip():
                 continue
-            kind, names = re.fullmatch(r"\s*(?:const )?(\w+)(.*)", declaration, re.DOTALL).groups()  # pyright: ignore[reportOptionalMemberAccess]
-            for name in names.replace("*", " * ").split(","):
-                *pointer, name = name.split()
+            kind, names = declaration.replace("const ", "").replace("*", " * ").split(maxsplit=1)
+            for each in names.split(","):
+                *pointer, name = each.split()
                 self.places[name] = len(defaults)
                 defaults.append(-1 if kind == "Tensor" else 0)
                 if kind == "double" and not pointer:

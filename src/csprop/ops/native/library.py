@@ -60,13 +60,13 @@ def pack(structure: str, *rows: dict[str, Value]) -> Arguments:
     return Arguments(_structures[structure], *rows)
 
 
-def call(function: str, arguments: Arguments, *others: int) -> int:
-    """Call a function of the library, and return its status.
+def call(function: str, address: int, *others: int) -> int:
+    """Call a function of the library with the address of its arguments, and return its status.
 
     Raises:
         MemoryError: there was not enough memory.
     """
-    status = getattr(_library, f"csprop_{function}")(arguments.address, *others)
+    status = getattr(_library, f"csprop_{function}")(address, *others)
     if status == 1:
         raise MemoryError
     return status

@@ -73,14 +73,14 @@ def _part(tokens: Tensor, labels: Tensor | None) -> dict[str, Any]:
     return {"rows": tokens.shape[0], "steps": tokens.shape[1], "tokens": tokens, "labels": labels}
 
 
-def run(function: str, arguments: Arguments, dtype: torch.dtype, *others: int) -> None:
+def run(function: str, address: int, dtype: torch.dtype, *others: int) -> None:
     """Call a function of the kernel that reads rows.
 
     Raises:
         InputError: a token or a label is outside of its range, or a count is not exact.
         MemoryError: there is not enough memory.
     """
-    status = call(function, arguments, *others, torch.get_num_threads())
+    status = call(function, address, *others, torch.get_num_threads())
     if status == 2:
         raise InputError("a token or a label is outside of its range")
     if status == 3:

@@ -62,4 +62,5 @@ def _call(
         "steps": steps, "width": turn.shape[1], "table": len(entries), "entries": entries,
         "turn": turn, "h0": h0, "which": index, "reset": reset,
     }  # fmt: skip
-    call("resonate", pack("Resonate", fields | others), torch.get_num_threads())
+    arguments = pack("Resonate", fields | others)
+    call("resonate", arguments.address, torch.get_num_threads())

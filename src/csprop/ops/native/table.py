@@ -15,8 +15,8 @@ def run_table(
 ) -> tuple[int, int]:
     """Run an automaton over a sequence of uint8 or int64, its tokens 0 to `symbols` − 1.
 
-    `rows` (uint32) and `answers` (uint16) have an entry for each state and symbol, state by state: where
-    the next state's entries begin, and the answer. `row` is where the entries of the first state begin.
+    `rows` (uint32) and `answers` (uint16) have an entry for each state and symbol, state by state:
+    where the next state's entries begin, and the answer. `row` is where the first state's begin.
     `out` (uint16), unless it is None, receives the answer after every token. All are contiguous.
 
     Returns the row in the end, and −1 or the position of the first token outside of the symbols.
