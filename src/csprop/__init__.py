@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from csprop import tasks
-    from csprop.automata.automaton import Automaton
-    from csprop.automata.counter_automaton import CounterAutomaton
+    from csprop.automata.automaton import Automaton, CounterAutomaton
     from csprop.cells.block import Block
-    from csprop.cells.options import Cell, Counter, Paper, Rotor, Router, Switch
+    from csprop.cells.options import Cell, Counter, Paper, Resonator, Rotor, Router, Switch
     from csprop.data.shipped import example
     from csprop.learning.learn import Learned, learn
     from csprop.nn.config import CSPConfig
@@ -33,6 +32,7 @@ __all__ = [
     "CounterAutomaton",
     "Learned",
     "Paper",
+    "Resonator",
     "Rotor",
     "Router",
     "Run",
@@ -53,9 +53,11 @@ __all__ = [
 _HOMES = {
     "Automaton": "csprop.automata.automaton",
     "Certificate": "csprop.proof.document",
-    "CounterAutomaton": "csprop.automata.counter_automaton",
+    "CounterAutomaton": "csprop.automata.automaton",
     "Block": "csprop.cells.block",
-    **dict.fromkeys(("Cell", "Counter", "Paper", "Rotor", "Router", "Switch"), "csprop.cells.options"),
+    **dict.fromkeys(
+        ("Cell", "Counter", "Paper", "Resonator", "Rotor", "Router", "Switch"), "csprop.cells.options"
+    ),
     "CSP": "csprop.nn.model",
     "CSPConfig": "csprop.nn.config",
     "CSPLayer": "csprop.nn.layer",

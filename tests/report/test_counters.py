@@ -11,7 +11,7 @@ from torch import Generator
 
 import csprop
 from csprop import tasks
-from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.automaton import CounterAutomaton
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.report import embed, runs

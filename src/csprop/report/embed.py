@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from csprop.automata.arrows import arrows, describe_counters, rules
-from csprop.automata.automaton import Automaton
+from csprop.automata.automaton import Automaton, CounterAutomaton
 from csprop.automata.cayley import cayley
-from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.counting import CounterMachine
 from csprop.automata.drawing import MOST_DRAWN
 from csprop.automata.layout import READABLE, layout
@@ -18,7 +17,7 @@ from csprop.automata.walk import Endless, Oracle, Walk, moves
 from csprop.cells.router import RouterBlock
 from csprop.data.examples import Examples
 from csprop.errors import InputError
-from csprop.nn.compiled import codes
+from csprop.nn.compile import codes
 from csprop.nn.model import CSP
 from csprop.proof.locked import Locked
 from csprop.proof.locked_counter import LockedCounter
