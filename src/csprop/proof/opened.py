@@ -6,7 +6,7 @@ cannot confirm is left to torch, which says what is wrong.
 
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -17,8 +17,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as unpacked
 
 from csprop.data.draws import NumpyDraws, seed_of
-from csprop.data.examples import RowArrays
-from csprop.data.split import held_out
+from csprop.data.examples import Examples
+from csprop.data.splits import hold_out
 from csprop.errors import InputError
 from csprop.nn.config import CSPConfig
 from csprop.proof.check_shapes import Rejected, check_weights, demand, shapes_of
@@ -124,21 +124,21 @@ class Opened:
             begin, end = end, end + scores.shape[1]
             yield scores.reshape(-1, scores.shape[2]), labels[:, begin:end].ravel()
 
-    def on_rows(self, rows: RowArrays) -> Score:
+    def on_rows(self, rows: Examples) -> Score:
         """The score on labelled rows."""
 
         def parts() -> Iterator[tuple[Reals, Whole]]:
-            for batch in rows.windows(WINDOW):
+            for batch in rows.matrices(WINDOW):
                 scores, _ = self.locked.run(batch.tokens, self.locked.initial_state(len(batch.tokens)))
                 yield scores[batch.answers], batch.labels[batch.answers]
 
         return scored(parts())
 
-    def held_out(self) -> RowArrays:
+    def held_out(self) -> Examples:
         """The rows of the data file that training did not learn from."""
-        draws, rows = NumpyDraws(seed_of(self.config.seed, "split")), self.task.row_arrays
+        draws, rows = NumpyDraws(seed_of(self.config.seed, "split")), self.task.data
         try:
-            return rows[held_out(rows, self.config.recipe.split, draws)]
+            return rows[hold_out(rows, self.config.recipe.split, draws)]
         except InputError as error:
             raise InputError(f"{self.task.describe()['data']}: {error}") from None
 
@@ -175,7 +175,7 @@ def opened(path: str | Path) -> Opened | None:
 def _check_trained(folder: RunFolder, config: CSPConfig) -> None:
     """That the weights as trained are those of such a model: a run that is damaged is not served."""
     stored = unpacked(folder.read(checkpoint.WEIGHTS))
-    due = shapes_of(asdict(config))
+    due = shapes_of(config.to_json())
     due.pop("kept")
     shapes = {f"network.{name}": value.shape for name, value in stored.items()}
     single = all(value.dtype == np.float32 for value in stored.values())
@@ -186,8 +186,7 @@ def _check_trained(folder: RunFolder, config: CSPConfig) -> None:
 def _locked(config: CSPConfig, content: bytes) -> Tables | CountingTables:
     """The tables of a locked model from the content of its file."""
     stored = unpacked(content)
-    config = config.as_rotor(stored["kept"].shape[-1]) if config.summed else config
-    options = asdict(config)
+    options = config.to_json()
     counting = counts(config) and "kept" not in stored
     check_weights(stored, options, counting)
     small = all((np.abs(each) <= 2.0**20).all() for each in stored.values() if each.dtype != np.bool_)
