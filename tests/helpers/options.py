@@ -1,88 +1,103 @@
-"""Options of a model, drawn at random: what is there to draw, and what goes together."""
+"""Built-in cells with all of their options, and models of them: one by one, and as strategies.
 
+The values of an option are read off its type, or listed in `SIZES`. Every combination is valid, apart
+from what `CSPConfig` asks of the layers of one model; `models` follows these rules, and nothing else in
+the tests repeats them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
 from typing import Any, get_args, get_type_hints
 
-from csprop.nn.config import ModelOptions
+from hypothesis import strategies as st
 
-HINTS = get_type_hints(ModelOptions)
-SIZES = {
-    "width": [6],
-    "depth": [1, 2],
-    "order": [2, 3],
-    "coupling_rank": [0, 2],
-    "places": [0, 0, 3],
-    "maps": [0, 2],
-    "kinds": [(), (), ("rotor", "router"), ("router", "rotor"), ("counter", "switch")],
+from csprop import CSPConfig
+from csprop.cells import BUILT_IN, Cell, Counter, Paper, Rotor, Router, Switch
+
+DECODERS: tuple[str, ...] = get_args(get_type_hints(CSPConfig)["decoder"])
+SIZES = {"order": [2, 3], "places": [0, 2], "maps": [0, 2], "coupling_rank": [0, 2]}
+MIXED = {
+    "rotor, router": (Rotor(), Router()),
+    "router, rotor": (Router(places=2), Rotor(recall=True)),
+    "counter, switch": (Counter(), Switch()),
+    "counter, router": (Counter(), Router(maps=3)),
+    "paper, switch, counter": (Paper(rotate="state", h0="learned"), Switch(), Counter()),
 }
 
 
-PRINTED: dict[str, Any] = {"input_map": "none", "entrance": "softplus", "gate_input": "input"}
-PRINTED |= {"recurrence": "sequential"}
-RELEASED: dict[str, Any] = {"kinds": (), "places": 0, "order": 2, "decay": "exp"}
-"""Where this is fixed, every part of the authors' code is drawn."""
-
-
-def choices() -> dict[str, list[Any]]:
-    """Every option with its values, read off the configuration; a new one is drawn, or has none."""
-    values = {
-        name: [True, False] if hint is bool else list(get_args(hint)) for name, hint in HINTS.items()
+def option_values(kind: type[Cell]) -> dict[str, list[Any]]:
+    """Return the values to try for each option of a kind of cell."""
+    hints = get_type_hints(kind)
+    names = [field.name for field in fields(kind)]  # pyright: ignore[reportArgumentType]
+    return {
+        name: SIZES[name] if hints[name] is int else list(get_args(hints[name])) or [True, False]
+        for name in names
     }
-    return values | SIZES
 
 
-def sensible(options: dict[str, Any]) -> dict[str, Any]:
-    """With what `ModelOptions` refuses replaced, and what is chaotic: there rounding errors grow."""
-    changed = dict(options)
-    if changed["kinds"]:
-        changed |= {"depth": 2, "places": 3, "order": 2, "coupling_rank": 0}
-    elif changed["places"]:
-        changed |= {"decay": "none", "rotate": "state", "activation": "none", "h0": "place"}
-        changed |= {"order": 2, "coupling_rank": 0}
-    else:
-        changed |= {"maps": 0, "h0": "zero" if changed["h0"] == "place" else changed["h0"]}
-        if changed["decay"] == "count":
-            changed |= {"rotate": "none", "order": 2, "coupling_rank": 0, "activation": "none"}
-            changed["h0"] = "line"
-    if changed["decay"] not in ("switch", "reset"):
-        changed["enter"] = "input"
-    changed |= going_together(changed)
-    if changed["order"] > 2:
-        changed |= {"rotate": "state", "angle": "free", "decoder": "linear"}
-    if changed["depth"] == 1:
-        changed["coupling_rank"] = 0
-    if not changed["coupling_rank"]:
-        changed["coupling"] = "shared"
-    if changed["norm"] == "none" and changed["decay"] == "softplus":
-        changed["decay"] = "exp"
-    return changed
+def _vary(cell: Cell) -> Iterator[tuple[str, Cell]]:
+    """Yield a cell, and the cells that differ from it in one option."""
+    yield cell.kind, cell
+    for name, values in option_values(type(cell)).items():
+        rank = {"coupling_rank": 2} if name == "coupling" else {}  # without a rank there is none
+        for value in values:
+            if value != getattr(cell, name):
+                changes: dict[str, Any] = rank | {name: value}
+                yield f"{cell.kind} {name}={value}", replace(cell, **changes)  # pyright: ignore
 
 
-def going_together(options: dict[str, Any]) -> dict[str, Any]:
-    """What to change for parts of the authors' code: they are as printed where another recurrence than
-    the paper's is drawn; where it is that one, what does not go with them is replaced."""
-    other = options["kinds"] or options["places"] or options["order"] > 2
-    changed: dict[str, Any] = {}
-    if other or options["decay"] == "count":
-        changed |= {"embedding": "complex"}
-    if other or options["decay"] not in ("softplus", "exp", "unit"):
-        changed |= PRINTED | ({"angle": "tanh"} if options["angle"] == "accumulated" else {})
-    found = options | changed
-    if (
-        found["gate_input"] == "state"
-    ):  # other decays would grow with the state that they are decided by
-        changed |= {"recurrence": "sequential", "decay": "exp"}
-    elif found["recurrence"] == "cumulative":
-        changed |= {"decay": "exp", "entrance": "sine", "recall": False}
-    found = options | changed
-    if found["entrance"] == "sine" and found["decay"] == "unit":
-        changed |= {"decay": "exp"}
-    if found["gate_input"] == "state" or found["recurrence"] == "cumulative":
-        changed |= {"coupling_rank": 0}
-        changed |= {"activation": "boundary"} if found["activation"] == "step" else {}
-        changed |= {"rotate": "input"} if found["rotate"] == "state" else {}
-    if found["angle"] == "accumulated":
-        changed |= {"rotate": "input"}
-    found = options | changed
-    if found["angle"] == "free" or found["rotate"] == "none" or found["kinds"] or found["order"] > 2:
-        changed |= {"projection": "tanh"}
-    return changed
+CELLS: dict[str, Cell] = {name: each for kind in BUILT_IN.values() for name, each in _vary(kind())}
+"""Every cell with its defaults, and with each value of each option."""
+STACKS: dict[str, Sequence[Cell]] = {name: (cell, cell) for name, cell in CELLS.items()} | MIXED
+"""Two layers of each of `CELLS`, and layers of several kinds."""
+
+
+def config(
+    cells: Sequence[Cell], width: int = 6, vocab_size: int = 3, num_classes: int = 4, **more: Any
+) -> CSPConfig:
+    """Return a small model; its decoder is one that reads states of any order."""
+    options = {"decoder": "linear"} | more
+    return CSPConfig(
+        vocab_size=vocab_size, num_classes=num_classes, width=width, cells=cells, **options
+    )
+
+
+@st.composite
+def cells(draw: st.DrawFn, kinds: Sequence[type[Cell]] = tuple(BUILT_IN.values())) -> Cell:
+    """Draw a cell with any of its options."""
+    kind = draw(st.sampled_from(kinds))
+    options = {name: draw(st.sampled_from(values)) for name, values in option_values(kind).items()}
+    if not options.get("coupling_rank"):
+        options.pop("coupling", None)
+    return kind(**options)
+
+
+@st.composite
+def models(
+    draw: st.DrawFn,
+    kinds: Sequence[type[Cell]] = tuple(BUILT_IN.values()),
+    most_layers: int = 3,
+    **sizes: int,
+) -> CSPConfig:
+    """Draw a small model: layers that are alike, or each with a cell of its own."""
+    first = draw(cells(kinds))
+    rank = getattr(first, "coupling_rank", 0)
+    depth = draw(st.integers(2 if rank else 1, most_layers))
+    stack = [first] * depth
+    if not rank and first.order == 2 and draw(st.booleans()):
+        others = cells(kinds).filter(lambda cell: cell.order == 2 and not _coupled(cell))
+        stack = [first, *(draw(others) for _ in range(depth - 1))]
+    decoders = DECODERS if first.order == 2 else ("linear", "cos_sin")
+    return config(stack, decoder=draw(st.sampled_from(decoders)), **sizes)
+
+
+def _coupled(cell: Cell) -> bool:
+    return bool(getattr(cell, "coupling_rank", 0))
+
+
+def is_chaotic(model: CSPConfig) -> bool:
+    """Return True if rounding errors of a model grow from step to step: α > 1, and no norm."""
+    return any(
+        isinstance(cell, Paper) and cell.norm == "none" and cell.decay == "softplus"
+        for cell in model.layers
+    )
