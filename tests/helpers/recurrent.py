@@ -12,9 +12,8 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from csprop import CSP, CSPLayer
+from csprop import CSP, CSPConfig, CSPLayer
 from csprop.cells import Counter, Paper, Rotor, Router, Switch
-from tests.helpers.options import config
 
 FEATURES, WIDTH, TOKENS, INPUTS = 6, 4, 5, 2
 KINDS: dict[str, dict[str, Any]] = {
@@ -51,8 +50,14 @@ def layer(name: str, seed: int = 3, **more: Any) -> CSPLayer:
 
 def model(name: str, seed: int = 3, **more: Any) -> CSP:
     """Return a model, not in training."""
-    options = config(MODELS[name], WIDTH, vocab_size=TOKENS, **more)
-    return CSP(options, Generator().manual_seed(seed)).eval()
+    options: dict[str, Any] = {
+        "vocab_size": TOKENS,
+        "num_classes": 3,
+        "width": WIDTH,
+        "decoder": "linear",
+    }
+    config = CSPConfig(**options | more, cells=MODELS[name])
+    return CSP(config, Generator().manual_seed(seed)).eval()
 
 
 NETS: dict[str, Callable[[int], CSP | CSPLayer]] = {

@@ -95,7 +95,7 @@ def test_backends_agree_in_values_states_and_gradients(name: str) -> None:
 @EVERY
 def test_parameters_come_from_torch_unless_a_generator_is_given(name: str) -> None:
     kind = type(NETS[name](3))
-    options: Any = {"config": NETS[name](3).config} if kind is CSP else NETS[name](3)._again
+    options: Any = {"config": NETS[name](3).config} if kind is CSP else NETS[name](3)._options
 
     def draw(seed: int, generator: Generator | None) -> list[Tensor]:
         torch.manual_seed(seed)

@@ -16,7 +16,7 @@ import csprop
 from csprop import CSP, CSPLayer, tasks, use_backend
 from csprop.errors import InputError
 from csprop.nn import CSPBlock
-from csprop.nn.compiled import compiled
+from csprop.nn.compile import compile_machine
 from csprop.ops import native
 from csprop.ops.native import resonate as kernel
 from tests.helpers.recurrent import FEATURES, KINDS, TOKENS, WIDTH, draw_inputs, features, layer, tokens
@@ -194,7 +194,7 @@ def test_reading_and_compiling_leave_the_random_numbers_of_torch_alone(tmp_path:
     state = torch.get_rng_state()
     csprop.load(tmp_path / "run")
     CSP.from_pretrained(tmp_path / "model")
-    compiled(tasks.get("parity").machine, 2)
+    compile_machine(tasks.get("parity").machine, 2)
     assert torch.equal(torch.get_rng_state(), state)
 
 

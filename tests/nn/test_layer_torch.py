@@ -16,10 +16,8 @@ from torch.utils.checkpoint import checkpoint
 
 import csprop
 from csprop import CSP, CSPLayer, use_backend
-from csprop.cells import Cell, Paper, Rotor, Router
 from csprop.nn.onnx import _quietly
 from csprop.ops import native
-from tests.helpers.options import config
 from tests.helpers.recurrent import (
     FEATURES,
     INPUTS,
@@ -31,6 +29,7 @@ from tests.helpers.recurrent import (
     features,
     gradients,
     layer,
+    model,
     tokens,
 )  # fmt: skip
 
@@ -140,9 +139,9 @@ def test_a_layer_can_skip_its_initialisation(name: str) -> None:
     assert {(each.device.type, each.dtype) for each in placed.parameters()} == {("meta", torch.float64)}
 
 
-@pytest.mark.parametrize("cells", [[Paper()] * 2, [Rotor(order=3)], [Router(maps=2)] * 2])
-def test_streams_are_copied(cells: list[Cell]) -> None:
-    stream = CSP(config(cells)).eval().stream()
+@pytest.mark.parametrize("name", ["paper", "rotor of order 4", "router"])
+def test_streams_are_copied(name: str) -> None:
+    stream = model(name).stream()
     for token in (0, 1, 1):
         stream.step(token)
     others = [pickle.loads(pickle.dumps(stream)), copy.deepcopy(stream), copy.copy(stream)]

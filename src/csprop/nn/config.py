@@ -26,8 +26,8 @@ class Architecture:
     """The kind of each layer, where they differ: `cells=[Counter(), Switch()]`."""
 
     decoder: Literal["cos_sin", "phase", "complex", "linear"] = "cos_sin"
-    """What the classes are read from, where φ is the phase of the state: [cos φ, sin φ] (printed), φ
-    itself, a complex linear map with a real projection, or the state itself."""
+    """Read the classes from [cos φ, sin φ] (printed), where φ is the phase of the state; from φ itself;
+    by a complex linear map with a real projection; or from the state itself."""
 
     def __post_init__(self) -> None:
         self._check_cells()
@@ -85,10 +85,10 @@ class CSPConfig(Architecture):
     """A whole model: its layers, and the numbers of tokens and classes."""
 
     vocab_size: int
-    """How many different tokens there are."""
+    """The number of tokens."""
 
     num_classes: int
-    """How many answers there are."""
+    """The number of classes."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

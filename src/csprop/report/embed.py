@@ -18,7 +18,7 @@ from csprop.automata.walk import Endless, Oracle, Walk, moves
 from csprop.cells.router import RouterBlock
 from csprop.data.examples import Examples
 from csprop.errors import InputError
-from csprop.nn.compiled import codes
+from csprop.nn.compile import codes
 from csprop.nn.model import CSP
 from csprop.proof.locked import Locked
 from csprop.proof.locked_counter import LockedCounter

@@ -10,7 +10,7 @@ from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.sources import automaton_of, read_automaton
 from csprop.errors import InputError
-from csprop.nn.compiled import codes, compiled, compiled_counter
+from csprop.nn.compile import codes, compile_counter, compile_machine
 from csprop.proof.certify import certify_at
 from csprop.proof.counted import certify_counter
 from csprop.runs.run import Run
@@ -55,7 +55,7 @@ def from_machine(
         task = within(task, Path(out))
     counts = isinstance(machine, CounterMachine)
     preset, classes = "counter" if counts else "router", len(task.classes)
-    model = compiled_counter(machine, classes) if counts else compiled(machine, classes)
+    model = compile_counter(machine, classes) if counts else compile_machine(machine, classes)
     recipe = recipe or preset_of(preset, task).recipe
     config = RunConfig(
         task=task.describe(), preset=preset, seed=seed, model=model.config, recipe=recipe
