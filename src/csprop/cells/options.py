@@ -184,5 +184,15 @@ class Switch(Cell):
         return SwitchBlock(self, shape, generator)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Resonator(Cell):
+    """Channels of fixed frequencies, for signals and text: a cell of `csprop.CSPLayer` alone."""
+
+    def make(self, shape: Shape, generator: "Generator") -> Any:
+        from csprop.cells.resonator import ResonatorBlock
+
+        return ResonatorBlock(shape.width)
+
+
 BUILT_IN: dict[str, type[Cell]] = dict(KINDS)
 """The kinds that come with csprop."""

@@ -16,7 +16,7 @@ SHORTEST, LONGEST = 1.5, 256.0
 GOLDEN = (math.sqrt(5) - 1) / 2
 
 
-class Resonator(nn.Module):
+class ResonatorBlock(nn.Module):
     """h_t = α e^{iθ} h_{t−1} + √(1 − α²) z_t, read as Re(conj(s) h_t): see `csprop.ops.resonate`.
 
     Multiples of the golden section spread the angles of the channels over 0 to π, so neighbours, which
@@ -25,6 +25,8 @@ class Resonator(nn.Module):
 
     inputs, outputs = PARTS, 1
     """Numbers per channel in the input and in the output of a step."""
+
+    order = 2
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from csprop.cells.options import Cell, Paper
+from csprop.cells.options import Cell, Paper, Resonator
 from csprop.errors import InputError
 from csprop.fields import check_ranges, check_types, find_changes
 
@@ -55,6 +55,8 @@ class Architecture:
         for cell in cells:
             if not isinstance(cell, Cell):
                 raise InputError(f"{cell!r} is not a cell: write one such as csprop.Paper()")
+            if isinstance(cell, Resonator):
+                raise InputError("a Resonator reads features, not tokens: use csprop.CSPLayer")
         if len({cell.order for cell in cells}) > 1:
             raise InputError("the cells of one model must have states of the same order")
         if self.cells:

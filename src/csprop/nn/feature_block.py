@@ -11,14 +11,13 @@ from torch import Generator, Tensor, nn
 from csprop.cells.block import Block
 from csprop.cells.options import BUILT_IN, Cell, Shape
 from csprop.cells.parts import linear
-from csprop.cells.resonator import Resonator
+from csprop.cells.resonator import ResonatorBlock
 from csprop.cells.router import RouterBlock
 from csprop.errors import InputError
 from csprop.ops.checks import check_tensor
 from csprop.ops.planes import wide
 
 LayerKind = Literal["resonator", "rotor", "router", "counter", "switch", "paper"]
-LAYER_KINDS: tuple[str, ...] = ("resonator", *BUILT_IN)
 MAPS = 16
 """Maps of a router, unless it is told otherwise."""
 SHARP, MIXED = 0.15, 0.25
@@ -67,14 +66,14 @@ class CSPBlock(nn.Module):
         self.norm = nn.LayerNorm(features)
         self.cell = _cell(kind, width, depth, generator, options)
         self.temperature = 1.0
-        if isinstance(self.cell, Resonator):
+        if isinstance(self.cell, ResonatorBlock):
             self.inputs, outputs = self.cell.inputs, self.cell.outputs
         else:
             self.inputs = outputs = self.cell.order
         self.enter = linear(features, self.inputs * width, generator)
         self.leave = linear(outputs * width, features, generator)
         self.dropout = nn.Dropout(dropout)
-        if isinstance(self.cell, Resonator):
+        if isinstance(self.cell, ResonatorBlock):
             self.cell.spread(self.enter)
 
     def forward(
@@ -106,7 +105,7 @@ class CSPBlock(nn.Module):
             onto = look_up(index, x) if onto is None else onto
         batch = (x if index is None else index).shape[0]
         state = self.initial_state(batch) if state is None else state
-        if index is None or isinstance(self.cell, Resonator):
+        if index is None or isinstance(self.cell, ResonatorBlock):
             rows = () if index is None else (index,)
             h, last = self.cell(self._entries(x), state, reset, *rows)
         else:
@@ -134,7 +133,7 @@ class CSPBlock(nn.Module):
     ) -> tuple[Float[Tensor, "B F"], Float[Tensor, "B M D"]]:
         """Take one step in torch operations; `settle` replaces the new state."""
         entries = self._entries(x)
-        if isinstance(self.cell, Resonator):
+        if isinstance(self.cell, ResonatorBlock):
             h, last = self.cell.advance(entries, state, settle)
         elif isinstance(self.cell, RouterBlock) and self.training:  # its maps are soft then
             h, last = self.cell(entries[:, None], state)
@@ -152,7 +151,7 @@ class CSPBlock(nn.Module):
     @property
     def planes(self) -> int:
         """Numbers of a channel's state."""
-        return 2 if isinstance(self.cell, Resonator) else self.cell.order
+        return self.cell.order
 
     def _entries(self, x: Float[Tensor, "*E F"]) -> Float[Tensor, "*E K D"]:
         return self.enter(self.norm(x)).unflatten(-1, (self.inputs, self.width))
@@ -167,17 +166,15 @@ class CSPBlock(nn.Module):
 
 def _cell(
     kind: str | Cell, width: int, depth: int, generator: Generator, options: dict[str, Any]
-) -> Resonator | Block:
-    if not isinstance(kind, Cell) and kind not in LAYER_KINDS:
-        raise InputError(f"kind={kind!r}: choose from {', '.join(LAYER_KINDS)}, or give a cell")
-    known = fields(BUILT_IN[kind]) if isinstance(kind, str) and kind in BUILT_IN else ()
+) -> ResonatorBlock | Block:
+    if not isinstance(kind, Cell) and kind not in BUILT_IN:
+        raise InputError(f"kind={kind!r}: choose from {', '.join(BUILT_IN)}, or give a cell")
+    known = fields(BUILT_IN[kind]) if isinstance(kind, str) else ()  # pyright: ignore[reportArgumentType]
     names = {field.name for field in known} - {"coupling", "coupling_rank"}
     if unknown := sorted(set(options) - names):
         meant = {"num_layers": "depth", "hidden_size": "width", "d_state": "width"}.get(unknown[0])
         hint = f": write {meant}" if meant else ""
         raise InputError(f"a layer of the kind {kind} has no option {unknown[0]!r}{hint}")
-    if kind == "resonator":
-        return Resonator(width)
     if kind == "router":
         options = {"maps": MAPS, **options}
     cell = kind if isinstance(kind, Cell) else BUILT_IN[kind](**options)
