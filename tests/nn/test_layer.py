@@ -286,7 +286,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "kind": (
         lambda: CSPLayer(6, kind="resonater"),  # pyright: ignore[reportArgumentType]
-        "kind='resonater': choose from resonator, paper, rotor, router, counter, switch",
+        "kind='resonater': choose from paper, rotor, router, counter, switch, resonator",
     ),
     "width": (lambda: CSPLayer(6, 0), "width=0: write a whole number, 1 or more"),
     "features=0": (lambda: CSPLayer(0), "features=0: write a whole number, 1 or more"),
