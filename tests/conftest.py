@@ -2,10 +2,10 @@
 
 from jaxtyping import config, install_import_hook
 
-CELLS = ["block", "parts", "paper", "rotor", "rotations", "router", "counter", "switch", "resonator"]
-PARTS = ["layer", "feature_block", "decoder", "coupling", "model"]
-MODULES = [*(f"csprop.cells.{cell}" for cell in CELLS), *(f"csprop.nn.{part}" for part in PARTS)]
-install_import_hook(["csprop.ops", *MODULES], "beartype.beartype")
+CELLS = ["block", "counter", "paper", "parts", "resonator", "rotations", "rotor", "router", "switch"]
+NN = ["coupling", "decoder", "feature_block", "layer", "model"]
+ROOMS = ["ops", *(f"cells.{name}" for name in CELLS), *(f"nn.{name}" for name in NN)]
+install_import_hook([f"csprop.{room}" for room in ROOMS], "beartype.beartype")
 
 import shutil  # noqa: E402
 from collections.abc import Iterator  # noqa: E402
@@ -32,6 +32,12 @@ CHECKED = [TESTS / "ops", TESTS / "cells", TESTS / "nn", TESTS / "lab" / "layers
 def pytest_runtest_setup(item: pytest.Item) -> None:
     torch.manual_seed(0)  # the same for code without a generator, whatever ran before
     config.update("jaxtyping_disable", not any(item.path.is_relative_to(room) for room in CHECKED))
+
+
+@pytest.fixture
+def unchecked_shapes() -> None:
+    """Turn the check off in a test that trains, or whose tensors have symbolic sizes."""
+    config.update("jaxtyping_disable", True)
 
 
 @pytest.fixture(scope="session")

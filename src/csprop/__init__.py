@@ -3,12 +3,9 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from csprop.ops.announce import announce
-
 if TYPE_CHECKING:
     from csprop import tasks
-    from csprop.automata.automaton import Automaton
-    from csprop.automata.counter_automaton import CounterAutomaton
+    from csprop.automata.automaton import Automaton, CounterAutomaton
     from csprop.cells.block import Block
     from csprop.cells.options import Cell, Counter, Paper, Resonator, Rotor, Router, Switch
     from csprop.data.shipped import example
@@ -56,7 +53,7 @@ __all__ = [
 _HOMES = {
     "Automaton": "csprop.automata.automaton",
     "Certificate": "csprop.proof.document",
-    "CounterAutomaton": "csprop.automata.counter_automaton",
+    "CounterAutomaton": "csprop.automata.automaton",
     "Block": "csprop.cells.block",
     **dict.fromkeys(
         ("Cell", "Counter", "Paper", "Resonator", "Rotor", "Router", "Switch"), "csprop.cells.options"
@@ -76,9 +73,6 @@ _HOMES = {
     "train_seeds": "csprop.runs",
     "use_backend": "csprop.ops.backends",
 }
-
-
-announce()
 
 
 def __getattr__(name: str) -> Any:

@@ -5,6 +5,7 @@ from itertools import product
 
 import pytest
 import torch
+from csprop.nn.router import lead
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +15,6 @@ from csprop.errors import InputError
 from csprop.nn import compile as compiling
 from csprop.nn.compile import WIDEST, compile_counter
 from csprop.nn.model import CSP
-from csprop.nn.router import lead
 from tests.helpers.counters import LANGUAGES, brackets, plain
 
 

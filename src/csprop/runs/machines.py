@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from csprop.automata.automaton import Automaton
-from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.automaton import Automaton, CounterAutomaton
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
-from csprop.automata.sources import automaton_of, read_automaton
+from csprop.automata.sources import read_automaton, to_automaton
 from csprop.errors import InputError
 from csprop.nn.compile import codes, compile_counter, compile_machine
 from csprop.proof.certify import certify_at
@@ -109,5 +108,5 @@ def compile(machine: Any, out: str | Path | None = None) -> Run:
     if isinstance(machine, str | Path):
         task = machine_task(read_automaton(machine), Path(machine).name)
     else:
-        task = machine_task(automaton_of(machine))
+        task = machine_task(to_automaton(machine))
     return from_machine(resolve(task), task.automaton, out)
