@@ -53,7 +53,7 @@ def parts(digits: bool) -> dict[str, dict[str, Step]]:
     asked: list[tuple[DataName, Draw]] = [
         (data, partial(sequences(data).batch, size))
         for data, size in BATCHES.items()
-        if digits or data == "sentences"
+        if data == "sentences" or (digits and data.startswith("digits"))
     ]
     asked.append(("sentences", partial(text().batch, 1, steps=LONG)))
     found = {}
