@@ -137,7 +137,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("released") / "run"
     trained = csprop.train("mod3-residue", preset="released", seed=2, out=path, **QUICK)
     assert trained.result is not None
-    assert trained.result["accuracy"] == 1
+    assert trained.result.accuracy == 1
     assert main(["certify", str(path)]) == 0
     return path
 

@@ -20,11 +20,10 @@ from safetensors.torch import save
 
 import csprop
 from csprop import files, use_backend
-from csprop.errors import InputError
+from csprop.errors import Diverged, InputError
 from csprop.ops import native
 from csprop.ops.backends import backend
-from csprop.training import checkpoint, session, workers
-from csprop.training.loop import Diverged
+from csprop.training import checkpoint, workers
 from tests.helpers.spoilt import spoil
 
 # patience=1: the learning rate changes on the way, and must survive a resume.
@@ -72,7 +71,7 @@ def test_a_run_directory_has_what_the_design_names(tmp_path: Path) -> None:
     assert config["environment"].keys() >= {"csprop", "python", "torch", "threads", "backend", "cpu"}
     assert len(rows_without_clock(tmp_path / "r")) == 6
     assert run.result is not None
-    assert run.result["exhaustive"]["count"] == 64
+    assert run.result.exhaustive.count == 64
 
 
 def test_load_gives_back_the_run(tmp_path: Path) -> None:
@@ -341,7 +340,7 @@ def test_the_count_towards_an_early_stop_survives(tmp_path: Path) -> None:
     tiny(tmp_path / "r", epochs=3, target=0.0, hold=5)
     tiny(tmp_path / "r", epochs=9, target=0.0, hold=5, resume=True)
     assert whole.result is not None
-    assert whole.result["epochs"] == 5
+    assert whole.result.epochs == 5
     same(tmp_path / "r", tmp_path / "whole")
 
 
@@ -426,7 +425,7 @@ def test_nothing_is_asked_of_a_c_library_that_is_not_there(monkeypatch: pytest.M
         raise TypeError("argument of type 'NoneType' is not iterable")
 
     monkeypatch.setattr("ctypes.CDLL", none)
-    assert not session.keep_freed_memory()
+    assert not workers.keep_freed_memory()
     monkeypatch.setattr("signal.signal", lambda *_: None)
     workers._become_worker()
 
@@ -576,8 +575,8 @@ def test_training_on_a_file_with_rows_of_many_lengths(tmp_path: Path) -> None:
     task = csprop.tasks.from_file(tmp_path / "events.csv")
     run = csprop.train(task, out=tmp_path / "r", epochs=30)
     assert run.result is not None
-    assert run.result["accuracy"] == 1.0
-    assert run.result["exhaustive"] is None
+    assert run.result.accuracy == 1.0
+    assert run.result.exhaustive is None
     (tmp_path / "events.csv").unlink()
     again = csprop.load(tmp_path / "r")
     assert again.task.vocab == ("a", "b")

@@ -114,12 +114,11 @@ class _InTorch:
 
 def _on_file(judged: Any, data: Path | None) -> dict[str, Any]:
     from csprop.tasks import from_file
-    from csprop.training.stored import made
 
     if data is None:
         source = judged.task.source
         over = f"held-out rows of {source}"
-        if made(judged.result) == "learned":
+        if judged.result is not None and judged.result.made == "learned":
             over = f"rows of {source} (not held out: the machine was fitted to all rows)"
         return {"over": over, **asdict(judged.on_rows(judged.held_out()))}
     rows = from_file(data, like=judged.task).row_arrays

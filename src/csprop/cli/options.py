@@ -68,6 +68,12 @@ class Option:
     def flags(self) -> tuple[str, ...]:
         return (self.flag, f"--no-{self.flag[2:]}") if self.paired else (self.flag,)
 
+    def write(self, value: Any) -> str:
+        """Return the option with a value, as it is typed."""
+        if self.kind is bool:
+            return self.flags[0 if value else -1]
+        return f"{self.shown} {value:g}" if isinstance(value, float) else f"{self.shown} {value}"
+
     @property
     def required(self) -> bool:
         return self.default is MISSING
@@ -225,6 +231,17 @@ def _value(option: Option, text: str) -> Any:
         return option.kind(text)
     except ValueError:
         raise InputError(f"{option.shown} {text}: write {asked}") from None
+
+
+def name_option(error: InputError, arguments: type) -> str:
+    """Return the sentence of an error, with the option that it is about as the user writes it."""
+    known = list(options(arguments))
+    option = next((each for each in known if each.name == error.field), None)
+    return (
+        as_typed(str(error), known)
+        if option is None
+        else f"{option.write(error.value)}: {error.message}"
+    )
 
 
 def as_typed(text: str, known: Iterable[Option]) -> str:

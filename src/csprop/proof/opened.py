@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from csprop.tasks.base import Task
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder
 from csprop.training.config import RunConfig
+from csprop.training.result import Result
 from csprop.training.scores import EVALUATION, Score, check_exhaustive, scored
 from csprop.training.stored import stored_result, stored_task
 
@@ -47,7 +48,7 @@ class Opened:
     path: Path
     task: Task
     config: RunConfig
-    result: dict[str, Any] | None
+    result: Result | None
     certificate: Certificate
     locked: Tables | CountingTables
 

@@ -21,8 +21,8 @@ from csprop.proof.margins import settled, tightness
 from csprop.proof.reading import Ways, named, read
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder, refuse_zoo
-from csprop.training.load import network
 from csprop.training.session import Trained
+from csprop.training.stored import network
 
 
 def save(certificate: Certificate, path: str | Path, trained: Trained | None = None) -> bool:

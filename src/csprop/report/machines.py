@@ -3,19 +3,14 @@
 from html import escape
 
 from csprop.data.names import split_symbols
-from csprop.errors import InputError
 from csprop.learning import suspects
 from csprop.learning.suspects import Suspect
 from csprop.learning.verdict import Verdict, sized
 from csprop.report.page import facts, folded, table
 from csprop.report.read import Shown
-from csprop.training.checkpoint import RESULT, SUSPECTS
+from csprop.training.checkpoint import SUSPECTS
 from csprop.training.scores import percent
 
-NUMBERS = (
-    "rows", "agreed", "held_out", "held_out_right", "held_out_states", "same", "commonest",
-)  # fmt: skip
-"""What result.json has of a verdict, beside what follows from it."""
 MOST_LISTED = 20
 """Suspects that a page lists."""
 LONGEST = 80
@@ -39,31 +34,18 @@ def untrained(each: Shown) -> str:
 
 
 def verdict(each: Shown) -> Verdict:
-    """What `csprop learn` found, from result.json.
-
-    Raises:
-        InputError: result.json is malformed.
-    """
+    """Return the verdict of `csprop learn`, with the numbers of result.json."""
     run = each.run
     assert run.result is not None
-    try:
-        numbers = {name: run.result["learned"][name] for name in NUMBERS}
-        found = Verdict(
-            source=run.task.source,
-            clear=True,
-            states=0 if run.automaton is None else len(run.automaton),
-            is_task=run.task.oracle is not None,
-            certificate=run.certificate,
-            **numbers,
-        )
-        counts = (found.rows, found.agreed, found.held_out, found.held_out_right, found.held_out_states)
-        sound = all(type(count) is int and count >= 0 for count in counts)
-        sound = sound and found.rows >= found.agreed and found.held_out >= found.held_out_right
-        if sound and 0 <= found.commonest <= 1 and found.held_out:
-            return found
-    except (LookupError, TypeError):
-        pass
-    raise InputError(f"{each.path / RESULT}: is malformed; the run is damaged")
+    assert run.result.verdict is not None
+    return Verdict(
+        **vars(run.result.verdict),
+        source=run.task.source,
+        clear=True,
+        states=0 if run.automaton is None else len(run.automaton),
+        is_task=run.task.oracle is not None,
+        certificate=run.certificate,
+    )
 
 
 def _learned(each: Shown) -> str:
@@ -77,7 +59,7 @@ def _learned(each: Shown) -> str:
             f"{found.held_out_right:,} of {found.held_out:,} right, {percent(found.accuracy)}; "
             f"95% interval {low} to {high}",
         ),
-        ("commonest class", f"alone is right on {percent(found.commonest)} of the labels"),
+        ("majority class", f"alone is right on {percent(found.majority)} of the labels"),
     ]
     listed = ""
     if not found.is_task:

@@ -144,18 +144,18 @@ def _named(each: Shown) -> str:
 
 def _line(each: Shown) -> dict[str, str]:
     run = each.run
-    result: dict[str, Any] = run.result or {}
-    every = result.get("exhaustive")
-    best = result or max(run.metrics, key=lambda epoch: epoch["accuracy"], default={})
+    result, every = run.result, None if run.result is None else run.result.exhaustive
+    best = max(run.metrics, key=lambda epoch: epoch["accuracy"], default={})
+    best = best if result is None else {"accuracy": result.accuracy, "f1": result.f1}
     epochs = str(len(run.metrics)) + ("" if result else ", unfinished")
     if run.made != "trained":
-        best, epochs = {}, f"none: {run.made}"  # the result's accuracy is not that of held-out rows
+        best, epochs = {}, f"none: {run.made}"  # the result's accuracy is not about held-out rows
     return {
         "parameters": f"{sum(value.numel() for value in run.model.parameters()):,}",
         "epochs": epochs,
         "held-out accuracy": percent(best["accuracy"]) if best else _held_out(each),
         "F1": f"{best['f1']:.4f}" if best else "",
-        "wrong, of every input": f"{every['wrong']:,} of {every['count']:,}" if every else "",
+        "wrong, of every input": f"{every.wrong:,} of {every.count:,}" if every else "",
     }
 
 

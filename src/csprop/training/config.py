@@ -174,7 +174,7 @@ def _check_types(values: dict[str, Any]) -> None:
 def check_seed(seed: Any) -> None:
     """Refuse what no generator takes."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-        raise InputError(f"seed={seed}: write a whole number from 0 on, below 2^63")
+        raise InputError("write a whole number from 0 on, below 2^63", "seed", seed)
 
 
 def check_same(path: Path, stored: RunConfig, asked: RunConfig) -> None:
