@@ -12,8 +12,8 @@ class InputError(ValueError):
     Args:
         message: the sentence. If it is about an option, it follows the option's name and value.
         field: the name of the option, such as "batch_size".
-        value: its value. `str` of the error begins with batch_size=0, and the command line writes
-            --batch-size 0 instead.
+        value: its value, if that is wrong. `str` of the error begins with batch_size=0, and the
+            command line writes --batch-size 0 instead.
     """
 
     def __init__(self, message: str, field: str | None = None, value: object = None) -> None:
@@ -21,7 +21,8 @@ class InputError(ValueError):
         self.message, self.field, self.value = message, field, value
 
     def __str__(self) -> str:
-        return self.message if self.field is None else f"{self.field}={self.value!r}: {self.message}"
+        about = "" if self.value is None else f"{self.field}={self.value!r}: "
+        return f"{about}{self.message}"
 
 
 class Diverged(RuntimeError):
@@ -42,6 +43,10 @@ def about(field: str, value: object) -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(error.message, field, value) from None
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
 
 
 def require(module: str, extra: str, what: str) -> None:

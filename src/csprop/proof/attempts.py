@@ -21,7 +21,6 @@ from csprop.data.examples import UNLABELLED
 from csprop.errors import InputError
 from csprop.proof.document import Certificate, proven, reason, refused
 from csprop.proof.examples import Labelled
-from csprop.proof.frames import Frame
 from csprop.proof.limits import NotFinite, NotLearned, Tightness, moves_of
 from csprop.proof.lock import lock
 from csprop.proof.locked import Locked
@@ -34,7 +33,6 @@ from csprop.proof.search import RADII
 from csprop.proof.tune import (
     draw_in,
     frozen_scores,
-    harden,
     is_rotor,
     round_angles,
     straighten,
@@ -45,8 +43,6 @@ from csprop.training.scores import interval, percent
 
 ROUNDS = 8
 """The default number of rounds of further training."""
-HARDENINGS = 4
-"""The number of rounds in which gates are doubled: 2^4 times δ = 0.5 is a gate of 0.9997."""
 SLACK = 0.002
 """Fraction of the training labels that may be misclassified in between; in the end there may be no
 more errors than at first."""
@@ -83,9 +79,7 @@ class Attempts:
         depth: int | None,
         seed: int,
         on_round: Callable[[str], None],
-        frame: Frame | None = None,
     ) -> None:
-        self.frame = frame
         self.model, self.task, self.examples, self.depth = model, task, examples, depth
         self.generator, self.on_round = Generator().manual_seed(seed), on_round
         if isinstance(model, nn.Module):
@@ -133,7 +127,7 @@ class Attempts:
                 share = percent(self._right)
                 self.on_round(f"it is right on {share} of its training labels: not learned")
                 break
-            model, kept, turning = self._tuned(simple, number < HARDENINGS)
+            model, kept, turning = self._tuned(simple)
         return refused(self.task, self.failure)
 
     def _simpler(self, of: "_Simple") -> "_Simple":
@@ -155,15 +149,13 @@ class Attempts:
         trainable = isinstance(model, nn.Module) and any(True for _ in model.parameters())
         return is_rotor(model) or (trainable and self.loose is not None)
 
-    def _tuned(self, simple: "_Simple", hardens: bool) -> "_Simple":
+    def _tuned(self, simple: "_Simple") -> "_Simple":
         """Train further, if possible with a third fewer channels, or with fewer that rotate."""
         model, kept, turning = simple
         if not is_rotor(model):
             assert self.loose is not None
             draw_in(model, kept, self.loose, self.examples, self.generator)
             return simple
-        if hardens:
-            harden(model)
 
         def still(turning: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
             return frozen_scores(model, kept, turning, tokens)
@@ -195,8 +187,6 @@ class Attempts:
                 self.failure = outcome
                 continue
             search: dict[str, Any] = {"rounds": number, "radius": radius}
-            if self.frame is not None:
-                search["frame"] = {"layer": self.frame.layer, "parts": self.frame.parts}
             lead = margin(locked, moves_of(locked, self.domain))
             return proven(self.task, self.depth, locked, measured, lead, outcome, search)
         return None

@@ -9,19 +9,17 @@ import torch
 from torch import Generator, Tensor
 
 from csprop.automata.walk import OUTSIDE, Difference, Endless, Walk, moves
+from csprop.cells.router import RouterBlock
 from csprop.data.examples import UNLABELLED
 from csprop.errors import InputError
 from csprop.nn.layer import CSPLayer
-from csprop.nn.model import CSP
-from csprop.nn.router import Router
 from csprop.progress import lines
 from csprop.proof import document
-from csprop.proof.attempts import LEARNED, ROUNDS, Attempts, check_classes
+from csprop.proof.attempts import ROUNDS, Attempts
 from csprop.proof.counted import attempts
 from csprop.proof.document import Certificate
 from csprop.proof.examples import Labelled
-from csprop.proof.frames import WHY_NOT, framed
-from csprop.proof.limits import NotFinite, NotLearned, moves_of
+from csprop.proof.limits import NotFinite, moves_of
 from csprop.proof.lock import lock_at
 from csprop.proof.locked_counter import is_counter
 from csprop.proof.margins import margin
@@ -110,37 +108,13 @@ def _certify(
         examples = _within(task, depth, examples)
     elif depth is not None:
         raise InputError(f"{task.name}: has finitely many states: leave out the depth")
-    if isinstance(model, CSP) and model.config.summed:
-        return _certify_sum(model, task, examples, depth, on_round)
     model = copy.deepcopy(model)
     if isinstance(model, FromLayer):
         rounds = 0  # what tokens look like is given, and must not be trained
         for cell in model.cells:
-            if isinstance(cell, Router):
+            if isinstance(cell, RouterBlock):
                 cell.harden()  # which of two places that are alike a map leads to may hang by a hair
     return Attempts(model, task, examples, depth, seed, on_round).run(rounds)
-
-
-def _certify_sum(
-    model: CSP, task: Task, examples: Labelled, depth: int | None, on_round: Callable[[str], None]
-) -> Certificate:
-    """Lock and prove the sum of angles of one layer, rounded, in place of the model."""
-    check_classes(model.config.num_classes, task)
-    labels = int((examples.labels != UNLABELLED).sum())
-    with torch.no_grad():
-        misses = examples.judge(model(examples.tokens)).misses
-    if misses > (1 - LEARNED) * labels:  # some angles are near a fraction of a turn by chance
-        return document.refused(task, NotLearned(f"it misclassifies {misses:,} of {labels:,} labels"))
-    made = framed(model, examples)
-    if made is None:
-        return document.refused(task, NotFinite(WHY_NOT))
-    rotor, frame = made
-    rounded = f"the summed angle of layer {frame.layer}, rounded to 1/{frame.parts} of a turn"
-    found = f"{rounded}, misclassifies {frame.misses:,} training labels, the model itself {misses:,}"
-    if frame.misses > misses:
-        return document.refused(task, NotFinite(f"the best count, {found}"))
-    on_round(found)
-    return Attempts(rotor, task, examples, depth, 0, on_round, frame).run(0)
 
 
 def _check_total(task: Task) -> None:

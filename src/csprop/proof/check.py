@@ -25,7 +25,7 @@ from safetensors.numpy import load
 from csprop.errors import InputError
 from csprop.proof.check_counting import Known, Table, closed, is_whole, network_step, unit
 from csprop.proof.check_network import Weights
-from csprop.proof.check_shapes import Rejected, as_rotor, check_weights, demand
+from csprop.proof.check_shapes import Rejected, check_weights, demand
 from csprop.proof.numpy_step import Array, Network, nearest
 from csprop.tasks.base import Task
 
@@ -56,11 +56,7 @@ def _checked(folder: Path | Packed, config: dict[str, Any], task: Task) -> str:
         hashlib.sha256(content).hexdigest() == weights["sha256"],
         "locked.safetensors is not the file with the SHA-256 that was certified",
     )
-    sums = config.get("angle") == "accumulated" and not config.get("kinds")
-    if sums:
-        config = as_rotor(config, certificate["model"]["width"])
-    stated = certificate["model"].items()  # an option that was added later may be missing
-    demand(stated <= config.items(), "the run's config.json is not that of the model certified")
+    demand(certificate["model"] == config, "the run's config.json is not that of the model certified")
     sizes = (len(task.vocab), len(task.classes))
     demand((config["vocab_size"], config["num_classes"]) == sizes, "the model does not fit the task")
     stored = load(content)
@@ -89,7 +85,7 @@ def _checked(folder: Path | Packed, config: dict[str, Any], task: Task) -> str:
         )
     demand(certificate["verdict"] == verdict, f"its verdict is not {verdict!r}")
     _check_moves(certificate, Network(tensors, config), sorted(moves))
-    return f"{said} It is a rotor that was made from the trained model." if sums else said
+    return said
 
 
 _MALFORMED = (
@@ -185,9 +181,9 @@ def _check_counting(
 ) -> str:
     """The certificate of a model that counts."""
     counting, automaton, tokens = certificate["counting"], certificate["automaton"], len(task.vocab)
-    kinds, window = config["kinds"], counting["window"]
+    kinds, window = [cell["kind"] for cell in config["cells"]], counting["window"]
     fits = kinds in (["counter", "switch"], ["counter", "router"]) and config["decoder"] == "linear"
-    demand(fits and not config["coupling_rank"], "its model is not one that counts")
+    demand(fits, "its model is not one that counts")
     demand(is_whole(window, 1, 2**20), "it has no window")
     names = [list(task.vocab), list(task.classes), task.words]
     demand([automaton[name] for name in ("vocab", "classes", "words")] == names, "its names differ")

@@ -52,50 +52,48 @@ SWITCH = {
 
 
 LATER = {
-    "places": 0, "maps": 0, "enter": "input", "projection": "tanh", "input_map": "none",
-    "entrance": "softplus", "gate_input": "input", "recurrence": "sequential", "embedding": "complex",
+    "order": 2, "skip": False, "recall": False, "coupling_rank": 0, "coupling": "shared",
+    "gate": "shared", "rotation": "shared", "angle": "tanh", "places": 0, "maps": 0, "enter": "input",
+    "projection": "tanh", "input_map": "none", "entrance": "softplus", "gate_input": "input",
+    "recurrence": "sequential",
+    "embedding": "complex",
 }  # fmt: skip
-"""Options that older certificates lack, and what they mean there."""
-
-
-def as_rotor(options: dict[str, Any], width: int) -> dict[str, Any]:
-    """The options of the rotors that a model with summed angles is locked as."""
-    sizes = {"width": width, "depth": 1, "order": 2, "coupling_rank": 0, "coupling": "shared"}
-    changed = {"skip": False, "recall": False, "decoder": "linear", "kinds": []}
-    return options | sizes | LATER | ROTOR | changed
+PAPER = {
+    "rotate": "input", "decay": "softplus", "activation": "boundary", "skip": True, "norm": "complex",
+    "h0": "zero",
+}  # fmt: skip
 
 
 def of_layer(options: dict[str, Any], layer: int) -> dict[str, Any]:
-    """The options of a layer: its kind decides some of them; those that are missing have defaults."""
-    options, kinds = LATER | options, options.get("kinds")
-    if not kinds:
-        return options
-    router = ROUTER | {"places": options["places"] or options["width"]}
-    known = {"rotor": ROTOR, "router": router, "counter": COUNTER, "switch": SWITCH}
-    return options | known[kinds[layer]]
+    """The options of a layer, with those that its kind decides."""
+    cell = dict(options["cells"][layer])
+    kind = cell.pop("kind")
+    sizes = {name: options[name] for name in ("width", "depth", "vocab_size", "num_classes", "decoder")}
+    router = ROUTER | {"places": cell.get("places") or options["width"]}
+    known = {"rotor": ROTOR | {"skip": True}, "router": ROUTER, "counter": COUNTER, "switch": SWITCH}
+    flat = LATER | sizes | (known | {"paper": PAPER})[kind] | cell
+    return flat | router if kind == "router" else flat
 
 
 def planes(options: dict[str, Any]) -> int:
-    """Of a state: h, then e^{iΘ} where angles are summed, then the product of decays."""
-    if options.get("kinds"):  # no layer of a kind has the others
-        return options["order"]
-    summed = options["angle"] == "accumulated"
-    return options["order"] + 2 * summed + (options.get("recurrence") == "cumulative")
+    """Of a state."""
+    return of_layer(options, 0)["order"]
 
 
 def shapes_of(options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     """Of every tensor but the codes, by its name."""
-    order, width, classes = options["order"], options["width"], options["num_classes"]
+    order, width, classes = planes(options), options["width"], options["num_classes"]
     features = width if options["decoder"] in ("complex", "phase") else order * width
     decoder = {"linear.weight": (classes, features), "linear.bias": (classes,)}
     if options["decoder"] == "complex":
         decoder = {"linear.weight": (classes, features), "projection": (2, classes), "bias": (classes,)}
-    links, rank = options["depth"] - 1, options["coupling_rank"]
-    links = 0 if rank == 0 else 1 if options["coupling"] == "shared" else links
+    first = of_layer(options, 0)
+    links, rank = options["depth"] - 1, first["coupling_rank"]
+    links = 0 if rank == 0 else 1 if first["coupling"] == "shared" else links
     pairs = [(link, name) for link in range(links) for name in "uv"]
     return {
         "kept": (options["depth"], width),
-        **_embedding_shapes(LATER | options),
+        **_embedding_shapes(first),
         **{f"network.couplings.{link}.{name}": (width, rank) for link, name in pairs},
         **{f"network.decoder.{name}": shape for name, shape in decoder.items()},
         **{

@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from csprop.nn.block import Block
+from csprop.cells.rotor import RotorBlock
+from csprop.cells.router import RouterBlock, lead
+from csprop.cells.switch import SwitchBlock
 from csprop.nn.model import CSP
-from csprop.nn.router import Router, lead
 from csprop.proof.limits import BLUR, DOUBT, MachineMoves, NotFinite, Tightness
 from csprop.proof.locked import Locked, nearest
 from csprop.proof.models import FromLayer
@@ -65,7 +66,7 @@ def _gates_of(locked: Locked, places: Tensor) -> Iterator[dict[int, float | None
         mine = locked.kept[layer]
         return lambda delta: delta.expand(*delta.shape[:-1], len(mine))[..., mine].abs()
 
-    def route(layer: int, router: Router) -> Callable[[Tensor], Tensor]:
+    def route(layer: int, router: RouterBlock) -> Callable[[Tensor], Tensor]:
         held = (locked.codes[layer][places[:, layer]] != 0).any(dim=1)  # (N, D)
         of_targets = lead(router.maps.detach(), dim=2).flatten(1)  # (K, D)
         return lambda scores: torch.cat(
@@ -74,9 +75,9 @@ def _gates_of(locked: Locked, places: Tensor) -> Iterator[dict[int, float | None
 
     hooks = []
     for layer, block in enumerate(_cells(network)):
-        if isinstance(block, Router):
+        if isinstance(block, RouterBlock):
             hooks.append(block.keys.register_forward_hook(watch(layer, route(layer, block))))
-        elif isinstance(block, Block) and block.options.decay == "switch":
+        elif isinstance(block, RotorBlock | SwitchBlock):
             hooks.append(block.gate.register_forward_hook(watch(layer, gate(layer))))
     try:
         yield found

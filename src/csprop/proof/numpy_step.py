@@ -92,8 +92,9 @@ class Network:
         self.tensors, self.options, self.doubt = tensors, config, doubt
         self._maps: dict[tuple[int, int], tuple[Array, Array]] = {}
         self._rotations: dict[tuple[int, bytes], Array] = {}
-        self.depth, self.order = config["depth"], config["order"]
+        self.depth = config["depth"]
         self.layers = [of_layer(config, layer) for layer in range(self.depth)]
+        self.order = self.layers[0]["order"]
         self.kept = tensors["kept"] != 0
         self.codes = [tensors[f"codes_{layer}"] for layer in range(self.depth)]
         self.start = [self._start(layer) for layer in range(self.depth)]

@@ -6,7 +6,7 @@ cannot confirm is left to torch, which says what is wrong.
 
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -176,7 +176,7 @@ def opened(path: str | Path) -> Opened | None:
 def _check_trained(folder: RunFolder, config: CSPConfig) -> None:
     """That the weights as trained are those of such a model: a run that is damaged is not served."""
     stored = unpacked(folder.read(checkpoint.WEIGHTS))
-    due = shapes_of(asdict(config))
+    due = shapes_of(config.to_json())
     due.pop("kept")
     shapes = {f"network.{name}": value.shape for name, value in stored.items()}
     single = all(value.dtype == np.float32 for value in stored.values())
@@ -187,8 +187,7 @@ def _check_trained(folder: RunFolder, config: CSPConfig) -> None:
 def _locked(config: CSPConfig, content: bytes) -> Tables | CountingTables:
     """The tables of a locked model from the content of its file."""
     stored = unpacked(content)
-    config = config.as_rotor(stored["kept"].shape[-1]) if config.summed else config
-    options = asdict(config)
+    options = config.to_json()
     counting = counts(config) and "kept" not in stored
     check_weights(stored, options, counting)
     small = all((np.abs(each) <= 2.0**20).all() for each in stored.values() if each.dtype != np.bool_)

@@ -10,7 +10,7 @@ The machine is computed by a locked model in torch (`exact.store`), or without t
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from csprop.automata.machine import all_below
@@ -139,16 +139,14 @@ def _proof(
         if hasattr(locked, "counting"):
             found = _counting(document, locked, task)
         else:
-            layers = config.depth if config.summed else 0  # with summed angles
-            found = _machine(folder, document, locked, task, ways, layers)
+            found = _machine(folder, document, locked, task, ways)
     except NotFinite as failure:
         _refuse(folder, f"does not hold: {failure}")
     if isinstance(found, Difference):
         _refuse(folder, f"does not hold: {words.reason(task, found)}")
     stated = document["model"]
-    config = config.as_rotor(locked.kept.shape[-1]) if config.summed else config
-    if CSPConfig.from_dict(stated) != config:  # options that were added later may be missing
-        stated = asdict(config)
+    if CSPConfig.from_json(stated) != config:  # options that were added later may be missing
+        stated = config.to_json()
     return _with(found, model=stated, weights=named(checkpoint.LOCKED, content))
 
 
@@ -158,16 +156,9 @@ def _machine(
     locked: "Locked | Tables",
     task: Task,
     ways: Ways,
-    summed: int,
 ) -> Certificate | Difference:
     depth = document["depth"]
     search = {name: document["search"][name] for name in ("rounds", "radius")}
-    if summed:
-        frame = {name: document["search"]["frame"][name] for name in ("layer", "parts")}
-        fits = all_below(list(frame.values()), 2**31) and 1 <= frame["layer"] <= summed
-        if not (fits and frame["parts"] // 2 == locked.kept.shape[1]):
-            _refuse(folder, "does not say how it was found")
-        search["frame"] = frame
     if not (depth is None if task.finite else type(depth) is int and depth > 0):
         _refuse(folder, "has no depth although the task needs one, or has one although it does not")
     if not 0 < search["radius"] < math.inf:

@@ -101,7 +101,6 @@ def _locked(folder: RunFolder, content: bytes, config: CSPConfig) -> Locked | Lo
     prefix = "network."
     try:
         tensors = unpacked(content)
-        config = config.as_rotor(tensors["kept"].shape[-1]) if config.summed else config
         inside = {
             name.removeprefix(prefix): tensors.pop(name)
             for name in [*tensors]
@@ -117,7 +116,7 @@ def _locked(folder: RunFolder, content: bytes, config: CSPConfig) -> Locked | Lo
         fits = kept.dtype == torch.bool and kept.shape == (config.depth, config.width)
         for each in codes:
             fits = fits and each.dtype == torch.float32 and 0 < len(each) <= MOST_CODES
-            fits = fits and each.shape[1:] == (config.planes, config.width)
+            fits = fits and each.shape[1:] == (config.order, config.width)
         if tensors or not fits:
             raise ValueError
         return Locked(model, codes, kept, config.vocab_size).eval()
