@@ -5,8 +5,7 @@ import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import parent_process
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -142,17 +141,6 @@ def say_epoch(task: str, epochs: int, rows: Mapping[int, bar.Epoch]) -> None:
         f"{label_seeds(task, list(rows))}  epoch {row['epoch']:>3}/{epochs}  {bar.summary(row)}  "
         f"f1 {row['f1']:.3f}  {row['seconds']:.1f} s"
     )
-
-
-@contextmanager
-def named(option: str, value: object) -> Iterator[None]:
-    """Put the option and its value before what is said of it."""
-    try:
-        yield
-    except InputError as error:
-        said, same = str(error), f"{option[2:]} {value} "  # such as: length 40 has too many inputs
-        rest = said.removeprefix(same) if said.startswith(same) else f": {said}"
-        raise InputError(f"{option} {value}{' ' * (rest[0] != ':')}{rest}") from None
 
 
 def check_file(path: Path, option: str = "") -> None:

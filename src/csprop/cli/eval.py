@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from csprop.cli import common
 from csprop.cli.options import Arg
-from csprop.errors import InputError
+from csprop.errors import InputError, about
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +134,7 @@ def _by_length(args: Args, judged: Any) -> list[dict[str, Any]]:
     else:
         times = (1,) if args.exhaustive else (1, 2, 4, 16, 64)
         lengths = [judged.task.length_from(trained * each) for each in times]
-    with common.named("--lengths", ",".join(map(str, lengths))):  # refused before the work begins
+    with about("lengths", ",".join(map(str, lengths))):  # refused before the work begins
         for length in lengths:
             if args.exhaustive:
                 check_exhaustive(judged.task, length)

@@ -2,8 +2,8 @@
 
 Exit code 0: done. 1: the answer is no. 2: bad usage or input.
 
-A command is a module with a dataclass `Args`, and functions `parse(argv)` and `run(args)`. The commands of
-csprop are in this package; any installed package adds one by an entry point of `csprop.commands`.
+A command is a module with a dataclass `Args`, and functions `parse(argv)` and `run(args)`. The commands
+of csprop are in this package; any installed package adds one by an entry point of `csprop.commands`.
 """
 
 import io

@@ -239,28 +239,7 @@ def _value(option: Option, text: str) -> Any:
 
 def name_option(error: InputError, arguments: type) -> str:
     """Return the sentence of an error, with the option that it is about as the user writes it."""
-    known = list(options(arguments))
-    option = next((each for each in known if each.name == error.field), None)
-    return (
-        as_typed(str(error), known)
-        if option is None
-        else f"{option.write(error.value)}: {error.message}"
-    )
-
-
-def as_typed(text: str, known: Iterable[Option]) -> str:
-    """A text about fields, such as `batch_size=0`, as one about options: `--batch-size 0`."""
-    fields = {option.name: option for option in known}
-    value = r"""(?:'[^']*'|"[^"]*"|[^\s,;:()'"]+)"""
-    pattern = rf"(?<![\w.-])({'|'.join(fields)})=({value}(?:(?: or|, not) ['\"][^'\"]*['\"])*)"
-
-    def typed(match: re.Match[str]) -> str:
-        option, value = fields[match[1]], re.sub(r"['\"]", "", match[2])
-        if option.kind is bool:
-            return option.flags[0 if value == "True" else -1]
-        return f"{option.flag} {re.sub(r'[.]0$', '', value)}"
-
-    def named(match: re.Match[str]) -> str:
-        return fields[match[1]].shown if match[1] in fields else match[0]
-
-    return re.sub(r"`(\w+)`", named, re.sub(pattern, typed, text))
+    for option in options(arguments):
+        if option.name == error.field:
+            return f"{option.write(error.value)}: {error.message}"
+    return str(error)

@@ -267,8 +267,9 @@ def _hint(args: Args, path: Path, result: "Result") -> None:
     majority = result.majority
     if not result.learned and majority is not None:
         common.say(
-            f"{path}: has not learned: {percent(result.accuracy)} of the held-out answers are right, and "
-            f"always answering {majority.name!r} gives {percent(majority.share)}; try {other}{epochs}"
+            f"{path}: has not learned: {percent(result.accuracy)} of the held-out answers are right, "
+            f"and always answering {majority.name!r} gives {percent(majority.share)}; try "
+            f"{other}{epochs}"
         )
     elif args.data and result.accuracy < 1 and args.preset == "rotor":
         common.say(
