@@ -16,7 +16,6 @@ from csprop import CSP
 from csprop.cli.main import main
 from csprop.errors import InputError
 from csprop.files import LOCK
-from csprop.nn.config import FIRST_OPTIONS
 from csprop.nn.hub import on_hub
 from csprop.proof.examples import Labelled
 from csprop.training.checkpoint import RunFolder
@@ -140,18 +139,16 @@ def test_a_proof_of_another_version_is_not_lost(certified: Path, tmp_path: Path)
 
 
 def test_a_certificate_outlives_an_option_that_is_added(certified: Path, tmp_path: Path) -> None:
-    """As if `coupling` had been added after the certificate was written."""
+    """As if `skip` had been added after the certificate was written."""
     path = shutil.copytree(certified, tmp_path / "flip")
     document = json.loads((path / "certificate.json").read_text())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("csprop.nn.config.FIRST_OPTIONS", FIRST_OPTIONS - {"coupling"})
-        del document["model"]["coupling"]
-        RunFolder(path).write_json("certificate.json", document)
-        assert csprop.load(path).locked is not None
-        document["model"]["width"] += 1
-        RunFolder(path).write_json("certificate.json", document)
-        with pytest.raises(InputError, match="is not about this locked model"):
-            _ = csprop.load(path).locked
+    del document["model"]["cells"][0]["skip"]
+    RunFolder(path).write_json("certificate.json", document)
+    assert csprop.load(path).locked is not None
+    document["model"]["width"] += 1
+    RunFolder(path).write_json("certificate.json", document)
+    with pytest.raises(InputError, match="is not about this locked model"):
+        _ = csprop.load(path).locked
 
 
 def test_a_run_without_a_lock_answers_whatever_its_certificate(certified: Path, tmp_path: Path) -> None:

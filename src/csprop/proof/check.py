@@ -241,8 +241,8 @@ def _check_rows(
     certificate: dict[str, Any], task: Task, answers: Callable[[list[int]], Iterator[int | None]]
 ) -> str:
     """That the rows which disagree are those that the certificate lists; the verdict."""
-    count, found, number = len(task.row_arrays), [], 0
-    for rows in task.row_arrays.windows():
+    count, found, number = len(task.data), [], 0
+    for rows in task.data.matrices():
         for tokens, labels in zip(rows.tokens.tolist(), rows.labels.tolist(), strict=True):
             number += 1
             pairs = zip(answers(tokens), labels, strict=True)

@@ -15,7 +15,7 @@ from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.counting import MOST_COUNT, CounterMachine
 from csprop.automata.names import describe_size
 from csprop.automata.walk import Difference
-from csprop.data.disagreeing import find_disagreements
+from csprop.data.summary import find_disagreements
 from csprop.proof.document import (
     NOT_CHECKED,
     NOTHING,
@@ -100,15 +100,13 @@ def proven(
         InputError: the task is a data file, and its rows cannot be read any more.
     """
     file = task.oracle is None
-    rows = (
-        [each.row + 1 for each in find_disagreements(proof.automaton, task.row_arrays)] if file else []
-    )
+    rows = [each.row + 1 for each in find_disagreements(proof.automaton, task.data)] if file else []
     verdict, statement = _claim(task, locked, proof, len(rows))
     if search["control"] == CONTROLS[1]:
         statement += " Its switches and its decoder were made anew from the training rows."
     document = head(task, verdict, statement, proven=True) | _measured(task, locked, proof, search)
     if rows:
-        document |= {"rows": len(task.row_arrays), "disagreeing": rows}
+        document |= {"rows": len(task.data), "disagreeing": rows}
     return Certificate(verdict, True, statement, document, locked, proof.automaton)
 
 

@@ -105,7 +105,7 @@ def claim_of_rows(task: Task, machine: str, disagreeing: int) -> tuple[str, str]
         machine: a sentence about the machine.
         disagreeing: how many rows have another label.
     """
-    rows = len(task.row_arrays)
+    rows = len(task.data)
     agreeing, rest = f"all {rows}", "."
     if disagreeing:
         agreeing = f"{rows - disagreeing:,} of {rows:,}"
@@ -160,7 +160,7 @@ def proven(
     if proof.pairs:
         document |= {"pairs": proof.pairs, "task_states": [repr(state) for state in proof.states]}
     if proof.disagreeing:
-        document |= {"rows": len(task.row_arrays), "disagreeing": proof.disagreeing}
+        document |= {"rows": len(task.data), "disagreeing": proof.disagreeing}
     return Certificate(verdict, True, statement, document, locked, automaton)
 
 

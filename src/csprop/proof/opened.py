@@ -17,8 +17,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as unpacked
 
 from csprop.data.draws import NumpyDraws, seed_of
-from csprop.data.examples import RowArrays
-from csprop.data.split import held_out
+from csprop.data.examples import Examples
+from csprop.data.splits import hold_out
 from csprop.errors import InputError
 from csprop.nn.config import CSPConfig
 from csprop.proof.check_shapes import Rejected, check_weights, demand, shapes_of
@@ -125,21 +125,21 @@ class Opened:
             begin, end = end, end + scores.shape[1]
             yield scores.reshape(-1, scores.shape[2]), labels[:, begin:end].ravel()
 
-    def on_rows(self, rows: RowArrays) -> Score:
+    def on_rows(self, rows: Examples) -> Score:
         """The score on labelled rows."""
 
         def parts() -> Iterator[tuple[Reals, Whole]]:
-            for batch in rows.windows(WINDOW):
+            for batch in rows.matrices(WINDOW):
                 scores, _ = self.locked.run(batch.tokens, self.locked.initial_state(len(batch.tokens)))
                 yield scores[batch.answers], batch.labels[batch.answers]
 
         return scored(parts())
 
-    def held_out(self) -> RowArrays:
+    def held_out(self) -> Examples:
         """The rows of the data file that training did not learn from."""
-        draws, rows = NumpyDraws(seed_of(self.config.seed, "split")), self.task.row_arrays
+        draws, rows = NumpyDraws(seed_of(self.config.seed, "split")), self.task.data
         try:
-            return rows[held_out(rows, self.config.recipe.split, draws)]
+            return rows[hold_out(rows, self.config.recipe.split, draws)]
         except InputError as error:
             raise InputError(f"{self.task.describe()['data']}: {error}") from None
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Difference, Endless, Oracle, compare, every_input
-from csprop.data.disagreeing import find_disagreements
+from csprop.data.summary import find_disagreements
 from csprop.errors import InputError
 from csprop.tasks.base import Task
 
@@ -54,7 +54,7 @@ def prove(machine: Machine, task: Task, depth: int | None = None) -> Proof | Dif
         InputError: the task has too many states.
     """
     if task.oracle is None:
-        return Proof([], [], [each.row + 1 for each in find_disagreements(machine, task.row_arrays)])
+        return Proof([], [], [each.row + 1 for each in find_disagreements(machine, task.data)])
     oracle = task.oracle if depth is None else domain(task, depth)
     try:
         found = compare(machine.oracle, oracle)
