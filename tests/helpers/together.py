@@ -57,7 +57,7 @@ def train(name: str, folder: Path, **changes: Any) -> csprop.Run:
 def numbers(run: csprop.Run) -> dict[str, Any]:
     """What must be the same in all processes."""
     weights = {name: value.tolist() for name, value in run.model.state_dict().items()}
-    return {"metrics": run.metrics, "weights": weights, "result": run.result, "path": str(run.path)}
+    return {"metrics": run.metrics, "weights": weights, "result": run.result and run.result.to_json(), "path": str(run.path)}
 
 
 def refusals(folder: Path, rank: int) -> dict[str, Any]:

@@ -123,7 +123,7 @@ def test_a_batch_of_very_different_lengths_goes_in_parts_with_the_same_gradient(
     [
         {},
         {"lengths": "drawn", "supervise": "every"},
-        {"activation": "step"},
+        {"skip": False},
         {"schedule": "cosine", "weight_decay": 0.1},
     ],
 )

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 import csprop
-from csprop import Run
+from csprop import Rotor, Router, Run
 from csprop.data.examples import Examples
 from csprop.training.config import configure
 from csprop.training.metrics import score
@@ -103,6 +103,6 @@ def test_seeds_trained_together_are_those_trained_alone(tmp_path: Path) -> None:
 def test_a_file_is_learned_by_a_router_unless_another_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("".join(f"{n:b},{n % 2}\n" for n in range(1, 60)))
     assert configure(tmp_path / "rows.csv").preset == "router"
-    assert configure(tmp_path / "rows.csv", "rotor").model.kinds == ()
-    assert configure(tmp_path / "rows.csv", width=8).model.of_layer(0).places == 8
+    assert configure(tmp_path / "rows.csv", "rotor").model.cell == Rotor()
+    assert configure(tmp_path / "rows.csv", width=8).model.layers == (Router(),)
     assert configure("parity").preset == "rotor"

@@ -251,7 +251,7 @@ def check_same(path: Path, stored: RunConfig, asked: RunConfig) -> None:
     raise InputError(
         f"{path} was trained with {before[name]}{why}: use the same value, or choose another --out",
         name,
-        str(now.get(name)),
+        "none" if now.get(name) is None else now[name],
     )
 
 
