@@ -3,14 +3,11 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from csprop.ops.announce import announce
-
 if TYPE_CHECKING:
     from csprop import tasks
-    from csprop.automata.automaton import Automaton
-    from csprop.automata.counter_automaton import CounterAutomaton
+    from csprop.automata.automaton import Automaton, CounterAutomaton
     from csprop.cells.block import Block
-    from csprop.cells.options import Cell, Counter, Paper, Rotor, Router, Switch
+    from csprop.cells.options import Cell, Counter, Paper, Resonator, Rotor, Router, Switch
     from csprop.data.shipped import example
     from csprop.learning.learn import Learned, learn
     from csprop.nn.config import CSPConfig
@@ -37,6 +34,7 @@ __all__ = [
     "CounterAutomaton",
     "Learned",
     "Paper",
+    "Resonator",
     "Rotor",
     "Router",
     "Run",
@@ -57,9 +55,11 @@ __all__ = [
 _HOMES = {
     "Automaton": "csprop.automata.automaton",
     "Certificate": "csprop.proof.document",
-    "CounterAutomaton": "csprop.automata.counter_automaton",
+    "CounterAutomaton": "csprop.automata.automaton",
     "Block": "csprop.cells.block",
-    **dict.fromkeys(("Cell", "Counter", "Paper", "Rotor", "Router", "Switch"), "csprop.cells.options"),
+    **dict.fromkeys(
+        ("Cell", "Counter", "Paper", "Resonator", "Rotor", "Router", "Switch"), "csprop.cells.options"
+    ),
     "CSP": "csprop.nn.model",
     "CSPConfig": "csprop.nn.config",
     "CSPLayer": "csprop.nn.layer",
@@ -75,9 +75,6 @@ _HOMES = {
     "train_seeds": "csprop.runs.training",
     "use_backend": "csprop.ops.backends",
 }
-
-
-announce()
 
 
 def __getattr__(name: str) -> Any:

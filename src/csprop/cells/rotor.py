@@ -26,8 +26,7 @@ from csprop.cells.block import (
 )
 from csprop.cells.options import Rotor, Shape
 from csprop.cells.parts import linear, polar, unit
-from csprop.cells.rotations import angles_of, prepare, rotation
-from csprop.ops.native.layout import ACTIVATION, DECAY, NORM, ROTATE
+from csprop.cells.rotations import count_angles, prepare, rotate
 from csprop.ops.planes import ANGLE_LIMIT, narrow, saturate, wide
 
 # A gate that is rounded keeps all of the state; some must start near 0 to learn to let go
@@ -47,7 +46,7 @@ class RotorBlock(Block):
         super().__init__(cell, shape, generator)
         width, order, alone = shape.width, cell.order, shape.depth == 1
         prepare(order)
-        outputs, spread = angles_of(order) * width, SPREAD if alone else 1.0
+        outputs, spread = count_angles(order) * width, SPREAD if alone else 1.0
         self.angle = linear(order * width, outputs, generator, spread=spread)
         self.gate = linear(order * width, width, generator)
         self.gate.bias = nn.Parameter(torch.linspace(*(GATE_BIAS if alone else STACKED_BIAS), width))
@@ -72,8 +71,8 @@ class RotorBlock(Block):
         u, theta = (1 - keep)[:, :, None] * unit(z), self.theta(z)
         if self.order == 2:
             return polar(keep, theta), u
-        angles = theta.unflatten(2, (angles_of(self.order), -1))
-        return keep[:, :, None, None] * rotation(angles, self.order), u
+        angles = theta.unflatten(2, (count_angles(self.order), -1))
+        return keep[:, :, None, None] * rotate(angles, self.order), u
 
     def theta(self, z: Float[Tensor, "B T M D"]) -> Float[Tensor, "B T E"]:
         """Return the angles of every step; beyond order 2, several for each rotation."""
@@ -94,12 +93,12 @@ class RotorBlock(Block):
             **tensors.linear("gate", self.gate),
         }
 
-    def describe(self, tensors: Numbering) -> dict[str, int]:
+    def describe(self, tensors: Numbering) -> dict[str, int | str]:
         return {
-            "rotate": ROTATE["state"],
-            "decay": DECAY["switch"],
-            "activation": ACTIVATION["none"],
-            "norm": NORM["none"],
+            "rotate": "state",
+            "decay": "switch",
+            "activation": "none",
+            "norm": "none",
             "skip": tensors.add(self.skip),
             "recall": tensors.add(self.recall if self.cell.recall else None),
             "start": tensors.add(self.h0),

@@ -6,7 +6,7 @@
     k_t          the map that the input chooses, where keys(z_t) is largest               (B, T)
     h_t          the contents of all places; at first 1 in the first place of each group  (B, T, 2, D)
 
-The choice of a map is always hard; while training, its gradient is that of softmax(keys(z)). In a first
+The choice of a map is always hard; while training, it has the gradient of softmax(keys(z)). In a first
 layer with a map for each token the choice is the token itself: keys finds the nearest row of the
 embedding, and neither is trained. Adjoint: λ_t = g_t + P_{t+1}ᵀ λ_{t+1}, ∂P_t = λ_t h_{t−1}ᵀ.
 """
@@ -22,7 +22,6 @@ from csprop.cells.options import Router, Shape
 from csprop.cells.parts import linear
 from csprop.errors import InputError
 from csprop.ops import route
-from csprop.ops.native.layout import ACTIVATION, DECAY, NORM, ROTATE
 from csprop.ops.planes import wide
 
 SPREAD = 0.1
@@ -85,7 +84,7 @@ class RouterBlock(Block):
 
     @torch.no_grad()
     def harden(self) -> None:
-        """Replace the logits of maps by those of maps with single 1s: the hard model stays the same."""
+        """Set the logits to 1 where they are largest and 0 elsewhere: the hard model stays the same."""
         chosen = self.maps.argmax(dim=2, keepdim=True)
         self.maps.zero_().scatter_(2, chosen, 1.0)
 
@@ -112,9 +111,9 @@ class RouterBlock(Block):
         if self.training:
             maps = torch.softmax(wide(self.maps) / self.temperature, dim=2)
             weights = None if self.by_token else self._weights(scores, choice)
-            h = route.soft(maps, choice, state, None, reset, start, weights)
+            h = route.soft(maps, choice, state, reset, start, weights)
         else:
-            h = route.hard(self.targets(), choice, state, None, reset, start)
+            h = route.hard(self.targets(), choice, state, reset, start)
         return h, h[:, -1] if h.shape[1] else state
 
     def _weights(self, scores: Float[Tensor, "B T K"], choice: Tensor) -> Float[Tensor, "B T K"]:
@@ -127,7 +126,7 @@ class RouterBlock(Block):
     def advance(self, z: Tensor, state: Tensor, coupled: Tensor | None = None) -> Tensor:
         """Return the state after one more step, which is hard."""
         scores, _ = self.transition(z)
-        return route.hard(self.targets(), scores.argmax(dim=2), wide(state), None)[:, 0]
+        return route.hard(self.targets(), scores.argmax(dim=2), wide(state))[:, 0]
 
     def describe_inputs(self, tensors: Numbering) -> dict[str, int]:
         return {
@@ -136,17 +135,17 @@ class RouterBlock(Block):
             **tensors.linear("keys", self.keys, trained=not self.by_token),
         }
 
-    def describe(self, tensors: Numbering) -> dict[str, int]:
+    def describe(self, tensors: Numbering) -> dict[str, int | str]:
         return {
             "places": self.places,
             "choices": len(self.maps),
             "by_token": self.by_token,
             "maps": tensors.add(self.maps),
-            "rotate": ROTATE["none"],
+            "rotate": "none",
             "bounded_angle": 1,
-            "decay": DECAY["none"],
-            "activation": ACTIVATION["none"],
-            "norm": NORM["none"],
+            "decay": "none",
+            "activation": "none",
+            "norm": "none",
             "start": tensors.add(self.h0),
         }
 

@@ -10,8 +10,8 @@ with which the machine disagrees are listed.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from csprop.automata.automaton import CounterAutomaton
 from csprop.automata.comparison import Invariant, Undecided, compare_counting
-from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.counting import MOST_COUNT, CounterMachine
 from csprop.automata.names import describe_size
 from csprop.automata.walk import Difference

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from csprop.automata.automaton import Automaton
-from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.automaton import Automaton, CounterAutomaton
 from csprop.automata.walk import Difference
 from csprop.data.names import join_symbols
 from csprop.proof.limits import DOUBT, RATIO, NotLearned, Tightness

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from csprop.automata.automaton import Automaton
-from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.automaton import Automaton, CounterAutomaton
 from csprop.automata.counting import MOST_COUNT
 from csprop.automata.machine import tabulate
 from csprop.automata.walk import Endless

@@ -4,7 +4,7 @@ from typing import Any
 
 from csprop import notebook
 from csprop.automata.arrows import describe_counters
-from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.automaton import CounterAutomaton
 from csprop.automata.names import describe_size, join_names
 from csprop.proof.document import Certificate, network_states
 
