@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 from csprop.nn.block import Block
+from csprop.ops.fused import registration
 from torch import Generator
 
 from csprop import CSP, CSPConfig, scan, tasks, use_backend
 from csprop.ops import operators
-from csprop.ops.fused import registration
 from csprop.training.presets import preset
 
 
