@@ -2,11 +2,11 @@ import dataclasses
 from typing import Any
 
 import pytest
+from csprop.nn.fields import essential
 
 from csprop import CSPConfig
 from csprop.errors import InputError
 from csprop.nn.config import FIRST_OPTIONS
-from csprop.nn.fields import essential
 
 BASE: dict[str, Any] = {"vocab_size": 2, "num_classes": 2}
 
