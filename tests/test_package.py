@@ -100,13 +100,7 @@ def test_a_source_archive_has_all_that_a_build_and_the_tests_need(built: Built) 
             assert f"src/csprop/ops/native/{header}" in names
     assert {"CHANGELOG.md", "CITATION.cff", "LICENSE", "Makefile", "README.md", "constraints.txt",
             "mkdocs.yml"} <= names  # fmt: skip
-    patterns = (
-        "tests/**/*.py",
-        "docs/**/*",
-        "examples/**/*",
-        "notebooks/**/*.ipynb",
-        "results/**/*.json",
-    )
+    folders = "tests/**/*.py docs/**/* examples/**/* notebooks/**/*.ipynb results/**/*.json"
     for pattern in folders.split():
         here = {path.relative_to(ROOT).as_posix() for path in ROOT.glob(pattern) if path.is_file()}
         assert {name for name in here if "__pycache__" not in name} <= names
@@ -121,9 +115,8 @@ def test_a_wheel_without_the_kernel_is_for_every_machine(built: Built) -> None:
     source = ROOT / "src"
     here = [path for path in (source / "csprop").rglob("*") if path.is_file()]
     not_packed = (".cpp", ".hpp", ".so", ".pyd", ".pyc")
-    assert names == {
-        path.relative_to(source).as_posix() for path in here if path.suffix not in left_out
-    }
+    packed = [path for path in here if path.suffix not in not_packed]
+    assert names == {path.relative_to(source).as_posix() for path in packed}
 
 
 def test_a_wrong_value_of_the_switch_is_named(built: Built) -> None:
