@@ -175,7 +175,7 @@ class Block(nn.Module, ABC):
         """Return the kernel's fields of what is computed from inputs; for built-in blocks alone."""
         raise NotImplementedError
 
-    def describe(self, tensors: Numbering) -> dict[str, int]:
+    def describe(self, tensors: Numbering) -> dict[str, int | str]:
         """Return the kernel's other fields; for built-in blocks alone."""
         raise NotImplementedError
 
