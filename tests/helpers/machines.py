@@ -23,7 +23,7 @@ from csprop.proof.locked import Locked
 from csprop.tasks.base import Task
 
 OPTIONS: dict[str, Any] = {
-    "rotate": "state", "rotation": "per_channel", "angle": "free", "decay": "reset",
+    "rotate": "state", "rotation": "per_channel", "angle": "free", "decay": "switch",
     "gate": "per_channel", "activation": "none", "norm": "none", "h0": "learned", "decoder": "linear",
     "depth": 1,
 }  # fmt: skip
@@ -92,7 +92,7 @@ def names(count: int) -> tuple[str, ...]:
     return tuple("abcdefghijklmnopqrstuvwxyz"[:count])
 
 
-def compiled(counter: Counter, noise: float = 0.0, seed: int = 0, decay: str = "reset") -> CSP:
+def compiled(counter: Counter, noise: float = 0.0, seed: int = 0, decay: str = "switch") -> CSP:
     """A rotor with a channel for each harmonic, and one to tell each token by."""
     n, tokens = counter.modulus, len(counter.moves)
     harmonics = max(1, n // 2)

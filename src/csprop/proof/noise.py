@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from csprop.errors import InputError
 from csprop.nn.router import Router
-from csprop.proof.document import Certificate
+from csprop.proof.certificate import Certificate
 from csprop.proof.limits import DOUBT
 from csprop.proof.locked import Locked, at
 from csprop.proof.models import FromLayer

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from csprop.errors import InputError
-from csprop.proof.words import verdict
 from csprop.report.charts import COLOURS
 from csprop.runs import Run, load
 from csprop.training import checkpoint
@@ -59,7 +58,7 @@ class Shown:
             return "not certified", "none"
         if self.models[0] == "locked" and model != "locked":
             return "not proven", "none"  # the proof is about the locked model
-        return verdict(held), "yes" if held.proven and not held.unchecked else "no"
+        return held.summary, "yes" if held.proven and not held.unchecked else "no"
 
     @property
     def row(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from csprop.proof.words import certified
+from csprop.proof import facts as numbers
 from csprop.report import embed, machines
 from csprop.report.charts import ALMOST, first, spike
 from csprop.report.opening import opening
@@ -202,7 +202,7 @@ def certificate(each: Shown) -> str:
             "claimed here. The explorer shows the locked model and its automaton as they are computed "
             "from the weights.</p>"
         )
-    return f"{heading}<p>{_text(held.statement)}</p>{facts(certified(held.document, width))}"
+    return f"{heading}<p>{_text(held.statement)}</p>{facts(numbers.facts(held, width))}"
 
 
 def certificates(shown: Sequence[Shown]) -> list[str]:
