@@ -18,7 +18,7 @@ def text() -> str:
     group, tokens = elements(GROUPS["A5"]), [cycles(each, 5) for each in ("(01)(23)", "(01234)")]
     oracle = Oracle(2, group[0], lambda state, token: after(tokens[token], state), group.index)
     names = ["".join(map(str, each)) for each in group]
-    return as_json(Automaton.named(Machine.explored(oracle), "ab", names).to_json()).decode()
+    return as_json(Automaton.from_machine(Machine.explore(oracle), "ab", names).to_json()).decode()
 
 
 if __name__ == "__main__":

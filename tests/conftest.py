@@ -1,9 +1,6 @@
-"""The shapes of every tensor that the mathematics takes or gives are checked while the tests run.
+"""Fixtures of several rooms, and a check of shapes while the tests of the mathematics run."""
 
-There are also a run and a browser that tests of several rooms share.
-"""
-
-from jaxtyping import install_import_hook
+from jaxtyping import config, install_import_hook
 
 ROOMS = ["layer", "layers", "block", "resonator", "decoder", "coupling", "model"]
 install_import_hook(["csprop.ops", *(f"csprop.nn.{room}" for room in ROOMS)], "beartype.beartype")
@@ -17,26 +14,28 @@ import pytest  # noqa: E402
 import torch  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
-import csprop  # noqa: E402
+from tests.helpers.zoo import unpack  # noqa: E402
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync"]  # fmt: skip
 torch.set_num_threads(1)
-settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
+settings.register_profile("untimed", deadline=None, max_examples=40)  # a busy machine is not a failure
 settings.load_profile("untimed")
 
+TESTS = Path(__file__).parent
+CHECKED = [TESTS / "ops", TESTS / "cells", TESTS / "nn", TESTS / "lab" / "layers"]
+"""Shapes are checked in tests of these rooms. Elsewhere the check only slows training down."""
 
-def pytest_runtest_setup() -> None:
-    """What is drawn without a generator is the same, whatever ran before."""
-    torch.manual_seed(0)
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    torch.manual_seed(0)  # the same for code without a generator, whatever ran before
+    config.update("jaxtyping_disable", not any(item.path.is_relative_to(room) for room in CHECKED))
 
 
 @pytest.fixture(scope="session")
 def brackets(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the task parenthesis, trained and proven at every length and depth."""
-    path = tmp_path_factory.mktemp("runs") / "brackets"
-    assert csprop.train("parenthesis", out=path).certify().proven
-    return path
+    """A run of the task parenthesis, proven at every length and depth."""
+    return unpack("parenthesis", tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="session")

@@ -78,7 +78,7 @@ def test_a_certificate_shows_what_it_says(run: csprop.Run) -> None:
 def test_a_machine_shows_its_size_and_its_picture() -> None:
     task = csprop.tasks.get("parenthesis")
     assert task.counting is not None
-    counts = CounterAutomaton.named(task.counting, task.vocab, task.classes)
+    counts = CounterAutomaton.from_machine(task.counting, task.vocab, task.classes)
     shown = parsed(counts._repr_html_())
     assert text(shown) == "CounterAutomaton of 3 states and 1 counter"
     assert len(pictures(shown)) == 1

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from csprop import tasks
     from csprop.automata.automaton import Automaton
     from csprop.automata.counter_automaton import CounterAutomaton
+    from csprop.cells.block import Block
+    from csprop.cells.options import Cell, Counter, Paper, Rotor, Router, Switch
     from csprop.data.shipped import example
     from csprop.learning.learn import Learned, learn
     from csprop.nn.config import CSPConfig
@@ -24,12 +26,19 @@ __version__ = "0.1.0"
 __all__ = [
     "CSP",
     "Automaton",
+    "Block",
     "CSPConfig",
     "CSPLayer",
+    "Cell",
     "Certificate",
+    "Counter",
     "CounterAutomaton",
     "Learned",
+    "Paper",
+    "Rotor",
+    "Router",
     "Run",
+    "Switch",
     "certify",
     "compile",
     "example",
@@ -47,6 +56,8 @@ _HOMES = {
     "Automaton": "csprop.automata.automaton",
     "Certificate": "csprop.proof.certificate",
     "CounterAutomaton": "csprop.automata.counter_automaton",
+    "Block": "csprop.cells.block",
+    **dict.fromkeys(("Cell", "Counter", "Paper", "Rotor", "Router", "Switch"), "csprop.cells.options"),
     "CSP": "csprop.nn.model",
     "CSPConfig": "csprop.nn.config",
     "CSPLayer": "csprop.nn.layer",

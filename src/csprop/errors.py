@@ -7,6 +7,10 @@ from importlib import import_module
 class InputError(ValueError):
     """Bad input: a file, a row, an option. The command line prints it and exits with 2."""
 
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
 
 def require(module: str, extra: str, what: str) -> None:
     """Refuse what needs a library that is not installed.

@@ -111,7 +111,7 @@ def sweep(folder: Path) -> None:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
+def open_file(path: Path) -> Iterator[BinaryIO]:
     """Open a file that a user named.
 
     Raises:

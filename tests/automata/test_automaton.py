@@ -195,7 +195,7 @@ def test_other_presentations_have_the_same_minimum(data: st.DataObject) -> None:
     two = machines.automaton(one.vocab, one.classes, one.words, start, tuple(rows), tuple(said))
     assert one.minimal() == two.minimal()
     assert hash(one.minimal()) == hash(two.minimal())
-    assert one.distinguishing(two) is None
+    assert one.distinguish(two) is None
 
 
 def test_the_start_that_answers_nothing_is_united() -> None:
@@ -218,9 +218,9 @@ def test_distinguishing_is_the_shortest(data: st.DataObject) -> None:
     two = data.draw(automata(most=4, tokens=2, classes=2))
     if (one.vocab, one.classes) != (two.vocab, two.classes):
         with pytest.raises(InputError, match="same tokens"):
-            one.distinguishing(two)
+            one.distinguish(two)
         return
-    found = one.distinguishing(two)
+    found = one.distinguish(two)
     for length in range(1, 9):  # 4 + 4 states differ within 7 tokens after the first, or never
         for sequence in itertools.product(range(len(one.vocab)), repeat=length):
             if plain(one, sequence)[-1] != plain(two, sequence)[-1]:

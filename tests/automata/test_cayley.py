@@ -19,7 +19,7 @@ def group(*generators: str, degree: int = 5) -> Machine:
     """The machine of the group that some permutations generate."""
     tokens = [cycles(each, degree) for each in generators]
     numbers: dict[tuple[int, ...], int] = {}
-    return Machine.explored(
+    return Machine.explore(
         Oracle(
             len(tokens),
             tuple(range(degree)),

@@ -99,7 +99,7 @@ def test_sums_of_counters_are_understood() -> None:
 @pytest.mark.parametrize("modulus", [2, 3, 6])
 def test_a_control_may_know_the_remainder_of_a_count(modulus: int) -> None:
     """The control counts the depth modulo a number as well, which does not follow near zero alone."""
-    machine = CounterMachine.explored(
+    machine = CounterMachine.explore(
         ((1,), (-1,)),
         0,
         lambda state, token, counts: (
@@ -119,8 +119,8 @@ def test_a_control_may_know_a_small_count() -> None:
             return -1
         return 5 if state == 5 and counts[0] > 4 else min(5, abs(state + 1 - 2 * token))
 
-    own = CounterMachine.explored(((1,), (-1,)), 0, step, lambda state, counts: int(state == 0), 5)
-    small = CounterMachine.explored(
+    own = CounterMachine.explore(((1,), (-1,)), 0, step, lambda state, counts: int(state == 0), 5)
+    small = CounterMachine.explore(
         ((1,), (-1,)),
         0,
         lambda state, token, counts: -1 if state < 0 or counts[0] < 0 else 0,
@@ -171,7 +171,7 @@ def test_a_control_may_do_anything_with_what_it_never_meets(seed: int) -> None:
         return control.transitions[place][symbol], tuple(rests), tuple(counts)
 
     start = (0, (0,) * counters, (0,) * counters)
-    other = CounterMachine.explored(
+    other = CounterMachine.explore(
         machine.increments, start, step, lambda state, counts: control.outputs[state[0]] or 0
     )
     proven(machine, other)
@@ -187,7 +187,7 @@ def test_a_control_may_know_the_difference_of_two_counters() -> None:
             state = {"start": "c" if token == 2 else "plain"}.get(state, state)
             return "bad" if counts[0] < offset * (state == "c") else state
 
-        return CounterMachine.explored(
+        return CounterMachine.explore(
             ((1,), (-1,), (offset,)),
             "start",
             step,
@@ -201,7 +201,7 @@ def test_a_control_may_know_the_difference_of_two_counters() -> None:
 
 def test_large_increments_are_no_loops() -> None:
     """2^31 down and 1 up: the walk does not go through the values between."""
-    machine = CounterMachine.explored(
+    machine = CounterMachine.explore(
         ((2**31,), (-1,)), 0, lambda state, token, counts: 0, lambda state, counts: int(counts[0] > 0)
     )
     assert len(proven(machine, scaled(machine, -1)).pairs) < 10
@@ -209,7 +209,7 @@ def test_large_increments_are_no_loops() -> None:
 
 def test_finite_machines_are_machines_without_counters() -> None:
     def depth(most: int) -> CounterMachine:
-        return CounterMachine.explored(
+        return CounterMachine.explore(
             ((), ()),
             0,
             lambda state, token, counts: (

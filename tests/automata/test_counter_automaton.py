@@ -30,14 +30,14 @@ RELAXED = settings(
 
 
 def brackets() -> CounterAutomaton:
-    return CounterAutomaton.named(LANGUAGES["parenthesis"].machine.reduced(), "()", ("no", "yes"))
+    return CounterAutomaton.from_machine(LANGUAGES["parenthesis"].machine.reduce(), "()", ("no", "yes"))
 
 
 @st.composite
 def counter_automata(draw: st.DrawFn) -> CounterAutomaton:
     machine, words = draw(counter_machines()), draw(st.booleans())
     vocab = ("open", "né", "close") if words else ("(", "é", ")")
-    return CounterAutomaton.named(machine, vocab[: machine.symbols], ("no", 'y"es'), words)
+    return CounterAutomaton.from_machine(machine, vocab[: machine.symbols], ("no", 'y"es'), words)
 
 
 # Documents.
@@ -132,7 +132,7 @@ def test_a_file_of_either_format_is_read_and_a_machine_without_names_gets_number
     path.write_text(to_json(brackets()), encoding="utf-8")
     assert read_automaton(path) == automaton_of(brackets()) == brackets()
     plain = LANGUAGES["too many"].machine
-    assert automaton_of(plain) == CounterAutomaton.named(plain, "01", "012")
+    assert automaton_of(plain) == CounterAutomaton.from_machine(plain, "01", "012")
     path.write_text(to_json(brackets()).replace('"window": 1', '"window": -1'), encoding="utf-8")
     with pytest.raises(InputError, match=r"brackets\.json: counter machine: window=-1 must be"):
         read_automaton(path)
@@ -141,13 +141,16 @@ def test_a_file_of_either_format_is_read_and_a_machine_without_names_gets_number
 def test_automata_are_told_apart_by_a_shortest_sequence() -> None:
     one = brackets()
     names: Any = {"vocab": one.vocab, "classes": one.classes}
-    other = CounterAutomaton.named(LANGUAGES["a^n b^n"].machine, **names)
-    assert one.distinguishing(CounterAutomaton.named(LANGUAGES["parenthesis"].machine, **names)) is None
-    assert one.distinguishing(other) == (0, 1, 0, 1)
+    other = CounterAutomaton.from_machine(LANGUAGES["a^n b^n"].machine, **names)
+    assert (
+        one.distinguish(CounterAutomaton.from_machine(LANGUAGES["parenthesis"].machine, **names))
+        is None
+    )
+    assert one.distinguish(other) == (0, 1, 0, 1)
     with pytest.raises(InputError, match="same tokens and classes"):
-        one.distinguishing(CounterAutomaton.named(one, "ab", one.classes))
+        one.distinguish(CounterAutomaton.from_machine(one, "ab", one.classes))
     assert len(one) == 3
-    assert one.reduced() == one
+    assert one.reduce() == one
 
 
 # Programs.
@@ -172,7 +175,7 @@ def test_programs_answer_alike(tmp_path: Path, data: st.DataObject) -> None:
 def test_languages_in_programs(tmp_path: Path, name: str) -> None:
     language = LANGUAGES[name]
     vocab, classes = "abcd"[: language.machine.symbols], ("no", "yes", "too many")
-    automaton = CounterAutomaton.named(language.machine.reduced(), vocab, classes)
+    automaton = CounterAutomaton.from_machine(language.machine.reduce(), vocab, classes)
     sequences = [
         sequence
         for length in range(1, 9 if len(vocab) < 4 else 6)
@@ -335,10 +338,13 @@ def test_from_what_is_reached_exactly_one_rule_holds(data: st.DataObject) -> Non
 
 def test_a_counter_is_not_named_as_a_token_is() -> None:
     one, two = LANGUAGES["a^n b^m c^n+m"].machine, LANGUAGES["a^n b^n c^n"].machine
-    assert counter_names(CounterAutomaton.named(one, "abd", ("no", "yes"))) == ["c"]
-    assert counter_names(CounterAutomaton.named(one, "abc", ("no", "yes"))) == ["n"]
-    assert counter_names(CounterAutomaton.named(two, "abc", ("no", "yes"))) == ["n1", "n2"]
-    assert counter_names(CounterAutomaton.named(two, ("c1", "n", "x"), ("no", "yes"))) == ["k1", "k2"]
+    assert counter_names(CounterAutomaton.from_machine(one, "abd", ("no", "yes"))) == ["c"]
+    assert counter_names(CounterAutomaton.from_machine(one, "abc", ("no", "yes"))) == ["n"]
+    assert counter_names(CounterAutomaton.from_machine(two, "abc", ("no", "yes"))) == ["n1", "n2"]
+    assert counter_names(CounterAutomaton.from_machine(two, ("c1", "n", "x"), ("no", "yes"))) == [
+        "k1",
+        "k2",
+    ]
 
 
 def test_dot_of_brackets() -> None:
@@ -353,7 +359,9 @@ def test_dot_of_brackets() -> None:
 
 def test_a_drawing_says_the_conditions_and_what_is_counted(tmp_path: Path) -> None:
     for name, language in LANGUAGES.items():
-        automaton = CounterAutomaton.named(language.machine, "abcd"[: language.machine.symbols], "xyz")
+        automaton = CounterAutomaton.from_machine(
+            language.machine, "abcd"[: language.machine.symbols], "xyz"
+        )
         draw(automaton, tmp_path / "one.svg")
         text = (tmp_path / "one.svg").read_text()
         for counter in counter_names(automaton):

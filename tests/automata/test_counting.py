@@ -11,7 +11,7 @@ from csprop.automata.machine import Machine
 from csprop.errors import InputError
 from tests.helpers.counters import LANGUAGES, balanced, brackets, plain
 
-BRACKETS = CounterMachine.explored(
+BRACKETS = CounterMachine.explore(
     ((1,), (-1,)),
     "good",
     lambda state, token, counts: "bad" if state == "bad" or counts[0] < 0 else "good",
@@ -28,7 +28,7 @@ def test_brackets_are_counted() -> None:
 
 
 def test_two_counters_and_the_oracle_agree() -> None:
-    machine = CounterMachine.explored(
+    machine = CounterMachine.explore(
         ((1, 0), (-1, 1), (0, -1)),  # a, b, c: as many a as b, and as many b as c
         0,
         lambda state, token, counts: 3 if token < state else token if state < 3 else 3,
@@ -71,12 +71,12 @@ def all_alike(one: CounterMachine, two: CounterMachine, length: int) -> bool:
 @settings(max_examples=200, deadline=None)
 @given(machine=counter_machines())
 def test_a_reduced_machine_answers_alike_and_is_no_larger(machine: CounterMachine) -> None:
-    small = machine.reduced()
+    small = machine.reduce()
     assert all_alike(machine, small, {1: 24, 2: 8, 3: 5}[machine.symbols])
     assert small.counters <= machine.counters
     assert small.window <= machine.window
     assert len(small.control) <= len(machine.control.minimal())
-    again = small.reduced()
+    again = small.reduce()
     assert (again.counters, again.window, len(again.control)) == (
         small.counters, small.window, len(small.control),
     )  # fmt: skip
@@ -93,47 +93,47 @@ def test_a_machine_runs_as_defined(machine: CounterMachine, tokens: list[int]) -
 
 def test_common_factors_and_signs_are_divided_out() -> None:
     for scale, window in ((3, 4), (-2, 2), (5, 1), (-1, 7)):
-        small = brackets(window, scale).reduced()
+        small = brackets(window, scale).reduce()
         assert (small.increments, small.window, len(small.control)) == (((1,), (-1,)), 1, 3)
 
 
 def test_counters_that_do_not_matter_and_multiples_are_dropped() -> None:
     """The same depth twice, of which either answers a part, and how many closed, which nobody asks."""
-    machine = CounterMachine.explored(
+    machine = CounterMachine.explore(
         ((-2, 0, 1), (2, 1, -1)),
         "good",
         lambda state, token, counts: "bad" if state == "bad" or counts[0] > 0 else "good",
         lambda state, counts: int(state == "good" and counts[2] == 0),
         window=3,
     )
-    small = machine.reduced()
+    small = machine.reduce()
     assert (small.increments, small.window, len(small.control)) == (((1,), (-1,)), 1, 3)
     assert all_alike(machine, small, 10)
 
 
 def test_a_finite_machine_has_no_counters() -> None:
-    parity = CounterMachine.explored(
+    parity = CounterMachine.explore(
         ((1,), (-1,)), 0, lambda state, token, counts: 1 - state, lambda state, counts: state, window=2
     )
-    small = parity.reduced()
+    small = parity.reduce()
     assert (small.increments, small.window, len(small.control)) == (((), ()), 0, 2)
     assert small.run([0, 1, 1]).tolist() == [1, 0, 1]
 
 
 def test_a_sum_of_counters_that_follows_from_them_is_dropped() -> None:
-    machine = CounterMachine.explored(
+    machine = CounterMachine.explore(
         ((1, 0, 1), (-1, 1, 0), (0, -1, -1)),  # a − b, b − c, a − c
         0,
         lambda state, token, counts: 0,
         lambda state, counts: int(counts == (0, 0, 0)),
     )
-    assert machine.reduced().counters == 2
+    assert machine.reduce().counters == 2
 
 
 @pytest.mark.parametrize("name", LANGUAGES)
 def test_machines_of_languages_need_all_their_counters(name: str) -> None:
     machine = LANGUAGES[name].machine
-    small = machine.reduced()
+    small = machine.reduce()
     assert (small.counters, small.window) == (machine.counters, 1)
     assert all_alike(machine, small, 10 if machine.symbols == 2 else 6)
 
@@ -148,4 +148,4 @@ def test_an_empty_sequence_has_no_class() -> None:
 def test_a_walk_that_is_too_long_is_not_relied_on(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("csprop.automata.reduction.MOST_WALKED", 3)
     machine = LANGUAGES[name].machine
-    assert all_alike(machine, machine.reduced(), 8 if machine.symbols == 2 else 6)
+    assert all_alike(machine, machine.reduce(), 8 if machine.symbols == 2 else 6)

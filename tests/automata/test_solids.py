@@ -14,7 +14,7 @@ from csprop.automata.drawing import draw
 
 def automaton(name: str) -> Automaton:
     task = tasks.get(name)
-    return Automaton.named(task.machine, task.vocab, task.classes, task.words)
+    return Automaton.from_machine(task.machine, task.vocab, task.classes, task.words)
 
 
 @pytest.mark.parametrize(("name", "faces"), [("group-A5", 20 + 12), ("group-S4", 8), ("group-S5", 0)])

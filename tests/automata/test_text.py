@@ -189,7 +189,7 @@ def test_many_tokens_are_listed_in_lines_that_fit(tokens: int) -> None:
 
 
 def test_counters_have_their_conditions_and_an_explanation() -> None:
-    automaton = CounterAutomaton.named(counters.brackets(), ("(", ")"), ("no", "yes"))
+    automaton = CounterAutomaton.from_machine(counters.brackets(), ("(", ")"), ("no", "yes"))
     text, ascii = to_text(automaton), to_text(automaton, ascii=True)
     assert "c: ( +1, ) −1\nif: the counts after the token\n" in text
     assert ascii.isascii()

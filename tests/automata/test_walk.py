@@ -123,16 +123,16 @@ def test_what_neither_ends_nor_differs_is_refused() -> None:
     with pytest.raises(Endless, match="more than 1,000 states can be reached"):
         compare(counts, counts, most=1000)
     with pytest.raises(Endless, match="more than 1,000 states"):
-        Machine.explored(counts, most=1000)
+        Machine.explore(counts, most=1000)
 
 
 @pytest.mark.parametrize("count", [5, 6])
 def test_a_bound_is_met_exactly(count: int) -> None:
     if count == 5:
-        assert len(Machine.explored(counting(5), most=5)) == 5
+        assert len(Machine.explore(counting(5), most=5)) == 5
     else:
         with pytest.raises(Endless):
-            Machine.explored(counting(6), most=5)
+            Machine.explore(counting(6), most=5)
 
 
 @pytest.mark.parametrize(
@@ -145,15 +145,15 @@ def test_a_bound_is_met_exactly(count: int) -> None:
 )
 def test_a_state_that_no_walk_can_recognise_is_refused(state: Any, complaint: str) -> None:
     with pytest.raises(InputError, match=complaint):
-        Machine.explored(Oracle(1, 0, lambda *_: state, lambda _: 0))
+        Machine.explore(Oracle(1, 0, lambda *_: state, lambda _: 0))
     with pytest.raises(InputError, match=complaint):
-        Machine.explored(Oracle(1, state, lambda *_: 0, lambda _: 0))
+        Machine.explore(Oracle(1, state, lambda *_: 0, lambda _: 0))
 
 
 @pytest.mark.parametrize("state", [(1, float("nan")), torch.zeros(2), torch.zeros(1) / 0])
 def test_parts_that_do_not_equal_themselves_are_refused(state: Any) -> None:
     with pytest.raises(InputError, match="does not equal itself"):
-        Machine.explored(Oracle(1, 0, lambda *_: state, lambda _: 0))
+        Machine.explore(Oracle(1, 0, lambda *_: state, lambda _: 0))
 
 
 def test_states_that_grow_are_bounded_by_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,8 +161,8 @@ def test_states_that_grow_are_bounded_by_their_memory(monkeypatch: pytest.Monkey
     monkeypatch.setattr("csprop.automata.walk.MOST_BYTES", 1 << 20)
     stack = Oracle(1, (), lambda state, token: (*state, 1), lambda state: 0)
     with pytest.raises(Endless, match=r"more than \d{2,3} states can be reached"):
-        Machine.explored(stack)
-    assert len(Machine.explored(counting(1000))) == 1000
+        Machine.explore(stack)
+    assert len(Machine.explore(counting(1000))) == 1000
 
 
 def test_a_machine_begins_in_one_of_its_states_and_is_reset_to_its_start() -> None:

@@ -24,8 +24,8 @@ DOOR = machines.automaton(
 )  # fmt: skip
 
 
-STOCK = CounterAutomaton.named(
-    CounterMachine.explored(
+STOCK = CounterAutomaton.from_machine(
+    CounterMachine.explore(
         ((2,), (-1,), (0,)),
         "fine",
         lambda state, token, counts: "short" if state == "short" or counts[0] < 0 else "fine",

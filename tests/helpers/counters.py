@@ -17,7 +17,7 @@ class Language:
 
 def brackets(window: int = 1, scale: int = 1) -> CounterMachine:
     """0 opens, 1 closes."""
-    return CounterMachine.explored(
+    return CounterMachine.explore(
         ((scale,), (-scale,)),
         "good",
         lambda state, token, counts: "bad" if state == "bad" or counts[0] * scale < 0 else "good",
@@ -36,7 +36,7 @@ def in_order(
         return token if token in (state, state + 1) and state <= last else last + 1
 
     # In the state −1 nothing was read; the answer is yes only in the state of the last letter.
-    return CounterMachine.explored(
+    return CounterMachine.explore(
         increments, -1, step, lambda state, counts: int(state == last and good(counts))
     )
 
@@ -79,7 +79,7 @@ def proportions(letters: int, good: Callable[..., bool]) -> Callable[[Sequence],
 LANGUAGES = {
     "parenthesis": Language(brackets(), balanced),
     "too many": Language(
-        CounterMachine.explored(
+        CounterMachine.explore(
             ((1,), (-1,)),
             "good",
             lambda state, token, counts: "bad" if state == "bad" or counts[0] < 0 else "good",
@@ -102,13 +102,13 @@ LANGUAGES = {
         proportions(3, lambda a, b, c: a + b == c),
     ),
     "majority": Language(
-        CounterMachine.explored(
+        CounterMachine.explore(
             ((1,), (-1,)), 0, lambda state, token, counts: 0, lambda state, counts: int(counts[0] > 0)
         ),
         lambda sequence: int(sequence.count(0) > sequence.count(1)),
     ),
     "interleaved": Language(
-        CounterMachine.explored(
+        CounterMachine.explore(
             ((1, 0), (-1, 0), (0, 1), (0, -1)),
             "good",
             lambda state, token, counts: "bad" if state == "bad" or min(counts) < 0 else "good",
@@ -189,4 +189,4 @@ def rebuilt(
         wrong = far is not None and lost is None and counts[0] == far
         return (machine.control.outputs[state] or 0) + wrong
 
-    return CounterMachine.explored(increments, machine.control.start, step, answer, window)
+    return CounterMachine.explore(increments, machine.control.start, step, answer, window)

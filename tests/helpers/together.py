@@ -25,7 +25,7 @@ import csprop
 from csprop.cli.main import main
 from csprop.errors import InputError
 from csprop.nn.feature_block import LAYER_KINDS
-from csprop.training import loop
+from csprop.training import batches
 
 SMALL = {"width": 4, "depth": 2, "epochs": 3, "batch_size": 7, "hold": 0, "lr": 0.002}
 JOBS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -45,7 +45,7 @@ def train(name: str, folder: Path, **changes: Any) -> csprop.Run:
     second digit after a few epochs on these rows, whichever backend they come from.
     """
     named, task, options = JOBS[name]
-    loop.MOST_PADDED = 32
+    batches.MOST_PADDED = 32
     torch.set_default_dtype(torch.float64)
     try:
         with csprop.use_backend("torch" if csprop.ops.native.WHY_NOT else named):

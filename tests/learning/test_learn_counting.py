@@ -191,7 +191,7 @@ def test_rows_as_a_control_reads_them(name: str) -> None:
 
 def test_guesses_of_a_machine_that_counts() -> None:
     """By trying all strings of a length that shows every view, and marking what the rows take."""
-    machine: CounterMachine = brackets().reduced()
+    machine: CounterMachine = brackets().reduce()
     rows = ["(", "()", "(())", "()()", "(()", "())", "())("] * 3
     search = searched(rows, [("no", "yes")[balanced(numbers(row))] for row in rows])
 

@@ -90,10 +90,10 @@ def test_every_pair_of_a_token_and_a_view_leads_clearly_at_any_count(
         return (at + sum((place + 2) * digit**2 for place, digit in enumerate(digits))) % 53
 
     tokens = ((1, 0), (-1, 1), (0, -1), (0, 0)) if counters == 2 else ((1,), (-1,), (0,))
-    machine = CounterMachine.explored(tokens, 0, state, lambda at, counts: int(at == 0), window)
-    assert machine.reduced().window == window
+    machine = CounterMachine.explore(tokens, 0, state, lambda at, counts: int(at == 0), window)
+    assert machine.reduce().window == window
     model = compiled_counter(machine, 2)
-    small = machine.reduced()
+    small = machine.reduce()
     counter, router = model.layers
     near = [*range(-window - 2, window + 3), 10**6, -(10**6), 2**24, -(2**24)]
     least = torch.inf
@@ -113,7 +113,7 @@ def test_every_pair_of_a_token_and_a_view_leads_clearly_at_any_count(
 
 def test_counts_are_exact_to_2_to_the_24_and_refused_beyond() -> None:
     million = 10**6
-    machine = CounterMachine.explored(
+    machine = CounterMachine.explore(
         ((million,), (-million,), (-1,)), 0, lambda *_: 0, lambda _, counts: counts[0] + 1
     )
     model = compiled_counter(machine, 3)
@@ -133,7 +133,7 @@ def test_depths_of_half_a_million() -> None:
 def test_a_hundred_tokens_are_told_apart() -> None:
     """Token 37 opens, 64 closes, and the others do nothing."""
     increments = tuple((int(token == 37) - int(token == 64),) for token in range(100))
-    machine = CounterMachine.explored(
+    machine = CounterMachine.explore(
         increments, 0, lambda *_: 0, lambda _, counts: int(counts[0] > 0), 1
     )
     dice = random.Random(0)
@@ -148,7 +148,7 @@ def test_a_machine_is_reduced_first() -> None:
 
 
 def threshold(window: int) -> CounterMachine:
-    return CounterMachine.explored(
+    return CounterMachine.explore(
         ((1,), (-1,)), 0, lambda *_: 0, lambda _, counts: int(counts[0] >= window), window
     )
 
@@ -162,7 +162,7 @@ def test_what_is_too_wide_too_large_or_adds_too_much_is_refused(
     ]
     with pytest.raises(InputError, match=r"counts from −33 to 33 apart.* may be 32 wide"):
         compiled_counter(threshold(33), 2)
-    many = CounterMachine.explored(
+    many = CounterMachine.explore(
         ((2**20 + 1,), (-1,)), 0, lambda *_: 0, lambda _, counts: int(counts[0] > 0)
     )
     with pytest.raises(InputError, match="a token adds more than 1,048,576"):

@@ -10,11 +10,11 @@ from torch import Tensor
 
 import csprop
 from csprop import CSP, CSPConfig, tasks
+from csprop.data.examples import UNLABELLED
 from csprop.errors import InputError
 from csprop.proof.certify import certify_length
 from csprop.proof.examples import Labelled
 from csprop.proof.models import FromStep
-from csprop.tasks.base import UNLABELLED
 from tests.helpers import machines
 
 PARITY = (2, ((False, 0), (False, 1)), (0, 1), 2)

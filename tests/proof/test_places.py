@@ -10,10 +10,10 @@ from hypothesis import given, settings
 
 import csprop
 from csprop import CSP, Automaton, CSPConfig
+from csprop.data.examples import UNLABELLED
 from csprop.proof.examples import Labelled
 from csprop.proof.places import _Repair, is_router, repair
 from csprop.tasks import MachineTask
-from csprop.tasks.base import UNLABELLED
 from tests.helpers import machines
 
 Table = list[list[int]]

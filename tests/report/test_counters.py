@@ -42,7 +42,7 @@ def page_of(name: str, path: Path) -> Path:
     machine = task.counting
     if machine is None:
         machine = CounterMachine(increments=((),) * len(task.vocab), window=0, control=task.machine)
-    automaton = CounterAutomaton.named(machine, task.vocab, task.classes, task.words).reduced()
+    automaton = CounterAutomaton.from_machine(machine, task.vocab, task.classes, task.words).reduce()
     page = Page(name, "")
     page.sections.append(asset("explorer.html"))
     page.tasks.append({

@@ -86,7 +86,7 @@ def test_infinitely_many_states_and_finitely_many_of_each_size(name: str) -> Non
     oracle = task.oracle
     assert oracle is not None
     with pytest.raises(Endless):
-        Machine.explored(oracle, 300)
+        Machine.explore(oracle, 300)
     reached, edge = set(), {task.start()}
     for _ in range(30):
         reached |= edge
@@ -207,7 +207,7 @@ class Stock(CountingTask):
 
     @cached_property
     def counting(self) -> CounterMachine:
-        return CounterMachine.explored(
+        return CounterMachine.explore(
             ((1,), (-1,)), 0, self.moved, lambda state, counts: int(counts[0] > 0)
         )
 

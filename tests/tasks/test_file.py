@@ -8,9 +8,10 @@ import torch
 from torch import Generator
 
 from csprop import tasks
+from csprop.data import read
 from csprop.data.split import split
 from csprop.errors import InputError
-from csprop.tasks import FileTask, from_file, read
+from csprop.tasks import FileTask, from_file
 
 
 def written(folder: Path, name: str, content: str) -> Path:

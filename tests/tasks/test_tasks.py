@@ -10,9 +10,10 @@ from torch import Generator
 
 from csprop import tasks
 from csprop.data.draws import NumpyDraws
+from csprop.data.names import split_symbols
 from csprop.data.split import split
 from csprop.errors import InputError
-from csprop.tasks.base import every_sequence, symbols
+from csprop.tasks.base import every_sequence
 from csprop.tasks.parenthesis import Parenthesis, ParenthesisPrefix, balanced
 
 GROUPS = ["S3", "A4", "S4", "A5", "S5", "S3xS3"]
@@ -68,7 +69,7 @@ def test_names_of_tokens_and_classes_are_unique_and_can_be_written(name: str) ->
     assert task.name == name
     assert len(set(task.vocab)) == len(task.vocab)
     assert len(set(task.classes)) == len(task.classes)
-    assert symbols((" " if task.words else "").join(task.vocab), task.words) == list(task.vocab)
+    assert split_symbols((" " if task.words else "").join(task.vocab), task.words) == list(task.vocab)
 
 
 @pytest.mark.parametrize("name", NAMES)

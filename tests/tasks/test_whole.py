@@ -11,8 +11,9 @@ from torch import Generator
 
 from csprop import tasks
 from csprop.cli.main import main
+from csprop.data.examples import UNLABELLED
 from csprop.errors import InputError
-from csprop.tasks.base import UNLABELLED, every_sequence
+from csprop.tasks.base import every_sequence
 
 NAMES = ["modular-arithmetic-brackets", "solve-equation", "missing-duplicate"]
 

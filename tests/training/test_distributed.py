@@ -20,7 +20,7 @@ import torch
 import csprop
 from csprop.cli.main import main
 from csprop.errors import InputError
-from csprop.training import loop
+from csprop.training import batches
 from csprop.training.session import training_data
 from tests.helpers.together import JOBS, SMALL, numbers, train
 
@@ -108,7 +108,7 @@ def assert_near(one: dict[str, Any], other: dict[str, Any]) -> None:
 def test_three_processes_train_as_one_does(
     name: str, found: list[dict[str, Any]], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "MOST_PADDED", loop.MOST_PADDED)  # which `train` sets
+    monkeypatch.setattr(batches, "MOST_PADDED", batches.MOST_PADDED)  # which `train` sets
     alone = train("rows" if name == "resumed" else name, folder)
     assert_near(numbers(alone), found[0][name])
     # Seven rows cannot be shared evenly, and of the last batch some processes have none.
@@ -130,7 +130,7 @@ def test_all_processes_end_with_the_same_numbers(name: str, found: list[dict[str
 def test_one_process_goes_on_where_several_were_killed(
     found: list[dict[str, Any]], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "MOST_PADDED", loop.MOST_PADDED)
+    monkeypatch.setattr(batches, "MOST_PADDED", batches.MOST_PADDED)
     killed = folder / "runs" / "killed"
     assert len((killed / "metrics.jsonl").read_text().splitlines()) == 1
     run = train("parity", folder, out=killed, resume=True)

@@ -16,11 +16,13 @@ from csprop.errors import InputError
 from csprop.ops import native
 from csprop.ops.backends import backend
 from csprop.tasks import get
-from csprop.training import loop
-from csprop.training.loop import Adam, Diverged, Trainer, run_epochs, supervised
+from csprop.training import batches, steps
+from csprop.training.batches import supervised
+from csprop.training.loop import Diverged, Trainer, run_epochs
 from csprop.training.presets import Recipe
 from csprop.training.schedule import learning_rate
 from csprop.training.seeding import generator
+from csprop.training.steps import Adam, KernelStep, TorchStep
 from tests.helpers.spoilt import spoil
 
 Options = dict[str, Any]
@@ -97,28 +99,21 @@ def uneven() -> Examples:
 
 @pytest.mark.parametrize("loss", ["cross_entropy", "focal"])
 @pytest.mark.parametrize("supervise", ["last", "every"])
-@pytest.mark.parametrize("models", [1, 2])
 def test_a_batch_of_very_different_lengths_goes_in_parts_with_the_same_gradient(
-    monkeypatch: pytest.MonkeyPatch, loss: str, supervise: str, models: int
+    monkeypatch: pytest.MonkeyPatch, loss: str, supervise: str
 ) -> None:
     """Once with all rows in one padded matrix, once in parts: the same loss and gradients."""
-    found = []
-    for most in (loop.MOST_PADDED, 100):
-        monkeypatch.setattr(loop, "MOST_PADDED", most)
+    results = []
+    for most in (batches.MOST_PADDED, 100):
+        monkeypatch.setattr(batches, "MOST_PADDED", most)
         recipe = Recipe(loss=loss, supervise=supervise)  # pyright: ignore
-        nets = [
-            CSP(CSPConfig(vocab_size=2, num_classes=2, width=4, depth=2), generator(seed, "weights"))
-            for seed in range(models)
-        ]
-        trainers = [Trainer(net.double(), uneven(), BATCH, recipe, 0) for net in nets]
-        batches = [list(each.batches()) for each in trainers]
-        assert [len(steps) for steps in batches] == [1] * models
-        assert len(batches[0][0]) == (1 if most > 100 else 4)  # 1; 2 and 3; 4 and 5; 60 tokens
-        for parts in zip(*batches, strict=True):
-            values = loop._set_gradients(trainers, parts)
-        found.append((values, [p.grad.clone() for net in nets for p in net.parameters()]))  # pyright: ignore
-    assert found[0][0] == pytest.approx(found[1][0], rel=1e-12)
-    for one, other in zip(found[0][1], found[1][1], strict=True):
+        net = CSP(CSPConfig(vocab_size=2, num_classes=2, width=4, depth=2), generator(0, "weights"))
+        (batch,) = Trainer(net.double(), uneven(), BATCH, recipe, 0).batches()
+        assert len(batch) == (1 if most > 100 else 4)  # 1; 2 and 3; 4 and 5; 60 tokens
+        value = TorchStep(net, recipe).set_gradients(batch)
+        results.append((value, [p.grad.clone() for p in net.parameters()]))  # pyright: ignore
+    assert results[0][0] == pytest.approx(results[1][0], rel=1e-12)
+    for one, other in zip(results[0][1], results[1][1], strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
 
 
@@ -171,7 +166,7 @@ def test_an_epoch_reports_everything_that_the_design_names() -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_clipping_starts_at_its_epoch(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     clipped = []
-    clip, take = torch.nn.utils.clip_grads_with_norm_, loop.take
+    clip, take = torch.nn.utils.clip_grads_with_norm_, steps.take
 
     def torch_clips(parameters: Any, limit: float, norm: torch.Tensor) -> None:
         clipped.append((run.epoch + 1, limit))
@@ -182,7 +177,7 @@ def test_clipping_starts_at_its_epoch(monkeypatch: pytest.MonkeyPatch, way: str)
         return take(steps)
 
     monkeypatch.setattr(torch.nn.utils, "clip_grads_with_norm_", torch_clips)
-    monkeypatch.setattr(loop, "take", kernel_clips)
+    monkeypatch.setattr(steps, "take", kernel_clips)
     run = trainer(rows=20, batch_size=20, clip_norm=0.5, clip_from_epoch=3)
     with use_backend(way):
         for _ in range(4):
@@ -206,7 +201,7 @@ def test_either_way_can_go_on_where_the_other_was(loss: str, supervise: str, cha
                 run.restore({name: each.clone() for name, each in tensors.items()}, values)
             with use_backend(way):
                 row = run.run_epoch()
-            assert (run.descent is not None) == (way == "native")
+            assert isinstance(run.step, KernelStep) == (way == "native")
         ended.append((row, run.state()[0]))
     for row, tensors in ended[1:]:
         for name in ("loss", "grad_norm", "held_out_loss"):
@@ -237,7 +232,7 @@ def test_another_optimiser_takes_its_own_steps(name: str) -> None:
         run.optimizer = OTHER_OPTIMISERS[name](run.model)  # pyright: ignore[reportAttributeAccessIssue]
         with use_backend(way):
             run.run_epoch()
-        assert run.descent is None
+        assert not isinstance(run.step, KernelStep)
         found.append(run.model.state_dict())
     for key, each in found[0].items():
         torch.testing.assert_close(each, found[1][key], rtol=1e-3, atol=1e-5)
@@ -252,7 +247,7 @@ def test_an_adam_of_torch_whose_weights_decay_is_one_call() -> None:
         run.optimizer = torch.optim.Adam(run.model.parameters(), lr=0.01, weight_decay=decay)  # pyright: ignore[reportAttributeAccessIssue]
         with use_backend(way):
             run.run_epoch()
-        assert (run.descent is not None) == (way == "native")
+        assert isinstance(run.step, KernelStep) == (way == "native")
         found.append(run.model.state_dict())
     for key, each in found[0].items():
         torch.testing.assert_close(each, found[1][key], rtol=1e-3, atol=1e-5)
@@ -372,7 +367,7 @@ def test_a_step_that_is_not_finite_is_not_taken(where: str, way: str) -> None:
     assert all(torch.equal(before[name], after[name]) or "decoder" in name for name in before)
     parameters = caught.value.diagnosis["parameters"]
     finite = {name: row["gradient_finite"] for name, row in parameters.items()}
-    assert (run.descent is not None) == (way == "native" and where == "loss")
+    assert isinstance(run.step, KernelStep) == (way == "native" and where == "loss")
     assert not finite["decoder.linear.weight"]
     if where == "gradient":
         assert [name for name, good in finite.items() if not good] == ["decoder.linear.weight"]

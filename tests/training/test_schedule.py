@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import load_file
 
 import csprop
+from csprop.data.examples import Examples
 from csprop.runs import Run
-from csprop.tasks.base import Examples
 from csprop.training.config import configure
 from csprop.training.metrics import score
 from csprop.training.presets import Recipe

@@ -7,7 +7,7 @@ import numpy as np
 from csprop.automata.automaton import Automaton
 from csprop.automata.conditions import condition
 from csprop.automata.counter_automaton import CounterAutomaton
-from csprop.automata.names import visible
+from csprop.automata.names import escape
 from csprop.automata.reduction import Parts, views_met
 
 
@@ -31,7 +31,7 @@ def arrows(automaton: Automaton | CounterAutomaton) -> list[Arrow]:
             for there, when in leads.items():
                 tokens.setdefault(there, []).append(token)
                 together.setdefault(there, {}).setdefault(when, []).append(
-                    visible(automaton.vocab[token])
+                    escape(automaton.vocab[token])
                 )
         for there, conditions in together.items():
             labels = [
@@ -84,21 +84,21 @@ def counter_names(automaton: CounterAutomaton) -> list[str]:
     return [f"count {number}" for number in range(1, count + 1)]
 
 
-def counted(automaton: CounterAutomaton) -> dict[str, str]:
+def describe_counters(automaton: CounterAutomaton) -> dict[str, str]:
     """What each counter adds up, by its name: such as "( +1, ) −1"."""
     made = {}
     for counter, name in enumerate(counter_names(automaton)):
         added = zip(automaton.vocab, automaton.increments, strict=True)
-        parts = [f"{visible(token)} {_signed(row[counter])}" for token, row in added if row[counter]]
+        parts = [f"{escape(token)} {_signed(row[counter])}" for token, row in added if row[counter]]
         made[name] = ", ".join(parts)
     return made
 
 
-def explained(automaton: Automaton | CounterAutomaton) -> list[str]:
+def caption(automaton: Automaton | CounterAutomaton) -> list[str]:
     """The lines that a picture needs below it: what is counted, and when; none without counters."""
     if isinstance(automaton, Automaton):
         return []
-    lines = [f"{name}: {added}" for name, added in counted(automaton).items()]
+    lines = [f"{name}: {added}" for name, added in describe_counters(automaton).items()]
     return [*lines, "if: the counts after the token"] if lines else []
 
 

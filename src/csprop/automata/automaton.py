@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from csprop.automata.machine import Machine, all_below, integers
-from csprop.automata.names import size, told
+from csprop.automata.names import describe_size, told
 from csprop.automata.walk import Oracle
 from csprop.errors import InputError, without
 
@@ -43,7 +43,7 @@ class Automaton(Machine):
         check_outputs(self.outputs, self.classes)
 
     @classmethod
-    def named(
+    def from_machine(
         cls, machine: Machine, vocab: Sequence[str], classes: Sequence[str], words: bool = False
     ) -> "Automaton":
         """A machine with names for its tokens and classes."""
@@ -93,17 +93,17 @@ class Automaton(Machine):
             return rows[pair[0]][token], outputs[pair[0]][token]
 
         oracle = Oracle(len(vocab), (start, None), step, lambda pair: pair[1])
-        return cls.named(Machine.explored(oracle), vocab, classes, words)
+        return cls.from_machine(Machine.explore(oracle), vocab, classes, words)
 
     def __repr__(self) -> str:
-        return told("Automaton", size(len(self)), self.vocab, self.classes)
+        return told("Automaton", describe_size(len(self)), self.vocab, self.classes)
 
     def _repr_html_(self) -> str:
         from csprop.automata.drawing import html
 
         return html(self)
 
-    def distinguishing(self, other: "Automaton") -> tuple[int, ...] | None:
+    def distinguish(self, other: "Automaton") -> tuple[int, ...] | None:
         """A shortest sequence to which the two automata give different answers, or None.
 
         Raises:

@@ -8,7 +8,7 @@ from csprop.automata.automaton import check_fields, check_names, check_outputs, 
 from csprop.automata.comparison import Undecided, compare_counting
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
-from csprop.automata.names import size, told
+from csprop.automata.names import describe_size, told
 from csprop.automata.walk import Difference
 from csprop.errors import InputError
 
@@ -44,7 +44,7 @@ class CounterAutomaton(CounterMachine):
         check_outputs(self.outputs, self.classes)
 
     @classmethod
-    def named(
+    def from_machine(
         cls, machine: CounterMachine, vocab: Sequence[str], classes: Sequence[str], words: bool = False
     ) -> "CounterAutomaton":
         """A machine that counts, with names for its tokens and classes."""
@@ -64,14 +64,16 @@ class CounterAutomaton(CounterMachine):
         return self.control.start
 
     def __repr__(self) -> str:
-        return told("CounterAutomaton", size(len(self), self.counters), self.vocab, self.classes)
+        return told(
+            "CounterAutomaton", describe_size(len(self), self.counters), self.vocab, self.classes
+        )
 
     def _repr_html_(self) -> str:
         from csprop.automata.drawing import html
 
         return html(self)
 
-    def distinguishing(self, other: "CounterAutomaton") -> tuple[int, ...] | None:
+    def distinguish(self, other: "CounterAutomaton") -> tuple[int, ...] | None:
         """A shortest sequence to which the two automata give different answers, or None.
 
         Raises:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from csprop.automata.machine import Machine, integers
-from csprop.automata.reduction import Parts, reduced
+from csprop.automata.reduction import Parts, reduce_parts
 from csprop.automata.walk import Oracle
 from csprop.errors import InputError
 
@@ -67,7 +67,7 @@ class CounterMachine:
             )
 
     @classmethod
-    def explored(
+    def explore(
         cls,
         increments: tuple[tuple[int, ...], ...],
         start: Hashable,
@@ -100,7 +100,7 @@ class CounterMachine:
             return after, answer(after, counts)
 
         oracle = Oracle(len(increments) * views, (start, None), moved, lambda state: state[1])
-        control = Machine.explored(oracle)
+        control = Machine.explore(oracle)
         return cls(increments=increments, window=window, control=control.minimal())
 
     def __len__(self) -> int:
@@ -172,7 +172,7 @@ class CounterMachine:
             raise InputError("machine: tokens must be one sequence that is not empty")
         return int(said[-1])
 
-    def reduced(self) -> Self:
+    def reduce(self) -> Self:
         """A machine with the same answers and, where possible, fewer counters, states and views.
 
         The greatest common divisor of a counter's increments is divided out, and its first increment
@@ -180,5 +180,5 @@ class CounterMachine:
         counters that do not matter are dropped. The window becomes as narrow as it can, and the control
         is minimised.
         """
-        parts = reduced(Parts(self.increments, self.window, self.control))
+        parts = reduce_parts(Parts(self.increments, self.window, self.control))
         return replace(self, **parts._asdict())

@@ -11,13 +11,13 @@ import numpy as np
 
 from csprop import notebook
 from csprop.automata import solids
-from csprop.automata.arrows import Arrow, arrows, explained
+from csprop.automata.arrows import Arrow, arrows, caption
 from csprop.automata.automaton import Automaton
 from csprop.automata.cayley import cayley
 from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.export.text import to_text
 from csprop.automata.layout import READABLE, Points, layout
-from csprop.automata.names import size, visible
+from csprop.automata.names import describe_size, escape
 from csprop.errors import InputError, require
 from csprop.files import replace
 
@@ -63,7 +63,7 @@ def html(automaton: Automaton | CounterAutomaton) -> str:
     Without matplotlib the picture is drawn in text.
     """
     counters = automaton.counters if isinstance(automaton, CounterAutomaton) else 0
-    states = size(len(automaton), counters)
+    states = describe_size(len(automaton), counters)
     if len(automaton) > MOST_SHOWN:
         seen = notebook.paragraph(f"It has more than {MOST_SHOWN} states, and is not drawn here.")
     elif find_spec("matplotlib") is None:
@@ -117,10 +117,10 @@ class _Canvas:
         self.scale = 1.0 if self.readable else 0.8
         self.margin = 1.28 if self.readable else 0.75
         self.arrows = arrows(automaton)
-        self.below = explained(automaton)
+        self.below = caption(automaton)
         graph = automaton.control if isinstance(automaton, CounterAutomaton) else automaton
         self.places = layout(graph, self.gap())
-        self.names = [visible(name) for name in automaton.classes]
+        self.names = [escape(name) for name in automaton.classes]
         used = sorted({answer for answer in automaton.outputs if answer is not None})
         self.colours = dict(zip(used, _colours(len(used)), strict=True))
         longest = max(len(self.names[each]) for each in used) if used else 0
@@ -307,7 +307,7 @@ class _Canvas:
         handles = [Line2D([], [], color=self.colours[each], **dot) for each in self.explained]
         texts = [self.names[each] for each in self.explained]
         if not self.readable:
-            vocab = [visible(name) for name in self.automaton.vocab]
+            vocab = [escape(name) for name in self.automaton.vocab]
             shown = vocab[: len(LINES)] + (["other tokens"] if len(vocab) > len(LINES) else [])
             handles += [Line2D([], [], color=_line(i), linewidth=2) for i in range(len(shown))]
             texts += shown

@@ -71,13 +71,13 @@ class Machine:
                 )
 
     @classmethod
-    def explored(cls, oracle: Oracle, most: int = MOST_STATES) -> "Machine":
+    def explore(cls, oracle: Oracle, most: int = MOST_STATES) -> "Machine":
         """The machine of all states that an oracle reaches, numbered in breadth-first order.
 
         Raises:
             Endless: there are more than `most` states.
         """
-        machine, _ = tabulated(
+        machine, _ = tabulate(
             oracle.start, lambda states: [moves(oracle, each) for each in states], oracle.answer, most
         )
         return machine
@@ -265,7 +265,7 @@ class Machine:
         return found if isinstance(found, Difference) else None
 
 
-def tabulated(
+def tabulate(
     start: Any,
     following: Callable[[Sequence[Any]], Iterable[Iterable[tuple[int, Any]]]],
     answer: Callable[[Any], int | None],

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 
-def visible(text: str) -> str:
+def escape(text: str) -> str:
     """A name with unprintable characters escaped."""
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
-def shown(names: Sequence[str], most: int = 12) -> str:
+def join_names(names: Sequence[str], most: int = 12) -> str:
     """A list of names for a sentence, shortened to the first `most`."""
     listed = ", ".join(names[:most])
     return f"{listed}, … ({len(names)} in all)" if len(names) > most else listed
@@ -16,11 +16,11 @@ def shown(names: Sequence[str], most: int = 12) -> str:
 
 def told(kind: str, size: str, vocab: Sequence[str], classes: Sequence[str]) -> str:
     """An automaton in one line."""
-    tokens, answers = (shown([visible(name) for name in names]) for names in (vocab, classes))
+    tokens, answers = (join_names([escape(name) for name in names]) for names in (vocab, classes))
     return f"{kind}({size}; tokens {tokens}; classes {answers})"
 
 
-def size(states: int, counters: int = 0) -> str:
+def describe_size(states: int, counters: int = 0) -> str:
     """How large an automaton is, such as "3 states and 1 counter"."""
     parts = [(states, "state"), *([(counters, "counter")] if counters else [])]
     return " and ".join(f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in parts)

@@ -42,7 +42,7 @@ class Parts(NamedTuple):
         return (len(self.control), len(self.increments), *(size,) * len(self.increments[0]))
 
 
-def reduced(parts: Parts) -> Parts:
+def reduce_parts(parts: Parts) -> Parts:
     """A smaller machine that gives the same answers after every input."""
     parts = _primitive(parts)
     while True:

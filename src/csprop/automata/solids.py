@@ -6,7 +6,7 @@ import numpy as np
 
 from csprop.automata.automaton import Automaton
 from csprop.automata.cayley import Cayley, Points
-from csprop.automata.names import visible
+from csprop.automata.names import escape
 
 TURNED = (0.42, 0.5)
 """Radians by which the solid is turned about the horizontal and the vertical axis, as a page begins."""
@@ -38,7 +38,7 @@ def figure(automaton: Automaton, solid: Cayley) -> Any:
         axes.scatter(x, y, s=1.6 * size, color="white", zorder=z + 0.15, linewidths=0)
         axes.scatter(x, y, s=size, color=colour, alpha=_pale(z), zorder=z + 0.16, linewidths=0)
     handles = [Line2D([], [], color=COLOURS[kind], linewidth=3) for kind in range(len(solid.tokens))]
-    names = [visible(automaton.vocab[token]) for token in solid.tokens]
+    names = [escape(automaton.vocab[token]) for token in solid.tokens]
     legend = axes.legend(handles, ["x"] * len(names), loc="lower center", ncols=4, frameon=False)
     for label, text in zip(legend.get_texts(), names, strict=True):
         label.set_parse_math(False)  # a name is text

@@ -16,7 +16,7 @@ from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Oracle
 from csprop.errors import InputError
-from csprop.files import fault, from_json, opened
+from csprop.files import fault, from_json, open_file
 
 REJECT, ACCEPT = "reject", "accept"
 """The classes of a DFA."""
@@ -31,7 +31,7 @@ def read_automaton(path: str | Path) -> Automaton | CounterAutomaton:
         InputError: the file cannot be read, or does not hold an automaton.
     """
     path = Path(path)
-    with opened(path) as file:
+    with open_file(path) as file:
         if path.stat().st_size > MOST_BYTES:
             raise InputError(f"{path}: has more than {MOST_BYTES >> 20} MB, which is too large here")
         content = file.read()
@@ -72,9 +72,9 @@ def automaton_of(machine: Any) -> Automaton | CounterAutomaton:
     if isinstance(machine, Automaton | CounterAutomaton):
         return machine
     if isinstance(machine, Machine):
-        return Automaton.named(machine, *_numbered(machine.symbols, machine))
+        return Automaton.from_machine(machine, *_numbered(machine.symbols, machine))
     if isinstance(machine, CounterMachine):
-        return CounterAutomaton.named(machine, *_numbered(machine.symbols, machine.control))
+        return CounterAutomaton.from_machine(machine, *_numbered(machine.symbols, machine.control))
     kind = type(machine)
     adapter = _ADAPTERS.get((kind.__module__.split(".")[0], kind.__name__))
     if adapter is None:
@@ -170,7 +170,7 @@ def _named(found: _Found) -> Automaton:
     oracle = Oracle(len(tokens), (found.start, None), step, lambda state: state[1])
     vocab = tuple(map(str, tokens))
     words = any(len(name) > 1 for name in vocab)
-    return Automaton.named(Machine.explored(oracle), vocab, tuple(map(str, classes)), words)
+    return Automaton.from_machine(Machine.explore(oracle), vocab, tuple(map(str, classes)), words)
 
 
 def _in_order(values: Iterable[Any]) -> list[Any]:

@@ -39,7 +39,7 @@ def parse(argv: list[str]) -> Args:
 def run(args: Args) -> int:
     from csprop.automata.counter_automaton import CounterAutomaton
     from csprop.automata.export import FORMATS
-    from csprop.automata.names import size
+    from csprop.automata.names import describe_size
     from csprop.proof.answers import load_certified
 
     certified = load_certified(args.run)
@@ -57,7 +57,7 @@ def run(args: Args) -> int:
         common.say(f"{args.run}: the certificate could not be checked ({certificate.unchecked})")
     else:
         drawn = "" if args.picture is None else f", drawn in {args.picture}"
-        held = size(len(automaton), counters)
+        held = describe_size(len(automaton), counters)
         common.say(f"{args.run}: {certificate.verdict}; {held}{drawn}")
     if args.json:
         facts = {"run": str(args.run), "states": len(automaton), "counters": counters}

@@ -218,7 +218,7 @@ def _sizes(certificate: "Certificate") -> list[str]:
 
 
 def _check(args: Args, path: Path) -> dict[str, Any]:
-    from csprop.proof.verify import Rejected, model_json, verify
+    from csprop.proof.verify import Rejected, verify
     from csprop.tasks import from_description
     from csprop.training.checkpoint import CERTIFICATE, RunFolder
     from csprop.training.stored import stored_config
@@ -235,7 +235,7 @@ def _check(args: Args, path: Path) -> dict[str, Any]:
         return file.read_bytes()
 
     try:
-        certificate = verify(read, model_json(config.model), task).certificate
+        certificate = verify(read, config.model.to_json(), task).certificate
     except Rejected as reason:
         complaint = str(reason)
     else:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from csprop import progress as bar
-from csprop.automata.names import visible
+from csprop.automata.names import escape
 from csprop.cli import help
 from csprop.cli.options import Arg, filled, options, parsed
 from csprop.errors import InputError
@@ -117,7 +117,7 @@ def say(line: str) -> None:
 
 def sentence(text: str) -> str:
     """Text that may have names of files in it, as one line; on a terminal, broken between words."""
-    line = visible(" ".join(text.splitlines()))
+    line = escape(" ".join(text.splitlines()))
     if not sys.stderr.isatty():
         return line
     width = shutil.get_terminal_size().columns
@@ -162,12 +162,12 @@ def check_file(path: Path, option: str = "") -> None:
         option: the option that names it, if one does.
     """
     from csprop.data.shipped import EXAMPLES
-    from csprop.files import opened
+    from csprop.files import open_file
 
     try:
         if not path.exists() and path.name in EXAMPLES:
             raise InputError(f"{path}: there is no such file: `csprop example {path.name}` writes it")
-        with opened(path):
+        with open_file(path):
             pass
     except InputError as error:
         raise InputError(f"{option} {error}".strip()) from None

@@ -184,12 +184,16 @@ def _show_paragraph(text: str) -> None:
 
 
 def _show_proofs(proofs: "dict[str, Proof]") -> None:
-    from csprop.automata.names import size
+    from csprop.automata.names import describe_size
     from csprop.runs.demo import LOCKED
 
     for task, each in proofs.items():
         machine = each.certificate.automaton
-        held = "" if machine is None else f": {size(len(machine), getattr(machine, 'counters', 0))}"
+        held = (
+            ""
+            if machine is None
+            else f": {describe_size(len(machine), getattr(machine, 'counters', 0))}"
+        )
         held = held.replace(" and ", ", ")
         print(f"   {task:<13}{each.certificate.summary}{held} ({each.seconds:.1f} s)")
     locked = {task: each.accuracy for task, each in proofs.items() if each.accuracy}

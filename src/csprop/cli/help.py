@@ -16,7 +16,11 @@ INDENT = 22
 """Columns for the names of options; a longer name has a line of its own."""
 TITLES = {
     "": "Options",
-    "model": "The model; z is the input of a block, h its state, and printed means as in the paper",
+    "model": "The model",
+    "paper": "Its layers with --preset paper; z is the input of a block, h its state, printed: as in "
+    "the paper",
+    "rotor": "Its layers with --preset rotor",
+    "router": "Its layers with --preset router",
     "recipe": "Training",
 }
 """Headings of the options, by the field that they are a part of."""

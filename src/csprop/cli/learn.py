@@ -56,7 +56,7 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
-    from csprop.automata.names import shown
+    from csprop.automata.names import join_names
     from csprop.tasks import resolve
     from csprop.tasks.file import SUFFIXES
     from csprop.tasks.rows import RowsTask
@@ -70,7 +70,7 @@ def run(args: Args) -> int:
     if isinstance(task, RowsTask):
         if drawn:
             raise InputError(f"{args.source}: a file has its own rows: leave out --{next(iter(drawn))}")
-        common.say(f"tokens: {shown(task.vocab)}")
+        common.say(f"tokens: {join_names(task.vocab)}")
         for line in _told(task.summary):
             common.say(line)
     out = args.out or Path("runs") / f"learned-{task.name}"

@@ -91,6 +91,8 @@ def options(arguments: type, default: Any = None, group: str = "") -> Iterator[O
     hints, texts = get_type_hints(arguments, include_extras=True), field_docs(arguments)
     own = vars(arguments).get("__annotations__", {})  # those that it inherits come last
     for field in sorted(dataclasses.fields(arguments), key=lambda each: each.name not in own):
+        if not field.metadata.get("flag", True):
+            continue
         hint, *told = _unwrapped(hints[field.name])
         value = field.default if default is None else getattr(default, field.name)
         if isinstance(hint, type) and dataclasses.is_dataclass(hint):

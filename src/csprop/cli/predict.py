@@ -98,7 +98,7 @@ def _asked(args: Args) -> tuple[Any, Answers]:
 def _answers(
     task: Any, asked: Answers, lines: Iterator[tuple[int, str]], at_once: int
 ) -> Iterator[dict[str, Any]]:
-    from csprop.tasks.base import encode, symbols
+    from csprop.data.names import encode, split_symbols
 
     vocab, classes = task.vocab, task.classes
     while group := list(islice(lines, at_once)):
@@ -107,7 +107,7 @@ def _answers(
             where = f"stdin line {number}"
             if line.startswith('{"') and "{" not in vocab:
                 raise InputError(f"{where}: is a row of JSON: write its sequence alone")
-            rows.append(encode(symbols(line, task.words), vocab, where))
+            rows.append(encode(split_symbols(line, task.words), vocab, where))
         for (_, line), (best, chances) in zip(group, asked(rows), strict=True):
             shares = dict(zip(classes, chances, strict=True))
             yield {"sequence": line, "prediction": classes[best], "probabilities": shares}

@@ -6,10 +6,12 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from csprop.cells.options import BUILT_IN, Cell, Paper, Rotor, Router
 from csprop.cli import common
 from csprop.cli.options import Arg
 from csprop.errors import InputError
-from csprop.nn.config import ModelOptions
+from csprop.nn.config import Architecture
+from csprop.training.config import check_options
 from csprop.training.presets import Asking, Plain, Recipe, preset
 
 
@@ -32,13 +34,12 @@ class Args:
     """Labelled sequences of your own instead of a task: a .jsonl, .csv or .tsv file."""
 
     preset: Annotated[
-        Literal["rotor", "router", "counter", "paper", "released", "released-fast", "released-first"],
+        Literal["rotor", "router", "counter", "paper"],
         Arg("NAME", "(default: the one that suits the task)"),
     ] = "rotor"
     """The kind of model. rotor: states that rotate; router: states that are places, for any finite
     machine; counter: whole numbers, for what no finite machine solves. These three are made to be
-    certified. paper: the model as printed; released, released-fast and released-first: the models of
-    the authors' public code."""
+    certified. paper: the model as printed."""
 
     seed: Annotated[int | None, Arg(hint="(default: 0)")] = None
     """Seed of the data, the split, the initial weights and the order of examples."""
@@ -62,10 +63,16 @@ class Args:
     json: common.Flag = False
     """Print one JSON document on stdout."""
 
-    model: ModelOptions = field(default_factory=ModelOptions)
+    model: Architecture = field(default_factory=Architecture)
+    paper: Paper = field(default_factory=Paper)
+    rotor: Rotor = field(default_factory=Rotor)
+    router: Router = field(default_factory=Router)
     recipe: Recipe = field(default_factory=Recipe)
 
 
+FLAGS = ("paper", "rotor", "router")
+"""Kinds of cell that have options."""
+CELL_OPTIONS = {each.name for kind in FLAGS for each in fields(BUILT_IN[kind])}
 USAGE = ("TASK", "--data FILE")
 SHORT = {
     "What to learn": ("task", "data", "length", "samples"),
@@ -85,8 +92,24 @@ def _defaults(given: dict[str, Any]) -> Args:
     if {"resume", "out"} <= given.keys() and not given.keys() & {"task", "data", "seeds"}:
         return Args(**_stored(given["out"]))
     asking = Plain(preset="router") if "data" in given else _asking(given.get("task"))
-    chosen = preset(given.get("preset", asking.preset), asking)
-    return Args(preset=asking.preset, model=chosen.model, recipe=chosen.recipe)  # pyright: ignore[reportArgumentType]
+    name = given.get("preset", asking.preset)
+    chosen = preset(name, asking)
+    check_options(name, chosen.model, given.keys() & {*CELL_OPTIONS, "depth"})
+    options: Any = {"preset": asking.preset, "model": chosen.model, "recipe": chosen.recipe}
+    return Args(**options, **_cell_flags(chosen.model))
+
+
+def _cell_flags(model: Architecture) -> dict[str, Any]:
+    """Return the cell of a model under the name of its group of flags, if it has flags."""
+    return {model.cell.kind: model.cell} if model.cell.kind in FLAGS and not model.cells else {}
+
+
+def options_of(args: Args) -> dict[str, Any]:
+    """Return the options of the model and of training, as `csprop.train` takes them."""
+    model = args.model
+    cell: Cell = getattr(args, model.cell.kind) if model.cell.kind in FLAGS else model.cell
+    layers = {"cells": model.cells} if model.cells else {"cell": cell, "depth": model.depth}
+    return {"width": model.width, "decoder": model.decoder, **layers, **asdict(args.recipe)}
 
 
 def _asking(name: str | None) -> Asking:
@@ -108,14 +131,16 @@ def _stored(out: Path) -> dict[str, Any]:
     from csprop.training.stored import stored_config
 
     config = stored_config(out)
-    options = {each.name: getattr(config.model, each.name) for each in fields(ModelOptions)}
+    own = (each.name for each in fields(Architecture))
+    model = Architecture(**{name: getattr(config.model, name) for name in own})
     described = config.task
     return {
         "task": None if "data" in described else described["name"],
         "data": out / described["data"] if "data" in described else None,
         "preset": config.preset,
         "seed": config.seed,
-        "model": ModelOptions(**options),
+        "model": model,
+        **_cell_flags(model),
         "recipe": config.recipe,
     }
 
@@ -201,7 +226,7 @@ def _check(args: Args, task: Any, seed: int) -> None:
     from csprop.tasks.pairs import check_share
     from csprop.training.config import configure
 
-    recipe = configure(task, args.preset, seed, **asdict(args.model), **asdict(args.recipe)).recipe
+    recipe = configure(task, args.preset, seed, **options_of(args)).recipe
     if task.oracle is not None:
         with common.named("--length", recipe.length):
             task.check_length(recipe.length)
@@ -219,8 +244,7 @@ def work(args: Args, task: Any, outs: dict[int, Path]) -> Any:
     """
     from csprop.training.seeds import Seeds
 
-    options = asdict(args.model) | asdict(args.recipe)
-    return Seeds(task, args.preset, options, outs, args.resume)
+    return Seeds(task, args.preset, options_of(args), outs, args.resume)
 
 
 def say_how_they_ended(results: list[dict[str, Any]]) -> None:
@@ -260,11 +284,11 @@ def _hint(args: Args, results: list[dict[str, Any]]) -> None:
 
 def _summary(task: Any) -> Iterator[str]:
     """The size, tokens and classes of a file, so that a misspelt one is noticed before training."""
-    from csprop.automata.names import shown
+    from csprop.automata.names import join_names
 
     yield (
-        f"{task.source}: {len(task.row_arrays)} rows; tokens {shown(task.vocab)}; "
-        f"classes {shown(task.classes)}"
+        f"{task.source}: {len(task.row_arrays)} rows; tokens {join_names(task.vocab)}; "
+        f"classes {join_names(task.classes)}"
     )
     if count := task.summary.contradictions:
         sequences = "1 sequence occurs" if count == 1 else f"{count:,} sequences occur"

@@ -84,7 +84,7 @@ def _list(as_json: bool) -> None:
 
 
 def _show(entry: Entry) -> None:
-    from csprop.automata.names import shown, size
+    from csprop.automata.names import describe_size, join_names
     from csprop.tasks import get
 
     task, name = get(entry["name"]), f"{PREFIX}{entry['name']}"
@@ -92,9 +92,9 @@ def _show(entry: Entry) -> None:
     print(f"{name}: {entry['verdict']}\n")
     facts = {
         "question": task.description,
-        "tokens": shown(task.vocab),
-        "classes": shown(task.classes),
-        "automaton": size(entry["states"], entry["counters"]),
+        "tokens": join_names(task.vocab),
+        "classes": join_names(task.classes),
+        "automaton": describe_size(entry["states"], entry["counters"]),
         "model": f"{entry['made']}, preset {entry['preset']}, seed {entry['seed']}{options}",
     }
     for key, value in facts.items():

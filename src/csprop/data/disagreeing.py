@@ -21,7 +21,7 @@ class Disagreement(NamedTuple):
     """The class that the machine gives there."""
 
 
-def disagreeing(machine: Machine | CounterMachine, rows: RowArrays) -> Iterator[Disagreement]:
+def find_disagreements(machine: Machine | CounterMachine, rows: RowArrays) -> Iterator[Disagreement]:
     """The rows that disagree with a machine, in their order."""
     first = 0
     for window in rows.windows():

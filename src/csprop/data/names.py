@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from csprop.automata.names import shown
+from csprop.automata.names import join_names
 from csprop.errors import InputError
 
 Numbers = NDArray[Any]
@@ -58,7 +58,7 @@ class Names:
         if kinds or numbers is None:
             return None
         for value in set(values) - numbers.keys():
-            name = named(value)
+            name = to_name(value)
             if name is None or not name.isprintable() or self.number(name) == UNKNOWN:
                 return None
             numbers[value] = self.number(name)
@@ -74,7 +74,7 @@ class Names:
         return names, final
 
 
-def named(value: Any) -> str | None:
+def to_name(value: Any) -> str | None:
     """The name of a token or of a label that is given as a string, whole number or boolean."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -95,13 +95,13 @@ def in_order(names: Iterable[str]) -> list[str]:
         return sorted(names)
 
 
-def symbols(text: str, words: bool) -> list[str]:
+def split_symbols(text: str, words: bool) -> list[str]:
     """Split a written sequence into its tokens: words separated by spaces, or characters."""
     return text.split() if words else [each for each in text if not each.isspace()]
 
 
-def written(symbols: Sequence[str], words: bool) -> str:
-    """Write tokens as one string: the inverse of `symbols`."""
+def join_symbols(symbols: Sequence[str], words: bool) -> str:
+    """Write tokens as one string: the inverse of `split_symbols`."""
     return (" " if words else "").join(symbols)
 
 
@@ -123,6 +123,6 @@ def encode(symbols: Sequence[str], vocab: Sequence[str], where: str) -> list[int
         if symbol not in numbers:
             raise InputError(
                 f"{where}: token {symbol!r} at position {position} is not in the vocabulary: "
-                f"write {shown(vocab)}"
+                f"write {join_names(vocab)}"
             )
     return [numbers[symbol] for symbol in symbols]

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from csprop.automata.names import shown
+from csprop.automata.names import join_names
 from csprop.data.examples import UNLABELLED, RowArrays
-from csprop.data.names import UNKNOWN, Names, Numbers, encode, named, symbols
+from csprop.data.names import UNKNOWN, Names, Numbers, encode, split_symbols, to_name
 from csprop.data.read import Rows
 from csprop.errors import InputError
 
@@ -112,7 +112,9 @@ class Packer:
             classes = [self.labels.number(name) for name in given]
             if UNKNOWN in classes:
                 unknown, known = given[classes.index(UNKNOWN)], self.labels.known or ()
-                raise InputError(f"{where}: the label {unknown!r} is unknown: write {shown(known)}")
+                raise InputError(
+                    f"{where}: the label {unknown!r} is unknown: write {join_names(known)}"
+                )
             tokens.append(numbers)
             lengths.append(len(numbers))
             labels.append([UNLABELLED] * (len(numbers) - len(classes)) + classes)
@@ -189,7 +191,7 @@ def has_words(sequence: Any) -> bool:
     """Whether a sequence has spaces between its tokens, or a token that is longer than a character."""
     if isinstance(sequence, str):
         return len(sequence.split()) > 1
-    return isinstance(sequence, list) and any(len(named(token) or "") > 1 for token in sequence)
+    return isinstance(sequence, list) and any(len(to_name(token) or "") > 1 for token in sequence)
 
 
 def read_row(where: str, sequence: Any, label: Any, words: bool) -> tuple[list[str], list[str]]:
@@ -199,7 +201,7 @@ def read_row(where: str, sequence: Any, label: Any, words: bool) -> tuple[list[s
         InputError: the row is malformed.
     """
     if isinstance(sequence, str):
-        tokens = [_printable(where, token, "token") for token in symbols(sequence, words)]
+        tokens = [_printable(where, token, "token") for token in split_symbols(sequence, words)]
     elif isinstance(sequence, list):
         tokens = [_name(where, token, "token") for token in sequence]
     else:
@@ -217,7 +219,7 @@ def read_row(where: str, sequence: Any, label: Any, words: bool) -> tuple[list[s
 
 
 def _name(where: str, value: Any, what: str) -> str:
-    name = named(value)
+    name = to_name(value)
     if value == "":
         raise InputError(f"{where}: the {what} is empty")
     if name is None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from csprop.errors import InputError, without
-from csprop.files import fault, opened
+from csprop.files import fault, open_file
 
 SUFFIXES = (".jsonl", ".csv", ".tsv")
 BLOCK = 1 << 20
@@ -74,7 +74,7 @@ class Reading:
         path = self.path
         if path.suffix not in SUFFIXES:
             raise InputError(f"{path}: the name must end in .jsonl, .csv or .tsv")
-        with opened(path) as file:
+        with open_file(path) as file:
             mark = MARK
             while block := file.read(BLOCK):
                 block = (block + file.readline()).removeprefix(mark)

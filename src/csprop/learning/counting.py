@@ -110,7 +110,7 @@ def counted(
         better = whole.search(list(dict.fromkeys([seen, *_tried(whole.shorter)])))
         seen = seen if better is None else better.seen
     last = _fitted(PrefixTree.of(every, symbols, classes), None, seen, THOROUGH, most)
-    machine = last.machine.reduced()
+    machine = last.machine.reduce()
     if not machine.counters:
         return None
     longer, finite_misses = int(trial.longer.totals.sum()), trial.finite(CAREFUL).misses
@@ -208,7 +208,7 @@ def _fitted(
 
 def refitted(tree: PrefixTree, machine: CounterMachine) -> CounterMachine:
     """A machine with the same counters that is fitted to other rows."""
-    return _fitted(tree, None, seen_by(machine), THOROUGH).machine.reduced()
+    return _fitted(tree, None, seen_by(machine), THOROUGH).machine.reduce()
 
 
 def as_seen(tree: PrefixTree, machine: Machine | CounterMachine) -> tuple[PrefixTree, Table, float]:

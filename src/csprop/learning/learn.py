@@ -127,5 +127,5 @@ def _named(machine: AnyMachine, task: Task) -> Automaton | CounterAutomaton:
     """The machine with the names of a task's tokens and classes."""
     names = task.vocab, task.classes, task.words
     if isinstance(machine, CounterMachine):
-        return CounterAutomaton.named(machine, *names)
-    return Automaton.named(machine, *names)
+        return CounterAutomaton.from_machine(machine, *names)
+    return Automaton.from_machine(machine, *names)

@@ -24,7 +24,7 @@ import torch
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.reduction import Parts, views_met
-from csprop.data.examples import Examples
+from csprop.data.examples import UNLABELLED, Examples
 from csprop.data.pack import Table as Packed
 from csprop.learning.candidates import best, dearer, merging, plain
 from csprop.learning.counting import (
@@ -40,7 +40,7 @@ from csprop.learning.counting import (
 from csprop.learning.description import alone, description, with_machine
 from csprop.learning.tree import PrefixTree, Table
 from csprop.learning.verdict import Preference, sized
-from csprop.tasks.base import UNLABELLED, Task
+from csprop.tasks.base import Task
 from csprop.tasks.rows import RowsTask
 from csprop.training.scores import interval
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
-from csprop.automata.names import size
+from csprop.automata.names import describe_size
 from csprop.proof.certificate import Certificate
 from csprop.training.checkpoint import SUSPECTS
 from csprop.training.scores import interval, percent
@@ -89,7 +89,7 @@ class Verdict:
         return self._sized(self.states)
 
     def _sized(self, states: int) -> str:
-        return size(states, 0 if self.preference is None else self.preference.counters)
+        return describe_size(states, 0 if self.preference is None else self.preference.counters)
 
     @property
     def sentence(self) -> str:
@@ -152,7 +152,7 @@ class Verdict:
 
 def sized(machine: Machine | CounterMachine) -> str:
     """The size of a machine: its states, and its counters if it has any."""
-    return size(len(machine), machine.counters if isinstance(machine, CounterMachine) else 0)
+    return describe_size(len(machine), machine.counters if isinstance(machine, CounterMachine) else 0)
 
 
 def counted(number: int, what: str) -> str:

@@ -23,6 +23,7 @@ from torch import Generator, Tensor
 
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
+from csprop.cells import Counter, Router
 from csprop.errors import InputError
 from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
@@ -57,8 +58,7 @@ def compiled(machine: Machine, classes: int) -> CSP:
     small = machine.minimal()  # numbered from its start on, which is 0
     places = _places(small, DIGITS // 2, f"{small.symbols:,} tokens")
     config = CSPConfig(
-        vocab_size=small.symbols, num_classes=classes, width=places, depth=1, places=places,
-        decay="none", rotate="none", activation="none", skip=False, norm="none", h0="place",
+        vocab_size=small.symbols, num_classes=classes, width=places, depth=1, cell=Router(),
         decoder="linear",
     )  # fmt: skip
     model = CSP(config, Generator().manual_seed(0)).requires_grad_(False)
@@ -79,7 +79,7 @@ def compiled_counter(machine: CounterMachine, classes: int) -> CSP:
     Raises:
         InputError: the machine is too large, or its window too wide.
     """
-    small = machine.reduced()
+    small = machine.reduce()
     tokens, counters = small.symbols, small.counters
     if small.window > WIDEST:
         raise InputError(
@@ -92,8 +92,8 @@ def compiled_counter(machine: CounterMachine, classes: int) -> CSP:
     kinds = f"{tokens:,} tokens with {small.views:,} views of the counts"
     places = _places(small.control, counters + digits.shape[1], kinds)
     config = CSPConfig(
-        vocab_size=tokens, num_classes=classes, width=places, depth=2, kinds=("counter", "router"),
-        maps=small.control.symbols, decoder="linear",
+        vocab_size=tokens, num_classes=classes, width=places,
+        cells=(Counter(), Router(maps=small.control.symbols)), decoder="linear",
     )  # fmt: skip
     model = CSP(config, Generator().manual_seed(0)).requires_grad_(False)
     counting, reading = slice(counters), slice(counters, counters + digits.shape[1])

@@ -16,18 +16,19 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
+from csprop.cells.block import Block
+from csprop.cells.counter import CounterBlock
+from csprop.cells.parts import TINY, linear, unit
 from csprop.nn.config import CSPConfig
-from csprop.nn.layers import TINY, linear, unit
 from csprop.ops.planes import wide
 
 
 class LinearDecoder(nn.Module):
     """Linear(h) of all planes; for cos_sin of h / |h|, whose two planes are cos φ and sin φ."""
 
-    def __init__(self, config: CSPConfig, generator: Generator) -> None:
+    def __init__(self, config: CSPConfig, generator: Generator, normalises: bool = False) -> None:
         super().__init__()
-        self.order = config.order
-        self.normalises = config.decoder == "cos_sin" and config.of_layer(-1).norm != "complex"
+        self.order, self.normalises = config.order, normalises
         self.linear = linear(config.order * config.width, config.num_classes, generator)
 
     def forward(self, h: Float[Tensor, "B T M D"]) -> Float[Tensor, "B T V"]:
@@ -72,9 +73,14 @@ class ComplexDecoder(nn.Module):
         return self.projection.T[:, :, None] * self.linear.weight[:, None], self.bias
 
 
-DECODERS = {
-    "cos_sin": LinearDecoder,
-    "phase": PhaseDecoder,
-    "complex": ComplexDecoder,
-    "linear": LinearDecoder,
-}
+DECODERS = (LinearDecoder, PhaseDecoder, ComplexDecoder)
+
+
+def make_decoder(config: CSPConfig, last: Block, generator: Generator) -> nn.Module:
+    """Return the decoder that a configuration asks for; `last` is the block that it reads."""
+    if config.decoder == "phase":
+        return PhaseDecoder(config, generator)
+    if config.decoder == "complex":
+        return ComplexDecoder(config, generator)
+    unit_norm = isinstance(last, CounterBlock) or getattr(last.cell, "norm", "") == "complex"
+    return LinearDecoder(config, generator, config.decoder == "cos_sin" and not unit_norm)

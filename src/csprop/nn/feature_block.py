@@ -8,18 +8,17 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Generator, Tensor, nn
 
+from csprop.cells.block import Block
+from csprop.cells.options import BUILT_IN, Cell, Shape
+from csprop.cells.parts import linear
+from csprop.cells.resonator import Resonator
+from csprop.cells.router import RouterBlock
 from csprop.errors import InputError
-from csprop.nn.block import Block
-from csprop.nn.config import KINDS, ModelOptions
-from csprop.nn.kinds import make_block
-from csprop.nn.layers import linear
-from csprop.nn.resonator import Resonator
-from csprop.nn.router import Router
 from csprop.ops.checks import check_tensor
 from csprop.ops.planes import wide
 
 LayerKind = Literal["resonator", "rotor", "router", "counter", "switch", "paper"]
-LAYER_KINDS: tuple[str, ...] = ("resonator", *KINDS, "paper")
+LAYER_KINDS: tuple[str, ...] = ("resonator", *BUILT_IN)
 MAPS = 16
 """Maps of a router, unless it is told otherwise."""
 SHARP, MIXED = 0.15, 0.25
@@ -38,9 +37,10 @@ class CSPBlock(nn.Module):
             `"rotor"` turns its state by angles that the input says; `"router"` moves contents
             between places by maps, of which the input chooses one of a learned dictionary;
             `"counter"`, `"switch"`; and `"paper"`, the printed block.
+        depth: the number of blocks that follow each other; rotors start by it.
         dropout: the probability that a number of W h is dropped while training.
         generator: draws the parameters; by default, torch's own, as `torch.manual_seed` has it.
-        options: parts of the block, as in `csprop.CSPConfig`; none for a resonator.
+        options: options of the cell of this kind, such as `order=3` of a rotor.
 
     Raises:
         InputError: a value is out of range, or options do not go together.
@@ -50,8 +50,9 @@ class CSPBlock(nn.Module):
         self,
         features: int,
         width: int | None = None,
-        kind: LayerKind = "resonator",
+        kind: LayerKind | Cell = "resonator",
         *,
+        depth: int = 1,
         dropout: float = 0.0,
         generator: Generator | None = None,
         **options: Any,
@@ -64,12 +65,12 @@ class CSPBlock(nn.Module):
         generator = torch.default_generator if generator is None else generator
         self.features, self.width, self.kind = features, width, kind
         self.norm = nn.LayerNorm(features)
-        self.cell = _cell(kind, width, generator, options)
+        self.cell = _cell(kind, width, depth, generator, options)
         self.temperature = 1.0
         if isinstance(self.cell, Resonator):
             self.inputs, outputs = self.cell.inputs, self.cell.outputs
         else:
-            self.inputs = outputs = self.cell.options.order
+            self.inputs = outputs = self.cell.order
         self.enter = linear(features, self.inputs * width, generator)
         self.leave = linear(outputs * width, features, generator)
         self.dropout = nn.Dropout(dropout)
@@ -122,7 +123,7 @@ class CSPBlock(nn.Module):
         if not (isinstance(value, int | float) and 1e-3 <= value <= 1e3):
             raise InputError(f"temperature={value!r}: write a number from 0.001 to 1000")
         self._temperature = value
-        if isinstance(self.cell, Router):
+        if isinstance(self.cell, RouterBlock):
             self.cell.temperature, self.cell.mixes = SHARP * value, value > MIXED
 
     def step(
@@ -135,14 +136,13 @@ class CSPBlock(nn.Module):
         entries = self._entries(x)
         if isinstance(self.cell, Resonator):
             h, last = self.cell.advance(entries, state, settle)
-        elif isinstance(self.cell, Router) and self.training:  # its maps are soft then
+        elif isinstance(self.cell, RouterBlock) and self.training:  # its maps are soft then
             h, last = self.cell(entries[:, None], state)
             h = h[:, 0]
         else:
             last = settle(self.cell.advance(entries[:, None], state))
-            before = state[:, None] if self.cell.options.recall else None
-            held = last[:, None, : self.cell.options.order]
-            h = self.cell.finish(held, entries[:, None], before)[:, 0]
+            before = state[:, None] if self.cell.recalls else None
+            h = self.cell.finish(last[:, None], entries[:, None], before)[:, 0]
         return x + self._left(h), last
 
     def initial_state(self, batch: int = 1) -> Float[Tensor, "B M D"]:
@@ -152,7 +152,7 @@ class CSPBlock(nn.Module):
     @property
     def planes(self) -> int:
         """Numbers of a channel's state."""
-        return 2 if isinstance(self.cell, Resonator) else self.cell.options.planes
+        return 2 if isinstance(self.cell, Resonator) else self.cell.order
 
     def _entries(self, x: Float[Tensor, "*E F"]) -> Float[Tensor, "*E K D"]:
         return self.enter(self.norm(x)).unflatten(-1, (self.inputs, self.width))
@@ -165,26 +165,23 @@ class CSPBlock(nn.Module):
         return f"{self.features}, width={self.width}, kind={self.kind!r}"
 
 
-def _cell(kind: str, width: int, generator: Generator, options: dict[str, Any]) -> Resonator | Block:
-    if kind not in LAYER_KINDS:
-        raise InputError(f"kind={kind!r}: write {', '.join(LAYER_KINDS[:-1])} or {LAYER_KINDS[-1]}")
-    known = {each.name for each in fields(ModelOptions)} - {
-        "width",
-        "kinds",
-        "coupling",
-        "coupling_rank",
-    }
-    known -= {"embedding", "decoder"} | (known if kind == "resonator" else set())
-    if unknown := sorted(set(options) - known):
+def _cell(
+    kind: str | Cell, width: int, depth: int, generator: Generator, options: dict[str, Any]
+) -> Resonator | Block:
+    if not isinstance(kind, Cell) and kind not in LAYER_KINDS:
+        raise InputError(f"kind={kind!r}: choose from {', '.join(LAYER_KINDS)}, or give a cell")
+    known = fields(BUILT_IN[kind]) if isinstance(kind, str) and kind in BUILT_IN else ()
+    names = {field.name for field in known} - {"coupling", "coupling_rank"}
+    if unknown := sorted(set(options) - names):
         meant = {"num_layers": "depth", "hidden_size": "width", "d_state": "width"}.get(unknown[0])
         hint = f": write {meant}" if meant else ""
         raise InputError(f"a layer of the kind {kind} has no option {unknown[0]!r}{hint}")
-    chosen: dict[str, Any] = {"depth": 1} | KINDS.get(kind, {})
-    if kind == "router":
-        chosen |= {"places": width, "maps": MAPS}
     if kind == "resonator":
         return Resonator(width)
-    return make_block(ModelOptions(width=width, **chosen | options), generator)
+    if kind == "router":
+        options = {"maps": MAPS, **options}
+    cell = kind if isinstance(kind, Cell) else BUILT_IN[kind](**options)
+    return cell.make(Shape(width, depth), generator)
 
 
 def check_sizes(**sizes: object) -> None:

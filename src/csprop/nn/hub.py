@@ -39,7 +39,7 @@ class Names:
 
 def saved_as(config: CSPConfig, names: Names | None) -> dict[str, Any]:
     """The document beside the weights, which `read` reads."""
-    return asdict(config) | ({} if names is None else {"names": asdict(names)})
+    return config.to_json() | ({} if names is None else {"names": asdict(names)})
 
 
 def read(document: Mapping[str, Any]) -> tuple[CSPConfig, Names | None]:
@@ -47,7 +47,7 @@ def read(document: Mapping[str, Any]) -> tuple[CSPConfig, Names | None]:
     values = dict(document)
     names = values.pop("names", None)
     options = values["model"] if isinstance(values.get("model"), dict) else values
-    return CSPConfig.from_dict(options), None if names is None else Names.from_dict(names)
+    return CSPConfig.from_json(options), None if names is None else Names.from_dict(names)
 
 
 @cache

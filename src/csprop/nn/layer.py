@@ -9,9 +9,10 @@ from jaxtyping import Bool, Float
 from torch import Generator, Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from csprop.cells.options import Cell
+from csprop.cells.parts import start_again
 from csprop.errors import InputError
 from csprop.nn.feature_block import CSPBlock, LayerKind, check_sizes, looked_up
-from csprop.nn.layers import start_again
 from csprop.ops.checks import check_tensor
 
 
@@ -37,7 +38,7 @@ class CSPLayer(nn.Module):
         generator: draws the parameters; by default, torch's own, as `torch.manual_seed` has it.
         device: where the parameters are to be.
         dtype: their type of numbers.
-        options: parts of the blocks, as in `csprop.CSPConfig`; none for resonators.
+        options: options of the cell of this kind, such as `order=3` of a rotor.
 
     Raises:
         InputError: a value is out of range, or options do not go together.
@@ -47,7 +48,7 @@ class CSPLayer(nn.Module):
         self,
         features: int,
         width: int | None = None,
-        kind: LayerKind = "resonator",
+        kind: LayerKind | Cell = "resonator",
         depth: int = 1,
         dropout: float = 0.0,
         bidirectional: bool = False,
@@ -66,9 +67,10 @@ class CSPLayer(nn.Module):
         self.bidirectional, self.vocab_size = bidirectional, vocab_size
         if vocab_size is not None:
             self.embedding = nn.Parameter(torch.randn(vocab_size, features, generator=generator))
-        stacked = options if kind == "resonator" else {"depth": depth, **options}
         self.blocks = nn.ModuleList(
-            CSPBlock(features, width, kind, dropout=dropout, generator=generator, **stacked)
+            CSPBlock(
+                features, width, kind, depth=depth, dropout=dropout, generator=generator, **options
+            )
             for _ in range(depth * (1 + bidirectional))
         )
         self.norm = nn.LayerNorm(features)

@@ -3,34 +3,27 @@
 import torch
 from torch import Tensor, nn
 
-from csprop.nn.block import Block
+from csprop.cells.counter import CounterBlock
+from csprop.cells.paper import PaperBlock
+from csprop.cells.rotor import RotorBlock
+from csprop.cells.router import RouterBlock
+from csprop.cells.switch import SwitchBlock
 from csprop.nn.coupling import Coupling
 from csprop.nn.decoder import DECODERS, ComplexDecoder, PhaseDecoder
 from csprop.nn.kernel import has_hooks, untouched
 from csprop.nn.model import CSP
-from csprop.nn.released import Released
-from csprop.nn.router import Router
 from csprop.ops.backends import backend
-from csprop.ops.native.layout import ACTIVATION, DECAY, GATE_INPUT, NORM, READING, ROTATE, Layer
+from csprop.ops.native.layout import READING, Layer
 from csprop.ops.native.step import Model
 from csprop.ops.native.tensors import fits
 
-PARTS = (
-    CSP,
-    Block,
-    Released,
-    Router,
-    Coupling,
-    *DECODERS.values(),
-    nn.Linear,
-    nn.LayerNorm,
-    nn.ModuleList,
-)
-"""What a model may be made of: of other parts `described` would know the tensors, not what they do."""
+BLOCKS = (PaperBlock, RotorBlock, RouterBlock, CounterBlock, SwitchBlock)
+PARTS = (CSP, *BLOCKS, Coupling, *DECODERS, nn.Linear, nn.LayerNorm, nn.ModuleList)
+"""The parts that the kernel knows."""
 
 
 def why_not(model: object) -> str:
-    """Why the kernel does not take the training steps of a model; empty if it does."""
+    """Return why the kernel does not take the training steps of a model; empty if it does."""
     if reason := unreadable(model):
         return reason
     assert isinstance(model, CSP)
@@ -43,7 +36,7 @@ def why_not(model: object) -> str:
 
 
 def unreadable(model: object) -> str:
-    """Why what `described` says of a model is not all that it does; empty if it is."""
+    """Return why the kernel does not know a model to the letter; empty if it does."""
     if type(model) is not CSP:
         return "the model is not a CSP"
     if has_hooks(model.modules()):
@@ -86,84 +79,22 @@ class _Tensors:
 
 
 def described(model: CSP) -> Model:
-    """What the kernel is told about a model."""
+    """Return what the kernel is told about a model."""
     tensors, config, layers = _Tensors(), model.config, model.layers
-    embedding = _embedding(model, tensors)
-    of_tokens = len(tensors.all)
-    inputs = [_inputs(layers[0], tensors)]
-    # The first layer's inputs are tokens, not steps of rows, unless it depends on the steps before.
-    first_of_rows = of_tokens if layers[0].options.released else len(tensors.all)
-    inputs += [_inputs(block, tensors) for block in layers[1:]]
-    described = [
-        _layer(block, tensors, inputs[number] | _coupling(model.coupling_of(number), tensors))
-        for number, block in enumerate(layers)
-    ]
+    embedding = tensors.add(model.embedding, model.trains_embedding)
+    inputs = [layers[0].describe_inputs(tensors)]
+    first_of_rows = len(tensors.all)  # the first layer's inputs are tokens, not steps of rows
+    inputs += [block.describe_inputs(tensors) for block in layers[1:]]
+    described = []
+    for number, block in enumerate(layers):
+        coupling = _coupling(model.coupling_of(number), tensors)
+        described.append(Layer(**inputs[number], **coupling, **block.describe(tensors)))
     fields = {
         "order": config.order, "width": config.width, "vocabulary": config.vocab_size,
-        "classes": config.num_classes, **embedding, **_decoder(model.decoder, tensors),
+        "classes": config.num_classes, "embedding": embedding, **_decoder(model.decoder, tensors),
     }  # fmt: skip
     temperature = next((router.temperature for router in model.routers), 1.0)
     return Model(tensors.all, tensors.trained, first_of_rows, described, fields, temperature)
-
-
-def _embedding(model: CSP, tensors: _Tensors) -> dict[str, int]:
-    kind, number = model.config.embedding, tensors.add(model.embedding, model.trains_embedding)
-    if kind == "complex":
-        return {"embedding": number}
-    return {
-        "embedding": number, "narrow": model.embedding.shape[1], "widen_tanh": kind == "scalar",
-        **tensors.linear("widen", model.widen),
-    }  # fmt: skip
-
-
-def _inputs(block: Block, tensors: _Tensors) -> dict[str, int]:
-    """The fields of `Layer` about what is computed from inputs: angles, gates, choices of maps."""
-    angle = block.angle if block.options.rotate != "none" else None
-    gate = block.gate if block.options.gated else None
-    directed = angle is not None and block.options.projection == "atan2"
-    fields = {
-        "angles": 0 if angle is None else angle.out_features // (2 if directed else 1),
-        "direction": directed,
-        "angle_inputs": 0 if angle is None else angle.in_features,
-        "gates": 0 if gate is None else gate.out_features,
-        **tensors.linear("angle", angle),
-        **tensors.linear("gate", gate),
-    }
-    if isinstance(block, Released):
-        fields |= tensors.linear("map", block.map if block.options.input_map != "none" else None)
-        sine = block.entrance if block.options.entrance == "sine" else None
-        fields |= tensors.linear("entrance", sine)
-    if isinstance(block, Router):
-        fields |= tensors.linear("keys", block.keys, trained=not block.by_token)
-    return fields
-
-
-def _layer(block: Block, tensors: _Tensors, fields: dict[str, int]) -> Layer:
-    options = block.options
-    if isinstance(block, Router):
-        fields |= {
-            "places": options.places, "choices": len(block.maps), "by_token": block.by_token,
-            "maps": tensors.add(block.maps),
-        }  # fmt: skip
-    norm = block.norm if options.norm == "layer" else None
-    return Layer(
-        **fields,
-        rotate=ROTATE[options.rotate],
-        bounded_angle=options.angle != "free" and options.projection != "atan2",
-        released=options.released,
-        summed=options.summed,
-        gate_input=GATE_INPUT[options.gate_input],
-        cumulative=options.recurrence == "cumulative",
-        decay=DECAY[options.decay],
-        activation=ACTIVATION[options.activation],
-        norm=NORM[options.norm],
-        skip=tensors.add(block.skip if options.skip else None),
-        recall=tensors.add(block.recall if options.recall else None),
-        start=tensors.add(block.h0),
-        point=tensors.add(block.point if options.enter == "point" else None),
-        norm_weight=tensors.add(None if norm is None else norm.weight),
-        norm_bias=tensors.add(None if norm is None else norm.bias),
-    )
 
 
 def _coupling(coupling: Coupling | None, tensors: _Tensors) -> dict[str, int]:

@@ -18,7 +18,7 @@ from csprop.data.examples import RowArrays
 from csprop.data.split import held_out
 from csprop.errors import InputError
 from csprop.proof.certificate import Certificate, FiniteProof
-from csprop.proof.verify import model_json, read_certificate
+from csprop.proof.verify import read_certificate
 from csprop.proof.verify_network import complete, network_shapes
 from csprop.tasks.base import Task
 from csprop.training import checkpoint
@@ -194,7 +194,7 @@ def load_certified(path: str | Path) -> CertifiedRun | None:
     config, task = stored_task(folder)
     if not (folder.has(checkpoint.LOCKED) and folder.has(checkpoint.CERTIFICATE)):
         return None
-    model = model_json(config.model)
+    model = config.model.to_json()
     _check_trained(folder, model)
     verified = read_certificate(folder, model, task)
     if verified is None or verified.certificate.automaton is None:

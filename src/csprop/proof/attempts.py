@@ -18,6 +18,7 @@ import torch
 from torch import Generator, nn
 
 from csprop.automata.walk import Difference
+from csprop.data.examples import UNLABELLED
 from csprop.errors import InputError
 from csprop.nn.model import CSP
 from csprop.proof.certificate import Certificate
@@ -34,19 +35,16 @@ from csprop.proof.statements import MADE_ANEW, NOTHING, reason, refused
 from csprop.proof.tune import (
     draw_in,
     frozen_scores,
-    harden,
     is_rotor,
     round_angles,
     straighten,
     tune,
 )
-from csprop.tasks.base import UNLABELLED, Task
+from csprop.tasks.base import Task
 from csprop.training.scores import interval, percent
 
 ROUNDS = 8
 """The default number of rounds of further training."""
-HARDENINGS = 4
-"""The number of rounds in which gates are doubled: 2^4 times δ = 0.5 is a gate of 0.9997."""
 SLACK = 0.002
 """Fraction of the training labels that may be misclassified in between; in the end there may be no
 more errors than at first."""
@@ -133,7 +131,7 @@ class Attempts:
             if self._right < LEARNED:
                 self.on_round(_not_learned(self._right))
                 break
-            model, kept, turning = self._tuned(simple, number < HARDENINGS)
+            model, kept, turning = self._tuned(simple)
         return refused(self.task, self.failure)
 
     def _simpler(self, simple: "_Simple") -> "_Simple":
@@ -155,15 +153,13 @@ class Attempts:
         trainable = isinstance(model, nn.Module) and any(True for _ in model.parameters())
         return is_rotor(model) or (trainable and self.loose is not None)
 
-    def _tuned(self, simple: "_Simple", hardens: bool) -> "_Simple":
+    def _tuned(self, simple: "_Simple") -> "_Simple":
         """Train further, if possible with a third fewer channels, or with fewer that rotate."""
         model, kept, turning = simple
         if not is_rotor(model):
             assert self.loose is not None
             draw_in(model, kept, self.loose, self.examples, self.generator)
             return simple
-        if hardens:
-            harden(model)
 
         def still(turning: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
             return frozen_scores(model, kept, turning, tokens)

@@ -9,9 +9,10 @@ import torch
 from torch import Generator, Tensor
 
 from csprop.automata.walk import OUTSIDE, Difference, Endless, Walk, moves
+from csprop.cells.router import RouterBlock
+from csprop.data.examples import UNLABELLED
 from csprop.errors import InputError
 from csprop.nn.layer import CSPLayer
-from csprop.nn.router import Router
 from csprop.progress import lines
 from csprop.proof.attempts import ROUNDS, Attempts, certify_counting
 from csprop.proof.certificate import Certificate
@@ -23,7 +24,7 @@ from csprop.proof.models import FromLayer, Stepwise
 from csprop.proof.prove import domain, prove
 from csprop.proof.statements import refused, tested
 from csprop.tasks import resolve
-from csprop.tasks.base import UNLABELLED, Task
+from csprop.tasks.base import Task
 from csprop.training.metrics import exhaustive
 from csprop.training.session import training_data
 
@@ -111,7 +112,7 @@ def _certify(
     if isinstance(model, FromLayer):
         rounds = 0  # the embedding is given, and must not be trained
         for cell in model.cells:
-            if isinstance(cell, Router):
+            if isinstance(cell, RouterBlock):
                 cell.harden()  # the choice between two places that are alike may depend on rounding
     return Attempts(model, task, examples, depth, seed, on_round).run(rounds)
 

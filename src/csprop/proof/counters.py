@@ -23,12 +23,13 @@ from csprop.automata.counting import CounterMachine
 from csprop.automata.forms import Ranges, Values
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Endless, Walk
+from csprop.cells.options import Counter, Router, Switch
 from csprop.nn.config import CSPConfig
 from csprop.proof.bounds import CLEAR, Box, Counters, Functions, Routes, State, Switches, Weights
 from csprop.proof.certificate import CountingTable
 from csprop.proof.limits import DOUBT, NotFinite
 
-KINDS = (("counter", "switch"), ("counter", "router"))
+KINDS = ((Counter, Switch), (Counter, Router))
 WINDOWS = (1, 2, 4, 8, 16, 32, 64)
 """The windows that are tried, the smallest first."""
 MOST_VIEWS = 1 << 19
@@ -39,7 +40,7 @@ MOST_PLACES = 1 << 18
 
 def counts(config: CSPConfig) -> bool:
     """Whether a model is a layer of counters below switches or a router, with a linear decoder."""
-    return config.kinds in KINDS and config.decoder == "linear" and not config.coupling_rank
+    return tuple(map(type, config.layers)) in KINDS and config.decoder == "linear"
 
 
 @dataclass(frozen=True)

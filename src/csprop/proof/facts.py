@@ -1,9 +1,9 @@
 """The numbers of a certificate in words, for terminals, pages and notebooks."""
 
 from csprop import notebook
-from csprop.automata.arrows import counted
+from csprop.automata.arrows import describe_counters
 from csprop.automata.counter_automaton import CounterAutomaton
-from csprop.automata.names import shown, size
+from csprop.automata.names import describe_size, join_names
 from csprop.proof.certificate import Certificate, CountingProof, FiniteProof
 
 CONTROLS = {
@@ -40,7 +40,7 @@ def facts(certificate: Certificate, width: int) -> list[tuple[str, str]]:
     else:
         return []
     if certificate.disagreeing:
-        lines.append(("disagree", f"rows {shown(list(map(str, certificate.disagreeing)))}"))
+        lines.append(("disagree", f"rows {join_names(list(map(str, certificate.disagreeing)))}"))
     return lines
 
 
@@ -64,14 +64,14 @@ def _finite(proof: FiniteProof, width: int, minimal_states: int | None) -> list[
 def _counting(proof: CountingProof, automaton: CounterAutomaton) -> list[tuple[str, str]]:
     network, near, far = proof.counting, automaton.window, proof.counting.window
     seen = f"counts are seen from −{near} to {near}, and beyond as these" if near else "nothing is seen"
-    small = size(len(automaton), automaton.counters)
-    large = size(network.control_states, len(network.increments[0]))
+    small = describe_size(len(automaton), automaton.counters)
+    large = describe_size(network.control_states, len(network.increments[0]))
     control = CONTROLS[proof.search.control]
     if proof.search.control == "trained" and proof.search.rounds:
         control += ", trained further with fewer counters"
     return [
         ("machine", f"{small}; the network has {large}"),
-        *((f"counter {name}", added) for name, added in counted(automaton).items()),
+        *((f"counter {name}", added) for name, added in describe_counters(automaton).items()),
         ("control", control),
         ("window", f"{seen}; in the network, from −{far} to {far}"),
         ("gates", f"each gate is at least {proof.gate:.2f} from where it would decide otherwise"),

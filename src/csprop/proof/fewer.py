@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from csprop.automata.forms import primitive
+from csprop.cells.parts import unit
 from csprop.data.examples import UNLABELLED
-from csprop.nn.layers import unit
 from csprop.nn.model import CSP
 from csprop.proof.choose import Choice, clipped
 from csprop.proof.examples import Labelled

@@ -21,10 +21,10 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Generator, Tensor
 
+from csprop.data.examples import UNLABELLED
 from csprop.nn.model import CSP
 from csprop.proof.examples import Labelled
 from csprop.proof.tune import MOST_PARTS, OPEN
-from csprop.tasks.base import UNLABELLED
 
 NEAR = 0.1
 """How far an angle may be from the one that it is rounded to, as a fraction of a part."""

@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 from csprop.automata.automaton import Automaton
-from csprop.automata.machine import Machine, tabulated
+from csprop.automata.machine import Machine, tabulate
 from csprop.automata.walk import Endless
 from csprop.errors import InputError
 from csprop.ops.backends import exporting
@@ -206,7 +206,7 @@ class Locked(LockedModel):
             return [list(enumerate(next(arrived) for _ in range(self.symbols))) for _ in nodes]
 
         try:
-            machine, nodes = tabulated(
+            machine, nodes = tabulate(
                 (begin, None), following, lambda node: node[1], MOST_LOCKED, batch=1024
             )
         except Endless:
@@ -244,7 +244,7 @@ class Locked(LockedModel):
 
     def automaton(self, vocab: Sequence[str], classes: Sequence[str], words: bool) -> Automaton:
         """The machine, with names for its tokens and classes."""
-        return Automaton.named(self.machine, vocab, classes, words)
+        return Automaton.from_machine(self.machine, vocab, classes, words)
 
 
 def _look_up(state: Tensor, tokens: Tensor, reset: Tensor | None, following: Tensor) -> Tensor:

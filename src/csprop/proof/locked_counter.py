@@ -34,7 +34,7 @@ def weights_of(network: CSP) -> Weights:
     weights = network.state_dict()
     if not network.routers:
         switch = network.layers[1]
-        replaced = switch.entering(switch.start[None, None])[0, 0]
+        replaced = switch.target
         weights |= dict(zip(POINTS, (switch.start, replaced), strict=True))
     return {name: value.detach().cpu().numpy() for name, value in weights.items()}
 
@@ -140,7 +140,7 @@ class LockedCounter(LockedModel):
 
     def automaton(self, vocab: Sequence[str], classes: Sequence[str], words: bool) -> CounterAutomaton:
         """The machine, with names for its tokens and classes."""
-        return CounterAutomaton.named(self.machine, vocab, classes, words)
+        return CounterAutomaton.from_machine(self.machine, vocab, classes, words)
 
 
 class _Steps:

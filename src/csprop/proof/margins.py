@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from csprop.automata.walk import Oracle, Walk, moves
-from csprop.nn.block import Block
+from csprop.cells.rotor import RotorBlock
+from csprop.cells.router import RouterBlock, lead
+from csprop.cells.switch import SwitchBlock
 from csprop.nn.model import CSP
-from csprop.nn.router import Router, lead
 from csprop.proof.certificate import LayerMargins
 from csprop.proof.limits import BLUR, DOUBT, RATIO, NotFinite
 from csprop.proof.locked import Locked, nearest
@@ -105,7 +106,7 @@ def _watch_gates(locked: Locked, places: Tensor) -> Iterator[dict[int, float | N
         mine = locked.kept[layer]
         return lambda delta: delta.expand(*delta.shape[:-1], len(mine))[..., mine].abs()
 
-    def route(layer: int, router: Router) -> Callable[[Tensor], Tensor]:
+    def route(layer: int, router: RouterBlock) -> Callable[[Tensor], Tensor]:
         held = (locked.codes[layer][places[:, layer]] != 0).any(dim=1)  # (N, D)
         of_targets = lead(router.maps.detach(), dim=2).flatten(1)  # (K, D)
         return lambda scores: torch.cat(
@@ -114,9 +115,9 @@ def _watch_gates(locked: Locked, places: Tensor) -> Iterator[dict[int, float | N
 
     hooks = []
     for layer, block in enumerate(_cells(network)):
-        if isinstance(block, Router):
+        if isinstance(block, RouterBlock):
             hooks.append(block.keys.register_forward_hook(watch(layer, route(layer, block))))
-        elif isinstance(block, Block) and block.options.decay == "switch":
+        elif isinstance(block, RotorBlock | SwitchBlock):
             hooks.append(block.gate.register_forward_hook(watch(layer, gate(layer))))
     try:
         yield distances

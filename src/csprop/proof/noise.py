@@ -27,8 +27,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from csprop.cells.router import RouterBlock
 from csprop.errors import InputError
-from csprop.nn.router import Router
 from csprop.proof.certificate import Certificate
 from csprop.proof.limits import DOUBT
 from csprop.proof.locked import Locked, at
@@ -143,7 +143,7 @@ def radius(certificate: Certificate) -> float:
 
 def _is_plain(cell: nn.Module) -> bool:
     """Whether a layer only moves contents, so that features do nothing but choose a map."""
-    return isinstance(cell, Router) and cell.options.rotate == "none" and not cell.options.skip
+    return type(cell) is RouterBlock
 
 
 def _comparisons(locked: Locked, model: FromLayer, eps: float) -> list[_Comparisons]:
@@ -164,7 +164,9 @@ def _comparisons(locked: Locked, model: FromLayer, eps: float) -> list[_Comparis
     network, found = copy.deepcopy(model).double(), []
     head, x = cast(nn.Linear, network.head), model.embedding(tokens).double()
     for number, block in enumerate(network.layer.layers):
-        found.append(_Comparisons(x, block.norm, [block.enter, cast(Router, block.cell).keys], eps))
+        found.append(
+            _Comparisons(x, block.norm, [block.enter, cast(RouterBlock, block.cell).keys], eps)
+        )
         x, last = block.step(x, held[:, number])
         if not torch.equal(last, reached[:, number]):
             raise InputError(PART)

@@ -17,11 +17,10 @@ import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
+from csprop.data.examples import UNLABELLED
 from csprop.nn.compiled import codes
-from csprop.nn.config import KINDS
 from csprop.nn.model import CSP
 from csprop.proof.examples import Labelled
-from csprop.tasks.base import UNLABELLED
 
 GLANCE_ROWS = 64
 """Rows that are tried first: they refuse nearly every change that is wrong."""
@@ -34,8 +33,8 @@ def is_router(model: object) -> TypeGuard[CSP]:
     """Whether a model is one layer that routes by the token, so that its state is a place."""
     if not isinstance(model, CSP) or len(model.layers) > 1 or not model.routers:
         return False
-    options, kind = model.layers[0].options, KINDS["router"] | {"places": model.config.width}
-    return model.routers[0].by_token and all(getattr(options, name) == kind[name] for name in kind)
+    router = model.routers[0]
+    return router.by_token and router.places == model.config.width
 
 
 @torch.no_grad()

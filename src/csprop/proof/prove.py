@@ -19,7 +19,7 @@ from csprop.automata.comparison import Invariant, Undecided, compare_counting
 from csprop.automata.counting import MOST_COUNT, CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Difference, Endless, Oracle, compare, every_input
-from csprop.data.disagreeing import disagreeing
+from csprop.data.disagreeing import find_disagreements
 from csprop.errors import InputError
 from csprop.proof.certificate import (
     Certificate,
@@ -102,7 +102,7 @@ def prove(
     """
     pairs, rows = [], ()
     if task.oracle is None:
-        rows = tuple(each.row + 1 for each in disagreeing(locked.machine, task.row_arrays))
+        rows = tuple(each.row + 1 for each in find_disagreements(locked.machine, task.row_arrays))
     else:
         pairs = compare_with_task(locked.machine, task, depth)
         if isinstance(pairs, Difference):
@@ -159,7 +159,7 @@ def prove_counting(
             raise NotFinite("the proof needs to know counts too far from 0")
     rows = ()
     if task.oracle is None:
-        rows = tuple(each.row + 1 for each in disagreeing(automaton, task.row_arrays))
+        rows = tuple(each.row + 1 for each in find_disagreements(automaton, task.row_arrays))
     proof = counting_proof(locked.counting, inner, outer, CountingSearch(rounds, control))
     return proven(task, proof, automaton, rows, locked)
 

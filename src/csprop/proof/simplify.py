@@ -79,7 +79,7 @@ def simplify(model: CSP, examples: Labelled, generator: Generator) -> bool | Non
 def _agree(model: CSP, other: CSP) -> bool:
     """Whether two models give the same answers at every length."""
     try:
-        machines = [tabulated(weights_of(each)).machine.reduced() for each in (model, other)]
+        machines = [tabulated(weights_of(each)).machine.reduce() for each in (model, other)]
     except NotFinite:
         return False
     return isinstance(compare_counting(*machines), Invariant)

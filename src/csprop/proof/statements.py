@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from csprop.automata.automaton import Automaton
 from csprop.automata.counter_automaton import CounterAutomaton
-from csprop.automata.names import size
+from csprop.automata.names import describe_size
 from csprop.automata.walk import Difference
+from csprop.data.names import join_symbols
 from csprop.proof.certificate import Certificate, Counterexample, CountingProof, FiniteProof, Trial
-from csprop.tasks.base import Task, written
+from csprop.tasks.base import Task
 
 if TYPE_CHECKING:
     from csprop.training.scores import Score
@@ -113,7 +114,7 @@ def machine_sentence(
     """Return a sentence about the machine alone."""
     if isinstance(proof, CountingProof):
         assert isinstance(automaton, CounterAutomaton)
-        machine = f"a machine of {size(len(automaton), automaton.counters)}"
+        machine = f"a machine of {describe_size(len(automaton), automaton.counters)}"
         return f"The locked model computes what {machine} does, at every length."
     return (
         f"The locked model is a finite machine of {proof.machine.network_states} states, and computes "
@@ -155,7 +156,7 @@ def refused(task: Task, failure: Exception | Difference | None) -> Certificate:
     if isinstance(failure, Difference):
         verdict = COUNTEREXAMPLE
         example = Counterexample(
-            sequence=written([task.vocab[token] for token in failure.tokens], task.words),
+            sequence=join_symbols([task.vocab[token] for token in failure.tokens], task.words),
             length=len(failure.tokens),
             said=task.classes[failure.left or 0],
             right=task.classes[failure.right or 0],
@@ -170,7 +171,7 @@ def reason(task: Task, failure: Exception | Difference | None) -> str:
     """Return the reason why nothing is proven, in a few words."""
     if not isinstance(failure, Difference):
         return str(failure)
-    sequence = written([task.vocab[token] for token in failure.tokens], task.words)
+    sequence = join_symbols([task.vocab[token] for token in failure.tokens], task.words)
     if len(sequence) > LONGEST_SHOWN:
         sequence = f"{sequence[: LONGEST_SHOWN - 3]}… ({len(failure.tokens)} tokens)"
     said, right = task.classes[failure.left or 0], task.classes[failure.right or 0]

@@ -14,7 +14,7 @@ from csprop.proof.certificate import Certificate, CountingProof, FiniteProof, We
 from csprop.proof.limits import NotFinite
 from csprop.proof.locked import Locked, LockedModel
 from csprop.proof.locked_counter import LockedCounter
-from csprop.proof.verify import model_json, read_certificate
+from csprop.proof.verify import read_certificate
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder, refuse_zoo
 from csprop.training.load import network
@@ -51,7 +51,7 @@ def save(certificate: Certificate, path: str | Path, trained: Trained | None = N
             assert isinstance(certificate.locked.network, CSP)
             certificate = replace(
                 certificate,
-                model=model_json(certificate.locked.network.config),
+                model=certificate.locked.network.config.to_json(),
                 weights=WeightsFile(checkpoint.LOCKED, digest(content)),
             )
         else:
@@ -91,7 +91,7 @@ def load(trained: Trained) -> Certificate | None:
     def trial(length: int) -> Score:
         return exhaustive(trained.model, trained.task, length)
 
-    verified = read_certificate(folder, model_json(config), trained.task, trial)
+    verified = read_certificate(folder, config.to_json(), trained.task, trial)
     if verified is None or verified.certificate.proof is None:
         return None if verified is None else verified.certificate
     certificate = verified.certificate

@@ -21,14 +21,13 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int64
 from torch import Generator, Tensor
 
-from csprop.nn.block import Block
-from csprop.nn.config import ModelOptions
+from csprop.cells.rotor import RotorBlock
+from csprop.data.examples import UNLABELLED
 from csprop.nn.model import CSP
 from csprop.proof.examples import Judgement, Labelled
 from csprop.proof.locked import nearest
 from csprop.proof.prune import PRUNING_ROWS
-from csprop.tasks.base import UNLABELLED
-from csprop.training.loop import descend
+from csprop.training.steps import descend
 
 STEPS, BATCH, RATE, CLIP_NORM = 150, 64, 3e-3, 1.0
 DRAWING_STEPS = 60
@@ -42,28 +41,14 @@ def is_rotor(model: object) -> TypeGuard[CSP]:
     """Whether a model rotates its state, with an angle and a keep-or-replace gate per channel."""
     if not isinstance(model, CSP):
         return False
-    return all(_rotates(block.options) for block in model.layers)
-
-
-def _rotates(options: ModelOptions) -> bool:
-    own = options.gate == options.rotation == "per_channel"
-    return own and options.replaces and options.rotate == "state"
-
-
-@torch.no_grad()
-def harden(model: CSP) -> None:
-    """Bring every soft gate closer to 0 or 1, by doubling its weights."""
-    for block in model.layers:
-        if block.options.decay != "switch":
-            block.gate.weight.mul_(2)
-            block.gate.bias.mul_(2)
+    return all(type(block) is RotorBlock for block in model.layers)
 
 
 @torch.no_grad()
 def freeze(model: CSP, kept: Bool[Tensor, "L D"], turning: Bool[Tensor, "L D"]) -> None:
     """Hold the channels that are not kept at their initial value; let only `turning` ones rotate."""
     for block, mine, turns in zip(model.blocks, kept, kept & turning, strict=True):
-        assert isinstance(block, Block)
+        assert isinstance(block, RotorBlock)
         for rows in (block.angle.weight, block.angle.bias):
             rows.unflatten(0, (-1, len(turns)))[:, ~turns] = 0
         block.gate.weight[~mine] = 0
@@ -127,7 +112,7 @@ def round_angles(
         if inputs is None:
             return
         inverse = torch.linalg.pinv(inputs)  # (2 D, N)
-        angle = cast(Block, model.blocks[layer]).angle
+        angle = cast(RotorBlock, model.blocks[layer]).angle
         for channel in turns.nonzero()[:, 0].tolist():
             weights = angle.weight[channel].clone()
             angles = inputs @ weights + angle.bias[channel]

@@ -12,9 +12,8 @@ The verdict, the statement and every number that a user sees must be what follow
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -171,10 +170,10 @@ def _verify_proof(certificate: Certificate, read: Read, model: dict[str, Any], t
     assert automaton is not None
     content = read(checkpoint.LOCKED)
     _check_digest(content, weights.sha256, checkpoint.LOCKED)
-    model = complete(from_old(model))
+    model = complete(model)
     demand(certificate.model is not None, "it does not name its model")
     assert certificate.model is not None
-    stated = complete(from_old(certificate.model))
+    stated = complete(certificate.model)
     demand(stated == model, "the run's config.json is not that of the model certified")
     sizes = (len(task.vocab), len(task.classes))
     demand((model["vocab_size"], model["num_classes"]) == sizes, "the model does not fit the task")
@@ -299,40 +298,3 @@ def _views(automaton: CounterAutomaton, tokens: Array) -> Array:
         counts = np.array(column)[tokens].cumsum(axis=1)
         views = views * (2 * window + 1) + np.clip(counts, -window, window) + window
     return tokens * (2 * window + 1) ** len(automaton.increments[0]) + views
-
-
-def model_json(config: Any) -> dict[str, Any]:
-    """Return the options of a model as config.json has them."""
-    return from_old(json.loads(json.dumps(asdict(config))))
-
-
-def from_old(model: dict[str, Any]) -> dict[str, Any]:
-    """TEMPORARY: options as they were before cells."""
-    if "cells" in model:
-        return model
-    sizes = {name: model[name] for name in ("vocab_size", "num_classes", "width", "depth", "decoder")}
-    kinds = model.get("kinds") or []
-    own = {"skip": model["skip"], "recall": model["recall"], "order": model["order"]}
-    if not kinds:
-        if model.get("places"):
-            kinds = ["router"] * model["depth"]
-        elif model["decay"] == "switch":
-            kinds = ["rotor"] * model["depth"]
-    made = {"rotor": own, "router": {"places": model.get("places", 0), "maps": model.get("maps", 0)}}
-    if kinds:
-        return sizes | {"cells": [{"kind": kind, **made.get(kind, {})} for kind in kinds]}
-    names = (
-        "rotate",
-        "rotation",
-        "decay",
-        "gate",
-        "activation",
-        "skip",
-        "norm",
-        "h0",
-        "coupling_rank",
-        "coupling",
-    )
-    return sizes | {
-        "cells": [{"kind": "paper", **{name: model[name] for name in names}}] * model["depth"]
-    }

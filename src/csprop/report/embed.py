@@ -2,13 +2,12 @@
 
 import base64
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from csprop.automata.arrows import arrows, counted, rules
+from csprop.automata.arrows import arrows, describe_counters, rules
 from csprop.automata.automaton import Automaton
 from csprop.automata.cayley import cayley
 from csprop.automata.counter_automaton import CounterAutomaton
@@ -16,11 +15,11 @@ from csprop.automata.counting import CounterMachine
 from csprop.automata.drawing import MOST_DRAWN
 from csprop.automata.layout import READABLE, layout
 from csprop.automata.walk import Endless, Oracle, Walk, moves
+from csprop.cells.router import RouterBlock
 from csprop.data.examples import Examples
 from csprop.errors import InputError
 from csprop.nn.compiled import codes
 from csprop.nn.model import CSP
-from csprop.nn.router import Router
 from csprop.proof.locked import Locked
 from csprop.proof.locked_counter import LockedCounter
 from csprop.runs import Run
@@ -104,11 +103,10 @@ def trained(model: CSP) -> dict[str, Any]:
     """
     weights = dict(model.state_dict())
     for layer, block in enumerate(model.layers):
-        if isinstance(block, Router):
+        if isinstance(block, RouterBlock):
             weights[f"blocks.{layer}.maps"] = block.targets()
     return {
-        "config": asdict(model.config),
-        "layers": [asdict(block.options) for block in model.layers],
+        "config": model.config.to_json(),
         "weights": {name: _tensor(value) for name, value in weights.items()},
     }
 
@@ -136,7 +134,10 @@ def drawn(automaton: Automaton | CounterAutomaton) -> dict[str, Any]:
     if isinstance(automaton, CounterAutomaton):
         longest = max(len(label) for each in arrows(automaton) for label in each.labels)
         told = [[list(leads.items()) for leads in row] for row in rules(automaton)]
-        held = _counting(automaton) | {"counters": list(counted(automaton).items()), "rules": told}
+        held = _counting(automaton) | {
+            "counters": list(describe_counters(automaton).items()),
+            "rules": told,
+        }
         graph, gap = automaton.control, GAP + LETTER * min(longest, LINE)
     else:
         held = {"start": automaton.start, "transitions": automaton.transitions}
@@ -177,11 +178,10 @@ def of_router(run: Run) -> Automaton | None:
 
     Such a model is a finite machine whether it is right or not: what it holds is in one of the places.
     """
-    model, options = run.model, run.model.config.of_layer(0)
-    alone = len(model.layers) == 1 and options.places == options.width and options.h0 == "place"
-    if not alone or options.rotate != "none":
+    model, width = run.model, run.model.config.width
+    if len(model.layers) > 1 or not model.routers or model.routers[0].places != width:
         return None
-    kept = torch.ones(1, options.width, dtype=torch.bool)
+    kept = torch.ones(1, width, dtype=torch.bool)
     machine = Locked(model, [codes(model)], kept, symbols=len(run.task.vocab))
     return machine.automaton(run.task.vocab, run.task.classes, run.task.words).minimal()
 

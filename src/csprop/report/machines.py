@@ -2,13 +2,13 @@
 
 from html import escape
 
+from csprop.data.names import split_symbols
 from csprop.errors import InputError
 from csprop.learning import suspects
 from csprop.learning.suspects import Suspect
 from csprop.learning.verdict import Verdict, sized
 from csprop.report.page import facts, folded, table
 from csprop.report.read import Shown
-from csprop.tasks.base import symbols
 from csprop.training.checkpoint import RESULT, SUSPECTS
 from csprop.training.scores import percent
 
@@ -94,7 +94,7 @@ def _suspects(found: list[Suspect], words: bool) -> str:
     """The first suspects, folded away; with the place of a label, unless all are of whole rows."""
     if not found:
         return ""
-    whole = all(each.position == len(symbols(each.sequence, words)) for each in found)
+    whole = all(each.position == len(split_symbols(each.sequence, words)) for each in found)
     rows = [
         [str(each.line), each.short(LONGEST), each.label, each.answer]
         + ([] if whole else [str(each.position)])

@@ -11,6 +11,7 @@ from safetensors.torch import save as packed
 from csprop import files
 from csprop.automata.automaton import Automaton
 from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.data.names import encode, split_symbols
 from csprop.errors import InputError, described, require
 from csprop.files import one_writer
 from csprop.nn import onnx
@@ -23,7 +24,7 @@ from csprop.proof.locked import Locked
 from csprop.proof.locked_counter import LockedCounter
 from csprop.stream import Stream
 from csprop.tasks import FileTask
-from csprop.tasks.base import Task, encode, symbols
+from csprop.tasks.base import Task
 from csprop.training import checkpoint
 from csprop.training import load as reading
 from csprop.training.checkpoint import RunFolder, refuse_existing, refuse_zoo
@@ -164,7 +165,7 @@ class Run(Trained):
                 raise InputError(
                     f"sequence {number} must be a string or a list of tokens; got {described(sequence)}"
                 )
-            names = symbols(sequence, task.words) if isinstance(sequence, str) else sequence
+            names = split_symbols(sequence, task.words) if isinstance(sequence, str) else sequence
             rows.append(encode(names, task.vocab, f"sequence {number}"))
         scores = last_logits(self.answering(as_trained), rows)
         return [task.classes[int(each.argmax())] for each in scores]

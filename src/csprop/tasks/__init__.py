@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from csprop.automata.sources import automaton_from_json
+from csprop.data.examples import Examples
 from csprop.data.summary import Summary
 from csprop.errors import InputError, did_you_mean
 from csprop.tasks.arithmetic import ModularArithmetic
-from csprop.tasks.base import Examples, Task
+from csprop.tasks.base import Task
 from csprop.tasks.brackets import ModularBrackets
 from csprop.tasks.counting import CountingTask
 from csprop.tasks.cycle import CycleNav

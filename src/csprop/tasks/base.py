@@ -11,17 +11,13 @@ import numpy as np
 
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
-from csprop.automata.names import shown
 from csprop.automata.walk import Endless, Oracle
 from csprop.data.draws import Draws, TorchDraws, Whole
-from csprop.data.examples import UNLABELLED, Examples, RowArrays
-from csprop.data.names import encode, symbols, written
+from csprop.data.examples import Examples, RowArrays
 from csprop.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
-
-__all__ = ["UNLABELLED", "Examples", "Task", "encode", "every_sequence", "shown", "symbols", "written"]
 
 
 class Task(ABC):
@@ -150,7 +146,7 @@ class Task(ABC):
         if not self.finite:
             raise InputError(f"{self.name}: has infinitely many states, which no table can hold")
         try:
-            return Machine.explored(oracle)
+            return Machine.explore(oracle)
         except Endless as error:
             raise InputError(
                 f"{self.name}: {error}: if there are infinitely many, set finite = False and define "

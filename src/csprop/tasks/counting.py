@@ -35,7 +35,7 @@ class CountingTask(Task):
         ...
         ...     @cached_property
         ...     def counting(self):
-        ...         return CounterMachine.explored(
+        ...         return CounterMachine.explore(
         ...             increments=((1,), (-1,), (0,)),
         ...             start="fine",
         ...             step=lambda state, token, counts: "oversold" if counts[0] < 0 else state,

@@ -40,7 +40,7 @@ class Interleaved(CountingTask):
 
     @cached_property
     def counting(self) -> CounterMachine:
-        return CounterMachine.explored(
+        return CounterMachine.explore(
             ((1, 0), (-1, 0), (0, 1), (0, -1)),
             start=True,
             step=lambda fine, token, counts: fine and min(counts) >= 0,

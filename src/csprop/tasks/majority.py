@@ -29,7 +29,7 @@ class Majority(CountingTask):
 
     @cached_property
     def counting(self) -> CounterMachine:
-        return CounterMachine.explored(
+        return CounterMachine.explore(
             ((1,), (-1,)),
             start=0,
             step=lambda state, token, counts: state,

@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from csprop.data.examples import Examples
 from csprop.errors import InputError
-from csprop.tasks.base import Examples, Task
+from csprop.tasks.base import Task
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor

@@ -189,7 +189,7 @@ def balanced(count: int, length: int, draws: Draws) -> Whole:
 
 def _machine(answer: Callable[[bool, tuple[int, ...]], int]) -> CounterMachine:
     """A counter of open brackets, whose control remembers whether it was ever below 0."""
-    return CounterMachine.explored(
+    return CounterMachine.explore(
         ((1,), (-1,)),
         start=True,
         step=lambda fine, token, counts: fine and counts[0] >= 0,

@@ -10,9 +10,8 @@ import numpy as np
 
 from csprop.automata.counting import CounterMachine
 from csprop.data.draws import Draws, TorchDraws, Whole
-from csprop.data.examples import RowArrays
+from csprop.data.examples import Examples, RowArrays
 from csprop.errors import InputError
-from csprop.tasks.base import Examples
 from csprop.tasks.counting import CountingTask
 from csprop.tasks.near import near, shuffled
 
@@ -125,7 +124,7 @@ class Powers(CountingTask):
     def counting(self) -> CounterMachine:
         """The control knows the last letter, or that a block was left out or came too late."""
         wrong, last = -2, len(self.vocab) - 1
-        return CounterMachine.explored(
+        return CounterMachine.explore(
             self.language.increments,
             start=-1,
             step=lambda state, token, counts: token if token in (state, state + 1) else wrong,

@@ -7,13 +7,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from csprop.data.examples import RowArrays
+from csprop.data.examples import UNLABELLED, Examples, RowArrays
 from csprop.data.pack import Table, packed
 from csprop.data.read import ROWS, Reading, Rows, columns
 from csprop.data.summary import Summary, summary
 from csprop.errors import InputError
 from csprop.files import digest, replace
-from csprop.tasks.base import UNLABELLED, Examples, Task
+from csprop.tasks.base import Task
 
 if TYPE_CHECKING:
     from torch import Generator

@@ -2,21 +2,23 @@
 
 import json
 import platform
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import csprop
+from csprop.cells.options import BUILT_IN
 from csprop.errors import InputError, did_you_mean
+from csprop.fields import check_names, find_changes
 from csprop.files import digest
-from csprop.nn.config import FIRST_OPTIONS, CSPConfig, ModelOptions
-from csprop.nn.fields import check_fields, essential
+from csprop.nn.config import Architecture, CSPConfig
 from csprop.nn.hub import Names
 from csprop.ops.backends import backend
 from csprop.tasks import resolve
 from csprop.tasks.base import Task
 from csprop.training import checkpoint
-from csprop.training.presets import FIRST_RECIPE, Recipe, preset
+from csprop.training.presets import Preset, Recipe, preset
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +30,11 @@ class RunConfig:
     seed: int
     model: CSPConfig
     recipe: Recipe
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as JSON has it."""
+        values = {"task": self.task, "preset": self.preset, "seed": self.seed}
+        return values | {"model": self.model.to_json(), "recipe": asdict(self.recipe)}
 
 
 def configure(
@@ -47,34 +54,70 @@ def configure(
     task = resolve(task)
     preset_name = task.preset if preset_name is None else preset_name
     chosen = preset(preset_name, task)
-    of_model = {field.name for field in fields(ModelOptions)}
-    of_recipe = {field.name for field in fields(Recipe)}
-    for name in changes:
-        if name not in of_model | of_recipe:
-            known = sorted(of_model | of_recipe)
-            near = did_you_mean(name, known) or f"write {', '.join(known)}"
-            raise InputError(f"{name!r} is not an option: {near}")
     check_seed(seed)
-    model = asdict(chosen.model) | {k: v for k, v in changes.items() if k in of_model}
+    of_recipe = {field.name for field in fields(Recipe)}
+    recipe = {name: value for name, value in changes.items() if name in of_recipe}
+    model = {name: value for name, value in changes.items() if name not in of_recipe}
+    architecture = _change_model(chosen, preset_name, model)
+    sizes = {"vocab_size": len(task.vocab), "num_classes": len(task.classes)}
     return RunConfig(
         task=task.describe(),
         preset=preset_name,
         seed=seed,
-        model=CSPConfig(vocab_size=len(task.vocab), num_classes=len(task.classes), **model),
-        recipe=replace(chosen.recipe, **{k: v for k, v in changes.items() if k in of_recipe}),
+        model=CSPConfig(**sizes, **vars(architecture)),
+        recipe=replace(chosen.recipe, **recipe),
     )
 
 
+def _change_model(chosen: Preset, name: str, changes: dict[str, Any]) -> Architecture:
+    """Return a preset's architecture with some options changed: its own, or those of its cell."""
+    own = {field.name for field in fields(Architecture)}
+    changed = {option: value for option, value in changes.items() if option in own}
+    base = chosen.model
+    if "cells" in changed:
+        changed.pop("depth", None)
+    elif "cell" in changed:
+        base = replace(base, cells=(), depth=changed.get("depth", base.depth))
+    elif "depth" in changed:
+        check_options(name, base, ["depth"])
+    of_cell = {option: value for option, value in changes.items() if option not in own}
+    if not of_cell:
+        return replace(base, **changed)
+    base = replace(base, **changed)
+    check_options(name, base, of_cell)
+    return replace(base, cell=replace(base.cell, **of_cell))  # pyright: ignore[reportArgumentType]
+
+
+def check_options(name: str, model: Architecture, options: Iterable[str]) -> None:
+    """Refuse options of other cells than a preset has, and options that do not exist."""
+    others = {f.name for each in (Recipe, Architecture) for f in fields(each)}
+    own = set() if model.cells else {f.name for f in fields(model.cell)}  # pyright: ignore[reportArgumentType]
+    for option in options:
+        if option == "depth" and model.cells:
+            raise InputError(f"the preset {name} has {model.depth} layers: leave out depth", option)
+        if option not in own | others:
+            raise InputError(_unknown(option, name, model), option)
+
+
+def _unknown(option: str, name: str, model: Architecture) -> str:
+    """Return what is wrong with an option that the cell of a preset does not have."""
+    own = " and ".join(cell.kind for cell in model.cells) or model.cell.kind
+    kinds = [kind for kind, each in BUILT_IN.items() if option in {f.name for f in fields(each)}]
+    if kinds:
+        return f"{option} is an option of the cell {' or '.join(kinds)}; the preset {name} has {own}"
+    every = {f.name for each in (Recipe, Architecture, *BUILT_IN.values()) for f in fields(each)}
+    return f"{option!r} is not an option: {did_you_mean(option, every) or ', '.join(sorted(every))}"
+
+
 def identity(config: RunConfig) -> str:
-    """A digest of the configuration without `epochs`, the only option that may change on resume.
+    """Return a digest of the configuration without `epochs`, which may change when a run is resumed.
 
     With the schedule cosine it may not, because the learning rate of each epoch depends on it.
     """
-    values = asdict(config)
-    values["model"] = essential(values["model"], CSPConfig, FIRST_OPTIONS)
-    values["recipe"] = essential(values["recipe"], Recipe, FIRST_RECIPE)
+    values = {"task": config.task, "preset": config.preset, "seed": config.seed}
+    values |= {"model": config.model.to_digest(), "recipe": find_changes(config.recipe)}
     if config.recipe.schedule != "cosine":
-        del values["recipe"]["epochs"]
+        values["recipe"].pop("epochs", None)
     return digest(json.dumps(values, sort_keys=True).encode())
 
 
@@ -108,7 +151,7 @@ def _cpu() -> str:
 def to_json(config: RunConfig, task: Task, where: dict[str, Any]) -> dict[str, Any]:
     """The content of config.json: configuration, names of tokens and classes, and environment."""
     described = {"names": asdict(names_of(task)), "environment": where}
-    return {"format": checkpoint.FORMAT, **asdict(config), **described}
+    return {"format": checkpoint.FORMAT, **config.to_json(), **described}
 
 
 def names_of(task: Task) -> Names:
@@ -132,12 +175,12 @@ def from_json(path: Path, values: dict[str, Any]) -> RunConfig:
         raise InputError(f"{where}: {name!r} is not a field: expected {', '.join(sorted(known))}")
     try:
         _check_types(values)
-        check_fields(Recipe, values["recipe"], FIRST_RECIPE)
+        check_names(Recipe, values["recipe"])
         return RunConfig(
             task=values["task"],
             preset=values["preset"],
             seed=values["seed"],
-            model=CSPConfig.from_dict(values["model"]),
+            model=CSPConfig.from_json(values["model"]),
             recipe=Recipe(**values["recipe"]),
         )
     except InputError as error:
@@ -192,12 +235,11 @@ def check_same(path: Path, stored: RunConfig, asked: RunConfig) -> None:
     """
     if not stored.recipe.schedule == asked.recipe.schedule == "cosine":
         asked = replace(asked, recipe=replace(asked.recipe, epochs=stored.recipe.epochs))
-    before, now = asdict(stored), asdict(asked)
+    before, now = stored.to_json(), asked.to_json()
     if before == now:
         return
-    for part in ("model", "recipe"):
-        before |= before.pop(part)
-        now |= now.pop(part)
+    for each in (before, now):
+        each |= each.pop("model") | each.pop("recipe")
     name = next(name for name in before if before[name] != now[name])
     if name == "task":
         raise InputError(_other_task(path, before[name], now[name]))

@@ -9,7 +9,7 @@ of labels it has.
 
 import atexit
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -47,6 +47,26 @@ class Group:
         with _reaching():
             dist.all_reduce(numbers, group=self._within)
         return numbers
+
+    def average(self, parameters: Sequence[Tensor], value: float, labels: int) -> float:
+        """Set the gradients of the whole batch on parameters that have those of some of its rows.
+
+        Args:
+            parameters: the parameters of the model.
+            value: the loss of this process's rows.
+            labels: how many labels they have.
+
+        Returns:
+            The loss of the whole batch.
+        """
+        trained = [each for each in parameters if each.requires_grad]
+        gradients = [torch.zeros_like(each) if each.grad is None else each.grad for each in trained]
+        own = [torch.tensor([value, 1.0], dtype=torch.float64), *(each.flatten() for each in gradients)]
+        sums = self.total(torch.cat(own) * labels)
+        means = (sums[2:] / sums[1]).split([each.numel() for each in trained])
+        for each, gradient, mean in zip(trained, gradients, means, strict=True):
+            each.grad = gradient.copy_(mean.view_as(each))
+        return float(sums[0] / sums[1])
 
     def of_first(self, value: T) -> T:
         """What the first process gives; the others' own is ignored."""

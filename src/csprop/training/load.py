@@ -51,13 +51,15 @@ def load(path: str | Path, task: Task | None = None) -> Trained:
 
 
 def network(config: CSPConfig, weights: Mapping[str, Tensor]) -> CSP:
-    """A model with these weights. It is not made before there are enough of them.
+    """Return a model with these weights. It takes no memory before their shapes fit.
 
     Raises:
         ValueError, RuntimeError: they do not fit.
     """
+    with torch.device("meta"):
+        shapes = {name: value.shape for name, value in CSP(config).state_dict().items()}
     single = all(value.dtype == torch.float32 for value in weights.values())
-    if not single or sum(value.numel() for value in weights.values()) < config.least_weights:
+    if not single or shapes != {name: value.shape for name, value in weights.items()}:
         raise ValueError("these are not the weights of such a model")
     model = CSP(config, Generator())  # torch's own would go on from elsewhere
     model.load_state_dict(weights)

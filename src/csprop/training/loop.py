@@ -1,7 +1,7 @@
 """The training loop. Each epoch depends only on the state after the previous one.
 
-Everything random in epoch e comes from a generator seeded by (seed, purpose, e), so that a run that was
-interrupted continues exactly as if it had not been.
+Everything random in epoch e comes from a generator seeded by (seed, purpose, e). A run that was
+interrupted therefore continues exactly as if it had not been.
 """
 
 import math
@@ -12,79 +12,32 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import torch
-import torch.nn.functional as F
-from torch import Generator, Tensor, nn
-from torch.optim import Optimizer
+from torch import Tensor
 
-from csprop.data.examples import UNLABELLED, WINDOW, Examples, Steps
+from csprop.data.examples import UNLABELLED, Examples
 from csprop.errors import InputError
 from csprop.nn.model import CSP
-from csprop.nn.training import described, why_not
-from csprop.ops.backends import backend
-from csprop.ops.native.step import Descent, Loss, foreign, matches, take
-from csprop.training.losses import loss
+from csprop.ops.native.step import matches
+from csprop.progress import Epoch
+from csprop.training.batches import Batch, Batches
 from csprop.training.metrics import score
 from csprop.training.presets import Recipe
-from csprop.training.schedule import learning_rate, longest, shortened, temperature
-from csprop.training.seeding import generator
+from csprop.training.schedule import learning_rate, temperature
+from csprop.training.steps import Adam, KernelStep, TorchStep, choose_step, descend, take_in_one_call
 
 if TYPE_CHECKING:
     from csprop.training.distributed import Group
-
-Epoch = dict[str, float | int]
-"""One row of metrics.jsonl."""
-Batch = list[tuple[Tensor, Tensor]]
-"""The tokens and labels of one step, each (B, T); in several parts if the lengths are too different."""
-MOST_PADDED = 1 << 16
-"""Tokens of a batch, with its padding, up to which it is one part whatever the lengths are."""
 
 
 class Diverged(RuntimeError):
     """A loss or a gradient was not finite; `diagnosis` says where. The step was not taken."""
 
     def __init__(self, message: str, diagnosis: dict[str, Any]) -> None:
-        super().__init__(message)
+        super().__init__(message, diagnosis)
         self.diagnosis = diagnosis
 
-
-class Adam(torch.optim.Adam):
-    """torch's Adam; to make one does not import torch's compiler, which takes longer than short runs.
-
-    The method that is overridden would; where torch takes the steps, the first of them does.
-    """
-
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters and the options that are theirs alone."""
-        self.param_groups.append(self.defaults | param_group)
-
-
-NOT_FINITE = "the loss is {} and the gradient norm {}; the step was not taken"
-
-
-def descend(
-    optimizer: Optimizer, parameters: Sequence[Tensor], clip_norm: float | None, value: float = 0.0
-) -> float:
-    """Take one optimiser step with the gradients that are set on the parameters.
-
-    Args:
-        optimizer: takes the step.
-        parameters: the parameters, with their gradients.
-        clip_norm: gradients with a larger norm are scaled down to it.
-        value: the loss, which must be finite.
-
-    Returns:
-        The norm of the gradients before clipping.
-
-    Raises:
-        FloatingPointError: the loss or the norm is not finite; no step is taken.
-    """
-    norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-    if not (math.isfinite(value) and math.isfinite(norm.item())):
-        raise FloatingPointError(NOT_FINITE.format(value, norm.item()))
-    if clip_norm is not None:
-        nn.utils.clip_grads_with_norm_(parameters, clip_norm, norm)
-    optimizer.step()
-    return norm.item()
+    def __str__(self) -> str:
+        return self.args[0]
 
 
 class Trainer:
@@ -105,11 +58,11 @@ class Trainer:
         self.streak = 0  # consecutive epochs at the target
         self.best: Epoch = {}
         self.best_weights: dict[str, Tensor] = {}
-        self.descent: Descent | None = None
+        self.step: TorchStep | KernelStep | None = None
         self.group: Group | None = None  # the processes that share the rows of every batch
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"descent": None}  # it points into memory; the next epoch makes it anew
+        return vars(self) | {"step": None}  # it points into memory; the next epoch makes another
 
     @property
     def target(self) -> float:
@@ -118,7 +71,7 @@ class Trainer:
 
     @property
     def finished(self) -> bool:
-        """Whether training is over: the target has held long enough, or this was the last epoch."""
+        """True if the target has held long enough, or this was the last epoch."""
         enough = self.recipe.hold and self.streak >= self.recipe.hold
         return bool(enough) or self.epoch >= self.recipe.epochs
 
@@ -134,61 +87,19 @@ class Trainer:
         return row
 
     def begin_epoch(self) -> None:
-        """Set the model as this epoch trains it, and lay it out for the kernel if that knows it."""
+        """Prepare the model for this epoch, and choose what takes its steps."""
         self.model.train()
         for router in self.model.routers:
             router.temperature = temperature(self.recipe, self.epoch + 1)
         if self.recipe.schedule == "cosine":
             for group in self.optimizer.param_groups:
                 group["lr"] = learning_rate(self.recipe, self.epoch + 1)
-        self.descent = None
-        if not why_not(self.model) and not foreign(model := described(self.model), self.optimizer):
-            recipe = self.recipe
-            loss = Loss(recipe.loss == "focal", recipe.focal_gamma, recipe.focal_alpha)
-            # Where gradients are to be added up first, the kernel's own step must change nothing.
-            alone = self.group is None
-            optimizer = self.optimizer if alone else Adam(self.model.parameters(), lr=0.0)
-            self.descent = Descent(model, optimizer, loss)
+        self.step = choose_step(self.model, self.optimizer, self.recipe, alone=self.group is None)
 
     def batches(self) -> Iterator[Batch]:
-        """The tokens and labels of each step of the next epoch."""
-        epoch = self.epoch + 1
-        training = shortened(self.training, longest(self.recipe, epoch, self.training.longest))
-        order = torch.randperm(len(training), generator=generator(self.seed, "order", epoch))
-        cuts = generator(self.seed, "lengths", epoch)
-        size = self.recipe.batch_size
-        at_once = size * max(1, WINDOW // (size * max(1, training.longest)))
-        for several in order.split(at_once):
-            rows = training[several]
-            if len(rows.lengths.unique()) == 1:  # many batches are padded as fast as one
-                tokens, labels = self._given(rows, cuts)
-                sizes = [len(self._own(torch.arange(len(batch)))) for batch in several.split(size)]
-                pairs = zip(tokens.split(sizes), labels.split(sizes), strict=True)
-                yield from ([pair] if len(pair[0]) else [] for pair in pairs)
-                continue
-            for batch in several.split(size):
-                given, before = [], 0
-                for part in training[batch].parts(MOST_PADDED):
-                    given.append(self._given(part, cuts, before))
-                    before += len(part)
-                yield [pair for pair in given if len(pair[0])]
-
-    def _own(self, places: Tensor) -> Tensor:
-        """Those of the places of rows in a batch whose rows this process takes."""
-        if self.group is None:
-            return places
-        return places[places % self.recipe.batch_size % self.group.size == self.group.rank]
-
-    def _given(self, rows: Examples, cuts: Generator, before: int = 0) -> tuple[Tensor, Tensor]:
-        """The tokens and labels of this process's rows, `before` rows of the batch being elsewhere."""
-        drawn = self.recipe.lengths == "drawn"
-        lots = torch.rand(len(rows), rows.longest, generator=cuts) if drawn else None
-        if self.group is not None:
-            own = self._own(torch.arange(before, before + len(rows))) - before
-            rows = rows[own]
-            lots = None if lots is None else lots[own, : rows.longest]
-        steps = rows.padded()
-        return steps.tokens, supervised(steps, self.recipe, lots) if len(rows) else steps.labels
+        """Yield the tokens and labels of each step of the next epoch."""
+        batches = Batches(self.recipe, self.seed, self.group)
+        return batches.of_epoch(self.epoch + 1, self.training)
 
     @property
     def clip_norm(self) -> float | None:
@@ -196,31 +107,38 @@ class Trainer:
         clips = self.epoch + 1 >= self.recipe.clip_from_epoch
         return self.recipe.clip_norm if clips else None
 
-    def step(self, step: int, value: float) -> float:
-        """Take a step with the gradients that are set on the parameters, and return their norm."""
-        parameters = list(self.model.parameters())
-        try:
-            return descend(self.optimizer, parameters, self.clip_norm, value)
-        except FloatingPointError as error:
-            raise self.diverged(step, str(error)) from None
+    def take_step(self, batch: Batch) -> tuple[float, float]:
+        """Take a step on a batch; return the loss, and the norm of the gradients before clipping.
 
-    def end_epoch(self, loss: float, grad_norm: float, started: float) -> Epoch:
+        Raises:
+            FloatingPointError: one of them is not finite.
+        """
+        assert self.step is not None
+        value, parameters = self.step.set_gradients(batch), list(self.model.parameters())
+        if self.group is not None:
+            labelled = sum(int((labels != UNLABELLED).sum()) for _, labels in batch)
+            value = self.group.average(parameters, value, labelled)
+        return value, descend(self.optimizer, parameters, self.clip_norm, value)
+
+    def end_epoch(self, total: float, rows: int, grad_norm: float, started: float) -> Epoch | Diverged:
         """Evaluate on the held-out set, update the learning rate, and return the epoch's metrics."""
         if self.group is not None:
+            sums = torch.tensor([total, rows], dtype=torch.float64)
+            total, rows = self.group.total(sums).tolist()
             self.follow(self.group)  # other processors may round in other ways
         lr = self.optimizer.param_groups[0]["lr"]
         self.model.eval()
         held_out = score(self.model, self.held_out, self.group)
         if not math.isfinite(held_out.loss):
             steps = -(-len(self.training) // self.recipe.batch_size)
-            raise self.diverged(steps, f"the held-out loss is {held_out.loss}")
+            return self.diverged(steps, f"the held-out loss is {held_out.loss}")
         if self.recipe.schedule == "plateau":
             self.scheduler.step(held_out.accuracy)
         self.epoch += 1
         self.streak = self.streak + 1 if held_out.accuracy >= self.target else 0
         row: Epoch = {
             "epoch": self.epoch,
-            "loss": loss,
+            "loss": total / max(1, rows),
             "accuracy": held_out.accuracy,
             "f1": held_out.f1,
             "held_out_loss": held_out.loss,
@@ -233,8 +151,8 @@ class Trainer:
         self._keep_best(row)
         return row
 
-    def diverged(self, step: int, found: str) -> Diverged:
-        """The reason why training ends here."""
+    def diverged(self, step: int, reason: str) -> Diverged:
+        """Return the reason why training ends here."""
         epoch = self.epoch + 1
         parameters = {
             name: {
@@ -244,11 +162,11 @@ class Trainer:
             for name, parameter in self.model.named_parameters()
         }
         return Diverged(
-            f"epoch {epoch}, step {step}: {found}: try a smaller lr, or the decay exp or unit",
+            f"epoch {epoch}, step {step}: {reason}: try a smaller lr, or the decay exp or unit",
             {
                 "epoch": epoch,
                 "step": step,
-                "found": found,
+                "found": reason,
                 "lr": self.optimizer.param_groups[0]["lr"],
                 "recipe": asdict(self.recipe),
                 "parameters": parameters,
@@ -306,7 +224,7 @@ class Trainer:
 
 
 def run_epochs(trainers: Sequence[Trainer]) -> list[Epoch | Diverged]:
-    """Run the next epoch of models that differ only in their seed, all of them step by step together.
+    """Run the next epoch of models that differ only in their seed, step by step together.
 
     Returns:
         For each model its metrics, or the reason why it diverged.
@@ -316,154 +234,47 @@ def run_epochs(trainers: Sequence[Trainer]) -> list[Epoch | Diverged]:
     failed: dict[int, Diverged] = {}
     for trainer in trainers:
         trainer.begin_epoch()
-    for step, batches in enumerate(zip_longest(*(trainer.batches() for trainer in trainers))):
+    for number, batches in enumerate(zip_longest(*(trainer.batches() for trainer in trainers))):
         going = [i for i, batch in enumerate(batches) if batch is not None and i not in failed]
         if not going:
             break
-        outcomes = take_steps([trainers[i] for i in going], [batches[i] for i in going], step)
+        outcomes = take_steps([trainers[i] for i in going], [batches[i] for i in going])
         for i, outcome in zip(going, outcomes, strict=True):
-            if isinstance(outcome, Diverged):
-                failed[i] = outcome
+            if isinstance(outcome, FloatingPointError):
+                failed[i] = trainers[i].diverged(number, str(outcome))
                 continue
             value, norm = outcome
             largest[i] = max(largest[i], norm)
-            seen = sum(len(tokens) for tokens, _ in batches[i])
-            totals[i] += value * seen
-            counts[i] += seen
-    rows: list[Epoch | Diverged] = []
-    for i, trainer in enumerate(trainers):
-        try:
-            if i in failed:
-                raise failed[i]
-            total, count = totals[i], counts[i]
-            if trainer.group is not None:
-                sums = torch.tensor([total, count], dtype=torch.float64)
-                total, count = trainer.group.total(sums).tolist()
-            rows.append(trainer.end_epoch(total / max(1, count), largest[i], started))
-        except Diverged as error:
-            rows.append(error)
-    return rows
+            rows = sum(len(tokens) for tokens, _ in batches[i])
+            totals[i] += value * rows
+            counts[i] += rows
+    return [
+        failed[i] if i in failed else trainer.end_epoch(totals[i], counts[i], largest[i], started)
+        for i, trainer in enumerate(trainers)
+    ]
 
 
 def take_steps(
-    trainers: Sequence[Trainer], batches: Sequence[Batch], step: int
-) -> list[tuple[float, float] | Diverged]:
-    """Take a step of each model: its loss and the norm of its gradients, or why it diverged."""
-    outcomes: list[tuple[float, float] | Diverged] = []
-    if trainers[0].group is not None:
-        return [_take_shared(*each, step) for each in zip(trainers, batches, strict=True)]
-    steps = [
-        (trainer.descent, parts, math.inf if trainer.clip_norm is None else trainer.clip_norm)
-        for trainer, parts in zip(trainers, batches, strict=True)
-        if trainer.descent is not None
-    ]
-    if steps and len(steps) == len(trainers):
-        for trainer, (value, norm, _, taken) in zip(trainers, take(steps), strict=True):
-            found = (value, norm)
-            outcomes.append(found if taken else trainer.diverged(step, NOT_FINITE.format(*found)))
-        return outcomes
-    for trainer, value in zip(trainers, _set_gradients(trainers, batches), strict=True):
+    trainers: Sequence[Trainer], batches: Sequence[Batch]
+) -> list[tuple[float, float] | FloatingPointError]:
+    """Take a step of each model: together if all are the kernel's, else one after the other.
+
+    Returns:
+        For each model the loss and the norm of its gradients, or the error if one was not finite.
+    """
+    steps = [each.step for each in trainers if isinstance(each.step, KernelStep) and not each.group]
+    if len(steps) == len(trainers):
+        return take_in_one_call(steps, batches, [trainer.clip_norm for trainer in trainers])
+    outcomes: list[tuple[float, float] | FloatingPointError] = []
+    for trainer, batch in zip(trainers, batches, strict=True):
         try:
-            outcomes.append((value, trainer.step(step, value)))
-        except Diverged as error:
+            outcomes.append(trainer.take_step(batch))
+        except FloatingPointError as error:
             outcomes.append(error)
     return outcomes
-
-
-def _take_shared(trainer: Trainer, parts: Batch, step: int) -> tuple[float, float] | Diverged:
-    """Take a step with the gradients of all processes, of which each has some rows of the batch."""
-    assert trainer.group is not None
-    if trainer.descent is None:
-        (value,) = _set_gradients([trainer], [parts])
-    elif parts:
-        value = take([(trainer.descent, parts, math.inf)])[0].loss
-    else:
-        value = 0.0
-        trainer.descent.gradient.zero_()
-    count = sum(int((labels != UNLABELLED).sum()) for _, labels in parts)
-    trained = [each for each in trainer.model.parameters() if each.requires_grad]
-    gradients = [torch.zeros_like(each) if each.grad is None else each.grad for each in trained]
-    own = [torch.tensor([value, 1.0], dtype=torch.float64), *(each.flatten() for each in gradients)]
-    sums = trainer.group.total(torch.cat(own) * count)
-    sizes = [each.numel() for each in trained]
-    means = (sums[2:] / sums[1]).split(sizes)
-    for each, gradient, mean in zip(trained, gradients, means, strict=True):
-        each.grad = gradient.copy_(mean.view_as(each))
-    value = float(sums[0] / sums[1])
-    try:
-        return value, trainer.step(step, value)
-    except Diverged as error:
-        return error
-
-
-def _set_gradients(trainers: Sequence[Trainer], batches: Sequence[Batch]) -> list[float]:
-    """The loss of each model on its own batch; the gradients are set on its parameters."""
-    recipe, models = trainers[0].recipe, [trainer.model for trainer in trainers]
-    # Where short sequences come first, the seeds of a file do not have equally many.
-    alike = len({tuple(len(tokens) for tokens, _ in parts) for parts in batches}) == 1
-    alike = alike and len({tuple(p.requires_grad for p in model.parameters()) for model in models}) == 1
-    together = len(models) > 1 and alike and not models[0].config.loops and backend() != "reference"
-    if together and all(len(parts) == 1 for parts in batches):
-        return _set_stacked_gradients(models, [parts[0] for parts in batches], recipe)
-    values = []
-    for model, parts in zip(models, batches, strict=True):
-        model.zero_grad()
-        counts = [int((labels != UNLABELLED).sum()) for _, labels in parts]
-        total = 0.0
-        for (tokens, labels), count in zip(parts, counts, strict=True):
-            value = loss(model(tokens), labels, recipe) * (count / sum(counts))
-            value.backward()
-            total += value.item()
-        values.append(total)
-    return values
-
-
-def _set_stacked_gradients(
-    models: Sequence[CSP], batches: Sequence[tuple[Tensor, Tensor]], recipe: Recipe
-) -> list[float]:
-    """Compute all models in one call, with their parameters stacked along a new dimension."""
-    longest = max(tokens.shape[1] for tokens, _ in batches)
-    tokens = torch.stack([_padded(tokens, longest, 0) for tokens, _ in batches])
-    labels = torch.stack([_padded(labels, longest, UNLABELLED) for _, labels in batches])
-    names = [name for name, _ in models[0].named_parameters()]
-    columns = zip(*(model.parameters() for model in models), strict=True)
-    parameters = {
-        name: torch.stack(column).detach() for name, column in zip(names, columns, strict=True)
-    }
-    for parameter, own in zip(parameters.values(), models[0].parameters(), strict=True):
-        parameter.requires_grad_(own.requires_grad)
-
-    def logits(parameters: dict[str, Tensor], tokens: Tensor) -> Tensor:
-        return torch.func.functional_call(models[0], parameters, (tokens,))
-
-    values = loss(torch.func.vmap(logits)(parameters, tokens), labels, recipe)
-    values.sum().backward()
-    for name, parameter in parameters.items():
-        gradients = [None] * len(models) if parameter.grad is None else parameter.grad
-        for model, gradient in zip(models, gradients, strict=True):
-            model.get_parameter(name).grad = gradient
-    return values.tolist()
-
-
-def _padded(rows: Tensor, length: int, value: int) -> Tensor:
-    return F.pad(rows, (0, length - rows.shape[1]), value=value)
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {
         name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)
     }
-
-
-def supervised(batch: Steps, recipe: Recipe, lots: Tensor | None) -> Tensor:
-    """The labels to learn from, (B, T); all others are UNLABELLED.
-
-    The model is causal, so learning from a prefix means learning from the steps up to its end. With
-    lots, (B, T), a row ends with the labelled step that has the largest.
-    """
-    ends = batch.lengths
-    if lots is not None:
-        ends = lots.masked_fill(batch.labels == UNLABELLED, -1).argmax(dim=1) + 1
-    steps = torch.arange(1, batch.labels.shape[1] + 1)
-    outside = steps > ends[:, None] if recipe.supervise == "every" else steps != ends[:, None]
-    return batch.labels.masked_fill(outside, UNLABELLED)

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from csprop.tasks.base import UNLABELLED
+from csprop.data.examples import UNLABELLED
 from csprop.training.presets import Recipe
 
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
+from csprop.cells.options import Counter, Paper, Rotor, Router, Switch
 from csprop.errors import InputError
-from csprop.nn.config import KINDS, ModelOptions
-from csprop.nn.fields import check_ranges, check_types
+from csprop.fields import check_ranges, check_types
+from csprop.nn.config import Architecture
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,34 +115,11 @@ class Recipe:
         )
 
 
-FIRST_RECIPE = frozenset(
-    [
-        "length",
-        "samples",
-        "split",
-        "supervise",
-        "lengths",
-        "loss",
-        "focal_gamma",
-        "focal_alpha",
-        "lr",
-        "batch_size",
-        "epochs",
-        "patience",
-        "clip_norm",
-        "clip_from_epoch",
-        "target",
-        "hold",
-    ]
-)
-"""The options of every saved configuration, as `FIRST_OPTIONS` of the model."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Preset:
     """A model and how to train it."""
 
-    model: ModelOptions = field(default_factory=ModelOptions)
+    model: Architecture = field(default_factory=Architecture)
     recipe: Recipe = field(default_factory=Recipe)
 
 
@@ -190,27 +168,12 @@ def rotor(task: Asking) -> Preset:
     """
     recipe = Recipe(split="disjoint", supervise="every", lr=1e-2, epochs=100, hold=10)
     if not task.finite:
-        adding = ModelOptions(
-            width=32, depth=2, rotate="none", rotation="per_channel", angle="free", decay="unit",
-            gate="per_channel", activation="boundary", norm="complex", h0="learned", decoder="cos_sin",
-        )  # fmt: skip
-        return Preset(model=adding, recipe=recipe)
-    turning = ModelOptions(
-        order=task.order,
-        width=64 // task.order,  # the same number of reals for every order
-        depth=task.depth,
-        rotate="state",
-        rotation="per_channel",
-        angle="free",
-        decay="switch",
-        gate="per_channel",
-        activation="none",
-        recall=task.depth > 1,  # a single layer has no layer above it that could use the recall
-        norm="none",
-        h0="learned",
-        decoder="linear",
-    )
-    return Preset(model=turning, recipe=recipe)
+        adding = Paper(rotate="none", decay="unit", gate="per_channel", h0="learned")
+        return Preset(model=Architecture(width=32, depth=2, cell=adding), recipe=recipe)
+    turning = Rotor(order=task.order, recall=task.depth > 1)  # no layer above a lone one recalls
+    width = 64 // task.order  # the same number of reals for every order
+    model = Architecture(width=width, depth=task.depth, cell=turning, decoder="linear")
+    return Preset(model=model, recipe=recipe)
 
 
 def router(task: Asking) -> Preset:
@@ -218,8 +181,7 @@ def router(task: Asking) -> Preset:
 
     It learns from every prefix that has a label; in a file that may be the whole sequence alone.
     """
-    kind: dict[str, Any] = KINDS["router"] | {"places": 0}  # as many as the width
-    model = ModelOptions(width=task.places, depth=1, kinds=("router",), decoder="linear", **kind)
+    model = Architecture(width=task.places, depth=1, cell=Router(), decoder="linear")
     recipe = Recipe(
         split="disjoint", supervise="every", lr=0.05, batch_size=32, epochs=40, hold=3, cool=0.2,
         cool_epochs=20, short_first=8,
@@ -233,50 +195,24 @@ def counter(task: Asking) -> Preset:
     It is for tasks that no finite machine solves: a layer adds whole numbers, the phases of its sums
     tell zero, above and below, and each channel of the second layer can be switched once.
     """
-    model = ModelOptions(width=32, depth=2, kinds=("counter", "switch"), decoder="linear")
+    model = Architecture(width=32, cells=(Counter(), Switch()), decoder="linear")
     recipe = Recipe(split="disjoint", supervise="every", lr=1e-2, batch_size=32, epochs=60, hold=5)
     return Preset(model=model, recipe=recipe)
 
 
-def released(task: Asking) -> Preset:
-    """The model and the training of the authors' last upload, which they call Vanilla."""
-    model = ModelOptions(
-        width=32, angle="accumulated", projection="atan2", input_map="linear", decay="exp",
-        entrance="sine", gate_input="entering", norm="root", embedding="narrow",
-    )  # fmt: skip
-    recipe = Recipe(samples=10000, supervise="every", lr=1e-4, weight_decay=1e-7, schedule="fixed")
-    return Preset(model=model, recipe=recipe)
-
-
-def released_fast(task: Asking) -> Preset:
-    """The other variant of the authors' last upload, Fast: sums over all steps at once."""
-    vanilla = released(task)
-    return replace(vanilla, model=replace(vanilla.model, recurrence="cumulative"))
-
-
-def released_first(task: Asking) -> Preset:
-    """The model of the authors' first upload: no angle is summed, and the decay looks at the state."""
-    model = ModelOptions(
-        projection="affine", input_map="affine", decay="exp", entrance="sine", gate_input="state",
-        norm="root", embedding="scalar",
-    )  # fmt: skip
-    recipe = Recipe(
-        samples=10000, loss=task.loss, lr=1e-4, weight_decay=1e-4, schedule="cosine"
-    )  # fmt: skip
-    return Preset(model=model, recipe=recipe)
-
-
 PRESETS: dict[str, Callable[[Asking], Preset]] = {
-    "rotor": rotor, "router": router, "counter": counter, "paper": paper, "released": released,
-    "released-fast": released_fast, "released-first": released_first,
-}  # fmt: skip
+    "rotor": rotor,
+    "router": router,
+    "counter": counter,
+    "paper": paper,
+}
 
 
 def preset(name: str, task: Asking) -> Preset:
     """A preset, evaluated for a task.
 
     Args:
-        name: `rotor`, `router`, `counter`, `paper`, `released`, `released-fast` or `released-first`.
+        name: `rotor`, `router`, `counter` or `paper`.
         task: the task, or its attributes.
 
     Raises:

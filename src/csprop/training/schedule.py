@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from csprop.tasks.base import UNLABELLED, Examples
+from csprop.data.examples import UNLABELLED, Examples
 from csprop.training.presets import Recipe
 
 SHORTEST = 4

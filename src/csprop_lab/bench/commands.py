@@ -7,9 +7,9 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from csprop.data.names import join_symbols
 from csprop.files import replace
 from csprop.tasks import get
-from csprop.tasks.base import written
 from csprop.training.seeding import generator
 from csprop_lab.bench.measure import Times, timed
 
@@ -55,6 +55,6 @@ def _write_rows(path: Path) -> None:
     """Rows to learn a small machine from."""
     task, lines = get("mod3-reset"), []
     for row in task.sample(300, 12, generator(0, "rows")).tolist():
-        sequence = written([task.vocab[token] for token in row], task.words)
+        sequence = join_symbols([task.vocab[token] for token in row], task.words)
         lines.append(json.dumps({"sequence": sequence, "label": task.classes[task.truth(row)]}) + "\n")
     replace(path, "".join(lines).encode())

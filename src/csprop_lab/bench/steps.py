@@ -11,8 +11,9 @@ from csprop.data.examples import UNLABELLED
 from csprop.nn.model import CSP
 from csprop.ops.backends import backend, use_backend
 from csprop.tasks import get
+from csprop.training.batches import Batch
 from csprop.training.config import RunConfig, configure
-from csprop.training.loop import Batch, Diverged, Trainer, take_steps
+from csprop.training.loop import Trainer, take_steps
 from csprop.training.seeding import generator
 from csprop_lab.layers.plain import Kind, Peer, PeerConfig
 
@@ -80,8 +81,8 @@ def _batches(trainer: Trainer) -> Iterator[Batch]:
 
 
 def _by_csprop(trainer: Trainer, batch: Batch) -> None:
-    (outcome,) = take_steps([trainer], [batch], 0)
-    if isinstance(outcome, Diverged):
+    (outcome,) = take_steps([trainer], [batch])
+    if isinstance(outcome, FloatingPointError):
         raise outcome
 
 

@@ -163,8 +163,8 @@ def machine(language: str) -> CounterAutomaton:
             return state + (state == 2 and counts[0] == 0)
         return state + (state > 0 and counts[state - 1] == 0)
 
-    made = CounterMachine.explored(increments, -1, step, answer)
-    return CounterAutomaton.named(made, letters, (*labels, OUT))
+    made = CounterMachine.explore(increments, -1, step, answer)
+    return CounterAutomaton.from_machine(made, letters, (*labels, OUT))
 
 
 def agrees(found: Automaton | CounterAutomaton, language: str) -> bool:
@@ -198,5 +198,5 @@ def agrees(found: Automaton | CounterAutomaton, language: str) -> bool:
     increments = tuple(
         (*found.increments[here], *truth.increments[there]) for there, here in enumerate(tokens)
     )
-    both = CounterMachine.explored(increments, (found.start, truth.start), step, answer, window)
+    both = CounterMachine.explore(increments, (found.start, truth.start), step, answer, window)
     return isinstance(compare_counting(both, truth), Invariant)

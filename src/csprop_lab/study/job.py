@@ -1,41 +1,22 @@
 """A job: one run of the study, and everything that its numbers depend on."""
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
 from csprop.files import digest
-from csprop.nn.config import FIRST_OPTIONS, CSPConfig
-from csprop.nn.fields import essential
+from csprop.nn.config import CSPConfig
 from csprop.tasks import get
 from csprop.training.config import configure
-from csprop.training.presets import FIRST_RECIPE, Recipe
+from csprop.training.presets import Recipe
 from csprop_lab.layers.frame import FrameConfig
 from csprop_lab.layers.plain import PeerConfig
 from csprop_lab.signals.networks import NetworkKind
 from csprop_lab.signals.sequences import DataName
 
-FIRST_FIELDS = frozenset(
-    ("task", "family", "model", "recipe", "seed", "test_lengths", "every_input", "lock")
-)
-"""The fields that every stored job has; one that is added later stays out of this set."""
-FIRST_FILE_FIELDS = frozenset(("language", "rows", "wrong", "method", "options", "seed", "family"))
-"""The same for a `FileJob`."""
-FIRST_LAYER_FIELDS = frozenset(
-    ("data", "kind", "features", "width", "lr", "steps", "batch_size", "seed", "family")
-)
-"""The same for a `LayerJob`."""
-FIRST_PEER_OPTIONS = frozenset(("kind", "vocab_size", "num_classes", "width", "depth"))
-"""The same for the options of a peer."""
-FIRST_FRAME_OPTIONS = frozenset(("layer", "vocab_size", "num_classes", "width", "depth", "version"))
-"""The same for those of a frame."""
-MODELS = {
-    "csp": (CSPConfig, FIRST_OPTIONS),
-    "peer": (PeerConfig, FIRST_PEER_OPTIONS),
-    "frame": (FrameConfig, FIRST_FRAME_OPTIONS),
-}
-"""By family, the class of its options, and those that every stored job has."""
+MODELS: dict[str, type] = {"peer": PeerConfig, "frame": FrameConfig}
+"""By family, the class of a model's options; the family csp has `CSPConfig`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,21 +129,29 @@ AnyJob = Job | FileJob | LayerJob
 
 
 def key_of(job: dict[str, Any]) -> str:
-    """The key of a job as JSON has it, also of one that no table asks for any more.
+    """Return the key of a job as JSON has it: a hash of what differs from the defaults.
 
-    A field or an option that was added after the first rows were written counts only if it is not at
-    its default, so that adding one leaves all stored rows valid.
+    So a field or an option can be added at any time, and all stored rows stay valid.
     """
     if job["family"] == "file":
-        return _digest(essential(job, FileJob, FIRST_FILE_FIELDS))
+        return _digest(_changes(job, FileJob))
     if job["family"] == "layer":
-        return _digest(essential(job, LayerJob, FIRST_LAYER_FIELDS))
-    options, first = MODELS[job["family"]]
-    essence = essential(job, Job, FIRST_FIELDS) | {
-        "model": essential(job["model"], options, first),
-        "recipe": essential(job["recipe"], Recipe, FIRST_RECIPE),
+        return _digest(_changes(job, LayerJob))
+    if job["family"] == "csp":
+        model = CSPConfig.from_json(job["model"]).to_digest()
+    else:
+        model = _changes(job["model"], MODELS[job["family"]])
+    return _digest(_changes(job, Job) | {"model": model, "recipe": _changes(job["recipe"], Recipe)})
+
+
+def _changes(values: dict[str, Any], cls: type) -> dict[str, Any]:
+    """Return the values that differ from the defaults of a class, as JSON has both."""
+    defaults = {field.name: json.dumps(field.default, default=repr) for field in fields(cls)}
+    return {
+        name: value
+        for name, value in values.items()
+        if json.dumps(value, default=repr) != defaults.get(name)
     }
-    return _digest(essence)
 
 
 def _digest(essence: dict[str, Any]) -> str:
@@ -190,7 +179,7 @@ def csp(
     return Job(
         task=task,
         family="csp",
-        model=asdict(config.model),
+        model=config.model.to_json(),
         recipe=config.recipe,
         seed=seed,
         test_lengths=test_lengths,

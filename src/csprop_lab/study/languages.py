@@ -50,7 +50,8 @@ def tomita() -> dict[str, Automaton]:
     """Tomita's seven grammars."""
     tasks = [Tomita(number) for number in range(1, len(GRAMMARS) + 1)]
     return {
-        task.name: Automaton.named(task.machine.minimal(), task.vocab, task.classes) for task in tasks
+        task.name: Automaton.from_machine(task.machine.minimal(), task.vocab, task.classes)
+        for task in tasks
     }
 
 
@@ -69,7 +70,7 @@ def random_machines(count: int = 30) -> dict[str, Automaton]:
         machine = Machine(transitions=transitions, outputs=tuple(outputs.tolist())).minimal()
         if len(machine) == states:
             name = f"random-{len(found)}-{states}x{letters}"
-            found[name] = Automaton.named(machine, LETTERS[:letters], NO_YES)
+            found[name] = Automaton.from_machine(machine, LETTERS[:letters], NO_YES)
     return found
 
 
@@ -87,7 +88,7 @@ def cascades(count: int = 10) -> dict[str, Automaton]:
         machine = _cascade(lots, letters, low, high)
         if len(machine) >= 4:
             name = f"cascade-{len(found)}-{len(machine)}x{letters}"
-            found[name] = Automaton.named(machine, LETTERS[:letters], NO_YES)
+            found[name] = Automaton.from_machine(machine, LETTERS[:letters], NO_YES)
     return found
 
 
@@ -121,7 +122,7 @@ def protocols() -> dict[str, Automaton]:
         "mutex": (_mutex, (0, 0), lambda at: int(at == "bad"), ("good", "bad")),
     }
     return {
-        name: Automaton.named(
+        name: Automaton.from_machine(
             _explored(len(WORDS[name]), start, step, answer), WORDS[name], classes, words=True
         )
         for name, (step, start, answer, classes) in named.items()
@@ -180,7 +181,7 @@ def _mutex(at: Any, token: int) -> Any:
 def _explored(
     symbols: int, start: Any, step: Callable[[Any, int], Any], answer: Callable[[Any], int]
 ) -> Machine:
-    return Machine.explored(Oracle(symbols, start, step, answer)).minimal()
+    return Machine.explore(Oracle(symbols, start, step, answer)).minimal()
 
 
 def draw(language: Automaton, rows: int, wrong: float, seed: int) -> Drawn:

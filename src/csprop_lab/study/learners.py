@@ -153,7 +153,7 @@ def _aalpy(job: FileJob, rows: Drawn, name: str, most_seconds: float) -> Found:
         lambda state, token: state.transitions.get(token, state),
         lambda state: commonest if state.output is None else state.output,
     )
-    return {"result": _judged(job, Machine.explored(oracle).minimal()), "seconds": seconds}
+    return {"result": _judged(job, Machine.explore(oracle).minimal()), "seconds": seconds}
 
 
 def _lstm(job: FileJob, task: RowsTask, seconds: float, options: dict[str, Any]) -> Found:

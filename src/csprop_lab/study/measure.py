@@ -77,7 +77,7 @@ def _head(job: AnyJob) -> Row:
 
 
 def _csp(jobs: Sequence[Job], unfinished: Path | None) -> list[Trained | Diverged]:
-    configs = [_config(job, CSPConfig(**job.model)) for job in jobs]
+    configs = [_config(job, CSPConfig.from_json(job.model)) for job in jobs]
     outs = [None if unfinished is None else unfinished / job.key for job in jobs]
     return execute(
         get(jobs[0].task),

@@ -106,7 +106,7 @@ def test_the_first_strings_of_the_brackets_are_all_there_are_of_a_length() -> No
 
 def test_a_machine_agrees_where_the_language_leads_and_only_if_it_is_right_there() -> None:
     truth = bliss.machine("an_bn")
-    renamed = CounterAutomaton.named(truth, truth.vocab, (*truth.classes[:-1], "anything"))
+    renamed = CounterAutomaton.from_machine(truth, truth.vocab, (*truth.classes[:-1], "anything"))
     assert agrees(renamed, "an_bn")
     assert not agrees(renamed, "an_b2n")
     wrong = [0 if each == 1 else each for each in truth.outputs]  # a b does not tell that b may follow
@@ -114,8 +114,8 @@ def test_a_machine_agrees_where_the_language_leads_and_only_if_it_is_right_there
         transitions=truth.control.transitions, outputs=tuple(wrong), start=truth.control.start
     )
     machine = CounterMachine(increments=truth.increments, window=truth.window, control=spoiled)
-    assert not agrees(CounterAutomaton.named(machine, truth.vocab, truth.classes), "an_bn")
-    finite = Automaton.named(
+    assert not agrees(CounterAutomaton.from_machine(machine, truth.vocab, truth.classes), "an_bn")
+    finite = Automaton.from_machine(
         Machine(transitions=((0, 1), (1, 1)), outputs=(0, 1)), ("(", ")"), ("()", "(#")
     )
     assert not agrees(finite, "dyck_1")

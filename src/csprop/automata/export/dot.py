@@ -1,16 +1,16 @@
 """Export to Graphviz: a circle per state, and one arrow for all transitions between two states."""
 
-from csprop.automata.arrows import arrows, explained
+from csprop.automata.arrows import arrows, caption
 from csprop.automata.automaton import Automaton
 from csprop.automata.counter_automaton import CounterAutomaton
-from csprop.automata.names import visible
+from csprop.automata.names import escape
 
 
 def to_dot(automaton: Automaton | CounterAutomaton) -> str:
     """The automaton as a directed graph in the DOT language."""
     lines = ["digraph automaton {", "  rankdir=LR;", "  node [shape=circle];"]
     lines += ["  start [shape=point];", f"  start -> s{automaton.start};"]
-    below = explained(automaton)
+    below = caption(automaton)
     lines += [f"  label={_lines(below)};"] if below else []
     for state, output in enumerate(automaton.outputs):
         name = "" if output is None else automaton.classes[output]
@@ -28,5 +28,5 @@ def _lines(texts: list[str]) -> str:
 
 def _quoted(text: str) -> str:
     """A quoted label. Graphviz expands entities (`&lt;`) in labels, and NUL ends its input."""
-    escaped = visible(text).replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')
+    escaped = escape(text).replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -3,11 +3,11 @@
 import textwrap
 from collections.abc import Callable
 
-from csprop.automata.arrows import Arrow, arrows, explained
+from csprop.automata.arrows import Arrow, arrows, caption
 from csprop.automata.automaton import Automaton
 from csprop.automata.boxes import Arc, Box, drawn, wide
 from csprop.automata.counter_automaton import CounterAutomaton
-from csprop.automata.names import visible
+from csprop.automata.names import escape
 
 WIDTH = 80
 """Columns that a terminal has at least."""
@@ -33,7 +33,7 @@ def to_text(automaton: Automaton | CounterAutomaton, *, ascii: bool = False) -> 
     word = _in_ascii if ascii else lambda text: text
     moves = [each._replace(labels=[word(label) for label in each.labels]) for each in arrows(automaton)]
     answers = ["" if each is None else automaton.classes[each] for each in automaton.outputs]
-    answers = [word(visible(each)) for each in answers]
+    answers = [word(escape(each)) for each in answers]
     between = "," if isinstance(automaton, Automaton) else ";"
     lines = _drawing(automaton.start, answers, moves, between, ascii)
     if lines:
@@ -41,7 +41,7 @@ def to_text(automaton: Automaton | CounterAutomaton, *, ascii: bool = False) -> 
         lines.append(word("→ start" + ("   ↻ stays" if stays else "")))
     else:
         lines = _list(automaton.start, answers, moves, between, word)
-    below = [part for line in explained(automaton) for part in textwrap.wrap(word(line), WIDTH)]
+    below = [part for line in caption(automaton) for part in textwrap.wrap(word(line), WIDTH)]
     return "".join(f"{line.rstrip()}\n" for line in [*lines, *below])
 
 

@@ -1,4 +1,4 @@
-"""Small parts that every file of this folder uses."""
+"""Small parts that blocks and decoders share."""
 
 import math
 from collections.abc import Callable
@@ -13,8 +13,6 @@ from csprop.ops.planes import wide
 # The paper's ε, and what keeps the square root's gradient finite at 0.
 EPSILON = 1e-8
 TINY = 1e-30
-DIVISORS = {"complex": (TINY, EPSILON), "root": (EPSILON, 0.0)}
-"""By norm, what is added to the squared modulus under the root, and to the root."""
 
 
 def linear(
@@ -51,12 +49,6 @@ def modulus(h: Float[Tensor, "*batch M D"], under: float, beside: float) -> Floa
     if exporting():  # which takes a number this small for 0, but no tensor of one dimension
         return (squared + squared.new_full((1,), under)).sqrt() + squared.new_full((1,), beside)
     return (squared + under).sqrt() + beside
-
-
-def direction(projected: Float[Tensor, "*batch F"]) -> Float[Tensor, "*batch E"]:
-    """The angle of each pair (x, y): all x first, then all y; next to (0, 0) that of (1, y)."""
-    x, y = projected.unflatten(-1, (2, -1)).unbind(-2)
-    return torch.atan2(y, torch.where(x.square() + y.square() < TINY, 1.0, x))
 
 
 def polar(modulus: Tensor, angle: Tensor) -> Float[Tensor, "*batch 2 D"]:

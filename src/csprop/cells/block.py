@@ -1,0 +1,190 @@
+"""The base of every block: z in, the recurrence h_t = a_t · h_{t−1} + u_t, an output of the same shape.
+
+A block of your own overrides `transition`, and `finish` if something follows the recurrence. Both see
+one step at a time: what a step does depends on its own input alone.
+
+    z, h       (B, T, M, D)    input and states: M real planes (2 for a complex number), D channels
+    a          (B, T, 1, D)    a real factor, or (B, T, 2, D) a complex one, or (B, T, M, M, D) a matrix
+    u          (B, T, M, D)    the part of the input that enters
+
+In half precision, float16 or bfloat16, inputs, outputs and matrix products are half; gates, angles,
+states and what follows the recurrence are computed in float32.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Generator, Tensor, nn
+
+from csprop.cells.options import Cell, Shape
+from csprop.cells.parts import polar, unit
+from csprop.ops.checks import check_tensor
+from csprop.ops.planes import narrow, saturate, turn
+from csprop.ops.scan import scan
+
+OUTPUT_LIMIT = 2.0**20
+"""A block without a norm passes its modulus on to the gates of the next block. A larger modulus is
+scaled back to this and keeps its phase, because the gradients of a stack would overflow."""
+
+Transition = tuple[Tensor, Any]
+"""The a and u of every step; of a router the scores of its maps, and None."""
+
+
+class Numbering(Protocol):
+    """Numbers tensors for the kernel, in the order in which they are added."""
+
+    def add(self, tensor: Tensor | None, trained: bool = True) -> int: ...
+    def linear(self, name: str, layer: nn.Linear | None, trained: bool = True) -> dict[str, int]: ...
+
+
+class Block(nn.Module, ABC):
+    """One layer: z ↦ its output, and the state to carry on from."""
+
+    h0: Tensor  # (M, D)
+    recalls = False
+    """True if `finish` needs the state before each step."""
+
+    def __init__(self, cell: Cell, shape: Shape, generator: Generator) -> None:
+        super().__init__()
+        self.cell, self.order, self.width = cell, cell.order, shape.width
+        self.register_buffer("h0", torch.empty(cell.order, shape.width), persistent=False)
+        self.fill_start()
+
+    def learn_start(self, values: Float[Tensor, "M D"]) -> None:
+        """Make the state before the first step a parameter; otherwise it is a constant."""
+        del self.h0
+        self.h0 = nn.Parameter(values)
+
+    @torch.no_grad()
+    def fill_start(self) -> None:
+        """Fill in a constant h_0: zeros, unless a subclass says otherwise."""
+        self.h0.zero_()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Block":
+        """Move or convert all tensors. A constant h_0 that leaves the device `meta` is filled in."""
+        deferred = "h0" in self._buffers and self.h0.is_meta
+        super()._apply(fn, recurse)
+        if deferred:
+            self.fill_start()
+        return self
+
+    @property
+    def start(self) -> Float[Tensor, "M D"]:
+        """h_0."""
+        return self.h0
+
+    @abstractmethod
+    def transition(self, z: Float[Tensor, "B T M D"]) -> Transition:
+        """Return a and u of every step."""
+
+    def finish(
+        self,
+        h: Float[Tensor, "B T M D"],
+        z: Float[Tensor, "B T M D"],
+        before: Float[Tensor, "B T M D"] | None = None,
+    ) -> Float[Tensor, "B T M D"]:
+        """Return the output from the states; `before` is h_{t−1} if the block recalls it."""
+        return narrow(saturate(h, OUTPUT_LIMIT), z.dtype)
+
+    def forward(
+        self,
+        z: Float[Tensor, "B T M D"],
+        state: Float[Tensor, "B M D"],
+        reset: Bool[Tensor, "B T"] | None = None,
+        coupled: Float[Tensor, "B T M D"] | None = None,
+        transition: Transition | None = None,
+    ) -> tuple[Float[Tensor, "B T M D"], Float[Tensor, "B M D"]]:
+        """Return the output and the last state.
+
+        Args:
+            z: the input.
+            state: the state before the first step.
+            reset: where it is true, the state starts again from h_0 before that step.
+            coupled: added to u by the layer below.
+            transition: `self.transition(z)`, if it is known already.
+
+        Raises:
+            InputError: an argument is not a tensor of the right shape, type and device.
+        """
+        self._check(z, state, reset, coupled)
+        h, last = self.recur(transition or self.transition(z), state, reset, coupled)
+        before = self.shift(h, state, reset) if self.recalls else None
+        return self.finish(h, z, before), last
+
+    def recur(
+        self,
+        transition: Transition,
+        state: Float[Tensor, "B M D"],
+        reset: Bool[Tensor, "B T"] | None,
+        coupled: Float[Tensor, "B T M D"] | None,
+    ) -> tuple[Float[Tensor, "B T M D"], Float[Tensor, "B M D"]]:
+        """Return all states, and the last one."""
+        a, u = self._entering(transition, reset, coupled)
+        return scan(a, u, state, reset)
+
+    def _entering(
+        self, transition: Transition, reset: Tensor | None, coupled: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return a, and u with the coupling and the starts of new sequences in it."""
+        a, u = transition
+        if coupled is not None:
+            u = u + coupled
+        if reset is not None:
+            u = u + turn(a, self.start.expand_as(u)) * reset[:, :, None, None]
+        return a, u
+
+    def advance(
+        self,
+        z: Float[Tensor, "B 1 M D"],
+        state: Float[Tensor, "B M D"],
+        coupled: Float[Tensor, "B 1 M D"] | None = None,
+    ) -> Float[Tensor, "B M D"]:
+        """Return the state after one more step."""
+        a, u = self.transition(z)
+        return saturate(turn(a, state[:, None]) + (u if coupled is None else u + coupled))[:, 0]
+
+    def shift(
+        self, h: Float[Tensor, "B T M D"], state: Float[Tensor, "B M D"], reset: Tensor | None
+    ) -> Float[Tensor, "B T M D"]:
+        """Return h_{t−1} of every step."""
+        before = torch.cat([state[:, None], h], dim=1)[:, :-1]
+        return before if reset is None else torch.where(reset[:, :, None, None], self.start, before)
+
+    def _check(self, z: Tensor, state: Tensor, reset: Tensor | None, coupled: Tensor | None) -> None:
+        planes, device = (self.order, self.width), self.h0.device
+        check_tensor("z", z, "floating-point", ("batch", "time", *planes), device)
+        check_tensor("state", state, "floating-point", (z.shape[0], *planes), device)
+        if reset is not None:
+            check_tensor("reset", reset, "bool", z.shape[:2], device)
+        if coupled is not None:
+            check_tensor("coupled", coupled, "floating-point", z.shape, device)
+
+    def describe_inputs(self, tensors: Numbering) -> dict[str, int]:
+        """Return the kernel's fields of what is computed from inputs; for built-in blocks alone."""
+        raise NotImplementedError
+
+    def describe(self, tensors: Numbering) -> dict[str, int]:
+        """Return the kernel's other fields; for built-in blocks alone."""
+        raise NotImplementedError
+
+
+def switch_gate(delta: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+    """Return 1 where δ > 0 and else 0, with the gradient of σ(δ)."""
+    soft = torch.sigmoid(delta)
+    return (delta > 0).to(soft) + (soft - soft.detach())
+
+
+def draw_on_sphere(order: int, width: int, generator: Generator) -> Float[Tensor, "M D"]:
+    """Draw a point of the unit sphere for each channel, uniformly."""
+    if order == 2:
+        return polar(torch.ones(width), torch.rand(width, generator=generator) * 2 * math.pi)
+    return unit(torch.randn(order, width, generator=generator), epsilon=0.0)
+
+
+def add_skip(h: Tensor, skip: Tensor | None, z: Tensor) -> Tensor:
+    """Return h + σ(g) ⊙ z, or h if there is no skip."""
+    return h if skip is None else h + torch.sigmoid(skip) * z

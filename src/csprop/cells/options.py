@@ -1,0 +1,187 @@
+"""The kinds of layer and their options. A kind is a `Cell`; the module that it makes is its `Block`.
+
+These classes need no torch, so commands that only read a configuration start fast. The block of each
+kind, with its equation, is in the file named after it.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+
+from csprop.errors import InputError
+from csprop.fields import check_ranges, check_types
+
+if TYPE_CHECKING:
+    from torch import Generator
+
+    from csprop.cells.block import Block
+
+KINDS: dict[str, type["Cell"]] = {}
+"""All kinds of cell that are defined, by the name that JSON has for them."""
+
+
+class Shape(NamedTuple):
+    """The place of a layer in a model."""
+
+    width: int
+    depth: int = 1
+    """Layers of the model."""
+    vocab_size: int = 0
+    """Tokens of the model; 0 in a layer of features."""
+
+
+class Cell(ABC):
+    """A kind of layer: a frozen, keyword-only dataclass of options. Subclass it to add your own.
+
+    `order` is the number of real planes of a channel's state: 2 for a complex number.
+    """
+
+    order: int = 2
+    kind: ClassVar[str]
+    """The name of the kind in JSON."""
+
+    def __init_subclass__(cls) -> None:
+        builtin = cls.__module__ == __name__
+        cls.kind = cls.__name__.lower() if builtin else f"{cls.__module__}:{cls.__qualname__}"
+        KINDS[cls.kind] = cls
+
+    @abstractmethod
+    def make(self, shape: Shape, generator: "Generator") -> "Block":
+        """Return a new block with these options; its parameters are drawn from the generator."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the kind and every option."""
+        return {"kind": self.kind, **asdict(self)}  # pyright: ignore[reportArgumentType]
+
+    @staticmethod
+    def from_json(values: dict[str, Any]) -> "Cell":
+        """Return the cell that `to_json` described; an option that is missing has its default.
+
+        Raises:
+            InputError: the kind is unknown, or an option is unknown or malformed.
+        """
+        options = dict(values)
+        kind = options.pop("kind", None)
+        if not isinstance(kind, str) or kind not in KINDS:
+            known = ", ".join(BUILT_IN)
+            hint = f"import {kind.split(':')[0]} first" if ":" in str(kind) else f"choose from {known}"
+            raise InputError(f"there is no cell of the kind {kind!r}: {hint}")
+        known = [field.name for field in fields(KINDS[kind])]  # pyright: ignore[reportArgumentType]
+        for name in options:
+            if name not in known:
+                expected = ", ".join(known) or "no options"
+                raise InputError(f"{name!r} is not an option of the cell {kind}: it has {expected}")
+        return KINDS[kind](**options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paper(Cell):
+    """The printed block. The defaults are as printed; the others are the paper's ablations."""
+
+    rotate: Literal["input", "state", "none"] = "input"
+    """What e^{iθ} multiplies: the input (printed), the state, or nothing."""
+
+    rotation: Literal["shared", "per_channel"] = "shared"
+    """One angle for all channels of a step (printed), or one for each channel."""
+
+    decay: Literal["softplus", "exp", "unit"] = "softplus"
+    """α = softplus δ (printed), e^{−softplus δ}, or 1; γ = softplus δ in each case."""
+
+    gate: Literal["shared", "per_channel"] = "shared"
+    """One δ for all channels of a step (printed), or one for each channel."""
+
+    activation: Literal["boundary", "step", "none"] = "boundary"
+    """Where SiLU is applied: after the recurrence (printed), inside it at every step, or nowhere."""
+
+    skip: bool = True
+    """Add σ(g) ⊙ z to the block's output."""
+
+    norm: Literal["complex", "layer", "none"] = "complex"
+    """Divide by |h| + 1e-8 (printed), apply LayerNorm over both planes, or neither."""
+
+    h0: Literal["zero", "learned"] = "zero"
+    """The state before the first step: 0 (printed), or a learned point for each channel."""
+
+    coupling_rank: int = 0
+    """Rank of the coupling u vᵀ from each layer's output into the next recurrence; 0 for none."""
+
+    coupling: Literal["shared", "per_layer"] = "shared"
+    """One u vᵀ for all layers, or one for each."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_ranges(self, coupling_rank=(0, 65_536))
+        if self.coupling == "per_layer" and not self.coupling_rank:
+            raise InputError("coupling='per_layer' needs a rank: choose coupling_rank=1 or more")
+
+    def make(self, shape: Shape, generator: "Generator") -> "Block":
+        from csprop.cells.paper import PaperBlock
+
+        return PaperBlock(self, shape, generator)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rotor(Cell):
+    """A state that rotations of SO(order) turn, or that the input replaces."""
+
+    order: int = 2
+    """Real numbers in a channel's state; 2 is the complex plane."""
+
+    skip: bool = True
+    """Add σ(g) ⊙ z to the block's output."""
+
+    recall: bool = False
+    """Add b ⊙ h_{t−1} to the block's output, b learned: the next layer sees what was replaced."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_ranges(self, order=(2, 16))
+
+    def make(self, shape: Shape, generator: "Generator") -> "Block":
+        from csprop.cells.rotor import RotorBlock
+
+        return RotorBlock(self, shape, generator)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Router(Cell):
+    """Places between which a token moves contents: any finite machine."""
+
+    places: int = 0
+    """Places of a group of channels; 0 makes all channels one group."""
+
+    maps: int = 0
+    """Number of maps, from which the input chooses one; 0 for one map for each token."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_ranges(self, places=(0, 65_536), maps=(0, 10**6))
+
+    def make(self, shape: Shape, generator: "Generator") -> "Block":
+        from csprop.cells.router import RouterBlock
+
+        return RouterBlock(self, shape, generator)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counter(Cell):
+    """Whole numbers to which every token adds."""
+
+    def make(self, shape: Shape, generator: "Generator") -> "Block":
+        from csprop.cells.counter import CounterBlock
+
+        return CounterBlock(self, shape, generator)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Switch(Cell):
+    """Channels that a gate sets to a learned point for good."""
+
+    def make(self, shape: Shape, generator: "Generator") -> "Block":
+        from csprop.cells.switch import SwitchBlock
+
+        return SwitchBlock(self, shape, generator)
+
+
+BUILT_IN: dict[str, type[Cell]] = dict(KINDS)
+"""The kinds that come with csprop."""

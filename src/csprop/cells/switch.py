@@ -1,0 +1,78 @@
+"""Switches: a gate keeps the state, or sets it to a learned point for good.
+
+    h_t = ρ_t h_{t−1} + (1 − ρ_t) p / |p|
+
+    ρ_t          0 or 1 in each channel: 1 where δ_t = Linear(z_t) > 0, with the gradient of σ(δ_t)
+    p            a learned point of each channel                                        (2, D)
+    output       h_t + σ(g) ⊙ z_t
+
+Above counters they remember what the counts have been. Adjoint: λ_t = g_t + ρ_{t+1} λ_{t+1},
+∂ρ_t = ⟨λ_t, h_{t−1} − p / |p|⟩ and ∂(p / |p|) = Σ_t (1 − ρ_t) λ_t.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor, nn
+
+from csprop.cells.block import (
+    OUTPUT_LIMIT,
+    Block,
+    Numbering,
+    Transition,
+    add_skip,
+    draw_on_sphere,
+    switch_gate,
+)
+from csprop.cells.options import Shape, Switch
+from csprop.cells.parts import linear, unit
+from csprop.ops.native.layout import ACTIVATION, DECAY, NORM, ROTATE
+from csprop.ops.planes import narrow, saturate, wide
+
+GATE_BIAS = (1.0, 4.0)  # of the first channel, and of the last: a switch must not be thrown too soon
+
+
+class SwitchBlock(Block):
+    """A layer of switches."""
+
+    def __init__(self, cell: Switch, shape: Shape, generator: Generator) -> None:
+        super().__init__(cell, shape, generator)
+        width = shape.width
+        self.gate = linear(2 * width, width, generator)
+        self.gate.bias = nn.Parameter(torch.linspace(*GATE_BIAS, width))
+        self.skip = nn.Parameter(torch.full((width,), 0.5))
+        self.point = nn.Parameter(draw_on_sphere(2, width, generator))
+        self.learn_start(draw_on_sphere(2, width, generator))
+
+    @property
+    def start(self) -> Float[Tensor, "2 D"]:
+        """h_0, on the unit circle."""
+        return unit(self.h0, epsilon=0.0)
+
+    @property
+    def target(self) -> Float[Tensor, "2 D"]:
+        """p / |p|, the state of a channel that has been switched."""
+        return unit(self.point, epsilon=0.0)
+
+    def transition(self, z: Float[Tensor, "B T 2 D"]) -> Transition:
+        """Return ρ and (1 − ρ) p / |p|."""
+        keep = switch_gate(wide(self.gate(z.flatten(2))))[:, :, None]
+        return keep, (1 - keep) * self.target
+
+    def finish(self, h: Tensor, z: Tensor, before: Tensor | None = None) -> Tensor:
+        """Add the skip."""
+        return narrow(saturate(add_skip(h, self.skip, z), OUTPUT_LIMIT), z.dtype)
+
+    def describe_inputs(self, tensors: Numbering) -> dict[str, int]:
+        gates = self.gate.out_features
+        return {"gates": gates, **tensors.linear("angle", None), **tensors.linear("gate", self.gate)}
+
+    def describe(self, tensors: Numbering) -> dict[str, int]:
+        return {
+            "rotate": ROTATE["none"],
+            "decay": DECAY["switch"],
+            "activation": ACTIVATION["none"],
+            "norm": NORM["none"],
+            "skip": tensors.add(self.skip),
+            "start": tensors.add(self.h0),
+            "point": tensors.add(self.point),
+        }

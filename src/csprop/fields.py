@@ -1,0 +1,59 @@
+"""Checks of a dataclass of options: the types and ranges of its fields."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+
+from csprop.errors import InputError
+
+
+def find_changes(options: Any) -> dict[str, Any]:
+    """Return the options that differ from their defaults, for a digest.
+
+    Adding an option to a class changes no digest, because it stands at its default everywhere.
+    """
+    return {
+        field.name: getattr(options, field.name)
+        for field in dataclasses.fields(options)
+        if getattr(options, field.name) != field.default
+    }
+
+
+def check_names(cls: type, values: Mapping[str, Any]) -> None:
+    """Refuse a stored configuration with a field that the class does not have."""
+    known = [field.name for field in dataclasses.fields(cls)]
+    for name in values:
+        if name not in known:
+            raise InputError(f"{name!r} is not an option of {cls.__name__}: it has {', '.join(known)}")
+
+
+def check_ranges(options: Any, **ranges: tuple[float, float]) -> None:
+    """Refuse numbers outside their range, and NaN."""
+    for name, (low, high) in ranges.items():
+        value = getattr(options, name)
+        if value is not None and not low <= value <= high:
+            raise InputError(f"{name}={value} is out of range: write {low} to {high}")
+
+
+def check_types(options: Any) -> None:
+    """Refuse a value that does not have the type of its field."""
+    for name, hint in get_type_hints(type(options)).items():
+        if get_origin(hint) is ClassVar or not hasattr(options, name):
+            continue
+        value = getattr(options, name)
+        if get_origin(hint) is Literal:
+            expected = "one of " + ", ".join(repr(choice) for choice in get_args(hint))
+            fits = value in get_args(hint)
+        elif name in ("cell", "cells"):  # the configuration checks these itself
+            continue
+        elif hint is bool:
+            expected, fits = "True or False", isinstance(value, bool)
+        elif hint is int:
+            expected = "a whole number"
+            fits = isinstance(value, int) and not isinstance(value, bool)
+        else:
+            expected = "a number"
+            fits = isinstance(value, float | int) and not isinstance(value, bool)
+            fits = fits or (value is None and hint is not float)
+        if not fits:
+            raise InputError(f"{name}={value!r} does not fit: write {expected}")

@@ -1,0 +1,87 @@
+"""The rows of each training step."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Generator, Tensor
+
+from csprop.data.examples import UNLABELLED, WINDOW, Examples, Steps
+from csprop.training.presets import Recipe
+from csprop.training.schedule import longest, shortened
+from csprop.training.seeding import generator
+
+if TYPE_CHECKING:
+    from csprop.training.distributed import Group
+
+Batch = list[tuple[Tensor, Tensor]]
+"""The tokens and labels of one step, each (B, T); in several parts if the lengths are too different."""
+MOST_PADDED = 1 << 16
+"""A batch with at most this many tokens, padding included, is one part whatever its lengths are."""
+
+
+class Batches:
+    """The batches of one epoch, or the share of each that one process of a group takes.
+
+    Args:
+        recipe: the options of training.
+        seed: the seed of the run.
+        group: the processes that share every batch, if there are several.
+    """
+
+    def __init__(self, recipe: Recipe, seed: int, group: "Group | None" = None) -> None:
+        self.recipe, self.seed, self.group = recipe, seed, group
+
+    def of_epoch(self, epoch: int, training: Examples) -> Iterator[Batch]:
+        """Yield the tokens and labels of each step of an epoch."""
+        training = shortened(training, longest(self.recipe, epoch, training.longest))
+        order = torch.randperm(len(training), generator=generator(self.seed, "order", epoch))
+        cuts = generator(self.seed, "lengths", epoch)
+        size = self.recipe.batch_size
+        at_once = size * max(1, WINDOW // (size * max(1, training.longest)))
+        for several in order.split(at_once):
+            rows = training[several]
+            if len(rows.lengths.unique()) == 1:  # many batches are padded as fast as one
+                tokens, labels = self._padded(rows, cuts)
+                sizes = [len(self._own_places(0, len(batch))) for batch in several.split(size)]
+                pairs = zip(tokens.split(sizes), labels.split(sizes), strict=True)
+                yield from ([pair] if len(pair[0]) else [] for pair in pairs)
+                continue
+            for batch in several.split(size):
+                parts, before = [], 0
+                for part in training[batch].parts(MOST_PADDED):
+                    parts.append(self._padded(part, cuts, before))
+                    before += len(part)
+                yield [pair for pair in parts if len(pair[0])]
+
+    def _own_places(self, begin: int, end: int) -> Tensor:
+        """Return the places of a batch, from `begin` to `end`, whose rows this process takes."""
+        places = torch.arange(begin, end)
+        if self.group is None:
+            return places
+        return places[places % self.recipe.batch_size % self.group.size == self.group.rank]
+
+    def _padded(self, rows: Examples, cuts: Generator, before: int = 0) -> tuple[Tensor, Tensor]:
+        """Return the tokens and labels of this process's rows; `before` rows of the batch precede."""
+        drawn = self.recipe.lengths == "drawn"
+        lots = torch.rand(len(rows), rows.longest, generator=cuts) if drawn else None
+        if self.group is not None:
+            own = self._own_places(before, before + len(rows)) - before
+            rows = rows[own]
+            lots = None if lots is None else lots[own, : rows.longest]
+        steps = rows.padded()
+        return steps.tokens, supervised(steps, self.recipe, lots) if len(rows) else steps.labels
+
+
+def supervised(batch: Steps, recipe: Recipe, lots: Tensor | None) -> Tensor:
+    """Return the labels to learn from, (B, T); all others are UNLABELLED.
+
+    The model is causal, so learning from a prefix means learning from the steps up to its end. With
+    lots, (B, T), a row ends with the labelled step that has the largest lot.
+    """
+    ends = batch.lengths
+    if lots is not None:
+        ends = lots.masked_fill(batch.labels == UNLABELLED, -1).argmax(dim=1) + 1
+    steps = torch.arange(1, batch.labels.shape[1] + 1)
+    outside = steps > ends[:, None] if recipe.supervise == "every" else steps != ends[:, None]
+    return batch.labels.masked_fill(outside, UNLABELLED)
