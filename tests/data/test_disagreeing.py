@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from csprop.automata.machine import Machine
-from csprop.data.disagreeing import find_disagreements
 from csprop.data.examples import WINDOW
+from csprop.data.summary import find_disagreements
 from csprop.tasks.rows import from_rows
 
 
@@ -27,5 +27,5 @@ def test_they_are_those_of_a_loop_over_every_token(every: bool) -> None:
         labels.append(given if every else given[-1])
     task = from_rows(sequences, labels)
     assert sum(map(len, sequences)) > WINDOW  # more than one window
-    assert list(find_disagreements(machine, task.row_arrays)) == expected
+    assert list(find_disagreements(machine, task.data)) == expected
     assert 1000 < len(expected) < 2000

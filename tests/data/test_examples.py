@@ -1,10 +1,12 @@
-"""Packed rows against plain lists of lists."""
+"""Packed rows against lists of lists."""
 
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
 from csprop.data.examples import UNLABELLED, Examples, Steps
 
@@ -22,37 +24,31 @@ def drawn(draw: st.DrawFn, longest: int = 12, symbols: int = 3) -> Rows:
     return rows + draw(st.lists(st.sampled_from(rows), max_size=4))
 
 
+def pack(tokens: Any, labels: Any, lengths: Any) -> Examples:
+    return Examples(tokens, labels, labels >= 0, lengths.cumsum() - lengths, lengths)
+
+
 def packed(rows: Rows) -> Examples:
-    flat = [step for row in rows for step in row]
-    tokens, labels = (torch.tensor(column) for column in zip(*flat, strict=True))
-    lengths = torch.tensor([len(row) for row in rows])
-    return Examples(
-        Steps(tokens.to(torch.uint8), labels.to(torch.int8), labels >= 0),
-        lengths.cumsum(0) - lengths,
-        lengths,
-    )
+    tokens, labels = np.array([step for row in rows for step in row]).T
+    lengths = np.array([len(row) for row in rows])
+    return pack(tokens.astype(np.uint8), labels.astype(np.int8), lengths)
 
 
 def unpadded(steps: Steps) -> Rows:
-    found = []
-    for tokens, labels, answers, length in zip(
-        steps.tokens.tolist(),
-        steps.labels.tolist(),
-        steps.answers.tolist(),
-        steps.lengths.tolist(),
-        strict=True,
-    ):
+    rows = []
+    for tokens, labels, answers, length in zip(*(each.tolist() for each in steps), strict=True):
         rest = zip(tokens[length:], labels[length:], answers[length:], strict=True)
         assert set(rest) <= {(0, UNLABELLED, False)}
         assert answers[:length] == [label >= 0 for label in labels[:length]]
-        found.append(list(zip(tokens[:length], labels[:length], strict=True)))
-    return found
+        rows.append(list(zip(tokens[:length], labels[:length], strict=True)))
+    return rows
 
 
 @given(drawn(), st.data())
 def test_any_rows_in_any_order_are_padded_to_their_longest(rows: Rows, data: st.DataObject) -> None:
     chosen = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=9))
-    some = packed(rows)[torch.tensor(chosen)]
+    kind = data.draw(st.sampled_from((torch.tensor, np.array)))
+    some = packed(rows)[kind(chosen)]
     wanted = [rows[i] for i in chosen]
     steps = some.padded()
     assert unpadded(steps) == wanted
@@ -110,20 +106,17 @@ def test_beginnings_and_repetitions_are_told_apart(symbols: int, length: int) ->
     rows += [[last] * length + [0], [0] * length, [last] * length, [last] * (length - 1) + [0]]
     sequences = [tuple(row) for row in reversed(rows)]
     numbers = {sequence: number for number, sequence in enumerate(sorted(set(sequences)))}
-    lengths = torch.tensor([len(row) for row in sequences])
-    flat: Tensor = torch.tensor([token for row in sequences for token in row], dtype=torch.int32)
-    examples = Examples(Steps(flat, flat, flat >= 0), lengths.cumsum(0) - lengths, lengths)
+    flat = np.array([token for row in sequences for token in row], np.int32)
+    examples = pack(flat, flat, np.array([len(row) for row in sequences]))
     assert examples.same.tolist() == [numbers[each] for each in sequences]
 
 
 def test_one_long_row_among_thousands_needs_no_matrix_of_all() -> None:
     """A matrix of all rows would have 10^11 entries; no part of the work may make one."""
-    lengths = torch.ones(500_000, dtype=torch.int64)
+    lengths = np.ones(500_000, np.int64)
     lengths[1000] = 200_000
-    flat = torch.zeros(int(lengths.sum()), dtype=torch.uint8)
-    examples = Examples(
-        Steps(flat, flat.to(torch.int8), flat >= 0), lengths.cumsum(0) - lengths, lengths
-    )
+    flat = np.zeros(lengths.sum(), np.uint8)
+    examples = pack(flat, flat.astype(np.int8), lengths)
     assert sum(len(window.tokens) for window in examples.windows(1 << 16)) == 500_000
     assert sorted(len(part) for part in examples.parts(1 << 16)) == [1, 499_999]
     assert int(examples.same.max()) == 1

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Generator
 
-from csprop.data.split import HELD_OUT, split
+from csprop.data.splits import HELD_OUT, split
 from csprop.errors import InputError
 from csprop.tasks import from_rows
 

@@ -8,8 +8,8 @@ import torch
 from torch import Generator
 
 from csprop import tasks
-from csprop.data import read
-from csprop.data.split import split
+from csprop.data import formats
+from csprop.data.splits import split
 from csprop.errors import InputError
 from csprop.tasks import FileTask, from_file
 
@@ -180,7 +180,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 def test_invalid_text_far_into_a_file_is_found_at_its_byte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read, "BLOCK", 100)
+    monkeypatch.setattr(formats, "BLOCK", 100)
     content = b'{"sequence": "01", "label": 1}\n' * 100
     (tmp_path / "d.jsonl").write_bytes(content + b'{"sequence": "\xe9')
     with pytest.raises(InputError, match=f"byte {len(content) + 14} is not UTF-8 text"):
@@ -204,8 +204,8 @@ def test_marks_ends_of_lines_and_blocks_change_nothing(
     mark: bytes,
     block: int,
 ) -> None:
-    monkeypatch.setattr(read, "BLOCK", block)
-    monkeypatch.setattr(read, "ROWS", 3)
+    monkeypatch.setattr(formats, "BLOCK", block)
+    monkeypatch.setattr(formats, "ROWS", 3)
     lines = [json.dumps({"sequence": sequence, "label": label}) for sequence, label in ROWS]
     if not name.endswith("jsonl"):
         lines = [("," if name == "d.csv" else "\t").join(row) for row in ROWS]
@@ -230,7 +230,7 @@ def test_a_sequence_of_200_000_tokens_is_read_from_every_format(tmp_path: Path) 
     ):
         task = from_file(written(tmp_path, name, line))
         assert task.data.lengths.tolist() == [200_000, 1]
-        assert len(task.data.flat.tokens) == 200_001
+        assert len(task.data.flat_tokens) == 200_001
 
 
 def test_rows_that_contradict_each_other_are_counted(tmp_path: Path) -> None:

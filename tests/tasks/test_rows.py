@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import csprop
-from csprop.data.pack import Packer, Words, packed, read_row
-from csprop.data.read import Rows, columns
+from csprop.data.formats import Batch, batch_rows
+from csprop.data.packing import Packer, WordsFound, pack, read_row
 from csprop.errors import InputError
 from csprop.tasks import from_file, from_rows
 from csprop.tasks.rows import RowsTask
@@ -83,15 +83,15 @@ def test_packing_is_what_reading_row_by_row_gives(rows: list[tuple[Any, Any]], s
     except InputError as error:
         wanted, complaint = [], str(error)
 
-    def some() -> Iterator[Rows]:
-        return (columns(numbered[at : at + size]) for at in range(0, len(numbered), size))
+    def some() -> Iterator[Batch]:
+        return (next(batch_rows(numbered[at : at + size])) for at in range(0, len(numbered), size))
 
     if complaint is not None:
         with pytest.raises(InputError) as caught:
-            packed("x", some)
+            pack("x", some)
         assert complaint in str(caught.value)
         return
-    task = RowsTask("x", packed("x", some))
+    task = RowsTask("x", pack("x", some))
     assert task.words == words
     assert contents(task) == [
         (names, [None] * (len(names) - len(labels)) + labels) for names, labels in wanted
@@ -103,7 +103,7 @@ def test_packing_is_what_reading_row_by_row_gives(rows: list[tuple[Any, Any]], s
 def test_a_word_after_many_characters_starts_the_reading_anew() -> None:
     packer = Packer("x", None)
     packer.add(([1], ["ab"], [0]))
-    with pytest.raises(Words):
+    with pytest.raises(WordsFound):
         packer.add(([2], [["ab"]], [1]))
     task = from_rows(["ab", "ba", ["ab", "c"]], [0, 1, 0])
     assert contents(task)[0] == (["ab"], ["0"])

@@ -11,7 +11,7 @@ from torch import Generator
 from csprop import tasks
 from csprop.data.draws import NumpyDraws
 from csprop.data.names import split_symbols
-from csprop.data.split import split
+from csprop.data.splits import split
 from csprop.errors import InputError
 from csprop.tasks.base import every_sequence
 from csprop.tasks.parenthesis import Parenthesis, ParenthesisPrefix, balanced

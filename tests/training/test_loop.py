@@ -11,7 +11,7 @@ from torch import Generator
 
 import csprop
 from csprop import CSP, CSPConfig, use_backend
-from csprop.data.examples import Examples, Steps
+from csprop.data.examples import Examples
 from csprop.errors import InputError
 from csprop.ops import native
 from csprop.ops.backends import backend
@@ -94,7 +94,7 @@ def uneven() -> Examples:
     labels = torch.cat(
         [tokens[at : at + n].cumsum(0) % 2 for at, n in zip(begins, lengths, strict=True)]
     )
-    return Examples(Steps(tokens, labels, labels >= 0), begins, lengths)
+    return Examples(*(each.numpy() for each in (tokens, labels, labels >= 0, begins, lengths)))
 
 
 @pytest.mark.parametrize("loss", ["cross_entropy", "focal"])

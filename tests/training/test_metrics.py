@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Generator, Tensor
 
 from csprop import CSP, CSPConfig, use_backend
-from csprop.data.examples import Examples, Steps
+from csprop.data.examples import Examples
 from csprop.errors import InputError
 from csprop.runs.machines import from_machine
 from csprop.tasks import get
@@ -209,8 +209,8 @@ def test_a_long_row_is_scored_piece_by_piece(monkeypatch: pytest.MonkeyPatch) ->
     flat = torch.cat(rows)
     lengths = torch.tensor([len(row) for row in rows])
     truth = torch.cat([row.cumsum(0) % 2 for row in rows])
-    steps = Steps(flat.to(torch.uint8), truth.to(torch.int8), torch.ones_like(flat) > 0)
-    examples = Examples(steps, lengths.cumsum(0) - lengths, lengths)
+    parts = (flat, truth, truth >= 0, lengths.cumsum(0) - lengths, lengths)
+    examples = Examples(*(each.numpy() for each in parts))
     monkeypatch.setattr(metrics, "WINDOW", 16)
     seen = []
 

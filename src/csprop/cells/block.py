@@ -47,6 +47,10 @@ class Block(nn.Module, ABC):
     h0: Tensor  # (M, D)
     recalls = False
     """True if `finish` needs the state before each step."""
+    has_unit_output = False
+    """True if every number of the output has the modulus 1."""
+    trains_embedding = True
+    """False if a first layer of this kind uses its embedding as it is."""
 
     def __init__(self, cell: Cell, shape: Shape, generator: Generator) -> None:
         super().__init__()
@@ -71,6 +75,9 @@ class Block(nn.Module, ABC):
         if deferred:
             self.fill_start()
         return self
+
+    def begin(self, embedding: Float[Tensor, "V M D"], generator: Generator) -> None:
+        """Prepare to be the first layer of a model, whose tokens have these rows."""
 
     @property
     def start(self) -> Float[Tensor, "M D"]:

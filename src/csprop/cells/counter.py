@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
 from csprop.cells.block import Block, Numbering, Transition, add_skip
+from csprop.cells.increments import prepare
 from csprop.cells.options import Counter, Shape
 from csprop.cells.parts import unit
 from csprop.ops.counts import exact, whole
@@ -25,6 +26,8 @@ from csprop.ops.planes import wide
 class CounterBlock(Block):
     """A layer of counters. A count that is not exact raises InputError."""
 
+    has_unit_output = True
+
     def __init__(self, cell: Counter, shape: Shape, generator: Generator) -> None:
         super().__init__(cell, shape, generator)
         self.skip = nn.Parameter(torch.full((shape.width,), 0.5))
@@ -34,6 +37,12 @@ class CounterBlock(Block):
         """Start at i."""
         self.h0.zero_()
         self.h0[1] = 1
+
+    def begin(self, embedding: Float[Tensor, "V 2 D"], generator: Generator) -> None:
+        """Let the rows of the embedding be increments."""
+        self.trains_embedding = False
+        if not embedding.is_meta:
+            prepare(embedding, generator)
 
     def transition(self, z: Float[Tensor, "B T 2 D"]) -> Transition:
         """Return 1, and Re z rounded to whole numbers."""

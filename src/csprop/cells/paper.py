@@ -45,6 +45,7 @@ class PaperBlock(Block):
             self.angle = linear(width, angles, generator, bias=False)
         self.gate = linear(2 * width, width if cell.gate == "per_channel" else 1, generator)
         self.skip = nn.Parameter(torch.full((width,), 0.5)) if cell.skip else None
+        self.has_unit_output = cell.norm == "complex"
         if cell.norm == "layer":
             self.norm = nn.LayerNorm(2 * width)
         if cell.h0 == "learned":

@@ -32,6 +32,7 @@ SPREAD = 0.1
 class RouterBlock(Block):
     """A layer of places. Raises InputError if it needs a map for each token and there are no tokens."""
 
+    cell: Router
     temperature: float = 1.0
     """τ, by which logits are divided while training; the training loop sets it, and it is not saved."""
 
@@ -59,6 +60,16 @@ class RouterBlock(Block):
         """Start with 1 in the first place of each group."""
         self.h0.zero_()
         self.h0[0, :: self.places] = 1
+
+    @property
+    def trains_embedding(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """False if the embedding only tells tokens apart."""
+        return not self.by_token
+
+    def begin(self, embedding: Float[Tensor, "K 2 D"], generator: Generator) -> None:
+        """Let each token choose its own map, unless the number of maps is set."""
+        if not self.cell.maps:
+            self.read_tokens(embedding)
 
     @torch.no_grad()
     def read_tokens(self, embedding: Float[Tensor, "K 2 D"]) -> None:

@@ -104,12 +104,12 @@ class _InTorch:
     def on_rows(self, rows: Any) -> Any:
         from csprop.training.metrics import score
 
-        return score(self.model, rows.examples)
+        return score(self.model, rows)
 
     def held_out(self) -> Any:
         from csprop.training.session import training_data
 
-        return training_data(self.task, self.config)[1].rows
+        return training_data(self.task, self.config)[1]
 
 
 def _on_file(judged: Any, data: Path | None) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _on_file(judged: Any, data: Path | None) -> dict[str, Any]:
         if made(judged.result) == "learned":
             over = f"rows of {source} (not held out: the machine was fitted to all rows)"
         return {"over": over, **asdict(judged.on_rows(judged.held_out()))}
-    rows = from_file(data, like=judged.task).row_arrays
+    rows = from_file(data, like=judged.task).data
     return {"over": data.name, **asdict(judged.on_rows(rows))}
 
 

@@ -57,8 +57,8 @@ def parse(argv: list[str]) -> Args:
 
 def run(args: Args) -> int:
     from csprop.automata.names import join_names
+    from csprop.data.formats import SUFFIXES
     from csprop.tasks import resolve
-    from csprop.tasks.file import SUFFIXES
     from csprop.tasks.rows import RowsTask
     from csprop.training.checkpoint import refuse_existing
 

@@ -116,7 +116,8 @@ def _asking(name: str | None) -> Asking:
     """The task, which decides some defaults; an unknown name is reported later."""
     if name is None:
         return Plain()
-    from csprop.tasks import SUFFIXES, get
+    from csprop.data.formats import SUFFIXES
+    from csprop.tasks import get
 
     if Path(name).suffix in SUFFIXES:
         return Plain(preset="router")  # a file, as with --data
@@ -287,7 +288,7 @@ def _summary(task: Any) -> Iterator[str]:
     from csprop.automata.names import join_names
 
     yield (
-        f"{task.source}: {len(task.row_arrays)} rows; tokens {join_names(task.vocab)}; "
+        f"{task.source}: {len(task.data)} rows; tokens {join_names(task.vocab)}; "
         f"classes {join_names(task.classes)}"
     )
     if count := task.summary.contradictions:

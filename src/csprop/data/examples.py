@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from csprop.data.same import numbered
-
 if TYPE_CHECKING:
     from torch import Tensor
 
 UNLABELLED = -1
 """The label of padding and of steps without a label. Losses and metrics ignore it."""
 WINDOW = 1 << 16
-"""Steps that are padded at once, where all rows are gone through."""
+"""Steps that are padded at once when all rows are visited."""
+WORD = 63
+"""Bits of a word that are used: it must stay a positive int64."""
 
 
 class Matrices(NamedTuple):
@@ -27,25 +27,40 @@ class Matrices(NamedTuple):
     answers: NDArray[np.bool_]  # (B, T), the labelled steps that count as the task's answer
     lengths: NDArray[np.int64]  # (B,)
 
+    def tensors(self) -> "Steps":
+        """Return the same numbers in tensors, which share the memory."""
+        import torch
+
+        return Steps(*map(torch.from_numpy, self))
+
+
+class Steps(NamedTuple):
+    """Some padded rows in tensors, as in `Matrices`."""
+
+    tokens: "Tensor"
+    labels: "Tensor"
+    answers: "Tensor"
+    lengths: "Tensor"
+
 
 @dataclass(frozen=True, eq=False)
-class RowArrays:
-    """Labelled sequences of possibly different lengths, in arrays of NumPy.
+class Examples:
+    """Labelled sequences of possibly different lengths.
 
-    The tokens of row i are `tokens[begins[i] : begins[i] + lengths[i]]`.
+    The tokens of row i are `flat_tokens[begins[i] : begins[i] + lengths[i]]`. Choosing some rows copies
+    only where they begin, so the training set and the held-out set share one store.
     """
 
-    tokens: NDArray[Any]  # (K,), as labels and answers
-    labels: NDArray[Any]
-    answers: NDArray[np.bool_]
-    begins: NDArray[np.int64]  # (N,), as lengths
-    lengths: NDArray[np.int64]
+    flat_tokens: NDArray[Any]  # (K,), the smallest types that hold the numbers
+    flat_labels: NDArray[Any]  # (K,), UNLABELLED where there is no label
+    flat_answers: NDArray[np.bool_]  # (K,)
+    begins: NDArray[np.int64]  # (N,)
+    lengths: NDArray[np.int64]  # (N,)
 
     @classmethod
-    def of(
-        cls, tokens: NDArray[np.int64], labels: NDArray[np.int64], answers: NDArray[np.bool_]
-    ) -> "RowArrays":
-        """The rows of matrices (N, T); a row ends with its last answer."""
+    def of(cls, tokens: Any, labels: Any, answers: Any) -> "Examples":
+        """Pack the rows of matrices (N, T), arrays or tensors; a row ends with its last answer."""
+        tokens, labels, answers = map(np.asarray, (tokens, labels, answers))
         lengths = (answers * np.arange(1, tokens.shape[1] + 1)).max(axis=1, initial=0)
         begins = np.arange(len(tokens)) * tokens.shape[1]
         return cls(tokens.ravel(), labels.ravel(), answers.ravel(), begins, lengths)
@@ -53,155 +68,67 @@ class RowArrays:
     def __len__(self) -> int:
         return len(self.begins)
 
-    def __getitem__(self, rows: NDArray[Any]) -> "RowArrays":
+    def __getitem__(self, rows: Any) -> "Examples":
+        rows = np.asarray(rows)
         return replace(self, begins=self.begins[rows], lengths=self.lengths[rows])
+
+    @property
+    def longest(self) -> int:
+        """The length of the longest row."""
+        return int(self.lengths.max(initial=0))
 
     @property
     def last(self) -> NDArray[np.int64]:
         """The label of the last step of each row, (N,)."""
-        return self.labels[self.begins + self.lengths - 1].astype(np.int64)
+        return self.flat_labels[self.begins + self.lengths - 1].astype(np.int64)
 
     @cached_property
     def same(self) -> NDArray[np.int64]:
         """The number of each row's sequence among the distinct ones in lexicographic order, (N,)."""
-        return numbered(self.tokens, self.begins, self.lengths)
+        return number_sequences(self.flat_tokens, self.begins, self.lengths)
 
-    @cached_property
-    def examples(self) -> "Examples":
-        """The same in tensors, which share the memory."""
-        import torch
+    def padded(self) -> Steps:
+        """Return all rows as int64 matrices (N, T), padded at the end to the longest row."""
+        return self._pad(slice(None)).tensors()
 
-        tokens, labels, answers, begins, lengths = (
-            torch.from_numpy(each)
-            for each in (self.tokens, self.labels, self.answers, self.begins, self.lengths)
-        )
-        return Examples(Steps(tokens, labels, answers), begins, lengths)
+    def windows(self, most: int = WINDOW) -> Iterator[Steps]:
+        """Yield all rows in their order, padded: at most `most` steps at a time, or a single row."""
+        return (matrices.tensors() for matrices in self.matrices(most))
 
-    def padded(self) -> Matrices:
-        """All rows as matrices."""
-        return self._some(slice(None))
-
-    def windows(self, most: int = WINDOW) -> Iterator[Matrices]:
-        """All rows in their order, padded: some at a time, with at most `most` steps or of one row."""
+    def matrices(self, most: int = WINDOW) -> Iterator[Matrices]:
+        """Yield the windows in arrays of NumPy, without importing torch."""
         first = 0
         while first < len(self):
             longest = np.maximum.accumulate(self.lengths[first : first + most])
             fitting = int((longest * np.arange(1, len(longest) + 1) <= most).sum())
             rows = slice(first, first + max(1, fitting))
-            yield self._some(rows)
+            yield self._pad(rows)
             first = rows.stop
 
-    def _some(self, rows: slice) -> Matrices:
+    def _pad(self, rows: slice) -> Matrices:
         begins, lengths = self.begins[rows], self.lengths[rows]
         steps = np.arange(lengths.max(initial=0))
         within = steps < lengths[:, None]  # (B, T)
         places = np.where(within, begins[:, None] + steps, 0)
         return Matrices(
-            self.tokens[places].astype(np.int64) * within,
-            np.where(within, self.labels[places], np.int64(UNLABELLED)),
-            self.answers[places] & within,
+            self.flat_tokens[places].astype(np.int64) * within,
+            np.where(within, self.flat_labels[places], np.int64(UNLABELLED)),
+            self.flat_answers[places] & within,
             lengths,
         )
 
-
-@dataclass(frozen=True, eq=False)
-class Steps:
-    """The steps of some rows: one row after the other, (K,), or as a padded matrix, (B, T)."""
-
-    tokens: "Tensor"  # whole numbers; padding is 0
-    labels: "Tensor"  # whole numbers; UNLABELLED where there is no label
-    answers: "Tensor"  # bool; the labelled steps that count as the task's answer
-
-    @classmethod
-    def of(cls, matrices: Matrices) -> "Steps":
-        """The same in tensors, which share the memory."""
-        import torch
-
-        return cls(*map(torch.from_numpy, matrices[:3]))
-
-    @property
-    def lengths(self) -> "Tensor":
-        """The number of steps up to the last answer of each row of a padded matrix, (B,)."""
-        import torch
-
-        steps = torch.arange(1, self.tokens.shape[1] + 1)
-        return (self.answers * steps).amax(dim=1)
-
-
-@dataclass(frozen=True, eq=False)
-class Examples:
-    """Labelled sequences of possibly different lengths.
-
-    The tokens of row i are `flat.tokens[begins[i] : begins[i] + lengths[i]]`. Choosing some rows copies
-    only where they begin, so the training set and the held-out set share one store.
-    """
-
-    flat: Steps  # (K,), the smallest types that hold the numbers
-    begins: "Tensor"  # (N,) int64
-    lengths: "Tensor"  # (N,) int64
-
-    @classmethod
-    def of(cls, tokens: "Tensor", labels: "Tensor", answers: "Tensor") -> "Examples":
-        """The rows of matrices (N, T); a row ends with its last answer."""
-        import torch
-
-        lengths = Steps(tokens, labels, answers).lengths
-        begins = torch.arange(len(tokens)) * tokens.shape[1]
-        return cls(Steps(tokens.flatten(), labels.flatten(), answers.flatten()), begins, lengths)
-
-    def __len__(self) -> int:
-        return len(self.begins)
-
-    def __getitem__(self, rows: "Tensor") -> "Examples":
-        return Examples(self.flat, self.begins[rows], self.lengths[rows])
-
-    @property
-    def longest(self) -> int:
-        """The length of the longest row."""
-        return int(self.lengths.max()) if len(self) else 0
-
-    @property
-    def last(self) -> "Tensor":
-        """The label of the last step of each row, (N,)."""
-        return self.flat.labels[self.begins + self.lengths - 1].long()
-
-    @cached_property
-    def same(self) -> "Tensor":
-        """The number of each row's sequence among the distinct ones in lexicographic order, (N,)."""
-        import torch
-
-        return torch.from_numpy(self.rows.same)
-
-    @cached_property
-    def rows(self) -> RowArrays:
-        """The same in arrays of NumPy, which share the memory."""
-        tensors = (self.flat.tokens, self.flat.labels, self.flat.answers, self.begins, self.lengths)
-        return RowArrays(*(each.numpy() for each in tensors))
-
-    def padded(self) -> Steps:
-        """All rows as int64 matrices (N, T), padded at the end to the longest row."""
-        return Steps.of(self.rows.padded())
-
-    def windows(self, most: int = WINDOW) -> Iterator[Steps]:
-        """All rows in their order, padded: some at a time, with at most `most` steps or of one row."""
-        return map(Steps.of, self.rows.windows(most))
-
     def parts(self, most: int) -> list["Examples"]:
-        """All rows at once, unless padding would make most of a large matrix: then by similar length.
+        """Return all rows as one part, or by similar length if padding would fill most of a matrix.
 
-        Args:
-            most: the number of steps up to which a matrix is never divided.
-
-        Returns:
-            Parts of which each is padded to less than twice its tokens, or one part.
+        Each of several parts is padded to less than twice its tokens. A matrix of up to `most` steps is
+        never divided.
         """
-        padded = len(self) * self.longest
-        if padded <= max(most, 4 * int(self.lengths.sum())):
+        if len(self) * self.longest <= max(most, 4 * int(self.lengths.sum())):
             return [self]
-        sizes = self.lengths.double().log2().floor()
-        return [self[sizes == size] for size in sizes.unique()]
+        sizes = np.frexp(self.lengths)[1]  # the number of binary digits
+        return [self[sizes == size] for size in np.unique(sizes)]
 
-    # Matrices of everything, for data that are known to be small.
+    # Matrices of all rows, for small data.
 
     @property
     def tokens(self) -> "Tensor":
@@ -215,5 +142,50 @@ class Examples:
 
     @property
     def answers(self) -> "Tensor":
-        """Where the answers of all rows are, padded, (N, T)."""
+        """True where the answers of all rows are, padded, (N, T)."""
         return self.padded().answers
+
+
+def number_sequences(
+    tokens: NDArray[Any], begins: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Number the distinct sequences in lexicographic order, a sequence before its continuations.
+
+    Rows are sorted by their first few tokens, packed into one integer; rows that are still alike, by
+    the next few, and so on. A row's rank is the number of rows that are sorted before all rows like it,
+    so a refinement changes the ranks within a group of rows only.
+    """
+    rank = np.zeros(len(begins), np.int64)
+    largest = int(tokens.max()) + 1 if len(tokens) else 1  # 0 is for the end of a sequence
+    bits = largest.bit_length()
+    count = WORD // bits
+    active, start = np.arange(len(begins)), 0
+    while len(active):
+        words = _pack_tokens(tokens, begins[active] + start, lengths[active] - start, count, bits)
+        order = np.lexsort((words, rank[active])) if start else np.argsort(words, kind="stable")
+        active, words = active[order], words[order]
+        before = rank[active]
+        other = before[1:] != before[:-1]
+        groups = np.flatnonzero(np.r_[True, other])  # where each group of rows that were alike begins
+        firsts = np.flatnonzero(np.r_[True, other | (words[1:] != words[:-1])])  # and still are
+        sizes = np.diff(np.r_[firsts, len(active)])
+        within = firsts - groups[np.searchsorted(groups, firsts, side="right") - 1]
+        rank[active] = np.repeat(before[firsts] + within, sizes)
+        start += count
+        going = (sizes > 1) & (np.maximum.reduceat(lengths[active], firsts) > start)
+        active = active[np.repeat(going, sizes)]
+    used = np.zeros(len(rank), np.int64)
+    used[rank] = 1
+    return (np.cumsum(used) - 1)[rank]  # without gaps
+
+
+def _pack_tokens(
+    tokens: NDArray[Any], places: NDArray[np.int64], left: NDArray[np.int64], count: int, bits: int
+) -> NDArray[np.int64]:
+    """Pack the next `count` tokens of each row into one integer, which sorts as they do."""
+    words = np.zeros(len(places), np.int64)
+    for step in range(min(count, int(left.max()))):
+        there = left > step
+        shift = bits * (count - 1 - step)
+        words[there] |= (tokens[places[there] + step].astype(np.int64) + 1) << shift
+    return words

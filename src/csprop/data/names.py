@@ -20,41 +20,41 @@ class Names:
     def __init__(self, known: Sequence[str] | None) -> None:
         self.known, self.longest = known, 1
         self._numbers: dict[str, int] = {}
-        self._plain: dict[type, dict[Any, int]] = {str: self._numbers, int: {}, bool: {}}
+        self._by_type: dict[type, dict[Any, int]] = {str: self._numbers, int: {}, bool: {}}
         self._characters = np.full(0x110000, UNKNOWN, np.int32)
         for name in known or ():
             self._add(name)
 
     def _add(self, name: str) -> int:
         number = self._numbers[name] = len(self._numbers)
-        if len(name) == 1 and not name.isspace():  # between the characters of a string it is no token
+        if len(name) == 1 and not name.isspace():  # spaces between characters are not tokens
             self._characters[ord(name)] = number
         self.longest = max(self.longest, len(name))
         return number
 
     def number(self, name: str) -> int:
-        """The number of a name, or UNKNOWN if it is not in the known list."""
-        found = self._numbers.get(name, UNKNOWN)
-        return self._add(name) if found == UNKNOWN and self.known is None else found
+        """Return the number of a name, or UNKNOWN if it is not in the known list."""
+        number = self._numbers.get(name, UNKNOWN)
+        return self._add(name) if number == UNKNOWN and self.known is None else number
 
-    def of_characters(self, text: str) -> Numbers | None:
-        """The number of each character; None if one is a space, unprintable or unknown."""
+    def number_characters(self, text: str) -> Numbers | None:
+        """Return the number of each character; None if one is a space, unprintable or unknown."""
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
-        found = self._characters[codes]
-        for code in np.unique(codes[found == UNKNOWN]).tolist():
+        numbers = self._characters[codes]
+        for code in np.unique(codes[numbers == UNKNOWN]).tolist():
             character = chr(code)
             good = character.isprintable() and not character.isspace()
             if not good or self.number(character) == UNKNOWN:
                 return None
-            found[codes == code] = self.number(character)
-        return found
+            numbers[codes == code] = self.number(character)
+        return numbers
 
-    def of_values(self, values: Sequence[Any]) -> Numbers | None:
-        """The number of each value; None if they are of different types, or one is not a known name."""
+    def number_values(self, values: Sequence[Any]) -> Numbers | None:
+        """Return the number of each value; None if types differ, or one is not a known name."""
         kinds = set(map(type, values))
         if not kinds:
             return np.empty(0, np.int32)
-        numbers = self._plain.get(kinds.pop())
+        numbers = self._by_type.get(kinds.pop())
         if kinds or numbers is None:
             return None
         for value in set(values) - numbers.keys():
@@ -64,18 +64,18 @@ class Names:
             numbers[value] = self.number(name)
         return np.fromiter(map(numbers.__getitem__, values), np.int32, len(values))
 
-    def ordered(self) -> tuple[list[str], Numbers]:
-        """The names in their final order, and the final number of each."""
+    def sort(self) -> tuple[list[str], Numbers]:
+        """Return the names in their final order, and the final number of each."""
         names = list(self._numbers)
         if self.known is None:
-            names = in_order(names)
+            names = sort_names(names)
         final = np.empty(len(names), np.int32)
         final[[self._numbers[name] for name in names]] = np.arange(len(names))
         return names, final
 
 
 def to_name(value: Any) -> str | None:
-    """The name of a token or of a label that is given as a string, whole number or boolean."""
+    """Return the name of a token or label: a string, whole number or boolean; None for others."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | int):
@@ -86,8 +86,8 @@ def to_name(value: Any) -> str | None:
     return None
 
 
-def in_order(names: Iterable[str]) -> list[str]:
-    """Sorted: as numbers if all of them are, otherwise alphabetically."""
+def sort_names(names: Iterable[str]) -> list[str]:
+    """Sort names: as numbers if all of them are numbers, otherwise alphabetically."""
     names = list(names)
     try:
         return sorted(names, key=lambda name: (int(name), name))
@@ -106,12 +106,7 @@ def join_symbols(symbols: Sequence[str], words: bool) -> str:
 
 
 def encode(symbols: Sequence[str], vocab: Sequence[str], where: str) -> list[int]:
-    """The numbers of the tokens in a vocabulary.
-
-    Args:
-        symbols: the names of the tokens.
-        vocab: the vocabulary.
-        where: the place of the sequence, for error messages.
+    """Return the numbers of the tokens in a vocabulary; `where` names the sequence in messages.
 
     Raises:
         InputError: the sequence is empty, or a token is not in the vocabulary.

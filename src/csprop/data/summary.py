@@ -1,12 +1,14 @@
-"""What labelled rows contain, in numbers."""
+"""The contents of labelled rows, and the rows that contradict each other or a machine."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from csprop.automata.counting import CounterMachine
+from csprop.automata.machine import Machine
 from csprop.data.examples import UNLABELLED, Examples
 
 AT_ONCE = 1 << 20
@@ -25,23 +27,23 @@ class Summary:
     median: float
     longest: int
     labels: Literal["whole", "every step", "mixed"]
-    """Whether rows have one label for the whole, or one for every token."""
+    """One label for each whole row, one for every token, or some of both."""
     classes: dict[str, int]
-    """How often each class is the last label of a row."""
+    """The number of rows with each class as their last label."""
     duplicates: int
-    """Rows whose sequence is that of an earlier row."""
+    """Rows with the sequence of an earlier row."""
     contradictions: int
     """Sequences that occur with different labels: some of these are wrong."""
     contradicting_rows: int
     """Rows with one of those sequences."""
 
 
-def summary(examples: Examples, classes: Sequence[str]) -> Summary:
-    """Count what there is in all rows of a file."""
-    lengths, same = examples.lengths.numpy(), examples.same.numpy()
-    tokens, labelled = int(lengths.sum()), int((examples.flat.labels != UNLABELLED).sum())
-    given = np.bincount(examples.last.numpy(), minlength=len(classes))
-    clashing = contradicting(examples)
+def summarise(examples: Examples, classes: Sequence[str]) -> Summary:
+    """Count the contents of all rows."""
+    lengths, same = examples.lengths, examples.same
+    tokens, labelled = int(lengths.sum()), int((examples.flat_labels != UNLABELLED).sum())
+    counts = np.bincount(examples.last, minlength=len(classes))
+    clashing = find_contradictions(examples)
     whole = labelled == len(examples)  # the last step of every row has a label
     return Summary(
         rows=len(examples),
@@ -50,24 +52,48 @@ def summary(examples: Examples, classes: Sequence[str]) -> Summary:
         median=float(np.median(lengths)),
         longest=int(lengths.max()),
         labels="whole" if whole else "every step" if labelled == tokens else "mixed",
-        classes=dict(zip(classes, given.tolist(), strict=True)),
+        classes=dict(zip(classes, counts.tolist(), strict=True)),
         duplicates=len(examples) - int(same.max()) - 1,
         contradictions=len(np.unique(same[clashing])),
         contradicting_rows=len(clashing),
     )
 
 
-def contradicting(examples: Examples) -> NDArray[np.int64]:
-    """The rows, in order, that have the same sequence as another row, and another label at some step.
+class Disagreement(NamedTuple):
+    """A row, and its first label that a machine contradicts."""
 
-    All rows of such a sequence are given. Steps without a label contradict nothing.
+    row: int
+    """From 0 on."""
+    step: int
+    """The step that has the label, from 0 on."""
+    answer: int
+    """The class that the machine gives there."""
+
+
+def find_disagreements(machine: Machine | CounterMachine, examples: Examples) -> Iterator[Disagreement]:
+    """Yield the rows that disagree with a machine, in their order."""
+    first = 0
+    for window in examples.matrices():
+        answers, labels = machine.run(window.tokens), window.labels
+        wrong = (answers != labels) & (labels != UNLABELLED)
+        rows = np.flatnonzero(wrong.any(axis=1))
+        steps = wrong[rows].argmax(axis=1)
+        columns = (rows + first, steps, answers[rows, steps])
+        yield from map(Disagreement, *(column.tolist() for column in columns))
+        first += len(labels)
+
+
+def find_contradictions(examples: Examples) -> NDArray[np.int64]:
+    """Return the rows, in order, that have the same sequence as another row, and another label.
+
+    All rows of such a sequence are included. Steps without a label contradict nothing.
     """
-    same, lengths = examples.same.numpy(), examples.lengths.numpy()
+    same, lengths = examples.same, examples.lengths
     order = np.argsort(same, kind="stable")
     order = order[(np.bincount(same) > 1)[same[order]]]  # repeated sequences, each with all its rows
     if not len(order):
         return order
-    # Cut into parts with few steps, so that no sequence is in two parts.
+    # Cut into parts of few steps; no sequence is in two parts.
     before = (np.cumsum(lengths[order]) - lengths[order]) // AT_ONCE
     firsts = _firsts(same[order])
     parts = np.split(order, firsts[1:][np.diff(before[firsts]) > 0])
@@ -75,17 +101,17 @@ def contradicting(examples: Examples) -> NDArray[np.int64]:
 
 
 def _firsts(same: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each sequence begins in rows that are sorted by sequence."""
+    """Return where each sequence begins in rows that are sorted by sequence."""
     return np.flatnonzero(np.r_[True, same[1:] != same[:-1]])
 
 
 def _clashes(examples: Examples, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether each row's sequence has two labels at some step, for rows sorted by sequence."""
-    begins, lengths = examples.begins.numpy()[rows], examples.lengths.numpy()[rows]
-    firsts = _firsts(examples.same.numpy()[rows])
+    """Return True for rows, sorted by sequence, whose sequence has two labels at some step."""
+    begins, lengths = examples.begins[rows], examples.lengths[rows]
+    firsts = _firsts(examples.same[rows])
     group = np.repeat(np.arange(len(firsts)), np.diff(np.r_[firsts, len(rows)]))
     step = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    labels = examples.flat.labels.numpy()[np.repeat(begins, lengths) + step].astype(np.int64)
+    labels = examples.flat_labels[np.repeat(begins, lengths) + step].astype(np.int64)
     # A cell for each step of a sequence, with the least and the largest of its labels.
     offsets = np.cumsum(lengths[firsts]) - lengths[firsts]
     cell = np.repeat(offsets[group], lengths) + step

@@ -17,8 +17,7 @@ from csprop.progress import lines
 from csprop.runs import Run, from_machine
 from csprop.tasks import from_rows, resolve
 from csprop.tasks.base import Task
-from csprop.tasks.file import FileTask
-from csprop.tasks.rows import RowsTask
+from csprop.tasks.rows import FileTask, RowsTask
 from csprop.training.checkpoint import ROWS, refuse_existing
 from csprop.training.config import configure
 from csprop.training.session import training_data

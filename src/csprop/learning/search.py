@@ -19,13 +19,12 @@ from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
-import torch
 
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.reduction import Parts, views_met
 from csprop.data.examples import UNLABELLED, Examples
-from csprop.data.pack import Table as Packed
+from csprop.data.packing import Rows
 from csprop.learning.candidates import best, dearer, merging, plain
 from csprop.learning.counting import (
     Counted,
@@ -250,7 +249,7 @@ class Search:
 
 def _drawn(examples: Examples, most: int, generator: np.random.Generator) -> Examples:
     """All rows, or as many as have `most` tokens, drawn; then none has more than a quarter of that."""
-    lengths = examples.lengths.numpy()
+    lengths = examples.lengths
     if lengths.sum() <= most:
         return examples
     order = generator.permutation(len(examples))
@@ -258,13 +257,13 @@ def _drawn(examples: Examples, most: int, generator: np.random.Generator) -> Exa
     if not len(fitting):
         fitting = lengths.argsort()[:1]
     kept = fitting[lengths[fitting].cumsum() <= max(most, lengths[fitting[0]])]
-    return examples[torch.from_numpy(np.sort(kept))]
+    return examples[np.sort(kept)]
 
 
 def _listed(examples: Examples) -> list[Row]:
     """Tokens and labels of every row."""
     rows = []
-    for steps in examples.windows():
+    for steps in examples.matrices():
         columns = (steps.tokens.tolist(), steps.labels.tolist(), steps.lengths.tolist())
         for tokens, labels, length in zip(*columns, strict=True):
             rows.append((tokens[:length], [each for each in labels[:length] if each != UNLABELLED]))
@@ -274,8 +273,6 @@ def _listed(examples: Examples) -> list[Row]:
 def _as_task(task: Task, examples: Examples) -> RowsTask:
     """Some rows as a task of their own, so that networks see nothing but them."""
     lines = np.arange(1, len(examples) + 1)
-    rows = RowsTask(
-        task.name, Packed(list(task.vocab), list(task.classes), task.words, examples.rows, lines)
-    )
+    rows = RowsTask(task.name, Rows(list(task.vocab), list(task.classes), task.words, examples, lines))
     rows.order, rows.depth = task.order, task.depth
     return rows

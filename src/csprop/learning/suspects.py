@@ -7,8 +7,8 @@ from pathlib import Path
 
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
-from csprop.data.disagreeing import find_disagreements
 from csprop.data.names import join_symbols
+from csprop.data.summary import find_disagreements
 from csprop.errors import InputError
 from csprop.tasks.rows import RowsTask
 from csprop.training.checkpoint import SUSPECTS
@@ -40,11 +40,11 @@ class Suspect:
 
 def suspects(task: RowsTask, machine: Machine | CounterMachine) -> list[Suspect]:
     """The rows that disagree with a machine, in the order of the file."""
-    found, flat = [], task.data.flat
-    for row, step, answer in find_disagreements(machine, task.row_arrays):
-        begin, length = int(task.data.begins[row]), int(task.data.lengths[row])
-        names = [task.vocab[token] for token in flat.tokens[begin : begin + length].tolist()]
-        label = task.classes[int(flat.labels[begin + step])]
+    found, data = [], task.data
+    for row, step, answer in find_disagreements(machine, data):
+        begin, length = int(data.begins[row]), int(data.lengths[row])
+        names = [task.vocab[token] for token in data.flat_tokens[begin : begin + length].tolist()]
+        label = task.classes[int(data.flat_labels[begin + step])]
         sequence = join_symbols(names, task.words)
         found.append(Suspect(task.line(row), sequence, label, task.classes[answer], step + 1))
     return found

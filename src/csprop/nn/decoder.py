@@ -17,7 +17,6 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
 from csprop.cells.block import Block
-from csprop.cells.counter import CounterBlock
 from csprop.cells.parts import TINY, linear, unit
 from csprop.nn.config import CSPConfig
 from csprop.ops.planes import wide
@@ -82,5 +81,5 @@ def make_decoder(config: CSPConfig, last: Block, generator: Generator) -> nn.Mod
         return PhaseDecoder(config, generator)
     if config.decoder == "complex":
         return ComplexDecoder(config, generator)
-    unit_norm = isinstance(last, CounterBlock) or getattr(last.cell, "norm", "") == "complex"
-    return LinearDecoder(config, generator, config.decoder == "cos_sin" and not unit_norm)
+    normalises = config.decoder == "cos_sin" and not last.has_unit_output
+    return LinearDecoder(config, generator, normalises)

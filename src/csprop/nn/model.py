@@ -3,29 +3,29 @@
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int64
 from torch import Generator, Tensor, nn
 
-from csprop.cells import increments
 from csprop.cells.block import Block, Transition
-from csprop.cells.counter import CounterBlock
 from csprop.cells.options import BUILT_IN, Shape
 from csprop.cells.parts import start_again
-from csprop.cells.router import RouterBlock
 from csprop.errors import InputError
 from csprop.nn.config import CSPConfig
 from csprop.nn.coupling import Coupling
 from csprop.nn.decoder import make_decoder
-from csprop.nn.hub import Names, on_hub, read, saved_as
 from csprop.nn.kernel import make_stepper, propagate
 from csprop.ops.backends import exporting
 from csprop.ops.checks import check_tensor
 from csprop.ops.planes import wide
 from csprop.stream import Stream
+
+if TYPE_CHECKING:
+    from csprop.cells.router import RouterBlock
+    from csprop.nn.hub import Names
 
 
 class CSP(nn.Module):
@@ -43,6 +43,8 @@ class CSP(nn.Module):
         super().__init__()
         self.names: Names | None = None
         if isinstance(config, dict):  # the content of a config.json
+            from csprop.nn.hub import read
+
             config, self.names = read(config)
         generator = torch.default_generator if generator is None else generator
         self.config, width = config, config.width
@@ -50,13 +52,9 @@ class CSP(nn.Module):
         self.embedding = nn.Parameter(rows / math.sqrt(config.order))
         shape = Shape(width, config.depth, config.vocab_size)
         self.blocks = nn.ModuleList()
-        for number, cell in enumerate(config.layers):
-            block = cell.make(shape, generator)
-            if number == 0 and isinstance(block, RouterBlock) and not block.cell.maps:
-                block.read_tokens(self.embedding)
-            self.blocks.append(block)
-        if isinstance(self.blocks[0], CounterBlock) and not self.embedding.is_meta:
-            increments.prepare(self.embedding, generator)
+        for cell in config.layers:
+            self.blocks.append(cell.make(shape, generator))
+        self.layers[0].begin(self.embedding, generator)
         rank = config.coupling_rank
         links = 1 if rank and config.cell.coupling == "shared" else config.depth - 1
         self.couplings = nn.ModuleList(
@@ -74,8 +72,10 @@ class CSP(nn.Module):
         start_again(self, lambda: CSP(self.config, generator))
 
     @property
-    def routers(self) -> list[RouterBlock]:
+    def routers(self) -> "list[RouterBlock]":
         """The blocks of routers."""
+        from csprop.cells.router import RouterBlock
+
         return [block for block in self.layers if isinstance(block, RouterBlock)]
 
     @property
@@ -104,10 +104,14 @@ class CSP(nn.Module):
         The options are those of `PyTorchModelHubMixin.from_pretrained`.
         """
         options.setdefault("generator", Generator())  # torch's own would go on from elsewhere
+        from csprop.nn.hub import on_hub
+
         return on_hub(cls).from_pretrained(name, **options).copy_to(cls)
 
     def _on_hub(self) -> Any:
         """Return a copy with the methods of `PyTorchModelHubMixin`."""
+        from csprop.nn.hub import on_hub
+
         return self.copy_to(on_hub(type(self)))
 
     def copy_to(self, cls: "type[CSP]") -> "CSP":
@@ -118,6 +122,8 @@ class CSP(nn.Module):
         return model.train(self.training)
 
     def _with_config(self, options: dict[str, Any]) -> dict[str, Any]:
+        from csprop.nn.hub import saved_as
+
         return {**options, "config": options.get("config") or saved_as(self.config, self.names)}
 
     def to_onnx(self, path: str | Path) -> None:
@@ -191,9 +197,7 @@ class CSP(nn.Module):
     @property
     def trains_embedding(self) -> bool:
         """False if the embedding only tells tokens apart, or is what counters add."""
-        first = self.layers[0]
-        fixed = isinstance(first, CounterBlock) or (isinstance(first, RouterBlock) and first.by_token)
-        return not fixed
+        return self.layers[0].trains_embedding
 
     @property
     def rows(self) -> Float[Tensor, "V M D"]:

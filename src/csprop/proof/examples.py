@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import torch
+import numpy as np
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
@@ -34,9 +34,9 @@ class Labelled:
         if len(examples) * examples.longest > MOST_PADDED:
             count = max(1, MOST_PADDED * len(examples) // (4 * int(examples.lengths.sum())))
             step = -(-len(examples) // count)
-            examples = examples[torch.arange(0, len(examples), step)]
-            lengths = examples.lengths.sort().values
-            fits = lengths * torch.arange(1, len(lengths) + 1) <= MOST_PADDED
+            examples = examples[np.arange(0, len(examples), step)]
+            lengths = np.sort(examples.lengths)
+            fits = lengths * np.arange(1, len(lengths) + 1) <= MOST_PADDED
             longest = lengths[max(0, int(fits.sum()) - 1)]
             examples = examples[examples.lengths <= longest]
         matrices = examples.padded()

@@ -19,7 +19,7 @@ from csprop.automata.comparison import Invariant, Undecided, compare_counting
 from csprop.automata.counting import MOST_COUNT, CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Difference, Endless, Oracle, compare, every_input
-from csprop.data.disagreeing import find_disagreements
+from csprop.data.summary import find_disagreements
 from csprop.errors import InputError
 from csprop.proof.certificate import (
     Certificate,

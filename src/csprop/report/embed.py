@@ -93,7 +93,7 @@ def _examples(run: Run) -> list[list[int]]:
 
 def _rows(data: Examples) -> list[list[int]]:
     places = zip(data.begins[:EXAMPLES].tolist(), data.lengths[:EXAMPLES].tolist(), strict=True)
-    return [data.flat.tokens[at : at + min(length, LONGEST)].tolist() for at, length in places]
+    return [data.flat_tokens[at : at + min(length, LONGEST)].tolist() for at, length in places]
 
 
 def trained(model: CSP) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from csprop.automata.sources import automaton_from_json
 from csprop.data.examples import Examples
+from csprop.data.formats import SUFFIXES
 from csprop.data.summary import Summary
 from csprop.errors import InputError, did_you_mean
 from csprop.tasks.arithmetic import ModularArithmetic
@@ -18,7 +19,6 @@ from csprop.tasks.cyclic import Cyclic
 from csprop.tasks.duplicate import MissingDuplicate
 from csprop.tasks.equation import SolveEquation
 from csprop.tasks.evenpairs import EvenPairs
-from csprop.tasks.file import SUFFIXES, FileTask, from_file
 from csprop.tasks.flipflop import FlipFlop
 from csprop.tasks.group import GROUPS, Group
 from csprop.tasks.interleaved import Interleaved
@@ -32,7 +32,7 @@ from csprop.tasks.parity import Parity
 from csprop.tasks.powers import LANGUAGES, Powers
 from csprop.tasks.precedence import ModularPrecedence
 from csprop.tasks.reset import ModularReset
-from csprop.tasks.rows import RowsTask, from_rows
+from csprop.tasks.rows import FileTask, RowsTask, from_file, from_rows
 from csprop.tasks.tomita import Tomita
 
 __all__ = [

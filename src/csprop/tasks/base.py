@@ -13,7 +13,7 @@ from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Endless, Oracle
 from csprop.data.draws import Draws, TorchDraws, Whole
-from csprop.data.examples import Examples, RowArrays
+from csprop.data.examples import Examples
 from csprop.errors import InputError
 
 if TYPE_CHECKING:
@@ -124,11 +124,6 @@ class Task(ABC):
             InputError: the task is not a data file, or the file has changed.
         """
         raise InputError(f"{self.name}: is not a data file and has no rows: draw some with examples()")
-
-    @property
-    def row_arrays(self) -> RowArrays:
-        """The same in arrays of NumPy."""
-        return self.data.rows
 
     @property
     def source(self) -> str:

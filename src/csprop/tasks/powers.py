@@ -10,7 +10,7 @@ import numpy as np
 
 from csprop.automata.counting import CounterMachine
 from csprop.data.draws import Draws, TorchDraws, Whole
-from csprop.data.examples import Examples, RowArrays
+from csprop.data.examples import Examples
 from csprop.errors import InputError
 from csprop.tasks.counting import CountingTask
 from csprop.tasks.near import near, shuffled
@@ -169,7 +169,7 @@ class Powers(CountingTask):
             rows = np.flatnonzero(drawn == number)
             tokens[rows, :size] = self.draw(len(rows), size, draws)
         answers = np.arange(1, length + 1) == np.array(lengths)[drawn, None]
-        return RowArrays.of(tokens, self.classify(tokens), answers).examples
+        return Examples.of(tokens, self.classify(tokens), answers)
 
     def _written(self, sizes: Whole, length: int) -> Whole:
         """Letters from sizes of blocks, (N, length); one letter more stands for what follows them."""

@@ -1,24 +1,32 @@
-"""The user's own labelled sequences, from Python: lists, arrays, columns of a table."""
+"""The user's own data: labelled sequences from Python, or from a JSONL, CSV or TSV file.
+
+JSONL has one object per line. A sequence is a string or a list of tokens. A label is one class for the
+whole sequence, or a list with one class for every token:
+
+    {"sequence": "0110", "label": "even"}
+    {"sequence": ["open", "close"], "label": [0, 1]}
+
+CSV and TSV have two columns, sequence and label; a header row with these names is skipped. The tokens
+of a string are its characters. If any sequence of the file contains spaces or longer tokens, they are
+its words instead.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from csprop.data.examples import UNLABELLED, Examples, RowArrays
-from csprop.data.pack import Table, packed
-from csprop.data.read import ROWS, Reading, Rows, columns
-from csprop.data.summary import Summary, summary
+from csprop.data.examples import UNLABELLED, Examples
+from csprop.data.formats import Batch, FileReader, batch_rows
+from csprop.data.packing import Rows, pack
+from csprop.data.summary import Summary, summarise
 from csprop.errors import InputError
 from csprop.files import digest, replace
 from csprop.tasks.base import Task
 
 if TYPE_CHECKING:
     from torch import Generator
-
-    from csprop.tasks.file import FileTask
 
 
 class RowsTask(Task):
@@ -27,33 +35,28 @@ class RowsTask(Task):
     description = "your own data"
     preset = "router"
 
-    def __init__(self, name: str, table: Table) -> None:
-        self.name, self._given = name, table
-        self.vocab, self.classes, self.words = tuple(table.vocab), tuple(table.classes), table.words
+    def __init__(self, name: str, rows: Rows) -> None:
+        self.name, self._rows = name, rows
+        self.vocab, self.classes, self.words = tuple(rows.vocab), tuple(rows.classes), rows.words
 
     @cached_property
-    def table(self) -> Table:
+    def rows(self) -> Rows:
         """The rows, and the line of each."""
-        return self._given
+        return self._rows
 
     @property
     def data(self) -> Examples:
         """All rows, in their order."""
-        return self.row_arrays.examples
-
-    @property
-    def row_arrays(self) -> RowArrays:
-        """The same in arrays of NumPy."""
-        return self.table.rows
+        return self.rows.examples
 
     def line(self, row: int) -> int:
-        """The number of the line of row 0, 1, … in its file, from 1 on; without a file, row + 1."""
-        return int(self.table.lines[row])
+        """Return the line of row 0, 1, … in its file, from 1 on; without a file, row + 1."""
+        return int(self.rows.lines[row])
 
     @cached_property
     def summary(self) -> Summary:
-        """What there is: rows, tokens, lengths, classes, duplicates and contradictions."""
-        return summary(self.data, self.classes)
+        """The numbers of rows, tokens, classes, duplicates and contradictions, and the lengths."""
+        return summarise(self.data, self.classes)
 
     @property
     def oracle(self) -> None:
@@ -74,7 +77,7 @@ class RowsTask(Task):
     @cached_property
     def sha256(self) -> str:
         """The SHA-256 of the file that `save` writes."""
-        return digest(self._written())
+        return digest(self._to_jsonl())
 
     def save(self, path: str | Path) -> "FileTask":
         """Write the rows to a JSONL file, from which a run can read them again.
@@ -82,7 +85,7 @@ class RowsTask(Task):
         A file that has these rows already is left as it is.
 
         Args:
-            path: the file, of which the name ends in .jsonl.
+            path: a file with a name that ends in .jsonl.
 
         Returns:
             The file as a task, with the same tokens and classes.
@@ -90,53 +93,121 @@ class RowsTask(Task):
         Raises:
             InputError: the file exists and has other content, or has another suffix.
         """
-        from csprop.tasks.file import FileTask
-
-        path, content = Path(path), self._written()
+        path, content = Path(path), self._to_jsonl()
         if path.suffix != ".jsonl":
             raise InputError(f"{path}: the name must end in .jsonl")
         if path.exists():
-            if Reading(path).to_end().sha256 != digest(content):
+            if FileReader(path).to_end().sha256 != digest(content):
                 raise InputError(f"{path}: exists and holds other rows: choose another name")
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             replace(path, content)
         return FileTask(path.absolute(), digest(content), self.vocab, self.classes, self.words)
 
-    def _written(self) -> bytes:
+    def _to_jsonl(self) -> bytes:
         # A string is shorter than a list; but its words and spaces may not be the tokens.
-        plain = not self.words and not any(name.isspace() for name in self.vocab)
+        joined = not self.words and not any(name.isspace() for name in self.vocab)
         lines = []
-        for batch in self.row_arrays.windows():
+        for batch in self.data.matrices():
             parts = (batch.tokens, batch.labels, batch.lengths)
             for tokens, labels, length in zip(*(each.tolist() for each in parts), strict=True):
                 names = [self.vocab[token] for token in tokens[:length]]
-                given = [self.classes[each] for each in labels[:length] if each != UNLABELLED]
+                classes = [self.classes[each] for each in labels[:length] if each != UNLABELLED]
                 row = {
-                    "sequence": "".join(names) if plain else names,
-                    "label": given if len(given) == length > 1 else given[-1],
+                    "sequence": "".join(names) if joined else names,
+                    "label": classes if len(classes) == length > 1 else classes[-1],
                 }
                 lines.append(json.dumps(row, ensure_ascii=False) + "\n")
         return "".join(lines).encode()
 
     def truth(self, sequence: Sequence[int]) -> NoReturn:
-        self._unknown()
+        self._refuse()
 
     def start(self) -> NoReturn:
-        self._unknown()
+        self._refuse()
 
     def step(self, state: Any, token: int) -> NoReturn:
-        self._unknown()
+        self._refuse()
 
     def answer(self, state: Any) -> NoReturn:
-        self._unknown()
+        self._refuse()
 
-    def _unknown(self) -> NoReturn:
+    def _refuse(self) -> NoReturn:
         raise InputError(f"{self.source}: the correct class is known only for the rows that are given")
 
 
+class FileTask(RowsTask):
+    """A file of labelled sequences. The correct class of any other sequence is unknown.
+
+    The file is read when `data` is first used, and must still have this SHA-256 then.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        sha256: str,
+        vocab: Sequence[str],
+        classes: Sequence[str],
+        words: bool,
+        stored: str | None = None,
+    ) -> None:
+        self.name, self.path, self.sha256 = path.stem, path, sha256
+        self.stored = str(path) if stored is None else stored
+        """The path as config.json has it; a relative path begins at the run directory."""
+        self.vocab, self.classes, self.words = tuple(vocab), tuple(classes), words
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The rows, and the line of each.
+
+        Raises:
+            InputError: the file is missing or has changed.
+        """
+        reader = FileReader(self.path)
+        if FileReader(self.path).to_end().sha256 == self.sha256:
+            rows = pack(str(self.path), reader.batches, self.words, self.vocab, self.classes)
+            if reader.sha256 == self.sha256:
+                return rows
+        raise InputError(f"{self.path}: has changed since training: restore the file, or train again")
+
+    @property
+    def source(self) -> str:
+        return self.path.name
+
+    def describe(self) -> dict[str, Any]:
+        return {"name": self.name, "data": self.stored, **super().describe()}
+
+
+def from_file(path: str | Path, like: Task | None = None) -> FileTask:
+    """Read a data file.
+
+    Rows of the same sequence may have different labels: then some of them are wrong, and the task's
+    `summary` counts them.
+
+    Args:
+        path: a .jsonl, .csv or .tsv file.
+        like: a task whose vocabulary and classes to use; a row with any other token or label is an
+            error. Without it, the file's own tokens and labels are the vocabulary and the classes.
+
+    Raises:
+        InputError: the file cannot be read, or a row is malformed; the message names the row.
+    """
+    path = Path(path)
+    readers: list[FileReader] = []
+
+    def batches() -> Iterator[Batch]:
+        readers.append(FileReader(path))
+        return readers[-1].batches()
+
+    names = () if like is None else (like.words, like.vocab, like.classes)
+    rows = pack(str(path), batches, *names)
+    task = FileTask(path.absolute(), readers[-1].sha256, rows.vocab, rows.classes, rows.words)
+    task.rows = rows
+    return task
+
+
 def from_rows(sequences: Iterable[Any], labels: Iterable[Any], name: str = "rows") -> RowsTask:
-    """A task from labelled sequences in Python.
+    """Make a task from labelled sequences in Python.
 
     Args:
         sequences: strings, or lists of tokens, which are strings or whole numbers. A list, an array, a
@@ -149,33 +220,27 @@ def from_rows(sequences: Iterable[Any], labels: Iterable[Any], name: str = "rows
         InputError: a row is malformed, which the message names, or there are fewer labels than
             sequences, or more.
     """
-    for what, given in (("sequences", sequences), ("labels", labels)):
-        if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+    for what, values in (("sequences", sequences), ("labels", labels)):
+        if isinstance(values, str | bytes) or not isinstance(values, Iterable):
             raise InputError(f"{what}: give a list, or another collection, with one entry for each row")
     if iter(sequences) is sequences or iter(labels) is labels:  # they may be needed twice
         sequences, labels = list(sequences), list(labels)
-    return RowsTask(name, packed(name, lambda: _some(sequences, labels, name)))
+
+    def rows() -> Iterator[tuple[int, Any, Any]]:
+        try:
+            for number, (sequence, label) in enumerate(zip(sequences, labels, strict=True), start=1):
+                yield number, _to_python(sequence), _to_python(label)
+        except ValueError:
+            raise InputError(f"{name}: there must be one label for each sequence") from None
+
+    return RowsTask(name, pack(name, lambda: batch_rows(rows())))
 
 
-def _some(sequences: Iterable[Any], labels: Iterable[Any], name: str) -> Iterator[Rows]:
-    rows = _rows(sequences, labels, name)
-    while some := list(islice(rows, ROWS)):
-        yield columns(some)
-
-
-def _rows(sequences: Iterable[Any], labels: Iterable[Any], name: str) -> Iterator[tuple[int, Any, Any]]:
-    try:
-        for number, (sequence, label) in enumerate(zip(sequences, labels, strict=True), start=1):
-            yield number, _plain(sequence), _plain(label)
-    except ValueError:
-        raise InputError(f"{name}: there must be one label for each sequence") from None
-
-
-def _plain(value: Any) -> Any:
-    """Python's own lists, strings and numbers, from those of NumPy, torch or pandas."""
+def _to_python(value: Any) -> Any:
+    """Convert values of NumPy, torch or pandas to Python's own lists, strings and numbers."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, list | tuple):
         kinds = set(map(type, value))
-        return list(value) if kinds <= {str, int, bool} else [_plain(each) for each in value]
+        return list(value) if kinds <= {str, int, bool} else [_to_python(each) for each in value]
     return value

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Generator, Tensor
 
@@ -41,7 +42,7 @@ class Batches:
         at_once = size * max(1, WINDOW // (size * max(1, training.longest)))
         for several in order.split(at_once):
             rows = training[several]
-            if len(rows.lengths.unique()) == 1:  # many batches are padded as fast as one
+            if len(np.unique(rows.lengths)) == 1:  # many batches are padded as fast as one
                 tokens, labels = self._padded(rows, cuts)
                 sizes = [len(self._own_places(0, len(batch))) for batch in several.split(size)]
                 pairs = zip(tokens.split(sizes), labels.split(sizes), strict=True)

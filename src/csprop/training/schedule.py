@@ -3,6 +3,8 @@
 import math
 from dataclasses import replace
 
+import numpy as np
+
 from csprop.data.examples import UNLABELLED, Examples
 from csprop.training.presets import Recipe
 
@@ -39,11 +41,11 @@ def shortened(examples: Examples, longest: int) -> Examples:
     """
     if longest >= examples.longest:
         return examples
-    lengths = examples.lengths.clamp(max=longest)
+    lengths = np.minimum(examples.lengths, longest)
     ends = examples.begins + lengths - 1
-    kept = examples.flat.labels[ends] != UNLABELLED
+    kept = examples.flat_labels[ends] != UNLABELLED
     if not kept.any():
         return examples
-    answers = examples.flat.answers.clone()
+    answers = examples.flat_answers.copy()
     answers[ends[kept]] = True
-    return Examples(replace(examples.flat, answers=answers), examples.begins, lengths)[kept]
+    return replace(examples, flat_answers=answers, lengths=lengths)[kept]

@@ -12,15 +12,15 @@ import torch
 
 import csprop
 from csprop.data.examples import Examples
-from csprop.data.split import split
+from csprop.data.splits import split
 from csprop.errors import InputError
 from csprop.files import one_writer
 from csprop.nn.model import CSP
 from csprop.nn.training import why_not
 from csprop.ops.backends import as_before, use_backend
 from csprop.tasks.base import Task
-from csprop.tasks.file import FileTask
 from csprop.tasks.pairs import hold_pairs
+from csprop.tasks.rows import FileTask
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder, refuse_existing, refuse_zoo
 from csprop.training.config import (

@@ -19,7 +19,7 @@ from csprop.automata.automaton import Automaton
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Oracle
-from csprop.data.pack import packed
+from csprop.data.packing import pack
 from csprop.learning.learn import Learned, learn
 from csprop.tasks.rows import RowsTask
 from csprop.training.config import configure
@@ -76,7 +76,7 @@ def as_task(name: str, language: Automaton, rows: Drawn) -> RowsTask:
     labels = [language.classes[label] for label in rows.labels]
     given = list(range(1, len(labels) + 1)), sequences, labels
     names = language.words, language.vocab, language.classes
-    return RowsTask(name, packed(name, lambda: [given], *names))
+    return RowsTask(name, pack(name, lambda: [given], *names))
 
 
 def _csprop(job: FileJob, task: RowsTask, rows: Drawn) -> Found:

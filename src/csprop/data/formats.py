@@ -1,14 +1,10 @@
-"""Data files, read some lines at a time, so that a file of any size needs little memory.
-
-Whatever the format, rows are three lists: the number of the first line of each row, its sequence and
-its label, as written.
-"""
+"""Data files, read some lines at a time: a file of any size needs little memory."""
 
 import csv
 import hashlib
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,59 +18,44 @@ BLOCK = 1 << 20
 ROWS = 1 << 13
 """Rows of a table that are passed on at once."""
 MARK = "\N{BYTE ORDER MARK}".encode()
-
-Rows = tuple[list[int], list[Any], list[Any]]
-"""Line numbers, sequences and labels."""
-_decode = json.JSONDecoder().raw_decode
-
-
 KEYS = ("sequence", "label")
 FORM = 'write {"sequence": …, "label": …}, one JSON object per line'
 
-
-def _malformed(line: str) -> str:
-    """What is wrong with a line that is no row: it is not JSON, or has other keys."""
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        return f"is not JSON: {fault(error)}: {FORM}"
-    if not isinstance(row, dict):
-        return f"is not a JSON object: {FORM}"
-    lacks = next(key for key in KEYS if key not in row)
-    return f"{without(lacks, row, KEYS)}: {FORM}".replace("?: write", "? Write")
+Batch = tuple[list[int], list[Any], list[Any]]
+"""Some rows as written: the number of the first line of each, its sequence and its label."""
+_decode = json.JSONDecoder().raw_decode
 
 
-class Reading:
-    """One reading of a file from start to end; afterwards `sha256` is that of its text."""
+class FileReader:
+    """One reading of a file from start to end; afterwards `sha256` is the digest of its text."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._digest = path, hashlib.sha256()
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 of what was read so far, without a byte order mark."""
+        """The SHA-256 of the content read so far, without a byte order mark."""
         return self._digest.hexdigest()
 
-    def to_end(self) -> "Reading":
+    def to_end(self) -> "FileReader":
         """Read the whole file only for its digest."""
         for _ in self._blocks():
             pass
         return self
 
-    def rows(self) -> Iterator[Rows]:
-        """The rows of the file, some at a time.
+    def batches(self) -> Iterator[Batch]:
+        """Yield the rows of the file, some at a time.
 
         Raises:
-            InputError: the file cannot be read, or a row is not of the form that its suffix asks for.
+            InputError: the file cannot be read, or a row does not have the form of its suffix.
         """
-        return self._json_rows() if self.path.suffix == ".jsonl" else self._table_rows()
+        return self._json_batches() if self.path.suffix == ".jsonl" else batch_rows(self._table())
 
     def _blocks(self) -> Iterator[bytes]:
-        """The content, cut after the ends of lines."""
-        path = self.path
-        if path.suffix not in SUFFIXES:
-            raise InputError(f"{path}: the name must end in .jsonl, .csv or .tsv")
-        with open_file(path) as file:
+        """Yield the content, cut after the ends of lines."""
+        if self.path.suffix not in SUFFIXES:
+            raise InputError(f"{self.path}: the name must end in .jsonl, .csv or .tsv")
+        with open_file(self.path) as file:
             mark = MARK
             while block := file.read(BLOCK):
                 block = (block + file.readline()).removeprefix(mark)
@@ -94,13 +75,12 @@ class Reading:
             before += len(block)
             yield text
 
-    def _json_rows(self) -> Iterator[Rows]:
+    def _json_batches(self) -> Iterator[Batch]:
         before = 0
         for text in self._texts():
             lines = text.removesuffix("\n").split("\n")
-            numbers: list[int] = []
-            sequences: list[Any] = []
-            labels: list[Any] = []
+            batch: Batch = [], [], []
+            numbers, sequences, labels = batch
             for number, line in enumerate(lines, start=before + 1):
                 line = line.strip()
                 if not line:
@@ -112,15 +92,10 @@ class Reading:
                 except (ValueError, RecursionError, LookupError, TypeError):
                     end = -1
                 if end != len(line):
-                    raise InputError(f"{self.path} row {number}: {_malformed(line)}")
+                    raise InputError(f"{self.path} row {number}: {_describe_fault(line)}")
                 numbers.append(number)
             before += len(lines)
-            yield numbers, sequences, labels
-
-    def _table_rows(self) -> Iterator[Rows]:
-        rows = self._table()
-        while some := list(islice(rows, ROWS)):
-            yield columns(some)
+            yield batch
 
     def _table(self) -> Iterator[tuple[int, str, str]]:
         delimiter = "\t" if self.path.suffix == ".tsv" else ","
@@ -133,13 +108,13 @@ class Reading:
                 if not cells:
                     continue
                 where = f"{self.path} row {number}"
-                names = [] if headed else [each.strip().lower() for each in cells]
+                names = () if headed else tuple(each.strip().lower() for each in cells)
                 headed = True
-                if names == ["label", "sequence"]:
+                if names == KEYS[::-1]:
                     raise InputError(
                         f"{where}: the columns are in the wrong order: write sequence, label"
                     )
-                if names == ["sequence", "label"]:
+                if names == KEYS:
                     continue
                 if len(cells) != 2:
                     raise InputError(
@@ -152,6 +127,20 @@ class Reading:
             csv.field_size_limit(limit)
 
 
-def columns(rows: Sequence[tuple[int, Any, Any]]) -> Rows:
-    """Rows as three lists."""
-    return [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
+def batch_rows(rows: Iterable[tuple[int, Any, Any]]) -> Iterator[Batch]:
+    """Yield rows, some at a time, as three lists."""
+    rows = iter(rows)
+    while some := list(islice(rows, ROWS)):
+        yield [row[0] for row in some], [row[1] for row in some], [row[2] for row in some]
+
+
+def _describe_fault(line: str) -> str:
+    """Return why a line is not a row: it is not JSON, or has other keys."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return f"is not JSON: {fault(error)}: {FORM}"
+    if not isinstance(row, dict):
+        return f"is not a JSON object: {FORM}"
+    missing = next(key for key in KEYS if key not in row)
+    return f"{without(missing, row, KEYS)}: {FORM}".replace("?: write", "? Write")

@@ -1,8 +1,8 @@
 """From rows as they are written to packed examples.
 
-`read_row` says what a row may be. It makes a Python object of every token, which takes long for
-millions of rows. So rows of one plain kind are packed many at a time, with the same result, and
-`read_row` reads the others, and whatever has to be refused.
+`read_row` defines a row. It makes a Python object of every token, which takes long for millions of
+rows. So rows of one simple kind are packed many at a time, with the same result, and `read_row` reads
+the others, and rejects malformed ones.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,36 +13,36 @@ from typing import Any
 import numpy as np
 
 from csprop.automata.names import join_names
-from csprop.data.examples import UNLABELLED, RowArrays
+from csprop.data.examples import UNLABELLED, Examples
+from csprop.data.formats import Batch
 from csprop.data.names import UNKNOWN, Names, Numbers, encode, split_symbols, to_name
-from csprop.data.read import Rows
 from csprop.errors import InputError
 
 Packed = tuple[Numbers, Numbers, Numbers]
 """The tokens of some rows one after the other, their lengths, and the label of every token."""
 
 
-class Words(Exception):
+class WordsFound(Exception):
     """Tokens are words, and were taken for characters so far."""
 
 
 @dataclass(frozen=True)
-class Table:
-    """What came of reading rows."""
+class Rows:
+    """The user's labelled sequences."""
 
     vocab: list[str]
     classes: list[str]
     words: bool
-    rows: RowArrays
+    examples: Examples
     lines: Numbers  # (N,), the number of the line of each row
 
 
 class Packer:
-    """Takes rows, some at a time; in the end they are a `Table`.
+    """Takes rows, some at a time; in the end they are `Rows`.
 
     Args:
-        where: the name of what the rows come from, for messages.
-        words: whether strings are words; None means characters, and `Words` is raised at a word.
+        where: the origin of the rows, for messages.
+        words: True if strings are words; None means characters, and `WordsFound` is raised at a word.
         vocab: the tokens that may occur; None means any.
         classes: the labels that may occur; None means any.
     """
@@ -59,59 +59,62 @@ class Packer:
         self._packed: list[Packed] = []
         self._lines: list[Numbers] = []
 
-    def add(self, rows: Rows) -> None:
+    def add(self, batch: Batch) -> None:
         """Take some rows.
 
         Raises:
             InputError: a row is malformed; the message names it.
-            Words: a token is a word, and it was not known whether any is.
+            WordsFound: a token is a word, and it was not known whether any is.
         """
-        lines, sequences, labels = rows
+        lines, sequences, labels = batch
         if not lines:
             return
-        self._packed.append(_smaller(self._at_once(sequences, labels) or self._one_by_one(rows)))
+        self._packed.append(_shrink(self._at_once(sequences, labels) or self._one_by_one(batch)))
         self._lines.append(np.array(lines, np.int32))
         if self.words is None and self.tokens.longest > 1:
-            raise Words
+            raise WordsFound
 
     def _at_once(self, sequences: Sequence[Any], labels: Sequence[Any]) -> Packed | None:
-        """The rows packed, or None if they are not all of one simple kind."""
+        """Pack the rows, or return None if they are not all of one simple kind."""
         kinds = set(map(type, sequences))
         if kinds == {str} and not self.words:
-            lengths, tokens = list(map(len, sequences)), self.tokens.of_characters("".join(sequences))
+            lengths, tokens = (
+                list(map(len, sequences)),
+                self.tokens.number_characters("".join(sequences)),
+            )
         elif kinds in ({list}, {str}):
             lists = sequences if kinds == {list} else list(map(str.split, sequences))
             lengths, flat = list(map(len, lists)), list(chain.from_iterable(lists))
-            tokens = self.tokens.of_values(flat)
+            tokens = self.tokens.number_values(flat)
         else:
             return None
         if tokens is None or not all(lengths):
             return None
         if set(map(type, labels)) == {list}:
-            given = self.labels.of_values(list(chain.from_iterable(labels)))
-            if given is None or list(map(len, labels)) != lengths:
+            every = self.labels.number_values(list(chain.from_iterable(labels)))
+            if every is None or list(map(len, labels)) != lengths:
                 return None
-            return tokens, np.array(lengths), given
-        last = self.labels.of_values(labels)
+            return tokens, np.array(lengths), every
+        last = self.labels.number_values(labels)
         if last is None:
             return None
-        given = np.full(len(tokens), UNLABELLED, np.int32)
-        given[np.cumsum(lengths) - 1] = last
-        return tokens, np.array(lengths), given
+        every = np.full(len(tokens), UNLABELLED, np.int32)
+        every[np.cumsum(lengths) - 1] = last
+        return tokens, np.array(lengths), every
 
-    def _one_by_one(self, rows: Rows) -> Packed:
+    def _one_by_one(self, batch: Batch) -> Packed:
         tokens, lengths, labels = [], [], []
-        for line, sequence, label in zip(*rows, strict=True):
+        for line, sequence, label in zip(*batch, strict=True):
             where = f"{self.where} row {line}"
             if self.words is None and has_words(sequence):
-                raise Words
-            names, given = read_row(where, sequence, label, bool(self.words))
+                raise WordsFound
+            names, class_names = read_row(where, sequence, label, bool(self.words))
             numbers = [self.tokens.number(name) for name in names]
             if UNKNOWN in numbers:
-                encode(names, self.tokens.known or (), where)  # says which one
-            classes = [self.labels.number(name) for name in given]
+                encode(names, self.tokens.known or (), where)  # names the unknown token
+            classes = [self.labels.number(name) for name in class_names]
             if UNKNOWN in classes:
-                unknown, known = given[classes.index(UNKNOWN)], self.labels.known or ()
+                unknown, known = class_names[classes.index(UNKNOWN)], self.labels.known or ()
                 raise InputError(
                     f"{where}: the label {unknown!r} is unknown: write {join_names(known)}"
                 )
@@ -121,66 +124,62 @@ class Packer:
         flat = [np.fromiter(chain.from_iterable(each), np.int32) for each in (tokens, labels)]
         return flat[0], np.array(lengths), flat[1]
 
-    def table(self) -> Table:
-        """All rows.
+    def rows(self) -> Rows:
+        """Return all rows.
 
         Raises:
             InputError: there are none, or all have the same label.
         """
         if not self._packed:
             raise InputError(f"{self.where}: has no rows: write at least two labelled sequences")
-        vocab, tokens = self.tokens.ordered()
-        classes, labels = self.labels.ordered()
+        vocab, tokens = self.tokens.sort()
+        classes, labels = self.labels.sort()
         if len(classes) < 2:
             raise InputError(
                 f"{self.where}: every label is {classes[0]!r}: there must be at least two classes"
             )
-        kind = np.uint8 if len(vocab) <= 2**8 else np.int32
-        signed = np.int8 if len(classes) <= 2**7 else np.int32
-        labels = np.append(labels, UNLABELLED)  # which is found at -1, the last place
+        tokens = tokens.astype(np.uint8 if len(vocab) <= 2**8 else np.int32)
+        labels = np.append(labels, UNLABELLED)  # which stands at -1, the last place
+        labels = labels.astype(np.int8 if len(classes) <= 2**7 else np.int32)
+        flat_tokens = np.concatenate([tokens[each] for each, _, _ in self._packed])
+        flat_labels = np.concatenate([labels[each] for _, _, each in self._packed])
         lengths = np.concatenate([each for _, each, _ in self._packed], dtype=np.int64)
-        parts = self._packed
-        packed_tokens = np.concatenate([tokens.astype(kind)[each] for each, _, _ in parts])
-        packed_labels = np.concatenate([labels.astype(signed)[each] for _, _, each in parts])
         begins = np.cumsum(lengths) - lengths
-        rows = RowArrays(packed_tokens, packed_labels, packed_labels != UNLABELLED, begins, lengths)
-        return Table(vocab, classes, bool(self.words), rows, np.concatenate(self._lines))
+        examples = Examples(flat_tokens, flat_labels, flat_labels != UNLABELLED, begins, lengths)
+        return Rows(vocab, classes, bool(self.words), examples, np.concatenate(self._lines))
 
 
-def packed(
+def pack(
     where: str,
-    rows: Callable[[], Iterable[Rows]],
+    batches: Callable[[], Iterable[Batch]],
     words: bool | None = None,
     vocab: Sequence[str] | None = None,
     classes: Sequence[str] | None = None,
-) -> Table:
-    """Read rows, taking characters for tokens until a word is found, and from the start again then.
+) -> Rows:
+    """Read rows, taking characters for tokens; if a word occurs, start again with words.
 
     Args:
-        where: as for `Packer`.
-        rows: begins to read the rows, some at a time.
-        words: as for `Packer`.
-        vocab: as for `Packer`.
-        classes: as for `Packer`.
+        where: as for `Packer`, like `words`, `vocab` and `classes`.
+        batches: begins to read the rows, some at a time.
 
     Raises:
         InputError: a row is malformed, there are none, or all have the same label.
     """
     packer = Packer(where, words, vocab, classes)
     try:
-        for some in rows():
-            packer.add(some)
-    except Words:
-        return packed(where, rows, True, vocab, classes)
-    except InputError:  # what is wrong among characters may be right among words
-        if words is None and any(map(has_words, chain.from_iterable(some[1] for some in rows()))):
-            return packed(where, rows, True, vocab, classes)
+        for batch in batches():
+            packer.add(batch)
+    except WordsFound:
+        return pack(where, batches, True, vocab, classes)
+    except InputError:  # a row that is wrong as characters may be right as words
+        if words is None and any(has_words(each) for batch in batches() for each in batch[1]):
+            return pack(where, batches, True, vocab, classes)
         raise
-    return packer.table()
+    return packer.rows()
 
 
-def _smaller(packed: Packed) -> Packed:
-    """The same numbers in fewer bytes, where they fit."""
+def _shrink(packed: Packed) -> Packed:
+    """Return the same numbers in fewer bytes, where they fit."""
     tokens, lengths, labels = packed
     tokens = tokens.astype(np.uint8) if tokens.max() < 2**8 else tokens
     labels = labels.astype(np.int8) if labels.max() < 2**7 else labels
@@ -188,14 +187,14 @@ def _smaller(packed: Packed) -> Packed:
 
 
 def has_words(sequence: Any) -> bool:
-    """Whether a sequence has spaces between its tokens, or a token that is longer than a character."""
+    """Return True if spaces separate the tokens of a sequence, or one is longer than a character."""
     if isinstance(sequence, str):
         return len(sequence.split()) > 1
     return isinstance(sequence, list) and any(len(to_name(token) or "") > 1 for token in sequence)
 
 
 def read_row(where: str, sequence: Any, label: Any, words: bool) -> tuple[list[str], list[str]]:
-    """The tokens of one row, and its labels: one for the whole, or one for every token.
+    """Return the tokens of one row, and its labels: one for the whole, or one for every token.
 
     Raises:
         InputError: the row is malformed.
@@ -223,12 +222,12 @@ def _name(where: str, value: Any, what: str) -> str:
     if value == "":
         raise InputError(f"{where}: the {what} is empty")
     if name is None:
-        raise InputError(f"{where}: the {what} {_shown(value)} must be a string or a whole number")
+        raise InputError(f"{where}: the {what} {_quote(value)} must be a string or a whole number")
     return _printable(where, name, what)
 
 
-def _shown(value: Any, most: int = 60) -> str:
-    """A value for a message, on one line and not too long."""
+def _quote(value: Any, most: int = 60) -> str:
+    """Return a value for a message, on one line and not too long."""
     try:
         text = repr(value)
     except ValueError:
@@ -239,5 +238,5 @@ def _shown(value: Any, most: int = 60) -> str:
 
 def _printable(where: str, text: str, what: str) -> str:
     if not text.isprintable():
-        raise InputError(f"{where}: the {what} {_shown(text)} has unprintable characters: remove them")
+        raise InputError(f"{where}: the {what} {_quote(text)} has unprintable characters: remove them")
     return text
