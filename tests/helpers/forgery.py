@@ -240,7 +240,7 @@ class Draft:
 
 def relocked(tensors: dict[str, Tensor], options: dict[str, Any]) -> Locked:
     """A locked model from its tensors, whatever a certificate says."""
-    config = CSPConfig.from_dict(options)
+    config = CSPConfig.from_json(options)
     network, prefix = CSP(config), "network."
     network.load_state_dict(
         {name.removeprefix(prefix): each for name, each in tensors.items() if name.startswith(prefix)}
@@ -443,8 +443,8 @@ def automaton_of_other_names(draft: Draft, dice: Dice, others: dict[str, Path]) 
 def other_words(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
     document = draft.certificate
     document["verdict"] = dice.choice(
-        (document["verdict"], words.ALL_LENGTHS, words.EVERY_ROW, words.UP_TO_DEPTH.format(99),
-         words.ONE_LENGTH.format(9), 1, None)
+        (document["verdict"], statements.ALL_LENGTHS, statements.EVERY_ROW, statements.UP_TO_DEPTH.format(99),
+         statements.ONE_LENGTH.format(9), 1, None)
     )  # fmt: skip
     document["statement"] = dice.choice(
         (document["statement"], "It is right, always.", "For every input it is right.", None, 3)
@@ -586,18 +586,22 @@ def task_that_is_none(draft: Draft, dice: Dice, others: dict[str, Path]) -> None
 @kind
 def model_options(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
     name, value = dice.choice(
-        (("width", 65536), ("width", 9), ("depth", 2), ("depth", 1024), ("order", 3),
-         ("decay", "switch"), ("rotate", "input"), ("skip", 1), ("skip", False), ("recall", True),
-         ("norm", "complex"),
-         ("h0", "zero"), ("decoder", "cos_sin"), ("activation", "step"), ("angle", "tanh"),
-         ("num_classes", 7), ("vocab_size", 7), ("vocab_size", 10**6), ("width", True), ("depth", 1.0),
-         ("coupling_rank", 1), ("gate", "shared"), ("rotation", "shared"))
+        (("width", 65536), ("width", 9), ("depth", 2), ("depth", 1024), ("order", 3), ("skip", 1),
+         ("skip", False), ("recall", True), ("rotate", "input"), ("kind", "paper"), ("kind", "router"),
+         ("kind", "csprop.cells.options:Rotor"), ("decoder", "cos_sin"), ("num_classes", 7),
+         ("vocab_size", 7), ("vocab_size", 10**6), ("width", True), ("depth", 1.0), ("cells", []),
+         ("coupling_rank", 1))
     )  # fmt: skip
+
+    def change(model: dict[str, Any]) -> None:
+        own = name in ("order", "skip", "recall", "rotate", "kind", "coupling_rank")
+        (model["cells"][0] if own else model)[name] = value
+
     where = dice.choice(("config", "certificate", "both", "settled"))
     if where != "certificate":
-        draft.config["model"][name] = value
+        change(draft.config["model"])
     if where != "config" and isinstance(draft.certificate.get("model"), dict):
-        draft.certificate["model"][name] = value
+        change(draft.certificate["model"])
     if where == "settled" and draft.locked:
         draft.complete()
 

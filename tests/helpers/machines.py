@@ -8,25 +8,19 @@ function of the n states a linear one.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from csprop.automata.automaton import Automaton
 from csprop.automata.walk import every_input
-from csprop.nn.block import Block
+from csprop.cells.options import Rotor
+from csprop.cells.rotor import RotorBlock
 from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
 from csprop.proof.examples import Labelled
 from csprop.proof.lock import lock
 from csprop.proof.locked import Locked
 from csprop.tasks.base import Task
-
-OPTIONS: dict[str, Any] = {
-    "rotate": "state", "rotation": "per_channel", "angle": "free", "decay": "switch",
-    "gate": "per_channel", "activation": "none", "norm": "none", "h0": "learned", "decoder": "linear",
-    "depth": 1,
-}  # fmt: skip
 
 
 def automaton(
@@ -92,16 +86,17 @@ def names(count: int) -> tuple[str, ...]:
     return tuple("abcdefghijklmnopqrstuvwxyz"[:count])
 
 
-def compiled(counter: Counter, noise: float = 0.0, seed: int = 0, decay: str = "switch") -> CSP:
+def compiled(counter: Counter, noise: float = 0.0, seed: int = 0) -> CSP:
     """A rotor with a channel for each harmonic, and one to tell each token by."""
     n, tokens = counter.modulus, len(counter.moves)
     harmonics = max(1, n // 2)
     width = harmonics + tokens
-    options: dict[str, Any] = OPTIONS | {"decay": decay}
-    config = CSPConfig(vocab_size=tokens, num_classes=counter.classes, width=width, **options)
+    config = CSPConfig(
+        vocab_size=tokens, num_classes=counter.classes, width=width, cells=[Rotor()], decoder="linear"
+    )
     model = CSP(config, torch.Generator().manual_seed(seed)).requires_grad_(False)
     (block,) = model.layers
-    assert isinstance(block, Block)
+    assert isinstance(block, RotorBlock)
     for parameter in model.parameters():
         parameter.zero_()
     block.skip.fill_(-40.0)

@@ -6,10 +6,10 @@ import sys
 from typing import Any
 
 import torch
+from csprop.nn.block import Block
 from torch import Generator
 
 from csprop import CSP, CSPConfig, scan, tasks, use_backend
-from csprop.nn.block import Block
 from csprop.ops import operators
 from csprop.ops.fused import registration
 from csprop.training.presets import preset

@@ -11,6 +11,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import numpy as np
 import pytest
 import torch
+from csprop.proof.check_shapes import Rejected
+from csprop.proof.numpy_step import Network
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load, save
@@ -22,8 +24,6 @@ from csprop.proof import check as checker
 from csprop.proof import check_counting, check_network, check_shapes, numpy_step, store
 from csprop.proof.certify import certify
 from csprop.proof.check import check
-from csprop.proof.check_shapes import Rejected
-from csprop.proof.numpy_step import Network
 from csprop.training.checkpoint import RunFolder
 from tests.helpers import machines
 from tests.helpers.options import going_together

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 import torch
+from csprop.proof.tables import Tables
 
 import csprop
 from csprop.cli.main import main
 from csprop.errors import InputError
 from csprop.proof import reading
 from csprop.proof.opened import opened
-from csprop.proof.tables import Tables
 from csprop.training.checkpoint import CERTIFICATE, FILES, RunFolder
 from tests.helpers import forgery
 from tests.helpers.forgery import KINDS, Draft, Forger, beside

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from csprop.nn.router import Router
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Generator, Tensor, nn
 
 import csprop
 from csprop.errors import InputError
-from csprop.nn.router import Router
 from csprop.proof.document import Certificate
 from csprop.proof.locked import Locked
 from csprop.proof.models import FromLayer

@@ -7,17 +7,17 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 import torch
+from csprop.nn.block import Block
+from csprop.proof.numpy_step import Network
 from hypothesis import HealthCheck, assume, given, settings
 
 from csprop.automata.walk import Difference, every_input
-from csprop.nn.block import Block
 from csprop.proof.certify import certify
 from csprop.proof.limits import NotFinite, accept, moves_of
 from csprop.proof.lock import lock
 from csprop.proof.locked import Locked
 from csprop.proof.margins import tightness
 from csprop.proof.models import FromStep
-from csprop.proof.numpy_step import Network
 from csprop.proof.prove import prove
 from tests.helpers import machines
 

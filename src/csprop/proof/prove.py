@@ -144,7 +144,7 @@ def prove_counting(
     Raises:
         NotFinite: neither a proof nor a counterexample was found.
     """
-    automaton = locked.automaton(task.vocab, task.classes, task.words).reduced()
+    automaton = locked.automaton(task.vocab, task.classes, task.words).reduce()
     outer = None if task.oracle is None else compare_counting(automaton, task_machine(task))
     if isinstance(outer, Difference):
         return outer
