@@ -1,88 +1,96 @@
-"""Options of a model, drawn at random: what is there to draw, and what goes together."""
+"""The models that can be written: every cell and every stack of cells, drawn at random."""
 
+from dataclasses import fields, replace
 from typing import Any, get_args, get_type_hints
 
-from csprop.nn.config import ModelOptions
+import torch
+from hypothesis import strategies as st
+from torch import Generator
 
-HINTS = get_type_hints(ModelOptions)
-SIZES = {
-    "width": [6],
-    "depth": [1, 2],
-    "order": [2, 3],
-    "coupling_rank": [0, 2],
-    "places": [0, 0, 3],
-    "maps": [0, 2],
-    "kinds": [(), (), ("rotor", "router"), ("router", "rotor"), ("counter", "switch")],
-}
+from csprop import CSP, Cell, CSPConfig
+from csprop.cells import BUILT_IN
 
-
-PRINTED: dict[str, Any] = {"input_map": "none", "entrance": "softplus", "gate_input": "input"}
-PRINTED |= {"recurrence": "sequential"}
-RELEASED: dict[str, Any] = {"kinds": (), "places": 0, "order": 2, "decay": "exp"}
-"""Where this is fixed, every part of the authors' code is drawn."""
+DECODERS: tuple[str, ...] = get_args(get_type_hints(CSPConfig)["decoder"])
+WIDTHS = [2, 4, 6]
+SIZES = {"order": [2, 3, 4], "coupling_rank": [0, 2], "places": [0, 1, 2], "maps": [0, 1, 3]}
+"""Values of the options that are whole numbers; `places` divides every width."""
 
 
-def choices() -> dict[str, list[Any]]:
-    """Every option with its values, read off the configuration; a new one is drawn, or has none."""
-    values = {
-        name: [True, False] if hint is bool else list(get_args(hint)) for name, hint in HINTS.items()
-    }
-    return values | SIZES
+def choices(kind: str) -> dict[str, list[Any]]:
+    """Return every option of a kind with its values."""
+    hints = get_type_hints(BUILT_IN[kind])
+    values: dict[str, list[Any]] = {}
+    for field in fields(BUILT_IN[kind]):  # pyright: ignore[reportArgumentType]
+        hint = hints[field.name]
+        listed = [True, False] if hint is bool else list(get_args(hint))
+        values[field.name] = listed or SIZES[field.name]
+    return values
 
 
-def sensible(options: dict[str, Any]) -> dict[str, Any]:
-    """With what `ModelOptions` refuses replaced, and what is chaotic: there rounding errors grow."""
-    changed = dict(options)
-    if changed["kinds"]:
-        changed |= {"depth": 2, "places": 3, "order": 2, "coupling_rank": 0}
-    elif changed["places"]:
-        changed |= {"decay": "none", "rotate": "state", "activation": "none", "h0": "place"}
-        changed |= {"order": 2, "coupling_rank": 0}
-    else:
-        changed |= {"maps": 0, "h0": "zero" if changed["h0"] == "place" else changed["h0"]}
-        if changed["decay"] == "count":
-            changed |= {"rotate": "none", "order": 2, "coupling_rank": 0, "activation": "none"}
-            changed["h0"] = "line"
-    if changed["decay"] not in ("switch", "reset"):
-        changed["enter"] = "input"
-    changed |= going_together(changed)
-    if changed["order"] > 2:
-        changed |= {"rotate": "state", "angle": "free", "decoder": "linear"}
-    if changed["depth"] == 1:
-        changed["coupling_rank"] = 0
-    if not changed["coupling_rank"]:
-        changed["coupling"] = "shared"
-    if changed["norm"] == "none" and changed["decay"] == "softplus":
-        changed["decay"] = "exp"
-    return changed
+def vary() -> dict[str, Cell]:
+    """Return the cell of each kind with its defaults, and with each single option changed."""
+    cells: dict[str, Cell] = {}
+    for kind, cls in BUILT_IN.items():
+        cells[kind] = default = cls()
+        for name, values in choices(kind).items():
+            for value in values:
+                if value != getattr(default, name):
+                    rank = {"coupling_rank": 2} if name == "coupling" else {}
+                    cells[f"{kind} {name}={value}"] = replace(default, **rank | {name: value})  # pyright: ignore[reportArgumentType]
+    return cells
 
 
-def going_together(options: dict[str, Any]) -> dict[str, Any]:
-    """What to change for parts of the authors' code: they are as printed where another recurrence than
-    the paper's is drawn; where it is that one, what does not go with them is replaced."""
-    other = options["kinds"] or options["places"] or options["order"] > 2
-    changed: dict[str, Any] = {}
-    if other or options["decay"] == "count":
-        changed |= {"embedding": "complex"}
-    if other or options["decay"] not in ("softplus", "exp", "unit"):
-        changed |= PRINTED | ({"angle": "tanh"} if options["angle"] == "accumulated" else {})
-    found = options | changed
-    if (
-        found["gate_input"] == "state"
-    ):  # other decays would grow with the state that they are decided by
-        changed |= {"recurrence": "sequential", "decay": "exp"}
-    elif found["recurrence"] == "cumulative":
-        changed |= {"decay": "exp", "entrance": "sine", "recall": False}
-    found = options | changed
-    if found["entrance"] == "sine" and found["decay"] == "unit":
-        changed |= {"decay": "exp"}
-    if found["gate_input"] == "state" or found["recurrence"] == "cumulative":
-        changed |= {"coupling_rank": 0}
-        changed |= {"activation": "boundary"} if found["activation"] == "step" else {}
-        changed |= {"rotate": "input"} if found["rotate"] == "state" else {}
-    if found["angle"] == "accumulated":
-        changed |= {"rotate": "input"}
-    found = options | changed
-    if found["angle"] == "free" or found["rotate"] == "none" or found["kinds"] or found["order"] > 2:
-        changed |= {"projection": "tanh"}
-    return changed
+@st.composite
+def cells(draw: st.DrawFn, order: int | None = None, coupled: bool = False) -> Cell:
+    """Draw any cell: of this order, if one is given, and with a coupling only if it is asked for.
+
+    Without a norm the printed decay lets rounding errors grow without bound, and is not drawn.
+    """
+    kind = draw(st.sampled_from(list(BUILT_IN)))
+    options = {name: draw(st.sampled_from(values)) for name, values in choices(kind).items()}
+    if "order" in options and order is not None:
+        options["order"] = order
+    if kind == "paper":
+        options["coupling_rank"] *= coupled
+        options["coupling"] = options["coupling"] if options["coupling_rank"] else "shared"
+        growing = options["norm"] == "none" and options["decay"] == "softplus"
+        options["decay"] = "exp" if growing else options["decay"]
+    return BUILT_IN[kind](**options)
+
+
+@st.composite
+def configs(
+    draw: st.DrawFn, max_depth: int = 3, vocab_size: int = 3, order: int | None = None
+) -> CSPConfig:
+    """Draw any model: layers of one cell, of this order if given, or a mixed stack of order 2."""
+    depth, width = draw(st.integers(1, max_depth)), draw(st.sampled_from(WIDTHS))
+    sizes: dict[str, Any] = {"vocab_size": vocab_size, "num_classes": 4, "width": width}
+    if draw(st.booleans()):
+        stack = draw(st.lists(cells(order=2), min_size=depth, max_size=depth))
+        return CSPConfig(**sizes, cells=stack, decoder=draw(st.sampled_from(DECODERS)))  # pyright: ignore[reportArgumentType]
+    cell = draw(cells(order, coupled=depth > 1))
+    decoder: Any = draw(st.sampled_from(DECODERS if cell.order == 2 else ("linear", "cos_sin")))
+    return CSPConfig(**sizes, depth=depth, cell=cell, decoder=decoder)
+
+
+def config(cell: Cell, depth: int = 2, **changes: Any) -> CSPConfig:
+    """Return a small model of one cell."""
+    decoder = "linear" if cell.order > 2 else "cos_sin"
+    sizes: dict[str, Any] = {"vocab_size": 3, "num_classes": 4, "width": 6, "decoder": decoder}
+    return CSPConfig(**sizes | {"depth": depth, "cell": cell} | changes)
+
+
+@torch.no_grad()
+def model(config: CSPConfig, seed: int = 0, noise: float = 0.2) -> CSP:
+    """Return a model with every weight away from its start, where a norm is 1 and a coupling 0.
+
+    A router that reads tokens still chooses the map of each token.
+    """
+    generator = Generator().manual_seed(seed)
+    made = CSP(config, generator)
+    for parameter in made.parameters():
+        parameter.add_(noise * torch.randn(parameter.shape, generator=generator))
+    for router in made.routers:
+        if router.by_token:
+            router.read_tokens(made.embedding)
+    return made
