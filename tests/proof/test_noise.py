@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 import torch
-from csprop.nn.router import Router
+from csprop.cells.router import RouterBlock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Generator, Tensor, nn
 
 import csprop
 from csprop.errors import InputError
-from csprop.proof.document import Certificate
+from csprop.proof.certificate import Certificate
 from csprop.proof.locked import Locked
 from csprop.proof.models import FromLayer
 from csprop.proof.noise import _Comparisons, radius

@@ -14,8 +14,8 @@ from safetensors.numpy import load
 from csprop.automata.counting import MOST_COUNT, CounterMachine
 from csprop.automata.machine import Machine
 from csprop.data.draws import NumpyDraws, seed_of
-from csprop.data.examples import RowArrays
-from csprop.data.split import held_out
+from csprop.data.examples import Examples
+from csprop.data.splits import hold_out
 from csprop.errors import InputError
 from csprop.proof.certificate import Certificate, FiniteProof
 from csprop.proof.verify import read_certificate
@@ -164,22 +164,22 @@ class CertifiedRun:
             begin, end = end, end + scores.shape[1]
             yield scores.reshape(-1, scores.shape[2]), labels[:, begin:end].ravel()
 
-    def on_rows(self, rows: RowArrays) -> Score:
+    def on_rows(self, rows: Examples) -> Score:
         """Return the score on labelled rows."""
 
         def parts() -> Iterator[tuple[Reals, Whole]]:
-            for batch in rows.windows(WINDOW):
+            for batch in rows.matrices(WINDOW):
                 state = self.machine.initial_state(len(batch.tokens))
                 scores, _ = self.machine.run(batch.tokens, state)
                 yield scores[batch.answers], batch.labels[batch.answers]
 
         return scored(parts())
 
-    def held_out(self) -> RowArrays:
+    def held_out(self) -> Examples:
         """Return the rows of the data file that training did not learn from."""
-        draws, rows = NumpyDraws(seed_of(self.config.seed, "split")), self.task.row_arrays
+        draws, rows = NumpyDraws(seed_of(self.config.seed, "split")), self.task.data
         try:
-            return rows[held_out(rows, self.config.recipe.split, draws)]
+            return rows[hold_out(rows, self.config.recipe.split, draws)]
         except InputError as error:
             raise InputError(f"{self.task.describe()['data']}: {error}") from None
 

@@ -102,7 +102,7 @@ def prove(
     """
     pairs, rows = [], ()
     if task.oracle is None:
-        rows = tuple(each.row + 1 for each in find_disagreements(locked.machine, task.row_arrays))
+        rows = tuple(each.row + 1 for each in find_disagreements(locked.machine, task.data))
     else:
         pairs = compare_with_task(locked.machine, task, depth)
         if isinstance(pairs, Difference):
@@ -159,7 +159,7 @@ def prove_counting(
             raise NotFinite("the proof needs to know counts too far from 0")
     rows = ()
     if task.oracle is None:
-        rows = tuple(each.row + 1 for each in find_disagreements(automaton, task.row_arrays))
+        rows = tuple(each.row + 1 for each in find_disagreements(automaton, task.data))
     proof = counting_proof(locked.counting, inner, outer, CountingSearch(rounds, control))
     return proven(task, proof, automaton, rows, locked)
 

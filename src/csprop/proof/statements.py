@@ -62,7 +62,7 @@ def proven(
     verdict, statement = _claim(task, proof, automaton, len(disagreeing))
     if isinstance(proof, CountingProof) and proof.search.control == MADE_ANEW:
         statement += " Its switches and its decoder were made anew from the training rows."
-    rows = len(task.row_arrays) if disagreeing else None
+    rows = len(task.data) if disagreeing else None
     return Certificate(
         verdict=verdict, proven=True, statement=statement, task=task.describe(), proof=proof,
         automaton=automaton, disagreeing=disagreeing, rows=rows, trusted=trusted(task), locked=locked,
@@ -124,7 +124,7 @@ def machine_sentence(
 
 def _claim_of_rows(task: Task, machine: str, disagreeing: int) -> tuple[str, str]:
     """Return the verdict and the statement about a data file."""
-    rows = len(task.row_arrays)
+    rows = len(task.data)
     agreeing, rest, verdict = f"all {rows}", ".", EVERY_ROW
     if disagreeing:
         agreeing = f"{rows - disagreeing:,} of {rows:,}"

@@ -157,7 +157,7 @@ def _check_digest(content: bytes, sha256: str, name: str) -> None:
 
 def _check_claim(certificate: Certificate, expected: Certificate) -> Certificate:
     """Demand the words that follow from the facts."""
-    demand(certificate.verdict == expected.verdict, f"its verdict is not {expected.verdict!r}")
+    demand(certificate.verdict == expected.verdict, "its verdict is not what is proven")
     demand(certificate.proven is expected.proven, "it claims no proof, or one that it has not")
     demand(certificate.statement == expected.statement, "its statement is not what is proven")
     return certificate
@@ -281,7 +281,7 @@ def _disagreeing_rows(automaton: Automaton | CounterAutomaton, task: Task) -> It
         np.array([-1 if a is None else a for a in control.outputs]),
     )
     first = 1
-    for rows in task.row_arrays.windows():
+    for rows in task.data.matrices():
         symbols = _views(automaton, rows.tokens) if counts else rows.tokens
         state, wrong = np.full(len(symbols), control.start), np.zeros(len(symbols), bool)
         for column, labels in zip(symbols.T, rows.labels.T, strict=True):

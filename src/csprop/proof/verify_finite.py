@@ -64,6 +64,7 @@ def _check_tables(proof: FiniteProof, tokens: int) -> None:
     fits = fits and all(len(row) == tokens for row in machine.transitions)
     fits = fits and all(0 <= state < states for row in machine.transitions for state in row)
     fits = fits and all(code >= 0 for place in machine.places for code in place)
+    fits = fits and all(output is None or output >= 0 for output in machine.outputs)
     demand(fits, "its tables do not fit together")
     reached = _reached(0, machine.transitions)
     demand(len(reached) == states, "it has a state that no input reaches")
@@ -169,23 +170,27 @@ def _check_moves(
     loose = Network(network.tensors, network.model, network.gaps, doubt=0.0)
     scores = []
     for state, token in moves:
-        place, sure = machine.places[state], (state, token) in covered
-        where = f"from state {state}, token {token}"
-        if (place, token) not in known:
-            known[place, token] = (network if sure else loose).move(place, token)
-        move, there = known[place, token], machine.transitions[state][token]
-        demand(move.place == machine.places[there], f"{where} leads elsewhere")
-        demand(np.isfinite(move.scores).all(), f"{where} leads to scores that are not finite")
-        demand(int(move.scores.argmax()) == machine.outputs[there], f"{where} leads to other scores")
-        scores.append(move.scores)
-        if sure:
+        place, there = machine.places[state], machine.transitions[state][token]
+        target, answer = machine.places[there], machine.outputs[there]
+        where, key = f"from state {state}, token {token}", (place, token)
+        if (state, token) not in covered:  # nothing is claimed: it may be a tie
+            move = loose.move(place, token, target)
+            demand(np.isfinite(move.scores).all(), f"{where} leads to scores that are not finite")
+            behind = move.scores.max() - move.scores[answer]
+            demand(
+                behind <= DOUBT * max(1.0, np.abs(move.scores).max()), f"{where} leads to other scores"
+            )
+        else:
+            move = known.get(key) or network.move(place, token)
+            demand(move.place == target, f"{where} leads elsewhere")
+            demand(np.isfinite(move.scores).all(), f"{where} leads to scores that are not finite")
+            demand(int(move.scores.argmax()) == answer, f"{where} leads to other scores")
             _check_snaps(network, move.snaps, least, where)
             demand(_lead(move.scores) >= 0.99 * DOUBT, f"{where} leads to scores that are nearly a tie")
-    taken = {(machine.places[state], token): None for state, token in covered}
+            known[key] = move
+        scores.append(move.scores)
     tokens = len(machine.transitions[0])
-    return {each: known[each] for each in taken}, np.array(scores).reshape(
-        len(machine.places), tokens, -1
-    )
+    return known, np.array(scores).reshape(len(machine.places), tokens, -1)
 
 
 def _check_snaps(network: Network, snaps: Sequence[float], least: Sequence[float], where: str) -> None:

@@ -230,10 +230,16 @@ class Network:
             return self._own(layer, "h0")
         return start
 
-    def move(self, place: Sequence[int], token: int) -> Move:
-        """Return the effect of a token in the state with these codes."""
+    def move(self, place: Sequence[int], token: int, after: Sequence[int] | None = None) -> Move:
+        """Return the effect of a token in the state with these codes.
+
+        Args:
+            place: the code of each layer.
+            token: the token.
+            after: the codes to which it leads; each must be a nearest one, up to rounding.
+        """
         z = self.tensors["network.embedding"][token]
-        after, snaps, self._gates = [], [], {}
+        reached, snaps, self._gates = [], [], {}
         steps = {
             "paper": self._paper, "rotor": self._rotor, "router": self._router,
             "counter": self._counter, "switch": self._switch,
@@ -246,10 +252,14 @@ class Network:
                 h = h * sigmoid(h)
             h = np.where(self.kept[layer], h, self.start[layer])
             number, distance = self._nearest(layer, h)
-            after.append(number)
+            if after is not None and after[layer] != number:
+                number, nearer = after[layer], distance
+                distance = nearest(h, self.codes[layer][number][None])[1]
+                demand(distance <= nearer + DOUBT, "a token leads elsewhere")
+            reached.append(number)
             snaps.append(distance)
             z = self._output(layer, self.codes[layer][number], z, before)
-        return Move(tuple(after), snaps, self._decode(z), self._gates)
+        return Move(tuple(reached), snaps, self._decode(z), self._gates)
 
     def _nearest(self, layer: int, h: Array) -> tuple[int, float]:
         likely = int((self._squares[layer] - 2 * (self._flat[layer] @ h.ravel())).argmin())
