@@ -22,7 +22,7 @@ import pytest
 
 import csprop
 from csprop.cli.main import main
-from csprop.proof import attempts, examples, limits, search
+from csprop.proof import attempts, examples, limits, lock
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -212,7 +212,7 @@ def test_blocks_are_told_apart() -> None:
 
 
 NUMBERS = {
-    "RADII": search.RADII,
+    "RADII": lock.RADII,
     "RATIO": limits.RATIO,
     "DOUBT": limits.DOUBT,
     "LEAD": examples.LEAD,

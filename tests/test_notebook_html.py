@@ -8,8 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 import csprop
-from csprop.automata.automaton import Automaton
-from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.automaton import Automaton, CounterAutomaton
 from csprop.notebook import HIGH, TOP, WIDE, curve
 
 NASTY = ("<script>alert(1)</script>", '"><b onload="x">', "&amp;'")

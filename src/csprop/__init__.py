@@ -7,10 +7,9 @@ from csprop.ops.announce import announce
 
 if TYPE_CHECKING:
     from csprop import tasks
-    from csprop.automata.automaton import Automaton
-    from csprop.automata.counter_automaton import CounterAutomaton
+    from csprop.automata.automaton import Automaton, CounterAutomaton
     from csprop.cells.block import Block
-    from csprop.cells.options import Cell, Counter, Paper, Rotor, Router, Switch
+    from csprop.cells.options import Cell, Counter, Paper, Resonator, Rotor, Router, Switch
     from csprop.data.shipped import example
     from csprop.learning.learn import Learned, learn
     from csprop.nn.config import CSPConfig
@@ -35,6 +34,7 @@ __all__ = [
     "CounterAutomaton",
     "Learned",
     "Paper",
+    "Resonator",
     "Rotor",
     "Router",
     "Run",
@@ -55,9 +55,11 @@ __all__ = [
 _HOMES = {
     "Automaton": "csprop.automata.automaton",
     "Certificate": "csprop.proof.certificate",
-    "CounterAutomaton": "csprop.automata.counter_automaton",
+    "CounterAutomaton": "csprop.automata.automaton",
     "Block": "csprop.cells.block",
-    **dict.fromkeys(("Cell", "Counter", "Paper", "Rotor", "Router", "Switch"), "csprop.cells.options"),
+    **dict.fromkeys(
+        ("Cell", "Counter", "Paper", "Resonator", "Rotor", "Router", "Switch"), "csprop.cells.options"
+    ),
     "CSP": "csprop.nn.model",
     "CSPConfig": "csprop.nn.config",
     "CSPLayer": "csprop.nn.layer",

@@ -13,12 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from csprop.automata.arrows import counter_names, rules
-from csprop.automata.conditions import condition
-from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.arrows import counter_names, describe_views, rules
+from csprop.automata.automaton import CounterAutomaton
 from csprop.automata.drawing import draw
 from csprop.automata.export import to_c, to_dot, to_json, to_python
-from csprop.automata.sources import automaton_of, read_automaton
+from csprop.automata.sources import read_automaton, to_automaton
 from csprop.errors import InputError
 from tests.automata.test_counting import counter_machines
 from tests.automata.test_export import FLAGS, GCC, programs, says
@@ -130,9 +129,9 @@ def test_a_file_of_either_format_is_read_and_a_machine_without_names_gets_number
 ) -> None:
     path = tmp_path / "brackets.json"
     path.write_text(to_json(brackets()), encoding="utf-8")
-    assert read_automaton(path) == automaton_of(brackets()) == brackets()
+    assert read_automaton(path) == to_automaton(brackets()) == brackets()
     plain = LANGUAGES["too many"].machine
-    assert automaton_of(plain) == CounterAutomaton.from_machine(plain, "01", "012")
+    assert to_automaton(plain) == CounterAutomaton.from_machine(plain, "01", "012")
     path.write_text(to_json(brackets()).replace('"window": 1', '"window": -1'), encoding="utf-8")
     with pytest.raises(InputError, match=r"brackets\.json: counter machine: window=-1 must be"):
         read_automaton(path)
@@ -286,7 +285,7 @@ def test_a_condition_means_its_views(data: st.DataObject) -> None:
     met = np.array(data.draw(some.filter(any) | st.just([True] * size))).reshape(shape)
     views = np.array(data.draw(some)).reshape(shape)
     views.flat[np.flatnonzero(met)[0]] = True
-    text = condition(views, met, names)
+    text = describe_views(views, met, names)
     for counts in itertools.product(range(-window - 2, window + 3), repeat=counters):
         seen = tuple(min(max(count, -window), window) + window for count in counts)
         if met[seen]:
@@ -305,21 +304,21 @@ def test_a_condition_means_its_views(data: st.DataObject) -> None:
     ],
 )  # fmt: skip
 def test_conditions_in_few_words(chosen: list[int], text: str) -> None:
-    assert condition(np.array(chosen, bool), np.ones(5, bool), ["c"]) == text
+    assert describe_views(np.array(chosen, bool), np.ones(5, bool), ["c"]) == text
 
 
 def test_a_condition_says_nothing_of_what_is_not_met() -> None:
     met = np.array([0, 0, 1, 1, 1], bool)
-    assert condition(np.array([1, 1, 1, 0, 0], bool), met, ["c"]) == "c = 0"
-    assert condition(np.array([0, 0, 0, 1, 1], bool), met, ["c"]) == "c > 0"
-    assert condition(met, met, ["c"]) == ""
+    assert describe_views(np.array([1, 1, 1, 0, 0], bool), met, ["c"]) == "c = 0"
+    assert describe_views(np.array([0, 0, 0, 1, 1], bool), met, ["c"]) == "c > 0"
+    assert describe_views(met, met, ["c"]) == ""
 
 
 def test_conditions_of_two_counters() -> None:
     both, met = np.zeros((3, 3), bool), np.ones((3, 3), bool)
     both[1, 1] = True
-    assert condition(both, met, ["c1", "c2"]) == "c1 = 0 and c2 = 0"
-    assert set(condition(~both, met, ["c1", "c2"]).split(" or ")) == {"c1 ≠ 0", "c2 ≠ 0"}
+    assert describe_views(both, met, ["c1", "c2"]) == "c1 = 0 and c2 = 0"
+    assert set(describe_views(~both, met, ["c1", "c2"]).split(" or ")) == {"c1 ≠ 0", "c2 ≠ 0"}
 
 
 @settings(max_examples=60, deadline=None)

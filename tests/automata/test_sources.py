@@ -14,14 +14,14 @@ from automata.fa.nfa import NFA
 import csprop
 from csprop import Automaton
 from csprop.automata.machine import Machine
-from csprop.automata.sources import automaton_of, read_automaton
+from csprop.automata.sources import read_automaton, to_automaton
 from csprop.errors import InputError
 from tests.helpers import machines
 
 
 def finite(machine: Any) -> Automaton:
     """One that does not count."""
-    found = automaton_of(machine)
+    found = to_automaton(machine)
     assert isinstance(found, Automaton)
     return found
 
@@ -166,7 +166,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "no start": (PARITY | {"start": 2}, "the start 2 is not one of"),
     "a start that is true": (PARITY | {"start": True}, "the start True is not one of"),
     "a token twice": (PARITY | {"vocab": ["0", "0"]}, "has a name twice"),
-    "a token more": (PARITY | {"vocab": ["0", "1", "2"]}, "2 transitions per state, but 3 tokens"),
+    "a token more": (PARITY | {"vocab": ["0", "1", "2"]}, "2 tokens are read, but 3 have names"),
     "no tokens": (PARITY | {"vocab": [], "transitions": [[], []]}, "vocab must be"),
     "no states": (PARITY | {"transitions": [], "answers": []}, "at least one state"),
     "a token that is a number": (PARITY | {"vocab": ["0", 1]}, "is not a text"),

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import csprop
-from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.automaton import CounterAutomaton
 from csprop.automata.counting import CounterMachine
 from csprop.cli.main import main
 from tests.helpers import machines

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import csprop
-from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.automaton import CounterAutomaton
 from csprop.cli.main import main
 from csprop.proof.locked_counter import LockedCounter
 from csprop.runs.run import Run

@@ -92,11 +92,17 @@ def compiled(counter: Counter, noise: float = 0.0, seed: int = 0) -> CSP:
     harmonics = max(1, n // 2)
     width = harmonics + tokens
     config = CSPConfig(
-        vocab_size=tokens, num_classes=counter.classes, width=width, cells=[Rotor()], decoder="linear"
+        vocab_size=tokens,
+        num_classes=counter.classes,
+        width=width,
+        depth=1,
+        cell=Rotor(),
+        decoder="linear",
     )
     model = CSP(config, torch.Generator().manual_seed(seed)).requires_grad_(False)
     (block,) = model.layers
     assert isinstance(block, RotorBlock)
+    assert block.skip is not None
     for parameter in model.parameters():
         parameter.zero_()
     block.skip.fill_(-40.0)

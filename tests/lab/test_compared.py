@@ -14,7 +14,7 @@ from csprop_lab.study.job import Job, key_of
 from csprop_lab.study.measure import measure
 from csprop_lab.study.protocols import CSPROP, FULL, PROTOCOLS, TABLED
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 COMPARISON = full(ROOT / "results")
 ROWS = COMPARISON.results.rows
 

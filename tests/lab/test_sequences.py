@@ -11,8 +11,8 @@ from sklearn.datasets import load_digits
 
 from csprop.errors import InputError
 from csprop.files import digest
-from csprop.training import sequences as data
 from csprop.training.seeding import generator
+from csprop_lab.signals import sequences as data
 from csprop_lab.signals.networks import NetworkKind
 from csprop_lab.signals.sequences import Learner, Rows, Text, sequences, size_of
 
@@ -157,5 +157,5 @@ def test_a_step_is_adam_with_clipped_gradients(kind: NetworkKind) -> None:
 
 def test_without_scikit_learn_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(InputError, match=r"pip install 'csprop\[study\]'"):
+    with pytest.raises(InputError, match=r"pip install 'csprop\[lab\]'"):
         data.digits(as_levels=True)

@@ -2,11 +2,10 @@
 
 import json
 
-import torch
 from hypothesis import given, settings
 
 from csprop import CSPConfig
-from tests.helpers.options import configs, model, vary
+from tests.helpers.options import configs, model
 
 
 @settings(max_examples=100)

@@ -19,8 +19,8 @@ import csprop
 from csprop import Automaton
 from csprop.automata.machine import Machine
 from csprop.errors import InputError
-from csprop.nn import compiled as compiling
-from csprop.nn.compiled import compiled
+from csprop.nn import compile as compiling
+from csprop.nn.compile import compile_machine
 from csprop.proof.locked import Locked
 from csprop.tasks import MachineTask, from_description
 from tests.helpers import machines
@@ -129,8 +129,8 @@ def test_states_that_no_input_tells_apart_share_a_place() -> None:
     twice = machines.automaton(
         "01", ("even", "odd"), False, 3, ((2, 1), (3, 0), (0, 3), (1, 2)), (0, 1, 0, 1)
     )
-    assert len(compiling.codes(compiled(parity, 2))) == 2
-    assert len(compiling.codes(compiled(twice, 2))) == 2
+    assert len(compiling.codes(compile_machine(parity, 2))) == 2
+    assert len(compiling.codes(compile_machine(twice, 2))) == 2
 
 
 def test_thousands_of_tokens_are_told_apart() -> None:
@@ -160,10 +160,10 @@ def test_a_machine_that_is_too_large_is_refused_before_it_is_made(
     ring = Machine(transitions=tuple(((s + 1) % 600,) for s in range(600)),
                    outputs=(1, *(0,) * 599))  # fmt: skip
     with pytest.raises(InputError, match="too large: 600 states and 1 tokens take 360,000 weights"):
-        compiled(ring, 2)
+        compile_machine(ring, 2)
     monkeypatch.setattr(compiling, "MOST_WEIGHTS", 1000)
     with pytest.raises(InputError, match="there may be 512 states and 1,000 weights"):
-        compiled(drawn(1), 5)
+        compile_machine(drawn(1), 5)
 
 
 def test_a_run_of_a_file_agrees_with_some_of_its_rows(tmp_path: Path) -> None:

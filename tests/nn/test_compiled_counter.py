@@ -5,16 +5,16 @@ from itertools import product
 
 import pytest
 import torch
+from csprop.nn.router import lead
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.errors import InputError
-from csprop.nn import compiled as compiling
-from csprop.nn.compiled import WIDEST, compiled_counter
+from csprop.nn import compile as compiling
+from csprop.nn.compile import WIDEST, compile_counter
 from csprop.nn.model import CSP
-from csprop.nn.router import lead
 from tests.helpers.counters import LANGUAGES, brackets, plain
 
 
@@ -46,7 +46,7 @@ def test_languages_on_every_short_input(name: str) -> None:
     language = LANGUAGES[name]
     tokens = language.machine.symbols
     rows = list(product(range(tokens), repeat={2: 9, 3: 6, 4: 5}[tokens]))
-    said = answers(compiled_counter(language.machine, 3), [list(row) for row in rows])
+    said = answers(compile_counter(language.machine, 3), [list(row) for row in rows])
     for row, each in zip(rows, said, strict=True):
         assert each == [language.truth(row[:end]) for end in range(1, len(row) + 1)]
 
@@ -56,7 +56,7 @@ def test_languages_on_every_short_input(name: str) -> None:
 def test_random_machines_on_every_short_input_and_deep_ones(counters: int, window: int) -> None:
     for seed in range(3):
         machine, dice = drawn(seed, counters, window), random.Random(seed)
-        model = compiled_counter(machine, 3)
+        model = compile_counter(machine, 3)
         rows = [list(row) for row in product(range(3), repeat=6)]
         assert answers(model, rows) == [plain(machine, tuple(row)) for row in rows]
         rows = [deep(machine, dice, 400) for _ in range(20)]
@@ -73,7 +73,7 @@ def test_random_machines_on_every_short_input_and_deep_ones(counters: int, windo
 def test_any_small_machine(seed: int, counters: int, window: int, tokens: int, states: int) -> None:
     machine = drawn(seed, counters, window, tokens, states)
     row = deep(machine, random.Random(seed), 120)
-    assert answers(compiled_counter(machine, 3), [row]) == [plain(machine, tuple(row))]
+    assert answers(compile_counter(machine, 3), [row]) == [plain(machine, tuple(row))]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_every_pair_of_a_token_and_a_view_leads_clearly_at_any_count(
     tokens = ((1, 0), (-1, 1), (0, -1), (0, 0)) if counters == 2 else ((1,), (-1,), (0,))
     machine = CounterMachine.explore(tokens, 0, state, lambda at, counts: int(at == 0), window)
     assert machine.reduce().window == window
-    model = compiled_counter(machine, 2)
+    model = compile_counter(machine, 2)
     small = machine.reduce()
     counter, router = model.layers
     near = [*range(-window - 2, window + 3), 10**6, -(10**6), 2**24, -(2**24)]
@@ -116,7 +116,7 @@ def test_counts_are_exact_to_2_to_the_24_and_refused_beyond() -> None:
     machine = CounterMachine.explore(
         ((million,), (-million,), (-1,)), 0, lambda *_: 0, lambda _, counts: counts[0] + 1
     )
-    model = compiled_counter(machine, 3)
+    model = compile_counter(machine, 3)
     row = [0] * 16 + [1] * 16 + [2, 0] + [1]
     assert answers(model, [row]) == [plain(machine, tuple(row))]
     assert plain(machine, tuple(row))[-4:] == [1, 0, 2, 0]
@@ -125,7 +125,7 @@ def test_counts_are_exact_to_2_to_the_24_and_refused_beyond() -> None:
 
 
 def test_depths_of_half_a_million() -> None:
-    model, half = compiled_counter(brackets(), 2), 1 << 19
+    model, half = compile_counter(brackets(), 2), 1 << 19
     said = answers(model, [[0] * half + [1] * half + [0, 1, 1, 0]])[0]
     assert [place for place, answer in enumerate(said) if answer] == [2 * half - 1, 2 * half + 1]
 
@@ -139,11 +139,11 @@ def test_a_hundred_tokens_are_told_apart() -> None:
     dice = random.Random(0)
     row = [dice.choice((37, 64, dice.randrange(100))) for _ in range(500)]
     depths = [row[:end].count(37) - row[:end].count(64) for end in range(1, 501)]
-    assert answers(compiled_counter(machine, 2), [row]) == [[int(depth > 0) for depth in depths]]
+    assert answers(compile_counter(machine, 2), [row]) == [[int(depth > 0) for depth in depths]]
 
 
 def test_a_machine_is_reduced_first() -> None:
-    wide = compiled_counter(brackets(window=5, scale=3), 2)
+    wide = compile_counter(brackets(window=5, scale=3), 2)
     assert (wide.config.maps, wide.embedding[:, 0, 0].tolist()) == (6, [1.0, -1.0])
 
 
@@ -157,16 +157,16 @@ def test_what_is_too_wide_too_large_or_adds_too_much_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     row = [0] * (WIDEST + 3) + [1] * 5
-    assert answers(compiled_counter(threshold(WIDEST), 2), [row]) == [
+    assert answers(compile_counter(threshold(WIDEST), 2), [row]) == [
         plain(threshold(WIDEST), tuple(row))
     ]
     with pytest.raises(InputError, match=r"counts from −33 to 33 apart.* may be 32 wide"):
-        compiled_counter(threshold(33), 2)
+        compile_counter(threshold(33), 2)
     many = CounterMachine.explore(
         ((2**20 + 1,), (-1,)), 0, lambda *_: 0, lambda _, counts: int(counts[0] > 0)
     )
     with pytest.raises(InputError, match="a token adds more than 1,048,576"):
-        compiled_counter(many, 2)
+        compile_counter(many, 2)
     monkeypatch.setattr(compiling, "MOST_WEIGHTS", 50)
     with pytest.raises(InputError, match="2 tokens with 3 views of the counts take 54 weights"):
-        compiled_counter(brackets(), 2)
+        compile_counter(brackets(), 2)

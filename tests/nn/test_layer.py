@@ -18,7 +18,7 @@ import csprop
 from csprop import CSP, CSPConfig, CSPLayer, tasks, use_backend
 from csprop.errors import InputError
 from csprop.nn import CSPBlock
-from csprop.nn.compiled import compiled
+from csprop.nn.compile import compile_machine
 from csprop.ops import native
 from csprop.ops.native import resonate as kernel
 from csprop_lab.bench.measure import status
@@ -305,7 +305,7 @@ def test_nothing_that_is_read_or_compiled_disturbs_the_random_numbers_of_others(
     state = torch.get_rng_state()
     csprop.load(tmp_path / "run")
     CSP.from_pretrained(tmp_path / "model")
-    compiled(tasks.get("parity").machine, 2)
+    compile_machine(tasks.get("parity").machine, 2)
     assert torch.equal(torch.get_rng_state(), state)
 
 

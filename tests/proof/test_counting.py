@@ -14,7 +14,7 @@ import csprop
 from csprop.automata.walk import Difference
 from csprop.cli.main import main
 from csprop.errors import InputError
-from csprop.nn.compiled import compiled_counter
+from csprop.nn.compile import compile_counter
 from csprop.nn.model import CSP
 from csprop.proof.attempts import certify_counter
 from csprop.proof.certify import certify
@@ -66,7 +66,7 @@ def routed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name in ("anbn", "interleaved"):
         task = get(name)
         assert task.counting is not None
-        model = compiled_counter(task.counting, len(task.classes))
+        model = compile_counter(task.counting, len(task.classes))
         made[name] = stored(folder / name, model, task, "counter")
         csprop.load(made[name]).certify(rounds=0)
     return made
@@ -76,7 +76,7 @@ def routed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_a_compiled_machine_is_proven(name: str) -> None:
     task = get(name)
     assert task.counting is not None
-    found = certify_counter(compiled_counter(task.counting, len(task.classes)), task)
+    found = certify_counter(compile_counter(task.counting, len(task.classes)), task)
     assert found.verdict == EVERY_DEPTH, found.statement
     assert found.document["exact_up_to"] == {"network": 2**24, "locked": 2**62}
 

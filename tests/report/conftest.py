@@ -1,25 +1,20 @@
-"""A page of real runs, and a real browser to look at it."""
+"""Pages of real runs, and a real browser to look at them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import csprop
-from csprop.report import runs
-from tests.helpers.browser import Tab
-
-
-def certified(path: Path, **options: Any) -> Path:
-    """A run that was trained and proven."""
-    assert csprop.train(out=path, **options).certify().proven
-    return path
+from csprop.report import read, runs
+from tests.helpers.browser import Tab, Visit
+from tests.helpers.zoo import unpack
 
 
 @pytest.fixture(scope="session")
 def parity(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return certified(tmp_path_factory.mktemp("runs") / "parity", task="parity", samples=1000, hold=2)
+    return unpack("parity", tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="session")
@@ -29,21 +24,27 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="session")
-def page(parity: Path, printed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a locked rotor and a printed model."""
-    path = tmp_path_factory.mktemp("pages") / "page.html"
-    path.write_text(runs.page([parity, printed]))
+def write_page(path: Path, *folders: Path, times: tuple[int, ...] = ()) -> Path:
+    """Write the page of some runs, measured at some multiples of the trained length."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(read, "TIMES", times)
+        path.write_text(runs.page(folders, measured=bool(times)))
     return path
 
 
+@pytest.fixture(scope="session")
+def page(parity: Path, printed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a locked rotor and a printed model."""
+    return write_page(tmp_path_factory.mktemp("pages") / "page.html", parity, printed, times=(1, 4))
+
+
 @pytest.fixture
-def visit(browser: Any) -> Iterator[Callable[..., Tab]]:
+def visit(browser: Any) -> Iterator[Visit]:
     """Open a file with the network off; nothing may be fetched, and the console stays empty."""
     tabs: list[Tab] = []
     contexts: list[Any] = []
 
-    def opened(path: Path, width: int = 1440, **options: Any) -> Tab:
+    def open_tab(path: Path, width: int = 1440, **options: Any) -> Tab:
         viewport = {"width": width, "height": 900}
         settings = {"offline": True, "reduced_motion": "reduce"} | options
         context = browser.new_context(viewport=viewport, **settings)
@@ -56,7 +57,7 @@ def visit(browser: Any) -> Iterator[Callable[..., Tab]]:
         tabs.append(tab)
         return tab
 
-    yield opened
+    yield open_tab
     for tab in tabs:
         assert tab.complaints == []
         assert len(tab.requests) == 1, "the page is one file"

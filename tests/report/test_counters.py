@@ -1,7 +1,6 @@
 """Models that count in a page: marks on lines of whole numbers, in a real browser, beside Python."""
 
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,14 @@ from torch import Generator
 
 import csprop
 from csprop import tasks
-from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.automaton import CounterAutomaton
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.report import embed, runs
 from csprop.report.page import Page, asset
-from tests.helpers.browser import Tab
+from tests.helpers.browser import Visit
 from tests.helpers.counters import plain, plain_step
 
-Visit = Callable[..., Tab]
 MARKS = """explorer.panels[0].counters.lines.map(({svg}) => {
     const at = svg.querySelector("circle.tally").getAttribute("cx");
     const labels = [...svg.querySelectorAll("text:not(.count)")];
@@ -49,9 +47,9 @@ def page_of(name: str, path: Path) -> Path:
         "name": name, "description": "", "vocab": task.vocab, "classes": task.classes, "trained": 16,
         "words": task.words, "truth": embed._counting(machine), "examples": [],
     })  # fmt: skip
-    entry: dict[str, Any] = {"name": name, "run": 0, "task": 0, "asked": 1, "layers": []}
+    entry: dict[str, Any] = {"name": name, "run": 0, "task": 0, "asked": 1}
     entry |= {"colour": 0, "proof": ("proven for all lengths and depths", "yes"), "sure": False}
-    page.models.append(entry | {"automaton": embed.drawn(automaton)})
+    page.models.append(entry | {"automaton": embed.draw_automaton(automaton)})
     path.write_text(page.html())
     return path
 
@@ -68,7 +66,7 @@ def test_the_mark_is_at_the_depth_after_each_token(
     width: int, counting_page: Path, visit: Visit
 ) -> None:
     tab, text = visit(counting_page, width), "(()())())(("
-    tab.page.locator("#sequence").fill(text)
+    tab.write(text)
     slider, depth, good = tab.page.locator("#time"), 0, True
     slider.focus()
     slider.press("Home")
@@ -80,21 +78,21 @@ def test_the_mark_is_at_the_depth_after_each_token(
         shown = str(depth).replace("-", "−")
         assert tab.page.evaluate(MARKS) == [[shown, shown]]
         answer = "yes" if good and depth == 0 else "no"
-        assert tab.page.locator(".verdict").first.inner_text().startswith(f"{answer}, which is right.")
+        assert tab.text(".verdict").startswith(f"{answer}, which is right.")
         assert tab.page.locator(".state.lit title").text_content().endswith(f": {answer}")
         seen = "that it is 0" if not depth else "“1 or more”" if depth > 0 else "“−1 or less”"
         assert tab.page.locator(".counter figcaption").inner_text() == (
             f"c is {shown}: the machine sees {seen}"
         )
     assert tab.page.evaluate(EDGES) == [["−1", "1"]]
-    assert tab.page.evaluate("document.documentElement.scrollWidth") == width
+    assert tab.wide() == width
 
 
 def test_a_locked_model_that_counts_is_not_more_or_less_sure(
     counting_page: Path, brackets: Path, visit: Visit
 ) -> None:
     tab = visit(counting_page)
-    tab.page.locator("#sequence").fill("(())")
+    tab.write("(())")
     locked, trained = tab.page.locator(".panel").all_inner_texts()
     assert "sure" not in locked
     assert "% sure" in trained
@@ -105,7 +103,7 @@ def test_a_locked_model_that_counts_is_not_more_or_less_sure(
     model = csprop.load(brackets).model
     with torch.no_grad():
         best = model(torch.tensor([[0, 0, 1, 1]])).argmax(dim=2)[0].tolist()
-    assert tab.page.evaluate("explorer.panels[1].said.slice(1).map(({best}) => best)") == best
+    assert tab.answers(1) == best
 
 
 @pytest.mark.parametrize("name", ["interleaved", "anbncn", "anb2n", "parenthesis-words"])
@@ -117,7 +115,7 @@ def test_every_count_and_answer_is_that_of_python(name: str, tmp_path: Path, vis
     for _ in range(5):
         tokens = draw.choices(range(len(task.vocab)), k=12)
         tab.page.evaluate("(tokens) => explorer.write(tokens)", tokens)
-        found = tab.page.evaluate("explorer.panels[0].said.slice(1).map(({best}) => best)")
+        found = tab.answers()
         assert found == [task.truth(tokens[: end + 1]) for end in range(12)]
         assert tab.page.evaluate("explorer.panels[0].truth.slice(1)") == found
         state, counts = machine.control.start, [0] * machine.counters
@@ -134,32 +132,27 @@ def test_a_machine_without_counters_has_no_lines(tmp_path: Path, visit: Visit) -
     tab, task = visit(page_of("mod3-residue", tmp_path / "page.html")), tasks.get("mod3-residue")
     tokens = [1, 1, 0, 1, 1, 1, 0, 1]
     tab.page.evaluate("(tokens) => explorer.write(tokens)", tokens)
-    found = tab.page.evaluate("explorer.panels[0].said.slice(1).map(({best}) => best)")
+    found = tab.answers()
     assert found == [task.truth(tokens[: end + 1]) for end in range(len(tokens))]
     assert tab.page.evaluate(MARKS) == []
-    assert (
-        tab.page.locator(".machine figcaption")
-        .inner_text()
-        .startswith("the smallest automaton, 3 states:")
-    )
+    assert tab.text(".machine figcaption").startswith("the smallest automaton, 3 states:")
 
 
 def test_deep_brackets_are_known_and_right(tmp_path: Path, visit: Visit) -> None:
     tab = visit(page_of("parenthesis", tmp_path / "page.html"), 390)
-    tab.page.locator("#sequence").fill("(" * 10_000 + ")" * 10_000)
-    verdict = tab.page.locator(".verdict").inner_text()
+    tab.write("(" * 10_000 + ")" * 10_000)
+    verdict = tab.text(".verdict")
     assert verdict == "yes, which is right. Right after each of 20,000 tokens."
     tab.page.evaluate("explorer.go(10000)")
     assert tab.page.evaluate(MARKS) == [["10,000", "10,000"]]
-    assert tab.page.evaluate("document.documentElement.scrollWidth") == 390
+    assert tab.wide() == 390
 
 
 def test_a_mark_ends_where_it_would_without_the_movement(counting_page: Path, visit: Visit) -> None:
     still, moving = visit(counting_page), visit(counting_page, reduced_motion="no-preference")
-    moving.page.clock.install(time=0)
-    moving.page.clock.pause_at(1000)
+    moving.stop_the_clock()
     for tab in (still, moving):
-        tab.page.locator("#sequence").fill("((")
+        tab.write("((")
         tab.page.click("#back")
     assert moving.page.evaluate(MARKS)[0][0] == "2", "it starts where it was"
     moving.page.clock.run_for(100)
@@ -170,7 +163,7 @@ def test_a_mark_ends_where_it_would_without_the_movement(counting_page: Path, vi
 
 def test_the_tables_say_what_the_drawings_say(counting_page: Path, visit: Visit) -> None:
     tab = visit(counting_page)
-    tab.page.locator("#sequence").fill(")))")
+    tab.write(")))")
     panel = tab.page.locator(".panel").first
     panel.locator("summary", has_text="The automaton as a table").click()
     rows = [row.split("\t") for row in panel.locator(".machine tbody tr").all_inner_texts()]
@@ -185,7 +178,7 @@ def test_the_tables_say_what_the_drawings_say(counting_page: Path, visit: Visit)
 
 
 def test_the_truth_in_a_page_is_that_of_the_task_at_every_depth(brackets: Path) -> None:
-    truth = embed.task(csprop.load(brackets))["truth"]
+    truth = embed.embed_task(csprop.load(brackets))["truth"]
     task = tasks.get("parenthesis")
     tokens = torch.randint(2, (20, 200), generator=Generator().manual_seed(0))
     tokens[0, :100], tokens[0, 100:] = 0, 1

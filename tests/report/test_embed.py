@@ -63,7 +63,7 @@ def test_the_automaton_of_a_page_is_that_of_the_certificate(parity: Path) -> Non
     assert run.locked is not None
     assert run.automaton is not None
     document = RunFolder(parity).read_json(CERTIFICATE)["automaton"]
-    held = embed.locked(run.locked, run.automaton)["automaton"]
+    held = embed.embed_locked(run.locked, run.automaton)["automaton"]
     assert [list(row) for row in held["transitions"]] == document["transitions"]
     assert (list(held["answers"]), held["start"]) == (document["answers"], document["start"])
     assert len(held["places"]) == len(run.automaton) == 2

@@ -3,64 +3,46 @@
 import json
 import random
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 import csprop
-from csprop.report import runs
-from tests.helpers.browser import Tab
-
-Visit = Callable[..., Tab]
-
-
-def said(model: Any, tokens: list[int]) -> tuple[list[int], list[float]]:
-    """Class and confidence after every token, by Python."""
-    with torch.no_grad():
-        chances = model(torch.tensor([tokens])).double().softmax(dim=2)[0]
-    confidence, best = chances.max(dim=1)
-    return best.tolist(), confidence.tolist()
+from tests.helpers.browser import Visit
+from tests.helpers.zoo import unpack
+from tests.report.conftest import write_page
 
 
-def write(tab: Tab, text: str) -> None:
-    tab.page.locator("#sequence").fill(text)
-
-
-def stop_the_clock(tab: Tab) -> None:
-    """Time goes on in the page only where the test says so, however busy the machine is."""
-    tab.page.clock.install(time=0)
-    tab.page.clock.pause_at(1000)
-
-
-@pytest.mark.parametrize("width", [360, 1440])
 def test_every_prefix_is_predicted_as_by_python(
-    width: int, page: Path, parity: Path, printed: Path, visit: Visit
+    page: Path, parity: Path, printed: Path, visit: Visit
 ) -> None:
-    tab, draw = visit(page, width), random.Random(0)
-    locked = csprop.load(parity).locked
+    tab, draw = visit(page), random.Random(0)
+    models = csprop.load(parity).locked, csprop.load(printed).model
     for length in (1, 40):
         tokens = [draw.randrange(2) for _ in range(length)]
-        write(tab, "".join(map(str, tokens)))
-        for number, model in enumerate([locked, csprop.load(printed).model]):
-            best, confidence = said(model, tokens)
-            found = tab.page.evaluate(f"explorer.panels[{number}].said.slice(1)")
-            assert [each["best"] for each in found] == best
+        tab.write("".join(map(str, tokens)))
+        for number, model in enumerate(models):
+            assert model is not None
+            with torch.no_grad():
+                chances = model(torch.tensor([tokens])).double().softmax(dim=2)[0]
+            confidence, best = chances.max(dim=1)
+            assert tab.answers(number) == best.tolist()
+            sure = tab.page.evaluate(
+                f"explorer.panels[{number}].said.slice(1).map((it) => it.confidence)"
+            )
             if number == 0:
-                assert {each["confidence"] for each in found} == {None}, "what is proven is certain"
-                continue
-            assert [each["confidence"] for each in found] == pytest.approx(confidence, abs=1e-5)
-        verdict = tab.page.locator(".panel .verdict").first.inner_text()
-        assert verdict.startswith(["even", "odd"][sum(tokens) % 2])
-        assert (f"Right after each of {length} tokens." in verdict) == (length > 1)
+                assert set(sure) == {None}, "a proven answer is certain"
+            else:
+                assert sure == pytest.approx(confidence.tolist(), abs=1e-5)
+        assert tab.text(".verdict").startswith(["even", "odd"][sum(tokens) % 2])
+        assert (f"Right after each of {length} tokens." in tab.text(".verdict")) == (length > 1)
 
 
 def test_stepping_and_scrubbing_move_all_of_it(page: Path, parity: Path, visit: Visit) -> None:
     tab = visit(page)
     tokens = [1, 0, 1, 1, 0]
-    write(tab, "10110")
+    tab.write("10110")
     assert tab.text("#now") == "5 of 5"
     forward = tab.page.locator("#forward")
     assert forward.get_attribute("aria-disabled") == "true"
@@ -76,7 +58,7 @@ def test_stepping_and_scrubbing_move_all_of_it(page: Path, parity: Path, visit: 
     slider.focus()
     slider.press("Home")
     assert tab.text("#now") == "0 of 5"
-    assert "Nothing read yet" in tab.page.locator(".verdict").first.inner_text()
+    assert "Nothing read yet" in tab.text(".verdict")
     machine = csprop.load(parity).automaton
     assert isinstance(machine, csprop.Automaton)
     state = machine.start
@@ -85,12 +67,12 @@ def test_stepping_and_scrubbing_move_all_of_it(page: Path, parity: Path, visit: 
         state = machine.transitions[state][token]
         lit = tab.page.locator(".state.lit title").text_content()
         assert lit == f"state {state}: {truth[t]}"
-        assert tab.page.locator(".verdict").first.inner_text().startswith(truth[t])
+        assert tab.text(".verdict").startswith(truth[t])
 
 
 def test_the_drawings_have_their_tables(page: Path, visit: Visit) -> None:
     tab = visit(page)
-    write(tab, "1")
+    tab.write("1")
     tab.page.locator("summary", has_text="The automaton as a table").click()
     rows = tab.page.locator(".machine tbody tr").all_inner_texts()
     assert [row.split() for row in rows] == [["0", "(start)", "even", "0", "1"], ["1", "odd", "1", "0"]]
@@ -102,7 +84,7 @@ def test_the_drawings_have_their_tables(page: Path, visit: Visit) -> None:
 
 def test_the_dots_are_the_states(page: Path, printed: Path, visit: Visit) -> None:
     tab = visit(page)
-    write(tab, "110")
+    tab.write("110")
     model = csprop.load(printed).model
     with torch.no_grad():
         state = model(torch.tensor([[1, 1, 0]]), return_state=True)[1][0]  # (L, 2, D)
@@ -116,8 +98,8 @@ def test_the_dots_are_the_states(page: Path, printed: Path, visit: Visit) -> Non
 
 def test_playing_reaches_the_end_and_stops(page: Path, visit: Visit) -> None:
     tab = visit(page)
-    stop_the_clock(tab)
-    write(tab, "101")
+    tab.stop_the_clock()
+    tab.write("101")
     tab.page.click("#play")
     for read in range(3):
         assert tab.text("#play") == "Pause"
@@ -132,9 +114,9 @@ def test_dots_end_where_they_would_without_the_movement(page: Path, visit: Visit
     places = """explorer.panels.map((panel) => panel.dots.map((layer) => layer.map(
         (dot) => [dot.getAttribute("cx"), dot.getAttribute("cy")])))"""
     still, moving = visit(page), visit(page, reduced_motion="no-preference")
-    stop_the_clock(moving)
+    moving.stop_the_clock()
     for tab in (still, moving):
-        write(tab, "1011")
+        tab.write("1011")
         tab.page.click("#back")
     assert moving.page.evaluate(places) != still.page.evaluate(places)
     moving.page.clock.run_for(1000)
@@ -154,14 +136,11 @@ def test_a_second_model_can_be_chosen_or_left_out(page: Path, visit: Visit) -> N
 def test_only_models_of_the_same_task_stand_beside_each_other(
     page: Path, parity: Path, tmp_path: Path, visit: Visit
 ) -> None:
-    csprop.train("mod3", epochs=1, samples=40, width=4, out=tmp_path / "mod3")
-    path = tmp_path / "page.html"
-    path.write_text(runs.page([parity, tmp_path / "mod3"], measured=False))
-    tab = visit(path)
+    tab = visit(write_page(tmp_path / "page.html", parity, unpack("mod3", tmp_path)))
     listed = tab.page.locator("#beside option").all_inner_texts()
     assert listed == ["none", "parity, rotor, seed 0, as trained"]
-    tab.page.select_option("#model", label="mod3, rotor, seed 0")
-    assert tab.page.locator("label:has(#beside)").is_hidden()
+    tab.page.select_option("#model", label="mod3, rotor, seed 0, locked")
+    assert tab.page.locator("#beside option").count() == 2
     assert tab.text("#question").startswith("mod3: ")
 
 
@@ -171,39 +150,37 @@ def test_long_names_leave_the_present_token_in_sight(tmp_path: Path, visit: Visi
     rows = [{"sequence": "ab" * n + "a" * m, "label": [label, "b"][m % 2]} for n, m in both]
     data = tmp_path / "long.jsonl"
     data.write_text("\n".join(map(json.dumps, rows)))
-    csprop.train(data, out=tmp_path / "run", epochs=1, width=4, places=4)
-    path = tmp_path / "page.html"
-    path.write_text(runs.page([tmp_path / "run"], measured=False))
-    tab = visit(path, 360)
-    write(tab, "ab" * 40)
+    csprop.train(data, out=tmp_path / "run", preset="rotor", epochs=1, width=4)
+    tab = visit(write_page(tmp_path / "page.html", tmp_path / "run"), 360)
+    tab.write("ab" * 40)
     for time in ("80", "40", "1"):
         tab.page.locator("#time").fill(time)
         box = tab.page.locator("#strip td.now").first.bounding_box()
         assert 0 <= box["x"] <= box["x"] + box["width"] <= 360
-    assert tab.page.evaluate("document.documentElement.scrollWidth") == 360
+    assert tab.wide() == 360
 
 
-def test_what_was_typed_before_is_not_computed_again(page: Path, visit: Visit) -> None:
+def test_known_steps_are_not_computed_again(page: Path, visit: Visit) -> None:
     tab = visit(page)
-    write(tab, "0110")
-    tab.page.evaluate("window.kept = explorer.panels[0].steps[3]")
-    write(tab, "0111")
-    assert tab.page.evaluate("window.kept === explorer.panels[0].steps[3]")
-    write(tab, "1111")
-    assert not tab.page.evaluate("window.kept === explorer.panels[0].steps[3]")
+    tab.write("0110")
+    tab.page.evaluate("window.step = explorer.panels[0].steps[3]")
+    tab.write("0111")
+    assert tab.page.evaluate("window.step === explorer.panels[0].steps[3]")
+    tab.write("1111")
+    assert not tab.page.evaluate("window.step === explorer.panels[0].steps[3]")
     said = "explorer.panels[1].said.slice(1).map((each) => each.confidence)"
     fresh = visit(page)
-    write(fresh, "1111")
+    fresh.write("1111")
     assert tab.page.evaluate(said) == fresh.page.evaluate(said)
 
 
-def test_a_token_that_is_none_is_named(page: Path, visit: Visit) -> None:
+def test_a_word_that_is_not_a_token_is_named(page: Path, visit: Visit) -> None:
     tab = visit(page)
-    write(tab, "01x1")
+    tab.write("01x1")
     assert tab.text("#complaint") == "“x” at position 3 is not a token here: write 0, 1."
-    write(tab, "0" * 20001)
+    tab.write("0" * 20001)
     assert "20,001 tokens are too many" in tab.text("#complaint")
-    write(tab, "0 1\n1")
+    tab.write("0 1\n1")
     assert tab.text("#complaint") == ""
     assert tab.text("#now") == "3 of 3"
     tab.page.click("#clear")
@@ -214,7 +191,8 @@ def test_a_token_that_is_none_is_named(page: Path, visit: Visit) -> None:
 
 def test_a_long_sequence_is_shown(page: Path, visit: Visit) -> None:
     tab = visit(page)
-    write(tab, "01" * 10000)
+    tab.page.select_option("#beside", label="none")
+    tab.write("01" * 10000)
     assert tab.text("#now") == "20,000 of 20,000"
     assert tab.page.locator("#strip td").count() < 200
     assert "Right after each of 20,000 tokens." in tab.text(".panel >> nth=0")
@@ -241,25 +219,9 @@ def test_everything_is_reached_by_tab_and_has_a_name(width: int, page: Path, vis
         seen[who] = named
     else:
         pytest.fail("Tab never comes to the end of the page")
-    wanted = {
-        "model",
-        "beside",
-        "sequence",
-        "another",
-        "clear",
-        "play",
-        "back",
-        "time",
-        "SUMMARY",
-        "DIV",
-    }
-    assert wanted <= seen.keys()
-
-
-@pytest.mark.parametrize("width", [360, 1440])
-def test_nothing_is_wider_than_the_window(width: int, page: Path, visit: Visit) -> None:
-    tab = visit(page, width)
-    assert tab.page.evaluate("document.documentElement.scrollWidth") == width
+    wanted = "model beside sequence another clear play back time SUMMARY DIV"
+    assert set(wanted.split()) <= seen.keys()
+    assert tab.wide() == width
 
 
 def test_a_label_with_markup_is_text(tmp_path: Path, visit: Visit) -> None:
@@ -273,11 +235,9 @@ def test_a_label_with_markup_is_text(tmp_path: Path, visit: Visit) -> None:
     data = tmp_path / "evil <i>.jsonl"
     data.write_text("\n".join(map(json.dumps, rows)))
     run = tmp_path / "run <u>"
-    csprop.train(data, out=run, epochs=2, width=4, places=4)
-    path = tmp_path / "page.html"
-    path.write_text(runs.page([run]))
-    tab = visit(path)
-    tab.page.locator("#sequence").fill(f"{token} b")
+    csprop.train(data, out=run, preset="rotor", epochs=2, width=4)
+    tab = visit(write_page(tmp_path / "page.html", run))
+    tab.write(f"{token} b")
     assert tab.page.evaluate("window.caught") is None
     assert tab.page.locator("main img, main b, main u, main i").count() == 0
     assert tab.page.locator("#strip td.token").first.inner_text() == token

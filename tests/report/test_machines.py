@@ -1,10 +1,9 @@
-"""Pages of routers, and of runs that were learned or compiled: places, machines, words."""
+"""Pages of routers and of learned or compiled machines: places, states, words."""
 
 import json
 import random
 import re
 import shutil
-from collections.abc import Callable
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,9 @@ from csprop.errors import InputError
 from csprop.learning.learn import learn
 from csprop.report import embed, runs
 from csprop.training.checkpoint import RESULT, RunFolder
-from tests.helpers.browser import Tab
+from tests.helpers.browser import Tab, Visit
+from tests.report.conftest import write_page
 
-Visit = Callable[..., Tab]
 FLIPPED = (7, 100, 150, 200, 260, 333, 400, 450, 520, 580)
 """Lines with a wrong label."""
 
@@ -63,12 +62,6 @@ def compiled(learned: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path / "run"
 
 
-def shown(run: Path, folder: Path, measured: bool = False) -> Path:
-    path = folder / "page.html"
-    path.write_text(runs.page([run], measured))
-    return path
-
-
 def lit(tab: Tab, row: int) -> list[int]:
     """The numbers of the places that are lit in a row: 0 is before the last token, −1 after it."""
     drawn = tab.page.locator(".places svg > g:has(.place)")
@@ -79,10 +72,10 @@ def lit(tab: Tab, row: int) -> list[int]:
 def test_stepping_moves_the_lit_place_and_the_state(
     learned: Path, tmp_path: Path, visit: Visit
 ) -> None:
-    tab = visit(shown(learned, tmp_path))
+    tab = visit(write_page(tmp_path / "page.html", learned))
     draw = random.Random(1)
     events = ["fail", "ok", "fail", "fail", *(draw.choice(["fail", "ok"]) for _ in range(12))]
-    tab.page.locator("#sequence").fill(" ".join(events))
+    tab.write(" ".join(events))
     slider = tab.page.locator("#time")
     slider.focus()
     slider.press("Home")
@@ -112,8 +105,8 @@ def test_places_stay_within_the_window(
     width: int, learned: Path, compiled: Path, tmp_path: Path, visit: Visit
 ) -> None:
     for run in (learned, compiled):
-        tab = visit(shown(run, tmp_path), width)
-        assert tab.page.evaluate("document.documentElement.scrollWidth") == width
+        tab = visit(write_page(tmp_path / "page.html", run), width)
+        assert tab.wide() == width
         tab.page.locator("summary").first.click()
         box = tab.page.locator(".places svg").bounding_box()
         assert 0 <= box["x"] <= box["x"] + box["width"] <= width
@@ -123,11 +116,11 @@ def test_many_places_form_a_grid(compiled: Path, tmp_path: Path, visit: Visit) -
     machine = csprop.load(compiled).automaton
     assert isinstance(machine, csprop.Automaton)
     assert len(machine) > 40
-    tab = visit(shown(compiled, tmp_path))
+    tab = visit(write_page(tmp_path / "page.html", compiled))
     assert tab.page.locator(".place").count() == len(machine)
     state, before, draw = machine.start, machine.start, random.Random(2)
     tokens = [draw.randrange(2) for _ in range(20)]
-    tab.page.locator("#sequence").fill("".join("ab"[token] for token in tokens))
+    tab.write("".join("ab"[token] for token in tokens))
     for t, token in enumerate(tokens, start=1):
         before, state = state, machine.transitions[state][token]
         tab.page.locator("#time").fill(str(t))
@@ -140,9 +133,9 @@ def test_a_router_that_is_not_certified_has_its_machine(tmp_path: Path, visit: V
     run = csprop.train("tomita-4", preset="router", epochs=1, samples=200, out=tmp_path / "run")
     model = run.model.eval()
     targets = model.routers[0].targets()
-    tab = visit(shown(tmp_path / "run", tmp_path))
+    tab = visit(write_page(tmp_path / "page.html", tmp_path / "run"))
     tokens = [0, 1, 0, 0, 1, 0, 0, 0, 1, 0]
-    tab.page.locator("#sequence").fill("".join(map(str, tokens)))
+    tab.write("".join(map(str, tokens)))
     with torch.no_grad():
         said = model(torch.tensor([tokens]))[0].argmax(dim=1).tolist()
     place = 0
@@ -150,57 +143,53 @@ def test_a_router_that_is_not_certified_has_its_machine(tmp_path: Path, visit: V
         tab.page.locator("#time").fill(str(t))
         place = int(targets[token, place])
         assert lit(tab, -1) == [place]
-        assert (
-            tab.page.locator(".state.lit title")
-            .text_content()
-            .endswith(f": {['no', 'yes'][said[t - 1]]}")
-        )
+        answer = ["no", "yes"][said[t - 1]]
+        assert tab.page.locator(".state.lit title").text_content().endswith(f": {answer}")
     reached = {0}
     for _ in range(32):
         reached |= {int(each) for place in reached for each in targets[:, place]}
     assert tab.page.locator(".place").count() == 2 * len(reached), "the others are left out"
-    drawn = embed.of_router(run)
+    drawn = embed.router_automaton(run)
     assert drawn is not None
     assert tab.page.locator(".state").count() == len(drawn) <= len(reached)
 
 
 @pytest.mark.parametrize(
-    ("kinds", "options"),
+    "cells",
     [
-        (["rotor", "router"], {"maps": 3}),
-        (["router", "rotor"], {}),
-        (["router", "router"], {"maps": 2}),
+        [csprop.Rotor(), csprop.Router(places=4, maps=3)],
+        [csprop.Router(places=4), csprop.Rotor()],
+        [csprop.Router(places=4), csprop.Router(places=4, maps=2)],
     ],
 )
 def test_layers_of_different_kinds_stand_beside_each_other(
-    kinds: list[Any], options: dict[str, Any], tmp_path: Path, visit: Visit
+    cells: list[csprop.Cell], tmp_path: Path, visit: Visit
 ) -> None:
     run = csprop.train(
-        "tomita-2", preset="router", epochs=1, samples=100, depth=2, width=8, places=4, kinds=kinds,
-        **options, out=tmp_path / "run",
-    )  # fmt: skip
-    tab = visit(shown(tmp_path / "run", tmp_path))
-    tab.page.locator("#sequence").fill("1011")
-    assert tab.page.locator(".dot").count() == 8 * kinds.count("rotor")
-    assert tab.page.locator(".places").count() == kinds.count("router")
+        "tomita-2", preset="router", epochs=1, samples=100, width=8, cells=cells, out=tmp_path / "run"
+    )
+    routers = [layer for layer, cell in enumerate(cells) if isinstance(cell, csprop.Router)]
+    tab = visit(write_page(tmp_path / "page.html", tmp_path / "run"))
+    tab.write("1011")
+    assert tab.page.locator(".dot").count() == 8 * (2 - len(routers))
+    assert tab.page.locator(".places").count() == len(routers)
     with torch.no_grad():
         state = run.model.eval()(torch.tensor([[1, 0, 1, 1]]), return_state=True)[1][0]  # (L, 2, D)
-    for layer, number in enumerate(number for number, kind in enumerate(kinds) if kind == "router"):
-        rows = tab.page.locator(".places").nth(layer).locator("svg > g:has(.place)")
+    for number, layer in enumerate(routers):
+        rows = tab.page.locator(".places").nth(number).locator("svg > g:has(.place)")
         titles = rows.nth(1).locator(".lit title").all_text_contents()
-        held = state[number].norm(dim=0).nonzero().flatten().tolist()
-        assert titles == [f"place {place}" for place in held]
-        assert len(held) == 2, "one of each group"
+        places = state[layer].norm(dim=0).nonzero().flatten().tolist()
+        assert titles == [f"place {place}" for place in places]
+        assert len(places) == 2, "one of each group"
     tab.page.locator("summary", has_text="How to read this").click()
-    assert tab.page.locator("#about-dots").is_visible() == ("rotor" in kinds)
+    assert tab.page.locator("#about-dots").is_visible() == (len(routers) < 2)
     tab.page.locator("summary", has_text="The numbers of this step").click()
     tab.page.locator(".panel tbody tr").nth(15).wait_for()  # opening is told a moment later
     assert tab.page.locator(".panel tbody tr").count() == 16
 
 
 def test_a_page_tells_what_was_learned(learned: Path, tmp_path: Path, visit: Visit) -> None:
-    path = shown(learned, tmp_path)
-    tab = visit(path)
+    tab = visit(write_page(tmp_path / "page.html", learned))
     text = tab.text("main")
     assert "4 states, found by csprop learn in 600 rows of events.jsonl" in text
     assert "590 of 600 rows" in text
@@ -224,7 +213,7 @@ def test_a_page_tells_what_was_learned(learned: Path, tmp_path: Path, visit: Vis
 
 
 def test_a_page_tells_what_was_compiled(compiled: Path, tmp_path: Path, visit: Visit) -> None:
-    tab = visit(shown(compiled, tmp_path, measured=True))
+    tab = visit(write_page(tmp_path / "page.html", compiled, times=(1,)))
     text = tab.text("main")
     assert "sixty.json, a machine of 60 states, which is written into the weights" in text
     assert "sixty.json, compiled: not trained: compiled from a machine." in text

@@ -1,10 +1,10 @@
-"""Pages of runs and of the study: what is in them, and what bad input makes of them."""
+"""Pages of runs: their content, their charts and tables, and bad input."""
 
 import json
 import os
 import re
 import shutil
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,12 @@ import pytest
 import csprop
 from csprop.cli.main import main
 from csprop.errors import InputError
-from csprop.report import runs, study
+from csprop.report import runs
 from csprop.report.charts import MOST_POINTS, curve
 from csprop.report.page import Page, table
-from csprop.training.checkpoint import CERTIFICATE, LOCKED, METRICS, RESULT, RunFolder
-from csprop_lab.study import reproduce
-from csprop_lab.study.results import Results
-from csprop_lab.study.table import FULL
-from tests.helpers.browser import Tab
-
-Visit = Callable[..., Tab]
-ROOT = Path(__file__).parents[2]
+from csprop.training.checkpoint import LOCKED, METRICS, RESULT, RunFolder
+from tests.helpers.browser import Visit
+from tests.report.conftest import write_page
 
 
 def test_a_page_tells_of_its_runs(page: Path) -> None:
@@ -40,7 +35,7 @@ def test_a_page_has_the_accuracies_of_eval(
     page: Path, parity: Path, printed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     html = page.read_text()
-    assert "They are the sequences on which <code>csprop eval</code> tests" in html
+    assert "<code>csprop eval</code> tests on the same sequences" in html
     data = json.loads(html.split('id="data">')[1].split("</script>")[0])
     (chart,) = (each for each in data["charts"].values() if each["x"]["label"] == "length")
     shown = {each["name"]: dict(each["points"]) for each in chart["series"]}
@@ -51,13 +46,13 @@ def test_a_page_has_the_accuracies_of_eval(
     }
     assert shown.keys() == asked.keys()
     for name, argv in asked.items():
-        lengths = [length for length in shown[name] if length <= 1024]
-        assert len(lengths) == 7
+        lengths = list(shown[name])
+        assert lengths == [16, 17, 18, 64]
         capsys.readouterr()
         assert main(["eval", *argv, "--lengths", ",".join(map(str, lengths)), "--json"]) == 0
         scores = json.loads(capsys.readouterr().out)["scores"]
         accuracies = {each["length"]: each["accuracy"] for each in scores}
-        assert accuracies == {length: shown[name][length] for length in lengths}
+        assert accuracies == shown[name]
 
 
 def test_charts_are_hovered_zoomed_and_read(page: Path, visit: Visit) -> None:
@@ -182,8 +177,7 @@ def test_100_000_epochs_make_a_light_page(tmp_path: Path, visit: Visit) -> None:
         for epoch in range(1, 100_001)
     ]
     folder.write(METRICS, "\n".join(lines).encode())
-    path = tmp_path / "page.html"
-    path.write_text(runs.page([tmp_path / "run"], measured=False))
+    path = write_page(tmp_path / "page.html", tmp_path / "run")
     assert path.stat().st_size < 500_000
     tab = visit(path)
     plot = tab.page.locator(".plot").first
@@ -194,14 +188,25 @@ def test_100_000_epochs_make_a_light_page(tmp_path: Path, visit: Visit) -> None:
 
 
 def test_a_model_too_large_is_left_out_and_named(tmp_path: Path) -> None:
-    per_channel: dict[str, Any] = {"gate": "per_channel", "rotation": "per_channel"}
-    csprop.train(
-        "parity", epochs=1, samples=8, length=3, width=800, depth=1, **per_channel, out=tmp_path / "big"
-    )
+    cell = csprop.Paper(gate="per_channel", rotation="per_channel")
+    sizes: dict[str, Any] = {"epochs": 1, "samples": 8, "length": 3, "width": 800, "depth": 1}
+    csprop.train("parity", cell=cell, out=tmp_path / "big", **sizes)
     html = runs.page([tmp_path / "big"], measured=False)
     assert "this model is not in the explorer, because it would add" in html
     assert 'id="explorer"' not in html
     assert len(html) < 500_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(csprop.Rotor):
+    """A cell that only Python knows."""
+
+
+def test_a_cell_of_ones_own_has_a_page_without_the_explorer(tmp_path: Path) -> None:
+    csprop.train("parity", cell=Own(), epochs=1, samples=40, width=4, out=tmp_path / "run")
+    html = runs.page([tmp_path / "run"], measured=False)
+    assert "this model is not in the explorer, because only Python can run its cell, Own." in html
+    assert 'id="explorer"' not in html
 
 
 @pytest.mark.parametrize(
@@ -244,21 +249,11 @@ def test_a_mistake_is_one_sentence(
     assert not (tmp_path / "page.html").exists()
 
 
-def test_a_proof_is_shown_with_its_own_model_alone(parity: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(parity, run)
-    folder = RunFolder(run)
-    document = folder.read_json(CERTIFICATE)
-    folder.write_json(CERTIFICATE, document | {"task": {"name": "mod3"}})
-    with pytest.raises(InputError, match="is about another task"):
-        runs.page([run], measured=False)
-    folder.write_json(CERTIFICATE, ["nonsense"])
-    with pytest.raises(InputError, match="is malformed"):
-        runs.page([run], measured=False)
-    folder.write_json(CERTIFICATE, document)
-    folder.remove(LOCKED)
+def test_a_proof_without_its_locked_model_is_one_sentence(parity: Path, tmp_path: Path) -> None:
+    shutil.copytree(parity, tmp_path / "run")
+    RunFolder(tmp_path / "run").remove(LOCKED)
     with pytest.raises(InputError, match=r"locked.safetensors: is missing: run `csprop certify"):
-        runs.page([run], measured=False)
+        runs.page([tmp_path / "run"], measured=False)
 
 
 @pytest.mark.parametrize("line", ["{}", "1", "null", '{"epoch": 1, "loss": NaN}', '{"loss": "x"}'])
@@ -306,14 +301,3 @@ def test_report_and_explore_write_a_page(
     assert opened == [Path(found["page"]).as_uri()]
     assert found["opened"] is True
     assert 'id="explorer"' in Path(found["page"]).read_text()
-
-
-def test_the_study_has_a_page(tmp_path: Path, visit: Visit) -> None:
-    path = tmp_path / "study.html"
-    path.write_text(study.page(Results(ROOT / "results"), FULL, reproduce.TABLES))
-    assert path.stat().st_size < 3_000_000
-    tab = visit(path, 360)
-    assert tab.page.locator("figure[data-chart] .line").count() > 100
-    assert tab.page.locator("main img").count() == 0, "pictures are charts here"
-    assert tab.page.locator("main table").count() >= 4
-    assert tab.page.evaluate("document.documentElement.scrollWidth") == 360

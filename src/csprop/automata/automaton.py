@@ -1,29 +1,29 @@
 """Automata: machines whose tokens and classes have names, which can be exported and drawn."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from itertools import chain
+from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
 
+from csprop.automata.comparison import Undecided, compare_counting
+from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine, all_below, integers
-from csprop.automata.names import describe_size, told
-from csprop.automata.walk import Oracle
+from csprop.automata.names import describe_size, escape, join_names
+from csprop.automata.walk import Difference, Oracle
 from csprop.errors import InputError, without
 
-FORMAT = "csprop automaton 1"
-FIELDS = ("format", "vocab", "classes", "words", "start", "transitions", "answers")
-"""The fields of the JSON document."""
 MOST_NAMES = 2**16
 """Outputs are 16-bit numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Automaton(Machine):
-    """A machine with names for its tokens and classes.
+class Named:
+    """Names for the tokens and classes of a machine, which the other base class of a subclass is.
 
     Raises:
-        InputError: the tables or the names are malformed or do not fit together.
+        InputError: the machine or the names are malformed or do not fit together.
     """
 
     vocab: tuple[str, ...]
@@ -31,26 +31,123 @@ class Automaton(Machine):
     classes: tuple[str, ...]
     """The names of the classes."""
     words: bool = False
-    """Whether a sequence is written as words separated by spaces, rather than as characters."""
+    """True if a sequence is written as words separated by spaces, rather than as characters."""
+
+    FORMAT: ClassVar[str]
+    """The format of the JSON document."""
+    LISTS: ClassVar[dict[str, int]]
+    """The fields of the document that hold lists, and how deeply these are nested."""
 
     def __post_init__(self) -> None:
-        check_names(self)
-        super().__post_init__()
-        if self.symbols != len(self.vocab):
+        _check_names(self.vocab, "vocab")
+        _check_names(self.classes, "classes")
+        if not isinstance(self.words, bool):
+            raise InputError("automaton: words must be True or False")
+        super().__post_init__()  # pyright: ignore[reportAttributeAccessIssue]
+        machine: Any = self
+        if machine.symbols != len(self.vocab):
             raise InputError(
-                f"automaton: {self.symbols} transitions per state, but {len(self.vocab)} tokens"
+                f"automaton: {machine.symbols} tokens are read, but {len(self.vocab)} have names"
             )
-        check_outputs(self.outputs, self.classes)
+        for state, output in enumerate(machine.control.outputs):
+            if output is not None and output >= len(self.classes):
+                raise InputError(
+                    f"automaton: state {state} has the output {output}, but there are only "
+                    f"{len(self.classes)} classes"
+                )
 
     @classmethod
     def from_machine(
-        cls, machine: Machine, vocab: Sequence[str], classes: Sequence[str], words: bool = False
-    ) -> "Automaton":
-        """A machine with names for its tokens and classes."""
-        return cls(
-            transitions=machine.transitions, outputs=machine.outputs, start=machine.start,
-            vocab=tuple(vocab), classes=tuple(classes), words=words,
-        )  # fmt: skip
+        cls, machine: Any, vocab: Sequence[str], classes: Sequence[str], words: bool = False
+    ) -> Self:
+        """Give names to the tokens and classes of a machine."""
+        names = {"vocab": tuple(vocab), "classes": tuple(classes), "words": words}
+        parts = {
+            each.name: getattr(machine, each.name) for each in fields(cls) if each.name not in names
+        }
+        return cls(**parts, **names)
+
+    def __repr__(self) -> str:
+        machine: Any = self
+        tokens, classes = (join_names([*map(escape, each)]) for each in (self.vocab, self.classes))
+        size = describe_size(len(machine), machine.counters)
+        return f"{type(self).__name__}({size}; tokens {tokens}; classes {classes})"
+
+    def _repr_html_(self) -> str:
+        from csprop.automata.drawing import html
+
+        return html(self)  # pyright: ignore[reportArgumentType]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the automaton as a document for `json.dumps`."""
+        machine: Any = self
+        counters, rows = {}, [list(row) for row in machine.control.transitions]
+        if "increments" in self.LISTS:
+            views = machine.views
+            counters = {
+                "increments": [list(row) for row in machine.increments],
+                "window": machine.window,
+            }
+            rows = [[row[at : at + views] for at in range(0, len(row), views)] for row in rows]
+        return {
+            "format": self.FORMAT,
+            "vocab": list(self.vocab),
+            "classes": list(self.classes),
+            "words": self.words,
+            **counters,
+            "start": machine.control.start,
+            "transitions": rows,
+            "answers": list(machine.control.outputs),
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> Self:
+        """Return the automaton of a document that `to_json` made.
+
+        Raises:
+            InputError: the document is malformed.
+        """
+        counts = "increments" in cls.LISTS
+        _check_fields(document, cls.FORMAT, ("increments", "window") if counts else ())
+        for name, depth in cls.LISTS.items():
+            if not _is_nested(document[name], depth):
+                raise InputError(f"automaton: {name} must be a list{' of lists' * (depth - 1)}")
+        rows = document["transitions"]
+        if counts and any(len({len(each) for each in row}) > 1 for row in rows):
+            raise InputError(
+                "automaton: transitions[state][token] must have a state for each view of the counters"
+            )
+        parts: dict[str, Any] = {
+            "transitions": tuple(tuple(chain.from_iterable(row) if counts else row) for row in rows),
+            "outputs": tuple(document["answers"]),
+            "start": document["start"],
+        }
+        if counts:
+            increments = tuple(map(tuple, document["increments"]))
+            control = Machine(**parts)
+            parts = {"increments": increments, "window": document["window"], "control": control}
+        names = {name: tuple(document[name]) for name in ("vocab", "classes")}
+        return cls(**parts, **names, words=document["words"])
+
+    def _check_same_names(self, other: "Named") -> None:
+        if type(self) is not type(other):
+            raise InputError("automaton: one that counts can be compared only with one that counts")
+        if (self.vocab, self.classes) != (other.vocab, other.classes):
+            raise InputError(
+                "automaton: only automata with the same tokens and classes can be compared"
+            )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Automaton(Named, Machine):
+    """A machine with names for its tokens and classes.
+
+    Raises:
+        InputError: the tables or the names are malformed or do not fit together.
+    """
+
+    FORMAT: ClassVar[str] = "csprop automaton 1"
+    LISTS: ClassVar[dict[str, int]] = {"vocab": 1, "classes": 1, "answers": 1, "transitions": 2}
 
     @classmethod
     def from_mealy(
@@ -62,7 +159,7 @@ class Automaton(Machine):
         classes: Sequence[str],
         words: bool = False,
     ) -> "Automaton":
-        """From a Mealy machine, whose transitions have the answers.
+        """Make an automaton from a Mealy machine, whose transitions have the answers.
 
         A state of the automaton is a state of the Mealy machine together with the answer of the
         transition that led to it. Only states that can be reached are kept, in breadth-first order.
@@ -73,13 +170,13 @@ class Automaton(Machine):
             start: the state before the first token.
             vocab: the names of the tokens.
             classes: the names of the classes.
-            words: whether a sequence is written as words separated by spaces.
+            words: True if a sequence is written as words separated by spaces.
 
         Raises:
             InputError: the tables are malformed or do not fit together.
         """
-        there, said = integers(next, "next"), integers(answers, "answers")
-        if there.shape != said.shape or there.ndim != 2 or there.shape[1] != len(vocab):
+        there, outputs = integers(next, "next"), integers(answers, "answers")
+        if there.shape != outputs.shape or there.ndim != 2 or there.shape[1] != len(vocab):
             raise InputError(
                 "automaton: next and answers must have one row per state and one column per token"
             )
@@ -87,122 +184,102 @@ class Automaton(Machine):
             raise InputError(f"automaton: the start {start!r} is not one of the {len(there)} states")
         if there.size and not (there.min() >= 0 and there.max() < len(there)):
             raise InputError("automaton: next leads to a state that does not exist")
-        rows, outputs = there.tolist(), said.tolist()
-
-        def step(pair: tuple[int, int | None], token: int) -> tuple[int, int]:
-            return rows[pair[0]][token], outputs[pair[0]][token]
-
-        oracle = Oracle(len(vocab), (start, None), step, lambda pair: pair[1])
+        pairs = [
+            list(zip(*rows, strict=True)) for rows in zip(there.tolist(), outputs.tolist(), strict=True)
+        ]
+        oracle = Oracle(
+            len(vocab), (start, None), lambda pair, token: pairs[pair[0]][token], lambda pair: pair[1]
+        )
         return cls.from_machine(Machine.explore(oracle), vocab, classes, words)
 
-    def __repr__(self) -> str:
-        return told("Automaton", describe_size(len(self)), self.vocab, self.classes)
-
-    def _repr_html_(self) -> str:
-        from csprop.automata.drawing import html
-
-        return html(self)
-
     def distinguish(self, other: "Automaton") -> tuple[int, ...] | None:
-        """A shortest sequence to which the two automata give different answers, or None.
+        """Return a shortest sequence to which the two automata give different answers, or None.
 
         Raises:
             InputError: the automata have different tokens or classes.
         """
-        check_same_names(self, other)
-        found = self.difference(other)
-        return None if found is None else found.tokens
-
-    def to_json(self) -> dict[str, Any]:
-        """The automaton as a document for `json.dumps`."""
-        return {
-            "format": FORMAT,
-            "vocab": list(self.vocab),
-            "classes": list(self.classes),
-            "words": self.words,
-            "start": self.start,
-            "transitions": [list(row) for row in self.transitions],
-            "answers": list(self.outputs),
-        }
-
-    @classmethod
-    def from_json(cls, document: Any) -> "Automaton":
-        """The automaton that `to_json` described.
-
-        Raises:
-            InputError: the document is malformed.
-        """
-        check_fields(document, FORMAT, FIELDS)
-        lists = [document[name] for name in ("vocab", "classes", "transitions", "answers")]
-        if not (
-            all(isinstance(each, list) for each in lists)
-            and all(isinstance(each, list) for each in lists[2])
-        ):
-            raise InputError(
-                "automaton: vocab, classes, answers, transitions and its rows must be lists"
-            )
-        vocab, classes, rows, answers = lists
-        return cls(
-            transitions=tuple(tuple(row) for row in rows), outputs=tuple(answers),
-            start=document["start"], vocab=tuple(vocab), classes=tuple(classes),
-            words=document["words"],
-        )  # fmt: skip
+        self._check_same_names(other)
+        difference = self.difference(other)
+        return None if difference is None else difference.tokens
 
 
-def check_fields(document: Any, format: str, fields: tuple[str, ...]) -> None:
-    """Check that a document has a format and its fields.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class CounterAutomaton(Named, CounterMachine):
+    """A machine that counts, with names for its tokens and classes.
 
     Raises:
-        InputError: it does not.
+        InputError: the parts or the names are malformed or do not fit together.
     """
+
+    FORMAT: ClassVar[str] = "csprop automaton 2"
+    LISTS: ClassVar[dict[str, int]] = {
+        "vocab": 1, "classes": 1, "answers": 1, "increments": 2, "transitions": 3
+    }  # fmt: skip
+
+    @property
+    def outputs(self) -> tuple[int | None, ...]:
+        """The class of each state."""
+        return self.control.outputs
+
+    @property
+    def start(self) -> int:
+        """The state before the first token."""
+        return self.control.start
+
+    def distinguish(self, other: "CounterAutomaton") -> tuple[int, ...] | None:
+        """Return a shortest sequence to which the two automata give different answers, or None.
+
+        Raises:
+            InputError: the automata have different tokens or classes, or neither a sequence nor a proof
+                that there is none was found.
+        """
+        self._check_same_names(other)
+        result = compare_counting(self, other)
+        if isinstance(result, Undecided):
+            raise InputError(f"automaton: the comparison is undecided: {result.reason}")
+        return result.tokens if isinstance(result, Difference) else None
+
+
+AnyAutomaton = Automaton | CounterAutomaton
+
+
+def name_machine(
+    machine: Machine | CounterMachine, vocab: Sequence[str], classes: Sequence[str], words: bool = False
+) -> AnyAutomaton:
+    """Give names to the tokens and classes of a machine, finite or with counters."""
+    kind = Automaton if isinstance(machine, Machine) else CounterAutomaton
+    return kind.from_machine(machine, vocab, classes, words)
+
+
+def automaton_from_json(document: Any) -> AnyAutomaton:
+    """Return the automaton of a document that `to_json` made, finite or with counters.
+
+    Raises:
+        InputError: the document is malformed.
+    """
+    counts = isinstance(document, dict) and document.get("format") == CounterAutomaton.FORMAT
+    return (CounterAutomaton if counts else Automaton).from_json(document)
+
+
+def _check_fields(document: Any, format: str, counters: tuple[str, ...]) -> None:
+    known = ("format", "vocab", "classes", "words", *counters, "start", "transitions", "answers")
     if not isinstance(document, dict):
         raise InputError(f"automaton: this is not a document of the format {format!r}")
-    asked = f"write {', '.join(fields)}"
-    for field in fields:
+    asked = f"write {', '.join(known)}"
+    for field in known:
         if field not in document:
-            raise InputError(f"automaton: {without(field, document, fields)}; {asked}")
+            raise InputError(f"automaton: {without(field, document, known)}; {asked}")
     if document["format"] != format:
         raise InputError(f"automaton: the format is {document['format']!r}: write {format!r}")
-    for field in sorted(document.keys() - set(fields)):
+    for field in sorted(document.keys() - set(known)):
         raise InputError(f"automaton: has a field {field!r}, which is unknown: {asked}")
 
 
-def check_names(automaton: Any) -> None:
-    """Check the vocab, classes and words of an automaton.
-
-    Raises:
-        InputError: they are malformed.
-    """
-    _check_names(automaton.vocab, "vocab")
-    _check_names(automaton.classes, "classes")
-    if not isinstance(automaton.words, bool):
-        raise InputError("automaton: words must be True or False")
-
-
-def check_outputs(outputs: Sequence[int | None], classes: Sequence[str]) -> None:
-    """Check that every output is a class.
-
-    Raises:
-        InputError: one is not.
-    """
-    for state, output in enumerate(outputs):
-        if output is not None and output >= len(classes):
-            raise InputError(
-                f"automaton: state {state} has the output {output}, but there are only "
-                f"{len(classes)} classes"
-            )
-
-
-def check_same_names(one: Any, two: Any) -> None:
-    """Check that two automata have the same tokens and classes.
-
-    Raises:
-        InputError: they do not, or one of them counts and the other does not.
-    """
-    if type(one) is not type(two):
-        raise InputError("automaton: one that counts can be compared only with one that counts")
-    if (one.vocab, one.classes) != (two.vocab, two.classes):
-        raise InputError("automaton: only automata with the same tokens and classes can be compared")
+def _is_nested(value: Any, depth: int) -> bool:
+    """Return True if a value is a list, of lists if the depth is 2, and so on."""
+    return isinstance(value, list) and (
+        depth == 1 or all(_is_nested(each, depth - 1) for each in value)
+    )
 
 
 def _check_names(names: Any, what: str) -> None:

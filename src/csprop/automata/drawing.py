@@ -12,9 +12,8 @@ import numpy as np
 from csprop import notebook
 from csprop.automata import solids
 from csprop.automata.arrows import Arrow, arrows, caption
-from csprop.automata.automaton import Automaton
+from csprop.automata.automaton import AnyAutomaton, Automaton
 from csprop.automata.cayley import cayley
-from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.export.text import to_text
 from csprop.automata.layout import READABLE, Points, layout
 from csprop.automata.names import describe_size, escape
@@ -35,7 +34,7 @@ PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#0
 LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555", "#B8A800")
 
 
-def draw(automaton: Automaton | CounterAutomaton, path: FilePath | str) -> None:
+def draw(automaton: AnyAutomaton, path: FilePath | str) -> None:
     """Draw an automaton.
 
     Args:
@@ -57,13 +56,12 @@ def draw(automaton: Automaton | CounterAutomaton, path: FilePath | str) -> None:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def html(automaton: Automaton | CounterAutomaton) -> str:
+def html(automaton: AnyAutomaton) -> str:
     """What a notebook shows of an automaton: its size, and a picture unless it is large.
 
     Without matplotlib the picture is drawn in text.
     """
-    counters = automaton.counters if isinstance(automaton, CounterAutomaton) else 0
-    states = describe_size(len(automaton), counters)
+    states = describe_size(len(automaton), automaton.counters)
     if len(automaton) > MOST_SHOWN:
         seen = notebook.paragraph(f"It has more than {MOST_SHOWN} states, and is not drawn here.")
     elif find_spec("matplotlib") is None:
@@ -73,7 +71,7 @@ def html(automaton: Automaton | CounterAutomaton) -> str:
     return notebook.card(f"{type(automaton).__name__} of {states}", seen)
 
 
-def _picture(automaton: Automaton | CounterAutomaton, format: str) -> bytes:
+def _picture(automaton: AnyAutomaton, format: str) -> bytes:
     """The content of a file in a format of matplotlib's.
 
     Raises:
@@ -110,7 +108,7 @@ def _saved(figure: Any, format: str) -> bytes:
 class _Canvas:
     """The positions and colours of everything, and the axes to draw on."""
 
-    def __init__(self, automaton: Automaton | CounterAutomaton) -> None:
+    def __init__(self, automaton: AnyAutomaton) -> None:
         self.automaton, states = automaton, len(automaton)
         self.readable = states <= READABLE
         self.radius = 0.42 if self.readable else 0.2
@@ -118,8 +116,7 @@ class _Canvas:
         self.margin = 1.28 if self.readable else 0.75
         self.arrows = arrows(automaton)
         self.below = caption(automaton)
-        graph = automaton.control if isinstance(automaton, CounterAutomaton) else automaton
-        self.places = layout(graph, self.gap())
+        self.places = layout(automaton.control, self.gap())
         self.names = [escape(name) for name in automaton.classes]
         used = sorted({answer for answer in automaton.outputs if answer is not None})
         self.colours = dict(zip(used, _colours(len(used)), strict=True))

@@ -1,18 +1,19 @@
-"""Finite machines as tables: a finite task, a locked model and an exported automaton are all of them.
+"""Finite machines as tables: a finite task, a locked model and an exported automaton are all machines.
 
 A `Machine` is a Moore machine: each state has an output, the class of every input that leads to it. The
-first output comes after the first token, so a start that is never entered again needs none.
+first output comes after the first token, so a start that is never entered again needs none. The file is
+long because running, minimising and comparing a table are methods of one class.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from csprop.automata.minimal import merged
+from csprop.automata.minimal import minimise
 from csprop.automata.walk import MOST_STATES, Difference, Oracle, Walk, compare, moves
 from csprop.errors import InputError
 from csprop.ops import backends, native
@@ -35,9 +36,12 @@ class Machine:
     start: int = 0
     """The state before the first token."""
 
+    counters: ClassVar[int] = 0
+    """A finite machine is a `CounterMachine` without counters."""
+
     def __post_init__(self) -> None:
-        for rows in (self.transitions, self.outputs):
-            if not isinstance(rows, tuple) or not rows:
+        for table in (self.transitions, self.outputs):
+            if not isinstance(table, tuple) or not table:
                 raise InputError(
                     "machine: transitions and outputs must be tuples with at least one state"
                 )
@@ -60,19 +64,18 @@ class Machine:
                 raise InputError(f"machine: state {state} leads to a state that does not exist")
         entered = set().union(*self.transitions)
         for state, output in enumerate(self.outputs):
-            if output is None:
-                if state in entered:
-                    raise InputError(
-                        f"machine: state {state} is entered by a transition, so it needs an output"
-                    )
-            elif not all_below((output,), 2**16):
+            if output is None and state in entered:
+                raise InputError(
+                    f"machine: state {state} is entered by a transition, so it needs an output"
+                )
+            if output is not None and not all_below((output,), 2**16):
                 raise InputError(
                     f"machine: state {state} has the output {output!r}, which is not a class"
                 )
 
     @classmethod
     def explore(cls, oracle: Oracle, most: int = MOST_STATES) -> "Machine":
-        """The machine of all states that an oracle reaches, numbered in breadth-first order.
+        """Return the machine of all states that an oracle reaches, numbered in breadth-first order.
 
         Raises:
             Endless: there are more than `most` states.
@@ -92,6 +95,11 @@ class Machine:
         return len(self.transitions[0])
 
     @property
+    def control(self) -> "Machine":
+        """The machine itself, which has no counters beside it."""
+        return self
+
+    @property
     def oracle(self) -> Oracle:
         """The machine as functions, for `Walk` and `compare`."""
         transitions = self.transitions
@@ -103,7 +111,7 @@ class Machine:
     # Running.
 
     def run(self, tokens: ArrayLike) -> NDArray[np.uint16]:
-        """The class after every token.
+        """Return the class after every token.
 
         Args:
             tokens: one sequence (T,), or one per row (N, T).
@@ -114,10 +122,10 @@ class Machine:
         Raises:
             InputError: the tokens are not whole numbers, or one is out of range.
         """
-        return self._walked(tokens, self._outputs, None)
+        return self._look_up(tokens, self._outputs, None)
 
     def final(self, tokens: ArrayLike) -> int:
-        """The class after the last token of one sequence.
+        """Return the class after the last token of one sequence.
 
         Raises:
             InputError: the sequence is empty, or a token is out of range.
@@ -125,12 +133,16 @@ class Machine:
         sequence = _sequences(tokens)
         if sequence.ndim != 1 or not len(sequence):
             raise InputError("machine: tokens must be one sequence that is not empty")
-        output = self.outputs[self._last(sequence)]
+        if backends.backend() == "native":
+            last = self._run_native(self._outputs, sequence, self.start, None)
+        else:
+            last = int(self.visit(sequence)[-1])
+        output = self.outputs[last]
         assert output is not None  # only a state that is never entered has none
         return output
 
     def every(self, length: int) -> NDArray[np.uint16]:
-        """The class after every sequence of a length of 1 or more, in lexicographic order."""
+        """Return the class after every sequence of a length of 1 or more, in lexicographic order."""
         states = np.array([self.start])
         for _ in range(length - 1):
             states = self._numbers[states].ravel()
@@ -139,7 +151,7 @@ class Machine:
     def visit(
         self, tokens: ArrayLike, first: ArrayLike | None = None, reset: NDArray[np.bool_] | None = None
     ) -> NDArray[np.int64]:
-        """The state after every token.
+        """Return the state after every token.
 
         Args:
             tokens: one sequence (T,), or one per row (N, T).
@@ -149,65 +161,58 @@ class Machine:
         Raises:
             InputError: the tokens are not whole numbers, or one is out of range.
         """
-        return self._walked(tokens, self._numbers, first, reset).astype(np.int64)
+        return self._look_up(tokens, self._numbers, first, reset).astype(np.int64)
 
-    def _walked(
+    def _look_up(
         self,
         tokens: ArrayLike,
         table: NDArray[Any],
         first: ArrayLike | None,
         reset: NDArray[np.bool_] | None = None,
     ) -> NDArray[Any]:
-        """The entry of a table (S, V) for every token."""
-        given = _sequences(tokens)
-        rows = given[None] if given.ndim == 1 else given  # (N, T)
+        """Return the entry of a table (S, V) for every token."""
+        sequences = _sequences(tokens)
+        rows = sequences[None] if sequences.ndim == 1 else sequences  # (N, T)
         states = np.broadcast_to(self.start if first is None else integers(first, "first"), len(rows))
         if len(states) and not 0 <= states.min() <= states.max() < len(self):
             raise InputError(f"machine: first must hold states, from 0 to {len(self) - 1}")
         if reset is not None and (reset.dtype != np.bool_ or reset.shape != rows.shape):
             raise InputError(f"machine: reset must be bool of shape {rows.shape}")
-        out = np.empty(rows.shape, table.dtype)
         # The kernel takes one call per row, NumPy one per column.
         natively = backends.backend() == "native" and table.dtype == np.uint16 and reset is None
         if natively and rows.shape[1] > len(rows):
+            out = np.empty(rows.shape, table.dtype)
             for row, state, here in zip(rows, states.tolist(), out, strict=True):
-                self._native(table, row, state, here)
+                self._run_native(table, row, state, here)
         else:
-            self._by_columns(table, rows, states, out, reset)
-        return out[0] if given.ndim == 1 else out
+            out = self._run_columns(table, rows, states, reset)
+        return out[0] if sequences.ndim == 1 else out
 
-    def _by_columns(
+    def _run_columns(
         self,
         table: NDArray[Any],
         rows: NDArray[Any],
         states: NDArray[Any],
-        out: NDArray[Any],
         reset: NDArray[np.bool_] | None,
-    ) -> None:
+    ) -> NDArray[Any]:
         outside = (rows < 0) | (rows >= self.symbols)
         if outside.any():
             row, position = divmod(int(outside.argmax()), rows.shape[1])
             self._refuse(rows[row], position)
-        # The rows of the table are concatenated and a state is the index of its row, so that a step is
-        # one addition and one look-up: a single row of a million tokens takes about a second.
+        # The rows of the table are concatenated and a state is the index of its row: a step is one
+        # addition and one look-up, and a single row of a million tokens takes about a second.
         begins, entries = self._begins.ravel().astype(np.int64), table.ravel()
         columns = np.ascontiguousarray(rows.T, np.int64)  # (T, N)
-        made = np.empty(columns.shape, table.dtype)
+        out = np.empty(columns.shape, table.dtype)
         here = np.array(states, np.int64) * self.symbols  # (N,)
         for t, column in enumerate(columns):
             if reset is not None:
                 here[reset[:, t]] = self.start * self.symbols
             place = here + column
-            made[t], here = entries[place], begins[place]
-        out[:] = made.T
+            out[t], here = entries[place], begins[place]
+        return np.ascontiguousarray(out.T)
 
-    def _last(self, sequence: NDArray[Any]) -> int:
-        """The state after the last token."""
-        if backends.backend() == "native":
-            return self._native(self._outputs, sequence, self.start, None)
-        return int(self.visit(sequence)[-1])
-
-    def _native(
+    def _run_native(
         self, table: NDArray[Any], sequence: NDArray[Any], state: int, out: NDArray[Any] | None
     ) -> int:
         """Run the compiled kernel: write entries of the table to `out`, return the last state."""
@@ -237,23 +242,23 @@ class Machine:
     @cached_property
     def _outputs(self) -> NDArray[np.uint16]:
         """The class after each transition, (S, V)."""
-        said = np.array([0 if output is None else output for output in self.outputs], np.uint16)
-        return said[np.array(self.transitions)]
+        outputs = np.array([0 if output is None else output for output in self.outputs], np.uint16)
+        return outputs[np.array(self.transitions)]
 
     # Minimising and comparing.
 
     def minimal(self) -> Self:
-        """The minimal machine with the same answers. Equivalent machines have the same minimal machine.
+        """Return the minimal machine with the same answers; it is the same for equivalent machines.
 
         The output of the start does not matter, because the first answer comes after the first token.
         So the start is first treated as a state without an output, and in the end merged with a state
         that has the same transitions; if there are several, with the one of the smallest class.
         """
-        start, transitions, outputs = merged(self.start, self.transitions, self.outputs)
+        start, transitions, outputs = minimise(self.start, self.transitions, self.outputs)
         return replace(self, start=start, transitions=transitions, outputs=outputs)
 
     def difference(self, other: "Machine") -> Difference | None:
-        """A shortest input to which the two machines give different answers, or None.
+        """Return a shortest input to which the two machines give different answers, or None.
 
         Raises:
             InputError: the machines have different numbers of tokens.
@@ -261,8 +266,8 @@ class Machine:
         if self.symbols != other.symbols:
             raise InputError("machine: only machines with the same tokens can be compared")
         # Minimal machines meet in fewer pairs of states.
-        found = compare(self.minimal().oracle, other.minimal().oracle)
-        return found if isinstance(found, Difference) else None
+        result = compare(self.minimal().oracle, other.minimal().oracle)
+        return result if isinstance(result, Difference) else None
 
 
 def tabulate(
@@ -272,52 +277,43 @@ def tabulate(
     most: int = MOST_STATES,
     batch: int = 1,
 ) -> tuple[Machine, list[Any]]:
-    """The machine of all states that a walk reaches.
+    """Return the machine of all states that a walk reaches, and the states by their numbers in it.
 
     Args:
         start: the start of the walk.
-        following: as for `Walk.run`; every token must lead to a state.
+        following: as for `Walk.run`, like `most` and `batch`; every token must lead to a state.
         answer: the class of a state, or None for a start without one.
-        most: as for `Walk.run`.
-        batch: as for `Walk.run`.
-
-    Returns:
-        The machine, and the states by their numbers in it.
 
     Raises:
         Endless: there are more than `most` states.
     """
     rows: list[list[Any]] = []
 
-    def recorded(states: Sequence[Any]) -> Iterable[Iterable[tuple[int, Any]]]:
+    def record(states: Sequence[Any]) -> Iterable[Iterable[tuple[int, Any]]]:
         for leaving in following(states):
             rows.append([after for _, after in leaving])
             yield enumerate(rows[-1])
 
-    walk = Walk(start).run(recorded, most, batch)
+    walk = Walk(start).run(record, most, batch)
     transitions = tuple(tuple(walk.numbers[after] for after in row) for row in rows)
     return Machine(transitions=transitions, outputs=tuple(map(answer, walk.order))), walk.order
 
 
 def all_below(numbers: Iterable[Any], limit: int) -> bool:
-    """Whether all values are integers from 0 to limit − 1; booleans do not count as integers."""
-    listed = list(numbers)
-    return set(map(type, listed)) <= {int} and min(listed) >= 0 and max(listed) < limit
+    """Return True if all values are integers from 0 to limit − 1; booleans are not integers here."""
+    values = list(numbers)
+    return set(map(type, values)) <= {int} and min(values) >= 0 and max(values) < limit
 
 
 def integers(values: Any, what: str) -> NDArray[Any]:
-    """Convert values to an array of integers.
-
-    Args:
-        values: the values.
-        what: their name, for the error message.
+    """Convert values to an array of integers; `what` names them in the message.
 
     Raises:
         InputError: they are not integers in rows of equal length.
     """
     try:
         array = np.asarray(values)
-    except (ValueError, OverflowError, TypeError, RuntimeError):  # rows of different lengths, for one
+    except (ValueError, OverflowError, TypeError, RuntimeError):  # such as rows of different lengths
         array = np.empty(0, object)
     if not array.size and array.dtype == np.float64:  # an empty list
         return array.astype(np.int64)
@@ -327,9 +323,9 @@ def integers(values: Any, what: str) -> NDArray[Any]:
 
 
 def _sequences(tokens: Any) -> NDArray[Any]:
-    """One sequence or one per row, as a contiguous array of uint8 or int64 for the kernel."""
+    """Convert one sequence, or one per row, to a contiguous array of uint8 or int64 for the kernel."""
     array = integers(tokens, "tokens")
     if array.ndim not in (1, 2):
         raise InputError(f"machine: tokens must have one or two dimensions, not {array.ndim}")
-    # An unsigned number that is too large for int64 becomes negative, and is rejected as such.
+    # An unsigned number that is too large for int64 becomes negative, which is rejected.
     return np.ascontiguousarray(array, None if array.dtype == np.uint8 else np.int64)

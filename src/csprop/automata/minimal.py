@@ -5,42 +5,44 @@ from collections.abc import Mapping, Sequence
 
 from csprop.automata.walk import Walk
 
-Rows = tuple[tuple[int, ...], ...]
+Transitions = tuple[tuple[int, ...], ...]
 Outputs = tuple[int | None, ...]
 
 
-def merged(start: int, transitions: Rows, outputs: Outputs) -> tuple[int, Rows, Outputs]:
-    """The start, transitions and outputs of the minimal machine, numbered in breadth-first order."""
+def minimise(
+    start: int, transitions: Transitions, outputs: Outputs
+) -> tuple[int, Transitions, Outputs]:
+    """Return the start, transitions and outputs of the minimal machine, in breadth-first order."""
     fresh = len(transitions)
     rows = dict(enumerate([*transitions, transitions[start]]))
-    said = [*outputs, None]
-    order = _reached(fresh, rows)
-    block = _blocks({state: rows[state] for state in order}, said)
+    answers = [*outputs, None]
+    order = _reach(fresh, rows)
+    block = _blocks({state: rows[state] for state in order}, answers)
     united = {block[state]: [block[each] for each in rows[state]] for state in order}
-    output = {block[state]: said[state] for state in order}
+    output = {block[state]: answers[state] for state in order}
     begin = block[fresh]
     twins = [each for each in united if each != begin and united[each] == united[begin]]
     if twins:
         begin = min(twins, key=lambda each: output[each] or 0)
-    order = _reached(begin, united)
+    order = _reach(begin, united)
     number = {each: i for i, each in enumerate(order)}
     table = tuple(tuple(number[there] for there in united[each]) for each in order)
     return 0, table, tuple(output[each] for each in order)
 
 
-def _reached(start: int, rows: Mapping[int, Sequence[int]]) -> list[int]:
-    """The states that can be reached in a table, in breadth-first order."""
+def _reach(start: int, rows: Mapping[int, Sequence[int]]) -> list[int]:
+    """Return the states that can be reached in a table, in breadth-first order."""
     return Walk(start).run(lambda states: (enumerate(rows[each]) for each in states), None).order
 
 
 def _blocks(rows: Mapping[int, Sequence[int]], outputs: Sequence[int | None]) -> dict[int, int]:
-    """The number of each state's equivalence class; all states without an output have the same output.
+    """Return the number of each state's equivalence class; states without an output are alike.
 
     Hopcroft's algorithm: states with different outputs are in different blocks. A block splits where
     some of its states lead into another one by a token and the others do not, and only the smaller part
     can then split further blocks in a way that was not tried.
     """
-    columns = dict.fromkeys(zip(*rows.values(), strict=True))  # tokens that always lead alike are one
+    columns = dict.fromkeys(zip(*rows.values(), strict=True))  # tokens with equal columns are one
     before: list[dict[int, list[int]]] = [defaultdict(list) for _ in columns]
     for column, sources in zip(columns, before, strict=True):
         for state, there in zip(rows, column, strict=True):

@@ -17,6 +17,8 @@ COLOURS = ("#6C7884", "#6A4FB3", "#9A6A2C", "#2F827D")
 INK, START = "#1D2329", "#E69F00"
 SIZE = 6.0
 """Inches."""
+EYE = 4.2
+"""The distance of the eye, here and in a page."""
 
 
 def figure(automaton: Automaton, solid: Cayley) -> Any:
@@ -46,13 +48,18 @@ def figure(automaton: Automaton, solid: Cayley) -> Any:
     return made
 
 
+def turns(solid: Cayley) -> tuple[float, float]:
+    """The angles about the horizontal and the vertical axis at which a solid is shown first."""
+    return (TILT, 0.0) if solid.shape == "circle" else TURNED
+
+
 def _seen(solid: Cayley) -> Points:
     """The positions turned, with what is near a little larger."""
-    across, down = (TILT, 0.0) if solid.shape == "circle" else TURNED
+    across, down = turns(solid)
     about_x = [[1, 0, 0], [0, np.cos(across), -np.sin(across)], [0, np.sin(across), np.cos(across)]]
     about_y = [[np.cos(down), 0, np.sin(down)], [0, 1, 0], [-np.sin(down), 0, np.cos(down)]]
     places = solid.places @ (np.array(about_x) @ np.array(about_y)).T
-    flat = places[:, :2] * 4.2 / (4.2 - places[:, 2:])
+    flat = places[:, :2] * EYE / (EYE - places[:, 2:])
     return np.concatenate([flat / np.linalg.norm(flat, axis=1).max(), places[:, 2:]], axis=1)
 
 

@@ -1,17 +1,21 @@
-"""An automaton from whatever has one: a file, a table, or a machine of AALpy or automata-lib.
+"""Automata from a file, a table, or a machine of AALpy or automata-lib.
 
 The first answer of an automaton comes after the first token, so whether a DFA accepts the empty word is
-lost. A DFA without a transition for a token rejects from there on, as both libraries mean it: it gets a
-state that rejects for ever. A Moore or Mealy machine says nothing there, and is refused.
+lost. A DFA without a transition for a token rejects from there on, as both libraries define it: it gets
+a state that rejects for ever. A Moore or Mealy machine without a transition is refused.
 """
 
 from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from csprop.automata.automaton import Automaton
-from csprop.automata.counter_automaton import FORMAT as COUNTING
-from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.automaton import (
+    AnyAutomaton,
+    Automaton,
+    CounterAutomaton,
+    automaton_from_json,
+    name_machine,
+)
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Oracle
@@ -24,7 +28,7 @@ MOST_BYTES = 1 << 28
 """The largest file that is read."""
 
 
-def read_automaton(path: str | Path) -> Automaton | CounterAutomaton:
+def read_automaton(path: str | Path) -> AnyAutomaton:
     """Read an automaton as `csprop automaton` prints it, in JSON: a finite one, or one that counts.
 
     Raises:
@@ -36,30 +40,18 @@ def read_automaton(path: str | Path) -> Automaton | CounterAutomaton:
             raise InputError(f"{path}: has more than {MOST_BYTES >> 20} MB, which is too large here")
         content = file.read()
     try:
-        document = from_json(content)
+        return automaton_from_json(from_json(content))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
     except ValueError as error:
         raise InputError(
             f"{path}: is not JSON: {fault(error)}: write what `csprop automaton RUN --format json` "
             "prints"
         ) from None
-    try:
-        return automaton_from_json(document)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
-def automaton_from_json(document: Any) -> Automaton | CounterAutomaton:
-    """The automaton that `to_json` described: a finite one, or one that counts.
-
-    Raises:
-        InputError: the document is malformed.
-    """
-    counts = isinstance(document, dict) and document.get("format") == COUNTING
-    return (CounterAutomaton if counts else Automaton).from_json(document)
-
-
-def automaton_of(machine: Any) -> Automaton | CounterAutomaton:
-    """An automaton from a machine of csprop, AALpy or automata-lib.
+def to_automaton(machine: Any) -> AnyAutomaton:
+    """Return an automaton for a machine of csprop, AALpy or automata-lib.
 
     Args:
         machine: an `Automaton` or `CounterAutomaton`, which is returned; a `Machine` or
@@ -71,10 +63,10 @@ def automaton_of(machine: Any) -> Automaton | CounterAutomaton:
     """
     if isinstance(machine, Automaton | CounterAutomaton):
         return machine
-    if isinstance(machine, Machine):
-        return Automaton.from_machine(machine, *_numbered(machine.symbols, machine))
-    if isinstance(machine, CounterMachine):
-        return CounterAutomaton.from_machine(machine, *_numbered(machine.symbols, machine.control))
+    if isinstance(machine, Machine | CounterMachine):
+        classes = 1 + max(output for output in machine.control.outputs if output is not None)
+        tokens, names = (map(str, range(count)) for count in (machine.symbols, max(2, classes)))
+        return name_machine(machine, [*tokens], [*names])
     kind = type(machine)
     adapter = _ADAPTERS.get((kind.__module__.split(".")[0], kind.__name__))
     if adapter is None:
@@ -82,83 +74,77 @@ def automaton_of(machine: Any) -> Automaton | CounterAutomaton:
             f"a {kind.__name__} cannot be compiled: give an Automaton, a DFA of automata-lib, or a "
             "Dfa, MooreMachine or MealyMachine of AALpy"
         )
-    return _named(adapter(machine))
+    return _explore(adapter(machine))
 
 
-def _numbered(tokens: int, machine: Machine) -> tuple[list[str], list[str]]:
-    """Numbers as names of tokens and of classes."""
-    classes = 1 + max(output for output in machine.outputs if output is not None)
-    return [*map(str, range(tokens))], [*map(str, range(max(2, classes)))]
-
-
-class _Found(NamedTuple):
-    """A machine of another library: states and outputs as it has them."""
+class _Foreign(NamedTuple):
+    """A machine of another library, with its own states and outputs."""
 
     start: Hashable
     tokens: Iterable[Any]
+    classes: Iterable[Any]
     step: Callable[[Any, Any], tuple[Any, Any]]
     """(state, token) to the next state and the answer; raises LookupError where there is none."""
-    classes: Iterable[Any]
 
 
 _SINK: Any = object()
 """The state in which an incomplete DFA ends."""
 
 
-def _from_dfa(dfa: Any) -> _Found:
-    """automata-lib's, complete or partial."""
+def _from_dfa(dfa: Any) -> _Foreign:
+    """Adapt a DFA of automata-lib, complete or partial."""
 
     def step(state: Any, token: Any) -> tuple[Any, Any]:
         after = _SINK if state is _SINK else dfa.transitions.get(state, {}).get(token, _SINK)
         return after, ACCEPT if after in dfa.final_states else REJECT
 
-    return _Found(dfa.initial_state, dfa.input_symbols, step, (REJECT, ACCEPT))
+    return _Foreign(dfa.initial_state, dfa.input_symbols, (REJECT, ACCEPT), step)
 
 
-def _from_aalpy_dfa(dfa: Any) -> _Found:
+def _from_aalpy_dfa(dfa: Any) -> _Foreign:
     def step(state: Any, token: Any) -> tuple[Any, Any]:
         after = _SINK if state is _SINK else state.transitions.get(token, _SINK)
         return after, ACCEPT if after is not _SINK and after.is_accepting else REJECT
 
-    return _Found(dfa.initial_state, dfa.get_input_alphabet(), step, (REJECT, ACCEPT))
+    return _Foreign(dfa.initial_state, dfa.get_input_alphabet(), (REJECT, ACCEPT), step)
 
 
-def _from_moore(moore: Any) -> _Found:
+def _from_moore(moore: Any) -> _Foreign:
     def step(state: Any, token: Any) -> tuple[Any, Any]:
         after = state.transitions[token]
         return after, after.output
 
-    outputs = (state.output for state in moore.states)
-    return _Found(moore.initial_state, moore.get_input_alphabet(), step, _in_order(outputs))
+    outputs = _sort(state.output for state in moore.states)
+    return _Foreign(moore.initial_state, moore.get_input_alphabet(), outputs, step)
 
 
-def _from_mealy(mealy: Any) -> _Found:
+def _from_mealy(mealy: Any) -> _Foreign:
     def step(state: Any, token: Any) -> tuple[Any, Any]:
         return state.transitions[token], state.output_fun[token]
 
-    outputs = (output for state in mealy.states for output in state.output_fun.values())
-    return _Found(mealy.initial_state, mealy.get_input_alphabet(), step, _in_order(outputs))
+    outputs = _sort(output for state in mealy.states for output in state.output_fun.values())
+    return _Foreign(mealy.initial_state, mealy.get_input_alphabet(), outputs, step)
 
 
-_ADAPTERS: dict[tuple[str, str], Callable[[Any], _Found]] = {
+_ADAPTERS: dict[tuple[str, str], Callable[[Any], _Foreign]] = {
     ("automata", "DFA"): _from_dfa,
     ("aalpy", "Dfa"): _from_aalpy_dfa,
     ("aalpy", "MooreMachine"): _from_moore,
     ("aalpy", "MealyMachine"): _from_mealy,
 }
-"""By the library and the name of the class, so that neither library is imported here."""
+"""By the library and the name of the class: neither library is imported here."""
 
 
-def _named(found: _Found) -> Automaton:
-    """Explored from its start; a state is one of the other machine with the answer that led to it."""
-    tokens, classes = _in_order(found.tokens), list(found.classes)
+def _explore(foreign: _Foreign) -> AnyAutomaton:
+    """Explore a machine; a state here is a state there with the answer that led to it."""
+    tokens, classes = _sort(foreign.tokens), list(foreign.classes)
     numbers = {answer: number for number, answer in enumerate(classes)}
     if not tokens:
         raise InputError("the machine has no tokens: it needs at least one")
 
     def step(state: tuple[Any, Any], token: int) -> tuple[Any, Any]:
         try:
-            after, answer = found.step(state[0], tokens[token])
+            after, answer = foreign.step(state[0], tokens[token])
         except LookupError:
             name = getattr(state[0], "state_id", state[0])
             raise InputError(
@@ -167,14 +153,14 @@ def _named(found: _Found) -> Automaton:
             ) from None
         return after, numbers[answer]
 
-    oracle = Oracle(len(tokens), (found.start, None), step, lambda state: state[1])
-    vocab = tuple(map(str, tokens))
+    oracle = Oracle(len(tokens), (foreign.start, None), step, lambda state: state[1])
+    vocab = [*map(str, tokens)]
     words = any(len(name) > 1 for name in vocab)
-    return Automaton.from_machine(Machine.explore(oracle), vocab, tuple(map(str, classes)), words)
+    return name_machine(Machine.explore(oracle), vocab, [*map(str, classes)], words)
 
 
-def _in_order(values: Iterable[Any]) -> list[Any]:
-    """Each once: numbers by their size, anything else by its text."""
+def _sort(values: Iterable[Any]) -> list[Any]:
+    """Sort the distinct values: numbers by their size, anything else by its text."""
     distinct = list(dict.fromkeys(values))
     if all(type(value) in (int, float) for value in distinct):
         return sorted(distinct)

@@ -1,8 +1,8 @@
-"""What a first layer that counts adds for each token: small whole numbers, the simplest ones first.
+"""The increments of a first layer of counters: small whole numbers for each token, the simplest first.
 
-To round and to learn at once does not go well: every change of an increment changes all later counts.
-So the increments of a first layer are not trained. Its channels have those that a task is likely to
-need, and training chooses among the channels.
+Rounding and learning at once does not go well: every change of an increment changes all later counts.
+So the increments of a first layer are not trained. Its channels have the increments that a task is
+likely to need, and training chooses among the channels.
 """
 
 import itertools
@@ -21,18 +21,18 @@ FRACTION = 0.45
 
 
 def forms(tokens: int) -> Iterator[list[tuple[int, ...]]]:
-    """Increments of all tokens, by their size Σ|n|, from 1 on.
+    """Yield lists of increments of all tokens, by their size Σ|n|, from 1 on.
 
-    Of size 1, a channel counts one token. Beyond that some numbers are positive and some negative, so
-    that a count can return to 0, and no number divides all of them. Of n and −n, one is listed.
+    At size 1, a channel counts one token. At larger sizes some numbers are positive and some negative,
+    so a count can return to 0, and no number divides all of them. Of n and −n, one is listed.
     """
     for size in range(1, LARGEST + 1):
-        found = list(itertools.islice(_of_size(tokens, size), MOST_TRIED))
-        yield [form for form in found if size == 1 or (min(form) < 0 and _is_primitive(form))]
+        listed = itertools.islice(_list_size(tokens, size), MOST_TRIED)
+        yield [form for form in listed if size == 1 or (min(form) < 0 and _is_primitive(form))]
 
 
-def _of_size(tokens: int, size: int) -> Iterator[tuple[int, ...]]:
-    """Increments whose first one that is not 0 is positive."""
+def _list_size(tokens: int, size: int) -> Iterator[tuple[int, ...]]:
+    """Yield increments whose first nonzero number is positive."""
     for chosen in range(1, min(tokens, size) + 1):
         for places in itertools.combinations(range(tokens), chosen):
             for cuts in itertools.combinations(range(1, size), chosen - 1):

@@ -64,7 +64,8 @@ class Cell(ABC):
         kind = options.pop("kind", None)
         if not isinstance(kind, str) or kind not in KINDS:
             known = ", ".join(BUILT_IN)
-            hint = f"import {kind.split(':')[0]} first" if ":" in str(kind) else f"choose from {known}"
+            module = str(kind).partition(":")[0]
+            hint = f"in Python, import {module} first" if ":" in str(kind) else f"choose from {known}"
             raise InputError(f"there is no cell of the kind {kind!r}: {hint}")
         known = [field.name for field in fields(KINDS[kind])]  # pyright: ignore[reportArgumentType]
         for name in options:
@@ -79,7 +80,7 @@ class Paper(Cell):
     """The printed block. The defaults are as printed; the others are the paper's ablations."""
 
     rotate: Literal["input", "state", "none"] = "input"
-    """What e^{iθ} multiplies: the input (printed), the state, or nothing."""
+    """e^{iθ} multiplies the input (printed), the state, or nothing."""
 
     rotation: Literal["shared", "per_channel"] = "shared"
     """One angle for all channels of a step (printed), or one for each channel."""
@@ -181,6 +182,16 @@ class Switch(Cell):
         from csprop.cells.switch import SwitchBlock
 
         return SwitchBlock(self, shape, generator)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resonator(Cell):
+    """Channels of fixed frequencies, for signals and text: a cell of `csprop.CSPLayer` alone."""
+
+    def make(self, shape: Shape, generator: "Generator") -> Any:
+        from csprop.cells.resonator import ResonatorBlock
+
+        return ResonatorBlock(shape.width)
 
 
 BUILT_IN: dict[str, type[Cell]] = dict(KINDS)

@@ -18,7 +18,7 @@ TINY = 1e-30
 def linear(
     inputs: int, outputs: int, generator: Generator, bias: bool = True, spread: float = 1.0
 ) -> nn.Linear:
-    """torch's Linear, its usual start drawn from the given generator, or one so much wider."""
+    """Return torch's Linear with its usual start, `spread` times as wide, drawn from a generator."""
     layer = nn.Linear(inputs, outputs, bias=bias, device="meta")  # which draws nothing
     bound = spread / math.sqrt(inputs)
     for name, parameter in list(layer.named_parameters()):
@@ -29,7 +29,7 @@ def linear(
 
 @torch.no_grad()
 def start_again(module: nn.Module, make: Callable[[], nn.Module]) -> None:
-    """Give a module the values of a new one, which is made on the CPU, where its generator is."""
+    """Copy the values of a new module, which is made on the CPU, where its generator is."""
     with torch.device("cpu"):
         fresh = make()
     for mine, new in zip(module.parameters(), fresh.parameters(), strict=True):
@@ -39,12 +39,12 @@ def start_again(module: nn.Module, make: Callable[[], nn.Module]) -> None:
 
 
 def unit(h: Float[Tensor, "*batch M D"], epsilon: float = EPSILON) -> Float[Tensor, "*batch M D"]:
-    """h / (|h| + ε), with a finite gradient at h = 0; in float32 at least."""
+    """Return h / (|h| + ε) in float32 or float64, with a finite gradient at h = 0."""
     return h / modulus(h, TINY, epsilon)
 
 
 def modulus(h: Float[Tensor, "*batch M D"], under: float, beside: float) -> Float[Tensor, "*batch 1 D"]:
-    """sqrt(|h|² + under) + beside."""
+    """Return sqrt(|h|² + under) + beside."""
     squared = wide(h).square().sum(dim=-2, keepdim=True)
     if exporting():  # which takes a number this small for 0, but no tensor of one dimension
         return (squared + squared.new_full((1,), under)).sqrt() + squared.new_full((1,), beside)
@@ -52,5 +52,5 @@ def modulus(h: Float[Tensor, "*batch M D"], under: float, beside: float) -> Floa
 
 
 def polar(modulus: Tensor, angle: Tensor) -> Float[Tensor, "*batch 2 D"]:
-    """modulus · e^{i·angle} as two planes."""
+    """Return modulus · e^{i·angle} as two planes."""
     return torch.stack([modulus * angle.cos(), modulus * angle.sin()], dim=-2)

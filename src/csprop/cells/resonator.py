@@ -1,4 +1,4 @@
-"""Resonators as a module: a block for features, whose channels are filters of one frequency each."""
+"""Resonators: channels with fixed frequencies whose memory the input decides, for signals and text."""
 
 import math
 from collections.abc import Callable
@@ -12,19 +12,21 @@ from csprop.ops.planes import turn, wide
 from csprop.ops.resonate import PARTS, moves, resonate
 
 SHORTEST, LONGEST = 1.5, 256.0
-"""Steps that the first channel remembers at the start, and the last one."""
+"""The memory of the first channel and of the last one at the start, in steps."""
 GOLDEN = (math.sqrt(5) - 1) / 2
 
 
-class Resonator(nn.Module):
+class ResonatorBlock(nn.Module):
     """h_t = α e^{iθ} h_{t−1} + √(1 − α²) z_t, read as Re(conj(s) h_t): see `csprop.ops.resonate`.
 
-    Multiples of the golden section spread the angles of the channels over 0 to π, so that neighbours,
-    which remember about as long, differ.
+    Multiples of the golden section spread the angles of the channels over 0 to π, so neighbours, which
+    remember for about as long, differ.
     """
 
     inputs, outputs = PARTS, 1
-    """Numbers of a channel that a step is given, and that it gives."""
+    """Numbers per channel in the input and in the output of a step."""
+
+    order = 2
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -32,7 +34,7 @@ class Resonator(nn.Module):
 
     @torch.no_grad()
     def spread(self, enter: nn.Linear) -> None:
-        """Let the bias of what makes entries give the channels memories from SHORTEST to LONGEST."""
+        """Set a bias so that the channels have memories from SHORTEST to LONGEST."""
         memory = torch.linspace(math.log(SHORTEST), math.log(LONGEST), len(self.theta)).exp()
         enter.bias.unflatten(0, (PARTS, -1))[2] = (memory - 1).log()  # κ, with σ(κ) = 1 − 1 / memory
 
@@ -48,9 +50,10 @@ class Resonator(nn.Module):
         reset: Bool[Tensor, "B T"] | None = None,
         index: Int64[Tensor, "B T"] | None = None,
     ) -> tuple[Float[Tensor, "B T 1 D"], Float[Tensor, "B 2 D"]]:
-        """What is read after every step, and the last state; with `index`, entries are a table.
+        """Return the output of every step, and the last state; with `index`, entries are a table.
 
-        Raises InputError for what is no tensor of the right shape, type and device.
+        Raises:
+            InputError: an argument is not a tensor of the right shape, type and device.
         """
         device, width = self.theta.device, len(self.theta)
         sizes = ("batch", "time") if index is None else ("rows",)
@@ -68,8 +71,8 @@ class Resonator(nn.Module):
         state: Float[Tensor, "B 2 D"],
         settle: Callable[[Tensor], Tensor] = lambda h: h,
     ) -> tuple[Float[Tensor, "B 1 D"], Float[Tensor, "B 2 D"]]:
-        """One step, in torch operations alone; what is kept of the new state is `settle` of it."""
-        given = wide(entries)
-        a, u, read = moves(given, torch.stack([self.theta.cos(), self.theta.sin()]).to(given))
-        h = settle(turn(a, state.to(given)) + u)
+        """Take one step in torch operations; `settle` replaces the new state."""
+        entry = wide(entries)
+        a, u, read = moves(entry, torch.stack([self.theta.cos(), self.theta.sin()]).to(entry))
+        h = settle(turn(a, state.to(entry)) + u)
         return (read * h).sum(dim=1, keepdim=True).to(entries.dtype), h

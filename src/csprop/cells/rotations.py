@@ -1,7 +1,7 @@
 """Rotations of SO(m) from m(m − 1)/2 angles: Q = exp(A − Aᵀ), A the strictly upper triangle of them.
 
     m = 3    Rodrigues' formula
-    m = 4    a pair of unit quaternions: Q h = p h q̄, for A − Aᵀ is a sum of two commuting parts
+    m = 4    a pair of unit quaternions: Q h = p h q̄, because A − Aᵀ is a sum of two commuting parts
     else     the matrix exponential
 
 (m = 2 is e^{iθ}, which the block keeps as a complex number.)
@@ -20,15 +20,16 @@ from csprop.ops.backends import exporting
 from csprop.ops.planes import ANGLE_LIMIT, wide
 
 TERMS = 18
-"""Of Taylor's series for a matrix of norm 1; what is left out is below the rounding of float64."""
+"""Terms of Taylor's series for a matrix of norm 1; the rest is below the rounding of float64."""
 
 
-def angles_of(order: int) -> int:
-    """How many angles a rotation has."""
+def count_angles(order: int) -> int:
+    """Return the number of angles of a rotation."""
     return order * (order - 1) // 2
 
 
-def rotation(angles: Float[Tensor, "*batch K E"], order: int) -> Float[Tensor, "*batch M M E"]:
+def rotate(angles: Float[Tensor, "*batch K E"], order: int) -> Float[Tensor, "*batch M M E"]:
+    """Return the rotation matrices of some angles."""
     if order == 3:
         return _rodrigues(_combined(angles, skew_basis(3)))
     if order == 4:
@@ -43,7 +44,7 @@ def rotation(angles: Float[Tensor, "*batch K E"], order: int) -> Float[Tensor, "
 
 
 def _squared(generator: Float[Tensor, "*batch E M M"]) -> Float[Tensor, "*batch E M M"]:
-    """The exponential of ONNX, which has none: Taylor's series of a part, squared again and again."""
+    """Return the matrix exponential, which ONNX lacks, by Taylor's series and repeated squaring."""
     order = generator.shape[-1]
     most = math.ceil(math.log2(order * ANGLE_LIMIT))
     norm = generator.abs().sum(dim=-1, keepdim=True).amax(dim=-2, keepdim=True)
@@ -59,17 +60,17 @@ def _squared(generator: Float[Tensor, "*batch E M M"]) -> Float[Tensor, "*batch 
 
 
 def prepare(order: int) -> None:
-    """Make what a rotation needs beside its angles; while torch traces it would be nothing to keep."""
+    """Make the basis of the rotations of an order, before torch traces anything."""
     skew_basis(order)
 
 
-_BASES: dict[int, Tensor] = {}  # not functools.cache, of which torch.compile warns
+_BASES: dict[int, Tensor] = {}  # torch.compile warns about functools.cache
 
 
 def skew_basis(order: int) -> Float[Tensor, "K M M"]:
-    """One plane's generator for each angle, planes (0, 1), (0, 2), …; (0, 1) turns 0 towards 1."""
+    """Return the generator of each angle: planes (0, 1), (0, 2), …; (0, 1) turns 0 towards 1."""
     if order not in _BASES:
-        basis = torch.zeros(angles_of(order), order, order, device="cpu")
+        basis = torch.zeros(count_angles(order), order, order, device="cpu")
         for number, (i, j) in enumerate(combinations(range(order), 2)):
             basis[number, j, i], basis[number, i, j] = 1.0, -1.0
         _BASES[order] = basis
@@ -77,7 +78,7 @@ def skew_basis(order: int) -> Float[Tensor, "K M M"]:
 
 
 def _quaternions() -> Float[Tensor, "2 3 4 4"]:
-    """Multiplication by i, j, k from the left and from the right, as matrices on (1, i, j, k)."""
+    """Return multiplication by i, j, k from the left and from the right, on (1, i, j, k)."""
     with torch.device("cpu"):
         i = torch.tensor([[0.0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 0, -1], [0, 0, 1, 0]])
         j = torch.tensor([[0.0, 0, -1, 0], [0, 0, 0, 1], [1, 0, 0, 0], [0, -1, 0, 0]])
@@ -88,24 +89,24 @@ def _quaternions() -> Float[Tensor, "2 3 4 4"]:
 
 QUATERNIONS = _quaternions()
 SIDES = skew_basis(4).flatten(1) @ QUATERNIONS.flatten(2).transpose(1, 2) / 4
-"""How much of each left and of each right quaternion is in the generator of each angle."""
+"""The share of each left and each right quaternion in the generator of each angle."""
 
 
 @cache
 def _copied(basis: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
-    with torch.inference_mode(False):  # what is made inside of it can never have a part in a gradient
+    with torch.inference_mode(False):  # tensors made inside it could take no part in a gradient
         return basis.to(device, dtype)
 
 
 def _beside(basis: Tensor, like: Tensor) -> Tensor:
-    """A constant where another tensor is; it is copied to a device once, unless torch traces."""
+    """Return a constant on the device of a tensor; it is copied once, unless torch traces."""
     if like.is_cpu or devices.traced():
         return basis.to(like)
     return _copied(basis, like.device, like.dtype)
 
 
 def _combined(angles: Tensor, basis: Tensor) -> Tensor:
-    """The sum of basis[k] · angles[k], with the channels kept last; in float32 also under autocast."""
+    """Return Σ basis[k] · angles[k], with the channels last; in float32 also under autocast."""
     summed = wide(angles.movedim(-2, -1) @ _beside(basis, angles).flatten(1))  # (…, E, entries)
     return summed.unflatten(-1, basis.shape[1:]).movedim(angles.ndim - 2, -1)
 
@@ -119,21 +120,21 @@ def _identity(order: int, like: Tensor) -> Tensor:
 
 
 def _rodrigues(k: Float[Tensor, "*batch 3 3 E"]) -> Float[Tensor, "*batch 3 3 E"]:
-    """I + sin θ / θ · K + (1 − cos θ) / θ² · K²."""
+    """Return I + sin θ / θ · K + (1 − cos θ) / θ² · K²."""
     squared = (k.square().sum(dim=(-3, -2), keepdim=True)) / 2  # θ²
     half = _sinc(squared / 4)
     return _identity(3, k) + _sinc(squared) * k + half.square() / 2 * _product(k, k)
 
 
 def _quaternion(vector: Float[Tensor, "*batch 3 E"], units: Tensor) -> Float[Tensor, "*batch 4 4 E"]:
-    """exp of a combination of three anticommuting units with square −1."""
+    """Return exp of a combination of three anticommuting units with square −1."""
     squared = vector.square().sum(dim=-2)[..., None, None, :]
     cosine = 1 - squared / 2 * _sinc(squared / 4).square()
     return cosine * _identity(4, vector) + _sinc(squared) * _combined(vector, units)
 
 
 def _sinc(squared: Tensor) -> Tensor:
-    """sin θ / θ as a smooth function of θ², also at 0."""
+    """Return sin θ / θ as a smooth function of θ², also at 0."""
     small = squared < 1e-3
     theta = torch.where(small, 1.0, squared).sqrt()
     return torch.where(small, 1 - squared / 6 * (1 - squared / 20), theta.sin() / theta)

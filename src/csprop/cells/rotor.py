@@ -26,7 +26,7 @@ from csprop.cells.block import (
 )
 from csprop.cells.options import Rotor, Shape
 from csprop.cells.parts import linear, polar, unit
-from csprop.cells.rotations import angles_of, prepare, rotation
+from csprop.cells.rotations import count_angles, prepare, rotate
 from csprop.ops.native.layout import ACTIVATION, DECAY, NORM, ROTATE
 from csprop.ops.planes import ANGLE_LIMIT, narrow, saturate, wide
 
@@ -47,7 +47,7 @@ class RotorBlock(Block):
         super().__init__(cell, shape, generator)
         width, order, alone = shape.width, cell.order, shape.depth == 1
         prepare(order)
-        outputs, spread = angles_of(order) * width, SPREAD if alone else 1.0
+        outputs, spread = count_angles(order) * width, SPREAD if alone else 1.0
         self.angle = linear(order * width, outputs, generator, spread=spread)
         self.gate = linear(order * width, width, generator)
         self.gate.bias = nn.Parameter(torch.linspace(*(GATE_BIAS if alone else STACKED_BIAS), width))
@@ -72,8 +72,8 @@ class RotorBlock(Block):
         u, theta = (1 - keep)[:, :, None] * unit(z), self.theta(z)
         if self.order == 2:
             return polar(keep, theta), u
-        angles = theta.unflatten(2, (angles_of(self.order), -1))
-        return keep[:, :, None, None] * rotation(angles, self.order), u
+        angles = theta.unflatten(2, (count_angles(self.order), -1))
+        return keep[:, :, None, None] * rotate(angles, self.order), u
 
     def theta(self, z: Float[Tensor, "B T M D"]) -> Float[Tensor, "B T E"]:
         """Return the angles of every step; beyond order 2, several for each rotation."""

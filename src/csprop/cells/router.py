@@ -6,7 +6,7 @@
     k_t          the map that the input chooses, where keys(z_t) is largest               (B, T)
     h_t          the contents of all places; at first 1 in the first place of each group  (B, T, 2, D)
 
-The choice of a map is always hard; while training, its gradient is that of softmax(keys(z)). In a first
+The choice of a map is always hard; while training, it has the gradient of softmax(keys(z)). In a first
 layer with a map for each token the choice is the token itself: keys finds the nearest row of the
 embedding, and neither is trained. Adjoint: λ_t = g_t + P_{t+1}ᵀ λ_{t+1}, ∂P_t = λ_t h_{t−1}ᵀ.
 """
@@ -85,7 +85,7 @@ class RouterBlock(Block):
 
     @torch.no_grad()
     def harden(self) -> None:
-        """Replace the logits of maps by those of maps with single 1s: the hard model stays the same."""
+        """Set the logits to 1 where they are largest and 0 elsewhere: the hard model stays the same."""
         chosen = self.maps.argmax(dim=2, keepdim=True)
         self.maps.zero_().scatter_(2, chosen, 1.0)
 

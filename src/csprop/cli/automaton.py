@@ -37,7 +37,7 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
-    from csprop.automata.counter_automaton import CounterAutomaton
+    from csprop.automata.automaton import CounterAutomaton
     from csprop.automata.export import FORMATS
     from csprop.automata.names import describe_size
     from csprop.proof.answers import load_certified

@@ -111,11 +111,11 @@ def _is_current(run: Any, certificate: "Certificate") -> bool:
 
 
 def _show(path: Path, certificate: "Certificate", width: int) -> None:
-    from csprop.proof.facts import facts
+    from csprop.proof.facts import list_facts
 
     print(f"{path}: {certificate.verdict if certificate.proven else 'not proven'}\n")
     common.show_text(certificate.statement)
-    if numbers := facts(certificate, width):
+    if numbers := list_facts(certificate, width):
         print()
         for name, value in numbers:
             print(textwrap.fill(value, 80, initial_indent=f"{name:<10} ", subsequent_indent=" " * 11))

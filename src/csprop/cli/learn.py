@@ -9,8 +9,7 @@ from csprop.cli.options import Arg
 from csprop.errors import InputError
 
 if TYPE_CHECKING:
-    from csprop.automata.automaton import Automaton
-    from csprop.automata.counter_automaton import CounterAutomaton
+    from csprop.automata.automaton import Automaton, CounterAutomaton
     from csprop.data.summary import Summary
     from csprop.learning.learn import Learned
 

@@ -15,7 +15,7 @@ from csprop.learning.description import description
 from csprop.learning.merging import merged
 from csprop.learning.polishing import polished
 from csprop.learning.tree import PrefixTree, Table
-from csprop.nn.compiled import MOST_PLACES, MOST_WEIGHTS
+from csprop.nn.compile import MOST_PLACES, MOST_WEIGHTS
 from csprop.nn.model import CSP
 from csprop.proof.certify import certify
 from csprop.tasks.base import Task

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from csprop import notebook
-from csprop.automata.automaton import Automaton
-from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.automaton import Automaton, CounterAutomaton
 from csprop.automata.counting import CounterMachine
 from csprop.errors import InputError
 from csprop.learning.search import AnyMachine, Candidate, Search

@@ -9,7 +9,7 @@ import numpy as np
 
 from csprop.learning.description import miss_bits, row_bits, state_bits, table_bits
 from csprop.learning.tree import PrefixTree, Table
-from csprop.nn.compiled import MOST_PLACES
+from csprop.nn.compile import MOST_PLACES
 from csprop.ops import backends
 from csprop.ops.native.search import polish_table
 

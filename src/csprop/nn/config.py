@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from csprop.cells.options import Cell, Paper
+from csprop.cells.options import Cell, Paper, Resonator
 from csprop.errors import InputError
 from csprop.fields import check_ranges, check_types, find_changes
 
@@ -26,8 +26,8 @@ class Architecture:
     """The kind of each layer, where they differ: `cells=[Counter(), Switch()]`."""
 
     decoder: Literal["cos_sin", "phase", "complex", "linear"] = "cos_sin"
-    """What the classes are read from, where φ is the phase of the state: [cos φ, sin φ] (printed), φ
-    itself, a complex linear map with a real projection, or the state itself."""
+    """Read the classes from [cos φ, sin φ] (printed), where φ is the phase of the state; from φ itself;
+    by a complex linear map with a real projection; or from the state itself."""
 
     def __post_init__(self) -> None:
         self._check_cells()
@@ -55,6 +55,8 @@ class Architecture:
         for cell in cells:
             if not isinstance(cell, Cell):
                 raise InputError(f"{cell!r} is not a cell: write one such as csprop.Paper()")
+            if isinstance(cell, Resonator):
+                raise InputError("a Resonator reads features, not tokens: use csprop.CSPLayer")
         if len({cell.order for cell in cells}) > 1:
             raise InputError("the cells of one model must have states of the same order")
         if self.cells:
@@ -85,10 +87,10 @@ class CSPConfig(Architecture):
     """A whole model: its layers, and the numbers of tokens and classes."""
 
     vocab_size: int
-    """How many different tokens there are."""
+    """The number of tokens."""
 
     num_classes: int
-    """How many answers there are."""
+    """The number of classes."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,4 +1,4 @@
-"""The low-rank coupling of the paper's future work: u vᵀ h^{(l-1)} enters layer l's recurrence."""
+"""The low-rank coupling of the paper's future work: u vᵀ h^{(l−1)} enters the recurrence of layer l."""
 
 import math
 

@@ -9,7 +9,8 @@ The paper hopes that a decoder within C halves the parameters. A full complex ma
 complex weights are 2dV real numbers, as many as cos_sin has. Keeping the phases of W's entries fixed
 does, and leaves the choice of phase to the projection.
 
-`as_linear` is the decoder as one map of all planes, a weight (V, m, D) and a bias, if it is one.
+`as_linear` returns the decoder as one map of all planes, a weight (V, m, D) and a bias; None if it is
+not linear.
 """
 
 import torch

@@ -11,32 +11,31 @@ from torch import Generator, Tensor, nn
 from csprop.cells.block import Block
 from csprop.cells.options import BUILT_IN, Cell, Shape
 from csprop.cells.parts import linear
-from csprop.cells.resonator import Resonator
+from csprop.cells.resonator import ResonatorBlock
 from csprop.cells.router import RouterBlock
 from csprop.errors import InputError
 from csprop.ops.checks import check_tensor
 from csprop.ops.planes import wide
 
 LayerKind = Literal["resonator", "rotor", "router", "counter", "switch", "paper"]
-LAYER_KINDS: tuple[str, ...] = ("resonator", *BUILT_IN)
 MAPS = 16
 """Maps of a router, unless it is told otherwise."""
 SHARP, MIXED = 0.15, 0.25
-"""What a temperature of 1 is for the maps of a router, so that they learn at the rate of all else; and
-the temperature down to which maps are mixed (docs/notes/layer.md)."""
+"""The scale of temperatures, so that maps learn as fast as everything else; and the temperature below
+which a router no longer mixes maps (docs/notes/layer.md)."""
 
 
 class CSPBlock(nn.Module):
-    """One residual layer: x + W h, where the recurrence h is given what a projection of norm(x) says.
+    """One residual layer: x + W h, where the input of the recurrence is a projection of norm(x).
 
     Args:
         features: the numbers of a step, in and out.
         width: the complex channels of the recurrence; as many as features by default.
-        kind: `"resonator"`, for signals and text, has channels of fixed frequencies whose memory the
-            input decides on. The others are the layers of `csprop.CSP`, which hold exact states:
-            `"rotor"` turns its state by angles that the input says; `"router"` moves contents
-            between places by maps, of which the input chooses one of a learned dictionary;
-            `"counter"`, `"switch"`; and `"paper"`, the printed block.
+        kind: `"resonator"`, for signals and text, has channels of fixed frequencies, and the input
+            decides how long they remember. The others are the layers of `csprop.CSP`, which hold exact
+            states: `"rotor"` rotates its state by angles from the input; `"router"` moves contents
+            between places by one of several learned maps; `"counter"`, `"switch"`; and `"paper"`, the
+            printed block. A cell, such as `csprop.Rotor(order=3)`, does too.
         depth: the number of blocks that follow each other; rotors start by it.
         dropout: the probability that a number of W h is dropped while training.
         generator: draws the parameters; by default, torch's own, as `torch.manual_seed` has it.
@@ -67,14 +66,14 @@ class CSPBlock(nn.Module):
         self.norm = nn.LayerNorm(features)
         self.cell = _cell(kind, width, depth, generator, options)
         self.temperature = 1.0
-        if isinstance(self.cell, Resonator):
+        if isinstance(self.cell, ResonatorBlock):
             self.inputs, outputs = self.cell.inputs, self.cell.outputs
         else:
             self.inputs = outputs = self.cell.order
         self.enter = linear(features, self.inputs * width, generator)
         self.leave = linear(outputs * width, features, generator)
         self.dropout = nn.Dropout(dropout)
-        if isinstance(self.cell, Resonator):
+        if isinstance(self.cell, ResonatorBlock):
             self.cell.spread(self.enter)
 
     def forward(
@@ -86,36 +85,36 @@ class CSPBlock(nn.Module):
         index: Int64[Tensor, "B T"] | None = None,
         onto: Float[Tensor, "B T F"] | None = None,
     ) -> tuple[Float[Tensor, "B T F"], Float[Tensor, "B M D"]]:
-        """The features after this layer, and the state to carry on from; `CSPLayer` says more.
+        """Return the features after this layer, and the state to carry on from; see `CSPLayer`.
 
         Args:
             x: the features (B, T, F); with an index, a table of them (E, F).
             state: the state to begin with.
-            reset: where it is true a sequence starts anew before that step.
-            index: which row of the table a step is given. What resonators make of a row is then
-                computed once for each row, not for each step.
-            onto: what W h is added to, in place of x.
+            reset: where it is true, a sequence starts again before that step.
+            index: the row of the table for each step. Resonators compute their entries once for each
+                row, not for each step.
+            onto: W h is added to this instead of x.
 
         Raises:
-            InputError: something is no tensor of the right shape, type and device.
+            InputError: an argument is not a tensor of the right shape, type and device.
         """
-        device, named = self.norm.weight.device, ("batch", "time") if index is None else ("rows",)
-        check_tensor("x", x, "floating-point", (*named, self.features), device)
+        device, sizes = self.norm.weight.device, ("batch", "time") if index is None else ("rows",)
+        check_tensor("x", x, "floating-point", (*sizes, self.features), device)
         if index is not None:
             check_tensor("index", index, "int64", ("batch", "time"), device)
-            onto = looked_up(index, x) if onto is None else onto
+            onto = look_up(index, x) if onto is None else onto
         batch = (x if index is None else index).shape[0]
         state = self.initial_state(batch) if state is None else state
-        if index is None or isinstance(self.cell, Resonator):
+        if index is None or isinstance(self.cell, ResonatorBlock):
             rows = () if index is None else (index,)
             h, last = self.cell(self._entries(x), state, reset, *rows)
         else:
-            h, last = self.cell(self._entries(looked_up(index, x)), state, reset)
-        return (x if onto is None else onto) + self._left(h), last
+            h, last = self.cell(self._entries(look_up(index, x)), state, reset)
+        return (x if onto is None else onto) + self._leave(h), last
 
     @property
     def temperature(self) -> float:
-        """How soft the maps of a router are while training: see `CSPLayer.temperature`."""
+        """The softness of the maps of a router while training: see `CSPLayer.temperature`."""
         return self._temperature
 
     @temperature.setter
@@ -132,9 +131,9 @@ class CSPBlock(nn.Module):
         state: Float[Tensor, "B M D"],
         settle: Callable[[Tensor], Tensor] = lambda h: h,
     ) -> tuple[Float[Tensor, "B F"], Float[Tensor, "B M D"]]:
-        """One step, in torch operations alone; what is kept of the new state is `settle` of it."""
+        """Take one step in torch operations; `settle` replaces the new state."""
         entries = self._entries(x)
-        if isinstance(self.cell, Resonator):
+        if isinstance(self.cell, ResonatorBlock):
             h, last = self.cell.advance(entries, state, settle)
         elif isinstance(self.cell, RouterBlock) and self.training:  # its maps are soft then
             h, last = self.cell(entries[:, None], state)
@@ -143,41 +142,39 @@ class CSPBlock(nn.Module):
             last = settle(self.cell.advance(entries[:, None], state))
             before = state[:, None] if self.cell.recalls else None
             h = self.cell.finish(last[:, None], entries[:, None], before)[:, 0]
-        return x + self._left(h), last
+        return x + self._leave(h), last
 
     def initial_state(self, batch: int = 1) -> Float[Tensor, "B M D"]:
-        """The state before the first step, for each sequence of a batch; in float32 at least."""
+        """Return the state before the first step, for each sequence of a batch."""
         return wide(self.cell.start).expand(batch, -1, -1)
 
     @property
     def planes(self) -> int:
         """Numbers of a channel's state."""
-        return 2 if isinstance(self.cell, Resonator) else self.cell.order
+        return self.cell.order
 
     def _entries(self, x: Float[Tensor, "*E F"]) -> Float[Tensor, "*E K D"]:
         return self.enter(self.norm(x)).unflatten(-1, (self.inputs, self.width))
 
-    def _left(self, h: Float[Tensor, "*E K D"]) -> Float[Tensor, "*E F"]:
+    def _leave(self, h: Float[Tensor, "*E K D"]) -> Float[Tensor, "*E F"]:
         return self.dropout(self.leave(h.flatten(-2).to(self.leave.weight.dtype)))
 
     def extra_repr(self) -> str:
-        """What `print` says beside the parts."""
+        """Return the sizes, for `print`."""
         return f"{self.features}, width={self.width}, kind={self.kind!r}"
 
 
 def _cell(
     kind: str | Cell, width: int, depth: int, generator: Generator, options: dict[str, Any]
-) -> Resonator | Block:
-    if not isinstance(kind, Cell) and kind not in LAYER_KINDS:
-        raise InputError(f"kind={kind!r}: choose from {', '.join(LAYER_KINDS)}, or give a cell")
-    known = fields(BUILT_IN[kind]) if isinstance(kind, str) and kind in BUILT_IN else ()
+) -> ResonatorBlock | Block:
+    if not isinstance(kind, Cell) and kind not in BUILT_IN:
+        raise InputError(f"kind={kind!r}: choose from {', '.join(BUILT_IN)}, or give a cell")
+    known = fields(BUILT_IN[kind]) if isinstance(kind, str) else ()  # pyright: ignore[reportArgumentType]
     names = {field.name for field in known} - {"coupling", "coupling_rank"}
     if unknown := sorted(set(options) - names):
         meant = {"num_layers": "depth", "hidden_size": "width", "d_state": "width"}.get(unknown[0])
         hint = f": write {meant}" if meant else ""
         raise InputError(f"a layer of the kind {kind} has no option {unknown[0]!r}{hint}")
-    if kind == "resonator":
-        return Resonator(width)
     if kind == "router":
         options = {"maps": MAPS, **options}
     cell = kind if isinstance(kind, Cell) else BUILT_IN[kind](**options)
@@ -190,11 +187,11 @@ def check_sizes(**sizes: object) -> None:
             raise InputError(f"{name}={size!r}: write a whole number, 1 or more")
 
 
-def looked_up(tokens: Int64[Tensor, "*E"], table: Float[Tensor, "V F"]) -> Float[Tensor, "*E F"]:
-    """The rows of a table that tokens name.
+def look_up(tokens: Int64[Tensor, "*E"], table: Float[Tensor, "V F"]) -> Float[Tensor, "*E F"]:
+    """Return the row of a table for each token.
 
     Raises:
-        InputError: there is no such row.
+        InputError: a token is outside the table.
     """
     try:
         return nn.functional.embedding(tokens, table)

@@ -1,4 +1,4 @@
-"""What a model is saved with beside its weights: its options, and the names of tokens and classes."""
+"""The document beside a model's weights: its configuration, and the names of tokens and classes."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -12,21 +12,21 @@ from csprop.nn.config import CSPConfig
 
 @dataclass(frozen=True)
 class Names:
-    """What the numbers of a model mean."""
+    """The names of a model's tokens and classes."""
 
     vocab: tuple[str, ...]
     """By token."""
     classes: tuple[str, ...]
     """By class."""
     words: bool = False
-    """Whether a sequence is written as words, rather than as characters."""
+    """True if a sequence is written as words, False if as characters."""
 
     @classmethod
     def from_dict(cls, values: Any) -> "Names":
         """The inverse of `dataclasses.asdict`.
 
         Raises:
-            InputError: these are no names.
+            InputError: the names are malformed.
         """
         try:
             vocab, classes, words = values["vocab"], values["classes"], values["words"]
@@ -37,13 +37,13 @@ class Names:
         raise InputError("config.json: the names of tokens and classes are malformed")
 
 
-def saved_as(config: CSPConfig, names: Names | None) -> dict[str, Any]:
-    """The document beside the weights, which `read` reads."""
+def to_document(config: CSPConfig, names: Names | None) -> dict[str, Any]:
+    """Return the document beside the weights, which `read` reads."""
     return config.to_json() | ({} if names is None else {"names": asdict(names)})
 
 
 def read(document: Mapping[str, Any]) -> tuple[CSPConfig, Names | None]:
-    """Configuration and names from the config.json of a saved model, or of a run directory."""
+    """Return configuration and names from the config.json of a saved model, or of a run directory."""
     values = dict(document)
     names = values.pop("names", None)
     options = values["model"] if isinstance(values.get("model"), dict) else values
@@ -52,7 +52,7 @@ def read(document: Mapping[str, Any]) -> tuple[CSPConfig, Names | None]:
 
 @cache
 def on_hub(model: type) -> Any:
-    """A class of models with the methods of `PyTorchModelHubMixin`, whose import takes a while."""
+    """Return a class of models with the methods of `PyTorchModelHubMixin`, whose import is slow."""
     require("huggingface_hub", "hub", "saving a model, or loading one, in the form of the Hub")
     from huggingface_hub import PyTorchModelHubMixin
 

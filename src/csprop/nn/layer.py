@@ -12,16 +12,16 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from csprop.cells.options import Cell
 from csprop.cells.parts import start_again
 from csprop.errors import InputError
-from csprop.nn.feature_block import CSPBlock, LayerKind, check_sizes, looked_up
+from csprop.nn.feature_block import CSPBlock, LayerKind, check_sizes, look_up
 from csprop.ops.checks import check_tensor
 
 
 class CSPLayer(nn.Module):
     """A recurrent layer for networks of your own: features (B, T, F) in and out, and a state to carry.
 
-    It is used as `nn.LSTM` is: `y, state = layer(x)`, then `layer(x, state)` goes on from there, and a
-    sequence in pieces gives what it gives at once. Blocks of `csprop.nn.CSPBlock` follow each other,
-    each with a norm before it and a residual around it; a norm ends the stack.
+    Use it as you use `nn.LSTM`: `y, state = layer(x)`, then `layer(x, state)` continues from there. A
+    sequence in pieces gives the same result as the whole sequence. The layer is a stack of
+    `csprop.nn.CSPBlock`, each with a norm before it and a residual around it; a norm ends the stack.
 
     Args:
         features: the numbers of a step, in and out.
@@ -74,19 +74,19 @@ class CSPLayer(nn.Module):
             for _ in range(depth * (1 + bidirectional))
         )
         self.norm = nn.LayerNorm(features)
-        self._again = {
+        self._options = {
             "features": features, "width": width, "kind": kind, "depth": depth,
             "bidirectional": bidirectional, "vocab_size": vocab_size, **options,
         }  # fmt: skip
         self.to(device, dtype)
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
-        """Start again, as a new layer does: after `to_empty`, if no weights are loaded.
+        """Draw new parameters, as a new layer does: after `to_empty`, if no weights are loaded.
 
         Args:
             generator: draws the parameters; by default, torch's own.
         """
-        start_again(self, lambda: CSPLayer(**self._again, generator=generator))
+        start_again(self, lambda: CSPLayer(**self._options, generator=generator))
         self.temperature = 1.0
 
     @property
@@ -96,9 +96,9 @@ class CSPLayer(nn.Module):
 
     @property
     def temperature(self) -> float:
-        """How soft the maps of routers are while training, 1 at first. Evaluated, they are hard: let it
-        fall to 0.2 over the first two thirds of the training, so that the two become the same. It is
-        not saved with the weights: set it at every step, as a learning rate."""
+        """The softness of the maps of routers while training, 1 at first. In evaluation maps are hard.
+        Lower it to 0.2 over the first two thirds of the training, so that soft and hard maps agree. It
+        is not saved with the weights: set it at every step, like a learning rate."""
         return self.layers[0].temperature
 
     @temperature.setter
@@ -107,7 +107,7 @@ class CSPLayer(nn.Module):
             each.temperature = value
 
     def initial_state(self, batch: int = 1) -> Float[Tensor, "B L M D"]:
-        """The state before the first step, for each sequence of a batch; in float32 at least."""
+        """Return the state before the first step, for each sequence of a batch."""
         return torch.stack([each.initial_state(batch) for each in self.layers], dim=1)
 
     def forward(
@@ -116,22 +116,22 @@ class CSPLayer(nn.Module):
         state: Float[Tensor, "B L M D"] | None = None,
         reset: Bool[Tensor, "*steps"] | None = None,
     ) -> tuple[Any, Float[Tensor, "B L M D"]]:
-        """The features after every step, and what to carry on from.
+        """Return the features after every step, and the state to carry on from.
 
         Args:
             x: features (B, T, F), or tokens (B, T) if the layer has an embedding; (T, B, …) without
                 `batch_first`; one sequence without B; or a `PackedSequence`.
             state: what an earlier call returned; of one sequence without B, its batch is 1.
-            reset: where it is true a sequence starts anew before that step, so that several can be
-                packed into one row; of the shape of a batch of tokens.
+            reset: where it is true, a sequence starts again before that step, so one row can hold
+                several sequences; it has the shape of a batch of tokens.
 
         Raises:
-            InputError: something is no tensor of the right shape, type and device.
+            InputError: an argument is not a tensor of the right shape, type and device.
         """
         if isinstance(x, PackedSequence):
             padded, lengths = pad_packed_sequence(x, batch_first=True)
             self._check(padded, state, reset, ("batch", "time"))
-            y, last = self._through(padded, state, reset, lengths)
+            y, last = self._run(padded, state, reset, lengths)
             order = torch.arange(len(lengths)) if x.sorted_indices is None else x.sorted_indices
             data = pack_padded_sequence(y[order], lengths[order.cpu()], batch_first=True).data
             return PackedSequence(data, *x[1:]), last
@@ -142,7 +142,7 @@ class CSPLayer(nn.Module):
             x, reset = x[None], None if reset is None else reset[None]
         elif not self.batch_first:
             x, reset = x.transpose(0, 1), None if reset is None else reset.transpose(0, 1)
-        y, last = self._through(x, state, reset)
+        y, last = self._run(x, state, reset)
         if alone:
             return y[0], last
         return y if self.batch_first else y.transpose(0, 1), last
@@ -153,51 +153,51 @@ class CSPLayer(nn.Module):
         state: Float[Tensor, "B L M D"],
         settle: Callable[[int, Tensor], Tensor] = lambda layer, h: h,
     ) -> tuple[Tensor, Float[Tensor, "B L M D"]]:
-        """One step of each sequence: features (B, F) or tokens (B,) in, features (B, F) and state out.
+        """Take one step: features (B, F) or tokens (B,) in, features (B, F) and state out.
 
-        It takes torch operations alone. A block keeps what `settle(number, h)` makes of its new state.
+        It uses torch operations only. `settle(number, h)` replaces the new state of a block.
 
         Raises:
-            InputError: the layer is bidirectional, so that a step depends on later ones; or something
-                is no tensor of the right shape, type and device.
+            InputError: the layer is bidirectional, so a step depends on later ones; or an argument is
+                not a tensor of the right shape, type and device.
         """
         if self.bidirectional:
             raise InputError("a bidirectional layer has no single step: it reads from both ends")
         self._check(x, state, None, ("batch",))
-        x, states = looked_up(x, self.embedding) if self.vocab_size else x, []
+        x, states = look_up(x, self.embedding) if self.vocab_size else x, []
         for number, block in enumerate(self.layers):
             x, last = block.step(x, state[:, number], partial(settle, number))
             states.append(last)
         return self.norm(x), torch.stack(states, dim=1)
 
-    def _through(
+    def _run(
         self, x: Tensor, state: Tensor | None, reset: Tensor | None, lengths: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         tokens = None
         if self.vocab_size:
-            tokens, x = x, looked_up(x, self.embedding)
+            tokens, x = x, look_up(x, self.embedding)
         states, ways = [], 1 + self.bidirectional
         for number in range(0, len(self.layers), ways):
             below = x
             for place, block in enumerate(self.layers[number : number + ways], start=number):
                 first = None if state is None else state[:, place]
                 if place > number:
-                    x, last = _backward(block, below, x, first, reset, lengths)
+                    x, last = _run_backward(block, below, x, first, reset, lengths)
                 elif place or tokens is None or lengths is not None or not self._pays(tokens):
-                    x, last = _in_pieces(block, below, x, first, reset, lengths)
+                    x, last = _run_block(block, below, x, first, reset, lengths)
                 else:
                     x, last = block(self.embedding, first, reset, index=tokens, onto=x)
                 states.append(last)
         return self.norm(x), torch.stack(states, dim=1)
 
     def _pays(self, tokens: Tensor) -> bool:
-        """Whether to compute what every token of the vocabulary says is less work than every step."""
+        """Return True if the entries of all tokens are less work than the entries of all steps."""
         return tokens.numel() >= cast(int, self.vocab_size)
 
     def _check(
         self, x: Tensor, state: Tensor | None, reset: Tensor | None, sizes: tuple[str, ...]
     ) -> None:
-        """Whether all are what they should be; `sizes` are the names of x's dimensions before F."""
+        """Refuse wrong arguments; `sizes` are the names of x's dimensions before F."""
         device = self.norm.weight.device
         if self.vocab_size:
             check_tensor("x", x, "int64", sizes, device)
@@ -211,13 +211,13 @@ class CSPLayer(nn.Module):
             check_tensor("reset", reset, "bool", x.shape[: len(sizes)], device)
 
     def extra_repr(self) -> str:
-        """What `print` says beside the parts."""
-        said = [f"{self.features}", f"depth={self.depth}"]
-        said += ["bidirectional"] * self.bidirectional
-        return ", ".join(said + ([f"vocab_size={self.vocab_size}"] if self.vocab_size else []))
+        """Return the sizes, for `print`."""
+        parts = [f"{self.features}", f"depth={self.depth}"]
+        parts += ["bidirectional"] * self.bidirectional
+        return ", ".join(parts + ([f"vocab_size={self.vocab_size}"] if self.vocab_size else []))
 
 
-def _in_pieces(
+def _run_block(
     block: CSPBlock,
     x: Tensor,
     onto: Tensor,
@@ -225,7 +225,7 @@ def _in_pieces(
     reset: Tensor | None,
     lengths: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """A block; of rows of several lengths, each row's state is that after its own end."""
+    """Apply a block; the last state of each row is the state at its own end."""
     if lengths is None:
         return block(x, state, reset, onto=onto)
     state, begin = block.initial_state(len(x)) if state is None else state, 0
@@ -240,7 +240,7 @@ def _in_pieces(
     return y, state
 
 
-def _backward(
+def _run_backward(
     block: CSPBlock,
     x: Tensor,
     onto: Tensor,
@@ -248,17 +248,17 @@ def _backward(
     reset: Tensor | None,
     lengths: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """The same from the end of each row; a sequence that starts at a step ends there."""
+    """Apply a block from the end of each row; a sequence that starts at a step ends there."""
     if reset is not None:  # before the step after it
         reset = torch.cat([reset[:, 1:], torch.zeros_like(reset[:, :1])], dim=1)
-        reset = _reversed(reset, lengths)
-    given = _reversed(x, lengths), _reversed(onto, lengths)
-    y, last = _in_pieces(block, *given, state, reset, lengths)
-    return _reversed(y, lengths), last
+        reset = _reverse(reset, lengths)
+    x, onto = _reverse(x, lengths), _reverse(onto, lengths)
+    y, last = _run_block(block, x, onto, state, reset, lengths)
+    return _reverse(y, lengths), last
 
 
-def _reversed(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """Rows from their ends; what lies beyond an end stays where it is."""
+def _reverse(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """Reverse each row up to its length; the padding stays in place."""
     if lengths is None:
         return x.flip(1)
     steps = torch.arange(x.shape[1])

@@ -122,9 +122,9 @@ class CSP(nn.Module):
         return model.train(self.training)
 
     def _with_config(self, options: dict[str, Any]) -> dict[str, Any]:
-        from csprop.nn.hub import saved_as
+        from csprop.nn.hub import to_document
 
-        return {**options, "config": options.get("config") or saved_as(self.config, self.names)}
+        return {**options, "config": options.get("config") or to_document(self.config, self.names)}
 
     def to_onnx(self, path: str | Path) -> None:
         """Write the model to an ONNX file, for batches and sequences of any size.

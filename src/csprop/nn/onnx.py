@@ -1,13 +1,13 @@
 """A model as an ONNX file: tokens and a state in, scores and the last state out.
 
-`torch.onnx.export` does it, and takes any network with our layers in it as well: while it traces,
-every recurrence is one Scan of ONNX (`ops/over_time.py`). What `write` adds is batches and lengths of
+`torch.onnx.export` writes it, and takes any network with csprop's layers in it as well: while it
+traces, every recurrence is one Scan of ONNX (`ops/over_time.py`). `write` adds batches and lengths of
 any size, a start, and names.
 
     tokens        int64                                                    (batch, time)
-    state         what an earlier call returned; without rows at a start   (batch or 0, …)
+    state         from an earlier call; without rows at the start          (batch or 0, …)
     scores        after every token                                        (batch, time, classes)
-    last_state    what to carry on from                                    (batch, …)
+    last_state    the state to carry on from                               (batch, …)
 """
 
 import json
@@ -29,12 +29,12 @@ from csprop.nn.hub import Names
 
 PACKAGES = ("onnx", "onnxscript")
 BEYOND = 2**31
-"""A token that no model has."""
+"""A token outside every vocabulary."""
 INPUTS, OUTPUTS = ["tokens", "state"], ["scores", "last_state"]
 
 
 class Carrying(Protocol):
-    """A module whose state can be carried on: `CSP`, or a locked model."""
+    """A module with a state to carry on: `CSP`, or a locked model."""
 
     def initial_state(self, batch: int = 1) -> Tensor: ...
     def __call__(self, tokens: Tensor, state: Tensor, *, return_state: bool) -> Any: ...
@@ -53,7 +53,7 @@ class _Carried(nn.Module):
 
 
 def write(model: Carrying, path: str | Path, names: Names | None = None) -> None:
-    """Write a model to an ONNX file, as it answers when it is not trained.
+    """Write a model to an ONNX file, in evaluation mode.
 
     Args:
         model: the model, or a locked one.
@@ -74,8 +74,8 @@ def write(model: Carrying, path: str | Path, names: Names | None = None) -> None
     _tidy(program.model)
     if names is not None:
         facts = {"vocab": names.vocab, "classes": names.classes, "words": names.words}
-        said = {key: json.dumps(value, ensure_ascii=False) for key, value in facts.items()}
-        program.model.metadata_props.update(said)
+        texts = {key: json.dumps(value, ensure_ascii=False) for key, value in facts.items()}
+        program.model.metadata_props.update(texts)
     try:
         files.replace(path, program.model_proto.SerializeToString())
     except OSError as error:
@@ -83,7 +83,7 @@ def write(model: Carrying, path: str | Path, names: Names | None = None) -> None
 
 
 def _exported(model: Carrying) -> Any:
-    """The graph, with a batch and a length of any size."""
+    """Return the graph, with a batch and a length of any size."""
     batch, time = torch.export.Dim("batch"), torch.export.Dim("time")
     start = model.initial_state(2).detach()
     tokens = torch.zeros(2, 3, dtype=torch.int64, device=start.device)
@@ -108,7 +108,7 @@ def _exported(model: Carrying) -> Any:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without what torch says of its own deprecations and of packages that are not there."""
+    """Silence torch's warnings about its own deprecations and missing packages."""
     log = logging.getLogger("torch.onnx")
     level = log.level
     log.setLevel(logging.ERROR)
@@ -121,7 +121,7 @@ def _quietly() -> Iterator[None]:
 
 
 def _number(s: float, dtype: int = 1, **_: Any) -> Any:
-    """A number as a tensor of some type; torch's own translation rounds it to float32 first."""
+    """Return a number as a tensor of some type; torch's translation rounds it to float32 first."""
     import onnx_ir as ir  # pyright: ignore[reportMissingImports]
     from onnxscript import opset20  # pyright: ignore[reportMissingImports]
 
@@ -130,7 +130,7 @@ def _number(s: float, dtype: int = 1, **_: Any) -> Any:
 
 
 def _begin(graph: Any, start: Tensor) -> None:
-    """Let all rows begin at the start if no state is given."""
+    """Let all rows begin at the start if the state has no rows."""
     import onnx_ir as ir  # pyright: ignore[reportMissingImports]
 
     tokens, state = graph.inputs
@@ -154,7 +154,7 @@ def _begin(graph: Any, start: Tensor) -> None:
 
 
 def _tidy(model: Any) -> None:
-    """Leave out what no node uses, and where in the source a node came from."""
+    """Remove unused nodes, and the source locations of nodes."""
     import onnx_ir as ir  # pyright: ignore[reportMissingImports]
     from onnx_ir.passes.common import RemoveUnusedNodesPass  # pyright: ignore[reportMissingImports]
 

@@ -11,8 +11,7 @@ from functools import cache
 from types import UnionType
 from typing import Any, NoReturn, get_args, get_origin, get_type_hints
 
-from csprop.automata.automaton import Automaton
-from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.automaton import Automaton, CounterAutomaton
 
 FORMAT = 2
 

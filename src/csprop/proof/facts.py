@@ -2,7 +2,7 @@
 
 from csprop import notebook
 from csprop.automata.arrows import describe_counters
-from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.automaton import CounterAutomaton
 from csprop.automata.names import describe_size, join_names
 from csprop.proof.certificate import Certificate, CountingProof, FiniteProof
 
@@ -19,12 +19,12 @@ def html(certificate: Certificate) -> str:
     return notebook.card(
         f"{certificate.task['name']}: {certificate.summary}",
         notebook.paragraph(certificate.statement),
-        notebook.facts(facts(certificate, width)),
+        notebook.facts(list_facts(certificate, width)),
         proven=certificate.proven,
     )
 
 
-def facts(certificate: Certificate, width: int) -> list[tuple[str, str]]:
+def list_facts(certificate: Certificate, width: int) -> list[tuple[str, str]]:
     """Return the numbers of a certificate, each with a name; none, unless a machine was proven.
 
     Args:

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Int64
 from torch import Tensor
 
 from csprop.data.examples import UNLABELLED
-from csprop.nn.compiled import codes
+from csprop.nn.compile import codes
 from csprop.nn.model import CSP
 from csprop.proof.examples import Labelled
 

@@ -6,8 +6,7 @@ The prover writes them, and the verifier compares a stored certificate with them
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from csprop.automata.automaton import Automaton
-from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.automaton import Automaton, CounterAutomaton
 from csprop.automata.names import describe_size
 from csprop.automata.walk import Difference
 from csprop.data.names import join_symbols

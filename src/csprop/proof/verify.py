@@ -20,8 +20,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
-from csprop.automata.automaton import Automaton
-from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.automaton import Automaton, CounterAutomaton
 from csprop.data.examples import UNLABELLED
 from csprop.errors import InputError
 from csprop.files import from_json

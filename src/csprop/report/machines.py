@@ -1,4 +1,4 @@
-"""What a page says of models that were not trained, and have a machine written into their weights."""
+"""Words about models that were not trained, but have a machine written into their weights."""
 
 from html import escape
 
@@ -8,38 +8,38 @@ from csprop.learning import suspects
 from csprop.learning.suspects import Suspect
 from csprop.learning.verdict import Verdict, sized
 from csprop.report.page import facts, folded, table
-from csprop.report.read import Shown
+from csprop.report.read import PageRun
 from csprop.training.checkpoint import RESULT, SUSPECTS
 from csprop.training.scores import percent
 
 NUMBERS = (
     "rows", "agreed", "held_out", "held_out_right", "held_out_states", "same", "commonest",
 )  # fmt: skip
-"""What result.json has of a verdict, beside what follows from it."""
+"""The fields of a verdict in result.json; the others follow from them."""
 MOST_LISTED = 20
-"""Suspects that a page lists."""
+"""The most suspects that a page lists."""
 LONGEST = 80
-"""Characters of a suspect's sequence that are shown."""
+"""The most characters of a suspect's sequence."""
 
 
-def source(each: Shown) -> str:
-    """Where the machine of a run comes from, as HTML; empty for a model that was trained."""
+def describe_source(each: PageRun) -> str:
+    """Return the source of a run's machine as HTML; empty for a trained model."""
     if each.run.made == "trained":
         return ""
     heading = f"<h3>{escape(each.name)}</h3>"
     return heading + (_learned(each) if each.run.made == "learned" else _compiled(each))
 
 
-def untrained(each: Shown) -> str:
-    """Why a run has no curves; empty if it has some."""
+def explain_no_curves(each: PageRun) -> str:
+    """Explain why a run has no curves; empty if it has some."""
     if each.run.made == "trained":
         return ""
     machine = "a machine" if each.run.made == "compiled" else "the machine that was learned"
     return f"<p>{escape(each.name)}: not trained: compiled from {machine}.</p>"
 
 
-def verdict(each: Shown) -> Verdict:
-    """What `csprop learn` found, from result.json.
+def read_verdict(each: PageRun) -> Verdict:
+    """Read the verdict of `csprop learn` from result.json.
 
     Raises:
         InputError: result.json is malformed.
@@ -48,7 +48,7 @@ def verdict(each: Shown) -> Verdict:
     assert run.result is not None
     try:
         numbers = {name: run.result["learned"][name] for name in NUMBERS}
-        found = Verdict(
+        verdict = Verdict(
             source=run.task.source,
             clear=True,
             states=0 if run.automaton is None else len(run.automaton),
@@ -56,72 +56,72 @@ def verdict(each: Shown) -> Verdict:
             certificate=run.certificate,
             **numbers,
         )
-        counts = (found.rows, found.agreed, found.held_out, found.held_out_right, found.held_out_states)
+        counts = [numbers[name] for name in NUMBERS[:5]]
         sound = all(type(count) is int and count >= 0 for count in counts)
-        sound = sound and found.rows >= found.agreed and found.held_out >= found.held_out_right
-        if sound and 0 <= found.commonest <= 1 and found.held_out:
-            return found
+        sound = sound and verdict.rows >= verdict.agreed and verdict.held_out >= verdict.held_out_right
+        if sound and 0 <= verdict.commonest <= 1 and verdict.held_out:
+            return verdict
     except (LookupError, TypeError):
         pass
     raise InputError(f"{each.path / RESULT}: is malformed; the run is damaged")
 
 
-def _learned(each: Shown) -> str:
-    found = verdict(each)
-    low, high = (percent(value) for value in found.interval)
-    where = "sequences of the task" if found.is_task else f"rows of {found.source}"
+def _learned(each: PageRun) -> str:
+    verdict = read_verdict(each)
+    low, high = (percent(value) for value in verdict.interval)
+    where = "sequences of the task" if verdict.is_task else f"rows of {verdict.source}"
     pairs = [
-        ("machine", f"{_size(each)}, found by csprop learn in {found.rows:,} {where}"),
+        ("machine", f"{_size(each)}, found by csprop learn in {verdict.rows:,} {where}"),
         (
             "held-out labels",
-            f"{found.held_out_right:,} of {found.held_out:,} right, {percent(found.accuracy)}; "
+            f"{verdict.held_out_right:,} of {verdict.held_out:,} right, {percent(verdict.accuracy)}; "
             f"95% interval {low} to {high}",
         ),
-        ("commonest class", f"alone is right on {percent(found.commonest)} of the labels"),
+        ("majority class", f"alone has an accuracy of {percent(verdict.commonest)}"),
     ]
     listed = ""
-    if not found.is_task:
-        wrong = found.rows - found.agreed
-        unread = found.certificate is not None and found.certificate.unchecked
+    if not verdict.is_task:
+        wrong = verdict.rows - verdict.agreed
+        unread = verdict.certificate is not None and verdict.certificate.unchecked
         when = " when it was learned; they cannot be read now" if unread else ""
-        pairs.insert(1, ("agrees with", f"{found.agreed:,} of {found.rows:,} rows{when}"))
+        pairs.insert(1, ("agrees with", f"{verdict.agreed:,} of {verdict.rows:,} rows{when}"))
         pairs.append(("suspects", f"{wrong:,} rows disagree with the machine" if wrong else "none"))
-        listed = _suspects(suspects.read(each.path), each.run.task.words)
+        listed = _list_suspects(suspects.read(each.path), each.run.task.words)
     return facts(pairs) + listed
 
 
-def _suspects(found: list[Suspect], words: bool) -> str:
-    """The first suspects, folded away; with the place of a label, unless all are of whole rows."""
-    if not found:
+def _list_suspects(rows: list[Suspect], words: bool) -> str:
+    """List the first suspects, folded away, with their positions unless all are of whole rows."""
+    if not rows:
         return ""
-    whole = all(each.position == len(split_symbols(each.sequence, words)) for each in found)
-    rows = [
+    whole = all(each.position == len(split_symbols(each.sequence, words)) for each in rows)
+    lines = [
         [str(each.line), each.short(LONGEST), each.label, each.answer]
         + ([] if whole else [str(each.position)])
-        for each in found[:MOST_LISTED]
+        for each in rows[:MOST_LISTED]
     ]
-    few = len(found) <= MOST_LISTED
-    title = "The suspects" if few else f"The first {MOST_LISTED} of {len(found):,} suspects"
+    few = len(rows) <= MOST_LISTED
+    title = "The suspects" if few else f"The first {MOST_LISTED} of {len(rows):,} suspects"
     headings = ["line", "sequence", "label", "the machine says"]
     headings += [] if whole else ["after so many tokens"]
     note = (
         f"<p>If the machine is right, these labels are wrong. All suspects are in "
         f"<code>{SUSPECTS}</code>.</p>"
     )
-    return folded(title, note + table("Suspects", headings, rows))
+    return folded(title, note + table("Suspects", headings, lines))
 
 
-def _compiled(each: Shown) -> str:
+def _compiled(each: PageRun) -> str:
     run = each.run
     pairs = [("machine", f"{run.task.name}, {run.task.description}, which is written into the weights")]
     if run.automaton is not None:
         model = run.config.model
         layers = "one router" if model.depth == 1 else "counters, and above them a router"
-        used = f"{model.places or model.width} places, {len(run.automaton)} of them in use"
+        used = f"{model.width} places, {len(run.automaton)} of them in use"
         pairs.append(("model", f"{layers} of {used}"))
     return facts(pairs)
 
 
-def _size(each: Shown) -> str:
-    """The states and counters of a run's machine."""
+def _size(each: PageRun) -> str:
+    """Return the number of states and counters of a run's machine."""
     return "0 states" if each.run.automaton is None else sized(each.run.automaton)

@@ -1,4 +1,4 @@
-"""What the explorer shows first: two models, and a sequence on which they differ."""
+"""The explorer's first view: two models, and a sequence on which they differ."""
 
 import copy
 from collections.abc import Sequence
@@ -7,25 +7,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from csprop.report.read import Shown
+from csprop.report.read import PageRun
 from csprop.training.seeding import generator
 
 ROWS = 16
-"""Sequences of each length that are tried."""
+"""Sequences to try of each length."""
 TIMES = (2, 4, 16, 64, 256)
-"""Their lengths, as multiples of the trained one."""
+"""Their lengths, as multiples of the trained length."""
 LONGEST = 2048
-"""The most tokens of them."""
+"""The longest of them."""
 AFTER = 8
-"""Tokens that follow the wrong answer."""
+"""Tokens after the wrong answer."""
 
 
-def opening(shown: Sequence[Shown], models: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """The first model, the one beside it, and where they differ; None if there are no models.
+def choose_opening(runs: Sequence[PageRun], models: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """Choose the first model, the one beside it, and where they differ; None if there are no models.
 
     The first is a locked model if there is one. Beside it stands a model of the same task that was made
-    in another way and has no automaton, or else the model that it was made of. If this one is wrong
-    where the first is right, on one of a few random sequences, the page begins there.
+    in another way and has no automaton, or else the model that it was made of. The page begins where
+    the second is wrong and the first is right, if one of a few random sequences leads there.
     """
     if not models:
         return None
@@ -33,21 +33,23 @@ def opening(shown: Sequence[Shown], models: Sequence[dict[str, Any]]) -> dict[st
     alike = [
         each
         for each in models
-        if each is not first
-        and shown[each["run"]].run.task.source == shown[first["run"]].run.task.source
+        if each is not first and runs[each["run"]].run.task.source == runs[first["run"]].run.task.source
     ]
     twins = [each for each in alike if each["run"] == first["run"]]
     known = {first["colour"], *(each["colour"] for each in twins)}
     others = [each for each in alike if "automaton" not in each and each["colour"] not in known]
     pair = [first, *(others + twins)[:1]]
-    found = _difference(shown, pair)
+    difference = _find_difference(runs, pair)
     numbers = [next(n for n, each in enumerate(models) if each is one) for one in pair]
-    return {"models": numbers, "tokens": found and found[0], "at": found and found[1]}
+    tokens, at = difference or (None, None)
+    return {"models": numbers, "tokens": tokens, "at": at}
 
 
-def _difference(shown: Sequence[Shown], pair: Sequence[dict[str, Any]]) -> tuple[list[int], int] | None:
-    """A sequence, and after how many of its tokens the last model is wrong and the first is right."""
-    run = shown[pair[-1]["run"]].run
+def _find_difference(
+    runs: Sequence[PageRun], pair: Sequence[dict[str, Any]]
+) -> tuple[list[int], int] | None:
+    """Find a sequence, and after how many tokens the last model is wrong and the first is right."""
+    run = runs[pair[-1]["run"]].run
     if run.task.oracle is None or not run.task.total or pair[-1]["proof"][1] == "yes":
         return None
     trained = run.config.recipe.length
@@ -58,7 +60,7 @@ def _difference(shown: Sequence[Shown], pair: Sequence[dict[str, Any]]) -> tuple
         differs = _answers(run.model, rows) != labels
         for each in pair[:-1]:
             if each["proof"][1] != "yes":
-                other = shown[each["run"]].run.answering(as_trained=True)
+                other = runs[each["run"]].run.answering(as_trained=True)
                 differs &= _answers(other, rows) == labels
         differs[:, : max(each["asked"] for each in pair) - 1] = False
         differs[:, length:] = False
@@ -70,6 +72,6 @@ def _difference(shown: Sequence[Shown], pair: Sequence[dict[str, Any]]) -> tuple
 
 
 def _answers(model: Any, rows: Tensor) -> Tensor:
-    """What a model answers after every token, in double precision, as the page computes."""
+    """Return the answers of a model after every token, in double precision, as the page computes."""
     with torch.no_grad():
         return copy.deepcopy(model).double().eval()(rows).argmax(dim=2)

@@ -11,12 +11,12 @@ from csprop import __version__
 from csprop.report.charts import Chart
 
 ASSETS = files("csprop.report") / "assets"
-MODEL = ("planes.js", "parts.js", "csp.js")
+MODEL = ("planes.js", "cells.js", "csp.js")
 """The forward pass, which needs no browser."""
 CHARTS = ("scales.js", "plot.js", "charts.js")
 EXPLORER = (
-    "tally.js", "arrows.js", "solid.js", "machine.js", "places.js", "counters.js", "history.js",
-    "panel.js", "strip.js", "explorer.js",
+    "tally.js", "arrows.js", "painting.js", "solid.js", "machine.js", "places.js", "counters.js",
+    "history.js", "panel.js", "strip.js", "explorer.js",
 )  # fmt: skip
 SCRIPTS = ("dom.js", *MODEL, *CHARTS, *EXPLORER, "page.js")
 """In the order in which each needs those before it."""

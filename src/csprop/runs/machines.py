@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from csprop.automata.automaton import Automaton
-from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.automaton import Automaton, CounterAutomaton
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
-from csprop.automata.sources import automaton_of, read_automaton
+from csprop.automata.sources import read_automaton, to_automaton
 from csprop.errors import InputError
-from csprop.nn.compiled import codes, compiled, compiled_counter
+from csprop.nn.compile import codes, compile_counter, compile_machine
 from csprop.proof.attempts import certify_counter
 from csprop.proof.certify import certify_at
 from csprop.runs.run import Run
@@ -55,7 +54,7 @@ def from_machine(
         task = within(task, Path(out))
     counts = isinstance(machine, CounterMachine)
     preset, classes = "counter" if counts else "router", len(task.classes)
-    model = compiled_counter(machine, classes) if counts else compiled(machine, classes)
+    model = compile_counter(machine, classes) if counts else compile_machine(machine, classes)
     recipe = recipe or preset_of(preset, task).recipe
     config = RunConfig(
         task=task.describe(), preset=preset, seed=seed, model=model.config, recipe=recipe
@@ -109,5 +108,5 @@ def compile(machine: Any, out: str | Path | None = None) -> Run:
     if isinstance(machine, str | Path):
         task = machine_task(read_automaton(machine), Path(machine).name)
     else:
-        task = machine_task(automaton_of(machine))
+        task = machine_task(to_automaton(machine))
     return from_machine(resolve(task), task.automaton, out)

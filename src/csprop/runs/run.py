@@ -9,8 +9,7 @@ from typing import Any, Literal
 from safetensors.torch import save as packed
 
 from csprop import files
-from csprop.automata.automaton import Automaton
-from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.automaton import Automaton, CounterAutomaton
 from csprop.data.names import encode, split_symbols
 from csprop.errors import InputError, described, require
 from csprop.files import one_writer

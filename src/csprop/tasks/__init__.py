@@ -5,7 +5,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from csprop.automata.sources import automaton_from_json
+from csprop.automata.automaton import automaton_from_json
 from csprop.data.examples import Examples
 from csprop.data.formats import SUFFIXES
 from csprop.data.summary import Summary

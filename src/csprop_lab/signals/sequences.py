@@ -163,7 +163,7 @@ def digits(as_levels: bool) -> Digits:
     try:
         from sklearn.datasets import load_digits
     except ImportError:
-        raise InputError("digits need scikit-learn: pip install 'csprop[study]'") from None
+        raise InputError("digits need scikit-learn: pip install 'csprop[lab]'") from None
     pictures: Any
     pictures, labels = load_digits(return_X_y=True)
     levels, targets = torch.from_numpy(pictures).long(), torch.from_numpy(labels).long()

@@ -17,9 +17,8 @@ from itertools import islice
 
 import numpy as np
 
-from csprop.automata.automaton import Automaton
+from csprop.automata.automaton import Automaton, CounterAutomaton
 from csprop.automata.comparison import Invariant, compare_counting
-from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.counting import CounterMachine
 
 P = 0.3

@@ -3,6 +3,7 @@
 from csprop_lab.study.bliss import LANGUAGES, LARGEST, TESTED
 from csprop_lab.study.job import FileJob
 from csprop_lab.study.table import QUICK, Budget, Label, Rows, Table, markdown, median_and_worst
+from csprop_lab.study.texts import words
 
 SIZES = (100, 250, 500, 1000)
 WRITTEN = {
@@ -22,22 +23,6 @@ REPORTED: dict[str, dict[int, tuple[str, str]]] = {
     "dyck_1": {100: ("69.9%", "10.9%"), 500: ("100.0%", "10.8%")},
 }
 """By language and strings: the test accuracy of the authors' MDLRNN, and that of the best other RNN."""
-
-INTRODUCTION = (
-    "Strings are drawn as in the benchmark BLISS (Lan, Chemla and Katzir, CLASP 2023): n and m from a "
-    "geometric distribution with p = 0.3; Dyck-1 is balanced brackets of one kind. `csprop learn` gets "
-    "them with a label after each prefix, the set of tokens that may follow. **That is more than the "
-    "learners of the two studies are told**: they see the strings alone, and must find out what may "
-    "follow. So the columns do not compare learners on equal terms. The last two columns are test "
-    'accuracies from Table 1 of an earlier paper on nearly the same languages, "Minimum Description '
-    'Length Recurrent Neural Networks" by Lan, Geyer, Chemla and Katzir (TACL 2022), which has 100 and '
-    "500 strings; the numbers of BLISS itself are not known here. A test string is right if the answer "
-    f"after every prefix of it is. Of Dyck-1 and a^n b^m c^(n+m) the first {TESTED:,} strings are "
-    f"tested, as in BLISS, and of the others those with n up to {LARGEST:,}. Whether a machine is "
-    "right after every prefix of every string, however long, is decided by comparing it with the "
-    "language's own machine. Where no string of the language leads, it may do anything. Dyck-2, which "
-    "both studies have, takes a stack and is not tried."
-)
 
 
 class Bliss(Table):
@@ -74,4 +59,5 @@ class Bliss(Table):
             "language", "strings", "machines that count", "proven right at every length",
             "test strings right: median (worst)", "seconds at most", "their MDLRNN", "best other RNN",
         ]  # fmt: skip
-        return f"{INTRODUCTION}\n\n{markdown(headings, lines)}"
+        table = markdown(headings, lines)
+        return words("bliss", tested=TESTED, largest=LARGEST, table=table)

@@ -10,6 +10,7 @@ from csprop_lab.study.job import Job
 from csprop_lab.study.main import Main
 from csprop_lab.study.measure import Row
 from csprop_lab.study.table import TASKS, Budget, Figured, Label, Rows, markdown, metric
+from csprop_lab.study.texts import words
 
 NEAR = 2
 """Epochs within which a spike of the gradient counts as beside the jump."""
@@ -26,13 +27,10 @@ class Grokking(Figured):
 
     def text(self, rows: Rows, budget: Budget) -> str:
         headings = [
-            "task",
-            "epochs from 90% to 100%: mean ± std",
-            "seeds that reached 100%",
-            "the paper, 10 seeds",
-            "first epoch at 90%: range",
+            "task", "epochs from 90% to 100%: mean ± std", "seeds that reached 100%",
+            "the paper, 10 seeds", "first epoch at 90%: range",
             "largest gradient norm within 2 epochs of it",
-        ]
+        ]  # fmt: skip
         lines = []
         for (task,), seeds in rows.items():
             gaps = [gap for row in seeds if (gap := gap_of(row)) is not None]
@@ -48,12 +46,8 @@ class Grokking(Figured):
                     f"{beside} of {len(starts)} (by chance {expected:.1f})",
                 ]
             )
-        return (
-            f"Preset `paper` with the paper's split, from the rows of the main table: {budget.seeds} "
-            f"seeds, up to {budget.epochs} epochs. The figure shows accuracy (F1 for parenthesis), "
-            "training loss and the largest gradient norm of each epoch; one line per seed, with a dot "
-            "where it first reached 100%.\n\n" + markdown(headings, lines)
-        )
+        table = markdown(headings, lines)
+        return words("grokking", seeds=budget.seeds, epochs=budget.epochs, table=table)
 
     def figure(self, rows: Rows) -> Any:
         from matplotlib.figure import Figure

@@ -3,59 +3,72 @@
 import json
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from csprop.files import digest
 from csprop.nn.config import CSPConfig
-from csprop.tasks import get
+from csprop.tasks import Task
 from csprop.training.config import configure
 from csprop.training.presets import Recipe
 from csprop_lab.layers.frame import FrameConfig
 from csprop_lab.layers.plain import PeerConfig
+from csprop_lab.released.config import ReleasedConfig
 from csprop_lab.signals.networks import NetworkKind
 from csprop_lab.signals.sequences import DataName
 
-MODELS: dict[str, type] = {"peer": PeerConfig, "frame": FrameConfig}
+MODELS: dict[str, type] = {"peer": PeerConfig, "frame": FrameConfig, "released": ReleasedConfig}
 """By family, the class of a model's options; the family csp has `CSPConfig`."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
-    """A model, how it is trained, and what is measured besides the held-out accuracy."""
+class Keyed:
+    """A job of any kind."""
+
+    seed: int
+    family: str
+
+    @cached_property
+    def key(self) -> str:
+        """A hash of the job, by which its row is recognised."""
+        return key_of(asdict(self))
+
+    @cached_property
+    def group(self) -> str:
+        """Equal for jobs that are measured together: those that differ only in their seed."""
+        return replace(self, seed=0).key
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """Return the job of a row in results/."""
+        return cls(**values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job(Keyed):
+    """A model, its training, and what is measured besides the held-out accuracy.
+
+    The family is "csp", or one of `MODELS`.
+    """
 
     task: str
-    family: str
-    """"csp", "peer" for a model of nn/peers/plain.py, or "frame" for a layer in nn/peers/frame.py."""
     model: dict[str, Any]
     """All of its options."""
     recipe: Recipe
-    seed: int
     test_lengths: tuple[int, ...] = ()
     """Lengths at which to measure the accuracy."""
     every_input: bool = False
-    """Whether to try all inputs of the trained length."""
+    """Try all inputs of the trained length."""
     lock: bool = False
-    """Whether to lock the model and prove it."""
+    """Lock the model and prove it."""
     positions: bool = False
-    """Whether the accuracy at a length is over the answers after all tokens, not the last alone."""
+    """The accuracy at a length is over the answers after all tokens, not the last alone."""
     test_tasks: tuple[str, ...] = ()
     """Tasks of the same tokens on which the accuracy at the last of the lengths is measured, too."""
     follow: float = 0.0
     """A length is tested only if the accuracy at the one before it is at least this."""
 
-    @cached_property
-    def key(self) -> str:
-        """The hash of all of the above, by which a row is recognised as that of this job."""
-        return key_of(asdict(self))
-
-    @cached_property
-    def group(self) -> str:
-        """Equal for jobs that differ only in their seed, which can be trained together."""
-        return replace(self, seed=0).key
-
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> "Job":
-        """A job from a row in results/."""
+    def from_json(cls, values: dict[str, Any]) -> Self:
         read: dict[str, Any] = {"recipe": Recipe(**values["recipe"])}
         for name in ("test_lengths", "test_tasks"):
             read[name] = tuple(values.get(name, ()))
@@ -63,7 +76,7 @@ class Job:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FileJob:
+class FileJob(Keyed):
     """A method that learns from the labelled rows of a language, as from a user's file."""
 
     language: str
@@ -74,29 +87,18 @@ class FileJob:
     method: str
     """As in learners.py."""
     options: dict[str, Any]
-    """What else the method depends on."""
-    seed: int
+    """The options of the method."""
     family: str = "file"
 
     @cached_property
-    def key(self) -> str:
-        """As that of a `Job`."""
-        return key_of(asdict(self))
-
-    @cached_property
     def group(self) -> str:
-        """Equal for all methods on the same rows, of which some take as long as another one did."""
+        """Equal for all methods on the same rows: some take as long as another one did."""
         return replace(self, method="", options={}).key
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> "FileJob":
-        """A job from a row in results/."""
-        return cls(**values)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayerJob:
-    """A network around one layer of features, trained on sequences of training/sequences.py."""
+class LayerJob(Keyed):
+    """A network around one layer of features, trained on sequences of signals/sequences.py."""
 
     data: DataName
     kind: NetworkKind
@@ -106,23 +108,7 @@ class LayerJob:
     lr: float
     steps: int
     batch_size: int
-    seed: int
     family: str = "layer"
-
-    @cached_property
-    def key(self) -> str:
-        """As that of a `Job`."""
-        return key_of(asdict(self))
-
-    @cached_property
-    def group(self) -> str:
-        """As that of a `Job`."""
-        return replace(self, seed=0).key
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> "LayerJob":
-        """A job from a row in results/."""
-        return cls(**values)
 
 
 AnyJob = Job | FileJob | LayerJob
@@ -158,59 +144,33 @@ def _digest(essence: dict[str, Any]) -> str:
     return digest(json.dumps(essence, sort_keys=True).encode())[:16]
 
 
-def csp(
-    task: str,
-    preset: str,
-    seed: int,
-    *,
-    test_lengths: tuple[int, ...] = (),
-    every_input: bool = False,
-    lock: bool = False,
-    positions: bool = False,
-    test_tasks: tuple[str, ...] = (),
-    **changes: Any,
-) -> Job:
-    """A job of csprop's model: a preset with some options of CSPConfig or Recipe changed.
+MEASURED = ("test_lengths", "every_input", "lock", "positions", "test_tasks")
+
+
+def csp(task: str, preset: str, seed: int, **options: Any) -> Job:
+    """Return a job of csprop's model: a preset with some options changed.
+
+    Args:
+        task: the task.
+        preset: the preset.
+        seed: the seed.
+        options: those of `CSPConfig`, its cell or `Recipe`, and fields of `Job` on what is measured.
 
     Raises:
         InputError: there is no such task, preset or option.
     """
-    config = configure(task, preset, seed, **changes)
-    return Job(
-        task=task,
-        family="csp",
-        model=config.model.to_json(),
-        recipe=config.recipe,
-        seed=seed,
-        test_lengths=test_lengths,
-        every_input=every_input,
-        lock=lock,
-        positions=positions,
-        test_tasks=test_tasks,
-    )
+    measured = {name: options.pop(name) for name in MEASURED if name in options}
+    config = configure(task, preset, seed, **options)
+    model, recipe = config.model.to_json(), config.recipe
+    return Job(task=task, family="csp", model=model, recipe=recipe, seed=seed, **measured)
 
 
-def peer(
-    task: str,
-    kind: Any,
-    seed: int,
-    recipe: Recipe,
-    test_lengths: tuple[int, ...] = (),
-    *,
-    depth: int = 2,
-    positions: bool = False,
-) -> Job:
-    """A job of one of the other models, of width 32."""
-    known = get(task)
-    config = PeerConfig(
-        kind=kind, vocab_size=len(known.vocab), num_classes=len(known.classes), width=32, depth=depth
-    )
-    return Job(
-        task=task,
-        family="peer",
-        model=asdict(config),
-        recipe=recipe,
-        seed=seed,
-        test_lengths=test_lengths,
-        positions=positions,
-    )
+def sizes_of(task: Task) -> dict[str, Any]:
+    """Return the numbers of tokens and of classes, for a model's options."""
+    return {"vocab_size": len(task.vocab), "num_classes": len(task.classes)}
+
+
+def network(task: str, config: Any, recipe: Recipe, seed: int, **measured: Any) -> Job:
+    """Return a job of a model that is not csprop's, with one of the classes in `MODELS`."""
+    (family,) = (name for name, cls in MODELS.items() if type(config) is cls)
+    return Job(task=task, family=family, model=asdict(config), recipe=recipe, seed=seed, **measured)

@@ -18,6 +18,7 @@ from csprop_lab.signals.sequences import (
 from csprop_lab.study.job import LayerJob
 from csprop_lab.study.measure import Row
 from csprop_lab.study.table import QUICK, Budget, Label, Rows, Table, markdown
+from csprop_lab.study.texts import words
 
 KINDS: dict[NetworkKind, str] = {
     "csprop": "csprop.CSPLayer",
@@ -78,50 +79,20 @@ class Layers(Table):
         return markdown(headings, lines)
 
     def text(self, rows: Rows, budget: Budget) -> str:
-        some = [seeds[0]["job"] for seeds in rows.values()]
-        steps = some[0]["steps"]
-        return (
-            "The paper has no such table. A network is one recurrent layer between an embedding of "
-            "its inputs and a linear map to classes. The layer is `csprop.CSPLayer` (one block of "
-            f"resonators, {some[0]['features']} features, {CHANNELS['csprop']} channels; or two, with "
-            "half as many channels each), torch's LSTM or GRU, or a diagonal selective state-space "
-            "layer: like Mamba's, but without its convolution, and with two real states a channel, of "
-            "eigenvalues "
-            "in [0, 1]; their features are such that all networks have about as many parameters. "
-            "csprop's and the state-space layer bring norms and a residual along, torch's have none. "
-            "All start from the weights that are usual for them: those of csprop's layer spread the "
-            "memories of its channels over many lengths, those of the others do not. **Digits**: the "
-            "64 pixels of a picture, one after the other, each as one of 17 levels, which are "
-            "embedded (`digits, levels`), or as a number (`digits, numbers`); the answer is the "
-            "digit, after the last pixel, and the score is the accuracy. The pictures are those of "
-            "scikit-learn, drawn once into three fifths to learn from, a fifth for validation and a "
-            "fifth as test. **Text**: the characters of csprop's guide, kept as it once was; the "
-            f"score is the bits that a character takes, in rows of {HELD_OUT_STEPS} that start "
-            f"without a past. The first eight tenths are learned from, in rows of {TEXT_STEPS}; the "
-            f"next tenth is validation, the last is test. Every network takes {steps:,} steps of Adam "
-            f"with gradients clipped at norm 1, on batches of {BATCHES['digits, levels']} pictures or "
-            f"{BATCHES['text']} rows of text, which are the same for all; {budget.few_seeds} seeds "
-            "draw weights and batches. Every network was trained with the same learning rates, two "
-            "on text and three on digits. Shown is the one with the best mean of the seeds on "
-            "validation; test has no part in the choice. The parts of csprop's layer were chosen "
-            "earlier, by trials on digits and on text of the same kind (docs/notes/layer.md), those of "
-            "the others were not; and so many steps show how quickly a network learns, not what it "
-            f"ends with.\n\n{self.table(rows)}"
-        )
+        some = next(iter(rows.values()))[0]["job"]
+        return words(
+            "layers", features=some["features"], channels=CHANNELS["csprop"],
+            held_out=HELD_OUT_STEPS, text_steps=TEXT_STEPS, steps=some["steps"],
+            pictures=BATCHES["digits, levels"], rows=BATCHES[BITS], seeds=budget.few_seeds,
+            table=self.table(rows),
+        )  # fmt: skip
 
 
 def job(data: DataName, kind: NetworkKind, lr: float, steps: int, seed: int) -> LayerJob:
     """One run."""
-    return LayerJob(
-        data=data,
-        kind=kind,
-        features=FEATURES[data][kind],
-        width=CHANNELS.get(kind, 0),
-        lr=lr,
-        steps=steps,
-        batch_size=BATCHES[data],
-        seed=seed,
-    )
+    sizes = {"features": FEATURES[data][kind], "width": CHANNELS.get(kind, 0)}
+    batch = BATCHES[data]
+    return LayerJob(data=data, kind=kind, lr=lr, steps=steps, batch_size=batch, seed=seed, **sizes)
 
 
 def scores(rows: Sequence[Row], part: str) -> list[float]:

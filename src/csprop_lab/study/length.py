@@ -10,6 +10,7 @@ from csprop_lab.study.job import Job, csp
 from csprop_lab.study.main import Main, lengths, lengths_of
 from csprop_lab.study.measure import SAMPLING, Row
 from csprop_lab.study.table import HOLD, TASKS, Budget, Figured, Label, Rows, markdown
+from csprop_lab.study.texts import words
 
 STATE: dict[str, Any] = {"rotate": "state", "rotation": "per_channel", "decay": "unit", "h0": "learned"}
 """The printed model with the state rotated in place of the input."""
@@ -48,16 +49,11 @@ class Length(Figured):
             [task, model, *map(percent, accuracies(seeds, model).values())]
             for (task, model), seeds in rows.items()
         ]
-        return (
-            "Trained at length 16, tested at other lengths (parenthesis at 18 in place of 17): the "
-            f"mean accuracy over the seeds, on {SAMPLING.most} sequences per seed up to length "
-            f"{SAMPLING.tokens // SAMPLING.most:,} and fewer beyond, {SAMPLING.fewest} at the longest; "
-            "at 16 some of them are also in the training data. `paper`, `rotor` and `counter` are rows "
-            f"of the main table, {budget.seeds} seeds; `state` is the printed model with the state "
-            "rotated in place of the input, an angle for each channel, α = 1 and a learned start, "
-            f"{budget.few_seeds} seeds, up to {4 * budget.few_epochs} epochs. An accuracy near 0 means "
-            "that the state has drifted until every answer is wrong.\n\n" + markdown(headings, lines)
-        )
+        return words(
+            "length", most=SAMPLING.most, longest=f"{SAMPLING.tokens // SAMPLING.most:,}",
+            fewest=SAMPLING.fewest, seeds=budget.seeds, few=budget.few_seeds,
+            epochs=4 * budget.few_epochs, table=markdown(headings, lines),
+        )  # fmt: skip
 
     def figure(self, rows: Rows) -> Any:
         from matplotlib.figure import Figure

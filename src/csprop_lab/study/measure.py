@@ -11,6 +11,7 @@ from typing import Any
 from csprop.errors import InputError
 from csprop.nn.config import CSPConfig
 from csprop.proof.certify import certify
+from csprop.proof.examples import Labelled
 from csprop.report.charts import short
 from csprop.tasks import get
 from csprop.tasks.base import Task
@@ -20,10 +21,12 @@ from csprop.training.metrics import at_length
 from csprop.training.scores import Sampling
 from csprop.training.seeding import generator
 from csprop.training.session import Trained, ended, execute, training_data
-from csprop_lab.layers.frame import Frame, FrameConfig
-from csprop_lab.layers.plain import Peer, PeerConfig
+from csprop_lab.layers.frame import Frame
+from csprop_lab.layers.plain import Peer
+from csprop_lab.released.frames import NotRounded, round_angles
+from csprop_lab.released.model import Released
 from csprop_lab.signals.sequences import Learner, sequences, size_of
-from csprop_lab.study.job import AnyJob, FileJob, Job, LayerJob
+from csprop_lab.study.job import MODELS, AnyJob, FileJob, Job, LayerJob
 from csprop_lab.study.learners import learned
 
 Row = dict[str, Any]
@@ -35,8 +38,8 @@ SAMPLING = Sampling(tokens=1 << 20, fewest=4, most=256)
 """How many sequences are tried at a length; fewer than by `csprop eval`, as there are many runs."""
 CURVES = ("accuracy", "f1", "loss", "grad_norm")
 """What a row keeps of every epoch."""
-NETWORKS: dict[str, tuple[Any, Any]] = {"peer": (Peer, PeerConfig), "frame": (Frame, FrameConfig)}
-"""By family, what a job that is not of csprop's model trains, and its options."""
+NETWORKS: dict[str, Any] = {"peer": Peer, "frame": Frame, "released": Released}
+"""By family, the models that are not csprop's."""
 POINTS = 20
 """Points of the curve of a `LayerJob`, each the mean loss of as many steps."""
 
@@ -106,9 +109,8 @@ def _network(job: Job) -> Row:
 
 def train_network(job: Job) -> Trained | Diverged:
     """Train the model of a job that is not of csprop's."""
-    network, options = NETWORKS[job.family]
-    task, config = get(job.task), _config(job, options(**job.model))
-    model: Any = network(config.model, generator(job.seed, "weights"))
+    task, config = get(job.task), _config(job, MODELS[job.family](**job.model))
+    model: Any = NETWORKS[job.family](config.model, generator(job.seed, "weights"))
     trainer = Trainer(model, *training_data(task, config), job.recipe, job.seed)
     metrics: list[Epoch] = []
     while not trainer.finished:
@@ -179,9 +181,18 @@ def _accuracy(job: Job, model: Any, task: Task, length: int) -> float:
 
 
 def _locked(job: Job, run: Trained) -> dict[str, Any]:
-    """What was proven, and the locked model's accuracy by length."""
-    started = time.perf_counter()
-    certificate = certify(run.model, run.task, progress=False)
+    """Return what was proven, and the locked model's accuracy by length."""
+    started, model, frame = time.perf_counter(), run.model, None
+    if isinstance(model, Released):
+        examples = Labelled.of(training_data(run.task, run.config)[0])
+        try:
+            model, frame = round_angles(model, examples)
+        except NotRounded as refused:
+            seconds = round(time.perf_counter() - started, 2)
+            return {"verdict": refused.verdict, "proven": False, "seconds": seconds, "lengths": {}}
+        certificate = certify(model, run.task, examples, rounds=0, progress=False)
+    else:
+        certificate = certify(model, run.task, progress=False)
     seconds = round(time.perf_counter() - started, 2)
     return {
         "verdict": certificate.verdict,
@@ -189,6 +200,7 @@ def _locked(job: Job, run: Trained) -> dict[str, Any]:
         "states": certificate.document.get("minimal_states"),
         "counters": getattr(certificate.automaton, "counters", None),
         "search": certificate.document.get("search"),
+        **({"frame": frame._asdict()} if frame else {}),
         "seconds": seconds,
         "lengths": {
             str(length): at_length(certificate.locked, run.task, length, job.seed, SAMPLING).accuracy

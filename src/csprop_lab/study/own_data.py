@@ -17,6 +17,7 @@ from csprop_lab.study.languages import (
 from csprop_lab.study.learners import METHODS
 from csprop_lab.study.measure import Row
 from csprop_lab.study.table import QUICK, Budget, Label, Rows, Table, markdown
+from csprop_lab.study.texts import words
 
 LANGUAGES = (*tomita(), *protocols(), *random_machines(5), *cascades(3))
 QUICKLY = ("tomita-4", "door", "mutex")
@@ -49,24 +50,13 @@ class OwnData(Table):
 
     def text(self, rows: Rows, budget: Budget) -> str:
         lines = list(dict.fromkeys(label[1:] for label in rows))
-        shortest, longest = FRESH_LENGTHS
-        least, most = METHODS["LSTM"]["least_seconds"], METHODS["EDSM"]["most_seconds"]
-        return (
-            f"{len(next(iter(rows.values())))} languages whose machines are known: Tomita's grammars, "
-            "protocols of events, random machines and cascades of two machines. Their rows have length "
-            f"1 to {LONGEST} and one label, that of the whole; the given share of the labels is wrong. "
-            "RPNI and EDSM are AALpy's. They cannot use rows that contradict each other, so a sequence "
-            "that occurs several times has its commonest label there. They are given up after "
-            f"{most:g} s, which counts as a wrong machine and is left out of the mean accuracy. To "
-            f"save time, EDSM is not tried on more than {MOST_SPOILED:,} rows with wrong labels. The "
-            f"LSTM has width {METHODS['LSTM']['width']}. It learns from the rows that csprop's "
-            "candidates learn from, with the same rows held out, for as long as csprop took, but "
-            f"at least {least:g} s. A right machine agrees with that of the language on every input of "
-            f"every length. The {FRESH:,} fresh rows have length {shortest} to {longest}. In one half "
-            "of them all tokens are equally likely; each row of the other half is drawn from those of "
-            "a class, and every class is equally likely. Seconds are those of one processor.\n\n"
-            f"{_exactness(rows, lines)}\n\n{_accuracy(rows, lines)}\n\n{_said(rows)}"
-        )
+        return words(
+            "own_data", languages=len(next(iter(rows.values()))), longest=LONGEST,
+            most=METHODS["EDSM"]["most_seconds"], spoiled=MOST_SPOILED,
+            width=METHODS["LSTM"]["width"], least=METHODS["LSTM"]["least_seconds"], fresh=FRESH,
+            short=FRESH_LENGTHS[0], long=FRESH_LENGTHS[1], exactness=_exactness(rows, lines),
+            accuracy=_accuracy(rows, lines), findings=_findings(rows),
+        )  # fmt: skip
 
 
 def wrong_labels(share: float) -> str:
@@ -141,14 +131,14 @@ def of_method(rows: Rows, method: str, clean: bool) -> list[Row]:
     ]
 
 
-def _said(rows: Rows) -> str:
+def _findings(rows: Rows) -> str:
     """What the rows show, in sentences."""
     said = []
-    for clean, words in ((True, "With clean labels"), (False, "With wrong labels")):
+    for clean, labels in ((True, "With clean labels"), (False, "With wrong labels")):
         some = {method: of_method(rows, method, clean) for method in METHODS}
         found = ", ".join(_share(method, right(some[method]), some[method]) for method in MACHINES)
         fresh = ", ".join(_share(method, all_fresh(some[method]), some[method]) for method in METHODS)
-        said.append(f"{words}, right machines: {found}. Right on all fresh rows: {fresh}.")
+        said.append(f"{labels}, right machines: {found}. Right on all fresh rows: {fresh}.")
         said += [
             f"Given up: {_share(method, given_up(some[method]), some[method])}."
             for method in MACHINES

@@ -9,13 +9,13 @@ from typing import Any
 from csprop.files import replace
 from csprop_lab.bench import summary as bench
 from csprop_lab.study import compared, differences, released, why
-from csprop_lab.study.counters import Counters
-from csprop_lab.study.exact import Exact
 from csprop_lab.study.layers import Layers
 from csprop_lab.study.measure import Row
+from csprop_lab.study.proven import Counters, Exact
 from csprop_lab.study.results import Results
 from csprop_lab.study.summary import caption, drift, phases, plain, proofs, summary
 from csprop_lab.study.table import FULL, Budget, Figured, Rows, Table
+from csprop_lab.study.texts import words
 
 REPORT = "REPORT.md"
 METADATA = {"Software": None}
@@ -70,30 +70,11 @@ def _head(results: Results, budget: Budget) -> str:
             for row in results.rows.values()
         }
     )
-    mark = (
-        ""
-        if budget is FULL
-        else "**A quick run: fewer seeds, epochs and sequences than this text says. These numbers are "
-        "not results.** "
-    )
-    command = "csprop reproduce" + ("" if budget is FULL else " --quick")
-    return (
-        f"{mark}Made by `{command}` from the JSON files beside this one, which have one row for each "
-        'run. "The paper" is "State Propagation Also Satisfies" by Xiaohe Li and Yang Lu (arXiv '
-        "2608.03425). Preset `paper` is the model as printed there: width 64, 3 layers, Adam at "
-        "0.001, batches of 64, gradients clipped at norm 1, the learning rate halved after 10 epochs "
-        "without a better held-out accuracy, 5,000 sequences of length 16 (10,000 for parenthesis), a "
-        "fifth of them held out; where the paper can be read in two ways, docs/paper.md says which "
-        "reading this is. Preset `released` is the model of the authors' public code, trained as "
-        "there: width 32, 3 layers, Adam at 0.0001, 10,000 sequences, a label at every prefix. Split "
-        "`paper` splits the rows at random, so that the same sequence may be in both parts; split "
-        "`disjoint` keeps every sequence in one part. The held-out part also decides which epoch is "
-        "kept. Preset `rotor` rotates the state, in one layer of 32 channels with gates of 0 or 1; "
-        "for parenthesis it adds instead, in two layers. Preset `counter` adds whole numbers in 32 "
-        "channels, above which 32 switches remember what the sums have been; its batches have 32 "
-        "sequences. Both are trained on a label at every step, with Adam at "
-        f"0.01.\n\n{_cost(results.rows)} {'; '.join(where)}; one thread per process."
-    )
+    quick = budget is not FULL
+    return words(
+        "head", mark=words("quick") + " " if quick else "", cost=_cost(results.rows),
+        command="csprop reproduce" + " --quick" * quick, where="; ".join(where),
+    )  # fmt: skip
 
 
 def _cost(rows: Mapping[str, Row]) -> str:

@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from csprop.tasks import get
-from csprop.training.presets import PRESETS, preset
-from csprop_lab.study.job import Job, csp, peer
+from csprop_lab.layers.plain import PeerConfig
+from csprop_lab.released.config import UPLOADS, upload
+from csprop_lab.study.job import Job, network, sizes_of
 from csprop_lab.study.measure import SAMPLING, Row
 from csprop_lab.study.table import Budget, Label, Rows, Table, markdown, values
+from csprop_lab.study.texts import words
 
 LENGTHS = (16, 32, 64)
 NO_SPREAD = 2e-4
@@ -23,7 +25,7 @@ class Reported(NamedTuple):
 
     task: str
     model: str
-    """A preset, or a peer."""
+    """One of `UPLOADS`, or RNN."""
     parameters: int
     at: tuple[tuple[float, float, str], ...]
     """At each length the mean and the sample standard deviation of the five seeds in their result
@@ -108,30 +110,10 @@ class Readme(Table):
                         deviations(statistics.fmean(ours), mean, std),
                     ]
                 )  # fmt: skip
-        return (
-            "Accuracy over all positions, mean and sample standard deviation over the seeds: ours "
-            f"({budget.few_seeds} seeds, {SAMPLING.most} sequences for each seed and length), those "
-            "of the five result files that the authors' repository has at the same commit, and those "
-            "that its readme gives. The readme's columns for 16 and 32 are not those of the files, "
-            "but those of the readme before the last change of the model. Trained as their code does: "
-            "10,000 sequences of length 16, a fifth of them held out row by row, a label at every "
-            f"prefix, Adam at 0.0001 with weight decay 1e-7, {budget.epochs} epochs. What differs: we "
-            "keep the epoch with the best held-out accuracy, they the last; our brackets are trained "
-            "at length 16, theirs at even lengths from 2 to 16, and both are tested at every even "
-            "length up to L, each as likely. The RNN is one layer of `nn.RNN` of width 32 in both; "
-            "theirs has a frozen embedding of 16 numbers and dropout, ours neither, and it stops once "
-            f"it was at 100% for {ENOUGH} epochs.\n\n{markdown(headings, lines)}\n\n**Farther away "
-            f"than two of their standard deviations** at 16 or 32: {'; '.join(apart) or 'none'}. "
-            f"docs/notes/released.md has what was tried.\n\n{PARAMETERS}"
-        )
-
-
-PARAMETERS = (
-    "**Parameters.** Theirs count what their forward pass does not use: a head Linear(32 → classes), "
-    "and an angle Linear(64 → 1). Parity: 4,648 + 66 + 65 = 4,779. Mod-3 has a third row of 16 numbers "
-    "in its embedding that no token reads, and a head of 99: 4,713 + 16 + 99 + 65 = 4,893. Their "
-    "brackets have a token for padding: 4,648 + 16 + 66 + 65 = 4,795."
-)
+        return words(
+            "readme", seeds=budget.few_seeds, most=SAMPLING.most, epochs=budget.epochs, enough=ENOUGH,
+            table=markdown(headings, lines), apart="; ".join(apart) or "none",
+        )  # fmt: skip
 
 
 def _listed(accuracies: Sequence[float]) -> str:
@@ -143,10 +125,13 @@ def job(of: Reported, seed: int, budget: Budget) -> Job:
     tested = tuple(range(2, LENGTHS[-1] + 1, 2)) if of.drawn else LENGTHS
     changes: dict[str, Any] = {"epochs": budget.epochs, "split": "paper"}
     changes |= {"samples": budget.few_samples} if budget.few_samples else {}
-    if of.model in PRESETS:
-        return csp(of.task, of.model, seed, test_lengths=tested, positions=True, **changes)
-    recipe = replace(preset("released", get(of.task)).recipe, **changes, hold=ENOUGH)
-    return peer(of.task, of.model, seed, recipe, tested, depth=1, positions=True)
+    task = get(of.task)
+    config, recipe = upload(of.model if of.model in UPLOADS else "released", task)
+    if of.model == "RNN":
+        changes["hold"] = ENOUGH
+        config = PeerConfig(kind="RNN", width=32, depth=1, **sizes_of(task))
+    recipe = replace(recipe, **changes)
+    return network(of.task, config, recipe, seed, test_lengths=tested, positions=True)
 
 
 def accuracy(row: Row, length: int, drawn: bool) -> float:

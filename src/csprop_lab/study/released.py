@@ -4,12 +4,16 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from csprop.tasks import get
+from csprop.training.presets import Recipe
 from csprop.training.scores import percent
-from csprop_lab.study.job import Job, csp
+from csprop_lab.released.config import UPLOADS, ReleasedConfig
+from csprop_lab.study.job import Job, csp, network, sizes_of
 from csprop_lab.study.length import accuracies
 from csprop_lab.study.main import length_of
 from csprop_lab.study.measure import Row
 from csprop_lab.study.table import HOLD, Budget, Label, Rows, Table, exact, markdown, values
+from csprop_lab.study.texts import words
 
 TASKS = ("parity", "mod3-residue", "parenthesis")
 LENGTHS = (17, 32, 64)
@@ -52,18 +56,18 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "width 32": {"width": 64},
 }
 """What takes the place of each in the released model."""
-VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    f"{PRINTED}, label of the whole": ("paper", WHOLE),
-    PRINTED: ("paper", {}),
-    **{f"{PRINTED}, {name}": ("paper", changes) for name, changes in ONE_BY_ONE.items()},
-    **{f"{PRINTED}, {name}": ("paper", changes) for name, changes in TOGETHER.items()},
-    RELEASED: ("released", {}),
-    **{f"{RELEASED} without {name}": ("released", changes) for name, changes in WITHOUT.items()},
-    f"{RELEASED}, label of the whole": ("released", WHOLE),
-    "released-fast": ("released-fast", {}),
-    "released-first": ("released-first", {}),
+LAST = UPLOADS["released"]
+VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    f"{PRINTED}, label of the whole": ({}, WHOLE),
+    PRINTED: ({}, {}),
+    **{f"{PRINTED}, {name}": (model, {}) for name, model in (ONE_BY_ONE | TOGETHER).items()},
+    RELEASED: (LAST, {}),
+    **{f"{RELEASED} without {name}": (LAST | model, {}) for name, model in WITHOUT.items()},
+    f"{RELEASED}, label of the whole": (LAST, WHOLE),
+    "released-fast": (UPLOADS["released-fast"], {}),
+    "released-first": (UPLOADS["released-first"], {}),
 }
-"""By name, the preset whose model it is, and the options that it changes."""
+"""By name, the options of the model in which it differs from the printed one, and of the recipe."""
 
 
 class Released(Table):
@@ -72,40 +76,25 @@ class Released(Table):
     def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
         recipe = {
             "split": "disjoint", "samples": budget.few_samples, "supervise": "every",
-            "loss": "cross_entropy", "lr": 1e-3, "weight_decay": 0.0, "schedule": "plateau",
-            "epochs": budget.few_epochs, "hold": HOLD,
+            "loss": "cross_entropy", "lr": 1e-3, "epochs": budget.few_epochs, "hold": HOLD,
         }  # fmt: skip
         return {
             (variant, task): [
-                csp(
-                    task, preset, seed, every_input=True,
-                    test_lengths=tuple(length_of(task, length) for length in LENGTHS),
-                    **recipe | changes,
-                )
+                job(task, model, Recipe(length=get(task).length, **recipe | changes), seed)
                 for seed in range(budget.few_seeds)
             ]
             for task in TASKS
-            for variant, (preset, changes) in VARIANTS.items()
-        }  # fmt: skip
+            for variant, (model, changes) in VARIANTS.items()
+        }
 
     def text(self, rows: Rows, budget: Budget) -> str:
-        intro = (
-            "The authors' public code, at the commit 778a15c of github.com/hilhert/CSP, is another "
-            "model than the printed one, and its readme says that the two may differ; docs/paper.md "
-            "has its equations. Here each difference is made alone in the printed model, some are "
-            "made together, and each is taken back in the released model. All are trained alike: a "
-            "label at every prefix unless the row says otherwise, cross-entropy, Adam at 0.001, "
-            f"batches of 64, the disjoint split, {budget.few_seeds} seeds, up to {budget.few_epochs} "
-            f"epochs, stopped once the held-out accuracy had been 100% for {HOLD}. Figures are means "
-            "over the seeds, with the worst seed in brackets; the held-out accuracy is that of the "
-            "whole sequence."
-        )
-        brackets = (
-            f"On {TASKS[-1]}, where nothing is counted modulo a number, the sum is no help: the "
-            f"released model is right on all inputs for {right(rows[RELEASED, TASKS[-1]])} seeds, and "
-            f"without it for {right(rows[f'{RELEASED} without the sum', TASKS[-1]])}."
-        )
-        return "\n\n".join([intro, brackets, *(self._of(task, rows) for task in TASKS)])
+        brackets = TASKS[-1]
+        return words(
+            "released", seeds=budget.few_seeds, epochs=budget.few_epochs, hold=HOLD, brackets=brackets,
+            with_sum=right(rows[RELEASED, brackets]),
+            without=right(rows[f"{RELEASED} without the sum", brackets]),
+            tables="\n\n".join(self._of(task, rows) for task in TASKS),
+        )  # fmt: skip
 
     def _of(self, task: str, rows: Rows) -> str:
         lengths = [length_of(task, length) for length in LENGTHS]
@@ -117,17 +106,19 @@ class Released(Table):
         for variant in VARIANTS:
             seeds = rows[variant, task]
             far = accuracies(seeds, variant)
-            parameters = f"{max(values(seeds, 'parameters')):,.0f}"
-            lines.append(
-                [
-                    variant,
-                    parameters,
-                    held_out(seeds),
-                    right(seeds),
-                    *(percent(far[n]) for n in lengths),
-                ]
-            )
+            line = [variant, f"{max(values(seeds, 'parameters')):,.0f}", held_out(seeds), right(seeds)]
+            lines.append(line + [percent(far[length]) for length in lengths])
         return markdown(headings, lines)
+
+
+def job(task: str, model: dict[str, Any], recipe: Recipe, seed: int) -> Job:
+    """Return one run; csprop's own model takes those that it has all options for."""
+    tested = tuple(length_of(task, length) for length in LENGTHS)
+    if model.keys() <= {"decay", "width"}:
+        options = vars(recipe) | model
+        return csp(task, "paper", seed, every_input=True, test_lengths=tested, **options)
+    config = ReleasedConfig(**sizes_of(get(task)), **model)
+    return network(task, config, recipe, seed, every_input=True, test_lengths=tested)
 
 
 def claim(rows: Rows) -> str:
@@ -142,23 +133,16 @@ def claim(rows: Rows) -> str:
         return f"{first} seeds on {counting[0]} and {second} on {counting[1]}"
 
     trained = [row for (_, task), seeds in rows.items() if task in counting for row in seeds]
-    summed = [row for row in trained if row["job"]["model"]["angle"] == "accumulated"]
+    summed = [row for row in trained if row["job"]["model"].get("angle") == "accumulated"]
     unsummed = [row for row in trained if row not in summed]
     far = accuracies(rows[RELEASED, "parity"], RELEASED)
-    return (
-        "The printed model, trained on the label of every prefix, is right on all 65,536 inputs for "
-        f"{seeds_right(PRINTED)}; the model of the authors' public code, trained the same way, for "
-        f"{seeds_right(RELEASED)}. What decides is that **the angle is summed over time** "
-        f'(`angle="accumulated"`): of {len(unsummed)} models of these two tasks without the sum '
-        f"{exact(unsummed).count(0)} are right on all inputs, of {len(summed)} with it "
-        f"{exact(summed).count(0)}; the sum alone is enough for few seeds ({seeds_right(SUM)}), but if "
-        '**what enters goes through a real matrix** as well (`input_map="linear"`), the printed model '
-        f"has {on_each(SUM_AND_MAP, held_out)} held out, and with the decay bounded, too "
-        f'(`decay="exp"`), it is right on all inputs for {seeds_right(AND_EXP)}. None of these models '
-        "is right at every length, for the angles that they sum are only near a fraction of a turn: "
-        f"the released model is right on parity at length 32 for {percent(far[32])} of the sequences "
-        f"and at 64 for {percent(far[64])}, until its angles are rounded (main table)."
-    )
+    return words(
+        "claim", printed=seeds_right(PRINTED), released=seeds_right(RELEASED),
+        unsummed=len(unsummed), unsummed_right=exact(unsummed).count(0), summed=len(summed),
+        summed_right=exact(summed).count(0), sum=seeds_right(SUM),
+        sum_and_map=on_each(SUM_AND_MAP, held_out), and_exp=seeds_right(AND_EXP),
+        at_32=percent(far[32]), at_64=percent(far[64]),
+    )  # fmt: skip
 
 
 def held_out(seeds: Sequence[Row]) -> str:

@@ -8,20 +8,17 @@ from pathlib import Path
 from csprop_lab.study import engine
 from csprop_lab.study.baselines import Baselines
 from csprop_lab.study.bliss_table import Bliss
-from csprop_lab.study.counters import Counters
-from csprop_lab.study.decoders import Decoders
-from csprop_lab.study.exact import Exact
-from csprop_lab.study.focal import Focal
+from csprop_lab.study.grids import Decoders, Focal, Structure
 from csprop_lab.study.grokking import Grokking
 from csprop_lab.study.layers import Layers
 from csprop_lab.study.length import Length
 from csprop_lab.study.main import Main
 from csprop_lab.study.measure import Row
 from csprop_lab.study.own_data import OwnData
+from csprop_lab.study.proven import Counters, Exact
 from csprop_lab.study.readme import Readme
 from csprop_lab.study.released import Released
 from csprop_lab.study.results import Results
-from csprop_lab.study.structure import Structure
 from csprop_lab.study.table import Budget, Table
 
 TABLES: tuple[Table, ...] = (

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 import torch
 
-from csprop.cli import bench
-from csprop.training import sequences as data
 from csprop.training.seeding import generator
 from csprop_lab.bench import networks, works
 from csprop_lab.bench.measure import Pace
 from csprop_lab.bench.summary import summary
+from csprop_lab.cli import bench
+from csprop_lab.signals import sequences as data
 from csprop_lab.signals.sequences import sequences
 from csprop_lab.study.layers import Layers
 from csprop_lab.study.table import FULL

@@ -14,9 +14,9 @@ from torch import nn
 import csprop
 from csprop.cli.main import main
 from csprop.errors import InputError
-from csprop.nn import peers
 from csprop.tasks import get
 from csprop.training.scores import Score
+from csprop_lab import layers as peers
 from csprop_lab.layers import PEERS
 from csprop_lab.study import measure as measuring
 from csprop_lab.study.compare import Cell, cells, cost, fill, remaining

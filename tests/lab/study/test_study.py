@@ -19,11 +19,11 @@ from csprop.training.presets import PRESETS, Recipe, preset
 from csprop.training.scores import percent
 from csprop.training.session import execute
 from csprop_lab.study import engine, readme, released, reproduce
-from csprop_lab.study.counters import Counters
 from csprop_lab.study.grokking import first, gap_of, mean_and_std, spike
 from csprop_lab.study.job import Job, csp, peer
 from csprop_lab.study.main import LENGTHS, Main, lengths_of
 from csprop_lab.study.measure import SAMPLING, measure
+from csprop_lab.study.proven import Counters
 from csprop_lab.study.publish import publish, report
 from csprop_lab.study.results import Results
 from csprop_lab.study.table import (

@@ -1,13 +1,12 @@
 """Export to Graphviz: a circle per state, and one arrow for all transitions between two states."""
 
 from csprop.automata.arrows import arrows, caption
-from csprop.automata.automaton import Automaton
-from csprop.automata.counter_automaton import CounterAutomaton
+from csprop.automata.automaton import AnyAutomaton
 from csprop.automata.names import escape
 
 
-def to_dot(automaton: Automaton | CounterAutomaton) -> str:
-    """The automaton as a directed graph in the DOT language."""
+def to_dot(automaton: AnyAutomaton) -> str:
+    """Return the automaton as a directed graph in the DOT language."""
     lines = ["digraph automaton {", "  rankdir=LR;", "  node [shape=circle];"]
     lines += ["  start [shape=point];", f"  start -> s{automaton.start};"]
     below = caption(automaton)

@@ -4,9 +4,8 @@ import textwrap
 from collections.abc import Callable
 
 from csprop.automata.arrows import Arrow, arrows, caption
-from csprop.automata.automaton import Automaton
+from csprop.automata.automaton import AnyAutomaton
 from csprop.automata.boxes import Arc, Box, drawn, wide
-from csprop.automata.counter_automaton import CounterAutomaton
 from csprop.automata.names import escape
 
 WIDTH = 80
@@ -19,8 +18,8 @@ SIGNS = {"≥": ">=", "≤": "<=", "≠": "!=", "−": "-", "→": ">", "↻": "
 """What ASCII has for the signs in conditions and in the legend."""
 
 
-def to_text(automaton: Automaton | CounterAutomaton, *, ascii: bool = False) -> str:
-    """The automaton as a drawing in box-drawing characters, at most 80 columns wide.
+def to_text(automaton: AnyAutomaton, *, ascii: bool = False) -> str:
+    """Return the automaton as a drawing in box-drawing characters, at most 80 columns wide.
 
     A box is a state, with its number and its answer. An arrow is labelled with the tokens that lead
     along it, and tokens that change nothing are in the box. Arrows to the right are above the boxes,
@@ -34,7 +33,7 @@ def to_text(automaton: Automaton | CounterAutomaton, *, ascii: bool = False) -> 
     moves = [each._replace(labels=[word(label) for label in each.labels]) for each in arrows(automaton)]
     answers = ["" if each is None else automaton.classes[each] for each in automaton.outputs]
     answers = [word(escape(each)) for each in answers]
-    between = "," if isinstance(automaton, Automaton) else ";"
+    between = ";" if automaton.counters else ","
     lines = _drawing(automaton.start, answers, moves, between, ascii)
     if lines:
         stays = any(each.state == each.there for each in moves)

@@ -13,11 +13,7 @@ const Charts = (() => {
       Object.assign(this, { figure, spec });
       this.points = spec.series.flatMap((series) => series.points);
       this.xs = [...new Set(this.points.map(([x]) => x))].sort((a, b) => a - b);
-      this.whole = range(
-        spec.x,
-        this.points.map(([x]) => x),
-        0.02,
-      );
+      this.whole = range(spec.x, this.xs, 0.02);
       this.view = this.whole;
       this.cursor = this.from = null;
       this.build();
@@ -39,10 +35,20 @@ const Charts = (() => {
         "aria-label":
           `${spec.title}: ${spec.series.length} lines. Arrow keys move along them, plus and ` +
           "minus zoom, 0 shows all. The numbers are in the table below.",
+        onkeydown: (event) => this.key(event),
+        onpointerdown: (event) => this.grab(event),
+        onpointermove: (event) => this.hover(event),
+        onpointerup: (event) => this.release(event),
+        onpointercancel: () => {
+          this.drop();
+          this.point(null);
+        },
+        onpointerleave: () => this.from === null && this.point(null),
+        ondblclick: () => this.look(this.whole),
       });
       this.readout = make("p", { class: "readout" });
-      const button = (text, name, act) =>
-        make("button", { type: "button", "aria-label": `${spec.title}: ${name}`, onclick: act }, text);
+      const button = (text, name, onclick) =>
+        make("button", { type: "button", "aria-label": `${spec.title}: ${name}`, onclick }, text);
       const tools = make(
         "div",
         { class: "tools" },
@@ -52,99 +58,42 @@ const Charts = (() => {
       );
       this.figure.prepend(make("div", { class: "over" }, ...this.figure.children, tools));
       this.figure.append(this.holder, this.readout, this.legend(), this.table());
-      this.holder.addEventListener("keydown", (event) => this.key(event));
-      this.holder.addEventListener("pointerdown", (event) => this.grab(event));
-      this.holder.addEventListener("pointermove", (event) => this.hover(event));
-      this.holder.addEventListener("pointerup", (event) => this.release(event));
-      this.holder.addEventListener("pointercancel", () => {
-        this.drop();
-        this.point(null);
-      });
-      this.holder.addEventListener("pointerleave", () => {
-        if (this.from === null) this.point(null);
-      });
-      this.holder.addEventListener("dblclick", () => this.look(this.whole));
     }
 
     legend() {
-      const groups = new Map(this.spec.series.map((series) => [series.group, series]));
-      return make(
-        "ul",
-        { class: "legend" },
-        ...[...groups].map(([name, series]) =>
-          make(
-            "li",
-            {},
-            swatch(series.colour),
-            name,
-          ),
-        ),
-        ...[...new Map(this.spec.marks.map((mark) => [mark.label, mark])).values()].map((mark) =>
-          make(
-            "li",
-            {},
-            make("svg", { width: 12, height: 12, "aria-hidden": "true" }, shape(mark, 6, 6)),
-            mark.label,
-          ),
-        ),
-      );
+      const groups = new Map(this.spec.series.map(({ group, colour }) => [group, swatch(colour)]));
+      for (const mark of this.spec.marks)
+        groups.set(mark.label, make("svg", { width: 12, height: 12, "aria-hidden": "true" }, shape(mark, 6, 6)));
+      return make("ul", { class: "legend" }, ...[...groups].map(([name, key]) => make("li", {}, key, name)));
     }
 
-    // The numbers, listed when they are first opened; of thinned lines, at the epochs that all have. Many lines
-    // have a row each for every x, so that the table is no wider.
+    // The numbers; of thinned lines, at the epochs that all have. Many lines have a row each for every x, which
+    // keeps the table narrow.
     table() {
       const { spec } = this;
-      const details = make("details", {}, make("summary", {}, "The numbers"));
-      details.addEventListener("toggle", () => {
-        if (details.querySelector("table")) return;
-        const columns = spec.series.map((series) => new Map(series.points));
+      return folded("The numbers", `${spec.title}: the numbers`, () => {
+        const columns = spec.series.map(({ points }) => new Map(points));
         const xs = this.xs.filter((x) =>
           spec.series.every(({ points }, i) => columns[i].has(x) || !nearest(points, x)),
         );
-        if (spec.series.length > COLUMNS) return this.listed(details, xs, columns);
-        const rows = xs.map((x) =>
-          make(
-            "tr",
-            {},
-            make("th", { scope: "row" }, count(x)),
-            ...columns.map((column) =>
-              make("td", {}, column.has(x) ? shown(spec.y, column.get(x)) : ""),
-            ),
+        const value = (x, i) => (columns[i].has(x) ? shown(spec.y, columns[i].get(x)) : "");
+        if (columns.length <= COLUMNS)
+          return {
+            headings: [spec.x.label, ...spec.series.map(({ name }) => name)],
+            rows: xs.map((x) => row(count(x), ...columns.map((_, i) => value(x, i)))),
+          };
+        return {
+          headings: [spec.x.label, "model", spec.title.toLowerCase()],
+          rows: xs.flatMap((x) =>
+            spec.series.flatMap(({ name }, i) => (columns[i].has(x) ? [row(count(x), name, value(x, i))] : [])),
           ),
-        );
-        const headings = [spec.x.label, ...spec.series.map((series) => series.name)];
-        details.append(tabulated(`${spec.title}: the numbers`, headings, make("tbody", {}, ...rows)));
-        return undefined;
+        };
       });
-      return details;
-    }
-
-    listed(details, xs, columns) {
-      const { spec } = this;
-      const rows = xs.flatMap((x) =>
-        spec.series.flatMap(({ name }, i) =>
-          columns[i].has(x)
-            ? [
-                make(
-                  "tr",
-                  {},
-                  make("th", { scope: "row" }, count(x)),
-                  ...[name, shown(spec.y, columns[i].get(x))].map((text) => make("td", {}, text)),
-                ),
-              ]
-            : [],
-        ),
-      );
-      const headings = [spec.x.label, "model", spec.title.toLowerCase()];
-      details.append(tabulated(`${spec.title}: the numbers`, headings, make("tbody", {}, ...rows)));
     }
 
     draw() {
-      const plot = Plot.draw(this, Math.max(200, this.holder.clientWidth));
-      this.across = plot.across;
-      this.pointer = plot.pointer;
-      this.band = plot.band;
-      this.holder.replaceChildren(plot.svg);
+      Object.assign(this, Plot.draw(this, Math.max(200, this.holder.clientWidth))); // svg, across, pointer, band
+      this.holder.replaceChildren(this.svg);
       this.show();
     }
 
@@ -190,10 +139,8 @@ const Charts = (() => {
       const { spec, cursor } = this;
       if (!this.pointer) return;
       this.pointer.setAttribute("visibility", cursor === null ? "hidden" : "visible");
-      if (cursor === null) {
-        this.readout.textContent = "";
-        return;
-      }
+      this.readout.textContent = "";
+      if (cursor === null) return;
       this.pointer.setAttribute("x1", this.across(cursor));
       this.pointer.setAttribute("x2", this.across(cursor));
       const values = spec.series
@@ -227,9 +174,7 @@ const Charts = (() => {
 
     release(event) {
       if (this.from === null) return;
-      const ends = [forward(this.spec.x, this.from), forward(this.spec.x, this.at(event))].sort(
-        (a, b) => a - b,
-      );
+      const ends = [this.from, this.at(event)].map((x) => forward(this.spec.x, x)).sort((a, b) => a - b);
       this.drop();
       if (ends[1] - ends[0] > 0.02 * (this.view[1] - this.view[0])) this.look(ends);
     }

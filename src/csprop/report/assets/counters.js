@@ -28,13 +28,7 @@ const Counters = (() => {
       this.mark = make("circle", { class: "tally", cy: LEVEL, r: 7 });
       this.value = make("text", { class: "count", y: LEVEL - 14 });
       this.caption = make("figcaption");
-      this.svg = make(
-        "svg",
-        { viewBox: `0 0 ${WIDE} 66`, role: "img" },
-        this.back,
-        this.mark,
-        this.value,
-      );
+      this.svg = make("svg", { viewBox: `0 0 ${WIDE} 66`, role: "img" }, this.back, this.mark, this.value);
       const heading = make("p", {}, make("b", {}, `Counter ${name}`), `: ${added || "nothing is added"}`);
       this.element = make("figure", { class: "counter" }, heading, this.svg, this.caption);
     }

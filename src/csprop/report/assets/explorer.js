@@ -13,24 +13,16 @@ const Explorer = (() => {
       Object.assign(this, { models, tasks, opening, tokens: [], time: 0, playing: null, sample: 0 });
       const first = opening ? models[opening.models[0]] : models.find((model) => model.automaton);
       this.choose(byId("model"), models, first ?? models[0]);
-      byId("model").addEventListener("change", () => this.swap());
-      byId("beside").addEventListener("change", () => this.compare());
-      byId("sequence").addEventListener("input", () => this.read());
-      byId("time").addEventListener("input", (event) => {
-        this.pause();
-        this.go(Number(event.target.value));
-      });
-      byId("back").addEventListener("click", () => {
-        this.pause();
-        this.go(this.time - 1);
-      });
-      byId("forward").addEventListener("click", () => {
-        this.pause();
-        this.go(this.time + 1);
-      });
-      byId("play").addEventListener("click", () => this.toggle());
-      byId("another").addEventListener("click", () => this.another());
-      byId("clear").addEventListener("click", () => this.write([]));
+      const listen = (id, name, act) => byId(id).addEventListener(name, act);
+      listen("model", "change", () => this.swap());
+      listen("beside", "change", () => this.compare());
+      listen("sequence", "input", () => this.read());
+      listen("time", "input", (event) => this.move(Number(event.target.value)));
+      listen("back", "click", () => this.move(this.time - 1));
+      listen("forward", "click", () => this.move(this.time + 1));
+      listen("play", "click", () => this.toggle());
+      listen("another", "click", () => this.another());
+      listen("clear", "click", () => this.write([]));
       new ResizeObserver(() => this.strip()).observe(byId("strip"));
       byId("explorer").hidden = false;
       this.swap(true);
@@ -48,15 +40,13 @@ const Explorer = (() => {
       return this.models[Number(byId("model").value)];
     }
 
-    // Change to another model; the sequence stays if the model has the same tokens.
+    // Change to another model. The sequence stays if the model has the same tokens.
     swap(fresh = false) {
       const task = this.tasks[this.first.task];
       const same = !fresh && JSON.stringify(task.vocab) === JSON.stringify(this.task.vocab);
       this.task = task;
       const kind = ({ name, vocab, classes }) => JSON.stringify([name, vocab, classes]);
-      const alike = this.models.filter(
-        (model) => model !== this.first && kind(this.tasks[model.task]) === kind(task),
-      );
+      const alike = this.models.filter((model) => model !== this.first && kind(this.tasks[model.task]) === kind(task));
       const twin = alike.find((model) => model.run === this.first.run);
       const printed = alike.find((model) => !model.automaton && model.colour !== (twin ?? this.first).colour);
       const opened = fresh && this.opening ? this.models[this.opening.models[1]] : (printed ?? twin);
@@ -66,21 +56,11 @@ const Explorer = (() => {
       byId("model").closest("label").firstChild.textContent = alike.length ? "Model 1 " : "Model ";
       const typed = !task.vocab.some((token) => /\s/.test(token)); // else tokens could not be told apart
       byId("sequence").readOnly = !typed;
-      byId("tokens").replaceChildren(
-        ...(typed && task.vocab.length > 12
-          ? []
-          : task.vocab.map((token, number) =>
-              make(
-                "button",
-                {
-                  type: "button",
-                  "aria-label": `Add ${token}`,
-                  onclick: () => this.write([...this.tokens, number]),
-                },
-                token,
-              ),
-            )),
-      );
+      const button = (token, number) => {
+        const onclick = () => this.write([...this.tokens, number]);
+        return make("button", { type: "button", "aria-label": `Add ${token}`, onclick }, token);
+      };
+      byId("tokens").replaceChildren(...(typed && task.vocab.length > 12 ? [] : task.vocab.map(button)));
       byId("question").textContent = task.description ? `${task.name}: ${task.description}` : task.name;
       byId("question").hidden = this.tasks.every(({ name }) => name === task.name); // it is the page's title
       const begin = fresh && this.opening?.tokens ? this.opening : null;
@@ -96,9 +76,9 @@ const Explorer = (() => {
       for (const panel of this.panels ?? []) panel.close();
       this.panels = shown.map((model) => new Panel(model, this.tasks[model.task]));
       byId("panels").replaceChildren(...this.panels.map((panel) => panel.element));
-      const layers = shown.flatMap((model) => model.layers);
-      byId("about-dots").hidden = !layers.some((layer) => !layer.places);
-      byId("about-places").hidden = !layers.some((layer) => layer.places);
+      const kinds = shown.flatMap(({ model }) => model?.cells ?? []).map(({ kind }) => kind);
+      byId("about-dots").hidden = kinds.every((kind) => kind === "router");
+      byId("about-places").hidden = !kinds.includes("router");
       byId("about-solid").hidden = !shown.some((model) => model.automaton?.solid);
       byId("about-counters").hidden = !this.panels.some((panel) => panel.counts);
       if (run) this.run();
@@ -122,9 +102,7 @@ const Explorer = (() => {
     read() {
       const { vocab, words } = this.task,
         text = byId("sequence").value;
-      const symbols = words
-        ? text.split(/\s+/).filter(Boolean)
-        : [...text].filter((each) => each.trim());
+      const symbols = words ? text.split(/\s+/).filter(Boolean) : [...text].filter((each) => each.trim());
       const unknown = symbols.findIndex((symbol) => !vocab.includes(symbol));
       const listed = vocab.length > 12 ? `${vocab.slice(0, 12).join(", ")}, …` : vocab.join(", ");
       if (unknown >= 0)
@@ -151,6 +129,12 @@ const Explorer = (() => {
       for (const panel of this.panels) panel.run(this.tokens);
       byId("time").max = this.tokens.length;
       this.time = -1;
+      this.go(time);
+    }
+
+    // Go to a token by hand, which ends a play.
+    move(time) {
+      this.pause();
       this.go(time);
     }
 

@@ -13,8 +13,8 @@ const History = (() => {
 
   // The channels with the largest weights in the decoder.
   function chosen(model) {
-    const { width } = model.config,
-      linear = model.weight("decoder.linear.weight");
+    const { width } = model,
+      linear = model.weights.get("decoder.linear.weight");
     const [outputs, inputs] = linear.shape;
     const size = (d) => {
       let sum = 0;
@@ -30,7 +30,7 @@ const History = (() => {
     // `layer` is the last one whose states are numbers in a plane.
     constructor(model, layer) {
       Object.assign(this, { model, layer, wide: window.innerWidth < 600 ? NARROW : WIDE });
-      this.turns = model.config.order === 2; // else there is no one phase
+      this.turns = model.order === 2; // else there is no one phase
       this.channels = chosen(model);
       this.points = make("g");
       this.now = make("line", { class: "pointer", y1: 0, y2: TALL * this.channels.length });

@@ -53,18 +53,18 @@ const Machine = (() => {
     const tell = (state) => {
       caption.textContent = `${counters ? "the" : "the smallest"} automaton, ${size}: now in state ${state}, which answers ${said(state)}`;
     };
-    const parts = { said, tell, caption, folded: table(automaton, task, said) };
+    const parts = { said, tell, caption, listed: table(automaton, task, said) };
     if (automaton.solid) return turning(automaton, task, parts);
     if (places) return flat(automaton, task, parts);
     return {
-      element: make("figure", { class: "machine" }, caption, parts.folded),
+      element: make("figure", { class: "machine" }, caption, parts.listed),
       light: (path) => tell(path.at(-1)),
     };
   }
 
   // An automaton in the plane: states, and arrows that join all tokens from one state to another.
-  function flat(automaton, task, { said, tell, caption, folded }) {
-    const { start, transitions, answers, readable } = automaton; // readable: arrows are labelled
+  function flat(automaton, task, { said, tell, caption, listed }) {
+    const { start, transitions, answers, readable } = automaton; // where it is readable, arrows have labels
     const radius = readable ? 0.42 : 0.22;
     const states = transitions.map((_, s) => {
       const name = answers[s] === null ? "–" : task.classes[answers[s]];
@@ -123,11 +123,11 @@ const Machine = (() => {
       tell(state);
       svg.setAttribute("aria-label", caption.textContent);
     }
-    return { element: make("figure", { class: "machine" }, svg, caption, folded), light };
+    return { element: make("figure", { class: "machine" }, svg, caption, listed), light };
   }
 
   // The automaton of a group, in space.
-  function turning(automaton, task, { said, tell, caption, folded }) {
+  function turning(automaton, task, { said, tell, caption, listed }) {
     const solid = new Solid(automaton, task, said);
     const light = (path) => {
       solid.light(path);
@@ -135,39 +135,28 @@ const Machine = (() => {
       solid.canvas.setAttribute("aria-label", caption.textContent);
     };
     return {
-      element: make("figure", { class: "machine" }, solid.element, caption, folded),
+      element: make("figure", { class: "machine" }, solid.element, caption, listed),
       solid,
       light,
       close: () => solid.close(),
     };
   }
 
-  // The transitions as a table, made when it is first opened; of many tokens, in one column.
+  // The transitions as a table; of many tokens, in one column.
   function table(automaton, task, said) {
-    const details = make("details", {}, make("summary", {}, "The automaton as a table"));
-    const cell = (leads) =>
-      leads.flatMap(([to, when], i) => [...(i ? [make("br")] : []), when ? `${to} if ${when}` : to]);
-    details.addEventListener("toggle", () => {
-      if (details.querySelector("table")) return;
-      const many = task.vocab.length > MOST_COLUMNS;
-      const way = ([to, when]) => (when ? `${to} if ${when}` : to);
-      const inOne = (row) => [row.map((leads, token) => `${task.vocab[token]}: ${leads.map(way).join(" or ")}`).join(", ")];
-      const rows = ruled(automaton).map((row, s) =>
-        make(
-          "tr",
-          {},
-          make("th", { scope: "row" }, s === automaton.start ? `${s} (start)` : s),
-          ...[[said(s)], ...(many ? [inOne(row)] : row.map(cell))].map((parts) => make("td", {}, ...parts)),
-        ),
-      );
-      const after = many ? ["token: the next state"] : task.vocab.map((token) => `after ${token}`);
-      const headings = ["state", "answer", ...after];
-      details.append(tabulated("The automaton as a table", headings, make("tbody", {}, ...rows)));
-    });
-    return details;
+    const many = task.vocab.length > MOST_COLUMNS;
+    const way = ([to, when]) => (when ? `${to} if ${when}` : String(to));
+    const cell = (leads) => leads.flatMap((lead, i) => [...(i ? [make("br")] : []), way(lead)]);
+    const inOne = (leads) => leads.map((each, token) => `${task.vocab[token]}: ${each.map(way).join(" or ")}`).join(", ");
+    return folded("The automaton as a table", "The automaton as a table", () => ({
+      headings: ["state", "answer", ...(many ? ["token: the next state"] : task.vocab.map((token) => `after ${token}`))],
+      rows: ruled(automaton).map((leads, s) =>
+        row(s === automaton.start ? `${s} (start)` : s, said(s), ...(many ? [inOne(leads)] : leads.map(cell))),
+      ),
+    }));
   }
 
-  // What is written in a state and how large, and how much longer than a circle the state is for it.
+  // The text in a state and its size, and how much longer than a circle the state is for it.
   function body(name, radius, readable) {
     const room = 1.5 * radius;
     if (!readable) return measured(name) * 0.16 > room ? { straight: 0 } : { straight: 0, shown: name, size: 0.16 };

@@ -25,14 +25,12 @@ const Panel = (() => {
       this.summary = make("p", { class: "verdict" });
       this.circles = make("div", { class: "circles" });
       this.counters = this.counts ? new Counters(entry.automaton) : null;
-      const layers = entry.layers.length,
+      const layers = model.layers ?? [],
         solid = Boolean(entry.automaton?.solid);
-      this.circles.style.setProperty("--layers", Math.min(3, layers));
+      this.circles.style.setProperty("--layers", Math.min(3, layers.length));
       this.views = make("div", { class: solid ? "views large" : "views" }, this.counters?.element ?? this.circles);
       this.routers = []; // the drawings of layers that route; the others have dots
-      this.dots = entry.layers.map((options, layer) =>
-        options.places ? this.places(layer) : this.circle(layer),
-      );
+      this.dots = layers.map(({ routes }, layer) => (routes ? this.places(layer) : this.circle(layer)));
       this.numbers = make("tbody");
       this.element = make(
         "article",
@@ -45,21 +43,17 @@ const Panel = (() => {
         this.drawing = Machine.draw(entry.automaton, task);
         this.views.append(this.drawing.element);
       } else {
-        const layer = entry.layers.findLastIndex((options) => !options.places);
+        const layer = layers.findLastIndex(({ routes }) => !routes);
         this.history = layer < 0 ? null : new History(model, layer);
         if (this.history) this.views.append(this.history.element);
       }
+      const headings = this.counts ? ["counter", "count", "seen as"] : ["layer", "channel", "phase", "modulus", "gate"];
       this.details = make(
         "details",
-        {},
+        { ontoggle: () => this.list() },
         make("summary", {}, "The numbers of this step"),
-        tabulated(
-          `${entry.name}: the numbers of this step`,
-          this.counts ? ["counter", "count", "seen as"] : ["layer", "channel", "phase", "modulus", "gate"],
-          this.numbers,
-        ),
+        tabulated(`${entry.name}: the numbers of this step`, headings, this.numbers),
       );
-      this.details.addEventListener("toggle", () => this.list());
       this.element.append(this.details);
     }
 
@@ -71,35 +65,24 @@ const Panel = (() => {
     }
 
     circle(layer) {
-      const { width, order } = this.entry.config;
+      const { width, order } = this.model;
       const kept = this.entry.kept?.[layer];
-      const dots = Array.from({ length: width }, (_, d) =>
-        make(
-          "circle",
-          { class: kept && !kept[d] ? "dot unused" : "dot", r: 0.055 },
-          make("title", {}, `channel ${d + 1}`),
-        ),
-      );
+      const dots = Array.from({ length: width }, (_, d) => {
+        const name = kept && !kept[d] ? "dot unused" : "dot";
+        return make("circle", { class: name, r: 0.055 }, make("title", {}, `channel ${d + 1}`));
+      });
       const flattened = order > 2 ? `, the first two of ${order} coordinates` : "";
-      this.circles.append(
-        make(
-          "figure",
-          {},
-          make(
-            "svg",
-            {
-              viewBox: "-1.15 -1.15 2.3 2.3",
-              role: "img",
-              "aria-label": `Layer ${layer + 1}: the states of ${width} channels${flattened}; the numbers are in the table below`,
-            },
-            make("circle", { class: "rim", r: 1 }),
-            make("line", { class: "grid", x1: -1, x2: 1 }),
-            make("line", { class: "grid", y1: -1, y2: 1 }),
-            ...dots,
-          ),
-          make("figcaption", {}, `layer ${layer + 1}`, order > 2 ? ` (2 of ${order} coordinates)` : ""),
-        ),
+      const label = `Layer ${layer + 1}: the states of ${width} channels${flattened}; the numbers are in the table below`;
+      const svg = make(
+        "svg",
+        { viewBox: "-1.15 -1.15 2.3 2.3", role: "img", "aria-label": label },
+        make("circle", { class: "rim", r: 1 }),
+        make("line", { class: "grid", x1: -1, x2: 1 }),
+        make("line", { class: "grid", y1: -1, y2: 1 }),
+        ...dots,
       );
+      const caption = `layer ${layer + 1}${order > 2 ? ` (2 of ${order} coordinates)` : ""}`;
+      this.circles.append(make("figure", {}, svg, make("figcaption", {}, caption)));
       return dots;
     }
 
@@ -185,14 +168,10 @@ const Panel = (() => {
       const known = unknown < 0 ? this.tokens.length : unknown - 1;
       if (known < asked) return "";
       const alone = asked > 1 ? ` Trained only on the answer after ${count(asked)} tokens;` : "";
-      if (this.firstWrong < 0) {
-        if (alone) return `${alone} right from there on.`;
-        return known > 1 ? ` Right after each of ${count(known)} tokens.` : "";
-      }
+      if (this.firstWrong < 0 && alone) return `${alone} right from there on.`;
+      if (this.firstWrong < 0) return known > 1 ? ` Right after each of ${count(known)} tokens.` : "";
       const where = `${count(this.firstWrong)} ${this.firstWrong > 1 ? "tokens" : "token"}`;
-      return alone
-        ? `${alone} from there on, first wrong after ${where}.`
-        : ` First wrong after ${where}.`;
+      return alone ? `${alone} from there on, first wrong after ${where}.` : ` First wrong after ${where}.`;
     }
 
     // The panel is not shown any more.
@@ -207,13 +186,9 @@ const Panel = (() => {
 
     // A row for each counter.
     tallied() {
+      const { counters } = this.entry.automaton;
       return this.steps[this.now].counts.map((value, number) =>
-        make(
-          "tr",
-          {},
-          make("th", { scope: "row" }, this.entry.automaton.counters[number][0]),
-          ...[value, this.model.seen(value)].map((each) => make("td", {}, count(each))),
-        ),
+        row(counters[number][0], count(value), count(this.model.seen(value))),
       );
     }
 
@@ -222,19 +197,11 @@ const Panel = (() => {
       const { states, gates } = this.steps[this.now];
       return states.flatMap((planes, layer) =>
         Array.from(planes[0], (re, d) => {
-          const routes = this.entry.layers[layer].places > 0;
-          const numbers = [
-            Math.atan2(planes[1][d], re),
-            Math.hypot(...planes.slice(0, this.entry.config.order).map((plane) => plane[d])),
-            gates && !routes ? gates[layer][d % gates[layer].length] : null,
-          ];
-          return make(
-            "tr",
-            {},
-            make("th", { scope: "row" }, layer + 1),
-            make("td", {}, routes ? `place ${d}` : d + 1),
-            ...numbers.map((value) => make("td", {}, value === null ? "" : value.toFixed(3))),
-          );
+          const { routes } = this.model.layers[layer];
+          const phase = Math.atan2(planes[1][d], re).toFixed(3),
+            modulus = Math.hypot(...planes.map((plane) => plane[d])).toFixed(3),
+            gate = gates && !routes ? gates[layer][d % gates[layer].length].toFixed(3) : "";
+          return row(layer + 1, routes ? `place ${d}` : d + 1, phase, modulus, gate);
         }),
       );
     }

@@ -7,7 +7,7 @@ const Places = (() => {
     NUMBERED = 24,
     RADIUS = 0.4,
     APART = 0.6; // between groups
-  const held = (planes, d) => Math.sqrt(Planes.squared(planes, d));
+  const held = (planes, d) => planes[0][d] > 0;
   const listed = (numbers) => {
     const few = numbers.slice(0, 8).join(", ");
     return `place${numbers.length > 1 ? "s" : ""} ${few}${numbers.length > 8 ? ", …" : ""}`;
@@ -21,20 +21,18 @@ const Places = (() => {
       fall = inRow ? Math.max(2.2, count / 6) : 0;
     const groups = [...new Set(reached.map((place) => Math.floor(place / size)))];
     const shift = (place) => (inRow ? APART * groups.indexOf(Math.floor(place / size)) : 0);
-    const at = new Map(
-      reached.map((place, i) => [place, [(i % columns) + shift(place), Math.floor(i / columns)]]),
-    );
+    const at = new Map(reached.map((place, i) => [place, [(i % columns) + shift(place), Math.floor(i / columns)]]));
     const width = columns + (inRow ? APART * (groups.length - 1) : 0);
     return { inRow, fall, at, width, height: Math.ceil(count / columns) + fall };
   }
 
   class Places {
     constructor(model, layer, task) {
-      Object.assign(this, { model, layer, task, options: model.layers[layer] });
-      this.reached = model.reached(layer);
+      Object.assign(this, { layer, task, router: model.layers[layer] });
+      this.reached = this.router.reached();
       this.arrows = make("g");
       this.head = Arrows.head(0.24);
-      this.arrangement = arranged(this.reached, this.options.places);
+      this.arrangement = arranged(this.reached, this.router.places);
       const { inRow, width, height } = this.arrangement;
       this.above = inRow ? this.row(0) : null;
       this.below = this.row(this.arrangement.fall);
@@ -74,17 +72,13 @@ const Places = (() => {
       this.light(this.below, now);
       if (this.above) this.light(this.above, before);
       const map = t ? steps[t].maps[this.layer] : null;
-      this.draw(map === null ? null : this.model.targets[this.layer][map], before);
+      this.draw(map === null ? null : this.router.targets[map], before);
       this.caption.textContent = this.sentence(now, before, map);
       this.svg.setAttribute("aria-label", this.caption.textContent);
     }
 
     light(row, planes) {
-      for (const [place, node] of row) {
-        const content = planes ? held(planes, place) : 0;
-        node.classList.toggle("lit", content > 0);
-        node.style.setProperty("--held", Math.min(1, content).toFixed(3));
-      }
+      for (const [place, node] of row) node.classList.toggle("lit", planes !== null && held(planes, place));
     }
 
     // The arrows of a map; those along which something moved come last, on top of the others.
@@ -105,9 +99,7 @@ const Places = (() => {
           "marker-end": this.head.worn,
         });
       };
-      this.arrows.replaceChildren(
-        ...(targets ? [...still.map(arrow(false)), ...moved.map(arrow(true))] : []),
-      );
+      this.arrows.replaceChildren(...(targets ? [...still.map(arrow(false)), ...moved.map(arrow(true))] : []));
     }
 
     full(planes) {
@@ -115,18 +107,15 @@ const Places = (() => {
     }
 
     sentence(now, before, map) {
-      const { width, maps, rotate } = this.options;
-      const name = `layer ${this.layer + 1}, a router of ${count(width)} places`;
+      const { width, cell } = this.router;
       const unused = width - this.reached.length;
       const left = unused ? ` (${count(unused)} of them, which nothing reaches, are left out)` : "";
-      const turned = this.full(now).map((place) => Math.atan2(now[1][place], now[0][place]));
-      const angles = turned.slice(0, 8).map((angle) => `${Math.round((180 * angle) / Math.PI)}°`);
-      const phases = rotate === "state" && angles.length ? `, turned by ${angles.join(", ")}` : "";
+      const name = `layer ${this.layer + 1}, a router of ${count(width)} places${left}`;
       const [from, to] = [before && listed(this.full(before)), listed(this.full(now))];
-      if (map === null) return `${name}${left}: the content is in ${to}${phases}`;
-      const who = this.layer || maps ? `map ${map}` : this.task.vocab[map];
+      if (map === null) return `${name}: the content is in ${to}`;
+      const who = this.layer || cell.maps ? `map ${map}` : this.task.vocab[map];
       const what = from === to ? `leaves the content in ${to}` : `sends the content from ${from} to ${to}`;
-      return `${name}${left}: ${who} ${what}${phases}`;
+      return `${name}: ${who} ${what}`;
     }
   }
 

@@ -2,17 +2,13 @@
 
 // Arithmetic on states. A state is a list of M planes, each an array with a number for every channel.
 const Planes = (() => {
-  const STATE_LIMIT = 2 ** 60,
-    ANGLE_LIMIT = 2 ** 10,
-    OUTPUT_LIMIT = 2 ** 20,
-    EPSILON = 1e-8,
+  const EPSILON = 1e-8,
     TINY = 1e-30;
   const sigmoid = (x) => 1 / (1 + Math.exp(-x));
   const silu = (x) => x * sigmoid(x);
   const softplus = (x) => (x > 20 ? x : Math.log1p(Math.exp(x)));
   const mapped = (planes, f) => planes.map((plane, m) => plane.map((x, d) => f(x, d, m)));
   const squared = (planes, d) => planes.reduce((sum, plane) => sum + plane[d] ** 2, 0);
-  const scaled = (planes, factors) => mapped(planes, (x, d) => x * factors[d]);
 
   function flat(planes) {
     const width = planes[0].length,
@@ -21,23 +17,19 @@ const Planes = (() => {
     return all;
   }
 
-  const unit = (planes, epsilon = EPSILON, under = TINY) =>
-    scaled(
-      planes,
-      planes[0].map((_, d) => 1 / (Math.sqrt(squared(planes, d) + under) + epsilon)),
-    );
+  function scaled(planes, factor) {
+    const factors = planes[0].map((_, d) => factor(d));
+    return mapped(planes, (x, d) => x * factors[d]);
+  }
 
-  const saturate = (planes, limit) => {
-    const overshoot = (d) =>
-      Math.max(
-        1,
-        planes.reduce((sum, plane) => sum + (plane[d] / limit) ** 2, 0),
-      );
-    return scaled(
-      planes,
-      planes[0].map((_, d) => 1 / Math.sqrt(overshoot(d))),
-    );
-  };
+  const unit = (planes, epsilon = EPSILON) =>
+    scaled(planes, (d) => 1 / (Math.sqrt(squared(planes, d) + TINY) + epsilon));
+
+  // A channel beyond a limit is scaled back to it. The division comes first, because a square might overflow.
+  function saturate(planes, limit) {
+    const parts = mapped(planes, (x) => x / limit);
+    return scaled(planes, (d) => 1 / Math.sqrt(Math.max(1, squared(parts, d))));
+  }
 
   // A tensor as it is embedded: its shape, and float32 numbers in base64.
   function tensor({ shape, data }) {
@@ -70,6 +62,10 @@ const Planes = (() => {
 
   // exp of the skew-symmetric matrix of some angles, one for each pair of planes: a rotation.
   function rotation(angles, order) {
+    if (order === 2) {
+      const [cos, sin] = [Math.cos(angles[0]), Math.sin(angles[0])];
+      return [[cos, -sin], [sin, cos]];
+    }
     const generator = Array.from({ length: order }, () => new Array(order).fill(0));
     let k = 0,
       size = 0;
@@ -92,9 +88,18 @@ const Planes = (() => {
     return sum;
   }
 
-  return {
-    STATE_LIMIT, ANGLE_LIMIT, OUTPUT_LIMIT, EPSILON, TINY,
-    sigmoid, silu, softplus,
-    mapped, squared, flat, unit, saturate, tensor, planesAt, linear, rotation,
-  };
+  // Rotate every channel. There is a set of angles for each channel, or one for all.
+  function rotated(planes, angles) {
+    const order = planes.length,
+      count = (order * (order - 1)) / 2,
+      sets = angles.length / count;
+    const matrices = Array.from({ length: sets }, (_, set) =>
+      rotation(Array.from({ length: count }, (_, k) => angles[k * sets + set]), order),
+    );
+    return mapped(planes, (_, d, m) =>
+      planes.reduce((sum, plane, k) => sum + matrices[d % sets][m][k] * plane[d], 0),
+    );
+  }
+
+  return { TINY, sigmoid, silu, softplus, mapped, squared, flat, unit, saturate, tensor, planesAt, linear, rotated };
 })();

@@ -11,26 +11,15 @@ const Strip = (() => {
     const longest = Math.max(...[...vocab, ...classes].map((name) => name.length));
     const column = clamp(8 * longest + 12, 46, 110);
     const room = Math.max(2, Math.floor((place.clientWidth - HEAD) / column));
-    const first = clamp(
-      view.time - Math.floor(room / 2),
-      1,
-      Math.max(1, view.tokens.length - room + 1),
-    );
+    const last = Math.max(1, view.tokens.length - room + 1);
+    const first = clamp(view.time - Math.floor(room / 2), 1, last);
     const times = Array.from({ length: Math.min(room, view.tokens.length) }, (_, i) => first + i);
     const focused = place.contains(document.activeElement);
-    const cell = (t, attributes, ...children) =>
-      make(
-        "td",
-        {
-          ...attributes,
-          class: [attributes.class, t === view.time && "now", t === trained && "trained"]
-            .filter(Boolean)
-            .join(" "),
-        },
-        ...children,
-      );
-    const row = (name, makeCell) =>
-      make("tr", {}, make("th", { scope: "row" }, ...name), ...times.map(makeCell));
+    const cell = (t, attributes, ...children) => {
+      const names = [attributes.class, t === view.time && "now", t === trained && "trained"].filter(Boolean);
+      return make("td", { ...attributes, class: names.join(" ") }, ...children);
+    };
+    const line = (name, makeCell) => make("tr", {}, make("th", { scope: "row" }, ...name), ...times.map(makeCell));
     const said = (panel) => (t) => {
       const { best, confidence } = panel.said[t],
         wrong = panel.wrong[t],
@@ -46,56 +35,24 @@ const Strip = (() => {
         ...(known ? [make("small", {}, `${wrong ? "✗ " : ""}${Math.floor(100 * confidence)}%`)] : []),
       );
     };
+    const go = (t) => {
+      const attributes = { type: "button", "aria-label": `Go to token ${t}`, onclick: () => view.move(t) };
+      return make("button", { ...attributes, "aria-current": t === view.time ? "step" : null }, count(t));
+    };
+    const right = (t) => cell(t, { title: classes[truth[t]] ?? "not known" }, classes[truth[t]] ?? "?");
+    const model = (number) => (view.panels.length > 1 ? `model ${number + 1}` : "model");
     const rows = [
-      row(["after"], (t) =>
-        cell(
-          t,
-          {},
-          make(
-            "button",
-            {
-              type: "button",
-              "aria-label": `Go to token ${t}`,
-              "aria-current": t === view.time ? "step" : null,
-              onclick: () => {
-                view.pause();
-                view.go(t);
-              },
-            },
-            count(t),
-          ),
-        ),
-      ),
-      row(["token"], (t) => cell(t, { class: "token" }, vocab[view.tokens[t - 1]])),
-      ...view.panels.map((panel, number) =>
-        row(
-          [swatch(panel.entry.colour), view.panels.length > 1 ? `model ${number + 1}` : "model"],
-          said(panel),
-        ),
-      ),
+      line(["after"], (t) => cell(t, {}, go(t))),
+      line(["token"], (t) => cell(t, { class: "token" }, vocab[view.tokens[t - 1]])),
+      ...view.panels.map((panel, number) => line([swatch(panel.entry.colour), model(number)], said(panel))),
+      ...(truth.some((each) => each !== null) ? [line(["truth"], right)] : []),
     ];
-    if (truth.some((right) => right !== null)) {
-      rows.push(
-        row(["truth"], (t) =>
-          cell(
-            t,
-            { title: truth[t] === null ? "not known" : classes[truth[t]] },
-            truth[t] === null ? "?" : classes[truth[t]],
-          ),
-        ),
-      );
-    }
+    const caption = `Predictions after each token${trained ? `; trained on length ${count(trained)}` : ""}`;
     place.replaceChildren(
       make(
         "table",
         { style: `width: ${HEAD + column * times.length}px` },
-        make(
-          "caption",
-          {},
-          trained
-            ? `Predictions after each token; trained on length ${count(trained)}`
-            : "Predictions after each token",
-        ),
+        make("caption", {}, caption),
         make("tbody", {}, ...rows),
       ),
     );

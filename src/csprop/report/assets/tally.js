@@ -16,10 +16,7 @@ class Tally {
 
   step({ state, counts }, token) {
     const after = counts.map((count, i) => count + this.increments[token][i]);
-    const view = after.reduce(
-      (number, count) => number * (2 * this.window + 1) + this.seen(count) + this.window,
-      0,
-    );
+    const view = after.reduce((number, count) => number * (2 * this.window + 1) + this.seen(count) + this.window, 0);
     const next = this.transitions[state][token][view];
     return { state: next, counts: after, answer: this.answers[next] };
   }

@@ -1,20 +1,20 @@
-"""An exact model of any machine: a router layer whose weights are written, not learned.
+"""An exact model of any machine: a router whose weights are written, not learned.
 
     place s      state s of the machine; the start is place 0, where a router begins
     maps[k]      column s has its largest logit where token k leads from state s
     decoder      reads from place s the class of state s
 
-Which token it is, the layer reads off the embedding: the digits of the token's number in base two, as
-±1, so that any two tokens differ by 2 somewhere.
+The embedding of a token holds the binary digits of its number as ±1, so any two tokens differ by 2
+somewhere.
 
-Of a machine that counts, a layer of counters stands below the router. Its first channels hold the
-counters, and further ones the digits of the token. The router has a map for each pair of a token and a
-view of the counts, and its keys find the pair. A count c comes as the point p_c = (c, 1) / √(1 + c²) of
-a circle. With d_u = p_u − p_{u−1}, the function g_u(p) = 2 d_u · p / |d_u|² is 1 at p_u and −1 at
-p_{u−1}: the line on which it is 0 passes through the centre, between the two points. So it is at
-least 1 at every count from u on, however large, and at most −1 below. The key of the view v is
-g_{−w+1} + … + g_v. At a count that is seen as v it leads the key of every other view by 1 or more,
-because all the functions between them have the right sign.
+If the machine counts, a layer of counters stands below the router. Its first channels hold the
+counters, and further channels the digits of the token. The router has a map for each pair of a token
+and a view of the counts, and its keys find the pair. A count c comes as the point
+p_c = (c, 1) / √(1 + c²) of a circle. With d_u = p_u − p_{u−1}, the function g_u(p) = 2 d_u · p / |d_u|²
+is 1 at p_u and −1 at p_{u−1}: the line on which it is 0 passes through the centre, between the two
+points. So it is at least 1 at every count from u on, however large, and at most −1 below. The key of
+the view v is g_{−w+1} + … + g_v. At a count that is seen as v, this key leads the key of every other
+view by 1 or more, because all the functions between them have the right sign.
 """
 
 import torch
@@ -45,8 +45,8 @@ CLOSED = -60.0
 """Of a skip that adds nothing, σ(−60) < 10^−26; one that adds all has 60."""
 
 
-def compiled(machine: Machine, classes: int) -> CSP:
-    """A model that answers as a machine does, at every length.
+def compile_machine(machine: Machine, classes: int) -> CSP:
+    """Return a model that answers as a machine does, at every length.
 
     Args:
         machine: the machine. States that no input tells apart share a place.
@@ -69,8 +69,8 @@ def compiled(machine: Machine, classes: int) -> CSP:
     return model.requires_grad_(True).eval()
 
 
-def compiled_counter(machine: CounterMachine, classes: int) -> CSP:
-    """A model that answers as a machine that counts does, as far as its counts are exact: to 2^24.
+def compile_counter(machine: CounterMachine, classes: int) -> CSP:
+    """Return a model that answers as a counter machine does while its counts are exact, up to 2^24.
 
     Args:
         machine: the machine, which is reduced first.
@@ -99,7 +99,7 @@ def compiled_counter(machine: CounterMachine, classes: int) -> CSP:
     counting, reading = slice(counters), slice(counters, counters + digits.shape[1])
     model.embedding.zero_()
     model.embedding[:, 0, counting] = torch.tensor(small.increments).reshape(tokens, counters).float()
-    # What counts nothing stays at i; the skip adds 0 or −2 i to it, of which the phases are ±i.
+    # A channel that counts nothing stays at i; the skip adds 0 or −2 i to it, so its phase is ±i.
     model.embedding[:, 1, reading] = digits - 1
     skip, (router,) = model.layers[0].skip, model.routers
     skip.fill_(CLOSED)
@@ -115,7 +115,7 @@ def compiled_counter(machine: CounterMachine, classes: int) -> CSP:
 
 
 def _places(machine: Machine, least: int, kinds: str) -> int:
-    """The number of places, if a model of a machine is not too large."""
+    """Return the number of places; refuse a machine that is too large."""
     states, places = len(machine), max(len(machine), least)
     weights = machine.symbols * places**2
     if states > MOST_PLACES or weights > MOST_WEIGHTS:
@@ -127,13 +127,13 @@ def _places(machine: Machine, least: int, kinds: str) -> int:
 
 
 def _digits(tokens: int, digits: int) -> Float[Tensor, "V N"]:
-    """The digits of the tokens' numbers, as ±1."""
+    """Return the binary digits of the tokens' numbers, as ±1."""
     numbers = torch.arange(tokens)[:, None] >> torch.arange(digits)
     return 2.0 * (numbers & 1) - 1
 
 
 def _keys(window: int) -> Float[Tensor, "W 2"]:
-    """The linear functions of a point that tell the views of a counter, less that of the view 0."""
+    """Return the linear functions of a point that tell the views of a counter apart; 0 for view 0."""
     counts = torch.arange(-window, window + 1, dtype=torch.float64)
     points = torch.stack([counts, torch.ones_like(counts)], dim=1) / (1 + counts**2).sqrt()[:, None]
     apart = points.diff(dim=0)
@@ -145,7 +145,7 @@ def _keys(window: int) -> Float[Tensor, "W 2"]:
 def _write(model: CSP, machine: Machine) -> None:
     """Write a machine, whose symbols are the router's maps, into the maps and the decoder."""
     (router,), decoder, states = model.routers, model.decoder.linear, len(machine)
-    targets = torch.arange(model.config.width).repeat(machine.symbols, 1)  # what is no state stays
+    targets = torch.arange(model.config.width).repeat(machine.symbols, 1)  # other places stay
     targets[:, :states] = torch.tensor(machine.transitions).T
     router.maps.fill_(-LOGIT).scatter_(2, targets[:, None, None], LOGIT)
     decoder.weight.zero_()
@@ -157,7 +157,7 @@ def _write(model: CSP, machine: Machine) -> None:
 
 
 def codes(model: CSP) -> Float[Tensor, "S 2 D"]:
-    """The states that a compiled model can be in: all that it holds is in one place."""
+    """Return the states that a compiled model can be in: all of its content is in one place."""
     (router,) = model.routers
     targets, reached = router.targets(), [0]
     for place in reached:  # which grows

@@ -1,0 +1,121 @@
+"""Models locked and proven right at every length: rotors on finite tasks, counters beyond them."""
+
+import statistics
+from collections.abc import Sequence
+
+from csprop_lab.study.job import Job, csp
+from csprop_lab.study.main import Main
+from csprop_lab.study.measure import SAMPLING, Row
+from csprop_lab.study.protocols import length_of
+from csprop_lab.study.table import (
+    QUICK,
+    Budget,
+    Label,
+    Rows,
+    Table,
+    markdown,
+    median_and_worst,
+    reached,
+)
+from csprop_lab.study.texts import words
+
+FAR = 1024
+"""The length, or the next one that a task has, at which counters are tested as trained."""
+
+
+class Exact(Table):
+    """Rotors on the tasks that have a finite automaton."""
+
+    name, title = "exact", "Exact at every length"
+    in_main = ("parity", "mod3", "mod3-residue")
+    """The tasks of the main table whose rows are shown here, too."""
+    others = (
+        "mod5-residue", "mod7-residue", "cycle-nav", "flip-flop", "mod3-reset", "group-S3", "group-A4",
+        "group-S4", "group-A5", "group-S5", "even-pairs", "group-A5-all",
+    )  # fmt: skip
+    quick = ("flip-flop", "group-A5")
+
+    def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
+        main, seeds = Main(), range(budget.seeds)
+        jobs: dict[Label, list[Job]] = {
+            (task,): [main.job(budget, task, "rotor", "disjoint", seed) for seed in seeds]
+            for task in self.in_main
+        }
+        for task in self.quick if budget is QUICK else self.others:
+            jobs[task,] = [csp(task, "rotor", seed, lock=True) for seed in seeds]
+        return jobs
+
+    def table(self, rows: Rows) -> str:
+        """Return the table in Markdown."""
+        headings = ["task", "proven for all lengths", "states", "seconds a seed: median (most)"]
+        lines = []
+        for (task,), seeds in rows.items():
+            locked = [row["locked"] for row in seeds if "locked" in row]
+            proven = [each for each in locked if each["proven"]]
+            states = " or ".join(sorted({str(each["states"]) for each in proven}))
+            seconds = [row["seconds"] for row in seeds]
+            lines.append([task, f"{len(proven)} of {len(seeds)}", states, median_and_most(seconds)])
+        return markdown(headings, lines)
+
+    def text(self, rows: Rows, budget: Budget) -> str:
+        return words("exact", seeds=budget.seeds, table=self.table(rows))
+
+
+class Counters(Table):
+    """Models that count, on tasks that no finite machine solves."""
+
+    name, title = "counters", "Exact at every length and depth"
+    in_main = "parenthesis"
+    others = (
+        "parenthesis-words", "majority", "anbn", "anb2n", "anbncn", "anbmcnm", "interleaved",
+    )  # fmt: skip
+    quick = ("majority",)
+
+    def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
+        main, seeds = Main(), range(budget.seeds)
+        jobs: dict[Label, list[Job]] = {
+            (self.in_main,): [
+                main.job(budget, self.in_main, "counter", "disjoint", seed) for seed in seeds
+            ]
+        }
+        for task in self.quick if budget is QUICK else self.others:
+            measured = {"test_lengths": (length_of(task, FAR),), "every_input": True, "lock": True}
+            jobs[task,] = [csp(task, "counter", seed, **measured) for seed in seeds]
+        return jobs
+
+    def table(self, rows: Rows) -> str:
+        """Return the table in Markdown."""
+        headings = [
+            "task", "seeds at 100% held out", "epochs to 100%: median (most)",
+            "right on every input of the trained length", "proven for all lengths and depths",
+            "states, counters", f"accuracy at {FAR:,} as trained: median (worst)",
+            "seconds a seed: median (most)",
+        ]  # fmt: skip
+        return markdown(headings, [[task, *_cells(task, seeds)] for (task,), seeds in rows.items()])
+
+    def text(self, rows: Rows, budget: Budget) -> str:
+        count, far = SAMPLING.count(FAR), f"{FAR:,}"
+        return words("counters", seeds=budget.seeds, count=count, far=far, table=self.table(rows))
+
+
+def _cells(task: str, seeds: Sequence[Row]) -> list[str]:
+    """Return the results of a task's seeds; one that diverged has nothing right and took no time."""
+    done, firsts, count = [row for row in seeds if "result" in row], reached(seeds), len(seeds)
+    tried = [row["result"]["exhaustive"] for row in done if row["result"]["exhaustive"]]
+    proven = [row["locked"] for row in done if row["locked"]["proven"]]
+    machines = sorted({(each["states"], each["counters"]) for each in proven})
+    far = str(length_of(task, FAR))
+    return [
+        f"{len(firsts)} of {count}",
+        f"{statistics.median(firsts):g} ({max(firsts)})" if firsts else "–",
+        f"{sum(every['wrong'] == 0 for every in tried)} of {count}" if tried else "–",
+        f"{len(proven)} of {count}",
+        " or ".join(f"{states}, {counters}" for states, counters in machines),
+        median_and_worst([row.get("lengths", {}).get(far, 0.0) for row in seeds]),
+        median_and_most([row["training_seconds"] + row["locked"]["seconds"] for row in done]),
+    ]
+
+
+def median_and_most(seconds: Sequence[float]) -> str:
+    """Return such as "3 (5)"."""
+    return f"{statistics.median(seconds):.0f} ({max(seconds):.0f})" if seconds else "–"
