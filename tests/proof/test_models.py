@@ -63,7 +63,7 @@ def test_a_step_of_an_rnn_is_torch_s_own(kind: Callable[..., nn.RNNBase], batch_
     torch.testing.assert_close(follow(model, everything, tokens), model(tokens))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [pytest.param(each, marks=pytest.mark.slow) for each in KINDS])
 def test_a_trained_rnn_is_certified(kind: Callable[..., nn.RNNBase]) -> None:
     task = tasks.get("flip-flop")
     torch.manual_seed(3)
