@@ -2,8 +2,10 @@
 
 from jaxtyping import config, install_import_hook
 
-ROOMS = ["layer", "layers", "block", "resonator", "decoder", "coupling", "model"]
-install_import_hook(["csprop.ops", *(f"csprop.nn.{room}" for room in ROOMS)], "beartype.beartype")
+CELLS = ["block", "counter", "paper", "parts", "resonator", "rotations", "rotor", "router", "switch"]
+NN = ["coupling", "decoder", "feature_block", "layer", "model"]
+ROOMS = ["ops", *(f"cells.{name}" for name in CELLS), *(f"nn.{name}" for name in NN)]
+install_import_hook([f"csprop.{room}" for room in ROOMS], "beartype.beartype")
 
 import shutil  # noqa: E402
 from collections.abc import Iterator  # noqa: E402
@@ -30,6 +32,12 @@ CHECKED = [TESTS / "ops", TESTS / "cells", TESTS / "nn", TESTS / "lab" / "layers
 def pytest_runtest_setup(item: pytest.Item) -> None:
     torch.manual_seed(0)  # the same for code without a generator, whatever ran before
     config.update("jaxtyping_disable", not any(item.path.is_relative_to(room) for room in CHECKED))
+
+
+@pytest.fixture
+def unchecked_shapes() -> None:
+    """Turn the check off in a test that trains, or whose tensors have symbolic sizes."""
+    config.update("jaxtyping_disable", True)
 
 
 @pytest.fixture(scope="session")

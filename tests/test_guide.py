@@ -1,11 +1,11 @@
-"""The guide in docs/: each page is followed from top to bottom in an empty directory.
+"""The README and the guide in docs/: each page is followed from top to bottom in an empty directory.
 
-What stands on a page is of these kinds:
-- an indented block that begins with a command is run, line by line. A line's comment may say its
-  `exit code` (else 0 is expected), or what it prints after an arrow;
-- any other indented block is what the commands before it printed, with … for what is left out;
-- Python in fences is executed, all of a page in one namespace;
-- C and `text` in fences, and what `NOT_RUN` names, are not run.
+A page consists of prose and of blocks:
+- an indented block that begins with a command is run, line by line. The comment of a line may state its
+  `exit code` (otherwise 0 is expected), or a line of its output after an arrow;
+- any other indented block is the output of the commands before it, with … for omissions;
+- Python in fences is executed, in one namespace for the page;
+- C and `text` in fences, and the commands in `NOT_RUN`, are not run.
 """
 
 import glob
@@ -13,7 +13,7 @@ import io
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,46 +26,37 @@ from csprop.proof import attempts, examples, limits, lock
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = (
-    "index",
-    "tour",
-    "train",
-    "learn",
-    "exact",
-    "zoo",
-    "report",
-    "layer",
-    "compare",
-    "options",
-    "extend",
-    "how",
-    "paper",
-)
+PAGES = ("index", "tour", "train", "learn", "exact", "zoo", "report", "layer", "compare", "options",
+         "extend", "how", "paper")  # fmt: skip
 SLOW = ("tour", "compare")
 NOT_RUN = {
     "git": "needs a network",
     "make": "installs",
     "python": "installs",
     "python3": "installs",
-    "source": "is of the shell that goes on",
+    "source": "changes the shell",
     "torchrun": "is run by tests/training/test_distributed.py",
 }
 SHELL = ("cat", "cp", "echo", "mv", "rm")
 """Commands that prepare files; the shell runs them."""
-FENCES = {"python": "run", "c": "not run: docs/exact.md's main loop", "text": "equations"}
+FENCES = ("python", "c", "text")
+"""Python is run, the C of docs/exact.md and equations are not."""
 
 
 @dataclass(frozen=True)
 class Block:
     """A part of a page that is not prose."""
 
-    kind: str  # "commands", "printed", or a fence's language
+    kind: str
+    """commands, printed, or the language of a fence."""
     lines: list[str]
-    number: int  # of its first line
+    number: int
+    """The number of its first line in the file."""
 
 
-def blocks(page: str) -> Iterator[Block]:
-    lines = (DOCS / f"{page}.md").read_text().splitlines()
+def read_blocks(page: str) -> Iterator[Block]:
+    path = ROOT / "README.md" if page == "README" else DOCS / f"{page}.md"
+    lines = path.read_text().splitlines()
     number = 0
     while number < len(lines):
         line, first = lines[number], number + 1
@@ -76,22 +67,22 @@ def blocks(page: str) -> Iterator[Block]:
             number = end + 1
         elif line.startswith("    "):
             number -= 1
-            taken = []
+            block = []
             while number < len(lines) and (lines[number].startswith("    ") or not lines[number]):
-                taken.append(lines[number].removeprefix("    "))
+                block.append(lines[number].removeprefix("    "))
                 number += 1
-            yield from _parts(taken, first)
+            yield from _split(block, first)
 
 
-def _parts(taken: list[str], first: int) -> Iterator[Block]:
-    """One indented block as Markdown has it, cut where commands end and what they print begins."""
+def _split(lines: list[str], first: int) -> Iterator[Block]:
+    """Cut one indented block of Markdown where commands end and their output begins."""
     start = 0
-    for here in range(1, len(taken) + 1):
-        new = here < len(taken) and not taken[here - 1] and _is_command(taken[here])
-        changed = here < len(taken) and not taken[here - 1] and _is_command(taken[start])
-        if here == len(taken) or new or changed:
-            kind = "commands" if _is_command(taken[start]) else "printed"
-            yield Block(kind, taken[start:here], first + start)
+    for here in range(1, len(lines) + 1):
+        end = here == len(lines)
+        gap = not end and not lines[here - 1]
+        if end or (gap and (_is_command(lines[here]) or _is_command(lines[start]))):
+            kind = "commands" if _is_command(lines[start]) else "printed"
+            yield Block(kind, lines[start:here], first + start)
             start = here
 
 
@@ -101,27 +92,27 @@ def _is_command(line: str) -> bool:
 
 
 class Reader:
-    """Someone who follows a page: what the last commands printed, and the names that Python has."""
+    """A reader who follows a page, with the output of the last commands and the names of Python."""
 
     def __init__(self, page: str, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         self.page, self.capsys, self.monkeypatch = page, capsys, monkeypatch
         self.printed = ""  # by the last command
         self.shown = ""  # by the last block of commands
         self.names: dict[str, Any] = {"__name__": "__main__"}
-        self.ran = 0
+        self.count = 0  # of commands and blocks of Python that ran
 
     def follow(self) -> None:
-        for block in blocks(self.page):
-            where = f"docs/{self.page}.md:{block.number}"
+        for block in read_blocks(self.page):
+            where = f"{self.page}.md:{block.number}"
             if block.kind == "commands":
                 self._run_all(iter(block.lines), where)
             elif block.kind == "printed":
                 self._compare("\n".join(block.lines), where)
             elif block.kind == "python":
                 exec(compile("\n".join(block.lines), where, "exec"), self.names)
-                self.ran += 1
+                self.count += 1
             else:
-                assert block.kind in FENCES, f"{where}: what is {block.kind!r}?"
+                assert block.kind in FENCES, f"{where}: unknown fence {block.kind!r}"
 
     def _run_all(self, lines: Iterator[str], where: str) -> None:
         self.shown = ""
@@ -130,44 +121,44 @@ class Reader:
                 continue
             if heredoc := re.search(r"<<'(\w+)'$", line):
                 line = "\n".join([line, *iter(lambda: next(lines), heredoc[1]), heredoc[1]])
-            self._run(line, where)
+            self.run(line, where)
 
-    def _run(self, line: str, where: str) -> None:
+    def run(self, line: str, where: str) -> None:
         command, _, comment = line.partition("  #")
         expected = re.search(r"exit code (\d)", comment)
         for each in command.split(" && "):
             code = self._csprop(each) if re.search(r"^csprop|\| csprop", each) else _shell(each)
             assert code == int(expected[1] if expected else 0), f"{where}: {each}: {self.printed}"
-            self.ran += 1
+            self.count += 1
         if "→" in comment:
             assert comment.split("→")[1].strip() in self.printed.splitlines(), f"{where}: {line}"
 
     def _csprop(self, command: str) -> int:
-        given, _, own = command.rpartition(" | ")
-        text = " ".join(shlex.split(given)[1:]) + "\n"  # of `echo TEXT`
+        echo, _, own = command.rpartition(" | ")
+        text = " ".join(shlex.split(echo)[1:]) + "\n"
         own, _, target = own.partition(" > ")
-        argv = [name for word in shlex.split(own)[1:] for name in _expanded(word)]
-        self.monkeypatch.setattr("sys.stdin", io.StringIO(text if given else ""))
+        argv = [name for word in shlex.split(own)[1:] for name in _expand(word)]
+        self.monkeypatch.setattr("sys.stdin", io.StringIO(text if echo else ""))
         self.capsys.readouterr()
         try:
             code = main(argv)
         except SystemExit as stop:  # --help
             code = int(stop.code or 0)
-        said = self.capsys.readouterr()
-        self.printed = said.out + said.err
+        output = self.capsys.readouterr()
+        self.printed = output.out + output.err
         self.shown += self.printed
         if target:
-            Path(target.strip()).write_text(said.out)
+            Path(target.strip()).write_text(output.out)
         return code
 
     def _compare(self, shown: str, where: str) -> None:
-        """Whatever the lines are broken at."""
+        """Compare words: lines may be broken elsewhere."""
         printed = " ".join(self.shown.split())
         for part in shown.split("…"):
             assert " ".join(part.split()) in printed, f"{where}: not printed: {part}\n{self.shown}"
 
 
-def _expanded(word: str) -> list[str]:
+def _expand(word: str) -> list[str]:
     return sorted(glob.glob(word)) if "*" in word else [word]
 
 
@@ -175,28 +166,49 @@ def _shell(command: str) -> int:
     return subprocess.run(command, shell=True, check=False).returncode
 
 
-@pytest.mark.parametrize(
-    "page", [pytest.param(page, marks=[pytest.mark.slow] if page in SLOW else []) for page in PAGES]
-)
-def test_a_page_can_be_followed(
-    page: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+@pytest.fixture
+def follow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[[str], Reader]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # where `explore` writes
-    reader = Reader(page, capsys, monkeypatch)
-    reader.follow()
-    assert reader.ran >= 2
+
+    def follow(page: str) -> Reader:
+        reader = Reader(page, capsys, monkeypatch)
+        reader.follow()
+        return reader
+
+    return follow
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=[pytest.mark.slow] if page in SLOW else []) for page in PAGES]
+)
+def test_a_page_can_be_followed(page: str, follow: Callable[[str], Reader]) -> None:
+    assert follow(page).count >= 2
+
+
+def test_the_readme_can_be_followed(follow: Callable[[str], Reader]) -> None:
+    reader = follow("README")
+    assert reader.count == 3
+    assert len(reader.names["learned"].suspects) == 8
+    assert reader.names["y"].shape == (8, 100, 32)
+    text = (ROOT / "README.md").read_text()
+    (row,) = re.findall(r"`(\{.*\})`", text)
+    assert row in Path("events.jsonl").read_text().splitlines()
+    predict, automaton = re.findall(r"`(csprop (?:predict|automaton) .*?)`", text)
+    reader.run(f"echo fail fail fail ok | {predict}", "README.md")
+    assert reader.printed.startswith("locked\n")
+    reader.run(automaton, "README.md")
+    assert "static const" in reader.printed
 
 
 def test_python_uses_only_names_that_a_fresh_import_has() -> None:
-    """In this process other tests have imported more."""
+    """Other tests of this process import more."""
     used = set()
     for page in PAGES:
-        for block in blocks(page):
+        for block in read_blocks(page):
             if block.kind == "python":
                 code = [line for line in block.lines if not re.match(r"(from|import) ", line)]
                 used |= set(re.findall(r"\bcsprop\.(\w+)", "\n".join(code)))
@@ -204,11 +216,15 @@ def test_python_uses_only_names_that_a_fresh_import_has() -> None:
     assert used <= set(csprop.__all__)
 
 
-def test_blocks_are_told_apart() -> None:
-    kinds = [block.kind for block in blocks("train")]
+def test_pages_have_blocks_of_every_kind() -> None:
+    kinds = [block.kind for block in read_blocks("train")]
     assert kinds.count("commands") >= 15
     assert kinds.count("printed") >= 7
-    assert {block.kind for page in PAGES for block in blocks(page)} == {"commands", "printed", *FENCES}
+    assert {block.kind for page in PAGES for block in read_blocks(page)} == {
+        "commands",
+        "printed",
+        *FENCES,
+    }
 
 
 NUMBERS = {
@@ -221,7 +237,7 @@ NUMBERS = {
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_a_number_of_the_guide_is_that_of_the_code(name: str) -> None:
+def test_a_number_of_the_guide_agrees_with_the_code(name: str) -> None:
     text = (DOCS / "exact.md").read_text()
     row = re.search(rf"^\| `{name}` \| ([^|]*) \|", text, flags=re.MULTILINE)
     assert row, name
@@ -230,7 +246,7 @@ def test_a_number_of_the_guide_is_that_of_the_code(name: str) -> None:
     assert tuple(float(each) for each in row[1].split(",")) == values
 
 
-def test_pictures_and_pages_that_are_named_are_there() -> None:
+def test_linked_pictures_and_pages_exist() -> None:
     for path in DOCS.rglob("*.md"):
         text = re.sub(r"<!--.*?-->", "", path.read_text(), flags=re.DOTALL)
         for name in re.findall(r"\]\(([^)#:]+?)\)", text):

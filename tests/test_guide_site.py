@@ -14,7 +14,7 @@ import pytest
 
 from tests.helpers import axe
 from tests.helpers.browser import Tab
-from tests.test_guide import DOCS, PAGES, ROOT, blocks
+from tests.test_guide import DOCS, PAGES, ROOT, read_blocks
 
 NAMES = sorted(path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md"))
 WIDE, NARROW = 1440, 390
@@ -142,4 +142,4 @@ def test_the_site_tells_commands_from_what_they_print_as_these_tests_do() -> Non
     for page in PAGES:
         fences = re.findall(r"^``` \{ \.(bash|text)", changed((DOCS / f"{page}.md").read_text()), re.M)
         kinds = {"commands": "bash", "printed": "text"}
-        assert fences == [kinds[block.kind] for block in blocks(page) if block.kind in kinds], page
+        assert fences == [kinds[block.kind] for block in read_blocks(page) if block.kind in kinds], page

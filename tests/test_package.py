@@ -91,7 +91,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     return Built(root)
 
 
-@pytest.mark.slow
 def test_a_source_archive_has_all_that_a_build_and_the_tests_need(built: Built) -> None:
     with tarfile.open(built.make("build_sdist")) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -118,7 +117,6 @@ def test_a_source_archive_has_all_that_a_build_and_the_tests_need(built: Built) 
     assert not [name for name in names if name.endswith((".so", ".pyd", ".pyc", ".lock"))]
 
 
-@pytest.mark.slow
 def test_a_wheel_without_the_kernel_is_for_every_machine(built: Built) -> None:
     wheel = built.make("build_wheel")
     assert wheel.name == f"csprop-{csprop.__version__}-py3-none-any.whl"
@@ -133,7 +131,6 @@ def test_a_wheel_without_the_kernel_is_for_every_machine(built: Built) -> None:
     assert names == {name for name in here if not name.endswith(left_out)}
 
 
-@pytest.mark.slow
 def test_a_switch_that_does_not_exist_is_named(built: Built) -> None:
     with pytest.raises(AssertionError, match=r"CSPROP_KERNEL=yes: write 0 \(no kernel\), 1 "):
         built.make("prepare_metadata_for_build_wheel", CSPROP_KERNEL="yes")

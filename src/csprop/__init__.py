@@ -3,8 +3,6 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from csprop.ops.announce import announce
-
 if TYPE_CHECKING:
     from csprop import tasks
     from csprop.automata.automaton import Automaton, CounterAutomaton
@@ -75,9 +73,6 @@ _HOMES = {
     "train_seeds": "csprop.runs",
     "use_backend": "csprop.ops.backends",
 }
-
-
-announce()
 
 
 def __getattr__(name: str) -> Any:

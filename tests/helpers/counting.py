@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from csprop.automata.comparison import Invariant, compare_counting
-from csprop.automata.forms import Ranges, viewing
+from csprop.automata.forms import Ranges, view_function
 from csprop.cells.options import Counter, Switch
 from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
@@ -99,7 +99,7 @@ def complete(draft: Draft) -> None:
 def careless(left: Any, right: Any) -> Invariant:
     """The pairs that a walk meets which does not mind different answers."""
     ranges = Ranges.coarsest((left.increments, left.window), (right.increments, right.window))
-    views = [viewing(each.increments, each.window, ranges.forms) for each in (left, right)]
+    views = [view_function(each.increments, each.window, ranges.forms) for each in (left, right)]
     pairs = [(left.control.start, right.control.start, (0,) * len(ranges.forms))]
     seen = set(pairs)
     for p, q, values in pairs:

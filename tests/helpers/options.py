@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from torch import Generator
 
 from csprop import CSP, Cell, CSPConfig
-from csprop.cells import BUILT_IN as KNOWN
+from csprop.cells import BUILT_IN
 
-BUILT_IN = {kind: cls for kind, cls in KNOWN.items() if kind != "resonator"}  # it reads features
+KINDS = {kind: cls for kind, cls in BUILT_IN.items() if kind != "resonator"}
+"""The kinds of layer that a model can have; a resonator reads features alone."""
 DECODERS: tuple[str, ...] = get_args(get_type_hints(CSPConfig)["decoder"])
 WIDTHS = [2, 4, 6]
 SIZES = {"order": [2, 3, 4], "coupling_rank": [0, 2], "places": [0, 1, 2], "maps": [0, 1, 3]}
@@ -19,9 +20,9 @@ SIZES = {"order": [2, 3, 4], "coupling_rank": [0, 2], "places": [0, 1, 2], "maps
 
 def choices(kind: str) -> dict[str, list[Any]]:
     """Return every option of a kind with its values."""
-    hints = get_type_hints(BUILT_IN[kind])
+    hints = get_type_hints(KINDS[kind])
     values: dict[str, list[Any]] = {}
-    for field in fields(BUILT_IN[kind]):  # pyright: ignore[reportArgumentType]
+    for field in fields(KINDS[kind]):  # pyright: ignore[reportArgumentType]
         hint = hints[field.name]
         listed = [True, False] if hint is bool else list(get_args(hint))
         values[field.name] = listed or SIZES[field.name]
@@ -31,7 +32,7 @@ def choices(kind: str) -> dict[str, list[Any]]:
 def vary() -> dict[str, Cell]:
     """Return the cell of each kind with its defaults, and with each single option changed."""
     cells: dict[str, Cell] = {}
-    for kind, cls in BUILT_IN.items():
+    for kind, cls in KINDS.items():
         cells[kind] = default = cls()
         for name, values in choices(kind).items():
             for value in values:
@@ -47,7 +48,7 @@ def cells(draw: st.DrawFn, order: int | None = None, coupled: bool = False) -> C
 
     Without a norm the printed decay lets rounding errors grow without bound, and is not drawn.
     """
-    kind = draw(st.sampled_from(list(BUILT_IN)))
+    kind = draw(st.sampled_from(list(KINDS)))
     options = {name: draw(st.sampled_from(values)) for name, values in choices(kind).items()}
     if "order" in options and order is not None:
         options["order"] = order
@@ -56,7 +57,7 @@ def cells(draw: st.DrawFn, order: int | None = None, coupled: bool = False) -> C
         options["coupling"] = options["coupling"] if options["coupling_rank"] else "shared"
         growing = options["norm"] == "none" and options["decay"] == "softplus"
         options["decay"] = "exp" if growing else options["decay"]
-    return BUILT_IN[kind](**options)
+    return KINDS[kind](**options)
 
 
 @st.composite

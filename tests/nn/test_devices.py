@@ -6,7 +6,7 @@ stand-ins for its operations; they see the steps of csprop's own operators, too.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
@@ -15,39 +15,36 @@ from torch import Generator, Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from csprop import CSP, CSPConfig, tasks, use_backend
-from csprop.nn.config import ModelOptions
+from csprop import CSP, Counter, CSPConfig, tasks, use_backend
 from csprop.ops import chained, chunked, counts, devices, operators
 from csprop.training.presets import PRESETS, preset
-from tests.helpers.options import PRINTED, RELEASED, choices, sensible
+from tests.helpers import options
+from tests.helpers.options import vary
 from tests.ops.test_scan import KINDS, draw
 
 ROTORS = ("parenthesis", "even-pairs", "group-A5", "group-S5")
 """Tasks for which the preset `rotor` is another model than for parity."""
 
 
-def families() -> dict[str, dict[str, Any]]:
+def families() -> dict[str, CSPConfig]:
     """The models of all presets, and one for every value of every option."""
     named = [*((name, "parity") for name in PRESETS), *(("rotor", task) for task in ROTORS)]
-    found = {f"{name} {task}": asdict(preset(name, tasks.get(task)).model) for name, task in named}
-    printed = asdict(ModelOptions(depth=2))
-    for name, values in choices().items():
-        for value in values:
-            base = RELEASED if name in PRINTED or value == "accumulated" else {}
-            options = sensible(printed | base | {name: value})
-            if options[name] == value != printed[name]:
-                found[f"{name}={value}"] = options
-    return {name: options | {"width": 6} for name, options in found.items()}
+    configs = {f"cell {name}": options.config(cell) for name, cell in vary().items()}
+    for name, task in named:
+        layers = replace(preset(name, tasks.get(task)).model, width=6)
+        configs[f"{name} {task}"] = CSPConfig(**vars(layers), vocab_size=3, num_classes=2)
+    return configs
 
 
 FAMILIES = families()
+PRESET_MODELS = [name for name in FAMILIES if not name.startswith("cell ")]
 
 
-def model(options: dict[str, Any]) -> CSP:
-    return CSP(CSPConfig(**options, vocab_size=3, num_classes=2), Generator().manual_seed(1))
+def model(name: str) -> CSP:
+    return CSP(FAMILIES[name], Generator().manual_seed(1))
 
 
-COUNTING = {name for name in FAMILIES if model(FAMILIES[name]).layers[0].counts}
+COUNTING = {name for name, config in FAMILIES.items() if isinstance(config.cell, Counter)}
 
 
 def inputs() -> tuple[Tensor, Tensor]:
@@ -66,7 +63,7 @@ def passes(net: CSP, tokens: Tensor, reset: Tensor) -> None:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_tensor_is_made_where_the_model_is(name: str) -> None:
     with torch.device("meta"):
-        net = model(FAMILIES[name])
+        net = model(name)
     assert all(each.is_meta for each in (*net.parameters(), *net.buffers()))
     tokens, reset = (each.to("meta") for each in inputs())
     passes(net, tokens, reset)
@@ -133,7 +130,7 @@ def foreign(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("foreign")
 @pytest.mark.parametrize("name", sorted(FAMILIES.keys() - COUNTING))
 def test_nothing_waits_for_a_device(name: str) -> None:
-    net = model(FAMILIES[name])
+    net = model(name)
     with use_backend("torch"), Foreign(), _Calls():
         passes(net, *inputs())
 
@@ -149,7 +146,7 @@ def test_a_layer_that_counts_waits_once() -> None:
             seen.extend([func] if func.overloadpacket.__name__ in Foreign.REFUSED else [])
             return super().__torch_dispatch__(func, types, args, kwargs)
 
-    net = model(FAMILIES["counter parity"])
+    net = model("counter parity")
     with use_backend("torch"), Counting():
         net(*inputs()[:1]).sum().backward()
     assert len(seen) == 1
@@ -167,28 +164,28 @@ def test_the_stand_ins_notice_who_waits() -> None:
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_scores_do_not_depend_on_who_waits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    net, (tokens, reset) = model(FAMILIES[name]).double().eval(), inputs()
+    net, (tokens, reset) = model(name).double().eval(), inputs()
     with use_backend("torch"):
         want = net(tokens, reset=reset)
         monkeypatch.setattr(devices, "synchronises", lambda device: True)
         torch.testing.assert_close(net(tokens, reset=reset), want)
 
 
-@pytest.mark.parametrize("name", [name for name in FAMILIES if "=" not in name])
+@pytest.mark.parametrize("name", PRESET_MODELS)
 def test_a_model_that_was_made_on_meta_is_loaded(name: str) -> None:
-    net, (tokens, reset) = model(FAMILIES[name]).double().eval(), inputs()
+    net, (tokens, reset) = model(name).double().eval(), inputs()
     with torch.device("meta"):
-        later = model(FAMILIES[name]).double().eval()
+        later = model(name).double().eval()
     later.to_empty(device="cpu").load_state_dict(net.state_dict())
     assert torch.equal(later(tokens, reset=reset), net(tokens, reset=reset))
     assert torch.equal(later.initial_state(), net.initial_state())
 
 
-@pytest.mark.parametrize("name", [name for name in FAMILIES if "=" not in name])
+@pytest.mark.parametrize("name", PRESET_MODELS)
 def test_a_model_without_values_starts_again(name: str) -> None:
-    net = model(FAMILIES[name]).eval()
+    net = model(name).eval()
     with torch.device("meta"):
-        later = model(FAMILIES[name]).eval()
+        later = model(name).eval()
     later.to_empty(device="cpu").reset_parameters(Generator().manual_seed(1))
     assert torch.equal(later(inputs()[0]), net(inputs()[0]))
     for each in (*later.parameters(), *later.buffers()):

@@ -1,16 +1,17 @@
 """Half precision: float16 and bfloat16, as the type of a model and under autocast."""
 
 import math
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Generator, Tensor
 
-from csprop import CSP, CSPConfig, scan, tasks
-from csprop.nn.block import Block
-from csprop.nn.config import ModelOptions
+from csprop import CSP, CSPConfig, Paper, scan, tasks
+from csprop.cells.options import Shape
+from csprop.cells.rotor import RotorBlock
+from csprop.cells.switch import SwitchBlock
 from csprop.ops.planes import HALF_LIMIT
 from csprop.training.presets import PRESETS, preset
 
@@ -22,9 +23,8 @@ EVERY = pytest.mark.parametrize(("name", "task"), [*MODELS, ("rotor", "group-S5"
 
 
 def model(name: str, task: str, **changes: Any) -> CSP:
-    options: dict[str, Any] = asdict(preset(name, tasks.get(task)).model)
-    options |= {"width": 8, **changes}
-    return CSP(CSPConfig(**options, vocab_size=3, num_classes=4), Generator().manual_seed(1))
+    layers = replace(preset(name, tasks.get(task)).model, width=8, **changes)
+    return CSP(CSPConfig(**vars(layers), vocab_size=3, num_classes=4), Generator().manual_seed(1))
 
 
 def tokens(steps: int) -> Tensor:
@@ -43,7 +43,7 @@ def decisions(net: CSP) -> list[Tensor]:
     """What the gates that are rounded to 0 or 1 will decide; at its threshold one may go either way."""
     found: list[Tensor] = []
     for block in net.layers:
-        if block.options.decay == "switch":
+        if isinstance(block, RotorBlock | SwitchBlock):
             block.gate.register_forward_hook(lambda gate, given, delta: found.append(delta > 0))
     return found
 
@@ -98,7 +98,7 @@ def test_autocast_is_near_float32(name: str, task: str, dtype: torch.dtype) -> N
 @EVERY
 def test_long_sequences_stay_finite(name: str, task: str, dtype: torch.dtype) -> None:
     net = model(name, task).to(dtype)
-    scores = net(tokens(300 if net.layers[0].options.gate_input == "state" else 3000))
+    scores = net(tokens(3000))
     assert scores.isfinite().all()
     backward(scores, net)
 
@@ -108,7 +108,7 @@ def test_long_sequences_stay_finite(name: str, task: str, dtype: torch.dtype) ->
 @pytest.mark.parametrize("decoder", ["cos_sin", "phase"])
 def test_states_that_grow_stay_finite(norm: str, decoder: str, dtype: torch.dtype) -> None:
     """α well above 1 in every layer: states of 2^60 in float32, beyond the numbers of float16."""
-    net = model("paper", "parity", norm=norm, decoder=decoder)
+    net = model("paper", "parity", cell=Paper(norm=norm), decoder=decoder)  # pyright: ignore
     for block in net.layers:
         torch.nn.init.constant_(block.gate.bias, 1.0)
     want = net(tokens(400))[:, -1]
@@ -132,7 +132,7 @@ def test_counts_are_those_of_float32(dtype: torch.dtype) -> None:
 
 @HALVES
 def test_a_block_alone(dtype: torch.dtype) -> None:
-    block = Block(ModelOptions(width=4), Generator().manual_seed(1)).to(dtype)
+    block = Paper().make(Shape(4), Generator().manual_seed(1)).to(dtype)
     z = torch.randn(2, 9, 2, 4, generator=Generator().manual_seed(2)).to(dtype).requires_grad_()
     out, last = block(z, torch.zeros(2, 2, 4, dtype=dtype))
     assert out.dtype == dtype

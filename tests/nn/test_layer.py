@@ -1,4 +1,4 @@
-"""`CSPLayer`: what it computes, in how many pieces, of what inputs, and what it says to wrong ones."""
+"""`CSPLayer`: its equations, the shapes of its inputs, and its messages about wrong ones."""
 
 import re
 from collections.abc import Callable
@@ -9,31 +9,28 @@ import jaxtyping
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from torch import Generator, Tensor, nn
+from torch import Generator, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pack_sequence, pad_packed_sequence
 
 import csprop
-from csprop import CSP, CSPConfig, CSPLayer, tasks, use_backend
+from csprop import CSP, CSPLayer, tasks, use_backend
 from csprop.errors import InputError
 from csprop.nn import CSPBlock
 from csprop.nn.compile import compile_machine
 from csprop.ops import native
 from csprop.ops.native import resonate as kernel
-from csprop_lab.bench.measure import status
-from tests.helpers.layers import FEATURES, KINDS, TOKENS, WIDTH, Net, features, layer, tokens
+from tests.helpers.recurrent import FEATURES, KINDS, TOKENS, WIDTH, draw_inputs, features, layer, tokens
 
 EVERY = pytest.mark.parametrize("name", KINDS)
 BACKENDS = ["reference", "torch", *([] if native.WHY_NOT else ["native"])]
 
 
-def normed(x: np.ndarray, norm: nn.LayerNorm) -> np.ndarray:
+def normalise(x: np.ndarray, norm: nn.LayerNorm) -> np.ndarray:
     scaled = (x - x.mean()) / np.sqrt(x.var() + norm.eps)
     return scaled * norm.weight.detach().numpy() + norm.bias.detach().numpy()
 
 
-def transcribed(made: CSPLayer, sequence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def transcribe(made: CSPLayer, sequence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A stack of resonators over one sequence (T, F), with complex numbers: its output and states."""
     states: Any = np.zeros((made.depth, WIDTH), dtype=complex)
     output = []
@@ -44,99 +41,46 @@ def transcribed(made: CSPLayer, sequence: np.ndarray) -> tuple[np.ndarray, np.nd
                 (each.weight.detach().numpy(), each.bias.detach().numpy())
                 for each in (block.enter, block.leave)
             )
-            z_re, z_im, kappa, r_re, r_im = (enter[0] @ normed(x, block.norm) + enter[1]).reshape(5, -1)
+            z_re, z_im, kappa, r_re, r_im = (enter[0] @ normalise(x, block.norm) + enter[1]).reshape(
+                5, -1
+            )
             alpha = 1 / (1 + np.exp(-kappa))
             turned = alpha * np.exp(1j * theta.detach().numpy()) * states[number]
             states[number] = turned + np.sqrt(1 - alpha**2) * (z_re + 1j * z_im)
             read = r_re / (1 + np.exp(-r_re)) + 1j * r_im / (1 + np.exp(-r_im))
             x = x + leave[0] @ (np.conj(read) * states[number]).real + leave[1]
-        output.append(normed(x, made.norm))
+        output.append(normalise(x, made.norm))
     return np.stack(output), np.stack([states.real, states.imag], axis=1)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("vocab_size", [None, TOKENS])
-def test_resonators_are_what_is_written_down(backend: str, vocab_size: int | None) -> None:
+def test_resonators_equal_the_transcription(backend: str, vocab_size: int | None) -> None:
     made = layer("resonator", vocab_size=vocab_size).double()
-    for each in made.parameters():  # so that no part is 0 or 1
+    for each in made.parameters():  # no part is 0 or 1
         each.data += 0.1 * torch.randn(each.shape, generator=Generator().manual_seed(each.numel()))
-    x = tokens(2, 9) if vocab_size else features(2, 9).double()
+    x = draw_inputs(made, 2, 9)
     rows = made.embedding.detach()[x] if vocab_size else x
     with use_backend(backend):
         y, last = made(x)
     for number in range(2):
-        want, states = transcribed(made, rows[number].numpy())
+        want, states = transcribe(made, rows[number].numpy())
         np.testing.assert_allclose(y[number].detach().numpy(), want, atol=1e-10)
         np.testing.assert_allclose(last[number].detach().numpy(), states, atol=1e-10)
 
 
 @EVERY
-def test_backends_agree_on_every_kind(name: str) -> None:
-    made, x = layer(name).double(), features(2, 9).double()
-    reset = torch.rand(2, 9, generator=Generator().manual_seed(4)) < 0.3
-    found = []
-    for backend in BACKENDS:
-        with use_backend(backend):
-            y, last = made(x, reset=reset)
-            loss = y.square().sum() + last.square().mean()
-            given = [each for each in made.parameters() if each.requires_grad]
-            gradients = torch.autograd.grad(loss, given, allow_unused=True)
-            found.append([y, last, *(each for each in gradients if each is not None)])
-    for others in found[1:]:
-        torch.testing.assert_close(others, found[0])
-
-
-def cuts(most: int) -> st.SearchStrategy[list[int]]:
-    return st.lists(st.integers(0, most), max_size=5).map(sorted)
-
-
-@EVERY
-@settings(max_examples=8)
-@given(cut=cuts(13))
-def test_pieces_of_any_size_give_what_it_gives_at_once(name: str, cut: list[int]) -> None:
-    net = Net(layer(name))
-    x = torch.randn(2, 13, 2, generator=Generator().manual_seed(5))
-    want, end = net(x)
-    state, pieces = None, []
-    for begin, stop in zip([0, *cut], [*cut, 13], strict=True):
-        y, state = net(x[:, begin:stop], state)
-        pieces.append(y)
-    torch.testing.assert_close(torch.cat(pieces, dim=1), want, atol=1e-5, rtol=0)
-    torch.testing.assert_close(state, end, atol=1e-5, rtol=1e-5)
-
-
-@EVERY
 @pytest.mark.parametrize("vocab_size", [None, TOKENS])
-def test_single_steps_give_what_it_gives_at_once(name: str, vocab_size: int | None) -> None:
-    made = layer(name, vocab_size=vocab_size)
-    x = tokens(2, 9) if vocab_size else features(2, 9)
-    want, end = made(x)
-    state, steps = made.initial_state(2), []
-    for t in range(9):
-        y, state = made.step(x[:, t], state)
-        steps.append(y)
-    torch.testing.assert_close(torch.stack(steps, dim=1), want, atol=1e-5, rtol=0)
-    torch.testing.assert_close(state, end, atol=1e-5, rtol=1e-5)
-
-
-@EVERY
-@pytest.mark.parametrize("bidirectional", [False, True])
-@pytest.mark.parametrize("vocab_size", [None, TOKENS])
-def test_a_reset_begins_another_sequence(
-    name: str, bidirectional: bool, vocab_size: int | None
-) -> None:
-    made = layer(name, bidirectional=bidirectional, vocab_size=vocab_size)
-    x = tokens(1, 12) if vocab_size else features(1, 12)
-    reset = torch.zeros(1, 12, dtype=torch.bool)
+def test_a_reset_ends_a_sequence_that_is_read_from_its_end(name: str, vocab_size: int | None) -> None:
+    made = layer(name, bidirectional=True, vocab_size=vocab_size)
+    x, reset = draw_inputs(made, 1, 12), torch.zeros(1, 12, dtype=torch.bool)
     reset[0, [0, 5, 6]] = True
     together, end = made(x, reset=reset)
     alone = [made(x[:, begin:stop]) for begin, stop in ((0, 5), (5, 6), (6, 12))]
     torch.testing.assert_close(together, torch.cat([y for y, _ in alone], dim=1), atol=1e-5, rtol=0)
-    ends = end.clone() if not bidirectional else end[:, ::2]
-    last = alone[-1][1] if not bidirectional else alone[-1][1][:, ::2]
-    torch.testing.assert_close(ends, last, atol=1e-5, rtol=1e-5)
-    if bidirectional:  # which ends with the first sequence
-        torch.testing.assert_close(end[:, 1::2], alone[0][1][:, 1::2], atol=1e-5, rtol=1e-5)
+    for first, which in ((0, -1), (1, 0)):  # what reads backwards ends with the first sequence
+        want = alone[which][1][:, first::2]
+        torch.testing.assert_close(end[:, first::2], want, atol=1e-5, rtol=1e-5)
 
 
 @EVERY
@@ -146,8 +90,7 @@ def test_a_packed_sequence_is_each_row_alone(
     name: str, bidirectional: bool, vocab_size: int | None
 ) -> None:
     made = layer(name, bidirectional=bidirectional, vocab_size=vocab_size)
-    draw = tokens if vocab_size else features
-    rows = [draw(length, seed=length) for length in (4, 9, 1, 4)]
+    rows = [draw_inputs(made, length, seed=length) for length in (4, 9, 1, 4)]
     first = made.initial_state(4) + torch.randn(made.initial_state(4).shape, generator=_g(6)).round()
     packed = pack_sequence(rows, enforce_sorted=False)
     for state in (None, first):
@@ -176,10 +119,10 @@ def test_gradients_reach_every_row_of_a_packed_sequence() -> None:
 
 @EVERY
 @pytest.mark.parametrize("vocab_size", [None, TOKENS])
-def test_time_may_come_before_the_batch(name: str, vocab_size: int | None) -> None:
+def test_time_may_be_the_first_dimension(name: str, vocab_size: int | None) -> None:
     made = layer(name, vocab_size=vocab_size)
     other = layer(name, vocab_size=vocab_size, batch_first=False)
-    x = tokens(2, 7) if vocab_size else features(2, 7)
+    x = draw_inputs(made, 2, 7)
     reset = torch.rand(2, 7, generator=_g(4)) < 0.3
     want, end = made(x, reset=reset)
     y, last = other(x.transpose(0, 1), None, reset.T)
@@ -191,9 +134,11 @@ def test_time_may_come_before_the_batch(name: str, vocab_size: int | None) -> No
 @EVERY
 @pytest.mark.parametrize("vocab_size", [None, TOKENS])
 @pytest.mark.parametrize("batch_first", [False, True])
-def test_one_sequence_needs_no_batch(name: str, vocab_size: int | None, batch_first: bool) -> None:
+def test_one_sequence_works_without_a_batch(
+    name: str, vocab_size: int | None, batch_first: bool
+) -> None:
     made = layer(name, vocab_size=vocab_size, batch_first=batch_first)
-    x = tokens(7) if vocab_size else features(7)
+    x = draw_inputs(made, 7)
     reset = torch.rand(7, generator=_g(4)) < 0.3
     y, last = made(x, reset=reset)
     with_batch = layer(name, vocab_size=vocab_size)
@@ -203,20 +148,7 @@ def test_one_sequence_needs_no_batch(name: str, vocab_size: int | None, batch_fi
     assert torch.equal(made(x, last)[0], with_batch(x[None], last)[0][0])
 
 
-@EVERY
-@pytest.mark.parametrize(("batch", "steps"), [(0, 4), (2, 0), (0, 0), (1, 1)])
-def test_what_is_empty_is_no_exception(name: str, batch: int, steps: int) -> None:
-    made = layer(name).train()
-    given = made.initial_state(batch) + 1
-    y, last = made(features(batch, steps), given)
-    assert (y.shape, last.shape) == ((batch, steps, FEATURES), given.shape)
-    if not steps:
-        assert torch.equal(last, given)
-    y.sum().backward()
-    packed = tokens(batch, steps)
-    assert layer(name, vocab_size=TOKENS)(packed)[0].shape == (batch, steps, FEATURES)
-
-
+@pytest.mark.usefixtures("unchecked_shapes")
 @EVERY
 def test_eight_blocks_learn(name: str) -> None:
     """To say whether the first token has come; without a memory the loss would not fall that far."""
@@ -242,7 +174,7 @@ def _moved(part: nn.Linear) -> bool:
     return part.weight.grad is not None and bool(part.weight.grad.any())
 
 
-def test_numbers_are_dropped_while_training_alone() -> None:
+def test_dropout_is_for_training_alone() -> None:
     made, x = layer("resonator", dropout=0.5), features(2, 9)
     assert torch.equal(made(x)[0], layer("resonator")(x)[0])
     made.train()
@@ -255,50 +187,7 @@ def test_numbers_are_dropped_while_training_alone() -> None:
     assert torch.equal(everything(x)[0], everything.norm(x))
 
 
-@EVERY
-def test_a_hundred_thousand_steps_take_no_more_memory_than_a_few(name: str) -> None:
-    made, x, state, before = layer(name, depth=1), features(8, 1000), None, 0
-    with torch.no_grad():
-        for number in range(100):
-            y, state = made(x, state)
-            assert y.isfinite().all()
-            assert state.isfinite().all()
-            before = status("VmRSS") if number == 10 else before
-    assert status("VmRSS") - before < 1e7  # the outputs alone are 17 MB
-
-
-@EVERY
-def test_parameters_are_drawn_from_torch_unless_a_generator_is_given(name: str) -> None:
-    def drawn(seed: int, generator: int | None) -> list[Tensor]:
-        torch.manual_seed(seed)
-        made = layer(name, generator=None if generator is None else _g(generator), vocab_size=TOKENS)
-        return list(made.state_dict().values())
-
-    def same(these: list[Tensor], those: list[Tensor]) -> bool:
-        return all(torch.equal(*pair) for pair in zip(these, those, strict=True))
-
-    assert same(drawn(1, None), drawn(1, None))
-    assert not same(drawn(1, None), drawn(2, None))
-    assert same(drawn(1, 5), drawn(2, 5))
-    torch.manual_seed(7)
-    state = torch.get_rng_state()
-    layer(name, generator=_g(5))
-    assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_models_are_drawn_from_torch_unless_a_generator_is_given() -> None:
-    config = CSPConfig(vocab_size=2, num_classes=2, width=4)
-
-    def drawn(seed: int, generator: Generator | None) -> Tensor:
-        torch.manual_seed(seed)
-        return CSP(config, generator).embedding
-
-    assert torch.equal(drawn(1, None), drawn(1, None))
-    assert not torch.equal(drawn(1, None), drawn(2, None))
-    assert torch.equal(drawn(1, _g(5)), drawn(2, _g(5)))
-
-
-def test_nothing_that_is_read_or_compiled_disturbs_the_random_numbers_of_others(tmp_path: Path) -> None:
+def test_reading_and_compiling_leave_the_random_numbers_of_torch_alone(tmp_path: Path) -> None:
     run = csprop.train("parity", out=tmp_path / "run", epochs=1, samples=8)
     run.model.save_pretrained(tmp_path / "model")
     torch.manual_seed(1)
@@ -397,7 +286,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "kind": (
         lambda: CSPLayer(6, kind="resonater"),  # pyright: ignore[reportArgumentType]
-        "kind='resonater': write resonator, rotor, router, counter, switch or paper",
+        "kind='resonater': choose from paper, rotor, router, counter, switch, resonator",
     ),
     "width": (lambda: CSPLayer(6, 0), "width=0: write a whole number, 1 or more"),
     "features=0": (lambda: CSPLayer(0), "features=0: write a whole number, 1 or more"),
@@ -421,17 +310,12 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_said_in_one_sentence(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_is_one_sentence(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     attempt, message = WRONG[name]
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # users have no checks but ours
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # users have no checks of shapes
     monkeypatch.setattr(kernel, "_call", lambda *given, **named: pytest.fail("the kernel was called"))
     with pytest.raises(InputError, match=re.escape(message)):
         attempt()
-
-
-def test_options_that_do_not_go_together_are_refused() -> None:
-    with pytest.raises(InputError):
-        CSPLayer(6, kind="rotor", order=3, rotate="input")
 
 
 def test_a_table_is_used_where_it_is_less_work() -> None:
@@ -468,6 +352,6 @@ def test_a_new_start_is_as_soft_as_a_new_layer() -> None:
             layer.temperature = wrong
 
 
-def test_names_that_other_layers_have_are_translated() -> None:
+def test_names_of_other_layers_are_translated() -> None:
     with pytest.raises(InputError, match="write depth"):
         csprop.CSPLayer(4, num_layers=2)

@@ -1,15 +1,12 @@
-"""What people do to a layer with torch's machinery, done to `CSPLayer`."""
+"""`CSPLayer` with torch: compile, export, `torch.func`, hooks, checkpoints, the hub."""
 
 import copy
-import io
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jaxtyping
 import pytest
 import torch
 from huggingface_hub import PyTorchModelHubMixin
@@ -18,77 +15,37 @@ from torch.nn.utils import parametrize
 from torch.utils.checkpoint import checkpoint
 
 import csprop
-from csprop import CSP, CSPConfig, CSPLayer, use_backend
+from csprop import CSP, CSPLayer, use_backend
 from csprop.nn.onnx import _quietly
 from csprop.ops import native
-from tests.helpers.layers import (
+from tests.helpers.recurrent import (
     FEATURES,
     INPUTS,
     KINDS,
     TOKENS,
     WIDTH,
     Abreast,
+    draw_inputs,
     features,
     gradients,
     layer,
+    model,
     tokens,
-)
+)  # fmt: skip
 
 EVERY = pytest.mark.parametrize("name", KINDS)
 needs_kernel = pytest.mark.skipif(bool(native.WHY_NOT), reason="the kernel is not compiled")
 
 
-@pytest.fixture
-def _unchecked_shapes() -> Iterator[None]:
-    """The checks of `conftest` know no size that is a symbol, and no tensor of `torch.func`."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
-
-
-@EVERY
-@pytest.mark.parametrize(("dtype", "near"), [(torch.float16, 0.02), (torch.bfloat16, 0.3)])
-@pytest.mark.parametrize("autocast", [False, True])
-def test_half_precision(name: str, dtype: torch.dtype, near: float, autocast: bool) -> None:
-    """The states stay in float32; gates that are rounded decide alike on these numbers."""
-    made, x = layer(name, depth=1), features(3, 11)
-    half, given = copy.deepcopy(made), x if autocast else x.to(dtype)
-    half = half if autocast else half.to(dtype)
-    with torch.autocast("cpu", dtype=dtype, enabled=autocast):
-        y, state = half(given)
-        steps, last = [], half.initial_state(3)
-        for t in range(11):
-            step, last = half.step(given[:, t], last)
-            steps.append(step)
-        learned, end = half.train()(given, state)
-    assert {each.dtype for each in (state, last, end, half.initial_state())} == {torch.float32}
-    assert y.dtype == (torch.float32 if autocast else dtype)  # as that of torch's LayerNorm
-    for mine in (y, torch.stack(steps, dim=1)):
-        torch.testing.assert_close(mine.float(), made(x)[0], atol=near, rtol=0)
-    torch.testing.assert_close(learned.float(), made.train()(x, state)[0], atol=near, rtol=0)
-    learned.float().square().sum().backward()
-    found = [each.grad for each in half.parameters() if each.grad is not None]
-    assert found
-    assert all(each.isfinite().all() for each in found)
-
-
-@EVERY
-def test_double_precision(name: str) -> None:
-    made = layer(name).double()
-    y, state = made(features(2, 9).double())
-    assert (y.dtype, state.dtype, made.initial_state().dtype) == (torch.float64,) * 3
-    torch.testing.assert_close(y.float(), layer(name)(features(2, 9))[0], atol=1e-4, rtol=0)
-
-
 @pytest.mark.slow
 def test_programs_take_any_length_and_load_after_a_plain_import(tmp_path: Path) -> None:
-    """What was compiled is compared in the first process, what was exported in the second."""
+    """The first process compiles and exports, the second loads."""
     load = f"""
 import csprop, torch
 x, want = torch.load("{tmp_path}/net.pt")
 torch.testing.assert_close(torch.export.load("{tmp_path}/net.pt2").module()(x), want)
 """
-    for code in (["-m", "tests.helpers.layers", str(tmp_path)], ["-W", "ignore", "-c", load]):
+    for code in (["-m", "tests.helpers.recurrent", str(tmp_path)], ["-W", "ignore", "-c", load]):
         subprocess.run([sys.executable, *code], check=True)
 
 
@@ -96,7 +53,7 @@ def loss_of(made: nn.Module, parameters: dict[str, Tensor], x: Tensor) -> Tensor
     return torch.func.functional_call(made, parameters, (x[None],))[0].square().sum()
 
 
-@pytest.mark.usefixtures("_unchecked_shapes")
+@pytest.mark.usefixtures("unchecked_shapes")
 @EVERY
 @pytest.mark.parametrize("backend", ["reference", "torch", "native"])
 def test_gradients_of_examples(name: str, backend: str) -> None:
@@ -116,7 +73,7 @@ def test_gradients_of_examples(name: str, backend: str) -> None:
                 torch.testing.assert_close(each[key][number], want, msg=key)
 
 
-@pytest.mark.usefixtures("_unchecked_shapes")
+@pytest.mark.usefixtures("unchecked_shapes")
 @EVERY
 def test_other_parameters_can_be_put_in_their_place(name: str) -> None:
     made, other = layer(name), layer(name, seed=4)
@@ -124,12 +81,12 @@ def test_other_parameters_can_be_put_in_their_place(name: str) -> None:
     torch.testing.assert_close(got, other(features(2, 5)))
 
 
-@pytest.mark.usefixtures("_unchecked_shapes")
+@pytest.mark.usefixtures("unchecked_shapes")
 @EVERY
 def test_an_ensemble_is_each_of_its_layers(name: str) -> None:
     several, x = [layer(name, seed=seed) for seed in range(3)], features(2, 5)
     stacked, buffers = torch.func.stack_module_state(several)  # pyright: ignore[reportArgumentType]
-    empty = copy.deepcopy(several[0]).to("meta")  # so that nothing of its own is used by mistake
+    empty = copy.deepcopy(several[0]).to("meta")  # it has no values of its own
 
     def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         return torch.func.functional_call(empty, (parameters, buffers), (x,))
@@ -152,16 +109,16 @@ def test_second_derivatives_are_right_or_refused(name: str) -> None:
         change = torch.zeros_like(x)
         change[0, 1, 2] = 1e-5
         sides = [penalty((x.detach() + sign * change).requires_grad_()).item() for sign in (1, -1)]
-    if name != "counter":  # whose slope is not that of what it computes
+    if name != "counter":  # its gradient ignores the rounding
         assert found[0, 1, 2].item() == pytest.approx((sides[0] - sides[1]) / 2e-5, rel=1e-3, abs=1e-6)
-    if name != "router":  # in torch operations, which have them
+    if name != "router":  # torch operations have them
         with pytest.raises(
             RuntimeError, match=r"no second derivatives here: use_backend\('reference'\)"
         ):
             penalty(x)
 
 
-@pytest.mark.usefixtures("_unchecked_shapes")
+@pytest.mark.usefixtures("unchecked_shapes")
 @needs_kernel
 def test_second_derivatives_of_torch_func_are_refused() -> None:
     made = layer("resonator", depth=1)
@@ -174,29 +131,7 @@ def test_second_derivatives_of_torch_func_are_refused() -> None:
 
 
 @EVERY
-@pytest.mark.parametrize("vocab_size", [None, TOKENS])
-def test_a_layer_without_values_gets_them_later(name: str, vocab_size: int | None) -> None:
-    x = tokens(2, 5) if vocab_size else features(2, 5)
-    made = layer(name, vocab_size=vocab_size, bidirectional=True)
-    want, _ = made(x)
-    with torch.device("meta"):
-        later = layer(name, vocab_size=vocab_size, bidirectional=True)
-    assert all(each.is_meta for each in (*later.parameters(), *later.buffers()))
-    assert later(x.to("meta"))[0].shape == want.shape
-    drawn = copy.deepcopy(later).to_empty(device="cpu")
-    drawn.reset_parameters(torch.Generator().manual_seed(3))
-    assert torch.equal(drawn(x)[0], want)
-    read = later.to_empty(device="cpu")
-    read.load_state_dict(made.state_dict())
-    assert torch.equal(read(x)[0], want)
-    for each in (*read.parameters(), *read.buffers()):
-        each.detach().fill_(torch.nan)
-    read.reset_parameters(torch.Generator().manual_seed(3))
-    assert torch.equal(read(x)[0], want)
-
-
-@EVERY
-def test_nothing_need_be_drawn(name: str) -> None:
+def test_a_layer_can_skip_its_initialisation(name: str) -> None:
     skipped = nn.utils.skip_init(CSPLayer, FEATURES, WIDTH, depth=2, **KINDS[name]).eval()
     skipped.load_state_dict(layer(name).state_dict())
     assert torch.equal(skipped(features(2, 5))[0], layer(name)(features(2, 5))[0])
@@ -204,38 +139,9 @@ def test_nothing_need_be_drawn(name: str) -> None:
     assert {(each.device.type, each.dtype) for each in placed.parameters()} == {("meta", torch.float64)}
 
 
-def saved(made: nn.Module) -> Any:
-    file = io.BytesIO()
-    torch.save(made, file)
-    file.seek(0)
-    return torch.load(file, weights_only=False)
-
-
-@EVERY
-@pytest.mark.parametrize(
-    "copied", [copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made)), saved]
-)
-def test_copies_are_the_same_and_apart(name: str, copied: Any) -> None:
-    made, x = layer(name, vocab_size=TOKENS), tokens(2, 5)
-    want, other = made(x)[0].detach(), copied(made)
-    assert torch.equal(other(x)[0], want)
-    with torch.no_grad():
-        other.blocks[0].leave.weight.add_(1.0)
-    assert torch.equal(made(x)[0], want)
-    assert not torch.equal(other(x)[0], want)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"order": 3, "rotate": "state", "angle": "free"}, {"kinds": ("router",) * 2, "maps": 2}],
-)
-def test_models_and_their_streams_are_copied(options: dict[str, Any]) -> None:
-    config = CSPConfig(vocab_size=2, num_classes=2, width=4, depth=2, **options)
-    model = CSP(config).eval()
-    again = pickle.loads(pickle.dumps(model))
-    x = torch.tensor([[0, 1, 1, 0]])
-    assert torch.equal(again(x), model(x))
-    stream = model.stream()
+@pytest.mark.parametrize("name", ["paper", "rotor of order 4", "router"])
+def test_streams_are_copied(name: str) -> None:
+    stream = model(name).stream()
     for token in (0, 1, 1):
         stream.step(token)
     others = [pickle.loads(pickle.dumps(stream)), copy.deepcopy(stream), copy.copy(stream)]
@@ -245,26 +151,24 @@ def test_models_and_their_streams_are_copied(options: dict[str, Any]) -> None:
         assert torch.equal(other.state, end)
 
 
+ROTOR = "cell.angle.bias cell.angle.weight cell.gate.bias cell.gate.weight cell.h0 cell.skip"
 NAMES = {
     "resonator": "cell.theta",
-    "rotor": "cell.angle.bias cell.angle.weight cell.gate.bias cell.gate.weight cell.h0 cell.skip",
+    "rotor": ROTOR,
+    "rotor of order 3": ROTOR,
     "router": "cell.keys.bias cell.keys.weight cell.maps",
     "counter": "cell.skip",
     "switch": "cell.gate.bias cell.gate.weight cell.h0 cell.point cell.skip",
     "paper": "cell.angle.weight cell.gate.bias cell.gate.weight cell.skip",
-    "rotor of order 3": (
-        "cell.angle.bias cell.angle.weight cell.gate.bias cell.gate.weight cell.h0 cell.skip"
-    ),
-    "paper with sums": "cell.angle.weight cell.gate.bias cell.gate.weight cell.skip",
 }
 PARTS = ["norm.weight", "norm.bias", "enter.weight", "enter.bias", "leave.weight", "leave.bias"]
 
 
 @EVERY
-def test_the_names_of_weights_are_those_of_every_version(name: str) -> None:
+def test_the_names_of_weights_stay(name: str) -> None:
     made, other = layer(name, vocab_size=TOKENS), layer(name, seed=9, vocab_size=TOKENS)
-    of_block = [*PARTS, *NAMES[name].split()]
-    blocks = {f"blocks.{number}.{each}" for number in range(2) for each in of_block}
+    parts = [*PARTS, *NAMES[name].split()]
+    blocks = {f"blocks.{number}.{each}" for number in range(2) for each in parts}
     assert set(made.state_dict()) == blocks | {"embedding", "norm.weight", "norm.bias"}
     other.load_state_dict(made.state_dict())
     assert torch.equal(other(tokens(2, 5))[0], made(tokens(2, 5))[0])
@@ -282,25 +186,17 @@ def test_memory_is_shared(name: str) -> None:
 
 @EVERY
 def test_activations_are_computed_again(name: str) -> None:
-    made, x = layer(name, dropout=0.5).train(), features(2, 7)
-    net = _Checkpointed(made)
+    made, x = layer(name, dropout=0.5).train(), features(2, 7).requires_grad_()
+    wanted = [x, *made.parameters()]
     torch.manual_seed(1)
-    want = gradients(made, x)
+    want = gradients(made, x, wanted)
     torch.manual_seed(1)
-    torch.testing.assert_close(gradients(net, x), want)
-
-
-class _Checkpointed(nn.Module):
-    def __init__(self, inside: nn.Module) -> None:
-        super().__init__()
-        self.inside = inside
-
-    def forward(self, x: Tensor) -> Any:
-        return checkpoint(self.inside, x, use_reentrant=False)
+    again = gradients(lambda x: checkpoint(made, x, use_reentrant=False), x, wanted)
+    torch.testing.assert_close(again, want)
 
 
 class Tagger(nn.Module, PyTorchModelHubMixin):
-    """A network as others write it, for the hub."""
+    """A network of a user, for the hub."""
 
     def __init__(self, kind: str = "resonator", classes: int = 3) -> None:
         super().__init__()
@@ -346,7 +242,7 @@ def test_hooks_on_all_parts_run(name: str) -> None:
     assert set(calls.values()) == {1}
 
 
-def test_what_a_hook_returns_is_used() -> None:
+def test_the_result_of_a_hook_is_used() -> None:
     made, x = layer("resonator"), features(2, 5)
     handle = made.blocks[1].register_forward_hook(lambda block, given, output: (given[0], output[1]))
     first, _ = made.layers[0](x)
@@ -363,7 +259,7 @@ class _Doubled(nn.Module):
 @EVERY
 @pytest.mark.parametrize("vocab_size", [None, TOKENS])
 def test_parametrized_weights_are_used(name: str, vocab_size: int | None) -> None:
-    """Those of every linear map, and the angles of resonators."""
+    """The weights of linear maps, and the angles of resonators."""
     made, other = layer(name, vocab_size=vocab_size), layer(name, vocab_size=vocab_size)
     found = 0
     for part, twin in zip(list(made.modules()), list(other.modules()), strict=True):
@@ -373,7 +269,7 @@ def test_parametrized_weights_are_used(name: str, vocab_size: int | None) -> Non
                 getattr(twin, key).data.mul_(2)
                 found += 1
     assert found >= 4
-    x = tokens(2, 5) if vocab_size else features(2, 5)
+    x = draw_inputs(made, 2, 5)
     torch.testing.assert_close(made(x), other(x), atol=1e-4, rtol=1e-4)
     made.train()(x)[0].square().sum().backward()
     enter: Any = made.layers[0].enter
@@ -381,7 +277,7 @@ def test_parametrized_weights_are_used(name: str, vocab_size: int | None) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_unchecked_shapes")
+@pytest.mark.usefixtures("unchecked_shapes")
 @torch.no_grad()
 def test_onnx_is_the_same_at_every_length(tmp_path: Path) -> None:
     pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install 'csprop[onnx]'")

@@ -1,28 +1,21 @@
-"""Layers that route: soft while they train, hard otherwise, and refused where they make no sense."""
+"""Layers that route: soft while they train, hard otherwise."""
 
-import dataclasses
-import json
 from typing import Any
 
 import pytest
 import torch
 from torch import Generator
 
-from csprop import CSP, CSPConfig
+from csprop import CSP, CSPConfig, Router
+from csprop.cells.options import Shape
+from csprop.cells.router import RouterBlock, lead
 from csprop.errors import InputError
-from csprop.nn.config import ModelOptions
-from csprop.nn.router import Router, lead
-
-ROUTER: dict[str, Any] = {
-    "width": 8, "depth": 1, "places": 4, "rotate": "none", "decay": "none", "activation": "none",
-    "skip": False, "norm": "none", "h0": "place", "decoder": "linear",
-}  # fmt: skip
-TURNING: dict[str, Any] = {"rotate": "state", "rotation": "per_channel", "angle": "free"}
 
 
-def model(vocab: int = 3, seed: int = 0, **changes: Any) -> CSP:
-    config = CSPConfig(vocab_size=vocab, num_classes=2, **ROUTER | changes)
-    return CSP(config, Generator().manual_seed(seed))
+def model(vocab: int = 3, seed: int = 0, width: int = 8, depth: int = 1, **options: Any) -> CSP:
+    sizes: dict[str, Any] = {"vocab_size": vocab, "num_classes": 2, "width": width, "depth": depth}
+    cell = Router(**{"places": 4, **options})
+    return CSP(CSPConfig(**sizes, cell=cell, decoder="linear"), Generator().manual_seed(seed))
 
 
 @pytest.mark.parametrize(("vocab", "width"), [(2, 1), (40, 4), (1000, 8)])
@@ -35,7 +28,7 @@ def test_every_token_chooses_its_own_map(vocab: int, width: int) -> None:
 
 
 def test_a_cold_column_is_the_hard_one() -> None:
-    net, tokens = model(**TURNING), torch.randint(3, (5, 20), generator=Generator().manual_seed(1))
+    net, tokens = model(), torch.randint(3, (5, 20), generator=Generator().manual_seed(1))
     hard = net.eval()(tokens)
     distances = []
     for temperature in (1.0, 0.1, 1e-3, 1e-6):
@@ -45,7 +38,7 @@ def test_a_cold_column_is_the_hard_one() -> None:
     assert distances[-1] < 1e-4 < distances[0]
 
 
-@pytest.mark.parametrize("changes", [{}, TURNING, {"depth": 2}, {"maps": 2, "h0": "learned"}])
+@pytest.mark.parametrize("changes", [{}, {"depth": 2}, {"maps": 2}, {"places": 0}])
 def test_steps_and_streams_are_hard_even_while_training(changes: dict[str, Any]) -> None:
     net, tokens = model(**changes), torch.randint(3, (1, 12), generator=Generator().manual_seed(2))
     state, stream = net.initial_state(), net.stream()
@@ -79,8 +72,6 @@ def gradients(net: CSP) -> set[str]:
 def test_tokens_are_not_learned_where_they_choose_themselves() -> None:
     decoder = {"decoder.linear.weight", "decoder.linear.bias"}
     assert gradients(model()) == {"blocks.0.maps"} | decoder
-    turning = {"blocks.0.angle.weight", "blocks.0.angle.bias"}
-    assert gradients(model(**TURNING)) == {"blocks.0.maps"} | turning | decoder
 
 
 def test_the_choice_of_a_map_is_learned_elsewhere() -> None:
@@ -90,52 +81,10 @@ def test_the_choice_of_a_map_is_learned_elsewhere() -> None:
     assert {"blocks.1.keys.weight", "blocks.1.keys.bias"} <= gradients(second)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [
-        (
-            {"places": 3},
-            "places=3 does not divide the channels into groups: write a divisor of width=8",
-        ),
-        ({"decay": "unit"}, "decay='unit' does not go with places"),
-        ({"rotate": "input"}, "rotate='input' does not go with places"),
-        ({"activation": "step"}, "activation='step' does not go with places"),
-        ({"h0": "zero"}, "write h0='place' or 'learned', or places=0"),
-        ({"depth": 2, "coupling_rank": 1}, "coupling_rank=1 does not go with places"),
-        ({"places": 0}, "h0='place' is where a router starts: write `places`, or another `h0`"),
-        ({"places": 0, "h0": "zero", "maps": 2}, "maps=2 are those of a router"),
-        ({"kinds": ("router",), "depth": 2}, "`kinds` names 1 layers, but depth=2"),
-        ({"kinds": ("wheel",)}, "write a list of rotor or router"),
-        ({"kinds": "router"}, "write a list of rotor or router"),
-        ({"kinds": ("router",), "places": 3}, "layer 1, a router: places=3 does not divide"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(wrong: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
-        model(**wrong)
-
-
 def test_a_layer_without_tokens_needs_a_number_of_maps() -> None:
-    draws = Generator().manual_seed(0)
-    with pytest.raises(InputError, match="this layer has no tokens: write maps"):
-        Router(ModelOptions(**ROUTER), draws)
-    given: dict[str, Any] = ROUTER | {"maps": 5}
-    assert Router(ModelOptions(**given), draws).maps.shape == (5, 2, 4, 4)
-
-
-def test_kinds_make_each_layer_its_own_and_survive_json() -> None:
-    config = CSPConfig(vocab_size=3, num_classes=2, width=8, depth=3, decoder="linear",
-                       kinds=("rotor", "router", "rotor"), places=4)  # fmt: skip
-    again = CSPConfig.from_dict(json.loads(json.dumps(dataclasses.asdict(config))))
-    assert again == config
-    assert isinstance(again.kinds, tuple)
-    first, middle, last = CSP(config).layers
-    assert (type(first).__name__, type(middle).__name__, type(last).__name__) == (
-        "Block", "Router", "Block",
-    )  # fmt: skip
-    assert (first.options.decay, middle.options.decay) == ("switch", "none")
-    assert middle.options.places == 4
-    assert config.of_layer(0) == last.options
+    with pytest.raises(InputError, match="this layer has no tokens: choose a number of maps"):
+        RouterBlock(Router(places=4), Shape(8), Generator())
+    assert RouterBlock(Router(places=4, maps=5), Shape(8), Generator()).maps.shape == (5, 2, 4, 4)
 
 
 def test_the_lead_is_that_over_the_second_best() -> None:

@@ -14,7 +14,7 @@ states and what follows the recurrence are computed in float32.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float
@@ -34,6 +34,7 @@ Transition = tuple[Tensor, Any]
 """The a and u of every step; of a router the scores of its maps, and None."""
 
 
+@runtime_checkable
 class Numbering(Protocol):
     """Numbers tensors for the kernel, in the order in which they are added."""
 
@@ -174,7 +175,7 @@ class Block(nn.Module, ABC):
         """Return the kernel's fields of what is computed from inputs; for built-in blocks alone."""
         raise NotImplementedError
 
-    def describe(self, tensors: Numbering) -> dict[str, int]:
+    def describe(self, tensors: Numbering) -> dict[str, int | str]:
         """Return the kernel's other fields; for built-in blocks alone."""
         raise NotImplementedError
 

@@ -19,7 +19,6 @@ from csprop.cells.increments import prepare
 from csprop.cells.options import Counter, Shape
 from csprop.cells.parts import unit
 from csprop.ops.counts import exact, whole
-from csprop.ops.native.layout import ACTIVATION, DECAY, NORM, ROTATE
 from csprop.ops.planes import wide
 
 
@@ -69,13 +68,13 @@ class CounterBlock(Block):
     def describe_inputs(self, tensors: Numbering) -> dict[str, int]:
         return {**tensors.linear("angle", None), **tensors.linear("gate", None)}
 
-    def describe(self, tensors: Numbering) -> dict[str, int]:
+    def describe(self, tensors: Numbering) -> dict[str, int | str]:
         return {
-            "rotate": ROTATE["none"],
+            "rotate": "none",
             "bounded_angle": 1,
-            "decay": DECAY["count"],
-            "activation": ACTIVATION["none"],
-            "norm": NORM["complex"],
+            "decay": "count",
+            "activation": "none",
+            "norm": "complex",
             "skip": tensors.add(self.skip),
             "start": tensors.add(self.h0),
         }

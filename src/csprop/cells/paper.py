@@ -28,7 +28,6 @@ from csprop.cells.block import OUTPUT_LIMIT, Block, Numbering, Transition, add_s
 from csprop.cells.options import Paper, Shape
 from csprop.cells.parts import linear, polar, unit
 from csprop.ops import reference
-from csprop.ops.native.layout import ACTIVATION, DECAY, NORM, ROTATE
 from csprop.ops.planes import narrow, saturate, turn, wide
 
 
@@ -110,14 +109,14 @@ class PaperBlock(Block):
             **tensors.linear("gate", self.gate),
         }
 
-    def describe(self, tensors: Numbering) -> dict[str, int]:
+    def describe(self, tensors: Numbering) -> dict[str, int | str]:
         norm = self.norm if self.cell.norm == "layer" else None
         return {
-            "rotate": ROTATE[self.cell.rotate],
+            "rotate": self.cell.rotate,
             "bounded_angle": 1,
-            "decay": DECAY[self.cell.decay],
-            "activation": ACTIVATION[self.cell.activation],
-            "norm": NORM[self.cell.norm],
+            "decay": self.cell.decay,
+            "activation": self.cell.activation,
+            "norm": self.cell.norm,
             "skip": tensors.add(self.skip),
             "start": tensors.add(self.h0),
             "norm_weight": tensors.add(None if norm is None else norm.weight),

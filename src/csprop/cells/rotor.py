@@ -27,7 +27,6 @@ from csprop.cells.block import (
 from csprop.cells.options import Rotor, Shape
 from csprop.cells.parts import linear, polar, unit
 from csprop.cells.rotations import count_angles, prepare, rotate
-from csprop.ops.native.layout import ACTIVATION, DECAY, NORM, ROTATE
 from csprop.ops.planes import ANGLE_LIMIT, narrow, saturate, wide
 
 # A gate that is rounded keeps all of the state; some must start near 0 to learn to let go
@@ -94,12 +93,12 @@ class RotorBlock(Block):
             **tensors.linear("gate", self.gate),
         }
 
-    def describe(self, tensors: Numbering) -> dict[str, int]:
+    def describe(self, tensors: Numbering) -> dict[str, int | str]:
         return {
-            "rotate": ROTATE["state"],
-            "decay": DECAY["switch"],
-            "activation": ACTIVATION["none"],
-            "norm": NORM["none"],
+            "rotate": "state",
+            "decay": "switch",
+            "activation": "none",
+            "norm": "none",
             "skip": tensors.add(self.skip),
             "recall": tensors.add(self.recall if self.cell.recall else None),
             "start": tensors.add(self.h0),

@@ -22,7 +22,6 @@ from csprop.cells.options import Router, Shape
 from csprop.cells.parts import linear
 from csprop.errors import InputError
 from csprop.ops import route
-from csprop.ops.native.layout import ACTIVATION, DECAY, NORM, ROTATE
 from csprop.ops.planes import wide
 
 SPREAD = 0.1
@@ -112,9 +111,9 @@ class RouterBlock(Block):
         if self.training:
             maps = torch.softmax(wide(self.maps) / self.temperature, dim=2)
             weights = None if self.by_token else self._weights(scores, choice)
-            h = route.soft(maps, choice, state, None, reset, start, weights)
+            h = route.soft(maps, choice, state, reset, start, weights)
         else:
-            h = route.hard(self.targets(), choice, state, None, reset, start)
+            h = route.hard(self.targets(), choice, state, reset, start)
         return h, h[:, -1] if h.shape[1] else state
 
     def _weights(self, scores: Float[Tensor, "B T K"], choice: Tensor) -> Float[Tensor, "B T K"]:
@@ -127,7 +126,7 @@ class RouterBlock(Block):
     def advance(self, z: Tensor, state: Tensor, coupled: Tensor | None = None) -> Tensor:
         """Return the state after one more step, which is hard."""
         scores, _ = self.transition(z)
-        return route.hard(self.targets(), scores.argmax(dim=2), wide(state), None)[:, 0]
+        return route.hard(self.targets(), scores.argmax(dim=2), wide(state))[:, 0]
 
     def describe_inputs(self, tensors: Numbering) -> dict[str, int]:
         return {
@@ -136,17 +135,17 @@ class RouterBlock(Block):
             **tensors.linear("keys", self.keys, trained=not self.by_token),
         }
 
-    def describe(self, tensors: Numbering) -> dict[str, int]:
+    def describe(self, tensors: Numbering) -> dict[str, int | str]:
         return {
             "places": self.places,
             "choices": len(self.maps),
             "by_token": self.by_token,
             "maps": tensors.add(self.maps),
-            "rotate": ROTATE["none"],
+            "rotate": "none",
             "bounded_angle": 1,
-            "decay": DECAY["none"],
-            "activation": ACTIVATION["none"],
-            "norm": NORM["none"],
+            "decay": "none",
+            "activation": "none",
+            "norm": "none",
             "start": tensors.add(self.h0),
         }
 

@@ -25,7 +25,6 @@ from csprop.cells.block import (
 )
 from csprop.cells.options import Shape, Switch
 from csprop.cells.parts import linear, unit
-from csprop.ops.native.layout import ACTIVATION, DECAY, NORM, ROTATE
 from csprop.ops.planes import narrow, saturate, wide
 
 GATE_BIAS = (1.0, 4.0)  # of the first channel, and of the last: a switch must not be thrown too soon
@@ -66,12 +65,12 @@ class SwitchBlock(Block):
         gates = self.gate.out_features
         return {"gates": gates, **tensors.linear("angle", None), **tensors.linear("gate", self.gate)}
 
-    def describe(self, tensors: Numbering) -> dict[str, int]:
+    def describe(self, tensors: Numbering) -> dict[str, int | str]:
         return {
-            "rotate": ROTATE["none"],
-            "decay": DECAY["switch"],
-            "activation": ACTIVATION["none"],
-            "norm": NORM["none"],
+            "rotate": "none",
+            "decay": "switch",
+            "activation": "none",
+            "norm": "none",
             "skip": tensors.add(self.skip),
             "start": tensors.add(self.h0),
             "point": tensors.add(self.point),

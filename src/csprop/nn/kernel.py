@@ -1,13 +1,24 @@
-"""The compiled kernel for a whole model: it takes only what it knows to the letter."""
+"""The compiled kernel for whole models: it takes only models that it knows to the letter."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor, nn
+
+from csprop.errors import InputError
+from csprop.ops import devices
+from csprop.ops.native import forward
+from csprop.ops.native.forward import Stepper
+from csprop.ops.native.tensors import fits
+
+if TYPE_CHECKING:
+    from csprop.nn.model import CSP
 
 
 def has_hooks(modules: Iterable[nn.Module]) -> bool:
-    """Return True if something else is to happen where one of these modules is called."""
+    """Return True if a call of one of these modules does more than its `forward`."""
     return bool(nn.modules.module._has_any_global_hook()) or any(
         module._forward_hooks
         or module._forward_pre_hooks
@@ -18,20 +29,55 @@ def has_hooks(modules: Iterable[nn.Module]) -> bool:
 
 
 def untouched(parts: Iterable[nn.Module], kinds: Sequence[type[nn.Module]]) -> bool:
-    """Return True if all parts are exactly of these types, without hooks or replaced methods."""
+    """Return True if parts are of these very types, with no hook and no method of their own."""
     parts = list(parts)
     return not has_hooks(parts) and all(
-        type(part) in kinds and "forward" not in part.__dict__ for part in parts
+        type(part) in kinds and _methods(type(part)).isdisjoint(part.__dict__) for part in parts
     )
 
 
+@cache
+def _methods(kind: type[nn.Module]) -> frozenset[str]:
+    """The names of its methods, which an instance may replace by its own."""
+    return frozenset(name for name in dir(kind) if callable(getattr(kind, name)))
+
+
 def propagate(
-    model: Any, tokens: Tensor, state: Tensor, reset: Tensor | None
+    model: "CSP", tokens: Tensor, state: Tensor | None, reset: Tensor | None
 ) -> tuple[Tensor, Tensor] | None:
-    """Return the scores and the last states, or None if the kernel does not know the model."""
-    return None
+    """Return the scores after every token and the last states, or None to leave it to torch.
+
+    Args:
+        model: any model; a subclass, or a model with a part that was replaced or hooked, is not known.
+        tokens: (B, T) int64.
+        state: (B, L, M, D) where rows begin, None for h_0.
+        reset: (B, T) bool, true where a sequence begins anew.
+
+    Raises:
+        InputError: a token is outside of the vocabulary, or a count is not exact.
+    """
+    from csprop.nn.training import described, unreadable
+
+    if devices.traced() or not tokens.numel() or unreadable(model) or not fits(model.embedding, state):
+        return None
+    routers = model.routers
+    hard = not model.training and bool(routers)
+    if hard and torch.is_grad_enabled():  # the adjoint of the kernel is of soft maps
+        return None
+    if any(router.mixes or router.temperature != routers[0].temperature for router in routers):
+        return None
+    try:
+        return forward.propagate(described(model), tokens, state, reset, hard)
+    except InputError:
+        for bound in tokens.aminmax():
+            model.check_token(int(bound))
+        raise
 
 
-def make_stepper(model: Any, state: Tensor) -> Any:
-    """Return the model laid out for single steps, or None if the kernel does not know it."""
-    return None
+def make_stepper(model: "CSP", state: Tensor) -> Stepper | None:
+    """Return the model laid out for single steps with hard maps, or None to leave them to torch."""
+    from csprop.nn.training import described, unreadable
+
+    if unreadable(model) or not fits(model.embedding, state):
+        return None
+    return Stepper(described(model), state)

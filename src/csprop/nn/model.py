@@ -188,10 +188,11 @@ class CSP(nn.Module):
                 first would synchronise.)
         """
         self._check(tokens, state, reset)
-        if state is None:
-            state = self.initial_state(tokens.shape[0])
         done = propagate(self, tokens, state, reset)
-        logits, last = done or self._propagate(tokens, state, reset)
+        if done is None:
+            start = self.initial_state(tokens.shape[0]) if state is None else state
+            done = self._propagate(tokens, start, reset)
+        logits, last = done
         return (logits, last) if return_state else logits
 
     @property

@@ -4,30 +4,29 @@ from torch import Tensor
 
 from csprop.nn.model import CSP
 from csprop.nn.training import described, unreadable
-from csprop.ops.native import scoring
+from csprop.ops.native import forward
 
 
 def row_scores(model: object, tokens: Tensor, labels: Tensor) -> Tensor | None:
-    """The scores at the labelled steps of some rows, in their order; only these are computed.
+    """Return the scores at the labelled steps of some rows, in their order; only these are computed.
 
     Args:
         model: any model.
         tokens: (B, T) int64.
-        labels: (B, T) int64; a label below 0 is none.
+        labels: (B, T) int64; a label below 0 is not a label.
 
     Returns:
-        (labels, classes); None where the kernel does not know the model, or its routers are as in
-        training.
+        (labels, classes); None where the kernel does not know the model, or its routers are training.
 
     Raises:
         InputError: a token or a label is outside of its range, or a count is not exact.
     """
     known = _known(model)
-    return None if known is None else scoring.scores(described(known), [(tokens, labels)])
+    return None if known is None else forward.row_scores(described(known), [(tokens, labels)])
 
 
 def every_score(model: object, symbols: int, length: int) -> Tensor | None:
-    """The scores after every sequence of the first `symbols` tokens, by a walk that shares prefixes.
+    """Return the scores after every sequence of the first `symbols` tokens; prefixes are shared.
 
     Args:
         model: any model.
@@ -43,11 +42,11 @@ def every_score(model: object, symbols: int, length: int) -> Tensor | None:
     known = _known(model)
     if known is None or symbols > known.config.vocab_size or length < 1:
         return None
-    return scoring.after_every_sequence(described(known), symbols, length)
+    return forward.every_score(described(known), symbols, length)
 
 
 def _known(model: object) -> CSP | None:
-    """The model, if the kernel reads it as `eval` does."""
+    """Return the model, if the kernel reads it as `eval` does."""
     if not isinstance(model, CSP) or unreadable(model) or (model.training and model.routers):
         return None
     return model

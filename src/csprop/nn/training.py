@@ -13,8 +13,7 @@ from csprop.nn.decoder import DECODERS, ComplexDecoder, PhaseDecoder
 from csprop.nn.kernel import has_hooks, untouched
 from csprop.nn.model import CSP
 from csprop.ops.backends import backend
-from csprop.ops.native.layout import READING, Layer
-from csprop.ops.native.step import Model
+from csprop.ops.native.model import Model
 from csprop.ops.native.tensors import fits
 
 BLOCKS = (PaperBlock, RotorBlock, RouterBlock, CounterBlock, SwitchBlock)
@@ -88,7 +87,7 @@ def described(model: CSP) -> Model:
     described = []
     for number, block in enumerate(layers):
         coupling = _coupling(model.coupling_of(number), tensors)
-        described.append(Layer(**inputs[number], **coupling, **block.describe(tensors)))
+        described.append(inputs[number] | coupling | block.describe(tensors))
     fields = {
         "order": config.order, "width": config.width, "vocabulary": config.vocab_size,
         "classes": config.num_classes, "embedding": embedding, **_decoder(model.decoder, tensors),
@@ -104,13 +103,13 @@ def _coupling(coupling: Coupling | None, tensors: _Tensors) -> dict[str, int]:
     return {"rank": coupling.u.shape[1], "coupling_u": u, "coupling_v": v}
 
 
-def _decoder(decoder: nn.Module, tensors: _Tensors) -> dict[str, int]:
+def _decoder(decoder: nn.Module, tensors: _Tensors) -> dict[str, int | str]:
     if isinstance(decoder, ComplexDecoder):
         return {
-            "reading": READING["state"], "decoder_weight": tensors.add(decoder.linear.weight),
+            "reading": "state", "decoder_weight": tensors.add(decoder.linear.weight),
             "decoder_bias": tensors.add(decoder.bias), "projection": tensors.add(decoder.projection),
         }  # fmt: skip
     reading = "phasor" if getattr(decoder, "normalises", False) else "state"
     reading = "angle" if isinstance(decoder, PhaseDecoder) else reading
     linear: torch.nn.Linear = decoder.linear  # pyright: ignore[reportAssignmentType]
-    return {"reading": READING[reading], **tensors.linear("decoder", linear)}
+    return {"reading": reading, **tensors.linear("decoder", linear)}

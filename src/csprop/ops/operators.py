@@ -12,6 +12,7 @@ from csprop.ops import chained, chunked, devices, gpu
 from csprop.ops.backends import asked_for, backend
 from csprop.ops.gpu import launch
 from csprop.ops.native import tensors
+from csprop.ops.native.library import call, pack
 
 
 def register(name: str, schema: str, compute: Callable[..., Any], fake: Callable[..., Any]) -> Any:
@@ -43,7 +44,7 @@ def _scan(a: Tensor, u: Tensor, h0: Tensor, reset: Tensor | None) -> Tensor:
         return _by_torch(u).scan(a, u, h0, reset)
     a, u, h0, reset = tensors.contiguous(a, u, h0, reset)
     h = torch.empty_like(u)
-    tensors.scan(**_shape(a, u), a=a, u=u, h0=h0, reset=reset, h=h)
+    _call(a=a, u=u, h0=h0, reset=reset, h=h)
     return h
 
 
@@ -56,9 +57,7 @@ def _scan_backward(
         return _by_torch(u).adjoint(g_h, a, u, h0, h, reset)
     g_h, a, u, h0, h, reset = tensors.contiguous(g_h, a, u, h0, h, reset)
     g_a, g_u, g_h0 = torch.empty_like(a), torch.empty_like(u), torch.empty_like(h0)
-    tensors.scan(
-        **_shape(a, u), a=a, u=u, h0=h0, reset=reset, h=h, g_h=g_h, g_a=g_a, g_u=g_u, g_h0=g_h0
-    )
+    _call(a=a, u=u, h0=h0, reset=reset, h=h, g_h=g_h, g_a=g_a, g_u=g_u, g_h0=g_h0)
     return g_a, g_u, g_h0
 
 
@@ -83,12 +82,15 @@ def _on_gpu(first: Tensor, *others: Tensor) -> bool:
     )
 
 
-def _shape(a: Tensor, u: Tensor) -> dict[str, int]:
+def _call(a: Tensor, u: Tensor, **others: Tensor | None) -> None:
+    """Call the kernel: forward, or backward with a `g_h`."""
     batch, steps, *planes, columns = a.shape
-    return {
+    fields = {
         "wide": u.dtype == torch.float64, "batch": batch, "steps": steps, "width": u.shape[3],
-        "order": u.shape[2], "planes": math.prod(planes), "columns": columns,
+        "order": u.shape[2], "planes": math.prod(planes), "columns": columns, "a": a, "u": u,
     }  # fmt: skip
+    arguments = pack("Scan", fields | others)
+    call("scan", arguments.address, torch.get_num_threads())
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -1,23 +1,20 @@
 """The `torch` backend of `route`: a product with all maps in a step, or maps composed with each other.
 
 `soft` spreads the contents over the maps and multiplies by all of them side by side. `hard` is for maps
-whose columns have a single 1. There the steps up to t are one map again: a target and a phase for each
-channel. These are found for all t together, by composing neighbours, then neighbours of neighbours and
-so on, and applied to h_0 once.
+whose columns have a single 1. There the steps up to t are one map again, a target for each channel.
+These are computed for all t together, by composing neighbours, then neighbours of neighbours and so on,
+and applied to h_0 once.
 """
 
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from csprop.ops.planes import turn
-
 
 def soft(
     maps: Float[Tensor, "K G m m"],
     weights: Float[Tensor, "B T K"],
     h0: Float[Tensor, "B 2 D"],
-    turns: Float[Tensor, "B T 2 #D"] | None = None,
     reset: Bool[Tensor, "B T"] | None = None,
     start: Float[Tensor, "2 D"] | None = None,
 ) -> Float[Tensor, "B T 2 D"]:
@@ -32,8 +29,6 @@ def soft(
     for t in range(steps):
         if reset is not None and begin is not None:
             h = torch.where(reset[:, t, None, None], begin, h)
-        if turns is not None:
-            h = _turned(turns[:, t], h)
         spread = (share[t] * h[:, :, :, None]).reshape(groups, 2 * batch, count * places)
         h = torch.bmm(spread, flat).unflatten(1, (batch, 2))
         states.append(h)
@@ -42,35 +37,22 @@ def soft(
     return torch.stack(states).permute(2, 0, 3, 1, 4).flatten(3)  # (B, T, 2, D)
 
 
-def _turned(by: Float[Tensor, "B 2 #D"], h: Float[Tensor, "G B 2 m"]) -> Float[Tensor, "G B 2 m"]:
-    if by.shape[-1] > 1:
-        by = by.unflatten(2, (len(h), -1)).permute(2, 0, 1, 3)
-    return turn(by.expand(*h.shape[:-1], -1), h)
-
-
 def hard(
     targets: Int64[Tensor, "K D"],
     choice: Int64[Tensor, "B T"],
     h0: Float[Tensor, "B 2 D"],
-    turns: Float[Tensor, "B T 2 #D"] | None = None,
     reset: Bool[Tensor, "B T"] | None = None,
     start: Float[Tensor, "2 D"] | None = None,
 ) -> Float[Tensor, "B T 2 D"]:
     """All states of `route.hard`."""
-    batch, steps = choice.shape
+    steps = choice.shape[1]
     where = targets[choice]  # (B, T, D)
-    phase = None if turns is None else turns.expand(batch, steps, 2, where.shape[2])
     begun = reset
     reach = 1
     while reach < steps:
         earlier, later = slice(None, -reach), slice(reach, None)
         joined = torch.gather(where[:, later], 2, where[:, earlier])
         fresh = None if begun is None else begun[:, later, None]
-        if phase is not None:
-            index = where[:, earlier, None].expand(-1, -1, 2, -1)
-            both = turn(torch.gather(phase[:, later], 3, index), phase[:, earlier])
-            both = both if fresh is None else torch.where(fresh[..., None], phase[:, later], both)
-            phase = torch.cat([phase[:, :reach], both], dim=1)
         joined = joined if fresh is None else torch.where(fresh, where[:, later], joined)
         where = torch.cat([where[:, :reach], joined], dim=1)
         if begun is not None:
@@ -79,7 +61,5 @@ def hard(
     content = h0[:, None].expand(-1, steps, -1, -1)
     if begun is not None and start is not None:
         content = torch.where(begun[:, :, None, None], start, content)
-    if phase is not None:
-        content = turn(phase, content)
     index = where[:, :, None].expand(-1, -1, 2, -1)
     return torch.zeros_like(content).scatter_add(3, index, content)

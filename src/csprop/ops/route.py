@@ -1,4 +1,4 @@
-"""The recurrence of a router, h_t = P_t D_t h_{t−1}: what is in a place turns, then moves to another.
+"""The recurrence of a router, h_t = P_t h_{t−1}: the content of a place moves to another.
 
 maps       P^k, one for each k; a column says where the content of one place goes:
            maps[k, g, target, source], group by group                          (K, G, m, m)
@@ -6,12 +6,11 @@ targets    the same where every column has a single 1: the channel to which
            the content of each channel goes                                    (K, D), D = G · m
 choice     which map a step applies                                            (B, T)
 weights    in place of a choice, how much of each map is in P_t                (B, T, K)
-turns      D_t = e^{iθ_t}, one number for each channel or one for all          (B, T, 2, 1 or D)
 start      h_0, where a reset begins again                                     (2, D)
 
 `soft` is what a router trains with, `hard` what it is otherwise. `reference` is the specification of
 both: a loop over time, with matrices. `places` has them in torch; the compiled kernel does `hard`
-without gradients, and `soft` where nothing turns and no maps are mixed.
+without gradients, and `soft` unless maps are mixed.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -26,14 +25,12 @@ from csprop.ops.native import route as native
 from csprop.ops.native.tensors import fits
 from csprop.ops.operators import register
 from csprop.ops.over_time import over_time
-from csprop.ops.planes import turn
 
 
 def reference(
     maps: Float[Tensor, "K G m m"],
     weights: Float[Tensor, "B T K"],
     h0: Float[Tensor, "B 2 D"],
-    turns: Float[Tensor, "B T 2 #D"] | None = None,
     reset: Bool[Tensor, "B T"] | None = None,
     start: Float[Tensor, "2 D"] | None = None,
 ) -> Float[Tensor, "B T 2 D"]:
@@ -41,51 +38,42 @@ def reference(
     groups = maps.shape[1]
 
     def step(
-        h: Tensor,
-        weights: Tensor,
-        turns: Tensor | None,
-        reset: Tensor | None,
-        start: Tensor | None,
-        maps: Tensor,
+        h: Tensor, weights: Tensor, reset: Tensor | None, start: Tensor | None, maps: Tensor
     ) -> Tensor:
-        h = _begun(h, turns, reset, start)
+        h = _begin(h, reset, start)
         matrices = torch.einsum("bk,kgij->bgij", weights, maps)
         return torch.einsum("bgij,bpgj->bpgi", matrices, h.unflatten(2, (groups, -1))).flatten(2)
 
-    return over_time(step, h0, weights, turns, reset, fixed=(start, maps))
+    return over_time(step, h0, weights, reset, fixed=(start, maps))
 
 
-def _begun(h: Tensor, turns: Tensor | None, reset: Tensor | None, start: Tensor | None) -> Tensor:
-    """The contents before they move: begun again where that is asked for, and turned."""
-    if reset is not None and start is not None:
-        h = torch.where(reset[:, None, None], start, h)
-    return h if turns is None else turn(turns, h)
+def _begin(h: Tensor, reset: Tensor | None, start: Tensor | None) -> Tensor:
+    """The contents before they move, begun again where a reset stands."""
+    return h if reset is None or start is None else torch.where(reset[:, None, None], start, h)
 
 
 def soft(
     maps: Float[Tensor, "K G m m"],
     choice: Int64[Tensor, "B T"],
     h0: Float[Tensor, "B 2 D"],
-    turns: Float[Tensor, "B T 2 #D"] | None = None,
     reset: Bool[Tensor, "B T"] | None = None,
     start: Float[Tensor, "2 D"] | None = None,
     weights: Float[Tensor, "B T K"] | None = None,
 ) -> Float[Tensor, "B T 2 D"]:
     """All states, with gradients; `weights` say the choice where it is to be learned too."""
-    if weights is None and turns is None and _natively(maps, h0, start) and choice.numel():
+    if weights is None and _natively(maps, h0, start) and choice.numel():
         return native.Soft.apply(maps, choice, h0, reset, start)
     if weights is None:
         weights = ones_at(choice, len(maps), h0)
     compute = reference if backend() == "reference" else places.soft
     with _unrounded(h0):
-        return compute(maps, weights, h0, turns, reset, start)
+        return compute(maps, weights, h0, reset, start)
 
 
 def hard(
     targets: Int64[Tensor, "K D"],
     choice: Int64[Tensor, "B T"],
     h0: Float[Tensor, "B 2 D"],
-    turns: Float[Tensor, "B T 2 #D"] | None = None,
     reset: Bool[Tensor, "B T"] | None = None,
     start: Float[Tensor, "2 D"] | None = None,
 ) -> Float[Tensor, "B T 2 D"]:
@@ -94,21 +82,21 @@ def hard(
 
         def step(h: Tensor, to: Tensor, *begun: Tensor | None) -> Tensor:
             to = to[:, None].expand(-1, 2, -1)
-            return torch.zeros_like(h).scatter_add(2, to, _begun(h, *begun))
+            return torch.zeros_like(h).scatter_add(2, to, _begin(h, *begun))
 
-        return over_time(step, h0, targets[choice], turns, reset, fixed=[start])
+        return over_time(step, h0, targets[choice], reset, fixed=[start])
     if backend() == "reference":
         # One group of all channels: a 1 in the row of its target for each source.
         maps = ones_at(targets, h0.shape[2], h0).transpose(1, 2)[:, None]
         with _unrounded(h0):
-            return reference(maps, ones_at(choice, len(targets), h0), h0, turns, reset, start)
-    given = [each for each in (h0, turns, start) if each is not None]
+            return reference(maps, ones_at(choice, len(targets), h0), h0, reset, start)
+    given = [each for each in (h0, start) if each is not None]
     learned = torch.is_grad_enabled() and any(each.requires_grad for each in given)
     if not learned and torch.compiler.is_compiling():  # whose programs have no length
-        return _hard(targets, choice, h0, turns, reset, start)
+        return _hard(targets, choice, h0, reset, start)
     if not learned and _natively(*given) and choice.numel():
-        return native.hard(targets, choice, h0, turns, reset, start)
-    return places.hard(targets, choice, h0, turns, reset, start)
+        return native.hard(targets, choice, h0, reset, start)
+    return places.hard(targets, choice, h0, reset, start)
 
 
 def _unrounded(h: Tensor) -> AbstractContextManager[object]:
@@ -122,17 +110,16 @@ def _without_gradients(
     targets: Tensor,
     choice: Tensor,
     h0: Tensor,
-    turns: Tensor | None,
     reset: Tensor | None,
     start: Tensor | None,
 ) -> Tensor:
-    compute = native.hard if _natively(h0, turns, start) and choice.numel() else places.hard
-    return compute(targets, choice, h0, turns, reset, start)
+    compute = native.hard if _natively(h0, start) and choice.numel() else places.hard
+    return compute(targets, choice, h0, reset, start)
 
 
 _hard = register(
     "route_hard",
-    "(Tensor targets, Tensor choice, Tensor h0, Tensor? turns, Tensor? reset, Tensor? start) -> Tensor",
+    "(Tensor targets, Tensor choice, Tensor h0, Tensor? reset, Tensor? start) -> Tensor",
     _without_gradients,
     lambda targets, choice, h0, *others: h0.new_empty(*choice.shape, *h0.shape[1:]),
 )

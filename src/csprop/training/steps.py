@@ -9,7 +9,8 @@ from torch.optim import Optimizer
 
 from csprop.data.examples import UNLABELLED
 from csprop.nn.training import described, why_not
-from csprop.ops.native.step import Descent, Loss, Model, foreign, take
+from csprop.ops.native.model import Model
+from csprop.ops.native.step import Descent, Loss, foreign, take
 from csprop.training.batches import Batch
 from csprop.training.losses import loss
 from csprop.training.presets import Recipe

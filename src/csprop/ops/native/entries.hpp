@@ -1,11 +1,11 @@
 // From the inputs of a layer to a and u of its recurrence, h_t = a_t h_{t-1} + u_t with u = b w, and the adjoint.
-// See block.hpp for the names, rotors.hpp for orders above 2. What enters, w, is also
+// level.hpp has the names, rotors.hpp for orders above 2. What enters, w, is also
 //   a point of the channel, point / |point|       where there is one
 //   round(Re z), with the gradient of Re z        in a counter, whose a and b are 1
 // The gates of a tile of entries are computed again in the adjoint.
 #pragma once
 
-#include "level.hpp"
+#include "gates.hpp"
 #include "products.hpp"
 #include "rotors.hpp"
 
@@ -17,7 +17,7 @@ const real* entering(const Level<real>& level, const real* z, real* w) {
     const int64_t D = level.size.D;
     if (level.point) return level.point;
     if (level.replaces()) return to_unit(z, w, level.size.m, D, real(EPSILON)), w;
-    if (level.layer.decay != COUNT) return z;
+    if (level.layer.decay != Decay::count) return z;
     for (int64_t d = 0; d < D; d++) w[d] = std::nearbyint(z[d]), w[D + d] = 0;
     return w;
 }
@@ -25,7 +25,7 @@ const real* entering(const Level<real>& level, const real* z, real* w) {
 // Adds to g_z, or to the gradient of the point, what reaches it through w.
 template <typename real>
 void entering_adjoint(const Level<real>& level, const real* z, real* g_w, real* g_z) {
-    const int64_t n = level.layer.decay == COUNT ? level.size.D : level.size.state;
+    const int64_t n = level.layer.decay == Decay::count ? level.size.D : level.size.state;
     real* __restrict to = level.point ? level.g_point : g_z;
     if (!level.point && level.replaces()) to_unit_adjoint(z, g_w, level.size.m, level.size.D, real(EPSILON));
 #pragma omp simd
@@ -37,7 +37,7 @@ template <bool shared, typename real>
 void multiply(const Level<real>& level, const real* __restrict b, const real* __restrict w, real* __restrict u) {
     const int64_t D = level.size.D;
     const real* __restrict b_im = b + TILE * level.size.extent;
-    if (level.layer.rotate == INPUT) {
+    if (level.layer.rotate == Rotate::input) {
 #pragma omp simd
         for (int64_t d = 0; d < D; d++) {
             const int64_t i = shared ? 0 : d;
@@ -60,7 +60,7 @@ void multiply_adjoint(const Level<real>& level, const real* __restrict b, const 
     const real* __restrict b_im = b + imaginary;
     real* __restrict g_im = g_b + imaginary;
     real sum = 0, sum_im = 0;
-    if (level.layer.rotate == INPUT) {
+    if (level.layer.rotate == Rotate::input) {
 #pragma omp simd reduction(+ : sum, sum_im)
         for (int64_t d = 0; d < D; d++) {
             const int64_t i = shared ? 0 : d;
@@ -112,61 +112,27 @@ void turn_matrix_adjoint(const Level<real>& level, const real* theta, const real
     rotation.backward(theta, g_theta);
 }
 
-// Raw angles of some inputs; a direction is that of tanh of two numbers, (1, y) next to (0, 0).
-template <typename real>
-void project_angles(const Level<real>& level, const Entries<real>& entries, int64_t count) {
-    const Layer& layer = level.layer;
-    const int64_t E = layer.angles, outputs = layer.direction ? 2 * E : E;
-    real* to = layer.direction ? entries.raw : entries.theta;
-    project(level.angle_weight, level.angle_bias, entries.z, to, count, layer.angle_inputs, outputs, level.size.state,
-            outputs, 1);
-    for (int64_t e = 0; layer.direction && e < count; e++)
-        for (int64_t i = 0; i < E; i++) {
-            real &x = to[e * 2 * E + i], &y = to[e * 2 * E + E + i];
-            x = hyperbolic_tangent(x), y = hyperbolic_tangent(y);
-            entries.theta[e * E + i] = std::atan2(y, x * x + y * y < real(TINY) ? real(1) : x);
-        }
-}
-
-// From their gradients to those of the projection and of z, to which it adds.
-template <typename real>
-void angles_adjoint(const Level<real>& level, const Entries<real>& entries, int64_t count) {
-    const Layer& layer = level.layer;
-    const int64_t E = layer.angles, outputs = layer.direction ? 2 * E : E;
-    for (int64_t e = 0; layer.direction && e < count; e++)
-        for (int64_t i = 0; i < E; i++) {
-            const real y = entries.raw[e * 2 * E + E + i], seen = entries.raw[e * 2 * E + i];
-            const bool nowhere = seen * seen + y * y < real(TINY);
-            const real x = nowhere ? real(1) : seen, g = entries.g_theta[e * E + i] / (x * x + y * y);
-            entries.g_raw[e * 2 * E + i] = nowhere ? real(0) : -y * g * (1 - x * x);
-            entries.g_raw[e * 2 * E + E + i] = x * g * (1 - y * y);
-        }
-    project_adjoint(level.angle_weight, level.g_angle_weight, level.g_angle_bias, entries.z,
-                    layer.direction ? entries.g_raw : entries.g_theta, entries.g_z, count, layer.angle_inputs, outputs,
-                    level.size.state, outputs, 1);
-}
-
 template <typename real>
 void entries_forward(const Level<real>& level, const Entries<real>& entries, int64_t count,
                      const Memory<real>& memory) {
     const Layer& layer = level.layer;
     const int64_t state = level.size.state, extent = level.size.extent, planes = level.size.planes;
     const bool matrix = planes > 2;
-    const Scratch<real> s(memory.scratch, level.size.D, 0);
-    project_angles(level, entries, count);
+    const Gating<real>& s = memory.gating;
+    project(level.angle_weight, level.angle_bias, entries.z, entries.theta, count, layer.angle_inputs, layer.angles,
+            state, layer.angles, 1);
     project(level.gate_weight, level.gate_bias, entries.z, entries.delta, count, state, layer.gates, state,
             layer.gates, 1);
-    const Block gating = level.gating(entries);
+    const Gates<real> gates{level, entries, s};
     for (int64_t first = 0; first < count; first += TILE) {
         const int64_t steps = count - first < TILE ? count - first : TILE;
-        Gates<real>{gating, s}.forward(first, steps);
+        gates.forward(first, steps);
         for (int64_t k = 0; k < steps; k++) {
             const int64_t e = first + k;
             real* a = entries.a + e * level.size.numbers;
             if (matrix) turn_matrix(level, entries.theta + e * layer.angles, s.a + k * extent, a, memory.rotation);
             for (int64_t plane = 0; !matrix && plane < planes; plane++)
                 std::memcpy(a + plane * extent, s.a + (plane * TILE + k) * extent, extent * sizeof(real));
-            if (layer.places) continue;  // nothing enters
             const real* w = entering(level, entries.z + e * state, memory.free);
             if (extent == 1) multiply<true>(level, s.b + k * extent, w, entries.u + e * state);
             else multiply<false>(level, s.b + k * extent, w, entries.u + e * state);
@@ -181,9 +147,8 @@ void entries_backward(const Level<real>& level, const Entries<real>& entries, in
     const Layer& layer = level.layer;
     const int64_t state = level.size.state, extent = level.size.extent, planes = level.size.planes;
     const bool matrix = planes > 2;
-    const Scratch<real> s(memory.scratch, level.size.D, 0);
-    const Block gating = level.gating(entries);
-    const Gates<real> gates{gating, s};
+    const Gating<real>& s = memory.gating;
+    const Gates<real> gates{level, entries, s};
     for (int64_t first = 0; first < count; first += TILE) {
         const int64_t steps = count - first < TILE ? count - first : TILE;
         gates.forward(first, steps);
@@ -196,7 +161,6 @@ void entries_backward(const Level<real>& level, const Entries<real>& entries, in
                                     entries.g_theta + e * layer.angles, s.g_a + k * extent, memory.rotation);
             for (int64_t plane = 0; !matrix && plane < planes; plane++)
                 std::memcpy(s.g_a + (plane * TILE + k) * extent, g_a + plane * extent, extent * sizeof(real));
-            if (layer.places) continue;
             const real *z = entries.z + e * state, *g_u = entries.g_u + e * state, *b = s.b + k * extent;
             const real* w = entering(level, z, memory.free);
             real *g_w = memory.free + state, *g_b = s.g_b + k * extent;
@@ -206,7 +170,8 @@ void entries_backward(const Level<real>& level, const Entries<real>& entries, in
         }
         gates.backward(first, steps);
     }
-    angles_adjoint(level, entries, count);
+    project_adjoint(level.angle_weight, level.g_angle_weight, level.g_angle_bias, entries.z, entries.g_theta, entries.g_z,
+                    count, layer.angle_inputs, layer.angles, state, layer.angles, 1);
     project_adjoint(level.gate_weight, level.g_gate_weight, level.g_gate_bias, entries.z, entries.g_delta, entries.g_z,
                     count, state, layer.gates, state, layer.gates, 1);
 }

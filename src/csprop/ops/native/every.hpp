@@ -23,7 +23,7 @@ template <typename real>
 struct Every {
     const Subtrees& trees;
     const Plan& plan;
-    const Training& model;
+    const Model& model;
     const int64_t V = trees.symbols, state = model.order * model.width;
     Room<real> shared{static_cast<real*>(plan.prepared)}, own;
     const Prepared<real> prepared{model, plan.entries, shared};
@@ -39,10 +39,8 @@ struct Every {
             passage.parent = kept.parent;
             if (l) passage.entries.z = memory.passages[l - 1].out;
         }
-        if (!model.layers[0].released) {
-            memory.passages[0].entries = prepared.entries;
-            memory.passages[0].entries.of_step = kept.token;
-        }
+        memory.passages[0].entries = prepared.entries;
+        memory.passages[0].entries.of_step = kept.token;
         for (int64_t i = 0; i < BLOCK; i++) memory.steps[i] = i;
     }
 
@@ -76,14 +74,8 @@ struct Every {
             kept.parent[p - first] = p / V - above;
             kept.token[p - first] = p % V;
         }
-        if (model.layers[0].released)
-            for (int64_t i = 0; i < last - first; i++)
-                std::memcpy(memory.passages[0].entries.z + i * state, prepared.entries.z + kept.token[i] * state,
-                            state * sizeof(real));
         for (int64_t l = 0; l < model.depth; l++) {
             Passage<real>& passage = memory.passages[l];
-            passage.parent_frames = t == 1 ? prepared.frame : kept.frames(t - 1, l);
-            passage.frame = kept.frames(t, l);
             passage.parents = t == 1 ? prepared.start + l * state : kept.states(t - 1, l);
             passage.h = kept.states(t, l);
             const Read read{nullptr, l < model.depth - 1 || t == trees.length ? last - first : 0};

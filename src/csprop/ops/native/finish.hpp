@@ -1,4 +1,4 @@
-// What follows the recurrence of a layer, for all steps of a row, and its adjoint; block.hpp has the equations. Beside
+// What follows the recurrence of a layer, for all steps of a row, and its adjoint; level.hpp has the equations. Beside
 // them
 //   recall       p_t += r h_{t-1}                         in every channel
 //   LayerNorm    out = k (x − mean x) / sqrt(var x + 1e-5) + c      of x = bound(p, 2^20), all planes and channels
@@ -40,7 +40,7 @@ struct Moment {
     }
 };
 
-// p of one step, or p / n with n = l + beside and l = sqrt(|p|² + under), of which 1/n and 1/l are kept.
+// p of one step, or p / n with n = l + ε and l = sqrt(|p|² + 1e-30), of which 1/n and 1/l are kept.
 template <bool silu, bool norm, bool recalls, typename real, int fixed>
 void gather(const Level<real>& level, const Moment<real>& now, Order<fixed> m, real* __restrict out) {
     const int64_t D = level.size.D;
@@ -48,11 +48,9 @@ void gather(const Level<real>& level, const Moment<real>& now, Order<fixed> m, r
     const real *__restrict strength = level.strength, *__restrict recall = level.recall;
     const real* __restrict gate = now.gate;
     real* __restrict over = now.over;
-    const real under = level.under(), beside = level.beside();
-    const real moves = level.layer.cumulative ? real(0) : real(1);  // there the modulus is a constant
 #pragma omp simd
     for (int64_t d = 0; d < D; d++) {
-        real sum = under;
+        real sum = real(TINY);
         m.each([&](int64_t i) {
             const int64_t k = i * D + d;
             real p = (silu ? h[k] * gate[k] : h[k]) + strength[d] * z[k];
@@ -61,10 +59,10 @@ void gather(const Level<real>& level, const Moment<real>& now, Order<fixed> m, r
             out[k] = p;
         });
         if (norm) {
-            const real l = std::sqrt(sum), n = l + beside, inverse = 1 / (l * n);
+            const real l = std::sqrt(sum), n = l + real(EPSILON), inverse = 1 / (l * n);
             // One division serves both, unless l n may be infinite: what is recalled has no bound.
             const real scale = recalls ? 1 / n : l * inverse;
-            over[d] = scale, over[D + d] = moves * (recalls ? 1 / l : n * inverse);
+            over[d] = scale, over[D + d] = recalls ? 1 / l : n * inverse;
             m.each([&](int64_t i) { out[i * D + d] *= scale; });
         }
     }
@@ -236,8 +234,8 @@ template <typename Function>
 INLINE void with_finish(const Layer& layer, Function function) {
     using yes = std::true_type;
     using no = std::false_type;
-    const bool norm = layer.norm == COMPLEX || layer.norm == ROOT;
-    if (layer.activation == BOUNDARY) norm ? function(yes{}, yes{}) : function(yes{}, no{});
+    const bool norm = layer.norm == Norm::complex;
+    if (layer.activation == Activation::boundary) norm ? function(yes{}, yes{}) : function(yes{}, no{});
     else norm ? function(no{}, yes{}) : function(no{}, no{});
 }
 

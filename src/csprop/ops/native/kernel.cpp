@@ -14,12 +14,10 @@
 #endif
 
 #include "compilers.hpp"
-#include "description.hpp"
 #include "layout.hpp"
 #include "subtrees.hpp"
 #include "table.hpp"
 #include "training.hpp"
-#include "wave.hpp"
 
 extern const Functions plain_functions, avx2_functions;
 
@@ -107,64 +105,6 @@ class Workspace {
     std::unique_ptr<double[]> own_;
 };
 
-template <typename real>
-static void sum_rows(const real* rows, real* sums, int64_t groups, int64_t count, int64_t size) {
-    std::fill(sums, sums + groups * size, real(0));
-    for (int64_t group = 0; group < groups; group++)
-        for (int64_t row = 0; row < count; row++, rows += size)
-            for (int64_t i = 0; i < size; i++) sums[group * size + i] += rows[i];
-}
-
-// Rows to threads, or the layers of each row where there are fewer rows than threads.
-static void deal_stack(const Stack& stack, int64_t threads) {
-    const int64_t depth = stack.depth, size = scratch_vectors(depth) * stack.width;
-    const int64_t riders = std::min({threads, depth, shares(stack, depth)});
-    if (stack.batch >= threads || stack.batch >= riders)
-        return deal(stack, depth, scratch_vectors(depth), threads, chosen().stack);
-    std::vector<double> memory(riders * size), carried(depth * 3 * stack.width);
-    std::unique_ptr<double[]> between(new double[depth * AFLOAT * STRETCH * 2 * stack.width]);
-    for (int64_t row = 0; row < stack.batch; row++) {
-        const Wave wave{&stack, row, (stack.steps + STRETCH - 1) / STRETCH, stack.blocks[depth - 1].g_out != nullptr,
-                        carried.data(), between.get()};
-        Waves(wave, chosen().stretch).run(memory.data(), size, riders);
-    }
-}
-
-// The adjoint of a stack; the gradients of its parameters first go into memory of their own.
-template <typename real>
-static void adjoint(const Stack& stack, int64_t threads) {
-    std::vector<Block> rows(stack.blocks, stack.blocks + stack.depth);
-    std::vector<std::vector<real>> memory;
-    for (Block& block : rows)
-        for (const Parameter& each : Parameters(block).each)
-            if (block.*each.gradient && each.size) {
-                memory.emplace_back(block.batch * each.size);
-                block.*each.gradient = memory.back().data();
-            }
-    deal_stack({stack.wide, stack.batch, stack.steps, stack.width, stack.depth, rows.data()}, threads);
-    size_t next = 0;
-    for (int64_t l = 0; l < stack.depth; l++) {
-        const Block& block = stack.blocks[l];
-        for (const Parameter& each : Parameters(block).each)
-            if (block.*each.gradient && each.size)
-                sum_rows(memory[next++].data(), static_cast<real*>(block.*each.gradient), block.groups,
-                         block.batch / block.groups, each.size);
-    }
-}
-
-static void run_stack(const Stack* stack, int64_t threads) {
-    const int64_t activation = stack->batch * stack->steps * 2 * stack->width * (stack->wide ? 8 : 4);
-    const bool forward = !stack->blocks[stack->depth - 1].g_out;
-    for (const Block* block = stack->blocks; block < stack->blocks + stack->depth; block++) {
-        for (void* written : {block->out, block->keep ? block->h : nullptr})
-            if (forward) ask_for_large_pages(written, activation);
-        for (void* written : {block->g_z, block->g_coupled})
-            if (!forward) ask_for_large_pages(written, activation);
-    }
-    if (forward) deal_stack(*stack, threads);
-    else if (stack->wide) adjoint<double>(*stack, threads);
-    else adjoint<float>(*stack, threads);
-}
 static void run_scan(const Scan* scan, int64_t threads) {
     const int64_t number = scan->wide ? 8 : 4, steps = scan->batch * scan->steps;
     if (!scan->g_h) ask_for_large_pages(scan->h, steps * scan->order * scan->width * number);
@@ -180,7 +120,7 @@ static void run_resonate(const Resonate* work, int64_t threads) {
     deal(*work, std::max<int64_t>(1, 4 * work->rows / work->batch), 16, threads, chosen().resonate);
 }
 // The scores of the rows of a model.
-static void run_scores(Training* model, int64_t threads) {
+static void run_scores(Model* model, int64_t threads) {
     const Planned planned(*model);
     const int64_t steps = std::max(FEWEST_STEPS, planned.plan.longest);  // of a chunk
     const Chunks work{int64_t(planned.chunks.size()), steps, model->width, planned.chunks.data()};
@@ -191,7 +131,7 @@ static void run_scores(Training* model, int64_t threads) {
     if (!planned.exact()) throw std::range_error("count");
 }
 // All models' rows are dealt out together.
-static void run_steps(Training* const* models, int64_t count, int64_t threads) {
+static void run_steps(Model* const* models, int64_t count, int64_t threads) {
     std::vector<std::unique_ptr<Planned>> planned;
     std::vector<Chunk> chunks;
     int64_t size = 0, steps = FEWEST_STEPS;  // of a chunk
@@ -212,7 +152,7 @@ static void run_steps(Training* const* models, int64_t count, int64_t threads) {
     for (const auto& each : planned) chosen().descend(each->plan, memory.numbers);
 }
 
-static void run_every(Training* model, int64_t symbols, int64_t length, void* scores, int64_t threads) {
+static void run_every(Model* model, int64_t symbols, int64_t length, void* scores, int64_t threads) {
     const PlannedSubtrees planned(*model, symbols, length, scores);
     const int64_t size = planned.thread_numbers();
     threads = worthwhile(planned.trees, model->depth, threads);
@@ -222,17 +162,7 @@ static void run_every(Training* model, int64_t symbols, int64_t length, void* sc
     if (!planned.exact()) throw std::range_error("count");
 }
 
-// Whether there was memory enough.
-template <typename Arguments>
-static bool attempt(void (*run)(const Arguments*, int64_t), const Arguments* arguments, int64_t threads) {
-    try {
-        run(arguments, threads);
-        return true;
-    } catch (const std::bad_alloc&) {
-        return false;
-    }
-}
-
+// 0: done; 1: there was not enough memory; 2: a token or a label is outside of its range; 3: a count is not exact.
 template <typename Function>
 static int64_t status(Function function) {
     try {
@@ -247,28 +177,28 @@ static int64_t status(Function function) {
     }
 }
 
-CALLED_BY_PYTHON bool csprop_stack(const Stack* stack, int64_t threads) { return attempt(run_stack, stack, threads); }
-CALLED_BY_PYTHON bool csprop_scan(const Scan* scan, int64_t threads) { return attempt(run_scan, scan, threads); }
-// 0: done; 1: there was not enough memory; 2: a token or a label is none; 3: a count is not exact. Unless a step was
-// done nothing has changed.
-CALLED_BY_PYTHON int64_t csprop_steps(Training* const* models, int64_t count, int64_t threads) {
+CALLED_BY_PYTHON int64_t csprop_scan(const Scan* scan, int64_t threads) {
+    return status([&] { run_scan(scan, threads); });
+}
+CALLED_BY_PYTHON int64_t csprop_route(const Route* route, int64_t threads) {
+    return status([&] { run_route(route, threads); });
+}
+CALLED_BY_PYTHON int64_t csprop_resonate(const Resonate* work, int64_t threads) {
+    return status([&] { run_resonate(work, threads); });
+}
+// Unless all steps were done nothing has changed.
+CALLED_BY_PYTHON int64_t csprop_steps(Model* const* models, int64_t count, int64_t threads) {
     return status([&] { run_steps(models, count, threads); });
 }
-CALLED_BY_PYTHON int64_t csprop_scores(Training* model, int64_t threads) {
+CALLED_BY_PYTHON int64_t csprop_scores(Model* model, int64_t threads) {
     return status([&] { run_scores(model, threads); });
 }
-CALLED_BY_PYTHON int64_t csprop_every(Training* model, int64_t symbols, int64_t length, void* scores, int64_t threads) {
+CALLED_BY_PYTHON int64_t csprop_every(Model* model, int64_t symbols, int64_t length, void* scores, int64_t threads) {
     return status([&] { run_every(model, symbols, length, scores, threads); });
 }
-CALLED_BY_PYTHON bool csprop_route(const Route* route, int64_t threads) { return attempt(run_route, route, threads); }
-CALLED_BY_PYTHON bool csprop_resonate(const Resonate* work, int64_t threads) {
-    return attempt(run_resonate, work, threads);
-}
-CALLED_BY_PYTHON void csprop_stream(const Stream* stream, int64_t token) { chosen().stream(*stream, token); }
 CALLED_BY_PYTHON int64_t csprop_table(Table* table) {
     if (table->out) ask_for_large_pages(table->out, table->length * sizeof(uint16_t));
     return table->wide ? run_table<uint64_t>(*table) : run_table<uint8_t>(*table);
 }
-CALLED_BY_PYTHON const char* csprop_layout() { return description(); }
-CALLED_BY_PYTHON int64_t csprop_scratch(int64_t depth) { return scratch_vectors(depth); }
+CALLED_BY_PYTHON const char* csprop_layout() { return layout_text; }
 CALLED_BY_PYTHON const char* csprop_target() { return &chosen() == &plain_functions ? "plain" : "avx2"; }

@@ -1,9 +1,18 @@
-// The arguments of every function, mirrored by layout.py: description.hpp lists them for the comparison of
-// names and types. `wide` means double in place of float; a null pointer is something absent, or not asked for.
+// The arguments of every function. Python reads this text: `LAYOUT` compiles its structures and keeps them as a string,
+// from which layout.py learns the names, types and order of fields and the options of each `enum class`. Every field has
+// 64 bits. `wide` means double in place of float; a null pointer is something absent, or not asked for.
 #pragma once
 
 #include <cstdint>
 
+static_assert(sizeof(void*) == 8, "Python packs pointers as 64-bit numbers");
+
+using Tensor = int64_t;  // the number of a tensor in a model's list of weights, -1 for one that is absent
+
+// Comments are not part of an argument: the string has declarations alone.
+#define LAYOUT(...) __VA_ARGS__ inline constexpr const char* layout_text = #__VA_ARGS__;
+
+LAYOUT(
 struct Scan {
     int64_t wide, batch, steps, width, order, planes, columns;  // of a state D and m; of a 1, 2 or m², 1 or D
     const void *a, *u, *h0;
@@ -15,10 +24,10 @@ struct Scan {
 
 // A router: columns with a single 1 as targets, or maps with rows (K, D, m). Backward where g_h is given.
 struct Route {
-    int64_t wide, batch, steps, width, places, columns;  // of a group m; of turns 0, 1 or D
+    int64_t wide, batch, steps, width, places;
     const void* maps;
-    const int64_t *targets, *choice;                     // (K, D), (batch, steps)
-    const void *turns, *h0, *start;
+    const int64_t *targets, *choice;  // (K, D), (batch, steps)
+    const void *h0, *start;
     const bool* reset;
     void* h;
     const void* g_h;
@@ -37,73 +46,11 @@ struct Resonate {
     void *g_entries, *g_turn, *g_h0;
 };
 
-enum Rotate : int64_t { NONE, INPUT, STATE };
-enum Decay : int64_t { SOFTPLUS, EXP, UNIT, RESET, SWITCH, KEEP, COUNT };  // the last two have no gate
-enum Activation : int64_t { LINEAR, BOUNDARY, STEP };
-enum Norm : int64_t { WITHOUT, COMPLEX, LAYER, ROOT };
-enum GateInput : int64_t { OF_INPUT, OF_ENTERING, OF_STATE };
-enum Reading : int64_t { STATES, PHASORS, ANGLES };
-
-struct Block {
-    int64_t wide, batch, steps, width, groups, angles, gates;
-    int64_t rotate, bounded_angle, decay, silu, norm, keep;  // keep: all states, not the last alone
-    int64_t angle_inputs, gate_inputs;                       // 2D, or D where the angle sees Re z alone
-    const void *z, *coupled, *skip, *h0, *start;             // skip: g itself, before σ
-    const bool* reset;
-    // The projections of gates that the channels share are done here, others by the caller.
-    const void *angle_weight, *angle_bias, *gate_weight, *gate_bias;
-    void *theta, *delta, *out, *h;
-    const void *g_out, *g_h;
-    void *g_z, *g_theta, *g_delta, *g_coupled, *g_h0;
-    void *g_skip, *g_start, *g_angle_weight, *g_angle_bias, *g_gate_weight, *g_gate_bias;
-};
-
-// The parameters, whose gradients are computed a row of the batch each and then summed.
-struct Parameter {
-    void* Block::*gradient;
-    int64_t size;  // of one model's; 0 where it is not the kernel's to compute
-};
-
-struct Parameters {
-    Parameter each[6];
-    explicit Parameters(const Block& block)
-        : each{{&Block::g_skip, block.width},
-               {&Block::g_start, 2 * block.width},
-               {&Block::g_angle_weight, block.angles == 1 ? block.angle_inputs : 0},
-               {&Block::g_angle_bias, block.angles == 1},
-               {&Block::g_gate_weight, block.gates == 1 ? block.gate_inputs : 0},
-               {&Block::g_gate_bias, block.gates == 1}} {}
-};
-
-// The fields of one of a block's two projections, y = W z + b, by name.
-struct ProjectionFields {
-    int64_t Block::*outputs, Block::*inputs;
-    const void *Block::*weight, *Block::*bias;
-    void *Block::*result, *Block::*g_result, *Block::*g_weight, *Block::*g_bias;
-};
-
-constexpr ProjectionFields PROJECTIONS[] = {
-    {&Block::angles, &Block::angle_inputs, &Block::angle_weight, &Block::angle_bias, &Block::theta,
-     &Block::g_theta, &Block::g_angle_weight, &Block::g_angle_bias},
-    {&Block::gates, &Block::gate_inputs, &Block::gate_weight, &Block::gate_bias, &Block::delta,
-     &Block::g_delta, &Block::g_gate_weight, &Block::g_gate_bias},
-};
-
-// A whole model at one token. The blocks are of one row and one step; h0 and h are the state, in place.
-struct Stream {
-    int64_t wide, depth, width, classes, unit_features;  // unit_features: the decoder reads h / |h|
-    const void* embedding;                               // (vocabulary, 2, D)
-    Block* blocks;
-    const void *decoder_weight, *decoder_bias;           // (classes, 2, D), (classes)
-    void *logits, *scratch;                              // (classes), (scratch_vectors(1), D) zeroed
-};
-
-// Layers one after the other, alike but for their tensors. Only the last has a g_out, only the first a g_z;
-// an out that is not needed later is null.
-struct Stack {
-    int64_t wide, batch, steps, width, depth;
-    const Block* blocks;
-};
+enum class Rotate : int64_t { none, input, state };
+enum class Decay : int64_t { softplus, exp, unit, switch_, none, count };  // the last two have no gate
+enum class Activation : int64_t { none, boundary, step };
+enum class Norm : int64_t { none, complex, layer };
+enum class Reading : int64_t { state, phasor, angle };
 
 // A tensor of a model in training, with the two moments of Adam and the number of its steps.
 struct Weight {
@@ -112,41 +59,48 @@ struct Weight {
     float* steps;
 };
 
-// A layer of a model in training. Its tensors are numbers in the list of weights, -1 for one that is absent.
+// A layer of a model.
 struct Layer {
     int64_t angles, gates, angle_inputs;  // outputs of the projections, together; inputs of an angle
-    int64_t rotate, bounded_angle, decay, activation, norm;
+    int64_t bounded_angle;
+    Rotate rotate;
+    Decay decay;
+    Activation activation;
+    Norm norm;
     int64_t places, choices, by_token, rank;  // of a router and its maps, 0 elsewhere; of a coupling
-    int64_t angle_weight, angle_bias, gate_weight, gate_bias, skip, recall, start, point;
-    int64_t norm_weight, norm_bias, coupling_u, coupling_v, maps, keys_weight, keys_bias;
-    int64_t direction;                              // angles are directions of two numbers each
-    int64_t released, summed, gate_input, cumulative;  // parts of the authors' code: released.hpp
-    int64_t map_weight, map_bias, entrance_weight, entrance_bias;
+    Tensor angle_weight, angle_bias, gate_weight, gate_bias, skip, recall, start, point;
+    Tensor norm_weight, norm_bias, coupling_u, coupling_v, maps, keys_weight, keys_bias;
 };
 
-// Rows of one padded length; a label below 0 is none.
+// Rows of one padded length. A label below 0 is not a label; without labels, every step counts as one with a label.
 struct Part {
     int64_t rows, steps;
     const int64_t *tokens, *labels;  // (rows, steps)
 };
 
-// A model in training, and one step of it.
-struct Training {
+// A model and the task at hand: the scores of rows, their adjoint, or a step of training.
+struct Model {
     int64_t wide, order, width, depth, vocabulary, classes, tensors, first_of_rows, parts;
     const Layer* layers;
     const Weight* weights;
     const Part* batch;
-    void* gradient;  // of all weights, one after the other; rows add to those from first_of_rows on
-    int64_t reading, embedding, decoder_weight, decoder_bias, projection;  // projection: of a complex decoder
-    int64_t narrow, widen_tanh, widen_weight, widen_bias;  // narrow: numbers of a token, if its embedding is widened
+    Reading reading;
+    Tensor embedding, decoder_weight, decoder_bias, projection;  // projection: of a complex decoder
+    double temperature;                                          // of routers; 0: hard maps
+    int64_t whole, span;   // a row of more steps than `whole` goes in pieces of `span`
+    void* gradient;        // of all weights, one after the other; rows add to those from first_of_rows on
+    void* scores;          // (labels, classes); null in an adjoint or a step
+    const void* state;     // (rows, depth, m, D), where rows begin; null: with h_0. For a batch of one part, as below
+    const bool* reset;     // (rows, steps), where a sequence begins anew with h_0
+    void* last;            // (rows, depth, m, D), the states after each row
+    const void *g_scores, *g_last;  // of an adjoint
+    void* g_state;                  // zeroed
     int64_t focal;
-    double focal_gamma, focal_alpha, temperature;                          // temperature: of routers; 0: hard maps
-    double rate, first_decay, second_decay, epsilon;        // Adam's
-    double weight_decay, most;                              // Adam's; gradients above `most` are scaled to it
-    double loss, norm;                                      // found
-    int64_t hits, taken;                                    // found; whether the step was taken
-    int64_t whole, span;                                    // a row of more steps than `whole` goes in pieces of `span`
-    void* scores;                                           // (labels, classes), or null where a step is taken
+    double focal_gamma, focal_alpha;
+    double rate, first_decay, second_decay, epsilon;  // Adam's
+    double weight_decay, most;                        // Adam's; gradients above `most` are scaled to it
+    double loss, norm;                                // results of a step
+    int64_t hits, taken;                              // taken: the step was done, as loss and norm are finite
 };
 
 // An automaton and a sequence. rows[row + token] is where the next state's row begins, answers the same.
@@ -187,22 +141,9 @@ struct Polish {
     const double* row_bits;    // (symbols): of which entries of a state lead elsewhere
     int32_t* table;            // (room, symbols), replaced
 };
+)
 
-constexpr int64_t TILE = 16;  // steps whose gates are computed together, so that shared ones fill a vector
-
-// What one thread needs beside its arguments, zeroed, in vectors of D numbers.
-constexpr int64_t scratch_vectors(int64_t depth) { return 12 + 18 * TILE + 3 * depth; }
-
-constexpr int64_t STRETCH = 8 * TILE;  // steps that a layer of a wave goes at a time
-constexpr int64_t AFLOAT = 4;          // stretches that a layer may be ahead of the next
-
-// One row of a stack, its layers one behind the other; wave.hpp says who goes when.
-struct Wave {
-    const Stack* stack;
-    int64_t row, stretches;
-    bool backward;
-    void *carried, *between;  // (depth, 3, D), (depth, AFLOAT · STRETCH, 2, D)
-};
+constexpr int64_t TILE = 16;  // steps whose gates are computed together: shared ones fill a vector
 
 struct Plan;  // of plan.hpp
 struct Chunks;
@@ -210,10 +151,7 @@ struct Subtrees;
 
 // The functions for one kind of processor: rows, or chunks of rows, from `first` up to `last`.
 struct Functions {
-    void (*stack)(const Stack&, void* memory, int64_t first, int64_t last);  // backward where g_out is given
-    void (*scan)(const Scan&, void* memory, int64_t first, int64_t last);    // backward where g_h is given
-    void (*stretch)(const Wave&, void* memory, int64_t layer, int64_t number);
-    void (*stream)(const Stream&, int64_t token);
+    void (*scan)(const Scan&, void* memory, int64_t first, int64_t last);  // backward where g_h is given
     void (*route)(const Route&, void* memory, int64_t first, int64_t last);
     void (*resonate)(const Resonate&, void* memory, int64_t first, int64_t last);  // backward where g_y is given
     void (*prepare)(const Plan&, void* memory);

@@ -1,11 +1,44 @@
-// A layer of a model in training, with its tensors and where their gradients go; and vectors made of length 1.
+// A layer of a model, with its tensors and where their gradients go; and vectors made of length 1.
+//
+// Glossary                                                    shape, real numbers
+//   z        the layer's input                                (T, m, D)
+//   theta    W_θ z before its tanh, or the free angle         (T, 1 or D)
+//   delta    δ = W z + b, from which α (keep) and γ (enter) come   (T, 1 or D)
+//   a, b     transition and entrance, complex numbers:
+//              rotate the input   a = α           b = γ e^{iθ}
+//              rotate the state   a = α e^{iθ}    b = γ
+//   w        what enters: z, or z / (|z| + ε) where a switch replaces the state
+//   c        what the layer below couples in, or nothing      (T, m, D)
+//   h        the state                                        (T, m, D)
+//   skip, s  g and σ(g), the strength of the skip             (D)
+//   start    h_0, where a sequence begins                     (m, D)
+//
+// Forward, for each step and channel:
+//   h_t = bound(a_t h_{t-1} + b_t w_t + c_t, 2^60)
+//   p_t = SiLU(h_t) + s z_t                                   SiLU on each plane, or the identity
+//   out = p_t / (sqrt(|p_t|² + 1e-30) + ε)                    or bound(p_t, 2^20) without the norm
+// where bound(x, L) = x / max(1, |x| / L) keeps the phase.
+//
+// Adjoint. Gradients are complex numbers too: g = ∂L/∂Re + i ∂L/∂Im, so a product y = k x passes conj(k) g_y to x and
+// conj(x) g_y to k. With m = sqrt(|p|² + 1e-30), n = m + ε and ⟨x, y⟩ = Re(conj(x) y):
+//   norm       g_p = g_out / n − p ⟨p, g_out⟩ / (m n²)
+//   bound      g_x = (g_y − ŷ ⟨ŷ, g_y⟩) / (|x| / L) where |x| > L, ŷ = y / L: the tangential part
+//   skip       g_g += s (1 − s) ⟨z, g_p⟩      g_z += s g_p
+//   SiLU       λ_t = SiLU'(h_t) g_p + conj(a_{t+1}) μ_{t+1}   on each plane
+//   state      μ_t = bound(λ_t through the bound of h_t, 2^30)
+//   recur      g_a = conj(h_{t-1}) μ_t        g_b = conj(w_t) μ_t        g_c = μ_t
+//   entrance   g_w = conj(b_t) μ_t            through w = z / |z| as through the norm
+//   gates      g_α = ⟨∂a/∂α, g_a⟩ and likewise for γ, θ in a and b; a gate shared by the channels sums
+//   projection g_z += Wᵀ g_δ                  g_W += g_δ zᵀ               and likewise for θ
+// and at the end g_{h_0} = conj(a_1) μ_1.
 #pragma once
 
-#include "block.hpp"
 #include "plan.hpp"
 #include "products.hpp"
 
 namespace TARGET {
+
+constexpr double OUTPUT_LIMIT = 0x1p20, EPSILON = 1e-8, TINY = 1e-30;
 
 template <typename real>
 struct Level {
@@ -13,15 +46,12 @@ struct Level {
     const Extents size;
     const real *angle_weight, *angle_bias, *gate_weight, *gate_bias, *recall, *norm_weight, *norm_bias;
     const real *coupling_u, *coupling_v, *keys_weight, *keys_bias;
-    const real *map_weight, *map_bias, *entrance_weight, *entrance_bias;
-    const real* frame;                            // prepared: before the first step
     const real *start, *strength, *point;         // prepared: h_0 and the point as they are used, σ(g)
     const real *maps, *columns;                   // prepared: softmax of a router's logits, by sources and by targets
     const int64_t* targets;                       // prepared: of each channel in each map; null where maps are soft
     int64_t planes = 2;                           // of a router's states; all others are 0
     real *g_angle_weight, *g_angle_bias, *g_gate_weight, *g_gate_bias, *g_recall, *g_norm_weight, *g_norm_bias;
     real *g_coupling_u, *g_coupling_v, *g_keys_weight, *g_keys_bias;
-    real *g_map_weight, *g_map_bias, *g_entrance_weight, *g_entrance_bias, *g_frame = nullptr;
     real *g_start, *g_skip, *g_point, *g_maps;    // of what is prepared
 
     // `gradients`: of all tensors.
@@ -42,11 +72,6 @@ struct Level {
         coupling_v = value(layer.coupling_v), g_coupling_v = gradient(layer.coupling_v);
         keys_weight = value(layer.keys_weight), g_keys_weight = gradient(layer.keys_weight);
         keys_bias = value(layer.keys_bias), g_keys_bias = gradient(layer.keys_bias);
-        map_weight = value(layer.map_weight), g_map_weight = gradient(layer.map_weight);
-        map_bias = value(layer.map_bias), g_map_bias = gradient(layer.map_bias);
-        entrance_weight = value(layer.entrance_weight), g_entrance_weight = gradient(layer.entrance_weight);
-        entrance_bias = value(layer.entrance_bias), g_entrance_bias = gradient(layer.entrance_bias);
-        frame = prepared.frame;
         start = prepared.start + number * size.state, g_start = gradient(layer.start);
         strength = prepared.strength + number * size.D, g_skip = gradient(layer.skip);
         point = layer.point < 0 ? nullptr : prepared.point + number * size.state, g_point = gradient(layer.point);
@@ -58,28 +83,12 @@ struct Level {
             maps += below->choices * size.D * below->places;
             columns += below->choices * size.D * below->places;
         }
-        bool real_start = layer.rotate != STATE && !plan.model->weights[layer.start].trained;
+        bool real_start = !plan.model->state && !plan.model->weights[layer.start].trained;
         for (int64_t d = size.D; real_start && d < size.state; d++) real_start = start[d] == 0;
         planes = real_start ? 1 : 2;
     }
 
-    // What the norm adds to the squared modulus under the root, and to the root.
-    INLINE real under() const { return layer.norm == ROOT ? real(EPSILON) : real(TINY); }
-    INLINE real beside() const { return layer.norm == ROOT ? real(0) : real(EPSILON); }
-
-    INLINE bool replaces() const { return layer.decay == RESET || layer.decay == SWITCH; }
-
-    // What `Gates` reads, for some entries; the angles of a matrix are not its own.
-    Block gating(const Entries<real>& entries) const {
-        const bool matrix = size.planes > 2;
-        Block block{};
-        block.width = size.D, block.angles = layer.angles / size.turns, block.gates = layer.gates;
-        block.rotate = matrix ? int64_t(NONE) : layer.rotate;
-        block.bounded_angle = layer.bounded_angle, block.decay = layer.decay;
-        block.theta = entries.theta, block.delta = entries.delta;
-        block.g_theta = entries.g_theta, block.g_delta = entries.g_delta;
-        return block;
-    }
+    INLINE bool replaces() const { return layer.decay == Decay::switch_; }
 };
 
 // The orders that inner loops are compiled for.

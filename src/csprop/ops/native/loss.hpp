@@ -40,7 +40,7 @@ struct Focal {
 // From the scores (classes, count) of some steps to their gradients, in place; gives the sum of their losses.
 template <typename real>
 double judge(const Plan& plan, real* scores, real* surprise, const int64_t* labels, int64_t count, int64_t& hits) {
-    const Training& model = *plan.model;
+    const Model& model = *plan.model;
     const int64_t classes = model.classes;
     const real share = real(1) / real(plan.labelled);
     real *__restrict most = surprise, *__restrict sum = surprise + count, *__restrict own = surprise + 2 * count;

@@ -1,4 +1,4 @@
-// What a training step works with, and where it lies in memory. See step.hpp for the names.
+// The plan of a call on a model, and the layout of its memory. step.hpp has the names.
 #pragma once
 
 #include "compilers.hpp"
@@ -32,9 +32,9 @@ struct Room {
 
 // The step of one model.
 struct Plan {
-    Training* model;
+    Model* model;
     int64_t entries, labelled, longest;  // different tokens of the batch, labels, steps of a row
-    int64_t span;                        // steps of a piece of a row
+    int64_t span, pieces;                // steps of a piece of a row, and the most pieces of a row
     const int32_t* tokens;               // (entries)
     const int32_t* const* entry;         // of each part (rows, steps)
     const int64_t* const* answer;        // of each part (rows), the number of its first label among all
@@ -45,8 +45,19 @@ struct Plan {
     int64_t *hits, *inexact;             // (chunks); inexact: counts that their type of numbers does not hold
 };
 
-// Pieces of the longest row.
-PLAN int64_t pieces_of(const Plan& plan) { return plan.longest <= plan.span ? 1 : (plan.longest - 1) / plan.span + 1; }
+// Cuts the first T steps of a row into pieces of at most a span, a new one where a sequence begins anew. Gives their
+// number; `firsts` receives the first step of each, and T.
+PLAN int64_t cut(const Plan& plan, int64_t steps, int64_t row, int64_t T, int64_t* firsts) {
+    const bool* reset = plan.model->reset ? plan.model->reset + row * steps : nullptr;
+    int64_t pieces = 0;
+    for (int64_t t = 0; t < T; pieces++) {
+        const int64_t end = T - t < plan.span ? T : t + plan.span;
+        if (firsts) firsts[pieces] = t;
+        for (t = reset ? t + 1 : end; t < end && !reset[t]; t++) {}
+    }
+    if (firsts) firsts[pieces] = T;
+    return pieces;
+}
 
 // Rows that one thread goes through, and whose gradients it sums.
 struct Chunk {
@@ -70,18 +81,16 @@ struct Subtrees {
 // The sizes that follow from a layer's options.
 struct Extents {
     int64_t D, m, state;      // channels, planes, numbers of a state
-    int64_t handed;           // numbers that a piece of a row hands on to the next: a state and a frame
     int64_t turns, extent;    // angles of a channel; 1 where all channels share gates and angles, else D
     int64_t planes, numbers;  // of a: a real, a complex number or a matrix; numbers of it
 
-    PLAN Extents(const Training& model, const Layer& layer)
+    PLAN Extents(const Model& model, const Layer& layer)
         : D(model.width),
           m(model.order),
           state(m * D),
-          handed(state + 2 * D),
           turns(m * (m - 1) / 2),
           extent(layer.angles <= turns && layer.gates <= 1 ? 1 : D),
-          planes(layer.rotate != STATE ? 1 : m == 2 ? 2 : m * m),
+          planes(layer.rotate != Rotate::state ? 1 : m == 2 ? 2 : m * m),
           numbers(planes * extent) {}
 };
 
@@ -91,16 +100,13 @@ template <typename real>
 struct Entries {
     real *z, *theta, *delta, *a, *u, *scores;  // (entries, …); scores: of a router's maps
     real *g_z, *g_theta, *g_delta, *g_a, *g_u, *g_scores;
-    real *raw, *g_raw;                         // of directions, tanh of two numbers for each angle
-    real *turns, *turned, *x, *base, *wave, *alpha, *gamma, *share;  // of released.hpp: cos and sin, …
-    real *g_wave, *g_x, *g_turned;
     int64_t* choice;                           // the best of the scores
     const int32_t* of_step;                    // null: step t has entry t
 
     PLAN int64_t operator[](int64_t t) const { return of_step ? of_step[t] : t; }
 
     // What is computed from z.
-    PLAN void lay_out(const Training& model, const Layer& layer, int64_t count, Room<real>& room) {
+    PLAN void lay_out(const Model& model, const Layer& layer, int64_t count, Room<real>& room) {
         const Extents size(model, layer);
         theta = room.take(count * layer.angles);
         delta = room.take(count * layer.gates);
@@ -108,15 +114,9 @@ struct Entries {
         u = room.take(count * size.state);
         scores = room.take(count * layer.choices);
         choice = room.template take_as<int64_t>(layer.choices ? count : 0);
-        raw = room.take(layer.direction ? 2 * count * layer.angles : 0);
-        if (!layer.released) return;
-        turns = room.take(2 * count * layer.angles);
-        for (real** each : {&turned, &x}) *each = room.take(count * size.state);
-        for (real** each : {&base, &wave}) *each = room.take(count * layer.gates);
-        for (real** each : {&alpha, &gamma, &share}) *each = room.take(count * size.extent);
     }
 
-    PLAN void lay_out_gradients(const Training& model, const Layer& layer, int64_t count, Room<real>& room) {
+    PLAN void lay_out_gradients(const Model& model, const Layer& layer, int64_t count, Room<real>& room) {
         const Extents size(model, layer);
         g_a = room.take(count * size.numbers);
         g_scores = room.take(count * layer.choices);
@@ -128,11 +128,10 @@ template <typename real>
 struct Prepared {
     real *start, *strength, *point;  // of all layers (depth, m, D), (depth, D), (depth, m, D)
     real *maps, *columns, *decoder;  // of all routers; (classes, m, D) of a complex decoder
-    real* frame;                     // (2, D): zeros, the first of released.hpp
     int64_t* targets;                // of all routers (choices, D), where maps are hard
     Entries<real> entries{};         // of the first layer
 
-    PLAN Prepared(const Training& model, int64_t count, Room<real>& room) {
+    PLAN Prepared(const Model& model, int64_t count, Room<real>& room) {
         const Extents size(model, model.layers[0]);
         start = room.take(model.depth * size.state);
         strength = room.take(model.depth * size.D);
@@ -144,10 +143,8 @@ struct Prepared {
         columns = room.take(mapped);
         targets = room.template take_as<int64_t>(choices * size.D);
         decoder = room.take(model.projection < 0 ? 0 : model.classes * size.state);
-        frame = room.take(2 * size.D);
         entries.z = room.take(count * size.state);
         entries.lay_out(model, model.layers[0], count, room);
-        entries.g_raw = room.take(model.layers[0].direction ? 2 * count * model.layers[0].angles : 0);
         entries.g_theta = room.take(count * model.layers[0].angles);
         entries.g_delta = room.take(count * model.layers[0].gates);
     }
@@ -160,7 +157,7 @@ struct Gradients {
     real *tensors, *decoder;
     Entries<real> entries{};
 
-    PLAN Gradients(const Training& model, int64_t numbers, int64_t count, Room<real>& room) {
+    PLAN Gradients(const Model& model, int64_t numbers, int64_t count, Room<real>& room) {
         const Extents size(model, model.layers[0]);
         tensors = room.take(numbers);
         decoder = room.take(model.projection < 0 ? 0 : model.classes * size.state);
@@ -178,26 +175,28 @@ struct Passage {
     bool bounded;                 // whether a state or an output was
     const int32_t* parent;        // null: step t follows step t − 1; else its state is made from parents[parent[t]]
     const real* parents;          // (…, m, D)
-    real* frame;                  // (T, 2, extent), of released.hpp
-    const real* parent_frames;
-
-    // The frame before step t.
-    PLAN const real* frame_before(int64_t t, const real* first, int64_t numbers) const {
-        return parent ? parent_frames + parent[t] * numbers : t ? frame + (t - 1) * numbers : first;
-    }
 
     // The state before step t.
     PLAN const real* before(int64_t t, const real* start, int64_t state) const {
         return parent ? parents + parent[t] * state : t ? h + (t - 1) * state : start;
     }
 
-    PLAN void lay_out(const Training& model, int64_t number, int64_t T, Room<real>& room) {
+    PLAN void lay_out(const Model& model, int64_t number, int64_t T, Room<real>& room) {
         const Extents size(model, model.layers[number]);
         for (real** each : {&h, &gate, &out, &over}) *each = room.take(T * size.state);
-        const Layer& layer = model.layers[number];
-        frame = room.take(layer.released ? 2 * T * size.extent : 0);
-        if (number || layer.released) entries.lay_out(model, layer, T, room);
-        if (!number && layer.released) entries.z = room.take(T * size.state);
+        if (number) entries.lay_out(model, model.layers[number], T, room);
+    }
+};
+
+// The gates of a tile of entries. Complex numbers are two planes.
+template <typename real>
+struct Gating {
+    real *a, *b, *g_a, *g_b;                              // (2, TILE, extent)
+    real *theta, *delta, *alpha, *gamma, *cosine, *sine;  // (TILE, extent)
+
+    PLAN void lay_out(int64_t D, Room<real>& room) {
+        for (real** each : {&a, &b, &g_a, &g_b}) *each = room.take(2 * TILE * D);
+        for (real** each : {&theta, &delta, &alpha, &gamma, &cosine, &sine}) *each = room.take(TILE * D);
     }
 };
 
@@ -210,17 +209,17 @@ struct Memory {
     real *features;             // (T, m, D), what the decoder reads
     real *free, *tile;          // (6, m, D), (2, TILE, m, D)
     real *coupled;              // of `Coupled`
-    real *scratch;              // of `Scratch`
+    Gating<real> gating{};
     double* rotation;           // of rotations of SO(m)
-    int64_t* steps;             // (2, T): where labels are, and they
-    real *starts, *later, *earlier;  // the states that pieces after the first begin with, (pieces − 1, depth, m, D)
-                                     // and a frame each; the gradients of those after a piece, and before it
+    int64_t *steps, *firsts;    // (2, T): where labels are, and they; (pieces + 1), of `cut`
+    real *starts;               // the states that pieces after the first begin with, (pieces − 1, depth, m, D)
+    real *later, *earlier;      // (depth, m, D): the gradients of states after a piece, and before it
     Passage<real>* passages;    // (depth)
 
     // T: steps of a piece.
-    PLAN Memory(const Training& model, int64_t T, int64_t pieces, Room<real>& room) {
+    PLAN Memory(const Model& model, int64_t T, int64_t pieces, Room<real>& room) {
         const Extents size(model, model.layers[0]);
-        int64_t angles = 0, gates = 0, numbers = 0, choices = 0, rank = 0, released = 0;
+        int64_t angles = 0, gates = 0, numbers = 0, choices = 0, rank = 0;
         for (const Layer* layer = model.layers; layer < model.layers + model.depth; layer++) {
             const Extents each(model, *layer);
             angles = layer->angles > angles ? layer->angles : angles;
@@ -228,13 +227,9 @@ struct Memory {
             numbers = each.numbers > numbers ? each.numbers : numbers;
             choices = layer->choices > choices ? layer->choices : choices;
             rank = layer->rank > rank ? layer->rank : rank;
-            released |= layer->released;
         }
         for (real** each : {&g, &mu, &below}) *each = room.take(T * size.state);
         gradients.g_theta = room.take(T * angles);
-        gradients.g_raw = room.take(2 * T * angles);
-        gradients.g_wave = room.take(released ? T * gates : 0);
-        for (real** each : {&gradients.g_x, &gradients.g_turned}) *each = room.take(released ? T * size.state : 0);
         gradients.g_delta = room.take(T * gates);
         gradients.g_a = room.take(T * numbers);
         gradients.g_scores = room.take(T * choices);
@@ -244,33 +239,30 @@ struct Memory {
         free = room.take(6 * size.state + choices);
         coupled = room.take(rank * (4 * size.D + 2 * T * size.m));
         tile = room.take(choices ? 2 * TILE * size.state : 0);
-        scratch = room.take(scratch_vectors(1) * size.D);
+        gating.lay_out(size.D, room);
         rotation = room.template take_as<double>(size.m > 2 ? ROTATION_PIECES * size.m * size.m * size.D : 0);
         steps = room.template take_as<int64_t>(2 * T);
-        starts = room.take((pieces - 1) * model.depth * size.handed);
-        for (real** each : {&later, &earlier}) *each = room.take(pieces > 1 ? model.depth * size.handed : 0);
+        firsts = room.template take_as<int64_t>(pieces + 1);
+        starts = room.take((pieces - 1) * model.depth * size.state);
+        for (real** each : {&later, &earlier}) *each = room.take(pieces > 1 ? model.depth * size.state : 0);
         passages = room.template take_as<Passage<real>>(model.depth);
     }
 };
 
-// What a thread keeps of every.hpp's walk.
+// The states of every.hpp's walk, of one thread.
 template <typename real>
 struct Kept {
-    const int64_t depth, block, frame;  // numbers of the states of a layer, and of their frames
+    const int64_t depth, block;  // numbers of the states of a layer
     real* of_lengths;
     int32_t *parent, *token;     // (BLOCK): where in the block before it, and by which token
 
-    PLAN Kept(const Training& model, int64_t length, Room<real>& room)
-        : depth(model.depth), block(BLOCK * model.order * model.width), frame(BLOCK * 2 * model.width) {
-        of_lengths = room.take(length * depth * (block + frame));
+    PLAN Kept(const Model& model, int64_t length, Room<real>& room)
+        : depth(model.depth), block(BLOCK * model.order * model.width) {
+        of_lengths = room.take(length * depth * block);
         parent = room.template take_as<int32_t>(BLOCK);
         token = room.template take_as<int32_t>(BLOCK);
     }
 
-    // Those of a layer after t tokens, (BLOCK, m, D).
-    PLAN real* states(int64_t t, int64_t layer) const {
-        return of_lengths + ((t - 1) * depth + layer) * (block + frame);
-    }
-
-    PLAN real* frames(int64_t t, int64_t layer) const { return states(t, layer) + block; }
+    // The states of a layer after t tokens, (BLOCK, m, D).
+    PLAN real* states(int64_t t, int64_t layer) const { return of_lengths + ((t - 1) * depth + layer) * block; }
 };

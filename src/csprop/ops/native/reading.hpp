@@ -11,14 +11,14 @@ namespace TARGET {
 
 template <typename real>
 struct Decoder {
-    const Training& model;
+    const Model& model;
     const real *weight, *bias;  // as they are used
     real *g_weight, *g_bias;
-    const int64_t D = model.width, state = model.order * D, inputs = model.reading == ANGLES ? D : state;
+    const int64_t D = model.width, state = model.order * D, inputs = model.reading == Reading::angle ? D : state;
 
     // The scores, (classes, count), after `steps` of T.
     void forward(const real* outputs, const int64_t* steps, int64_t count, int64_t T, const Memory<real>& memory) const {
-        const bool as_they_are = model.reading == STATES && count == T;
+        const bool as_they_are = model.reading == Reading::state && count == T;
         const real* f = as_they_are ? outputs : memory.features;
         for (int64_t i = 0; !as_they_are && i < count; i++)
             read(outputs + steps[i] * state, memory.features + i * inputs);
@@ -28,7 +28,7 @@ struct Decoder {
     // From the gradients of scores to memory.g, those of outputs, all of them, and those of W and b.
     void backward(const real* outputs, const int64_t* steps, int64_t count, int64_t T,
                   const Memory<real>& memory) const {
-        const bool as_they_are = model.reading == STATES && count == T;
+        const bool as_they_are = model.reading == Reading::state && count == T;
         const real* f = as_they_are ? outputs : memory.features;
         real* g = as_they_are ? memory.g : memory.below;
         if (!as_they_are) std::memset(memory.g, 0, T * state * sizeof(real));
@@ -38,16 +38,16 @@ struct Decoder {
             const real* h = outputs + steps[i] * state;
             real* g_h = memory.g + steps[i] * state;
             std::memcpy(g_h, g + i * inputs, inputs * sizeof(real));
-            if (model.reading == PHASORS) to_unit_adjoint(h, g_h, model.order, D, real(0));
-            if (model.reading == ANGLES) angle_adjoint(h, g_h);
+            if (model.reading == Reading::phasor) to_unit_adjoint(h, g_h, model.order, D, real(0));
+            if (model.reading == Reading::angle) angle_adjoint(h, g_h);
         }
     }
 
    private:
     void read(const real* h, real* f) const {
-        if (model.reading == STATES) std::memcpy(f, h, state * sizeof(real));
-        if (model.reading == PHASORS) to_unit(h, f, model.order, D, real(0));
-        for (int64_t d = 0; model.reading == ANGLES && d < D; d++)
+        if (model.reading == Reading::state) std::memcpy(f, h, state * sizeof(real));
+        if (model.reading == Reading::phasor) to_unit(h, f, model.order, D, real(0));
+        for (int64_t d = 0; model.reading == Reading::angle && d < D; d++)
             f[d] = std::atan2(h[D + d], nowhere(h, d) ? real(1) : h[d]);
     }
 

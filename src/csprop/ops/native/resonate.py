@@ -5,9 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from csprop.ops.native.layout import Resonate
-from csprop.ops.native.library import address, library, pack
-from csprop.ops.native.tensors import contiguous, pointer, refuse_second_derivatives
+from csprop.ops.native.library import call, pack
+from csprop.ops.native.tensors import contiguous, refuse_second_derivatives
 
 MOST_PARTS = 4
 """Parts of a batch whose gradients of a table are summed apart, whatever the number of threads."""
@@ -29,10 +28,8 @@ class Resonators(torch.autograd.Function):
         y = entries.new_empty(batch, steps, width)
         h = entries.new_empty(batch, steps if keep else 2, 2, width)
         _call(batch, steps, entries, turn, h0, reset, index, keep=keep, y=y, h=h)
-        checked = (
-            None if index is None else index.clone()
-        )  # somebody may write where torch does not look
-        ctx.save_for_backward(entries, turn, h0, reset, checked, h)
+        # A copy of the index: somebody may write where torch does not look.
+        ctx.save_for_backward(entries, turn, h0, reset, None if index is None else index.clone(), h)
         return y, h[:, -1 if keep else (steps - 1) % 2].clone()
 
     @staticmethod
@@ -58,15 +55,12 @@ def _parts(batch: int, index: Tensor | None) -> int:
 
 def _call(
     batch: int, steps: int, entries: Tensor, turn: Tensor, h0: Tensor, reset: Tensor | None,
-    index: Tensor | None, *, keep: bool, **others: Tensor,
+    index: Tensor | None, **others: Tensor | bool,
 ) -> None:  # fmt: skip
-    packed = pack(
-        Resonate(
-            wide=entries.dtype is torch.float64, batch=_parts(batch, index), rows=batch, steps=steps,
-            width=turn.shape[1], table=len(entries), keep=keep, entries=entries.data_ptr(),
-            turn=turn.data_ptr(), h0=h0.data_ptr(), which=pointer(index), reset=pointer(reset),
-            **{name: each.data_ptr() for name, each in others.items()},
-        )
-    )  # fmt: skip
-    if not library().csprop_resonate(address(packed), torch.get_num_threads()):
-        raise MemoryError
+    fields = {
+        "wide": entries.dtype is torch.float64, "batch": _parts(batch, index), "rows": batch,
+        "steps": steps, "width": turn.shape[1], "table": len(entries), "entries": entries,
+        "turn": turn, "h0": h0, "which": index, "reset": reset,
+    }  # fmt: skip
+    arguments = pack("Resonate", fields | others)
+    call("resonate", arguments.address, torch.get_num_threads())

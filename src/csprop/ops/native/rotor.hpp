@@ -13,8 +13,8 @@ namespace TARGET {
 template <typename real>
 bool is_rotor(const Level<real>& level) {
     const Layer& layer = level.layer;
-    return level.size.planes == 2 && level.size.extent > 1 && !layer.places && layer.activation != BOUNDARY &&
-           layer.activation != STEP && layer.norm != COMPLEX && layer.norm != ROOT && !level.norm_weight && !level.recall;
+    return level.size.planes == 2 && level.size.extent > 1 && !layer.places && layer.activation != Activation::boundary &&
+           layer.activation != Activation::step && layer.norm != Norm::complex && !level.norm_weight && !level.recall;
 }
 
 // Numbers of some channels: of so many vectors side by side, or of one channel (0).

@@ -1,4 +1,4 @@
-// The recurrence of a router, h_t = P_t D_t h_{t-1}: contents of places turn, and move to other places. Where
+// The recurrence of a router, h_t = P_t h_{t-1}: contents of places move to other places. Where
 // columns have a single 1, a content goes to one target; else it is shared out, and the adjoint
 //   λ_t = g_t + before_{t+1}      before_t = P_tᵀ λ_t, which after a reset goes to the start instead
 // gathers what reaches each state. Places that hold nothing cost nothing.
@@ -11,21 +11,10 @@ namespace TARGET {
 
 template <typename real>
 void route_move(const Route& route, int64_t i, const real* h, real* next) {
-    const int64_t D = route.width;
-    const int64_t* targets = route.targets + route.choice[i] * D;
-    const real* turns = route.columns ? at<real>(route.turns, i * 2 * route.columns) : nullptr;
-    for (int64_t d = 0; d < D; d++) {
-        real re = h[d], im = h[D + d];
-        if (re == 0 && im == 0) continue;
-        if (turns) {
-            const int64_t e = route.columns == 1 ? 0 : d;
-            const real cos = turns[e], sin = turns[route.columns + e], turned = cos * re - sin * im;
-            im = sin * re + cos * im;
-            re = turned;
-        }
-        next[targets[d]] += re;
-        next[D + targets[d]] += im;
-    }
+    const int64_t D = route.width, *targets = route.targets + route.choice[i] * D;
+    for (int64_t plane = 0; plane < 2; plane++, h += D, next += D)
+        for (int64_t d = 0; d < D; d++)
+            if (h[d] != 0) next[targets[d]] += h[d];
 }
 
 template <typename real>

@@ -13,26 +13,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from csprop.ops.native.layout import Route
-from csprop.ops.native.library import address, library, pack
-from csprop.ops.native.tensors import pointer, refuse_second_derivatives
+from csprop.ops.native.library import call, pack
+from csprop.ops.native.tensors import refuse_second_derivatives
 
 
 def hard(
-    targets: Tensor,
-    choice: Tensor,
-    h0: Tensor,
-    turns: Tensor | None,
-    reset: Tensor | None,
-    start: Tensor | None,
+    targets: Tensor, choice: Tensor, h0: Tensor, reset: Tensor | None, start: Tensor | None
 ) -> Tensor:
     """The states of `csprop.ops.route.hard`, without gradients."""
-    batch, steps = choice.shape
-    h = h0.new_empty(batch, steps, *h0.shape[1:])
-    _call(
-        h, targets=targets, choice=choice, h0=h0, turns=turns, reset=reset, start=start, h=h,
-        columns=0 if turns is None else turns.shape[-1],
-    )  # fmt: skip
+    h = h0.new_empty(*choice.shape, *h0.shape[1:])
+    _call(h, targets=targets, choice=choice, h0=h0, reset=reset, start=start, h=h)
     return h
 
 
@@ -43,8 +33,7 @@ class Soft(torch.autograd.Function):
     def forward(
         ctx: Any, maps: Tensor, choice: Tensor, h0: Tensor, reset: Tensor | None, start: Tensor | None
     ) -> Tensor:
-        batch, steps = choice.shape
-        h = h0.new_empty(batch, steps, *h0.shape[1:])
+        h = h0.new_empty(*choice.shape, *h0.shape[1:])
         rows = maps.transpose(2, 3).contiguous()  # a row has the targets of one source
         _call(h, maps=rows, places=maps.shape[2], choice=choice, h0=h0, reset=reset, start=start, h=h)
         ctx.save_for_backward(rows, choice, h0, reset, start, h)
@@ -80,13 +69,10 @@ class Soft(torch.autograd.Function):
 
 
 def _call(like: Tensor, **arguments: Any) -> None:
-    """With the fields of `Route` that are not those of every call."""
+    """Call the kernel with the fields of `Route` that are not the same in every call."""
     batch, steps, _, width = like.shape
-    kept = {
-        name: value.contiguous() if isinstance(value, Tensor) else value
-        for name, value in arguments.items()
-    }
-    fields = {name: value if isinstance(value, int) else pointer(value) for name, value in kept.items()}
-    packed = pack(Route(like.dtype is torch.float64, batch, steps, width, **fields))
-    if not library().csprop_route(address(packed), torch.get_num_threads()):
-        raise MemoryError
+    fields = {"wide": like.dtype is torch.float64, "batch": batch, "steps": steps, "width": width}
+    for name, value in arguments.items():
+        fields[name] = value.contiguous() if isinstance(value, Tensor) else value
+    arguments = pack("Route", fields)
+    call("route", arguments.address, torch.get_num_threads())

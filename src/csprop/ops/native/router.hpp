@@ -1,11 +1,11 @@
-// A router in training: h_t = P_t D_t h_{t-1}, P_t the map with the largest score. A map's columns are softmaxes of
-// logits over the targets; maps have a row for each source here, columns one for each target. Where nothing turns, and
-// a start that is not trained has no imaginary part, no state has one. block.hpp has the other names.
+// A router: h_t = P_t h_{t-1}, P_t the map with the largest score. In training a map's columns are softmaxes of logits
+// over the targets; maps have a row for each source here, columns one for each target. Where rows begin with a start that
+// is not trained and has no imaginary part, no state has one. level.hpp has the other names.
 //   choice     k = argmax s, with s = K z + c; where it is learned, its gradient is that of P = Σ_k softmax(s)_k P^k
-// Adjoint, with x = D_t h_{t-1}:
+// Adjoint, with x = h_{t-1}:
 //   map        g_{P^k} += μ xᵀ                 of the map that was chosen
 //   choice     g_{p_k} = ⟨μ, P^k x⟩            of all maps, then through the softmax
-//   state      g_x = P_tᵀ μ                    then through D_t as through a complex a
+//   state      g_x = P_tᵀ μ
 #pragma once
 
 #include "entries.hpp"
@@ -40,21 +40,6 @@ void choose_adjoint(const Level<real>& level, const Entries<real>& entries, int6
                     count, state, K, state, K, 1);
 }
 
-// x = D_t h.
-template <typename real>
-void turn(const Level<real>& level, const real* __restrict a, const real* __restrict h, real* __restrict x) {
-    const int64_t D = level.size.D, extent = level.size.extent;
-    if (level.layer.rotate != STATE) {
-        std::memcpy(x, h, 2 * D * sizeof(real));
-        return;
-    }
-    for (int64_t d = 0; d < D; d++) {
-        const int64_t i = extent == 1 ? 0 : d;
-        x[d] = a[i] * h[d] - a[extent + i] * h[D + d];
-        x[D + d] = a[i] * h[D + d] + a[extent + i] * h[d];
-    }
-}
-
 // Adds what a map makes of x, or its transpose, where the rows of that are given.
 template <typename real>
 void share(const Level<real>& level, int64_t chosen, const real* x, const real* rows, real* out) {
@@ -72,15 +57,15 @@ void move(const Level<real>& level, int64_t chosen, const real* x, real* out) {
         for (int64_t d = 0; d < D; d++) out[targets[d]] += x[d];
 }
 
-// All states of a row; `x` has room for one.
+// All states of a row.
 template <typename real>
-void route_row(const Level<real>& level, const Passage<real>& row, int64_t T, real* x) {
+void route_row(const Level<real>& level, const Passage<real>& row, int64_t T) {
     const int64_t state = level.size.state;
     const Entries<real>& entries = row.entries;
     for (int64_t t = 0; t < T; t++) {
         const int64_t e = entries[t];
+        const real* x = row.before(t, level.start, state);
         real* h = row.h + t * state;
-        turn(level, entries.a + e * level.size.numbers, row.before(t, level.start, state), x);
         std::memset(h, 0, state * sizeof(real));
         if (level.targets) move(level, entries.choice[e], x, h);
         else share(level, entries.choice[e], x, level.maps, h);
@@ -124,28 +109,22 @@ void maps_adjoint(const Level<real>& level, const Entries<real>& entries, const 
     }
 }
 
-// As walk_adjoint; `free` has room for two states, `all` for those of the row, `some` for two tiles of them.
+// As walk_adjoint; `free` has room for a state, `all` for those of the row, `some` for two tiles of them.
 template <typename real>
 void route_row_adjoint(const Level<real>& level, const Passage<real>& row, real* mu, const real* later, int64_t T,
                        real* free, real* all, real* some) {
-    const int64_t D = level.size.D, state = level.size.state;
+    const int64_t state = level.size.state;
     const Entries<real>& entries = row.entries;
-    real *carry = free, *g_x = free + state;
+    real* carry = free;
     begin_carry(later, carry, state);
-    std::memset(g_x, 0, state * sizeof(real));
     for (int64_t t = T - 1; t >= 0; t--) {
         const int64_t e = entries[t];
-        const real *a = entries.a + e * level.size.numbers, *before = t ? row.h + (t - 1) * state : level.start;
         real *here = mu + t * state, *x = all + t * state;
-        turn(level, a, before, x);
+        std::memcpy(x, t ? row.h + (t - 1) * state : level.start, state * sizeof(real));
         add(carry, here, state);
         if (!level.layer.by_token) shares_adjoint(level, x, here, entries.g_scores + e * level.layer.choices);
-        std::memset(g_x, 0, state * sizeof(real));
-        share(level, entries.choice[e], here, level.columns, g_x);
-        real* g_a = entries.g_a + e * level.size.numbers;
-        if (level.layer.rotate != STATE) std::memcpy(carry, g_x, state * sizeof(real));
-        else if (level.size.extent == 1) Complex<true>::template adjoint<true>(a, before, g_x, g_a, carry, PAIR, D);
-        else Complex<false>::template adjoint<true>(a, before, g_x, g_a, carry, PAIR, D);
+        std::memset(carry, 0, state * sizeof(real));
+        share(level, entries.choice[e], here, level.columns, carry);
     }
     maps_adjoint(level, entries, mu, all, T, some);
     add(carry, level.g_start, state);

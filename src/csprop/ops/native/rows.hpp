@@ -6,32 +6,14 @@
 #include "resonate.hpp"
 #include "route.hpp"
 #include "scan.hpp"
-#include "stack.hpp"
 #include "step.hpp"
-#include "stream.hpp"
 
 namespace TARGET {
 
 const Functions functions = {
-    [](const Stack& stack, void* memory, int64_t first, int64_t last) {
-        with_options(*stack.blocks, [&](auto options) {
-            if (stack.wide) stack_rows(options, stack, static_cast<double*>(memory), first, last);
-            else stack_rows(options, stack, static_cast<float*>(memory), first, last);
-        });
-    },
     [](const Scan& scan, void* memory, int64_t first, int64_t last) {
         if (scan.wide) scan_either<double>(scan, memory, first, last);
         else scan_either<float>(scan, memory, first, last);
-    },
-    [](const Wave& wave, void* memory, int64_t layer, int64_t number) {
-        with_options(*wave.stack->blocks, [&](auto options) {
-            if (wave.stack->wide) stack_stretch(options, wave, static_cast<double*>(memory), layer, number);
-            else stack_stretch(options, wave, static_cast<float*>(memory), layer, number);
-        });
-    },
-    [](const Stream& stream, int64_t token) {
-        if (stream.wide) stream_step<double>(stream, token);
-        else stream_step<float>(stream, token);
     },
     [](const Route& route, void*, int64_t first, int64_t last) {
         if (route.wide) route_either<double>(route, first, last);

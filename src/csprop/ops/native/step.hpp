@@ -1,21 +1,22 @@
-// One step of training: tokens and labels in, parameters changed in place. block.hpp has the equations of a layer and
-// their adjoint, walk.hpp, finish.hpp, entries.hpp, rotors.hpp and router.hpp what only training knows beside them,
-// reading.hpp and loss.hpp those of the scores and the loss.
+// Rows through a whole model: their scores and last states, the adjoint of these, or a step of training. level.hpp has
+// the equations of a layer and their adjoint; walk.hpp, finish.hpp, entries.hpp, rotors.hpp and router.hpp add to them;
+// reading.hpp and loss.hpp have the equations of the scores and the loss.
 //
 // Glossary
 //   row      a sequence of the batch, up to its last label; a row goes forward and back while it is in the cache
-//   piece    steps of a row; one of many steps goes in pieces, to each of which the way back computes it again
+//   piece    steps of a row; a long row goes in pieces, which the way back computes again, and so does a row in which
+//            a sequence begins anew
 //   entry    an input of a layer, and what it says about the recurrence: a and u = b w. In the first layer an entry
 //            is a token of the vocabulary, in the others a step of the row
 //   chunk    rows that one thread goes through; they are the same whatever the number of threads
 //   tensor   a parameter of the model, or what takes its place where it is not trained
 //
 // prepare     the start of states, the strength of skips, the entries of the first layer: once for all rows
-// go_through  of the rows of a chunk: z_0 … h^{(L)}, scores, loss, and the gradients back to the entries of the first
-//             layer. What several rows add to is summed for the chunk. Where scores are asked for, they are all
-// descend     the gradients of chunks are summed in their order, then go through what was prepared; with the norm N of
-//             all of them, g ← g min(1, most / (N + 1e-6)) + λ p with the weight decay λ, and for each
-//             parameter Adam's
+// go_through  the rows of a chunk: z_0 … h^{(L)}, scores, loss, and the gradients back to the entries of the first
+//             layer, summed for the chunk; or only as far as the scores
+// descend     the gradients of chunks are summed in their order, then go through what was prepared; this ends an adjoint.
+//             In training, with the norm N of all gradients, g ← g min(1, most / (N + 1e-6)) + λ p with the weight
+//             decay λ, and for each parameter Adam's
 //               m ← m + (1 − β₁)(g − m)     v ← β₂ v + (1 − β₂) g²
 //               p ← p − lr / (1 − β₁ᵏ) · m / (sqrt(v / (1 − β₂ᵏ)) + ε)        at its step k
 //             unless the loss or the norm is not finite
@@ -30,11 +31,10 @@ namespace TARGET {
 template <typename real>
 struct Step {
     const Plan& plan;
-    const Training& model;
+    const Model& model;
     Room<real> room{static_cast<real*>(plan.prepared)};
     Prepared<real> prepared{model, plan.entries, room};
-    const int64_t D = model.width, state = model.order * D, handed = state + 2 * D;
-    const bool by_step = model.layers[0].released;  // entries of the first layer are steps, too
+    const int64_t D = model.width, state = model.order * D, stack = model.depth * state;  // numbers of a state, and of all layers' states
 
     explicit Step(const Plan& plan) : plan(plan), model(*plan.model) {}
 
@@ -55,33 +55,34 @@ struct Step {
         }
         if (model.projection >= 0)
             compose(value(model.decoder_weight), value(model.projection), prepared.decoder, model.classes, D);
-        std::memset(prepared.frame, 0, 2 * D * sizeof(real));
-        for (int64_t e = 0; e < plan.entries; e++) embed(plan.tokens[e], prepared.entries.z + e * state);
-        if (!by_step)
-            enter(Level<real>(plan, prepared, 0, nullptr), prepared.entries, plan.entries, memory_at(numbers));
+        for (int64_t e = 0; e < plan.entries; e++)
+            std::memcpy(prepared.entries.z + e * state, value(model.embedding) + plan.tokens[e] * state,
+                        state * sizeof(real));
+        enter(Level<real>(plan, prepared, 0, nullptr), prepared.entries, plan.entries, memory_at(numbers));
     }
 
     void go_through(const Chunk& chunk, void* numbers) const {
         Room<real> own{static_cast<real*>(numbers)};
-        const Memory<real> memory(model, plan.span, pieces_of(plan), own);
+        const Memory<real> memory(model, plan.span, plan.pieces, own);
         for (int64_t l = 0; l < model.depth; l++) {
             memory.passages[l] = {};
             memory.passages[l].lay_out(model, l, plan.span, own);
         }
         if (model.scores) {
-            if (!by_step) memory.passages[0].entries = prepared.entries;
+            memory.passages[0].entries = prepared.entries;
             for (int64_t row = chunk.first; row < chunk.last; row++) read(chunk, row, memory);
             return;
         }
         const Gradients<real> sums = gradients(chunk.number);
         std::memset(sums.tensors, 0, plan.gradient_numbers * sizeof(real));
-        if (!by_step) memory.passages[0].entries = first_entries(sums);
+        memory.passages[0].entries = first_entries(sums);
         for (int64_t row = chunk.first; row < chunk.last; row++) go_through(chunk, row, sums, memory);
     }
 
     void descend(void* numbers) const {
         collect(memory_at(numbers));
-        Training& step = *plan.model;
+        if (model.g_scores) return;
+        Model& step = *plan.model;
         const real* g = static_cast<const real*>(model.gradient);
         double loss = 0, squares = 0;
         step.hits = 0;
@@ -109,7 +110,7 @@ struct Step {
 
     Memory<real> memory_at(void* numbers) const {
         Room<real> own{static_cast<real*>(numbers)};
-        return {model, plan.span, pieces_of(plan), own};
+        return {model, plan.span, plan.pieces, own};
     }
 
     Gradients<real> gradients(int64_t chunk) const {
@@ -136,9 +137,11 @@ struct Step {
                 composed ? composed_gradient : gradient(model.decoder_weight), gradient(model.decoder_bias)};
     }
 
-    // Some steps of a row, one after the other, and where labels are among them.
+    // Some steps of a row, one after the other, and where labels are among them. `starts`: the states that all layers
+    // begin with, (depth, m, D), null for h_0.
     struct Piece {
         int64_t number, first, T, count = 0, *steps, *labels;
+        const real* starts;
 
         // The steps whose outputs of a layer are read.
         Read read(bool last_layer) const { return last_layer ? Read{steps, count} : Read{nullptr, T}; }
@@ -147,126 +150,135 @@ struct Step {
     // The steps of a row up to its last label.
     int64_t steps_of(const Part& part, int64_t row) const {
         int64_t T = part.steps;
-        while (T && part.labels[row * part.steps + T - 1] < 0) T--;
+        while (part.labels && T && part.labels[row * part.steps + T - 1] < 0) T--;
         return T;
     }
 
-    // Without its labels where no scores are asked for.
-    Piece piece(const Part& part, int64_t row, int64_t number, int64_t T, bool labelled,
-                const Memory<real>& memory) const {
-        const int64_t first = number * plan.span, rest = T - first;
-        Piece piece{number, first, rest < plan.span ? rest : plan.span, 0, memory.steps, memory.steps + plan.span};
-        for (int64_t t = 0; labelled && t < piece.T; t++) {
-            const int64_t label = part.labels[row * part.steps + first + t];
+    int64_t cut_row(const Part& part, int64_t row, const Memory<real>& memory) const {
+        return cut(plan, part.steps, row, steps_of(part, row), memory.firsts);
+    }
+
+    // The states that a piece begins with, null for h_0.
+    const real* starts_of(const Part& part, int64_t row, int64_t number, const Memory<real>& memory) const {
+        if (model.reset && model.reset[row * part.steps + memory.firsts[number]]) return nullptr;
+        if (number) return memory.starts + (number - 1) * stack;
+        return model.state ? static_cast<const real*>(model.state) + row * stack : nullptr;
+    }
+
+    // A piece, without its labels where no scores are asked for.
+    Piece piece(const Part& part, int64_t row, int64_t number, bool labelled, const Memory<real>& memory) const {
+        const int64_t first = memory.firsts[number], T = memory.firsts[number + 1] - first;
+        Piece piece{number, first, T, 0, memory.steps, memory.steps + plan.span,
+                    starts_of(part, row, number, memory)};
+        for (int64_t t = 0; labelled && t < T; t++) {
+            const int64_t label = part.labels ? part.labels[row * part.steps + first + t] : 0;
             if (label >= 0) piece.steps[piece.count] = t, piece.labels[piece.count++] = label;
         }
         return piece;
     }
 
     // A layer that begins with the states before a piece.
-    Level<real> level(int64_t number, const Piece& piece, real* gradients, const Memory<real>& memory) const {
+    Level<real> level(int64_t number, const Piece& piece, real* gradients) const {
         Level<real> level(plan, prepared, number, gradients);
-        if (piece.number) {
-            level.start = memory.starts + ((piece.number - 1) * model.depth + number) * handed;
-            level.frame = level.start + state;
-        }
+        if (piece.starts) level.start = piece.starts + number * state;
         return level;
-    }
-
-    // The entries of the tokens of a piece.
-    const int32_t* entries_of(const Chunk& chunk, int64_t row, const Piece& piece) const {
-        return plan.entry[chunk.part] + row * model.batch[chunk.part].steps + piece.first;
     }
 
     void forward(const Chunk& chunk, int64_t row, const Piece& piece, const Memory<real>& memory) const {
         Passage<real>* passages = memory.passages;
-        const int32_t* tokens = entries_of(chunk, row, piece);
-        if (!by_step) passages[0].entries.of_step = tokens;
-        for (int64_t t = 0; by_step && t < piece.T; t++)
-            std::memcpy(passages[0].entries.z + t * state, prepared.entries.z + tokens[t] * state, state * sizeof(real));
+        passages[0].entries.of_step = plan.entry[chunk.part] + row * model.batch[chunk.part].steps + piece.first;
         for (int64_t l = 0; l < model.depth; l++) {
             if (l) passages[l].entries.z = passages[l - 1].out;
-            layer_forward(level(l, piece, nullptr, memory), passages[l], piece.T, piece.read(l == model.depth - 1),
-                          memory, plan.inexact[chunk.number]);
+            layer_forward(level(l, piece, nullptr), passages[l], piece.T, piece.read(l == model.depth - 1), memory,
+                          plan.inexact[chunk.number]);
         }
     }
 
-    // The next piece begins where this one ends.
-    void keep_ends(const Piece& piece, const Memory<real>& memory) const {
-        for (int64_t l = 0; l < model.depth; l++) {
-            const Passage<real>& passage = memory.passages[l];
-            real* to = memory.starts + (piece.number * model.depth + l) * handed;
-            std::memcpy(to, passage.h + (piece.T - 1) * state, state * sizeof(real));
-            if (!model.layers[l].released) continue;
-            const int64_t frame = 2 * Extents(model, model.layers[l]).extent;
-            std::memcpy(to + state, passage.frame + (piece.T - 1) * frame, frame * sizeof(real));
-        }
+    // The states after a piece, (depth, m, D).
+    void keep_ends(const Piece& piece, const Memory<real>& memory, real* to) const {
+        for (int64_t l = 0; l < model.depth; l++)
+            std::memcpy(to + l * state, memory.passages[l].h + (piece.T - 1) * state, state * sizeof(real));
     }
 
-    // One row, of which the scores are all that is asked for.
+    // One row as far as its scores.
     void read(const Chunk& chunk, int64_t row, const Memory<real>& memory) const {
         const Part& part = model.batch[chunk.part];
-        const int64_t T = steps_of(part, row);
+        const int64_t pieces = cut_row(part, row, memory);
         real* scores = static_cast<real*>(model.scores) + plan.answer[chunk.part][row] * model.classes;
-        for (int64_t number = 0; number * plan.span < T; number++) {
-            const Piece some = piece(part, row, number, T, true, memory);
+        for (int64_t number = 0; number < pieces; number++) {
+            const Piece some = piece(part, row, number, true, memory);
             forward(chunk, row, some, memory);
-            if (some.first + some.T < T) keep_ends(some, memory);
+            if (number < pieces - 1) keep_ends(some, memory, memory.starts + number * stack);
+            else if (model.last) keep_ends(some, memory, static_cast<real*>(model.last) + row * stack);
             decoder(nullptr, nullptr).forward(outputs(memory), some.steps, some.count, some.T, memory);
             for (int64_t i = 0; i < some.count; i++)
                 for (int64_t c = 0; c < model.classes; c++) *scores++ = memory.logits[c * some.count + i];
         }
     }
 
-    // One row, forward and back: the pieces before the last are gone through twice, the second time on the way back.
+    // One row, forward and back: the pieces before the last are gone through twice, the second time on the way back,
+    // unless the next one does not need their states.
     void go_through(const Chunk& chunk, int64_t row, const Gradients<real>& sums, const Memory<real>& memory) const {
         const Part& part = model.batch[chunk.part];
-        const int64_t T = steps_of(part, row), last = T ? (T - 1) / plan.span : -1;
+        const int64_t last = cut_row(part, row, memory) - 1;
         for (int64_t number = 0; number < last; number++) {
-            const Piece some = piece(part, row, number, T, false, memory);
+            if (!starts_of(part, row, number + 1, memory)) continue;
+            const Piece some = piece(part, row, number, false, memory);
             forward(chunk, row, some, memory);
-            keep_ends(some, memory);
+            keep_ends(some, memory, memory.starts + number * stack);
         }
-        real *later = nullptr, *earlier = memory.earlier;
+        const real* later = model.g_last ? static_cast<const real*>(model.g_last) + row * stack : nullptr;
+        real* spare = memory.later;
         for (int64_t number = last; number >= 0; number--) {
-            const Piece some = piece(part, row, number, T, true, memory);
+            const Piece some = piece(part, row, number, true, memory);
+            real* earlier = !some.starts ? nullptr : number ? spare : static_cast<real*>(model.g_state) + row * stack;
             forward(chunk, row, some, memory);
-            if (number) std::memset(earlier, 0, model.depth * handed * sizeof(real));
+            if (number && earlier) std::memset(earlier, 0, stack * sizeof(real));
             backward(chunk, row, some, sums, later, earlier, memory);
-            later = earlier, earlier = later == memory.earlier ? memory.later : memory.earlier;
+            later = earlier, spare = earlier == memory.later ? memory.earlier : memory.later;
         }
     }
 
     const real* outputs(const Memory<real>& memory) const { return memory.passages[model.depth - 1].out; }
 
-    // From a piece's labels, and from the gradients of the states after it, to those of the states before it.
+    // From a piece's labels, and from the gradients of the states after it, to the gradients of its scores.
+    void score(const Chunk& chunk, int64_t row, const Piece& piece, const Decoder<real>& decoder,
+               const Memory<real>& memory) const {
+        decoder.forward(outputs(memory), piece.steps, piece.count, piece.T, memory);
+        if (!model.g_scores) {
+            plan.losses[chunk.number] +=
+                judge(plan, memory.logits, memory.judged, piece.labels, piece.count, plan.hits[chunk.number]);
+            return;
+        }
+        const int64_t first = plan.answer[chunk.part][row] + piece.first, classes = model.classes;
+        const real* g = static_cast<const real*>(model.g_scores) + first * classes;
+        for (int64_t i = 0; i < piece.count; i++)
+            for (int64_t c = 0; c < classes; c++) memory.logits[c * piece.count + i] = g[i * classes + c];
+    }
+
+    // From the gradients of a piece's scores and of the states after it to those of the states before it, of which those
+    // of h_0 are summed with the tensors.
     void backward(const Chunk& chunk, int64_t row, const Piece& piece, const Gradients<real>& sums, const real* later,
                   real* earlier, const Memory<real>& memory) const {
         const Decoder<real> decoder = this->decoder(tensors_of(sums), sums.decoder);
-        decoder.forward(outputs(memory), piece.steps, piece.count, piece.T, memory);
-        plan.losses[chunk.number] +=
-            judge(plan, memory.logits, memory.judged, piece.labels, piece.count, plan.hits[chunk.number]);
+        score(chunk, row, piece, decoder, memory);
         decoder.backward(outputs(memory), piece.steps, piece.count, piece.T, memory);
         real *above = memory.g, *below = memory.below;
         for (int64_t l = model.depth - 1; l >= 0; l--) {
             Passage<real>& passage = memory.passages[l];
             Entries<real>& entries = passage.entries;
-            if (l || by_step) {
-                entries.g_raw = memory.gradients.g_raw, entries.g_wave = memory.gradients.g_wave;
+            if (l) {
                 entries.g_theta = memory.gradients.g_theta, entries.g_delta = memory.gradients.g_delta;
                 entries.g_a = memory.gradients.g_a, entries.g_scores = memory.gradients.g_scores;
                 entries.g_z = below;
             }
-            Level<real> level = this->level(l, piece, tensors_of(sums), memory);
-            if (piece.number) level.g_start = earlier + l * handed, level.g_frame = level.g_start + state;
+            Level<real> level = this->level(l, piece, tensors_of(sums));
+            if (earlier) level.g_start = earlier + l * state;
             layer_backward(level, passage, piece.T, piece.read(l == model.depth - 1), above,
-                           later ? later + l * handed : nullptr, memory);
+                           later ? later + l * state : nullptr, memory);
             real* next = above;
             above = below, below = next;
         }
-        const int32_t* tokens = entries_of(chunk, row, piece);
-        for (int64_t t = 0; by_step && t < piece.T; t++)
-            add(above + t * state, sums.entries.g_z + tokens[t] * state, state);
     }
 
     // The gradients of all chunks, and from them those of all tensors.
@@ -284,14 +296,15 @@ struct Step {
         std::memcpy(g + first, sums.tensors, (last - first) * sizeof(real));
         const Entries<real> entries = first_entries(sums);
         const Level<real> lowest(plan, prepared, 0, g);
-        for (int64_t e = 0; !by_step && e < plan.entries; e++) {
+        for (int64_t e = 0; e < plan.entries; e++) {
             std::memcpy(memory.free, entries.g_z + e * state, state * sizeof(real));
             skip_adjoint(lowest, entries.z + e * state, memory.free, lowest.g_skip ? lowest.g_skip : memory.free + state,
                          entries.g_z + e * state);
         }
-        if (!by_step) enter_adjoint(lowest, entries, plan.entries, memory);
+        enter_adjoint(lowest, entries, plan.entries, memory);
+        real* g_embedding = g + plan.offsets[model.embedding];
         for (int64_t e = 0; e < plan.entries; e++)
-            embed_adjoint(plan.tokens[e], entries.z + e * state, entries.g_z + e * state, g);
+            std::memcpy(g_embedding + plan.tokens[e] * state, entries.g_z + e * state, state * sizeof(real));
         if (model.projection >= 0)
             compose_adjoint(value(model.decoder_weight), value(model.projection), sums.decoder,
                             g + plan.offsets[model.decoder_weight], g + plan.offsets[model.projection],
@@ -304,29 +317,6 @@ struct Step {
             if (level.replaces()) to_unit_adjoint(value(layer.start), level.g_start, model.order, D, real(0));
             if (level.point) to_unit_adjoint(value(layer.point), level.g_point, model.order, D, real(0));
             if (layer.choices) soften_adjoint(level, real(model.temperature), level.g_maps);
-        }
-    }
-
-    // What a token enters as: its row of the embedding, or the real numbers that a map makes of it.
-    void embed(int64_t token, real* z) const {
-        const real* row = value(model.embedding) + token * (model.narrow ? model.narrow : state);
-        if (!model.narrow) return void(std::memcpy(z, row, state * sizeof(real)));
-        std::memset(z, 0, state * sizeof(real));
-        for (int64_t d = 0; d < D; d++) {
-            z[d] = dot(value(model.widen_weight) + d * model.narrow, row, model.narrow) + value(model.widen_bias)[d];
-            if (model.widen_tanh) z[d] = hyperbolic_tangent(z[d]);
-        }
-    }
-
-    void embed_adjoint(int64_t token, const real* z, const real* g_z, real* gradients) const {
-        const int64_t n = model.narrow;
-        const auto gradient = [&](int64_t i) { return gradients + plan.offsets[i]; };
-        if (!n) return void(std::memcpy(gradient(model.embedding) + token * state, g_z, state * sizeof(real)));
-        const real* row = value(model.embedding) + token * n;
-        for (int64_t d = 0; d < D; d++) {
-            const real g = model.widen_tanh ? g_z[d] * (1 - z[d] * z[d]) : g_z[d];
-            gradient(model.widen_bias)[d] += g;
-            for (int64_t i = 0; i < n; i++) gradient(model.widen_weight)[d * n + i] += g * row[i];
         }
     }
 

@@ -1,46 +1,19 @@
 """Training steps of one model, or of several together, in one call. step.hpp says what is computed.
 
-The kernel changes parameters and the state of Adam in the tensors that torch has, so that nothing needs
-to be copied, and either of the two can go on where the other was.
+The kernel changes parameters and the state of Adam in torch's own tensors. Nothing is copied, and the
+kernel and torch can take turns.
 """
 
-from array import array
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.optim import Adam, Optimizer
 
-from csprop.errors import InputError
-from csprop.ops.counts import not_exact
-from csprop.ops.native.layout import Layer, Part, Training, Weight
-from csprop.ops.native.library import address, library, pack
-
-Rows = Sequence[tuple[Tensor, Tensor]]
-"""Tokens and labels, (B, T) int64, in parts; a label below 0 is none."""
-WHOLE, SPAN = 1 << 10, 1 << 7
-"""A row of more steps than the first goes in pieces of the second: what it takes stays in the cache."""
-_PLACE = {name: place for place, name in enumerate(Training._fields)}
-_PARTS, _BATCH, _RATE, _MOST, _LOSS, _NORM, _HITS, _TAKEN = (
-    _PLACE[name] for name in ("parts", "batch", "rate", "most", "loss", "norm", "hits", "taken")
-)
-
-
-class Model(NamedTuple):
-    """What the kernel is told about a model."""
-
-    tensors: list[Tensor]
-    """Contiguous CPU tensors of one type, float32 or float64."""
-    trained: list[bool]
-    """Whether each is a parameter that is trained."""
-    first_of_rows: int
-    """Rows of a batch have a part in the gradients of these tensors and of later ones."""
-    layers: list[Layer]
-    fields: dict[str, int]
-    """Those of `Training` that the model decides."""
-    temperature: float
-    """Of its routers."""
+from csprop.ops.native import model as models
+from csprop.ops.native.forward import run_steps
+from csprop.ops.native.model import Model, Rows, pack_rows
 
 
 class Loss(NamedTuple):
@@ -52,19 +25,19 @@ class Loss(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What is known after a step."""
+    """The outcome of a step."""
 
     loss: float
     norm: float
-    """Of the gradients, before clipping."""
+    """The norm of the gradients, before clipping."""
     hits: int
-    """How many labelled steps had their label's score as the largest."""
+    """The number of labelled steps whose label had the largest score."""
     taken: bool
-    """Whether the loss and the norm were finite; if not, nothing has changed."""
+    """True if the loss and the norm were finite; if not, nothing has changed."""
 
 
 def foreign(model: Model, optimizer: Optimizer) -> bool:
-    """Whether an optimiser does more, or with other tensors, than the kernel's Adam."""
+    """Return True if an optimiser does more, or with other tensors, than the kernel's Adam."""
     if not isinstance(optimizer, Adam) or len(optimizer.param_groups) != 1:
         return True
     group = optimizer.param_groups[0]
@@ -84,7 +57,7 @@ def foreign(model: Model, optimizer: Optimizer) -> bool:
 
 
 def matches(state: dict[str, Tensor], parameter: Tensor) -> bool:
-    """Whether the state of Adam is one of this parameter."""
+    """Return True if the state of Adam belongs to this parameter."""
     moments, step = [state.get("exp_avg"), state.get("exp_avg_sq")], state.get("step")
     return (
         all(
@@ -112,79 +85,38 @@ class Descent:
             tensors, model.trained, self.gradient.split(sizes), strict=True
         ):
             tensor.grad = part.view_as(tensor) if trained else None
-        weights, layers = pack(*map(self._weight, tensors, model.trained)), pack(*model.layers)
-        self.packed = pack(
-            Training(
-                **model.fields, wide=self.gradient.dtype is torch.float64, depth=len(model.layers),
-                tensors=len(tensors), first_of_rows=model.first_of_rows, layers=address(layers),
-                weights=address(weights), gradient=self.gradient.data_ptr(), focal=loss.focal,
-                whole=WHOLE, span=SPAN,
-            )
-        )  # fmt: skip
-        self._kept = (weights, layers, tensors)
-        self.reals = memoryview(self.packed).cast("B").cast("d")
         group = optimizer.param_groups[0]
-        self._set(focal_gamma=loss.gamma, focal_alpha=loss.alpha, epsilon=group["eps"])
-        self._set(first_decay=group["betas"][0], second_decay=group["betas"][1])
-        self._set(weight_decay=group["weight_decay"], temperature=model.temperature)
+        self.arguments = model.pack(
+            list(map(self._weight, tensors, model.trained)), temperature=model.temperature,
+            gradient=self.gradient, whole=models.WHOLE, span=models.SPAN, focal=loss.focal,
+            focal_gamma=loss.gamma, focal_alpha=loss.alpha, epsilon=group["eps"],
+            first_decay=group["betas"][0], second_decay=group["betas"][1],
+            weight_decay=group["weight_decay"],
+        )  # fmt: skip
 
-    def _weight(self, tensor: Tensor, trained: bool) -> Weight:
-        size, value = tensor.numel(), tensor.data_ptr()
+    def _weight(self, tensor: Tensor, trained: bool) -> dict[str, Any]:
+        weight = {"size": tensor.numel(), "trained": trained, "value": tensor}
         if not trained:
-            return Weight(size, 0, value)
+            return weight
         state = self.optimizer.state[tensor]
         if not state:  # as Adam begins
             state["step"] = torch.zeros((), dtype=torch.float32)
             state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(tensor), torch.zeros_like(tensor)
-        moments = [state[name].data_ptr() for name in ("exp_avg", "exp_avg_sq", "step")]
-        return Weight(size, 1, value, *moments)
+        return weight | {
+            "mean": state["exp_avg"], "square": state["exp_avg_sq"], "steps": state["step"]
+        }  # fmt: skip
 
-    def _set(self, **numbers: float) -> None:
-        for name, number in numbers.items():
-            self.reals[_PLACE[name]] = number
+    def prepare(self, rows: Rows, most: float) -> None:
+        """Set the rows of a step, the learning rate, and the largest norm."""
+        fields = pack_rows(rows) | {"rate": self.optimizer.param_groups[0]["lr"], "most": most}
+        for name, value in fields.items():
+            self.arguments[name] = value
+        self._rows = fields
 
-    def given(self, parts: int, batch: int, most: float) -> None:
-        """Set what is new in a step: its rows, the learning rate, and the largest norm."""
-        self.packed[_PARTS], self.packed[_BATCH] = parts, batch
-        self.reals[_RATE], self.reals[_MOST] = self.optimizer.param_groups[0]["lr"], most
-
-    def taken(self) -> Taken:
-        """What the last step found."""
-        return Taken(
-            loss=self.reals[_LOSS],
-            norm=self.reals[_NORM],
-            hits=self.packed[_HITS],
-            taken=bool(self.packed[_TAKEN]),
-        )
-
-
-def laid_out(rows: Rows) -> tuple[Rows, array]:
-    """The rows in memory that the kernel can read, and where it finds them.
-
-    Raises:
-        InputError: tokens or labels are not CPU tensors of one shape (B, T), int64.
-    """
-    for tokens, labels in rows:
-        alike = tokens.shape == labels.shape and tokens.dtype is labels.dtype is torch.int64
-        if not alike or tokens.ndim != 2 or tokens.is_cuda or labels.is_cuda:
-            raise InputError("tokens and labels must be int64 tensors of one shape (B, T), on the CPU")
-    pairs = [(tokens.contiguous(), labels.contiguous()) for tokens, labels in rows]
-    return pairs, pack(*(Part(len(x), x.shape[1], x.data_ptr(), y.data_ptr()) for x, y in pairs))
-
-
-def check(status: int, dtype: torch.dtype) -> None:
-    """Raise what went wrong in a call; kernel.cpp says what its status means.
-
-    Raises:
-        InputError: a token or a label is outside of its range, or a count is not exact.
-        MemoryError: there is not enough memory.
-    """
-    if status == 1:
-        raise MemoryError
-    if status == 2:
-        raise InputError("a token or a label is outside of its range")
-    if status == 3:
-        raise InputError(not_exact(dtype))
+    def outcome(self) -> Taken:
+        """Return what the last step found."""
+        loss, norm, hits, taken = map(self.arguments.__getitem__, Taken._fields)
+        return Taken(loss, norm, hits, bool(taken))
 
 
 def take(steps: Sequence[tuple[Descent, Rows, float]]) -> list[Taken]:
@@ -194,12 +126,7 @@ def take(steps: Sequence[tuple[Descent, Rows, float]]) -> list[Taken]:
         InputError: a token or a label is outside of its range, or a count is not exact.
         MemoryError: there is not enough memory.
     """
-    kept = []
     for descent, rows, most in steps:
-        pairs, parts = laid_out(rows)
-        kept.append((pairs, parts))
-        descent.given(len(pairs), address(parts), most)
-    models = pack(tuple(address(descent.packed) for descent, _, _ in steps))
-    status = library().csprop_steps(address(models), len(steps), torch.get_num_threads())
-    check(status, steps[0][0].gradient.dtype)
-    return [descent.taken() for descent, _, _ in steps]
+        descent.prepare(rows, most)
+    run_steps([descent.arguments for descent, _, _ in steps], steps[0][0].gradient.dtype)
+    return [descent.outcome() for descent, _, _ in steps]

@@ -14,10 +14,10 @@ class PlannedSubtrees {
     Plan plan{};
     Subtrees trees{};
 
-    PlannedSubtrees(Training& model, int64_t symbols, int64_t length, void* scores)
+    PlannedSubtrees(Model& model, int64_t symbols, int64_t length, void* scores)
         : tokens_(symbols), offsets_(model.tensors + 1) {
         std::iota(tokens_.begin(), tokens_.end(), 0);
-        plan.model = &model, plan.longest = plan.span = BLOCK;
+        plan.model = &model, plan.longest = plan.span = BLOCK, plan.pieces = 1;
         plan.entries = symbols, plan.tokens = tokens_.data(), plan.offsets = offsets_.data();
         trees.plan = &plan, trees.symbols = symbols, trees.length = length, trees.scores = scores;
         trees.width = model.width, trees.prefixes = 1;
@@ -42,7 +42,7 @@ class PlannedSubtrees {
     template <typename real>
     int64_t numbers(bool of_thread) const {
         Room<real> room{nullptr};
-        const Training& model = *plan.model;
+        const Model& model = *plan.model;
         if (of_thread) {
             Memory<real>(model, BLOCK, 1, room);
             Kept<real>(model, trees.length, room);

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from csprop.ops.native.layout import Table
-from csprop.ops.native.library import address, library, pack
+from csprop.ops.native.library import library, pack
 
 
 def run_table(
@@ -17,13 +16,17 @@ def run_table(
     """Run an automaton over a sequence of uint8 or int64, its tokens 0 to `symbols` − 1.
 
     `rows` (uint32) and `answers` (uint16) have an entry for each state and symbol, state by state:
-    where the next state's entries begin, and what to answer. `row` is where those of the first state
-    begin. `out` (uint16), where it is given, receives the answer after every token. All are contiguous.
+    where the next state's entries begin, and the answer. `row` is where the first state's begin.
+    `out` (uint16), unless it is None, receives the answer after every token. All are contiguous.
 
-    Gives the row in the end, and −1 or the position of the first token that is none.
+    Returns the row in the end, and −1 or the position of the first token outside of the symbols.
     """
-    wide = sequence.dtype != np.uint8
-    places = [0 if each is None else each.ctypes.data for each in (sequence, rows, answers, out)]
-    packed = pack(Table(wide, len(sequence), symbols, row, *places))
-    bad = library().csprop_table(address(packed))
-    return packed[Table._fields.index("row")], bad
+    table = pack(
+        "Table",
+        {
+            "wide": sequence.dtype != np.uint8, "length": len(sequence), "symbols": symbols, "row": row,
+            "sequence": sequence, "rows": rows, "answers": answers, "out": out,
+        },
+    )  # fmt: skip
+    wrong = library().csprop_table(table.address)
+    return table["row"], wrong

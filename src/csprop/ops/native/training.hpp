@@ -1,4 +1,4 @@
-// Plans what is done with the rows of a batch: a training step, or their scores.
+// Plans a call on the rows of a batch: their scores, the adjoint, or a training step.
 #pragma once
 
 #include <algorithm>
@@ -14,11 +14,14 @@ class Planned {
     Plan plan{};
     std::vector<Chunk> chunks;
 
-    explicit Planned(Training& model) : offsets_(model.tensors + 1) {
+    explicit Planned(Model& model) : offsets_(model.tensors + 1) {
         plan.model = &model;
         for (int64_t i = 0; i < model.tensors; i++) offsets_[i + 1] = offsets_[i] + model.weights[i].size;
         number_tokens();
         plan.span = plan.longest <= model.whole ? plan.longest : model.span;
+        plan.pieces = std::max<int64_t>(1, cut(plan, 0, 0, model.reset ? 0 : plan.longest, nullptr));
+        for (int64_t row = 0; model.reset && row < model.batch->rows; row++)
+            plan.pieces = std::max(plan.pieces, cut(plan, plan.longest, row, plan.longest, nullptr));
         if (model.wide) count_numbers<double>();
         else count_numbers<float>();
         for (int64_t part = 0; part < model.parts; part++) divide(part);
@@ -47,7 +50,7 @@ class Planned {
     std::unique_ptr<double[]> prepared_, gradients_;
 
     void number_tokens() {
-        const Training& model = *plan.model;
+        const Model& model = *plan.model;
         std::vector<int32_t> number(model.vocabulary, -1);
         for (const Part* part = model.batch; part < model.batch + model.parts; part++) {
             entries_.emplace_back(part->rows * part->steps), answers_.emplace_back(part->rows);
@@ -55,10 +58,11 @@ class Planned {
             int32_t* entry = entries_.back().data();
             for (int64_t row = 0; row < part->rows; row++) {
                 answers_.back()[row] = plan.labelled;
-                for (int64_t t = 0; t < part->steps; t++, token++, label++, entry++) {
+                for (int64_t t = 0; t < part->steps; t++, token++, entry++) {
+                    const int64_t here = label ? *label++ : 0;
                     if (*token < 0 || *token >= model.vocabulary) throw std::out_of_range("token");
-                    if (*label >= model.classes) throw std::out_of_range("label");
-                    if (*label >= 0) plan.labelled++, plan.longest = std::max(plan.longest, t + 1);
+                    if (here >= model.classes) throw std::out_of_range("label");
+                    if (here >= 0) plan.labelled++, plan.longest = std::max(plan.longest, t + 1);
                     if (number[*token] < 0) number[*token] = tokens_.size(), tokens_.push_back(*token);
                     *entry = number[*token];
                 }
@@ -68,7 +72,7 @@ class Planned {
     }
 
     void divide(int64_t part) {
-        const Training& model = *plan.model;
+        const Model& model = *plan.model;
         const int64_t rows = model.batch[part].rows, steps = rows * model.batch[part].steps;
         // Each has gradients of its own, which must not cost more than its rows.
         const int64_t numbers = steps * model.order * model.width * model.depth;
@@ -80,7 +84,7 @@ class Planned {
 
     template <typename real>
     void count_numbers() {
-        const Training& model = *plan.model;
+        const Model& model = *plan.model;
         Room<real> room{nullptr};
         const int64_t tensors = offsets_[model.tensors] - offsets_[model.first_of_rows];
         if (!model.scores) Gradients<real>(model, tensors, int64_t(tokens_.size()), room);
@@ -100,7 +104,7 @@ class Planned {
     template <typename real>
     int64_t numbers_of() const {
         Room<real> room{nullptr};
-        Memory<real>(*plan.model, plan.span, pieces_of(plan), room);
+        Memory<real>(*plan.model, plan.span, plan.pieces, room);
         for (int64_t l = 0; l < plan.model->depth; l++) Passage<real>{}.lay_out(*plan.model, l, plan.span, room);
         return room.used * sizeof(real) / sizeof(double) + 1;
     }

@@ -1,4 +1,4 @@
-// One row through one layer, all its steps: what enters, the recurrence and what follows it, and the adjoint. block.hpp
+// One row through one layer, all its steps: what enters, the recurrence and what follows it, and the adjoint. level.hpp
 // has the equations. Beside them
 //   SiLU inside   h_t = SiLU(x_t), x_t = bound(a_t h_{t-1} + u_t, 2^60)      x is kept
 #pragma once
@@ -6,7 +6,6 @@
 #include "back.hpp"
 #include "coupling.hpp"
 #include "finish.hpp"
-#include "released.hpp"
 #include "rotor.hpp"
 #include "router.hpp"
 
@@ -44,16 +43,14 @@ void activate_adjoint(const real* __restrict x, real* __restrict g, int64_t n) {
 template <bool careful, typename Transition, typename real, int fixed>
 bool walk(const Level<real>& level, const Passage<real>& row, Order<fixed> m, int64_t T, int64_t& inexact) {
     const int64_t D = level.size.D, state = level.size.state;
-    const bool inside = level.layer.activation == STEP, counts = level.layer.decay == COUNT;
+    const bool inside = level.layer.activation == Activation::step, counts = level.layer.decay == Decay::count;
     const Entries<real>& entries = row.entries;
-    const bool looks = level.layer.gate_input == OF_STATE;
     bool bounded = false;
     for (int64_t t = 0; t < T; t++) {
         const int64_t e = entries[t];
         const real *a = entries.a + e * level.size.numbers, *u = entries.u + e * state;
         const real* before = row.before(t, level.start, state);
         real *h = row.h + t * state, *x = inside ? row.gate + t * state : h;
-        if (looks) Released<real>{level, row}.look(t, before);
         Transition::apply(a, before, u, x, m, D);
         if (careful && any_above(x, m, D, real(LIMIT))) bound(x, m, D, real(LIMIT)), bounded = true;
         if (counts) inexact |= rounded_count(h, before, u, D);
@@ -68,9 +65,9 @@ template <typename real>
 bool may_be_large(const Level<real>& level, const Passage<real>& row, const real* mu, const real* later, int64_t T) {
     const Extents& size = level.size;
     real most = 1;
-    if (level.layer.activation == STEP || level.layer.gate_input == OF_STATE ||
-        (level.layer.decay == SOFTPLUS && size.planes > 2)) return true;
-    for (int64_t t = 0; level.layer.decay == SOFTPLUS && t < T; t++) {
+    if (level.layer.activation == Activation::step || (level.layer.decay == Decay::softplus && size.planes > 2))
+        return true;
+    for (int64_t t = 0; level.layer.decay == Decay::softplus && t < T; t++) {
         const real* a = row.entries.a + row.entries[t] * size.numbers;
         for (int64_t i = 0; i < size.extent; i++) {
             const real square = a[i] * a[i] + (size.planes == 2 ? a[size.extent + i] * a[size.extent + i] : real(0));
@@ -84,24 +81,20 @@ bool may_be_large(const Level<real>& level, const Passage<real>& row, const real
 }
 
 // From mu, the gradients of all states, to those of the entries, to which it adds, and of the start. In the end mu has
-// those of a_t h_{t-1} + u_t, from everywhere, unless entries are tokens. `free` has room for three states.
+// those of a_t h_{t-1} + u_t, from everywhere, unless entries are tokens. `free` has room for two states.
 template <bool tokens, typename Transition, typename real, int fixed>
 void walk_adjoint(const Level<real>& level, const Passage<real>& row, Order<fixed> m, real* mu, const real* later,
                   real* free, int64_t T) {
     const int64_t D = level.size.D, state = level.size.state;
-    const bool inside = level.layer.activation == STEP, careful = may_be_large(level, row, mu, later, T);
+    const bool inside = level.layer.activation == Activation::step, careful = may_be_large(level, row, mu, later, T);
     const Entries<real>& entries = row.entries;
-    const bool looks = level.layer.gate_input == OF_STATE, cumulative = level.layer.cumulative;
-    const int64_t extent = level.size.extent;
-    real *carry = free, *pre = free + state, *decayed = free + 2 * state;
+    real *carry = free, *pre = free + state;
     begin_carry(later, carry, state);
-    if (cumulative) begin_carry(later ? later + state + extent : later, decayed, extent);
     for (int64_t t = T - 1; t >= 0; t--) {
         const int64_t e = entries[t];
         const real *a = entries.a + e * level.size.numbers, *before = t ? row.h + (t - 1) * state : level.start;
         const real* x = row.gate + t * state;
         real *here = mu + t * state, *g_a = entries.g_a + e * level.size.numbers, *g_u = entries.g_u + e * state;
-        if (cumulative) gather_decay(row.h + t * state, here, decayed, extent, D);
         if (inside || row.bounded || careful) {
             add(carry, here, state);
             std::memset(carry, 0, state * sizeof(real));
@@ -113,10 +106,7 @@ void walk_adjoint(const Level<real>& level, const Passage<real>& row, Order<fixe
             if (careful) bound(here, m, D, real(GRADIENT_LIMIT));
         }
         back<tokens>(Transition{}, a, before, here, g_a, g_u, carry, m, D);
-        if (cumulative) std::memcpy(g_a, decayed, extent * sizeof(real));
-        if (looks) Released<real>{level, row}.look_adjoint(t, before, here, carry);
     }
-    if (cumulative && level.g_frame) std::memcpy(level.g_frame + extent, decayed, extent * sizeof(real));
     add(carry, level.g_start, state);
 }
 
@@ -133,48 +123,40 @@ INLINE void with_transition(const Extents& size, Function function) {
 // What some inputs say about the recurrence, each on its own.
 template <typename real>
 void enter(const Level<real>& level, const Entries<real>& entries, int64_t count, const Memory<real>& memory) {
-    entries_forward(level, entries, count, memory);
     if (level.layer.places) choose(level, entries, count);
+    else entries_forward(level, entries, count, memory);
 }
 
 template <typename real>
 void enter_adjoint(const Level<real>& level, const Entries<real>& entries, int64_t count, const Memory<real>& memory) {
-    entries_backward(level, entries, count, memory);
-    if (level.layer.places && !level.layer.by_token) choose_adjoint(level, entries, count, memory.free);
-}
-
-// The same for the steps of a row.
-template <typename real>
-void enter_row_adjoint(const Level<real>& level, const Passage<real>& row, int64_t T, const real* later,
-                       const Memory<real>& memory) {
-    if (!level.layer.released) return enter_adjoint(level, row.entries, T, memory);
-    Released<real>{level, row}.backward(T, later ? later + level.size.state : later, memory);
+    if (!level.layer.places) entries_backward(level, entries, count, memory);
+    else if (!level.layer.by_token) choose_adjoint(level, entries, count, memory.free);
 }
 
 template <typename real>
 void layer_forward(const Level<real>& level, Passage<real>& row, int64_t T, const Read& read,
                    const Memory<real>& memory, int64_t& inexact) {
     if (!row.entries.of_step) {
-        if (level.layer.released) Released<real>{level, row}.forward(T);
-        else enter(level, row.entries, T, memory);
+        enter(level, row.entries, T, memory);
         couple(level, row.entries, T, memory.coupled);
     }
     row.bounded = false;
-    const bool small = level.replaces() && !level.layer.rank;  // states lie between a start and points of length 1
+    const auto below = [&](const real* x, int64_t steps, double limit) {
+        return all_below(x, steps * level.size.state, real(limit), level.size.m);
+    };
+    // States of switches lie between a start and points of length 1.
+    const bool small = level.replaces() && !level.layer.rank && (row.parent || below(level.start, 1, LIMIT));
     if (is_rotor(level) && !row.parent) {
         rotor_row(level, row, T);
-        const auto below = [&](const real* x, double limit) {
-            return all_below(x, T * level.size.state, real(limit), level.size.m);
-        };
-        if ((small || below(row.h, LIMIT)) && below(row.out, OUTPUT_LIMIT)) return;
+        if ((small || below(row.h, T, LIMIT)) && below(row.out, T, OUTPUT_LIMIT)) return;
     }
-    if (level.layer.places) route_row(level, row, T, memory.free);
+    if (level.layer.places) route_row(level, row, T);
     else
         with_transition(level.size, [&](auto kind, auto m) {
             using Kind = decltype(kind);
             walk<false, Kind>(level, row, m, T, inexact);
-            const real* x = level.layer.activation == STEP ? row.gate : row.h;
-            if (!small && !all_below(x, T * level.size.state, real(LIMIT), m))
+            const real* x = level.layer.activation == Activation::step ? row.gate : row.h;
+            if (!small && !below(x, T, LIMIT))
                 row.bounded = walk<true, Kind>(level, row, m, T, inexact);
         });
     with_order(level.size.m, [&](auto m) {
@@ -189,14 +171,14 @@ template <typename real>
 void layer_backward(const Level<real>& level, Passage<real>& row, int64_t T, const Read& read, real* g,
                     const real* later, const Memory<real>& memory) {
     Entries<real>& entries = row.entries;
-    real* mu = level.layer.activation == BOUNDARY ? memory.mu : g;
+    real* mu = level.layer.activation == Activation::boundary ? memory.mu : g;
     if (!entries.of_step) entries.g_u = mu;
     if (is_rotor(level) && !row.bounded && !may_be_large(level, row, g, later, T)) {
         real* g_skip = level.g_skip ? level.g_skip : memory.free;
         if (entries.of_step) return rotor_row_adjoint<true>(level, row, g, later, g_skip, T);
         rotor_row_adjoint<false>(level, row, g, later, g_skip, T);
         couple_adjoint(level, entries, T, memory.coupled);
-        return enter_row_adjoint(level, row, T, later, memory);
+        return enter_adjoint(level, entries, T, memory);
     }
     with_order(level.size.m, [&](auto m) {
         with_finish(level.layer, [&](auto silu, auto norm) {
@@ -205,7 +187,6 @@ void layer_backward(const Level<real>& level, Passage<real>& row, int64_t T, con
     });
     if (level.layer.places) {
         if (!entries.of_step) {  // it adds to these
-            std::memset(entries.g_a, 0, T * level.size.numbers * sizeof(real));
             std::memset(entries.g_scores, 0, T * level.layer.choices * sizeof(real));
         }
         route_row_adjoint(level, row, mu, later, T, memory.free, row.over, memory.tile);
@@ -217,7 +198,7 @@ void layer_backward(const Level<real>& level, Passage<real>& row, int64_t T, con
     }
     if (entries.of_step) return;
     couple_adjoint(level, entries, T, memory.coupled);
-    enter_row_adjoint(level, row, T, later, memory);
+    enter_adjoint(level, entries, T, memory);
 }
 
 }  // namespace TARGET
