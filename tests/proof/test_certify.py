@@ -178,7 +178,7 @@ def test_no_better_than_the_majority_class_is_not_learned(tmp_path: Path) -> Non
     found = csprop.certify(machines.compiled(machines.Counter(*CONSTANT)), task, rounds=0)
     assert (found.verdict, found.proven, found.locked) == ("not learned", False, None)
     assert found.statement == (
-        "Nothing is proven: the locked model is right on 31 of 62 training labels, and the commonest "
+        "Nothing is proven: the locked model is right on 31 of 62 training labels, and the majority "
         "class alone on 31."
     )
 
