@@ -17,8 +17,8 @@ from csprop.data.draws import NumpyDraws
 from csprop.errors import InputError
 from csprop.tasks.base import every_sequence
 from csprop.tasks.counting import CountingTask
-from csprop.tasks.interleaved import Interleaved
 from csprop.tasks.near import members, near
+from csprop.tasks.nested import Interleaved
 from csprop.training.config import configure
 
 LONGEST = {2: 12, 3: 8, 4: 7}

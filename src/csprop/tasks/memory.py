@@ -1,4 +1,4 @@
-"""The flip-flop language: a bit is read after others that do not count."""
+"""Memory of one bit or of the first token: even pairs, flip-flop, and the flip-flop language."""
 
 import re
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from csprop.data.draws import Draws, Whole
 from csprop.data.examples import Examples
 from csprop.errors import InputError
 from csprop.tasks.base import Task
+from csprop.tasks.circle import RemainderTask
 
 if TYPE_CHECKING:
     from torch import Generator
@@ -18,6 +19,59 @@ WRITE, READ, IGNORE, ZERO = range(4)
 """The tokens of the instructions, and of the bit 0."""
 PERCENT = 80
 """How often an instruction is `i`, unless the name says otherwise."""
+
+
+class EvenPairs(Task):
+    """The number of pairs `01` and `10` is even if and only if the first token equals the last.
+
+    The answer for the empty sequence is yes. The model has to recognise the first token and remember
+    it, for which a rotor needs two layers and a router one.
+
+    >>> task = EvenPairs()
+    >>> [task.classes[task.truth(s)] for s in ([1, 0, 1], [1, 1, 0], [0], [])]
+    ['yes', 'no', 'yes', 'yes']
+    """
+
+    name = "even-pairs"
+    description = "does the first token equal the last?"
+    vocab = ("0", "1")
+    classes = ("no", "yes")
+    preset = "router"
+    depth = 2
+
+    def truth(self, sequence: Sequence[int]) -> int:
+        return int(not sequence or sequence[0] == sequence[-1])
+
+    def start(self) -> None:
+        return None
+
+    def step(self, state: tuple[int, int] | None, token: int) -> tuple[int, int]:
+        """The first and the last token so far."""
+        return (token if state is None else state[0], token)
+
+    def answer(self, state: tuple[int, int] | None) -> int:
+        return int(state is None or state[0] == state[1])
+
+
+class FlipFlop(RemainderTask):
+    """One bit of memory, initially 0: `0` and `1` write it, and `.` leaves it unchanged.
+
+    >>> task = FlipFlop()
+    >>> [task.classes[task.truth(s)] for s in ([0, 1, 2, 2], [1, 0], [2, 2])]
+    ['1', '0', '0']
+    """
+
+    name = "flip-flop"
+    description = "the bit last written; 0 before any"
+    vocab = ("0", "1", ".")
+    classes = ("0", "1")
+
+    def truth(self, sequence: Sequence[int]) -> int:
+        written = [token for token in sequence if token != 2]
+        return written[-1] if written else 0
+
+    def step(self, state: int, token: int) -> int:
+        return state if token == 2 else token
 
 
 class FlipFlopLanguage(Task):
