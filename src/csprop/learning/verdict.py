@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.names import describe_size
-from csprop.proof.document import Certificate
+from csprop.proof.certificate import Certificate
 from csprop.training.checkpoint import SUSPECTS
 from csprop.training.result import Evidence, Preference
 from csprop.training.scores import percent
