@@ -21,9 +21,9 @@ from torch import Generator, Tensor
 
 import csprop
 from csprop.proof.examples import Labelled
-from csprop.proof.frames import angles, framed
 from csprop.training.config import environment
 from csprop.training.session import training_data
+from csprop_lab.released.frames import angles, framed
 from csprop_lab.study.publish import METADATA
 
 TASK, SEED, TOKENS = "mod3-residue", 2, 400

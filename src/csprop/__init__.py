@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from csprop.nn.model import CSP
     from csprop.ops.backends import use_backend
     from csprop.ops.scan import scan
+    from csprop.proof.certificate import Certificate
     from csprop.proof.certify import certify
-    from csprop.proof.document import Certificate
     from csprop.runs import Run, compile, load, train, train_seeds
 
 __version__ = "0.1.0"
@@ -52,7 +52,7 @@ __all__ = [
 # Names are imported when first used: `csprop --help` must not wait for torch.
 _HOMES = {
     "Automaton": "csprop.automata.automaton",
-    "Certificate": "csprop.proof.document",
+    "Certificate": "csprop.proof.certificate",
     "CounterAutomaton": "csprop.automata.automaton",
     "Block": "csprop.cells.block",
     **dict.fromkeys(

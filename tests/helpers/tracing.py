@@ -1,21 +1,18 @@
 """opcheck, compile and export of a preset with a backend, in a process of its own:
 `python -m tests.helpers.tracing PRESET TASK BACKEND`."""
 
-import dataclasses
 import sys
-from typing import Any
+from dataclasses import replace
 
 import torch
-from csprop.nn.block import Block
 from torch import Generator
 
 from csprop import CSP, CSPConfig, scan, tasks, use_backend
 from csprop.ops import operators
-from csprop.ops.fused import registration
 from csprop.training.presets import preset
 
 
-def check_operators(net: CSP) -> None:
+def check_operators() -> None:
     g = Generator().manual_seed(0)
     a, u = (torch.randn(2, 5, 2, 3, generator=g, requires_grad=True) for _ in range(2))
     h0 = torch.randn(2, 2, 3, generator=g, requires_grad=True)
@@ -23,15 +20,9 @@ def check_operators(net: CSP) -> None:
         torch.randn(*shape, 3, generator=g, requires_grad=True)
         for shape in ((2, 5, 4, 4), (2, 5, 4), (2, 4))
     )
-    z = torch.randn(2, 5, 2, net.config.width, generator=g, requires_grad=True)
-    state = torch.randn(net.config.depth, 2, 2, net.config.width, generator=g, requires_grad=True)
-    blocks = [block for block in net.layers if isinstance(block, Block)]
-    parameters = [each for block in blocks for each in block.kernel_parameters()]
     for reset in (None, torch.rand(2, 5, generator=g) < 0.3):
         torch.library.opcheck(operators.scan, (a, u, h0, reset))
         torch.library.opcheck(operators.scan, (matrices, states, starts, reset))
-        options = (*net.config.of_kernel, True)
-        torch.library.opcheck(registration.operator, (z, state, reset, None, parameters, *options))
 
 
 def check_scan() -> None:
@@ -65,11 +56,10 @@ def check_model(net: CSP) -> None:
 
 if __name__ == "__main__":
     name, task, backend = sys.argv[1:]
-    options: dict[str, Any] = dataclasses.asdict(preset(name, tasks.get(task)).model)
-    options |= {"width": 3, "depth": 2}
-    net = CSP(CSPConfig(vocab_size=3, num_classes=4, **options))
+    layers = replace(preset(name, tasks.get(task)).model, width=3)
+    net = CSP(CSPConfig(**vars(layers), vocab_size=3, num_classes=4))
     with use_backend(backend):
         if backend == "native":
-            check_operators(net)
+            check_operators()
         check_scan()
         check_model(net)

@@ -5,12 +5,13 @@ from itertools import product
 
 import pytest
 import torch
-from csprop.nn.router import lead
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
+from csprop.cells import Router
+from csprop.cells.router import lead
 from csprop.errors import InputError
 from csprop.nn import compile as compiling
 from csprop.nn.compile import WIDEST, compile_counter
@@ -144,7 +145,8 @@ def test_a_hundred_tokens_are_told_apart() -> None:
 
 def test_a_machine_is_reduced_first() -> None:
     wide = compile_counter(brackets(window=5, scale=3), 2)
-    assert (wide.config.maps, wide.embedding[:, 0, 0].tolist()) == (6, [1.0, -1.0])
+    assert wide.config.layers[1] == Router(maps=6)
+    assert wide.embedding[:, 0, 0].tolist() == [1.0, -1.0]
 
 
 def threshold(window: int) -> CounterMachine:

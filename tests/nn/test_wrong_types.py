@@ -19,10 +19,8 @@ reset = torch.zeros(2, 5, dtype=torch.bool)
 a, u, h0 = torch.ones(2, 5, 1, 1), torch.ones(2, 5, 2, 4), torch.ones(2, 2, 4)
 z, block = torch.ones(2, 5, 2, 4), net.layers[0]
 tracker, matrices = net.stream(), csprop.CSP(csprop.CSPConfig(
-    vocab_size=3, num_classes=2, width=4, order=3, rotate="state", angle="free"))
-fast = csprop.CSP(csprop.CSPConfig(vocab_size=3, num_classes=2, width=4, depth=2,
-    angle="accumulated", recurrence="cumulative", entrance="sine", decay="exp"))
-planes, summed = fast.initial_state(2), fast.layers[0]
+    vocab_size=3, num_classes=2, width=4, depth=2, cell=csprop.Rotor(order=3)))
+planes, turning = matrices.initial_state(2).detach(), matrices.layers[0]
 
 
 def set_state(value):
@@ -44,9 +42,8 @@ TAKERS = {
     "reset of a block": (lambda value: block(z, h0, value), reset),
     "coupled of a block": (lambda value: block(z, h0, None, value), z),
     "tokens of order 3": (lambda value: matrices(value), tokens),
-    "state of five planes": (lambda value: fast(tokens, value), planes),
-    "state of a released block": (lambda value: summed(z, value), planes[:, 0]),
-    "reset of a released block": (lambda value: summed(z, planes[:, 0], value), reset),
+    "state of order 3": (lambda value: matrices(tokens, value), planes),
+    "state of a block of order 3": (lambda value: turning(torch.ones(2, 5, 3, 4), value), planes[:, 0]),
 }
 found = {}
 for name, (take, right) in TAKERS.items():
@@ -61,8 +58,7 @@ for name, (take, right) in TAKERS.items():
         nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.strided)
         wrong |= {"sparse": right.to_sparse(), "shape": right[None], "nested": nested}
     if name not in ("state", "reset", "h0 of scan", "reset of scan", "reset of a block",
-                    "coupled of a block", "state of five planes",
-                    "reset of a released block"):  # where None is the default
+                    "coupled of a block", "state of order 3"):  # where None is the default
         wrong["None"] = None
     for kind, value in wrong.items():
         try:
@@ -106,10 +102,10 @@ def test_every_wrong_type_is_one_sentence(refusals: dict[str, list[str]]) -> Non
             "floating-point tensor of shape (2, 2, 2, 4) on cpu; got an object of type str",
         ),
         (
-            "state of five planes: shape",
-            "floating-point tensor of shape (2, 2, 5, 4) on cpu; got torch.float32 of shape",
+            "state of order 3: shape",
+            "floating-point tensor of shape (2, 2, 3, 4) on cpu; got torch.float32 of shape",
         ),
-        ("state of a released block: None", "of shape (2, 5, 4) on cpu; got None"),
+        ("state of a block of order 3: None", "of shape (2, 3, 4) on cpu; got None"),
         ("reset: float", "bool tensor of shape (2, 5) on cpu; got an object of type float"),
         ("token of a stream: None", "a token must be a whole number; got None"),
         ("state of a stream: list", "of shape (1, 2, 2, 4); got an object of type list"),

@@ -53,13 +53,13 @@ def parse(argv: list[str]) -> Args:
 
 
 def run(args: Args) -> int:
-    from csprop.proof.opened import opened
+    from csprop.proof.answers import load_certified
     from csprop.training.config import check_seed
 
     check_seed(args.seed)
     if args.data is not None:
         common.check_file(args.data, "--data")
-    judged = (None if args.as_trained else opened(args.run)) or _InTorch(args)
+    judged = (None if args.as_trained else load_certified(args.run)) or _InTorch(args)
     if isinstance(judged, _InTorch):
         locked = judged.locked
     else:
@@ -83,7 +83,7 @@ def run(args: Args) -> int:
 
 
 class _InTorch:
-    """A run whose model is evaluated by torch; `exact.opened.Opened` does the same without it."""
+    """A run whose model is evaluated by torch; `CertifiedRun` does the same without it."""
 
     def __init__(self, args: Args) -> None:
         self.run = common.load(args.run)

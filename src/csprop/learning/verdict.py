@@ -6,7 +6,7 @@ from typing import Any
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.names import describe_size
-from csprop.proof.document import Certificate
+from csprop.proof.certificate import Certificate
 from csprop.training.checkpoint import SUSPECTS
 from csprop.training.scores import interval, percent
 

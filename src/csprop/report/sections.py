@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from csprop.errors import InputError
-from csprop.proof.words import certified
+from csprop.proof.facts import list_facts
 from csprop.report import embed, machines
 from csprop.report.charts import ALMOST, first, spike
 from csprop.report.opening import choose_opening
@@ -209,7 +209,7 @@ def _certificate(each: PageRun) -> str:
             "here. The explorer shows the locked model and its automaton as they are computed from the "
             "weights.</p>"
         )
-    numbers = facts(certified(certificate.document, width))
+    numbers = facts(list_facts(certificate, width))
     return f"{heading}<p>{_text(certificate.statement)}</p>{numbers}"
 
 

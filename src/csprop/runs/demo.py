@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from csprop.proof.document import Certificate
+from csprop.proof.certificate import Certificate
 from csprop.runs import Run, train
 from csprop.tasks import get
 from csprop.training.config import configure

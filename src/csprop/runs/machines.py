@@ -10,8 +10,8 @@ from csprop.automata.machine import Machine
 from csprop.automata.sources import read_automaton, to_automaton
 from csprop.errors import InputError
 from csprop.nn.compile import codes, compile_counter, compile_machine
+from csprop.proof.attempts import certify_counter
 from csprop.proof.certify import certify_at
-from csprop.proof.counted import certify_counter
 from csprop.runs.run import Run
 from csprop.tasks import resolve
 from csprop.tasks.base import Task

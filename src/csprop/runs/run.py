@@ -17,8 +17,8 @@ from csprop.nn import onnx
 from csprop.nn.model import CSP
 from csprop.proof import store
 from csprop.proof.attempts import ROUNDS
+from csprop.proof.certificate import Certificate
 from csprop.proof.certify import certify, certify_length
-from csprop.proof.document import Certificate
 from csprop.proof.locked import Locked
 from csprop.proof.locked_counter import LockedCounter
 from csprop.stream import Stream

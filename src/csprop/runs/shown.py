@@ -2,7 +2,6 @@
 
 from csprop import notebook
 from csprop.errors import InputError
-from csprop.proof.words import verdict
 from csprop.runs.run import Run
 from csprop.training.scores import percent
 
@@ -57,7 +56,7 @@ def _proof(run: Run) -> str:
         certificate = run.certificate
     except InputError as error:
         return str(error)
-    return "none yet: run.certify() looks for one" if certificate is None else verdict(certificate)
+    return "none yet: run.certify() looks for one" if certificate is None else certificate.summary
 
 
 def _curves(run: Run) -> list[str]:

@@ -198,7 +198,7 @@ def _locked(job: Job, run: Trained) -> dict[str, Any]:
         "verdict": certificate.verdict,
         "proven": certificate.proven,
         "states": certificate.document.get("minimal_states"),
-        "counters": getattr(certificate.automaton, "counters", None),
+        "counters": getattr(certificate.automaton, "counters", None) or None,
         "search": certificate.document.get("search"),
         **({"frame": frame._asdict()} if frame else {}),
         "seconds": seconds,

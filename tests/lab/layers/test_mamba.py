@@ -9,7 +9,6 @@ from transformers.models.mamba.modeling_mamba import MambaMixer  # pyright: igno
 
 from csprop_lab.layers.mamba import Mamba
 from csprop_lab.layers.selective import selective_scan
-from tests.helpers import mixers
 
 WIDTH = 32
 
@@ -81,18 +80,6 @@ def test_gradients_of_the_scan(steps: int) -> None:
     delta, a, x = F.softplus(drawn(2, steps, 3)), -drawn(4, 3).exp(), drawn(2, steps, 3)
     inputs = [part.requires_grad_() for part in (delta, a, drawn(2, steps, 4), drawn(2, steps, 4), x)]
     assert torch.autograd.gradcheck(selective_scan, inputs)
-
-
-def test_it_sees_the_past_alone(layer: Mamba) -> None:
-    mixers.check_causal(layer, WIDTH)
-
-
-def test_gradients_reach_every_parameter(layer: Mamba) -> None:
-    mixers.check_gradients(layer, WIDTH)
-
-
-def test_long_sequences_are_finite(layer: Mamba) -> None:
-    mixers.check_long(layer, WIDTH)
 
 
 def test_the_first_steps_and_decays_are_the_published_ones() -> None:
