@@ -31,7 +31,7 @@ def hold_pairs(
             contains a pair that is held out.
     """
     check_share(task, share)
-    held = drawn_pairs(len(task.vocab), share, generator)
+    held = draw_pairs(len(task.vocab), share, generator)
     tokens = held_out.tokens
     rows = held[tokens[:, :-1], tokens[:, 1:]].any(dim=1)
     if not rows.any():
@@ -39,7 +39,7 @@ def hold_pairs(
             f"{task.name}: no held-out sequence contains a pair that is held out: write a greater "
             "length, or more samples"
         )
-    return task.labelled(avoiding(training.tokens, held, generator)), held_out[rows]
+    return task.labelled(avoid_pairs(training.tokens, held, generator)), held_out[rows]
 
 
 def check_share(task: Task, share: float) -> None:
@@ -57,8 +57,8 @@ def check_share(task: Task, share: float) -> None:
         )
 
 
-def drawn_pairs(symbols: int, share: float, generator: "Generator") -> "Tensor":
-    """Which token never follows which, (symbols, symbols) bool: [earlier, later]."""
+def draw_pairs(symbols: int, share: float, generator: "Generator") -> "Tensor":
+    """Return True where a token never follows another, (symbols, symbols): [earlier, later]."""
     import torch
 
     count = round(share * symbols)
@@ -68,8 +68,8 @@ def drawn_pairs(symbols: int, share: float, generator: "Generator") -> "Tensor":
     return held
 
 
-def avoiding(tokens: "Tensor", held: "Tensor", generator: "Generator") -> "Tensor":
-    """The sequences (N, T), with every token that may not follow the one before it drawn again."""
+def avoid_pairs(tokens: "Tensor", held: "Tensor", generator: "Generator") -> "Tensor":
+    """Draw every token again that may not follow the one before it, in sequences (N, T)."""
     import torch
 
     tokens = tokens.clone()
