@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from csprop.errors import Diverged
 from csprop.tasks import Task
 from csprop.training.config import RunConfig
-from csprop.training.loop import Diverged, Epoch, Trainer
+from csprop.training.loop import Epoch, Trainer
 from csprop.training.session import Trained, ended, training_data
 
 

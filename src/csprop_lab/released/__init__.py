@@ -4,10 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 from csprop import Certificate, certify
+from csprop.errors import Diverged
 from csprop.proof.examples import Labelled
 from csprop.tasks import resolve
 from csprop.training.config import RunConfig
-from csprop.training.loop import Diverged
 from csprop.training.seeding import generator
 from csprop.training.session import Trained, training_data
 from csprop_lab.released.config import UPLOADS, ReleasedConfig, upload
