@@ -44,16 +44,16 @@ def hold_pairs(
 
 def check_share(task: Task, share: float) -> None:
     """Raise an InputError for a file or a `WholeTask`, and a share that leaves no or every pair."""
-    if task.oracle is None:
-        raise InputError(f"{task.name}: pairs of a data file cannot be held out: leave out hold_pairs")
-    if not task.total:
-        raise InputError(f"{task.name}: its pairs cannot be held out: leave out hold_pairs")
+    if task.oracle is None or not task.total:
+        raise InputError(f"pairs of {task.name} cannot be held out: leave it out", "hold_pairs", share)
     symbols = len(task.vocab)
     count = round(share * symbols)
     if not 1 <= count < symbols:
         raise InputError(
-            f"hold_pairs={share}: would keep {count} of {symbols} tokens from following a token: write "
-            f"a share from {1 / symbols:.2g} to {(symbols - 1) / symbols:.2g}"
+            f"would keep {count} of {symbols} tokens from following a token: write a share from "
+            f"{1 / symbols:.2g} to {(symbols - 1) / symbols:.2g}",
+            "hold_pairs",
+            share,
         )
 
 
