@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from csprop.cells.options import Cell, Paper, Resonator
+from csprop.cells.options import Cell, Paper, Resonator, Router
 from csprop.errors import InputError
 from csprop.fields import check_ranges, check_types, find_changes
 
@@ -39,7 +39,7 @@ class Architecture:
                 "decoder='linear' or 'cos_sin'"
             )
         for cell in self.layers:
-            if getattr(cell, "places", 0) and self.width % cell.places:
+            if isinstance(cell, Router) and cell.places and self.width % cell.places:
                 raise InputError(
                     f"places={cell.places} does not divide width={self.width} into groups: choose a "
                     "divisor of the width"
@@ -79,7 +79,14 @@ class Architecture:
     @property
     def coupling_rank(self) -> int:
         """Rank of the coupling between neighbouring layers; 0 for none."""
-        return getattr(self.cell, "coupling_rank", 0)
+        return self.cell.coupling_rank if isinstance(self.cell, Paper) else 0
+
+    @property
+    def couplings(self) -> int:
+        """The number of couplings: one for all pairs of neighbouring layers, or one for each."""
+        if not isinstance(self.cell, Paper) or not self.cell.coupling_rank:
+            return 0
+        return 1 if self.cell.coupling == "shared" else self.depth - 1
 
 
 @dataclass(frozen=True, kw_only=True)
