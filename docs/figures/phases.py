@@ -71,7 +71,7 @@ def main() -> None:
         "parts": parts,
         "moves": moves,
         "turns": [round(float(each.mean()), 4) for each in per_token],
-        "held_out": {"printed": printed.result["accuracy"], "released": released.result["accuracy"]},
+        "held_out": {"printed": printed.result.accuracy, "released": released.result.accuracy},
     }
     NUMBERS.write_text(json.dumps(numbers, indent=1) + "\n")
 

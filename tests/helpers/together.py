@@ -57,7 +57,9 @@ def train(name: str, folder: Path, **changes: Any) -> csprop.Run:
 def numbers(run: csprop.Run) -> dict[str, Any]:
     """What must be the same in all processes."""
     weights = {name: value.tolist() for name, value in run.model.state_dict().items()}
-    return {"metrics": run.metrics, "weights": weights, "result": run.result, "path": str(run.path)}
+    assert run.result is not None
+    shown = {"metrics": run.metrics, "weights": weights, "path": str(run.path)}
+    return shown | {"result": run.result.to_json()}
 
 
 def refusals(folder: Path, rank: int) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from csprop.errors import InputError
 from csprop.nn import compile as compiling
 from csprop.nn.compile import compile_machine
 from csprop.proof.locked import Locked
+from csprop.runs.machines import from_machine
 from csprop.tasks import MachineTask, from_description
 from tests.helpers import machines
 
@@ -174,25 +175,24 @@ def test_a_run_of_a_file_agrees_with_some_of_its_rows(tmp_path: Path) -> None:
     (tmp_path / "own.csv").write_text("".join(lines))
     task = csprop.tasks.from_file(tmp_path / "own.csv")
     parity = Machine(transitions=((0, 1), (1, 0)), outputs=(0, 1))
-    run = csprop.runs.from_machine(task, parity, tmp_path / "run", seed=3, result={"suspects": [3]})
+    run = from_machine(task, parity, tmp_path / "run", seed=3)
     for each in (run, csprop.load(tmp_path / "run")):
         assert each.certificate is not None
         assert each.certificate.verdict == "agrees with 61 of 64 rows"
         assert each.certificate.document["disagreeing"] == [3, 30, 31]
         assert each.result is not None
-        assert each.result["accuracy"] == 61 / 64
-        assert each.result["suspects"] == [3]
+        assert each.result.accuracy == 61 / 64
         assert each.config.seed == 3
 
 
 def test_a_machine_that_is_no_answer_to_a_task_is_not_proven(tmp_path: Path) -> None:
     parity, constant = csprop.tasks.get("parity"), Machine(transitions=((0, 0),), outputs=(0,))
-    run = csprop.runs.from_machine(parity, constant, tmp_path / "run")
+    run = from_machine(parity, constant, tmp_path / "run")
     assert run.certificate is not None
     assert (run.certificate.verdict, run.locked) == ("counterexample", None)
     assert run.certificate.statement == "Nothing is proven: after 1 it says 'even', and 'odd' is right."
     assert run.result is not None
-    assert 0.4 < run.result["accuracy"] < 0.6
+    assert 0.4 < run.result.accuracy < 0.6
     again = csprop.load(tmp_path / "run").certificate
     assert again is not None
     assert again.verdict == "counterexample"
@@ -209,7 +209,7 @@ def test_a_machine_that_is_no_answer_to_a_task_is_not_proven(tmp_path: Path) -> 
 )
 def test_a_machine_of_other_tokens_or_classes_is_refused(machine: Machine) -> None:
     with pytest.raises(InputError, match="parity: the machine has other tokens or classes"):
-        csprop.runs.from_machine(csprop.tasks.get("parity"), machine)
+        from_machine(csprop.tasks.get("parity"), machine)
 
 
 def test_the_task_of_a_machine() -> None:

@@ -114,7 +114,7 @@ class Paper(Cell):
         check_types(self)
         check_ranges(self, coupling_rank=(0, 65_536))
         if self.coupling == "per_layer" and not self.coupling_rank:
-            raise InputError("coupling='per_layer' needs a rank: choose coupling_rank=1 or more")
+            raise InputError("it needs a coupling_rank of 1 or more", "coupling", self.coupling)
 
     def make(self, shape: Shape, generator: "Generator") -> "Block":
         from csprop.cells.paper import PaperBlock

@@ -35,19 +35,20 @@ class Architecture:
         check_ranges(self, width=(1, 65_536), depth=(1, 1024))
         if self.order > 2 and self.decoder in ("phase", "complex"):
             raise InputError(
-                f"decoder={self.decoder!r} reads complex numbers, and order={self.order}: choose "
-                "decoder='linear' or 'cos_sin'"
+                f"it reads complex numbers, and the order is {self.order}: choose linear or cos_sin",
+                "decoder",
+                self.decoder,
             )
         for cell in self.layers:
             if isinstance(cell, Router) and cell.places and self.width % cell.places:
-                raise InputError(
-                    f"places={cell.places} does not divide width={self.width} into groups: choose a "
-                    "divisor of the width"
-                )
+                complaint = f"does not divide the width, {self.width}, into groups: choose a divisor"
+                raise InputError(complaint, "places", cell.places)
         if not self.coupling_rank <= self.width or (self.coupling_rank and self.depth < 2):
             raise InputError(
-                f"coupling_rank={self.coupling_rank} joins neighbouring layers: choose depth=2 or "
-                f"more, and a rank of at most {self.width}, the width"
+                "it joins neighbouring layers: choose a depth of 2 or more, and a rank of at most "
+                f"{self.width}, the width",
+                "coupling_rank",
+                self.coupling_rank,
             )
 
     def _check_cells(self) -> None:

@@ -17,7 +17,7 @@ from csprop.errors import InputError
 from csprop.nn.config import CSPConfig
 from csprop.nn.coupling import Coupling
 from csprop.nn.decoder import make_decoder
-from csprop.nn.kernel import make_stepper, propagate
+from csprop.nn.kernel import has_hooks, make_stepper, propagate
 from csprop.ops.backends import exporting
 from csprop.ops.checks import check_tensor
 from csprop.ops.planes import wide
@@ -254,8 +254,8 @@ class CSP(nn.Module):
         """Return the first layer's transition, if looking it up by token is less work."""
         first = self.layers[0]
         few = tokens.numel() < self.config.vocab_size
-        if (few and not exporting()) or type(first.cell) not in BUILT_IN.values():
-            return None
+        if (few and not exporting()) or type(first.cell) not in BUILT_IN.values() or has_hooks([first]):
+            return None  # a hook, such as that of FSDP, expects the layer to be called as a whole
         a, u = first.transition(self.rows[None])
         return _look_up(tokens, a[0]), None if u is None else _look_up(tokens, u[0])
 

@@ -53,7 +53,7 @@ class Parenthesis(Task):
         return 0
 
     def step(self, state: int, token: int) -> int:
-        """The number of open brackets; -1 after a closing bracket without an opening one."""
+        """Return the number of open brackets; -1 after a closing bracket without an opening one."""
         if state < 0:
             return -1
         return state + 1 if token == 0 else state - 1
@@ -69,7 +69,7 @@ class Parenthesis(Task):
         refuse_odd(self.name, length)
 
     def draw(self, count: int, length: int, draws: Draws) -> Whole:
-        """Half balanced strings and half unbalanced ones, drawn uniformly, in random order."""
+        """Draw half balanced strings and half unbalanced ones uniformly, in random order."""
         self.check_length(length)
         right = balanced(count // 2, length, draws)
         others = rejected(self, count - count // 2, length, draws)
@@ -106,7 +106,7 @@ class ParenthesisWords(CountingTask):
         refuse_odd(self.name, length)
 
     def draw(self, count: int, length: int, draws: Draws) -> Whole:
-        """A quarter each: balanced, with one mistake, the first half of a balanced string, uniform.
+        """Draw a quarter each: balanced, with one mistake, half of a balanced string, uniform.
 
         The mistake is one bracket turned, or two exchanged.
         """
@@ -145,7 +145,7 @@ class ParenthesisPrefix(CountingTask):
         return _machine(lambda fine, counts: int(fine))
 
     def draw(self, count: int, length: int, draws: Draws) -> Whole:
-        """Half balanced strings and half strings with a prefix below 0, uniformly, in random order.
+        """Draw half balanced strings and half strings with a prefix below 0, in random order.
 
         At an odd length the first half are balanced strings without their last bracket.
         """
@@ -157,11 +157,11 @@ class ParenthesisPrefix(CountingTask):
 
 def rejected(task: Task, count: int, length: int, draws: Draws) -> Whole:
     """Draw strings that a task answers with no, its class 0, uniformly: others are drawn again."""
-    found = np.empty((0, length), np.int64)
-    while len(found) < count:
+    rows = np.empty((0, length), np.int64)
+    while len(rows) < count:
         drawn = draws.below(2, (count, length))
-        found = np.concatenate([found, drawn[task.classify(drawn)[:, -1] == 0]])
-    return found[:count]
+        rows = np.concatenate([rows, drawn[task.classify(drawn)[:, -1] == 0]])
+    return rows[:count]
 
 
 def refuse_odd(name: str, length: int) -> None:
@@ -188,7 +188,7 @@ def balanced(count: int, length: int, draws: Draws) -> Whole:
 
 
 def _machine(answer: Callable[[bool, tuple[int, ...]], int]) -> CounterMachine:
-    """A counter of open brackets, whose control remembers whether it was ever below 0."""
+    """Return a counter of open brackets, whose control remembers whether it was ever below 0."""
     return CounterMachine.explore(
         ((1,), (-1,)),
         start=True,

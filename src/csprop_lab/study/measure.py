@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from csprop.errors import InputError
+from csprop.errors import Diverged, InputError
 from csprop.nn.config import CSPConfig
 from csprop.proof.certify import certify
 from csprop.proof.examples import Labelled
@@ -16,7 +16,7 @@ from csprop.report.charts import short
 from csprop.tasks import get
 from csprop.tasks.base import Task
 from csprop.training.config import RunConfig, environment
-from csprop.training.loop import Diverged, Epoch, Trainer
+from csprop.training.loop import Epoch, Trainer
 from csprop.training.metrics import at_length
 from csprop.training.scores import Sampling
 from csprop.training.seeding import generator
@@ -152,7 +152,7 @@ def _row(job: Job, run: Trained | Diverged, together: Sequence[Trained | Diverge
         epochs = [len(other.metrics) for other in together if isinstance(other, Trained)]
         for number, epoch in enumerate(run.metrics):
             seconds += epoch["seconds"] / sum(count > number for count in epochs)
-        row["result"], row["training_seconds"] = run.result, round(seconds, 2)
+        row["result"], row["training_seconds"] = run.result.to_json(), round(seconds, 2)
         row["curve"] = {name: [short(epoch[name]) for epoch in run.metrics] for name in CURVES}
         row["lengths"] = _lengths(job, run)
         if job.test_tasks:
