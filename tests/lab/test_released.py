@@ -237,7 +237,7 @@ def test_a_count_that_loses_answers_is_refused() -> None:
 def test_a_model_that_csprop_s_loop_has_trained_is_proven_once_it_is_rounded() -> None:
     run = train("mod3-residue", seed=2, samples=5000, lr=1e-3, epochs=12, hold=2)
     assert run.result is not None
-    assert run.result["accuracy"] == 1
+    assert run.result.accuracy == 1
     certificate, frame = prove(run)
     assert certificate.proven
     assert (frame.layer, frame.parts, frame.moves, frame.misses) == (1, 3, [0, 1], 0)

@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from csprop.automata.automaton import Automaton
+from csprop import Automaton, Learned, learn
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Oracle
 from csprop.data.packing import pack
 from csprop.errors import Diverged
-from csprop.learning.learn import Learned, learn
 from csprop.tasks.rows import RowsTask
 from csprop.training.config import configure
 from csprop.training.loop import Trainer

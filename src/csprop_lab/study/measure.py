@@ -8,9 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from csprop import CSPConfig, certify
 from csprop.errors import Diverged, InputError
-from csprop.nn.config import CSPConfig
-from csprop.proof.certify import certify
 from csprop.report.charts import short
 from csprop.tasks import get
 from csprop.tasks.base import Task
