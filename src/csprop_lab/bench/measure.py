@@ -36,9 +36,6 @@ def settle() -> str:
 
     Freed memory is kept: glibc otherwise returns it to the system and gets it back page by page, which
     costs torch's models, that allocate much in every step, more than csprop's.
-
-    Returns:
-        Which allocator it is.
     """
     torch.set_num_threads(1)
     return ALLOCATORS[keep_freed_memory()]
@@ -49,11 +46,6 @@ def interleaved(works: Mapping[str, Work], pace: Pace, most: int = 1000) -> Time
 
     A work that takes less than 20 ms is repeated within a round, so that it has enough samples also
     beside a slow one.
-
-    Args:
-        works: what to measure, by name.
-        pace: how long.
-        most: rounds.
     """
     repeats = {name: max(1, min(20, int(0.02 / _warm(work)))) for name, work in works.items()}
     times: Times = {name: [] for name in works}

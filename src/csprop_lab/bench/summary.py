@@ -37,11 +37,7 @@ def few(document: Document) -> str:
 
 
 def summary(document: Document) -> str:
-    """Where it was measured, how others compare with csprop, and how long commands take, in Markdown.
-
-    Args:
-        document: as `csprop bench --json` prints it.
-    """
+    """Return the machine, the ratios of others to csprop, and the times of commands, in Markdown."""
     works = document["results"]
     timed = [work for work in works if work["base"] == "csprop" and "seconds" in work]
     lines = [_line(work) for work in timed if "one alone" not in work["seconds"]]

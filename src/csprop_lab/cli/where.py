@@ -24,14 +24,7 @@ class Where:
 
 
 def engine(args: Where) -> Callable[[Path], Any]:
-    """Where `--workers`, `--engine` and `--address` say that jobs of a study are run.
-
-    Returns:
-        Given a folder for runs in progress, what runs groups of jobs.
-
-    Raises:
-        InputError: these options do not go together.
-    """
+    """Where `--workers`, `--engine` and `--address` say that jobs of a study are run."""
     if args.workers is not None and not 1 <= args.workers <= 1024:
         raise InputError(f"--workers {args.workers}: write 1 to 1024")
     if args.address is not None and args.engine != "ray":

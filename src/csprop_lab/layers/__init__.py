@@ -82,11 +82,7 @@ def check(name: str) -> None:
 
 
 def layer(name: str) -> Make:
-    """What makes a layer: of a name in `PEERS`, or of one's own as MODULE:NAME.
-
-    Raises:
-        InputError: there is no such layer.
-    """
+    """What makes a layer: of a name in `PEERS`, or of one's own as MODULE:NAME."""
     if name in OWN:
         return OWN[name]
     check(name)

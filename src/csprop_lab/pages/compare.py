@@ -140,11 +140,7 @@ def _said(row: Row) -> str:
 
 
 def _here(work: Sequence[engine.Group]) -> Iterator[tuple[str, list[Row]]]:
-    """Run groups one after the other in this process, which knows layers that were only defined.
-
-    Raises:
-        Exception: the first failure of a group, once all others have finished.
-    """
+    """Run groups one after the other in this process, which knows layers that were only defined."""
     failures: list[Exception] = []
     for table, jobs in work:
         try:

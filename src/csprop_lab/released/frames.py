@@ -61,15 +61,7 @@ class NotRounded(Exception):
 
 
 def round_angles(model: Released, examples: Labelled) -> tuple[CSP, Frame]:
-    """Make a rotor of the coarsest count that misclassifies the fewest labels.
-
-    Args:
-        model: a trained model.
-        examples: its training data.
-
-    Raises:
-        NotRounded: the model has not learned its data, or no layer counts as well as the model answers.
-    """
+    """Make a rotor of the coarsest count that misclassifies the fewest labels."""
     labels = int((examples.labels != UNLABELLED).sum())
     with torch.no_grad():
         misses = examples.judge(model(examples.tokens)).misses

@@ -138,11 +138,7 @@ def size_of(network: nn.Module) -> int:
 
 @cache
 def sequences(name: DataName) -> Sequences:
-    """A data set by its name.
-
-    Raises:
-        InputError: it needs a package that is not installed, or does not exist any more.
-    """
+    """A data set by its name."""
     if name == GUIDE:
         raise InputError(f"{GUIDE}: this text is not part of csprop any more: choose sentences")
     return text() if name == "sentences" else digits(as_levels=name == "digits, levels")
@@ -152,9 +148,6 @@ def digits(as_levels: bool) -> Digits:
     """scikit-learn's digits: a step is one of 17 levels, or a number from 0 to 1.
 
     Three fifths of the pictures are learned from, a fifth is validation, a fifth is test.
-
-    Raises:
-        InputError: scikit-learn is not installed.
     """
     try:
         from sklearn.datasets import load_digits

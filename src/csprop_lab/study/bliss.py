@@ -41,13 +41,7 @@ OUT = "out"
 
 
 def strings(language: str, count: int, seed: int) -> list[Labelled]:
-    """Draw strings of a language, which may be equal.
-
-    Args:
-        language: one of `LANGUAGES`, as the benchmark names them.
-        count: how many.
-        seed: decides all draws.
-    """
+    """Draw strings of a language, which may be equal."""
     lots, draws = np.random.default_rng([seed, count]), _drawn(language)
     return [draws(lots) for _ in range(count)]
 

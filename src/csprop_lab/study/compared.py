@@ -64,11 +64,7 @@ class Comparison:
         return list(dict.fromkeys(cell.model for cell in self.cells))
 
     def tasks(self, protocol: str) -> list[str]:
-        """The tasks of a protocol, each once.
-
-        Raises:
-            InputError: the protocol is not part of the comparison.
-        """
+        """The tasks of a protocol, each once."""
         if protocol not in (names := [each.name for each in self.protocols]):
             raise InputError(f"there is no protocol {protocol!r} here: write {', '.join(names)}")
         return list(dict.fromkeys(cell.task for cell in self.cells if cell.protocol.name == protocol))

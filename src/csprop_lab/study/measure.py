@@ -42,14 +42,7 @@ POINTS = 20
 
 
 def measure(jobs: Sequence[AnyJob], unfinished: Path | None = None) -> list[Row]:
-    """The rows of jobs of one group: models that are trained together, or methods on the same rows.
-
-    Args:
-        unfinished: a folder for csprop's models in training, from which interrupted ones are resumed.
-
-    Raises:
-        InputError: the jobs are not of one group.
-    """
+    """The rows of jobs of one group: models that are trained together, or methods on the same rows."""
     if len({job.group for job in jobs}) != 1:
         raise InputError(
             "jobs that are measured together differ only in their seed, or are methods on the same rows"

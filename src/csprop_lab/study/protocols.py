@@ -100,11 +100,7 @@ TABLED = tuple(name for name, each in PROTOCOLS.items() if not each.rows)
 
 
 def chosen(names: Sequence[str], tasks: Sequence[str] | None) -> list[Protocol]:
-    """Protocols by their names, each once, of which tasks may be asked for.
-
-    Raises:
-        InputError: there is no such protocol, or no such task in them.
-    """
+    """Protocols by their names, each once, of which tasks may be asked for."""
     for name in names:
         if name not in PROTOCOLS:
             raise InputError(f"there is no protocol {name!r}: write {', '.join(PROTOCOLS)}")

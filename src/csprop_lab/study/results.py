@@ -15,11 +15,7 @@ STALE = "stale.jsonl"
 
 
 class Results:
-    """A folder of rows. A row that was written is never changed or dropped.
-
-    Raises:
-        InputError: a file in the folder is not a table of results, or was edited.
-    """
+    """A folder of rows. A row that was written is never changed or dropped."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
