@@ -1,4 +1,4 @@
-"""What the README and the guide show of results/bench.json."""
+"""The tables and sentences of the README and the guide that are made of results/bench.json."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -75,7 +75,7 @@ def _line(work: Document) -> list[str]:
 
 
 def _sentence(work: Document) -> str:
-    """What has no ratio of times, in words; empty for what the table has."""
+    """Return a work without ratios of times in words; empty for the others."""
     if "microseconds" in work:
         figures = work["microseconds"]
         own, other = figures["csprop"], figures["nn.LSTM"]

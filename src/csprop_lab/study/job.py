@@ -10,8 +10,8 @@ from csprop.files import digest
 from csprop.tasks import Task
 from csprop.training.config import configure
 from csprop.training.presets import Recipe
+from csprop_lab.layers.basic import PeerConfig
 from csprop_lab.layers.frame import FrameConfig
-from csprop_lab.layers.plain import PeerConfig
 from csprop_lab.released.config import ReleasedConfig
 from csprop_lab.signals.networks import NetworkKind
 from csprop_lab.signals.sequences import GUIDE, DataName

@@ -51,7 +51,7 @@ class Protocol:
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """How much is spent on a layer: the same for all, and fixed before any length is tested."""
+    """The effort for a layer: the same for all, and fixed before any length is tested."""
 
     seeds: int
     rates: tuple[float, ...]
@@ -63,7 +63,7 @@ class Effort:
     width: int = 64
     depth: int = 2
     tasks: int | None = None
-    """How many tasks of each protocol, the first ones; None for all."""
+    """The number of tasks of each protocol, the first ones; None for all."""
     longest: int = 1 << 20
     """The longest sequences to test."""
 

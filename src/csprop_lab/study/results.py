@@ -11,7 +11,7 @@ from csprop_lab.study.job import key_of
 from csprop_lab.study.measure import Row
 
 STALE = "stale.jsonl"
-"""Where rows go that no table asks for any more."""
+"""The file for rows that no table asks for any more."""
 
 
 class Results:
@@ -71,5 +71,5 @@ class Results:
 
 
 def _digest(rows: list[Row]) -> str:
-    """A digest of all that is in them, so that an edited number is noticed."""
+    """Return a digest of the rows: an edited number is noticed."""
     return digest(json.dumps(rows).encode())

@@ -17,7 +17,7 @@ from csprop_lab.study.publish import rows_of
 from csprop_lab.study.results import Results
 from csprop_lab.study.table import FULL, Rows, Table, values
 
-FOLDER = Path(__file__).parents[2] / "results"
+FOLDER = Path(__file__).parents[3] / "results"
 RESULTS = Results(FOLDER)
 
 
