@@ -22,7 +22,7 @@ import pytest
 
 import csprop
 from csprop.cli.main import main
-from csprop.proof import attempts, examples, limits, search
+from csprop.proof import attempts, examples, limits, lock
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -228,7 +228,7 @@ def test_pages_have_blocks_of_every_kind() -> None:
 
 
 NUMBERS = {
-    "RADII": search.RADII,
+    "RADII": lock.RADII,
     "RATIO": limits.RATIO,
     "DOUBT": limits.DOUBT,
     "LEAD": examples.LEAD,

@@ -22,7 +22,7 @@ from torch import Generator, Tensor
 from turning_drawing import Reading, drawn
 
 import csprop
-from csprop.proof.document import ALL_LENGTHS
+from csprop.proof.statements import ALL_LENGTHS
 from csprop.tasks.base import Task
 from csprop.training.metrics import exhaustive
 

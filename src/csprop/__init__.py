@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from csprop.nn.model import CSP
     from csprop.ops.backends import use_backend
     from csprop.ops.scan import scan
+    from csprop.proof.certificate import Certificate
     from csprop.proof.certify import certify
-    from csprop.proof.document import Certificate
-    from csprop.runs import Run, compile, load, train, train_seeds
+    from csprop.runs.machines import compile
+    from csprop.runs.run import Run, load
+    from csprop.runs.training import train, train_seeds
 
 __version__ = "0.1.0"
 __all__ = [
@@ -52,7 +54,7 @@ __all__ = [
 # Names are imported when first used: `csprop --help` must not wait for torch.
 _HOMES = {
     "Automaton": "csprop.automata.automaton",
-    "Certificate": "csprop.proof.document",
+    "Certificate": "csprop.proof.certificate",
     "CounterAutomaton": "csprop.automata.automaton",
     "Block": "csprop.cells.block",
     **dict.fromkeys(
@@ -62,15 +64,15 @@ _HOMES = {
     "CSPConfig": "csprop.nn.config",
     "CSPLayer": "csprop.nn.layer",
     "Learned": "csprop.learning.learn",
-    "Run": "csprop.runs",
+    "Run": "csprop.runs.run",
     "certify": "csprop.proof.certify",
-    "compile": "csprop.runs",
+    "compile": "csprop.runs.machines",
     "example": "csprop.data.shipped",
     "learn": "csprop.learning.learn",
-    "load": "csprop.runs",
+    "load": "csprop.runs.run",
     "scan": "csprop.ops.scan",
-    "train": "csprop.runs",
-    "train_seeds": "csprop.runs",
+    "train": "csprop.runs.training",
+    "train_seeds": "csprop.runs.training",
     "use_backend": "csprop.ops.backends",
 }
 

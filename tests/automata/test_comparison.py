@@ -326,4 +326,4 @@ def test_a_proof_without_knowledge_is_refused() -> None:
     ):
         assert complaint in (flaw(machine, machine, replace(found, ranges=changed)) or "")
     extra = replace(found, pairs=[*found.pairs, (0, 0, (99,))])
-    assert "is none" in (flaw(machine, machine, extra) or "")
+    assert "is malformed" in (flaw(machine, machine, extra) or "")

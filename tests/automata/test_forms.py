@@ -6,8 +6,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from csprop.automata.forms import Ranges, dependency, primitive, relations, viewing
-from csprop.automata.refinement import gains
+from csprop.automata.forms import Ranges, dependency, primitive, relations, view_function
+from csprop.automata.refinement import cycle_sums
 
 
 @settings(max_examples=200, deadline=None)
@@ -43,7 +43,7 @@ def test_what_is_known_after_a_token_is_no_more_than_can_be(
 def test_what_is_known_decides_the_view(factor: int, window: int, more: int) -> None:
     increments = ((factor,), (-2 * factor,))
     ranges = replace(Ranges.coarsest((increments, window)), periods=(more,))
-    view = viewing(increments, window, ranges.forms)
+    view = view_function(increments, window, ranges.forms)
     times = 1 if factor > 0 else -1
     for value in range(-30, 31):
         seen = max(-window, min(value * abs(factor) * times, window)) + window
@@ -75,7 +75,7 @@ def test_gains_generate_every_cycle(data: st.DataObject) -> None:
     edge = st.tuples(st.integers(0, tokens - 1), node)
     following = {each: data.draw(st.lists(edge, max_size=3)) for each in range(count)}
     steps = [(data.draw(st.integers(-6, 6)),) for _ in range(tokens)]
-    divisors = sorted(math.gcd(*(gain for (gain,) in part)) for part in gains(following, steps))
+    divisors = sorted(math.gcd(*(gain for (gain,) in part)) for part in cycle_sums(following, steps))
     # Every closed walk of up to 2 · count steps, by plain enumeration.
     expected = {}
     for root in range(count):

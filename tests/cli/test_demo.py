@@ -18,7 +18,7 @@ from csprop.automata.export import to_text
 from csprop.cli import demo
 from csprop.cli.demo import TASKS
 from csprop.cli.main import main
-from csprop.proof.opened import opened
+from csprop.proof.answers import load_certified
 from csprop.runs.demo import LENGTHS, LOCKED, LSTM, PRINTED, SAMPLING, TRAINED, Measured
 from csprop.training.scores import percent
 from csprop.training.seeding import generator
@@ -99,7 +99,7 @@ def test_the_proofs_hold_and_the_machines_are_drawn(
 ) -> None:
     assert main(["certify", str(told.out / task), "--check"]) == 0  # other code than the prover's
     capsys.readouterr()
-    certified = opened(told.out / task)
+    certified = load_certified(told.out / task)
     assert certified is not None
     machine = certified.certificate.automaton
     assert machine is not None

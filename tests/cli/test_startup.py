@@ -119,7 +119,7 @@ def test_a_certified_run_answers_without_torch(
     """And says the same as the locked model in torch does, but for the rounding of float32."""
     commands = asked(runs[name], name)
     without = ends(["torch"], *commands, given=TEXT[name])
-    monkeypatch.setattr("csprop.proof.opened.opened", lambda path: None)
+    monkeypatch.setattr("csprop.proof.answers.load_certified", lambda path: None)
     for argv, (code, said, told) in zip(commands, without, strict=True):
         monkeypatch.setattr("sys.stdin", _Lines(TEXT[name]))
         capsys.readouterr()

@@ -9,12 +9,14 @@ from typing import Any
 import torch
 
 from csprop.automata.comparison import Invariant, compare_counting
-from csprop.automata.forms import Ranges, viewing
+from csprop.automata.forms import Ranges, view_function
+from csprop.cells.options import Counter, Switch
 from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
-from csprop.proof import counting_proof
-from csprop.proof.counting_proof import CountingProof, reference
+from csprop.proof.certificate import CountingSearch
 from csprop.proof.locked_counter import LockedCounter
+from csprop.proof.prove import counting_proof, task_machine
+from csprop.proof.statements import proven
 from csprop.tasks.base import Task
 from csprop.training import checkpoint
 from tests.helpers.forgery import Draft
@@ -25,7 +27,7 @@ OPEN, SHUT = 20.0, -20.0
 
 def _config(tokens: int, classes: int, width: int) -> CSPConfig:
     return CSPConfig(
-        vocab_size=tokens, num_classes=classes, width=width, depth=2, kinds=("counter", "switch"),
+        vocab_size=tokens, num_classes=classes, width=width, cells=[Counter(), Switch()],
         decoder="linear",
     )  # fmt: skip
 
@@ -72,9 +74,9 @@ def tripwire(model: CSP, depth: int, channel: int = 2) -> None:
     model.decoder.linear.bias[1] -= 2.0
 
 
-def settled(draft: Draft) -> None:
-    """Everything that a certificate says, from forged weights, be the machine right or not."""
-    network = CSP(CSPConfig.from_dict(draft.config["model"]))
+def complete(draft: Draft) -> None:
+    """Let the certificate say what follows from forged weights, be the machine right or not."""
+    network = CSP(CSPConfig.from_json(draft.config["model"]))
     tensors = {name.removeprefix("network."): each for name, each in draft.locked.items()}
     task = draft.task
     try:
@@ -85,10 +87,10 @@ def settled(draft: Draft) -> None:
     except Exception:  # weights that make no machine: the certificate stays as it was
         return
     assert isinstance(inner, Invariant)
-    forged = CountingProof(automaton, inner, careless(automaton, reference(task)))
-    fresh = counting_proof.proven(task, locked, forged, draft.certificate["search"])
+    outer, search = careless(automaton, task_machine(task)), draft.certificate["search"]
+    proof = counting_proof(locked.counting, inner, outer, CountingSearch(**search))
     draft.certificate = {
-        **json.loads(json.dumps(fresh.document)),
+        **json.loads(json.dumps(proven(task, proof, automaton).to_json())),
         "model": draft.config["model"],
         "weights": {"file": checkpoint.LOCKED, "sha256": ""},
     }
@@ -97,7 +99,7 @@ def settled(draft: Draft) -> None:
 def careless(left: Any, right: Any) -> Invariant:
     """The pairs that a walk meets which does not mind different answers."""
     ranges = Ranges.coarsest((left.increments, left.window), (right.increments, right.window))
-    views = [viewing(each.increments, each.window, ranges.forms) for each in (left, right)]
+    views = [view_function(each.increments, each.window, ranges.forms) for each in (left, right)]
     pairs = [(left.control.start, right.control.start, (0,) * len(ranges.forms))]
     seen = set(pairs)
     for p, q, values in pairs:

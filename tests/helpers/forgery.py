@@ -2,7 +2,7 @@
 
 A `Forger` has genuine certified runs. It takes one apart into a `Draft`, changes that in one or several
 of the ways in `KINDS`, and writes it down again with a manifest that fits, as do the digests inside of
-the certificate. The hardest are settled: tables, automaton, pairs, margins and words are then computed
+the certificate. The hardest are complete: tables, automaton, pairs, margins and words are then computed
 from the forged weights, so that everything agrees, and the machine is wrong for its task.
 """
 
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from safetensors.torch import load as unpacked
 from safetensors.torch import save as packed
@@ -30,18 +31,17 @@ from csprop.automata.walk import every_input
 from csprop.errors import InputError
 from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
-from csprop.proof import document as words
-from csprop.proof.limits import moves_of
+from csprop.proof import prove, statements
+from csprop.proof.certificate import Certificate, FiniteProof
 from csprop.proof.locked import Locked
-from csprop.proof.margins import margin, tightness
-from csprop.proof.prove import Proof
+from csprop.proof.margins import covered_moves, measure
 from csprop.tasks import from_description
 from csprop.tasks.base import Task
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder
 from csprop.training.config import RunConfig, environment, to_json
 from csprop.training.presets import Recipe
-from tests.helpers import machines
+from tests.helpers import machines, zoo
 
 PARITY = machines.Counter(2, ((False, 0), (False, 1)), (0, 1), 2)
 COUNTERS = {
@@ -72,8 +72,8 @@ FILES = (
 # Genuine runs.
 
 
-def genuine(folder: Path, slow: bool = False) -> dict[str, Path]:
-    """Certified runs by their names; the slow ones are trained."""
+def genuine(folder: Path) -> dict[str, Path]:
+    """Certified runs by their names."""
     made = {name: _compiled(folder / name, counter, name) for name, counter in COUNTERS.items()}
     made["parity, other weights"] = _compiled(folder / "other", PARITY, "parity", seed=1)
     (folder / FILE).write_text(ROWS)
@@ -91,11 +91,7 @@ def genuine(folder: Path, slow: bool = False) -> dict[str, Path]:
     made[LENGTH] = _compiled(folder / "length", PARITY, "parity", length=4)
     made["a wrong length"] = _compiled(folder / "wrong length", wrong, "parity", length=4)
     made["a counterexample"] = _compiled(folder / "counterexample", wrong, "parity")
-    if slow:
-        for name in ("group-S3", "even-pairs"):
-            tiny: dict[str, Any] = {"preset": "rotor", "samples": 1000, "epochs": 20, "width": 8}
-            csprop.train(name, out=folder / name, **tiny).certify()
-            made[name] = folder / name
+    made["group-S3"] = zoo.unpack("group-S3", folder)
     return made
 
 
@@ -218,19 +214,21 @@ class Draft:
             for name in (FILE, NOISY):
                 document["statement"] = document["statement"].replace(name, place.name)
 
-    def settle(self) -> None:
-        """Everything that the certificate says, from the weights, be the machine right or not."""
+    def complete(self) -> None:
+        """Let the certificate say what follows from the weights, be the machine right or not."""
         task = self.task
         try:
             locked = relocked(self.locked, self.config["model"])
-            moves = moves_of(locked, every_input(locked.symbols))
-            measured, lead = tightness(locked, moves), margin(locked, moves)
+            measured = measure(locked, covered_moves(locked, every_input(locked.symbols)))
         except Exception:  # weights that make no machine: the certificate stays as it was
             return
         search = self.certificate["search"]
-        fresh = words.proven(task, None, locked, measured, lead, beside(locked.machine, task), search)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(prove, "compare_with_task", walk_beside)
+            fresh = prove.prove(locked, measured, task, None, search["rounds"], search["radius"])
+        assert isinstance(fresh, Certificate)
         self.certificate = {
-            **json.loads(json.dumps(fresh.document)),
+            **json.loads(json.dumps(fresh.to_json())),
             "model": copy.deepcopy(self.config["model"]),
             "weights": {"file": checkpoint.LOCKED, "sha256": ""},
         }
@@ -238,7 +236,7 @@ class Draft:
 
 def relocked(tensors: dict[str, Tensor], options: dict[str, Any]) -> Locked:
     """A locked model from its tensors, whatever a certificate says."""
-    config = CSPConfig.from_dict(options)
+    config = CSPConfig.from_json(options)
     network, prefix = CSP(config), "network."
     network.load_state_dict(
         {name.removeprefix(prefix): each for name, each in tensors.items() if name.startswith(prefix)}
@@ -250,18 +248,15 @@ def relocked(tensors: dict[str, Tensor], options: dict[str, Any]) -> Locked:
     return Locked(network.eval().requires_grad_(False), codes, tensors["kept"], config.vocab_size)
 
 
-def beside(machine: Machine, task: Task) -> Proof:
+def walk_beside(machine: Machine, task: Task, depth: int | None = None) -> list[tuple[int, Any]]:
     """The pairs that a walk meets which does not mind wrong answers."""
-    if task.oracle is None:
-        return Proof([], [])
-    pairs, numbers = [(0, task.start())], {task.start(): 0}
+    pairs = [(0, task.start())]
     for state, where in pairs:
         for token in range(len(task.vocab)):
             there = (machine.transitions[state][token], task.step(where, token))
             if there not in pairs and len(pairs) < 500:
                 pairs.append(there)
-                numbers.setdefault(there[1], len(numbers))
-    return Proof([(state, numbers[where]) for state, where in pairs], list(numbers))
+    return pairs
 
 
 def _json(value: Any) -> bytes:
@@ -444,8 +439,8 @@ def automaton_of_other_names(draft: Draft, dice: Dice, others: dict[str, Path]) 
 def other_words(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
     document = draft.certificate
     document["verdict"] = dice.choice(
-        (document["verdict"], words.ALL_LENGTHS, words.EVERY_ROW, words.UP_TO_DEPTH.format(99),
-         words.ONE_LENGTH.format(9), 1, None)
+        (document["verdict"], statements.ALL_LENGTHS, statements.EVERY_ROW, 1, None,
+         statements.UP_TO_DEPTH.format(99), statements.ONE_LENGTH.format(9))
     )  # fmt: skip
     document["statement"] = dice.choice(
         (document["statement"], "It is right, always.", "For every input it is right.", None, 3)
@@ -540,7 +535,7 @@ def task_renamed(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
             names = {"vocab": list(new.vocab), "classes": list(new.classes), "words": new.words}
             draft.certificate["automaton"].update(names)
     if where == "settled" and draft.locked:
-        draft.settle()
+        draft.complete()
 
 
 @kind
@@ -567,7 +562,7 @@ def another_machine(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
     if where != "config":
         draft.certificate["task"] = copy.deepcopy(task)
     if where == "settled":
-        draft.settle()
+        draft.complete()
 
 
 @kind
@@ -587,20 +582,24 @@ def task_that_is_none(draft: Draft, dice: Dice, others: dict[str, Path]) -> None
 @kind
 def model_options(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
     name, value = dice.choice(
-        (("width", 65536), ("width", 9), ("depth", 2), ("depth", 1024), ("order", 3),
-         ("decay", "switch"), ("rotate", "input"), ("skip", 1), ("skip", False), ("recall", True),
-         ("norm", "complex"),
-         ("h0", "zero"), ("decoder", "cos_sin"), ("activation", "step"), ("angle", "tanh"),
-         ("num_classes", 7), ("vocab_size", 7), ("vocab_size", 10**6), ("width", True), ("depth", 1.0),
-         ("coupling_rank", 1), ("gate", "shared"), ("rotation", "shared"))
+        (("width", 65536), ("width", 9), ("depth", 2), ("depth", 1024), ("order", 3), ("skip", 1),
+         ("skip", False), ("recall", True), ("rotate", "input"), ("kind", "paper"), ("kind", "router"),
+         ("kind", "csprop.cells.options:Rotor"), ("decoder", "cos_sin"), ("num_classes", 7),
+         ("vocab_size", 7), ("vocab_size", 10**6), ("width", True), ("depth", 1.0), ("cells", []),
+         ("coupling_rank", 1))
     )  # fmt: skip
+
+    def change(model: dict[str, Any]) -> None:
+        own = name in ("order", "skip", "recall", "rotate", "kind", "coupling_rank")
+        (model["cells"][0] if own else model)[name] = value
+
     where = dice.choice(("config", "certificate", "both", "settled"))
     if where != "certificate":
-        draft.config["model"][name] = value
+        change(draft.config["model"])
     if where != "config" and isinstance(draft.certificate.get("model"), dict):
-        draft.certificate["model"][name] = value
+        change(draft.certificate["model"])
     if where == "settled" and draft.locked:
-        draft.settle()
+        draft.complete()
 
 
 def _weights(draft: Draft, dice: Dice, change: Callable[[dict[str, Tensor]], None]) -> None:
@@ -611,7 +610,7 @@ def _weights(draft: Draft, dice: Dice, change: Callable[[dict[str, Tensor]], Non
         inside = {n: each for n, each in draft.locked.items() if n.startswith(prefix)}
         draft.model = {name.removeprefix(prefix): each.clone() for name, each in inside.items()}
     if dice.random() < 0.7:
-        draft.settle()
+        draft.complete()
 
 
 def _shuffled(count: int, dice: Dice) -> Tensor:
@@ -720,7 +719,7 @@ def another_type(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
     for name in chosen:
         tensors[name] = tensors[name].to(dtype)
     if dice.random() < 0.5:
-        draft.settle()
+        draft.complete()
 
 
 @kind
@@ -749,7 +748,7 @@ def certificate_of_another_run(draft: Draft, dice: Dice, others: dict[str, Path]
     if dice.random() < 0.7:
         draft.certificate["task"] = named
     if dice.random() < 0.3 and draft.locked:
-        draft.settle()
+        draft.complete()
 
 
 @kind
@@ -805,10 +804,16 @@ def other_rows_disagree(draft: Draft, dice: Dice, others: dict[str, Path]) -> No
     if not rows and dice.random() < 0.5:
         del document["rows"], document["disagreeing"]
     if isinstance(rows, list) and dice.random() < 0.7:
-        wrong, places = len(rows), document["machine"]["places"]
-        states = (words.network_states(places), document["minimal_states"])
-        document["verdict"], said = words.claim(draft.task, None, *states, wrong)
-        document["statement"] = said.replace(str(len(draft.task.data)), str(count))
+        try:
+            genuine = Certificate.from_json(document | {"rows": 0, "disagreeing": []})
+        except ValueError:
+            return
+        assert isinstance(genuine.proof, FiniteProof)
+        assert genuine.automaton is not None
+        wrong = tuple(range(len(rows)))
+        claim = statements.proven(draft.task, genuine.proof, genuine.automaton, wrong)
+        document["verdict"] = claim.verdict
+        document["statement"] = claim.statement.replace(str(len(draft.task.data)), str(count))
 
 
 @kind

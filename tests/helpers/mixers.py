@@ -1,5 +1,6 @@
 """What every layer of csprop_lab.layers must do, whatever it computes."""
 
+from collections.abc import Callable
 from typing import TypeVar
 
 import torch
@@ -35,6 +36,18 @@ def check_causal(layer: nn.Module, width: int = 64, steps: int = 150) -> None:
             apart = (before - after)[:, at : at + 4].abs().amax(dim=2)
             assert apart[:, 0].min() > 1e-6
             assert apart.min() > 1e-9, "it remembers nothing"
+        other[0] = x[0]
+        torch.testing.assert_close(layer(other)[0], before[0])  # whatever the second sequence is
+
+
+def check_same(layer: nn.Module, truth: Callable[[Tensor], Tensor], x: Tensor, close: float) -> None:
+    """Values and all gradients of a layer are those of a slower way to compute it."""
+    given = [x.requires_grad_(), *layer.parameters()]
+    ours, theirs = layer(x), truth(x)
+    torch.testing.assert_close(ours, theirs, rtol=close, atol=close)
+    weights = torch.randn(ours.shape, generator=Generator().manual_seed(2)).to(ours)
+    mine, its = (torch.autograd.grad((each * weights).sum(), given) for each in (ours, theirs))
+    torch.testing.assert_close(mine, its, rtol=close, atol=close)
 
 
 def check_gradients(layer: nn.Module, width: int = 64, steps: int = 80) -> None:

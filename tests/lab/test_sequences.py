@@ -2,7 +2,6 @@
 
 import math
 import sys
-from importlib.resources import files
 from typing import Any, get_args
 
 import pytest
@@ -10,13 +9,13 @@ import torch
 from sklearn.datasets import load_digits
 
 from csprop.errors import InputError
-from csprop.files import digest
 from csprop.training.seeding import generator
 from csprop_lab.signals import sequences as data
 from csprop_lab.signals.networks import NetworkKind
+from csprop_lab.signals.prose import TOPICS, chances, entropy, prose, vocabulary
 from csprop_lab.signals.sequences import Learner, Rows, Text, sequences, size_of
 
-NAMES = get_args(data.DataName)
+NAMES = [name for name in get_args(data.DataName) if name != data.GUIDE]
 
 
 def network(name: Any, kind: NetworkKind, features: int = 8) -> data.Network:
@@ -55,11 +54,7 @@ def test_digits_are_those_of_scikit_learn_in_three_parts() -> None:
 
 
 def test_text_is_cut_into_three_pieces_that_do_not_overlap() -> None:
-    written = files("csprop_lab.signals").joinpath("assets", "guide.txt").read_bytes()
-    assert digest(written).startswith("8fb8cdb11d2161db"), (
-        "rows in results/layers.json are of this text"
-    )
-    characters = written.decode()
+    characters = prose(200_000)
     text, known = data.text(), sorted(set(characters))
     tenth = len(characters) // 10
 
@@ -75,6 +70,33 @@ def test_text_is_cut_into_three_pieces_that_do_not_overlap() -> None:
         assert len(piece) - 256 <= held_out.inputs.numel() < len(piece)
         assert piece.startswith(spelt(held_out.inputs))
         assert piece[1:].startswith(spelt(held_out.targets))
+
+
+def test_sentences_are_always_the_same() -> None:
+    assert prose(60) == "Modukudo. Fomobobi ro bagu ra fomobobi. Dorudu sa buba bo nin"[:60]
+    assert prose(1000, seed=1) != prose(1000) == prose(2000)[:1000]
+
+
+def test_the_entropy_is_that_of_the_drawn_sentences() -> None:
+    """By the probabilities of the words of a long text, one by one."""
+    topics, shared = vocabulary()
+    assert len({word for words in (*topics, shared) for word in words}) == 8 * 40 + 24
+    own, common = (dict(enumerate(chances(count).tolist())) for count in (40, 24))
+    text, bits = prose(400_000), 0.0
+    *whole, _ = text.split(". ")
+    for sentence in whole:
+        words = sentence.lower().split(" ")
+        (topic,) = (each for each in topics if words[0] in each)
+        bits -= math.log2(1 / TOPICS) + math.log2(0.25) + len(words) // 2 * math.log2(0.75)
+        for place, word in enumerate(words):
+            chance = common[shared.index(word)] if place % 2 else own[topic.index(word)]
+            bits -= math.log2(chance)
+    assert bits / sum(len(sentence) + 2 for sentence in whole) == pytest.approx(entropy(), rel=0.01)
+
+
+def test_a_text_that_is_gone_is_refused() -> None:
+    with pytest.raises(InputError, match="choose sentences"):
+        sequences(data.GUIDE)
 
 
 def test_a_batch_of_text_is_from_the_first_piece_alone() -> None:
@@ -109,8 +131,8 @@ def test_an_accuracy_is_the_share_of_right_answers() -> None:
 
 @pytest.mark.parametrize("kind", get_args(NetworkKind))
 def test_bits_are_those_of_every_character_from_the_zero_state(kind: NetworkKind) -> None:
-    known = sequences("text")
-    model, some = network("text", kind), Rows(*(each[:2, :40] for each in known.test))
+    known = sequences("sentences")
+    model, some = network("sentences", kind), Rows(*(each[:2, :40] for each in known.test))
     bits = []
     for row, follow in zip(some.inputs, some.targets.tolist(), strict=True):
         for step, target in enumerate(follow, start=1):

@@ -173,12 +173,12 @@ def test_labels_at_every_step_disagree_as_one_row(tmp_path: Path) -> None:
     assert (found.verdict, found.document["disagreeing"]) == ("agrees with 19 of 20 rows", [7])
 
 
-def test_no_better_than_the_commonest_class_is_not_learned(tmp_path: Path) -> None:
+def test_no_better_than_the_majority_class_is_not_learned(tmp_path: Path) -> None:
     task = parity_file(tmp_path / "own.csv", set())
     found = csprop.certify(machines.compiled(machines.Counter(*CONSTANT)), task, rounds=0)
     assert (found.verdict, found.proven, found.locked) == ("not learned", False, None)
     assert found.statement == (
-        "Nothing is proven: the locked model is right on 31 of 62 training labels, and the commonest "
+        "Nothing is proven: the locked model is right on 31 of 62 training labels, and the majority "
         "class alone on 31."
     )
 

@@ -1,10 +1,8 @@
 """Forged run directories: nothing in csprop announces a wrong machine as proven, whatever digests say.
 
-helpers/forgery.py makes them and helpers/judge.py judges them. `CSPROP_FORGERIES=1000` tries as many,
-and forges runs of slowly trained tasks as well.
+helpers/forgery.py makes them and helpers/judge.py judges them. `CSPROP_FORGERIES=1000` tries as many.
 """
 
-import json
 import os
 import shutil
 import time
@@ -17,22 +15,22 @@ import torch
 import csprop
 from csprop.cli.main import main
 from csprop.errors import InputError
-from csprop.proof import reading
-from csprop.proof.opened import opened
-from csprop.proof.tables import Tables
+from csprop.proof import verify_finite
+from csprop.proof.answers import FiniteAnswers, load_certified
+from csprop.proof.locked import Locked
 from csprop.training.checkpoint import CERTIFICATE, FILES, RunFolder
 from tests.helpers import forgery
-from tests.helpers.forgery import KINDS, Draft, Forger, beside
+from tests.helpers.forgery import KINDS, Draft, Forger
 from tests.helpers.judge import Judge, Lie, smallest
 
-COUNT = int(os.environ.get("CSPROP_FORGERIES", "150"))
+COUNT = int(os.environ.get("CSPROP_FORGERIES", "500"))
 FAST, SHARE = 60, 10
 """Forgeries that are not marked slow, and forgeries in one test."""
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return forgery.genuine(tmp_path_factory.mktemp("genuine"), slow=COUNT >= 1000)
+    return forgery.genuine(tmp_path_factory.mktemp("genuine"))
 
 
 @pytest.fixture
@@ -66,48 +64,25 @@ def test_no_forgery_is_announced_as_proven(runs: dict[str, Path], tmp_path: Path
         what = forger.forge(number, path)
         began = time.perf_counter()
         try:
-            accepted_alike(path)
             Judge(path, certifies=number % 5 == 0 or COUNT >= 1000)
         except Lie as lie:
             pytest.fail(f"{what}: {lie}")
         assert time.perf_counter() - began < 60, what
 
 
-def accepted_alike(path: Path) -> None:
-    """Raise a Lie where the check without torch serves what the check in torch does not."""
-    try:
-        found = opened(path)
-    except InputError:
-        found = None
-    if found is None:
-        return
-    try:
-        theirs = csprop.load(path).certificate
-    except InputError as error:
-        raise Lie(f"served without torch, and refused in torch: {error}") from None
-    if theirs is None or theirs.locked is None:
-        raise Lie("served without torch, and nothing is locked in torch")
-    ours = found.certificate
-    if (ours.verdict, ours.automaton) != (theirs.verdict, theirs.automaton):
-        raise Lie("another automaton is served without torch than in torch")
-
-
-def test_both_checks_find_the_same_tables(runs: dict[str, Path]) -> None:
-    """And every genuine run with a locked model is served without torch."""
+def test_a_run_answers_alike_with_torch_and_without(runs: dict[str, Path]) -> None:
     for name, path in runs.items():
-        theirs, ours = csprop.load(path).certificate, opened(path)
-        if theirs is None or theirs.locked is None:
+        theirs, ours = csprop.load(path), load_certified(path)
+        if theirs.locked is None:
             assert ours is None, name
             continue
         assert ours is not None, name
-        assert ours.locked.machine == theirs.locked.machine, name
-        stated = json.loads(json.dumps(ours.certificate.document))
-        assert reading._alike(stated, theirs.document), name
-        if isinstance(ours.locked, Tables):
-            assert ours.locked.places.tolist() == theirs.locked.places.tolist()
-            torch.testing.assert_close(
-                torch.from_numpy(ours.locked.scores).float(), theirs.locked.scores, rtol=1e-4, atol=1e-4
-            )
+        assert theirs.certificate == ours.certificate, name
+        assert isinstance(ours.machine, FiniteAnswers)
+        assert ours.machine.machine == theirs.locked.machine, name
+        assert isinstance(theirs.locked, Locked)
+        scores = torch.from_numpy(ours.machine.scores).float()
+        torch.testing.assert_close(scores, theirs.locked.scores, rtol=1e-4, atol=1e-4)
 
 
 def test_every_kind_takes_its_turn() -> None:
@@ -117,29 +92,17 @@ def test_every_kind_takes_its_turn() -> None:
 # The judge can say no.
 
 
-def test_the_judge_notices_a_store_that_does_not_walk(
+def test_the_judge_notices_a_verifier_that_does_not_walk(
     runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draft = Draft.of(runs["parity"])
     for name in ("network.decoder.linear.weight", "network.decoder.linear.bias"):
         draft.locked[name] = draft.locked[name].flip(0)
-    draft.settle()
+    draft.complete()
     draft.write(tmp_path / "forged")
     assert Judge(tmp_path / "forged", certifies=False).outcomes["load"] == "refused"
-    monkeypatch.setattr(reading, "prove", lambda machine, task, depth: beside(machine, task))
-    with pytest.raises(Lie, match="a wrong machine is served"):
-        Judge(tmp_path / "forged", certifies=False)
-
-
-def test_the_judge_notices_a_checker_that_nods(
-    runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    draft = Draft.of(runs["mod3-residue"])
-    draft.locked["network.embedding"] = draft.locked["network.embedding"].flip(0)
-    draft.settle()
-    draft.write(tmp_path / "forged")
-    monkeypatch.setattr("csprop.proof.check._checked", lambda folder, config, task: "It holds.")
-    with pytest.raises(Lie, match="--check holds of a wrong machine"):
+    monkeypatch.setattr(verify_finite, "_check_pairs", lambda proof, task: {(0, 0), (0, 1)})
+    with pytest.raises(Lie, match=r"a wrong machine is served"):
         Judge(tmp_path / "forged", certifies=False)
 
 
@@ -179,7 +142,7 @@ def test_an_automaton_that_is_not_the_smallest(parity: Path) -> None:
         document["minimal_states"] = 3
 
     forged(parity, change)
-    assert "is not about this locked model" in refusal(parity)
+    assert "its automaton is not the smallest" in refusal(parity)
 
 
 @pytest.mark.parametrize(
@@ -280,7 +243,7 @@ def test_a_file_whose_labels_are_partly_wrong_and_whose_rows_are_gone(
 def test_a_huge_model_is_not_made_for_a_small_file(parity: Path) -> None:
     folder = RunFolder(parity)
     config = folder.read_json("config.json")
-    config["model"] |= {"width": 65536, "depth": 1024}
+    config["model"] |= {"width": 65536, "depth": 1024, "cells": config["model"]["cells"] * 1024}
     folder.write_json("config.json", config)
     with pytest.raises(InputError, match="does not fit config"):
         csprop.load(parity)
@@ -333,15 +296,3 @@ def test_a_certificate_of_megabytes(parity: Path) -> None:
     outcomes = Judge(parity, certifies=False).outcomes
     assert outcomes["load"] == "refused"
     assert outcomes["report"] == "exit 2, one sentence"
-
-
-def test_the_least_weights_are_no_more_than_there_are() -> None:
-    made: list[dict[str, Any]] = [
-        {}, {"rotate": "none"}, {"decoder": "phase"}, {"decoder": "complex", "gate": "per_channel"},
-        {"order": 5, "rotate": "state", "angle": "free", "rotation": "per_channel"},
-        {"rotation": "per_channel", "h0": "learned", "norm": "layer"},
-    ]  # fmt: skip
-    for options in made:
-        config = csprop.CSPConfig(vocab_size=5, num_classes=3, width=7, depth=2, **options)
-        model = csprop.CSP(config, torch.Generator().manual_seed(0))
-        assert config.least_weights <= sum(each.numel() for each in model.parameters()), options

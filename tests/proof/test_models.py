@@ -11,7 +11,7 @@ from csprop.automata.walk import Difference, every_input
 from csprop.errors import InputError
 from csprop.proof.lock import lock
 from csprop.proof.models import FromRNN, FromStep
-from csprop.proof.prove import prove
+from csprop.proof.prove import compare_with_task
 from csprop.proof.prune import follow
 
 
@@ -40,7 +40,7 @@ def test_a_function_that_is_wrong_late_is_not() -> None:
 
     model = FromStep(torch.tensor([1.0, 0.0]), forgetful)
     locked, _ = lock(model, torch.ones(1, 2, dtype=torch.bool), 0.3, every_input(2))
-    outcome = prove(locked.machine, tasks.get("parity"))
+    outcome = compare_with_task(locked.machine, tasks.get("parity"))
     assert isinstance(outcome, Difference)
     assert len(outcome.tokens) == 20
 
@@ -63,7 +63,7 @@ def test_a_step_of_an_rnn_is_torch_s_own(kind: Callable[..., nn.RNNBase], batch_
     torch.testing.assert_close(follow(model, everything, tokens), model(tokens))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [pytest.param(each, marks=pytest.mark.slow) for each in KINDS])
 def test_a_trained_rnn_is_certified(kind: Callable[..., nn.RNNBase]) -> None:
     task = tasks.get("flip-flop")
     torch.manual_seed(3)

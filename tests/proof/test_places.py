@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 
 import csprop
-from csprop import CSP, Automaton, CSPConfig
+from csprop import CSP, Automaton, CSPConfig, Router
 from csprop.data.examples import UNLABELLED
 from csprop.proof.examples import Labelled
 from csprop.proof.places import _Repair, is_router, repair
@@ -19,11 +19,13 @@ from tests.helpers import machines
 Table = list[list[int]]
 
 
-def network(tokens: int, classes: int, width: int, **options: Any) -> CSP:
+def network(tokens: int, classes: int, width: int, depth: int = 1, **options: Any) -> CSP:
     """A router that was not trained."""
-    shape: dict[str, Any] = {"vocab_size": tokens, "num_classes": classes, "width": width, "depth": 1}
-    kind = {"kinds": ("router",), "decoder": "linear"}
-    return CSP(CSPConfig(**(shape | kind | options))).eval().requires_grad_(False)
+    config = CSPConfig(
+        vocab_size=tokens, num_classes=classes, width=width, depth=depth, cell=Router(**options),
+        decoder="linear",
+    )  # fmt: skip
+    return CSP(config).eval().requires_grad_(False)
 
 
 def routing(table: Table, outputs: list[int], classes: int) -> CSP:
@@ -179,13 +181,10 @@ def test_a_move_that_is_wrong_is_redirected(seed: int) -> None:
 
 def test_what_is_a_router() -> None:
     assert is_router(network(2, 2, 4))
-    turning: dict[str, Any] = {"places": 4, "decay": "none", "rotate": "state", "h0": "place"}
-    turning |= {"kinds": (), "activation": "none", "skip": False, "norm": "none"}
-    assert not is_router(network(2, 2, 4, **turning))
-    assert is_router(network(2, 2, 4, **turning | {"rotate": "none"}))
+    assert is_router(network(2, 2, 4, places=4))
     assert not is_router(network(2, 2, 4, places=2))  # two groups
     assert not is_router(network(2, 2, 4, maps=2))  # chosen by what is read, not by the token
-    assert not is_router(network(2, 2, 4, kinds=("router", "router"), depth=2, maps=2))
+    assert not is_router(network(2, 2, 4, depth=2, maps=2))
     assert not is_router(machines.compiled(machines.Counter(2, ((False, 0), (False, 1)), (0, 1), 2)))
 
 

@@ -2,7 +2,6 @@
 
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -10,13 +9,13 @@ from torch import Generator
 
 import csprop
 from csprop import tasks
-from csprop.automata.automaton import CounterAutomaton
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.report import embed, runs
-from csprop.report.page import Page, asset
 from tests.helpers.browser import Visit
 from tests.helpers.counters import plain, plain_step
+from tests.helpers.zoo import unpack
+from tests.report.conftest import write_page
 
 MARKS = """explorer.panels[0].counters.lines.map(({svg}) => {
     const at = svg.querySelector("circle.tally").getAttribute("cx");
@@ -34,31 +33,9 @@ EDGES = """explorer.panels[0].counters.lines.map(({svg}) => {
 """For each counter the numbers at the edges of the window."""
 
 
-def page_of(name: str, path: Path) -> Path:
-    """A page with the machine of a task, as if a model had been locked to it."""
-    task = tasks.get(name)
-    machine = task.counting
-    if machine is None:
-        machine = CounterMachine(increments=((),) * len(task.vocab), window=0, control=task.machine)
-    automaton = CounterAutomaton.from_machine(machine, task.vocab, task.classes, task.words).reduce()
-    page = Page(name, "")
-    page.sections.append(asset("explorer.html"))
-    page.tasks.append({
-        "name": name, "description": "", "vocab": task.vocab, "classes": task.classes, "trained": 16,
-        "words": task.words, "truth": embed._counting(machine), "examples": [],
-    })  # fmt: skip
-    entry: dict[str, Any] = {"name": name, "run": 0, "task": 0, "asked": 1}
-    entry |= {"colour": 0, "proof": ("proven for all lengths and depths", "yes"), "sure": False}
-    page.models.append(entry | {"automaton": embed.draw_automaton(automaton)})
-    path.write_text(page.html())
-    return path
-
-
 @pytest.fixture(scope="session")
 def counting_page(brackets: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("pages") / "page.html"
-    path.write_text(runs.page([brackets], measured=False))
-    return path
+    return write_page(tmp_path_factory.mktemp("pages") / "page.html", brackets)
 
 
 @pytest.mark.parametrize("width", [390, 1440])
@@ -108,41 +85,35 @@ def test_a_locked_model_that_counts_is_not_more_or_less_sure(
 
 @pytest.mark.parametrize("name", ["interleaved", "anbncn", "anb2n", "parenthesis-words"])
 def test_every_count_and_answer_is_that_of_python(name: str, tmp_path: Path, visit: Visit) -> None:
-    tab, draw = visit(page_of(name, tmp_path / "page.html")), random.Random(0)
-    task = tasks.get(name)
-    machine = task.counting
-    assert machine is not None
-    for _ in range(5):
+    path = write_page(tmp_path / "page.html", unpack(name, tmp_path))
+    tab, draw, task = visit(path), random.Random(0), tasks.get(name)
+    machine = csprop.load(f"zoo:{name}").automaton
+    assert isinstance(machine, CounterMachine)
+    for _ in range(3):
         tokens = draw.choices(range(len(task.vocab)), k=12)
         tab.page.evaluate("(tokens) => explorer.write(tokens)", tokens)
-        found = tab.answers()
-        assert found == [task.truth(tokens[: end + 1]) for end in range(12)]
-        assert tab.page.evaluate("explorer.panels[0].truth.slice(1)") == found
-        state, counts = machine.control.start, [0] * machine.counters
-        for t, token in enumerate(tokens, start=1):
+        answers = tab.answers()
+        assert answers == [task.truth(tokens[: end + 1]) for end in range(12)]
+        assert tab.page.evaluate("explorer.panels[0].truth.slice(1)") == answers
+        state, counts, steps = machine.control.start, [0] * machine.counters, []
+        for token in tokens:
             state, counts = plain_step(machine, state, counts, token)
+            steps.append(counts)
+        near = max(abs(count) for counts in steps for count in counts) <= 4
+        for t, counts in enumerate(steps, start=1):
             tab.page.evaluate("(t) => explorer.go(t)", t)
             shown = [str(count).replace("-", "−") for count in counts]
-            assert [above for _, above in tab.page.evaluate(MARKS)] == shown
-            if max(map(abs, counts)) <= 4:  # farther away, not every number is written
-                assert [below for below, _ in tab.page.evaluate(MARKS)] == shown
+            below, above = zip(*tab.page.evaluate(MARKS), strict=True)
+            assert list(above) == shown
+            if near:  # farther away, not every number is written
+                assert list(below) == shown
 
 
-def test_a_machine_without_counters_has_no_lines(tmp_path: Path, visit: Visit) -> None:
-    tab, task = visit(page_of("mod3-residue", tmp_path / "page.html")), tasks.get("mod3-residue")
-    tokens = [1, 1, 0, 1, 1, 1, 0, 1]
-    tab.page.evaluate("(tokens) => explorer.write(tokens)", tokens)
-    found = tab.answers()
-    assert found == [task.truth(tokens[: end + 1]) for end in range(len(tokens))]
-    assert tab.page.evaluate(MARKS) == []
-    assert tab.text(".machine figcaption").startswith("the smallest automaton, 3 states:")
-
-
-def test_deep_brackets_are_known_and_right(tmp_path: Path, visit: Visit) -> None:
-    tab = visit(page_of("parenthesis", tmp_path / "page.html"), 390)
+def test_deep_brackets_are_known_and_right(counting_page: Path, visit: Visit) -> None:
+    tab = visit(counting_page, 390)
+    tab.page.select_option("#beside", label="none")
     tab.write("(" * 10_000 + ")" * 10_000)
-    verdict = tab.text(".verdict")
-    assert verdict == "yes, which is right. Right after each of 20,000 tokens."
+    assert tab.text(".verdict") == "yes, which is right. Right after each of 20,000 tokens."
     tab.page.evaluate("explorer.go(10000)")
     assert tab.page.evaluate(MARKS) == [["10,000", "10,000"]]
     assert tab.wide() == 390

@@ -1,4 +1,4 @@
-"""What a page holds of a task and of a locked model."""
+"""The task and the locked model in a page."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from csprop.report import embed
 from csprop.training.checkpoint import CERTIFICATE, RunFolder
 
 
-def said(truth: dict[str, list], tokens: list[int]) -> list[int]:
+def read_truth(truth: dict[str, list], tokens: list[int]) -> list[int]:
     """As the page's script reads the table; −1 where the truth is not known."""
     state, answers = 0, []
     for token in tokens:
@@ -22,28 +22,26 @@ def said(truth: dict[str, list], tokens: list[int]) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "name", ["parity", "mod3-residue", "group-S4", "parenthesis", "mod5000-residue"]
+    ("name", "states"),
+    [
+        ("parity", 2),
+        ("mod3-residue", 3),
+        ("group-S4", 24),
+        ("parenthesis", 4096),
+        ("mod5000-residue", 4096),
+    ],
 )
-def test_the_truth_in_a_page_is_that_of_the_task(name: str) -> None:
+def test_the_truth_in_a_page_is_the_task(name: str, states: int) -> None:
     task = tasks.get(name)
     assert task.oracle is not None
     truth = embed._truth(task.oracle)
     tokens = torch.randint(len(task.vocab), (20, 400), generator=Generator().manual_seed(0))
     for row, labels in zip(tokens.tolist(), task.labels(tokens).tolist(), strict=True):
-        assert said(truth, row) == labels
-
-
-@pytest.mark.parametrize(
-    ("name", "most"), [("parenthesis", 4096), ("mod5000-residue", 4096), ("parity", 2)]
-)
-def test_so_many_states_are_in_a_page(name: str, most: int) -> None:
-    task = tasks.get(name)
-    assert task.oracle is not None
-    truth = embed._truth(task.oracle)
-    assert len(truth["moves"]) == len(truth["answers"]) == most
+        assert read_truth(truth, row) == labels
+    assert len(truth["moves"]) == len(truth["answers"]) == states
     inside = {state for row in truth["moves"] for state in row}
-    assert (-1 in inside) == (most == 4096), "−1 leads out of what is known"
-    assert inside - {-1} <= set(range(most))
+    assert (-1 in inside) == (states == 4096), "−1 leads out of the known states"
+    assert inside - {-1} <= set(range(states))
 
 
 def test_beyond_what_a_page_knows_it_says_so() -> None:
@@ -51,7 +49,7 @@ def test_beyond_what_a_page_knows_it_says_so() -> None:
     assert task.oracle is not None
     truth = embed._truth(task.oracle)
     deepest = [0] * 5000  # opened, never closed
-    answers = said(truth, deepest + [1] * 5000)
+    answers = read_truth(truth, deepest + [1] * 5000)
     known = answers.index(-1)
     assert 4000 < known < 4096
     assert set(answers[:known]) == {0}

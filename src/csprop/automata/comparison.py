@@ -17,8 +17,8 @@ satisfy. So one of the following values stands for the true ones. It determines 
 beyond, on the same side. So both controls take the step of the pair, and the pair that follows is in
 the set, with equal answers. ∎
 
-The pairs are found by a walk from the start, and `flaw` checks such a set without a walk. If the walk
-meets a pair with different answers, this may be due to what is not known exactly. So we look for an
+A walk from the start finds the pairs, and `flaw` checks such a set without a walk. If the walk
+meets a pair with different answers, this may be due to what is not known exactly. We then look for an
 input that leads there, among exact values and by a shortest way first. If there is none nearby, the
 walk is repeated with more knowledge: with the remainders and the sums that the cycles of this search
 keep, or with twice the bounds.
@@ -27,7 +27,7 @@ If all counters are multiples of one form, and the machines agree, some bound an
 the counts with which two states of the control are reached together repeat with some period from some
 number on, and with these the walk meets only what can be reached. With two or more forms the question
 is undecidable in general, because tokens can spell the run of a program on two counters, and the
-control can check it. So some comparisons have to be given up.
+control can check it. So some comparisons remain undecided.
 """
 
 import heapq
@@ -37,9 +37,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from csprop.automata.counting import CounterMachine
-from csprop.automata.forms import Ranges, Values, Weights, viewing
-from csprop.automata.refinement import finer
-from csprop.automata.walk import Difference, Endless, Walk
+from csprop.automata.forms import Ranges, Values, Weights, view_function
+from csprop.automata.refinement import refine
+from csprop.automata.walk import Difference, Endless, Walk, trace_back
 from csprop.errors import InputError
 
 MOST_PAIRS = 1 << 18
@@ -47,7 +47,7 @@ MOST_PAIRS = 1 << 18
 MOST_SEARCHED = 1 << 17
 """The largest number of exact states in one search for a counterexample."""
 ATTEMPTS = 8
-"""How often the walk is repeated with more knowledge."""
+"""The number of walks, each with more knowledge than the one before."""
 
 Pair = tuple[int, int, Values]
 """A state of the left control, one of the right, and values of the forms."""
@@ -73,7 +73,7 @@ def compare_counting(left: CounterMachine, right: CounterMachine) -> Invariant |
     """Compare the answers of two machines after every input of one or more tokens.
 
     Returns:
-        A proof that they always agree, a shortest input on which they differ, or why neither was found.
+        A proof that they always agree, a shortest input on which they differ, or why neither is known.
 
     Raises:
         InputError: the machines have different numbers of tokens.
@@ -83,18 +83,18 @@ def compare_counting(left: CounterMachine, right: CounterMachine) -> Invariant |
     reason = f"after {ATTEMPTS} refinements there are still pairs that may differ"
     for attempt in range(ATTEMPTS):
         try:
-            found = _Pairs(left, right, ranges)
+            walk = _Pairs(left, right, ranges)
         except Endless:
             reason = f"a proof needs more than {MOST_PAIRS:,} pairs"
             break
-        if not found.differ:
-            return Invariant(ranges, list(found.following))
-        distances = (ranges, found.distances)
+        if not walk.differ:
+            return Invariant(ranges, list(walk.following))
+        distances = (ranges, walk.distances)
         # Few states at first: more knowledge may be cheaper than a longer search.
         search = _Search(left, right, *distances, MOST_SEARCHED >> ATTEMPTS - attempt)
         if search.difference is not None:
             return search.difference
-        ranges = finer(search.moves, ranges, counted)
+        ranges = refine(search.moves, ranges, counted)
     search = _Search(left, right, *(distances or (ranges, None)), MOST_SEARCHED)
     return search.difference or Undecided(
         f"{reason}, and no counterexample is among the nearest {MOST_SEARCHED:,} states"
@@ -102,7 +102,7 @@ def compare_counting(left: CounterMachine, right: CounterMachine) -> Invariant |
 
 
 def flaw(left: CounterMachine, right: CounterMachine, invariant: Invariant) -> str | None:
-    """Why the pairs do not prove that the machines agree; None if they do. There is no search."""
+    """Return why the pairs do not prove that the machines agree; None if they do."""
     ranges, pairs = invariant.ranges, set(invariant.pairs)
     least = _coarsest(left, right)
     known = dict(zip(ranges.forms, ranges.bounds, strict=True))
@@ -116,7 +116,7 @@ def flaw(left: CounterMachine, right: CounterMachine, invariant: Invariant) -> s
     step = _stepping(left, right, ranges.forms)
     for p, q, values in pairs:
         if len(values) != len(ranges.forms) or ranges.rough(values) != values:
-            return f"the pair {(p, q, values)} is none"
+            return f"the pair {(p, q, values)} is malformed"
         for token in range(left.symbols):
             for known_after in ranges.after(values, token):
                 after = step(p, q, token, known_after)
@@ -136,8 +136,8 @@ def _coarsest(left: CounterMachine, right: CounterMachine) -> Ranges:
 def _stepping(
     left: CounterMachine, right: CounterMachine, forms: Sequence[Weights]
 ) -> Callable[[int, int, int, Values], Pair]:
-    """The function from two states, a token and the values after it to the pair after it."""
-    here, there = (viewing(each.increments, each.window, forms) for each in (left, right))
+    """Return the function from two states, a token and the values after it to the pair after it."""
+    here, there = (view_function(each.increments, each.window, forms) for each in (left, right))
     rows, others = left.control.transitions, right.control.transitions
 
     def step(p: int, q: int, token: int, values: Values) -> Pair:
@@ -159,7 +159,7 @@ class _Pairs:
         self.differ: set[Pair] = set()
         """The pairs with different answers. None is followed further."""
         step = _stepping(left, right, ranges.forms)
-        said, others = left.control.outputs, right.control.outputs
+        answers, others = left.control.outputs, right.control.outputs
         start: Pair = (left.control.start, right.control.start, (0,) * len(ranges.forms))
 
         def leaving(pair: Pair) -> list[tuple[int, Pair]]:
@@ -168,7 +168,7 @@ class _Pairs:
             if pair not in self.differ:
                 for token in range(left.symbols):
                     made += [(token, step(p, q, token, each)) for each in ranges.after(values, token)]
-                self.differ.update(each for _, each in made if said[each[0]] != others[each[1]])
+                self.differ.update(each for _, each in made if answers[each[0]] != others[each[1]])
             self.following[pair] = made
             return made
 
@@ -176,27 +176,27 @@ class _Pairs:
 
     @property
     def distances(self) -> dict[Pair, int]:
-        """The least number of tokens to a pair with different answers, where there is a way."""
+        """The least number of tokens to a pair with different answers, for pairs that lead to one."""
         before: dict[Pair, list[Pair]] = defaultdict(list)
         for pair, after in self.following.items():
             for _, each in after:
                 before[each].append(pair)
-        found = dict.fromkeys(self.differ, 0)
-        queue = deque(found)
+        distances = dict.fromkeys(self.differ, 0)
+        queue = deque(distances)
         while queue:
             pair = queue.popleft()
             for each in before[pair]:
-                if each not in found:
-                    found[each] = found[pair] + 1
+                if each not in distances:
+                    distances[each] = distances[pair] + 1
                     queue.append(each)
-        return found
+        return distances
 
 
 class _Search:
     """A search for a shortest counterexample among exact states.
 
-    What a walk knows of a state's distance from a difference is never too much. So the states are
-    visited in the order of their length plus this distance, and what cannot lead to one is left out.
+    A walk never overestimates a state's distance from a difference. So the states are visited in the
+    order of their length plus this distance, and states that cannot lead to one are left out.
     """
 
     def __init__(
@@ -208,12 +208,12 @@ class _Search:
         most: int,
     ) -> None:
         self.difference: Difference | None = None
-        """None if there is none among the nearest states."""
+        """None if the nearest states have the same answers."""
         self.moves: dict[Pair, set[tuple[int, Pair]]] = defaultdict(set)
         """The moves that were made, between pairs as the walk has them."""
         step = _stepping(left, right, ranges.forms)
-        said, others = left.control.outputs, right.control.outputs
-        # The start counts as another state when it is entered again, because only then it answers.
+        answers, others = left.control.outputs, right.control.outputs
+        # The start is another state when it is entered again, because only then it has an answer.
         start: Any = (left.control.start, right.control.start, (0,) * len(ranges.forms), "start")
         before: dict[Any, tuple[Any, int]] = {}
         length = {start: 0}
@@ -221,9 +221,10 @@ class _Search:
         done: set[Any] = set()
         while queue and len(done) < most:
             _, _, pair = heapq.heappop(queue)
-            if pair != start and said[pair[0]] != others[pair[1]]:
-                way = _way(before, pair)
-                self.difference = Difference(way, said[pair[0]], others[pair[1]])
+            if pair != start and answers[pair[0]] != others[pair[1]]:
+                self.difference = Difference(
+                    trace_back(before, pair), answers[pair[0]], others[pair[1]]
+                )
                 return
             if pair in done:
                 continue
@@ -241,12 +242,3 @@ class _Search:
                 if longer < length.get(after, longer + 1):
                     length[after], before[after] = longer, (pair, token)
                     heapq.heappush(queue, (longer + ahead, -longer, after))
-
-
-def _way(before: dict[Any, tuple[Any, int]], state: Any) -> tuple[int, ...]:
-    """The tokens that led to a state."""
-    tokens = []
-    while state in before:
-        state, token = before[state]
-        tokens.append(token)
-    return tuple(reversed(tokens))

@@ -8,11 +8,12 @@ counters through a window: c is seen as it is from −w to w, and beyond as −w
     v_t = the number of the view of c_t        0 to (2w + 1)^k − 1, the last counter counts fastest
     q_t = control[q_{t−1}][token, v_t]         the token and the view are one symbol: token·views + v_t
 
-and the answer is that of q_t. With w = 1 a counter is seen as negative, zero or positive.
+and the answer is the output of q_t. With w = 1 a counter is seen as negative, zero or positive.
 """
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Self
 
 import numpy as np
@@ -38,7 +39,7 @@ class CounterMachine:
     """
 
     increments: tuple[tuple[int, ...], ...]
-    """What each token adds to each counter: `increments[token][counter]`."""
+    """The number that each token adds to each counter: `increments[token][counter]`."""
     window: int
     """The control sees counts from −window to window."""
     control: Machine
@@ -75,7 +76,7 @@ class CounterMachine:
         answer: Callable[[Any, tuple[int, ...]], int],
         window: int = 1,
     ) -> "CounterMachine":
-        """The machine whose control is given by functions.
+        """Return the machine with a control of functions.
 
         Args:
             increments: what each token adds to each counter.
@@ -83,25 +84,17 @@ class CounterMachine:
             step: the state after a token, from the state before, the token, and the counts after it as
                 the window shows them.
             answer: the class, from the state after a token and these counts.
-            window: of the counts that the functions see.
+            window: the window through which the functions see the counts.
         """
-        size, counters = 2 * window + 1, len(increments[0])
-        views = size**counters
+        views = list(product(range(-window, window + 1), repeat=len(increments[0])))
 
-        def seen(symbol: int) -> tuple[int, tuple[int, ...]]:
-            token, view = divmod(symbol, views)
-            return token, tuple(
-                view // size**place % size - window for place in reversed(range(counters))
-            )
+        def move(state: Any, symbol: int) -> Any:
+            token, view = divmod(symbol, len(views))
+            after = step(state[0], token, views[view])
+            return after, answer(after, views[view])
 
-        def moved(state: Any, symbol: int) -> Any:
-            token, counts = seen(symbol)
-            after = step(state[0], token, counts)
-            return after, answer(after, counts)
-
-        oracle = Oracle(len(increments) * views, (start, None), moved, lambda state: state[1])
-        control = Machine.explore(oracle)
-        return cls(increments=increments, window=window, control=control.minimal())
+        oracle = Oracle(len(increments) * len(views), (start, None), move, lambda state: state[1])
+        return cls(increments=increments, window=window, control=Machine.explore(oracle).minimal())
 
     def __len__(self) -> int:
         """The number of states of the control."""
@@ -123,14 +116,14 @@ class CounterMachine:
         return (2 * self.window + 1) ** self.counters
 
     def view(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The number of the view of some counts, (..., counters)."""
+        """Return the number of the view of some counts, (..., counters)."""
         clipped = np.clip(counts, -self.window, self.window) + self.window
         places = (2 * self.window + 1) ** np.arange(self.counters - 1, -1, -1)
         return (clipped * places).sum(axis=-1)
 
     @property
     def oracle(self) -> Oracle:
-        """The machine as functions; a state is that of the control and the counts."""
+        """The machine as functions; a state is a state of the control and the counts."""
         increments, control, views = self.increments, self.control, self.views
         window, size = self.window, 2 * self.window + 1
 
@@ -144,36 +137,36 @@ class CounterMachine:
         return Oracle(self.symbols, start, step, lambda state: control.outputs[state[0]])
 
     def run(self, tokens: ArrayLike) -> NDArray[np.uint16]:
-        """The class after every token of one sequence (T,), or of one per row (N, T).
+        """Return the class after every token of one sequence (T,), or of one per row (N, T).
 
         Raises:
             InputError: the tokens are not whole numbers, one is out of range, or a count could become
                 too large.
         """
-        given = integers(tokens, "tokens").astype(np.int64)
-        if given.ndim not in (1, 2):
-            raise InputError(f"machine: tokens must have one or two dimensions, not {given.ndim}")
-        if given.size and not 0 <= given.min() <= given.max() < self.symbols:
+        array = integers(tokens, "tokens").astype(np.int64)
+        if array.ndim not in (1, 2):
+            raise InputError(f"machine: tokens must have one or two dimensions, not {array.ndim}")
+        if array.size and not 0 <= array.min() <= array.max() < self.symbols:
             raise InputError(f"machine: a token is out of range: write 0 to {self.symbols - 1}")
         largest = max((abs(each) for row in self.increments for each in row), default=0)
-        if given.shape[-1] * largest > MOST_COUNT:
+        if array.shape[-1] * largest > MOST_COUNT:
             raise InputError("counter machine: the sequence is so long that a count could exceed 2^62")
-        added = np.array(self.increments, np.int64).reshape(self.symbols, self.counters)[given]
-        return self.control.run(given * self.views + self.view(added.cumsum(axis=-2)))
+        added = np.array(self.increments, np.int64).reshape(self.symbols, self.counters)[array]
+        return self.control.run(array * self.views + self.view(added.cumsum(axis=-2)))
 
     def final(self, tokens: ArrayLike) -> int:
-        """The class after the last token of one sequence.
+        """Return the class after the last token of one sequence.
 
         Raises:
             InputError: the sequence is empty, a token is out of range, or a count could be too large.
         """
-        said = self.run(tokens)
-        if said.ndim != 1 or not len(said):
+        classes = self.run(tokens)
+        if classes.ndim != 1 or not len(classes):
             raise InputError("machine: tokens must be one sequence that is not empty")
-        return int(said[-1])
+        return int(classes[-1])
 
     def reduce(self) -> Self:
-        """A machine with the same answers and, where possible, fewer counters, states and views.
+        """Return a machine with the same answers and, where possible, fewer counters, states and views.
 
         The greatest common divisor of a counter's increments is divided out, and its first increment
         that is not 0 becomes positive. Counters that are multiples of one another become one, and

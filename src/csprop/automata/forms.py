@@ -1,12 +1,12 @@
-"""Linear forms of the tokens read so far, and what is known of their values.
+"""Linear forms of the tokens read so far, and partial knowledge of their values.
 
 A counter is a linear form: the sum over the tokens of what each adds, times how often it was read. The
 counters of two machines are multiples of a few primitive forms, whose weights have no common divisor
 and begin with a positive one. `Ranges` holds a value for each form, exactly near zero and only roughly
-beyond, so that there are finitely many values:
+beyond: there are finitely many values.
 
     bound    N     a value from −N to N is known exactly
-    period   m     of a value beyond, the sign and the remainder modulo m are known
+    period   m     for a value beyond, the sign and the remainder modulo m are known
 
 A value is written as a whole number v: if |v| ≤ N it stands for v alone, if v > N for v, v + m, v + 2m,
 …, and if v < −N for v, v − m, v − 2m, …; so v goes from −N − m to N + m.
@@ -21,7 +21,7 @@ from itertools import combinations, islice, product
 
 Weights = tuple[int, ...]
 """A linear form: what each token adds."""
-Rows = tuple[tuple[int, ...], ...]
+Increments = tuple[tuple[int, ...], ...]
 """The increments of a machine: what each token adds to each counter."""
 Values = tuple[int, ...]
 """A value for each form."""
@@ -31,7 +31,7 @@ MOST_SUBSETS = 512
 
 
 def primitive(weights: Sequence[int]) -> tuple[int, Weights]:
-    """A factor and the primitive form that it multiplies; the factor is 0 if the weights are."""
+    """Return a factor and the primitive form that it multiplies; the factor is 0 if the weights are."""
     factor = math.gcd(*weights)
     if not factor:
         return 0, tuple(weights)
@@ -41,10 +41,10 @@ def primitive(weights: Sequence[int]) -> tuple[int, Weights]:
 
 
 def dependency(rows: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
-    """Whole numbers, not all 0, such that the rows times them sum to 0; None if there are none."""
+    """Return whole numbers, not all 0, such that the rows times them sum to 0; None if impossible."""
     reduced: list[tuple[int, list[Fraction], list[Fraction]]] = []
-    for place, given in enumerate(rows):
-        row = [Fraction(each) for each in given]
+    for place, numbers in enumerate(rows):
+        row = [Fraction(each) for each in numbers]
         how = [Fraction(int(i == place)) for i in range(len(rows))]
         for pivot, other, other_how in reduced:
             factor = row[pivot] / other[pivot]
@@ -59,35 +59,34 @@ def dependency(rows: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
 
 
 def relations(forms: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-    """The integer relations among forms of which no part is a relation already.
+    """Return the integer relations among forms that contain no smaller relation.
 
-    These are enough to test intervals: if each of them can be satisfied by real numbers in given
+    These are enough to test intervals: if each of them can be satisfied by real numbers in some
     intervals, all relations can be satisfied at once (Rockafellar, Convex Analysis, Theorem 22.6).
     """
-    found: dict[frozenset[int], tuple[int, ...]] = {}
+    minimal: dict[frozenset[int], tuple[int, ...]] = {}
     if dependency(forms) is None:
         return []
     sizes = range(1, min(len(forms), len(forms[0]) + 1) + 1)
     subsets = (each for size in sizes for each in combinations(range(len(forms)), size))
     for subset in islice(subsets, MOST_SUBSETS):
-        if any(known <= set(subset) for known in found):
+        if any(known <= set(subset) for known in minimal):
             continue
         factors = dependency([forms[i] for i in subset])
         if factors is not None:
             full = [0] * len(forms)
             for i, factor in zip(subset, factors, strict=True):
                 full[i] = factor
-            found[frozenset(subset)] = tuple(full)
-    return list(found.values())
+            minimal[frozenset(subset)] = tuple(full)
+    return list(minimal.values())
 
 
-def viewing(increments: Rows, window: int, forms: Sequence[Weights]) -> Callable[[Values], int]:
-    """The function from values of forms to the number of a machine's view.
+def view_function(
+    increments: Increments, window: int, forms: Sequence[Weights]
+) -> Callable[[Values], int]:
+    """Return the function from values of primitive forms to the number of a machine's view.
 
-    Args:
-        increments: of the machine, whose counters are multiples of the forms.
-        window: of the machine.
-        forms: primitive forms.
+    The counters of the machine are multiples of the forms.
     """
     size = 2 * window + 1
     made = [primitive(weights) for weights in zip(*increments, strict=True)]
@@ -106,18 +105,17 @@ def viewing(increments: Rows, window: int, forms: Sequence[Weights]) -> Callable
 
 @dataclass(frozen=True)
 class Ranges:
-    """How much of the values of some forms is known."""
+    """Partial knowledge of the values of some forms."""
 
     forms: tuple[Weights, ...]
     bounds: tuple[int, ...]
     periods: tuple[int, ...]
 
     @classmethod
-    def coarsest(cls, *machines: tuple[Rows, int]) -> "Ranges":
-        """The forms of the counters of machines, with the smallest bounds that decide their views.
+    def coarsest(cls, *machines: tuple[Increments, int]) -> "Ranges":
+        """Return the forms of machines' counters, with the smallest bounds that decide their views.
 
-        Args:
-            machines: the increments and the window of each.
+        A machine is its increments and its window.
         """
         bounds: dict[Weights, int] = {}
         for increments, window in machines:
@@ -134,15 +132,15 @@ class Ranges:
         return relations(self.forms)
 
     def rough(self, exact: Iterable[int]) -> Values:
-        """What is known of exact values."""
+        """Return what is known of exact values."""
         return tuple(map(_rough, exact, self.bounds, self.periods))
 
     def possible(self, values: Values) -> bool:
-        """Whether no relation contradicts the values. The true values contradict none."""
+        """Return True if no relation contradicts the values. The true values contradict none."""
         return all(self._satisfies(values, relation) for relation in self.relations)
 
     def _satisfies(self, values: Values, relation: tuple[int, ...]) -> bool:
-        """Whether the sum can be 0 if values beyond their bounds may grow by whole periods."""
+        """Return True if the sum can be 0 when values beyond their bounds grow by whole periods."""
         total = sum(map(int.__mul__, values, relation))
         growth = [
             factor * (period if value > 0 else -period)
@@ -155,7 +153,7 @@ class Ranges:
         return total == 0 or (towards and total % math.gcd(*growth) == 0)
 
     def after(self, values: Values, token: int) -> list[Values]:
-        """All that may be known of the values after a token, if this was known before it."""
+        """Return all that may be known of the values after a token, if `values` was known before it."""
         key = (values, token)
         if key not in self._after:
             ways = map(_moved, values, (form[token] for form in self.forms), self.bounds, self.periods)
@@ -175,13 +173,13 @@ def _rough(exact: int, bound: int, period: int) -> int:
 
 
 def _moved(value: int, change: int, bound: int, period: int) -> list[int]:
-    """What may be known of one value after a change."""
+    """Return what may be known of one value after a change."""
     if value < 0:
         return [-each for each in _moved(-value, -change, bound, period)]
     after = value + change
-    found = [_rough(after, bound, period)]
+    values = [_rough(after, bound, period)]
     if value > bound:  # it may have been larger by any number of periods
         near = max(after, -bound + (after + bound) % period)  # all below −bound are one value
         for each in range(near, bound + period + 1, period):
-            found.append(_rough(each, bound, period))
-    return list(dict.fromkeys(found))
+            values.append(_rough(each, bound, period))
+    return list(dict.fromkeys(values))

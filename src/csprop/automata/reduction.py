@@ -1,12 +1,12 @@
-"""Machines that count, made smaller: fewer counters, a narrower window, fewer states of the control.
+"""Reduction of machines that count: fewer counters, a narrower window, fewer states of the control.
 
-The counters become distinct primitive forms: what is common to all increments of a counter is divided
-out, and counters that are multiples of one another become one. Then a walk over what is known of the
-counts (`Ranges`) tells which views a state can meet with a token. Where it meets none, the table may
-hold anything. A counter is dropped if no state meets two views that differ only in it and lead to
+The counters become distinct primitive forms: a common divisor of a counter's increments is divided out,
+and counters that are multiples of one another become one. Then a walk over partial knowledge of the
+counts (`Ranges`) finds the views that a state can meet with a token. The table may hold anything for
+the others. A counter is dropped if no state meets two views that differ only in it and lead to
 different states; the window becomes narrower if its two outermost places on each side never lead to
-different states; states are merged if they agree wherever both meet a view; and what is still never met
-is filled with its neighbours.
+different states; states are merged if they agree wherever both meet a view; and entries that are never
+met are filled with their neighbours.
 """
 
 from itertools import product
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from csprop.automata.forms import Ranges, Rows, primitive, viewing
+from csprop.automata.forms import Increments, Ranges, primitive, view_function
 from csprop.automata.machine import Machine
 from csprop.automata.minimal import Outputs
 from csprop.automata.walk import Endless, Walk
@@ -29,39 +29,39 @@ Array = NDArray[Any]
 
 
 class Parts(NamedTuple):
-    """What a machine consists of."""
+    """The parts of a machine."""
 
-    increments: Rows
+    increments: Increments
     window: int
     control: Machine
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the control's table: states, tokens, and a place for each counter."""
+        """The shape of the control's table: states, tokens, and an axis for each counter."""
         size = 2 * self.window + 1
         return (len(self.control), len(self.increments), *(size,) * len(self.increments[0]))
 
 
 def reduce_parts(parts: Parts) -> Parts:
-    """A smaller machine that gives the same answers after every input."""
-    parts = _primitive(parts)
+    """Return a smaller machine that gives the same answers after every input."""
+    parts = _make_primitive(parts)
     while True:
         met = views_met(parts)
         table = np.array(parts.control.transitions).reshape(parts.shape)
-        increments, table, met = _narrowed(parts.increments, table, met)
-        merged = _merged(table, met, parts.control.outputs)
-        parts, before = _built(increments, *merged, parts.control.start), parts
+        increments, table, met = _narrow(parts.increments, table, met)
+        merged = _merge(table, met, parts.control.outputs)
+        parts, before = _build(increments, *merged, parts.control.start), parts
         if parts.shape == before.shape:
             return parts
 
 
-def _primitive(parts: Parts) -> Parts:
-    """The counters as distinct primitive forms. A window that is too wide is narrowed later."""
+def _make_primitive(parts: Parts) -> Parts:
+    """Make the counters distinct primitive forms. A window that is too wide is narrowed later."""
     increments, window, control = parts
     made = [primitive(weights) for weights in zip(*increments, strict=True)]
     forms = tuple(dict.fromkeys(form for factor, form in made if factor))
     least = max((-(-window // abs(factor)) for factor, _ in made if factor), default=0)
-    view = viewing(increments, window, forms)
+    view = view_function(increments, window, forms)
     seen = [view(each) for each in product(range(-least, least + 1), repeat=len(forms))]
     views = len(control.transitions[0]) // len(increments)
     symbols = [token * views + each for token in range(len(increments)) for each in seen]
@@ -72,10 +72,10 @@ def _primitive(parts: Parts) -> Parts:
 
 
 def views_met(parts: Parts) -> Array:
-    """Whether a state may meet a view after a token, in the shape of the table."""
+    """Return True where a state may meet a view after a token, in the shape of the table."""
     increments, window, control = parts
     ranges = Ranges.coarsest((increments, window))
-    view = viewing(increments, window, ranges.forms)
+    view = view_function(increments, window, ranges.forms)
     met = np.zeros((len(control), control.symbols), bool)
     views = control.symbols // len(increments)
 
@@ -96,11 +96,11 @@ def views_met(parts: Parts) -> Array:
     return met.reshape(parts.shape)
 
 
-def _narrowed(increments: Rows, table: Array, met: Array) -> tuple[Rows, Array, Array]:
-    """Without the counters that do not matter, and with the narrowest window."""
+def _narrow(increments: Increments, table: Array, met: Array) -> tuple[Increments, Array, Array]:
+    """Drop the counters that do not matter, and make the window as narrow as possible."""
     axis = 2
     while axis < table.ndim:
-        united = _united(table, met, axis, [range(table.shape[axis])])
+        united = _unite(table, met, axis, [range(table.shape[axis])])
         if united is None:
             axis += 1
             continue
@@ -111,15 +111,15 @@ def _narrowed(increments: Rows, table: Array, met: Array) -> tuple[Rows, Array, 
         groups = [(0, 1), *((i,) for i in range(2, size - 2)), (size - 2, size - 1)]
         united = table, met
         for axis in range(2, table.ndim):
-            united = united and _united(*united, axis, groups)
+            united = united and _unite(*united, axis, groups)
         if united is None:
             break
         table, met = united
     return increments, table, met
 
 
-def _united(table: Array, met: Array, axis: int, groups: Any) -> tuple[Array, Array] | None:
-    """Groups of places along an axis as one place each; None if places that are met differ."""
+def _unite(table: Array, met: Array, axis: int, groups: Any) -> tuple[Array, Array] | None:
+    """Unite groups of places along an axis; None if places that are met differ."""
     tables, mets = [], []
     for group in groups:
         here, there = (each.take(list(group), axis) for each in (table, met))
@@ -133,31 +133,31 @@ def _united(table: Array, met: Array, axis: int, groups: Any) -> tuple[Array, Ar
     return np.stack(tables, axis), np.stack(mets, axis)
 
 
-def _merged(table: Array, met: Array, outputs: Outputs) -> tuple[Array, Array, Outputs]:
-    """States that agree wherever both meet a view, as one: all of them have its row.
+def _merge(table: Array, met: Array, outputs: Outputs) -> tuple[Array, Array, Outputs]:
+    """Give states that agree wherever both meet a view the same row.
 
     Each state is merged with the first that allows it. Then the states to which a view leads that both
-    meet have to be merged as well, and so on; if two with different outputs had to be, none are.
+    meet have to be merged as well, and so on; if two of them have different outputs, nothing is merged.
     """
     rows = np.where(met, table, -1).reshape(len(table), -1)
     entered = set(rows.flat)
-    said = tuple(output if state in entered else None for state, output in enumerate(outputs))
+    answers = tuple(output if state in entered else None for state, output in enumerate(outputs))
     heads = list(range(len(table)))
     for second in range(len(table) if len(table) <= MOST_MERGED else 0):
         for first in range(second):
             if heads[first] == first and heads[second] == second:
-                found = _folded(rows, heads, said, first, second)
-                rows, heads, said = found or (rows, heads, said)
+                folded = _fold(rows, heads, answers, first, second)
+                rows, heads, answers = folded or (rows, heads, answers)
     rows = rows[heads]
-    named = np.array([*heads, 0])  # −1, which stands for a view that is not met, becomes 0
-    return named[rows].reshape(table.shape), (rows >= 0).reshape(table.shape), said
+    numbers = np.array([*heads, 0])  # −1, which stands for a view that is not met, becomes 0
+    return numbers[rows].reshape(table.shape), (rows >= 0).reshape(table.shape), answers
 
 
-def _folded(
-    rows: Array, heads: list[int], said: Outputs, first: int, second: int
+def _fold(
+    rows: Array, heads: list[int], answers: Outputs, first: int, second: int
 ) -> tuple[Array, list[int], Outputs] | None:
-    """The rows, the head of each group of states and the outputs, after a merge and what it entails."""
-    rows, heads, outputs, todo = rows.copy(), heads[:], list(said), [(first, second)]
+    """Return the rows, the head of each group and the outputs after a merge and what it entails."""
+    rows, heads, outputs, todo = rows.copy(), heads[:], list(answers), [(first, second)]
     while todo:
         one, two = sorted(heads[each] for each in todo.pop())
         if one == two:
@@ -172,8 +172,8 @@ def _folded(
     return rows, heads, tuple(outputs)
 
 
-def _built(increments: Rows, table: Array, met: Array, outputs: Outputs, start: int) -> Parts:
-    """The machine of a table, with what is never met filled in, and its control minimal."""
+def _build(increments: Increments, table: Array, met: Array, outputs: Outputs, start: int) -> Parts:
+    """Return the machine of a table, after filling in entries that are never met."""
     table, met = table.copy(), met.copy()
     reached = met.any(axis=tuple(range(2, table.ndim)))  # (states, tokens)
     while not met[reached].all():

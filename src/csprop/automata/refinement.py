@@ -1,9 +1,9 @@
-"""More knowledge of counts, for pairs of which a comparison cannot tell whether they are reached.
+"""More knowledge of counts, for a comparison that cannot tell whether some pairs are reached.
 
-What the cycles of a search among exact counts add up to says what is worth knowing: if all of them add
-a multiple of g to a form, the control may know its remainder modulo g; and if they add nothing to a sum
+The sums over the cycles of a search among exact counts show what is worth knowing: if all of them add a
+multiple of g to a form, the control may know its remainder modulo g; and if they add nothing to a sum
 of forms, the control may know this sum. If the search saw too few cycles, more is followed than is
-needed, which costs time, but the proof holds all the same.
+needed, which costs time, but the proof still holds.
 """
 
 import math
@@ -13,29 +13,29 @@ from typing import TypeVar
 from csprop.automata.forms import Ranges, Weights, dependency, primitive, relations
 
 MOST_SUMS = 3
-"""The largest number of forms that are followed beside those of the counters."""
+"""The largest number of forms that are followed beside the forms of the counters."""
 
 Node = TypeVar("Node", bound=Hashable)
 Vector = tuple[int, ...]
+Graph = Mapping[Node, Collection[tuple[int, Node]]]
+"""The tokens that lead on from each node, and the nodes to which they lead."""
 
 
-def finer(
-    following: Mapping[Node, Collection[tuple[int, Node]]], ranges: Ranges, counted: int
-) -> Ranges:
-    """What the cycles of a search keep; if that is known already, larger bounds.
+def refine(graph: Graph[Node], ranges: Ranges, counted: int) -> Ranges:
+    """Return ranges that hold what the cycles of a search keep; if they do already, larger bounds.
 
     Args:
-        following: the pairs that were visited, with the tokens and pairs that followed each.
+        graph: the pairs that were visited.
         ranges: what was known.
         counted: the number of forms that belong to counters.
     """
     steps = list(zip(*ranges.forms, strict=True))
     periods, sums = list(ranges.periods), dict.fromkeys(ranges.forms)
-    for added in gains(following, steps) if steps else []:
+    for added in cycle_sums(graph, steps) if steps else []:
         for i, column in enumerate(zip(*added, strict=True)):
             # Cycles that add multiples of g to a form keep its remainder modulo g.
             periods[i] = math.lcm(periods[i], math.gcd(*column) or 1)
-        sums |= dict.fromkeys(_kept(ranges.forms, added))
+        sums |= dict.fromkeys(_invariant_sums(ranges.forms, added))
     forms = tuple(sums)[: counted + MOST_SUMS]
     more = len(forms) - len(ranges.forms)
     if more or periods != list(ranges.periods):
@@ -43,48 +43,41 @@ def finer(
     return Ranges(forms, tuple(2 * bound + 1 for bound in ranges.bounds), ranges.periods)
 
 
-def gains(
-    following: Mapping[Node, Collection[tuple[int, Node]]], steps: Sequence[Vector]
-) -> list[set[Vector]]:
-    """What the cycles of each strongly connected part of a graph add up to.
+def cycle_sums(graph: Graph[Node], steps: Sequence[Vector]) -> list[set[Vector]]:
+    """Return vectors for each strongly connected part of a graph that has a cycle.
 
-    Args:
-        following: the tokens that lead on from each node, and the nodes to which they lead.
-        steps: what each token adds.
-
-    Returns:
-        For each part that has a cycle, vectors; what any of its cycles adds up to is a sum of integer
-        multiples of these.
+    The sum of `steps`, the vectors that the tokens add, along any cycle of the part is a sum of integer
+    multiples of these vectors.
     """
-    part = _parts(following)
+    part = _parts(graph)
     reached: dict[Node, Vector] = {}
-    found: dict[int, set[Vector]] = {}
-    for root in following:
+    sums: dict[int, set[Vector]] = {}
+    for root in graph:
         if root in reached:
             continue
         reached[root], todo = (0,) * len(steps[0]), [root]
         while todo:
             node = todo.pop()
-            for token, after in following[node]:
+            for token, after in graph[node]:
                 if part.get(after) != part[root]:
                     continue
                 there = tuple(map(int.__add__, reached[node], steps[token]))
                 if after not in reached:
                     reached[after] = there
                     todo.append(after)
-                found.setdefault(part[root], set()).add(tuple(map(int.__sub__, there, reached[after])))
-    return list(found.values())
+                sums.setdefault(part[root], set()).add(tuple(map(int.__sub__, there, reached[after])))
+    return list(sums.values())
 
 
-def _parts(following: Mapping[Node, Collection[tuple[int, Node]]]) -> dict[Node, int]:
-    """The number of each node's strongly connected part, by Kosaraju's two searches."""
-    before: dict[Node, list[Node]] = {node: [] for node in following}
-    for node, after in following.items():
+def _parts(graph: Graph[Node]) -> dict[Node, int]:
+    """Return the number of each node's strongly connected part, by Kosaraju's two searches."""
+    before: dict[Node, list[Node]] = {node: [] for node in graph}
+    for node, after in graph.items():
         for _, there in after:
             if there in before:
                 before[there].append(node)
     part: dict[Node, int] = {}
-    for root in reversed(_finished(following)):
+    for root in reversed(_depth_first(graph)):
         todo = [] if root in part else [root]
         while todo:
             node = todo.pop()
@@ -94,41 +87,36 @@ def _parts(following: Mapping[Node, Collection[tuple[int, Node]]]) -> dict[Node,
     return part
 
 
-def _finished(following: Mapping[Node, Collection[tuple[int, Node]]]) -> list[Node]:
-    """The nodes in the order in which a search in depth leaves them."""
+def _depth_first(graph: Graph[Node]) -> list[Node]:
+    """Return the nodes in the order in which a depth-first search leaves them."""
     order: list[Node] = []
     seen: set[Node] = set()
-    for root in following:
+    for root in graph:
         if root in seen:
             continue
         seen.add(root)
-        path = [(root, iter(following[root]))]
+        path = [(root, iter(graph[root]))]
         while path:
             node, rest = path[-1]
-            after = next((each for _, each in rest if each in following and each not in seen), None)
+            after = next((each for _, each in rest if each in graph and each not in seen), None)
             if after is None:
                 order.append(node)
                 path.pop()
             else:
                 seen.add(after)
-                path.append((after, iter(following[after])))
+                path.append((after, iter(graph[after])))
     return order
 
 
-def _kept(forms: Sequence[Weights], added: set[Vector]) -> list[Weights]:
-    """Sums of multiples of forms to which cycles add nothing, though other inputs may.
-
-    Args:
-        forms: the forms.
-        added: what the cycles add to each form.
-    """
+def _invariant_sums(forms: Sequence[Weights], added: set[Vector]) -> list[Weights]:
+    """Return sums of multiples of forms to which cycles, with the sums `added`, add nothing."""
     basis: list[Vector] = []
     for each in sorted(added):
         if dependency([*basis, each]) is None:
             basis.append(each)
-    made = []
+    sums = []
     for factors in relations(list(zip(*basis, strict=True))):
         total = [sum(map(int.__mul__, factors, column)) for column in zip(*forms, strict=True)]
         if any(total):
-            made.append(primitive(total)[1])
-    return made
+            sums.append(primitive(total)[1])
+    return sums

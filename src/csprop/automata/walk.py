@@ -1,12 +1,12 @@
 """Breadth-first search over the states of machines.
 
 `Walk` numbers the states that it reaches and remembers how it reached them. An `Oracle` is a machine
-given by functions, so it may have infinitely many states. `compare` walks two oracles side by side:
-either it proves that they agree on every input, or it finds a shortest input on which they differ.
+of functions, so it may have infinitely many states. `compare` walks two oracles side by side: it either
+proves that they agree on every input, or finds a shortest input on which they differ.
 """
 
 import sys
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypeVar
 
@@ -16,7 +16,6 @@ MOST_STATES = 1 << 16
 """The default bound on the states of one machine."""
 MOST_PAIRS = 1 << 20
 """The default bound on the pairs of states in a comparison."""
-
 MOST_BYTES = 1 << 28
 """A walk stops with an error where its states take more memory than this."""
 
@@ -43,7 +42,7 @@ OUTSIDE: Final = _Outside()
 
 @dataclass(frozen=True)
 class Oracle:
-    """A machine given by functions. Its states may be any hashable values."""
+    """A machine of functions. Its states may be any hashable values."""
 
     symbols: int
     """The number of tokens, which are 0, 1, …"""
@@ -54,7 +53,7 @@ class Oracle:
     """The class of every input that leads to a state; None for a start without an answer."""
 
     def within(self, inside: Callable[[Any], bool]) -> "Oracle":
-        """The same machine, restricted to inputs that visit only states that are `inside`."""
+        """Return the same machine, restricted to inputs that visit only states that are `inside`."""
 
         def step(state: Any, token: int) -> Any:
             after = self.step(state, token)
@@ -64,7 +63,7 @@ class Oracle:
 
 
 def every_input(symbols: int) -> Oracle:
-    """The domain of all inputs: a single state, to which every token leads."""
+    """Return the domain of all inputs: a single state, to which every token leads."""
     return Oracle(symbols, 0, lambda state, token: 0, lambda state: None)
 
 
@@ -83,15 +82,12 @@ class Walk(Generic[State]):
         most: int | None = MOST_STATES,
         batch: int = 1,
     ) -> "Walk[State]":
-        """Visit every state that can be reached.
+        """Visit every state that can be reached, and return this walk.
 
         Args:
-            following: returns the tokens and next states of each of the given states.
+            following: returns the tokens and next states of each of some states.
             most: the largest number of states; None for no bound.
-            batch: the largest number of states given to `following` at once.
-
-        Returns:
-            This walk.
+            batch: the largest number of states passed to `following` at once.
 
         Raises:
             Endless: there are more than `most` states.
@@ -113,17 +109,23 @@ class Walk(Generic[State]):
             self.numbers[state] = len(self.order)
             self.order.append(state)
             self._before[state] = (before, token)
-            self._bytes += _size(state)
+            parts = state if isinstance(state, tuple) else ()
+            self._bytes += sys.getsizeof(state) + sum(map(sys.getsizeof, parts))
             if self._bytes > MOST_BYTES:
                 raise Endless(len(self.order) - 1)
 
     def way(self, state: State) -> tuple[int, ...]:
-        """The tokens of a shortest path from the start to a state."""
-        tokens = []
-        while state in self._before:
-            state, token = self._before[state]
-            tokens.append(token)
-        return tuple(reversed(tokens))
+        """Return the tokens of a shortest path from the start to a state."""
+        return trace_back(self._before, state)
+
+
+def trace_back(before: Mapping[Any, tuple[Any, int]], state: Any) -> tuple[int, ...]:
+    """Return the tokens that led to a state, from the state and token before each state."""
+    tokens = []
+    while state in before:
+        state, token = before[state]
+        tokens.append(token)
+    return tuple(reversed(tokens))
 
 
 def _checked(state: State) -> State:
@@ -143,23 +145,17 @@ def _checked(state: State) -> State:
 
 
 def _equals_itself(part: object) -> bool:
-    """NaN does not, and a tensor has no single answer."""
+    """Return False for NaN, and for a tensor, whose comparison has no single answer."""
     try:
         return bool(part == part)
     except (RuntimeError, ValueError):
         return False
 
 
-def _size(state: object) -> int:
-    """Bytes of memory, of a state and of its parts."""
-    parts = state if isinstance(state, tuple) else ()
-    return sys.getsizeof(state) + sum(map(sys.getsizeof, parts))
-
-
 def moves(oracle: Oracle, state: Any) -> list[tuple[int, Any]]:
-    """Each token that does not lead OUTSIDE, with the next state."""
-    reached = ((token, oracle.step(state, token)) for token in range(oracle.symbols))
-    return [(token, after) for token, after in reached if after is not OUTSIDE]
+    """Return each token that does not lead OUTSIDE, with the next state."""
+    every = ((token, oracle.step(state, token)) for token in range(oracle.symbols))
+    return [(token, after) for token, after in every if after is not OUTSIDE]
 
 
 @dataclass(frozen=True)
@@ -190,14 +186,9 @@ class _Differs(Exception):
 
 
 def compare(left: Oracle, right: Oracle, most: int = MOST_PAIRS) -> Agreement | Difference:
-    """Compare the answers of two machines after every input of one or more tokens.
+    """Compare the answers of two machines with the same tokens after every input of one or more.
 
     Inputs that lead either machine OUTSIDE are not considered.
-
-    Args:
-        left: a machine.
-        right: a machine with the same tokens.
-        most: the largest number of pairs of states.
 
     Returns:
         The pairs of states if the answers always agree, otherwise a shortest counterexample.
@@ -207,10 +198,7 @@ def compare(left: Oracle, right: Oracle, most: int = MOST_PAIRS) -> Agreement | 
     """
     walk: Walk[Any] = Walk((left.start, right.start))
 
-    def following(pairs: Sequence[tuple[Any, Any]]) -> Iterable[Moves[Any]]:
-        return [list(from_pair(pair)) for pair in pairs]
-
-    def from_pair(pair: tuple[Any, Any]) -> Moves[Any]:
+    def leave(pair: tuple[Any, Any]) -> Moves[Any]:
         for token, there in moves(right, pair[1]):
             here = left.step(pair[0], token)
             if here is OUTSIDE:
@@ -221,6 +209,6 @@ def compare(left: Oracle, right: Oracle, most: int = MOST_PAIRS) -> Agreement | 
             yield token, (here, there)
 
     try:
-        return Agreement(walk.run(following, most).order)
-    except _Differs as found:
-        return Difference((*walk.way(found.pair), found.token), *found.answers)
+        return Agreement(walk.run(lambda pairs: map(leave, pairs), most).order)
+    except _Differs as differs:
+        return Difference((*walk.way(differs.pair), differs.token), *differs.answers)

@@ -40,12 +40,9 @@ def run(args: Args) -> int:
     from csprop.automata.automaton import CounterAutomaton
     from csprop.automata.export import FORMATS
     from csprop.automata.names import describe_size
-    from csprop.proof.opened import opened
-    from csprop.training.checkpoint import CERTIFICATE, RunFolder
+    from csprop.proof.answers import load_certified
 
-    certified = opened(args.run)
-    if certified is None and RunFolder(args.run).has(CERTIFICATE):
-        certified = common.load(args.run)
+    certified = load_certified(args.run)
     certificate = None if certified is None else certified.certificate
     automaton = None if certificate is None else certificate.automaton
     if automaton is None or certificate is None:

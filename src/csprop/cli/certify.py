@@ -1,14 +1,17 @@
 """`csprop certify`: lock a run's model, prove it correct, and write the certificate."""
 
 import textwrap
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from csprop.cli import common
 from csprop.cli.options import Arg
-from csprop.errors import InputError
+from csprop.errors import InputError, about
 from csprop.zoo.archive import in_zoo, name_of
+
+if TYPE_CHECKING:
+    from csprop.proof.certificate import Certificate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,15 +62,19 @@ def run(args: Args) -> int:
         value = getattr(args, name)
         if value is not None and not least <= value <= 1000:
             raise InputError(f"--{name} {value}: write {least} to 1000")
-    documents = [(_check if args.check else _certify)(args, path) for path in args.runs]
+    if args.check:
+        documents = [_check(args, path) for path in args.runs]
+    else:
+        certificates = [_certify(args, path) for path in args.runs]
+        documents = [each.to_json() for each in certificates]
+        if len(certificates) > 1 and not args.json:
+            _show_table(args.runs, certificates)
     if args.json:
         common.show_json(documents if len(documents) > 1 else documents[0])
-    elif not args.check and len(documents) > 1:
-        _show_table(args.runs, documents)
     return int(not all(document["proven"] for document in documents))
 
 
-def _certify(args: Args, path: Path) -> dict[str, Any]:
+def _certify(args: Args, path: Path) -> "Certificate":
     if in_zoo(path):
         raise InputError(
             f"{path}: is proven already: add --check to verify it; "
@@ -77,40 +84,40 @@ def _certify(args: Args, path: Path) -> dict[str, Any]:
     if args.length is not None and run.task.total:
         from csprop.training.scores import check_exhaustive
 
-        with common.named("--length", args.length):
+        with about("length", args.length):
             check_exhaustive(run.task, args.length)
-    found = run.certify(
+    certificate = run.certify(
         length=args.length,
         depth=args.depth,
         rounds=args.rounds,
         progress=False,
         on_round=lambda line: common.say(f"{path}: {line}"),
     )
-    if not _kept(run, found):
+    if not _is_current(run, certificate):
         common.say(f"{path}: the existing certificate is kept; this result is not saved")
     if not args.json and len(args.runs) == 1:
-        _show(path, found.document, run.config.model.width)
-        if args.length is None and (not found.proven or _is_poor(found.document)):
+        _show(path, certificate, run.config.model.width)
+        if args.length is None and (not certificate.proven or _is_poor(certificate)):
             _hint(args, path, run)
-    return found.document
+    return certificate
 
 
-def _kept(run: Any, found: Any) -> bool:
-    """Whether the run now has this certificate, and not an earlier one, which may be unreadable."""
+def _is_current(run: Any, certificate: "Certificate") -> bool:
+    """Return True if the run now has this certificate, and not an earlier one."""
     try:
-        return run.certificate is found
+        return run.certificate is certificate
     except InputError:
         return False
 
 
-def _show(path: Path, document: dict[str, Any], width: int) -> None:
-    from csprop.proof.words import certified
+def _show(path: Path, certificate: "Certificate", width: int) -> None:
+    from csprop.proof.facts import list_facts
 
-    print(f"{path}: {document['verdict'] if document['proven'] else 'not proven'}\n")
-    common.show_text(document["statement"])
-    if facts := certified(document, width):
+    print(f"{path}: {certificate.verdict if certificate.proven else 'not proven'}\n")
+    common.show_text(certificate.statement)
+    if numbers := list_facts(certificate, width):
         print()
-        for name, value in facts:
+        for name, value in numbers:
             print(textwrap.fill(value, 80, initial_indent=f"{name:<10} ", subsequent_indent=" " * 11))
         print(
             f"\nThe whole certificate is in {path}/certificate.json. Next:\n"
@@ -120,12 +127,12 @@ def _show(path: Path, document: dict[str, Any], width: int) -> None:
         )
 
 
-def _is_poor(document: dict[str, Any]) -> bool:
-    """Whether so many rows of a file disagree that the machine is probably not the right one."""
+def _is_poor(certificate: "Certificate") -> bool:
+    """Return True if so many rows of a file disagree that the machine is probably wrong."""
     from csprop.proof.attempts import LEARNED
 
-    wrong = len(document.get("disagreeing", ()))
-    return bool(wrong) and wrong > (1 - LEARNED) * document["rows"]
+    wrong = len(certificate.disagreeing)
+    return certificate.rows is not None and wrong > (1 - LEARNED) * certificate.rows
 
 
 def _hint(args: Args, path: Path, run: Any) -> None:
@@ -185,37 +192,33 @@ def _counting_steps(path: Path, run: Any) -> list[tuple[str, str]]:
     return [*steps, (f"csprop certify {path} --length {length}", "tests every input of one length")]
 
 
-def _show_table(paths: tuple[Path, ...], documents: list[dict[str, Any]]) -> None:
+def _show_table(paths: tuple[Path, ...], certificates: "list[Certificate]") -> None:
     headings = ["run", "verdict", "states", "minimal", "counters", "rounds"]
     rows = [
-        [
-            str(path),
-            document["verdict"],
-            _states(document),
-            str(document.get("minimal_states", "")),
-            str(len(document["automaton"]["increments"][0])) if "counting" in document else "",
-            str(document["search"]["rounds"]) if "search" in document else "",
-        ]
-        for path, document in zip(paths, documents, strict=True)
+        [str(path), each.verdict, *_sizes(each)] for path, each in zip(paths, certificates, strict=True)
     ]
-    if not any("counting" in document for document in documents):
+    if not any(row[4] for row in rows):
         headings, *rows = [[*row[:4], *row[5:]] for row in (headings, *rows)]
     common.show_table(headings, rows)
 
 
-def _states(document: dict[str, Any]) -> str:
-    """The number of states of the network; with counters, of its control."""
-    from csprop.proof.document import network_states
-    from csprop.proof.words import control_states
+def _sizes(certificate: "Certificate") -> list[str]:
+    """Return the states of the network and of the automaton, the counters, and the rounds."""
+    from csprop.proof.certificate import CountingProof
 
-    if "counting" in document:
-        return str(control_states(document))
-    return str(network_states(document["machine"]["places"])) if "machine" in document else ""
+    proof = certificate.proof
+    if proof is None:
+        return [""] * 4
+    counters: int | str = ""
+    if isinstance(proof, CountingProof):
+        states, counters = proof.counting.control_states, getattr(certificate.automaton, "counters", "")
+    else:
+        states = proof.machine.network_states
+    return list(map(str, (states, certificate.minimal_states, counters, proof.search.rounds)))
 
 
 def _check(args: Args, path: Path) -> dict[str, Any]:
-    from csprop.proof.check import check
-    from csprop.proof.check_shapes import Rejected
+    from csprop.proof.verify import Rejected, verify
     from csprop.tasks import from_description
     from csprop.training.checkpoint import CERTIFICATE, RunFolder
     from csprop.training.stored import stored_config
@@ -223,14 +226,26 @@ def _check(args: Args, path: Path) -> dict[str, Any]:
     config, folder = stored_config(path), RunFolder(path)
     if not folder.has(CERTIFICATE):
         raise InputError(f"{path}: there is no certificate: run `csprop certify {path}` first")
+    task = from_description(config.task, path)
+
+    def read(name: str) -> bytes:
+        file = folder.files / name
+        if file.exists() and not file.is_file():  # a pipe or a device might never end
+            raise Rejected(f"{name} is not a regular file")
+        return file.read_bytes()
+
     try:
-        statement = check(folder.files, asdict(config.model), from_description(config.task, path))
+        certificate = verify(read, config.model.to_json(), task).certificate
     except Rejected as reason:
         complaint = str(reason)
     else:
-        if not args.json:
-            print(f"{path}: the certificate holds\n")
-            common.show_text(statement)
-        return {"run": str(path), "proven": True, "statement": statement}
+        if certificate.unchecked:
+            raise InputError(certificate.unchecked)
+        if certificate.proven:
+            if not args.json:
+                print(f"{path}: the certificate holds\n")
+                common.show_text(certificate.statement)
+            return {"run": str(path), "proven": True, "statement": certificate.statement}
+        complaint = "it claims no proof"
     common.say(f"csprop certify: {path}/certificate.json does not hold: {complaint}")
     return {"run": str(path), "proven": False, "complaint": complaint}

@@ -41,7 +41,7 @@ def run(args: Args) -> int:
     common.check_file(args.automaton)
     read_automaton(args.automaton)  # a mistake is told before torch is imported
     refuse_existing([args.out], resumable=False)
-    from csprop.runs import compile
+    from csprop.runs.machines import compile
 
     made = compile(args.automaton, args.out)
     certificate, task = made.certificate, made.task
@@ -51,12 +51,12 @@ def run(args: Args) -> int:
         "run": str(args.out),
         "states": len(task.machine if counting is None else counting),
         "counters": 0 if counting is None else counting.counters,
-        "minimal_states": certificate.document.get("minimal_states"),
+        "minimal_states": certificate.minimal_states,
         "tokens": len(task.vocab),
         "classes": len(task.classes),
         "places": made.config.model.places or made.config.model.width,
         "parameters": sum(each.numel() for each in made.model.parameters()),
-        "pairs": len(certificate.document.get("pairs", ())),
+        "pairs": 0 if certificate.proof is None else len(certificate.proof.pairs),
         "verdict": certificate.verdict,
         "proven": certificate.proven,
         "statement": certificate.statement,

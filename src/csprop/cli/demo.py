@@ -185,7 +185,6 @@ def _show_paragraph(text: str) -> None:
 
 def _show_proofs(proofs: "dict[str, Proof]") -> None:
     from csprop.automata.names import describe_size
-    from csprop.proof.words import verdict
     from csprop.runs.demo import LOCKED
 
     for task, each in proofs.items():
@@ -196,7 +195,7 @@ def _show_proofs(proofs: "dict[str, Proof]") -> None:
             else f": {describe_size(len(machine), getattr(machine, 'counters', 0))}"
         )
         held = held.replace(" and ", ", ")
-        print(f"   {task:<13}{verdict(each.certificate)}{held} ({each.seconds:.1f} s)")
+        print(f"   {task:<13}{each.certificate.summary}{held} ({each.seconds:.1f} s)")
     locked = {task: each.accuracy for task, each in proofs.items() if each.accuracy}
     if locked:
         print(f"\n   {'right answers at':<28}{_heading(next(iter(locked.values())))}")

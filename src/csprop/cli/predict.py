@@ -73,9 +73,9 @@ def _is_file(stream: TextIO) -> bool:
 
 def _asked(args: Args) -> tuple[Any, Answers]:
     """The task of the run, and what answers."""
-    from csprop.proof.opened import opened
+    from csprop.proof.answers import load_certified
 
-    run = None if args.as_trained else opened(args.run)
+    run = None if args.as_trained else load_certified(args.run)
     if run is not None:
         common.say_locked(run)
         return run.task, run.answers

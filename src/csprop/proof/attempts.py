@@ -2,11 +2,12 @@
 
 In each round the model is simplified, locked and compared with the task. If it does not lock, or the
 locked model is wrong, it is trained towards a finite set of states before the next round. A router is
-finite as it is; its table is repaired by its training rows. A model that has not learned its training
-data is not trained further: it needs other options, not more rounds.
+finite as it is; its table is repaired by its training rows. A model that counts is given fewer counters
+and switches in each round. A model that has not learned its training data is not trained further: it
+needs other options, not more rounds.
 
 The labels of a data file may be partly wrong, so a locked model may disagree with some of its rows. It
-must be better than the commonest class by a clear margin.
+must be better than the majority class by a clear margin.
 """
 
 import copy
@@ -19,17 +20,18 @@ from torch import Generator, nn
 from csprop.automata.walk import Difference
 from csprop.data.examples import UNLABELLED
 from csprop.errors import InputError
-from csprop.proof.document import Certificate, proven, reason, refused
+from csprop.nn.model import CSP
+from csprop.proof.certificate import Certificate
 from csprop.proof.examples import Labelled
-from csprop.proof.limits import NotFinite, NotLearned, Tightness, moves_of
-from csprop.proof.lock import lock
+from csprop.proof.limits import NotFinite, NotLearned
+from csprop.proof.lock import RADII, lock
 from csprop.proof.locked import Locked
 from csprop.proof.locked_counter import LockedCounter
-from csprop.proof.margins import margin
 from csprop.proof.places import is_router, repair
-from csprop.proof.prove import domain, prove
+from csprop.proof.prove import domain, prove, prove_counting
 from csprop.proof.prune import follow, prune, thinned
-from csprop.proof.search import RADII
+from csprop.proof.simplify import simplify
+from csprop.proof.statements import MADE_ANEW, NOTHING, reason, refused
 from csprop.proof.tune import (
     draw_in,
     frozen_scores,
@@ -48,6 +50,9 @@ SLACK = 0.002
 more errors than at first."""
 LEARNED = 0.9
 """Fraction of the training labels that a model must have right to be trained further."""
+FEWER_ERRORS = 0.75
+"""A model that counts and makes more than this share of the errors of the majority class has not
+learned."""
 
 
 class _Simple(NamedTuple):
@@ -58,7 +63,7 @@ class _Simple(NamedTuple):
     turning: torch.Tensor
 
     def scores(self, kept: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-        """The scores after every token, with only these channels in use."""
+        """Return the scores after every token, with only these channels in use."""
         if is_rotor(self.model):
             return frozen_scores(self.model, kept, self.turning, tokens)
         return follow(self.model, kept, tokens)
@@ -96,7 +101,7 @@ class Attempts:
         self.slack = int(SLACK * self.labels)
         self.failure: NotFinite | Difference | None = None
         self.loose: Sequence[torch.Tensor] | None = None
-        """Codes that were found but are too close to each other."""
+        """Codes that are too close to each other, from the last attempt."""
         self.domain = domain(task, depth)
 
     def _misses(self, simple: "_Simple") -> int:
@@ -104,41 +109,40 @@ class Attempts:
 
     @property
     def _right(self) -> float:
-        """The share of the training labels that the model gives."""
+        """The accuracy of the model on its training labels."""
         return 1 - self.misses / self.labels
 
     def run(self, rounds: int) -> Certificate:
         """Try to lock and prove the model, with at most `rounds` rounds of further training."""
-        if (found := self._attempt(self.model, self.everything, 0, RADII[:1])) is not None:
-            return found
+        certificate = self._attempt(self.model, self.everything, 0, RADII[:1])
+        if certificate is not None:
+            return certificate
         model, kept, turning = self.model, self.everything, self.everything
         for number in range(rounds + 1):
             simple = _Simple(model, kept, turning)
-            if (
-                self._misses(simple) <= self.misses + self.slack
-            ):  # else pruning would preserve its errors
+            if self._misses(simple) <= self.misses + self.slack:  # else pruning would keep its errors
                 simple = self._simpler(simple)
-            if (found := self._attempt(simple.model, simple.kept, number)) is not None:
-                return found
+            certificate = self._attempt(simple.model, simple.kept, number)
+            if certificate is not None:
+                return certificate
             self.on_round(f"round {number}: {simple}: {reason(self.task, self.failure)}")
             if number == rounds or not self._can_go_on(model):
                 break
             if self._right < LEARNED:
-                share = percent(self._right)
-                self.on_round(f"it is right on {share} of its training labels: not learned")
+                self.on_round(_not_learned(self._right))
                 break
             model, kept, turning = self._tuned(simple)
         return refused(self.task, self.failure)
 
-    def _simpler(self, of: "_Simple") -> "_Simple":
-        """The model without the channels, rotations or places that the answers do not need."""
-        model, kept, turning = of
+    def _simpler(self, simple: "_Simple") -> "_Simple":
+        """Return the model without the channels, rotations or places that the answers do not need."""
+        model, kept, turning = simple
         if is_router(model):
             if self._right < LEARNED or isinstance(self.failure, NotLearned):
-                return of
+                return simple
             model = copy.deepcopy(model)
             return _Simple(model, repair(model, self.examples), turning)
-        kept = prune(of.scores, self.examples, kept)
+        kept = prune(simple.scores, self.examples, kept)
         if is_rotor(model):
             model = copy.deepcopy(model)
             turning = straighten(model, kept, turning, self.examples)
@@ -176,25 +180,90 @@ class Attempts:
         self.loose = None
         for radius in radii:
             try:
-                locked, measured = self._lock(model, kept, radius)
-                outcome = prove(locked.machine, self.task, self.depth)
+                locked, measured = lock(model, kept, radius, self.domain)
+                check_learned(locked, self.task, self.examples, self.misses)
+                outcome = prove(locked, measured, self.task, self.depth, number, radius)
             except NotFinite as failure:
                 self.loose = failure.codes or self.loose
                 if not isinstance(self.failure, Difference):
                     self.failure = failure
                 continue
-            if isinstance(outcome, Difference):
-                self.failure = outcome
-                continue
-            search: dict[str, Any] = {"rounds": number, "radius": radius}
-            lead = margin(locked, moves_of(locked, self.domain))
-            return proven(self.task, self.depth, locked, measured, lead, outcome, search)
+            if isinstance(outcome, Certificate):
+                return outcome
+            self.failure = outcome
         return None
 
-    def _lock(self, model: Any, kept: torch.Tensor, radius: float) -> tuple[Locked, list[Tightness]]:
-        locked, measured = lock(model, kept, radius, self.domain)
-        check_learned(locked, self.task, self.examples, self.misses)
-        return locked, measured
+
+def certify_counting(
+    model: CSP,
+    task: Task,
+    examples: Labelled,
+    rounds: int,
+    seed: int,
+    on_round: Callable[[str], None],
+) -> Certificate:
+    """Prove a model that counts; if that fails, simplify it, and try again.
+
+    Args:
+        model: the model, which may be changed.
+        task: the task.
+        examples: the training data, on which the locked model may not make more errors.
+        rounds: how many times to simplify it, each time with another draw.
+        seed: the seed of the draws.
+        on_round: is called with a line about each round that did not lead to a proof.
+    """
+    model.eval().requires_grad_(False)
+    check_classes(model.config.num_classes, task)
+    misses = examples.judge(model(examples.tokens)).misses
+    labels = examples.labels[examples.labels != UNLABELLED]
+    learned = misses <= (len(labels) - int(labels.bincount().max())) * FEWER_ERRORS
+    generator, certificate = Generator().manual_seed(seed), certify_counter(model, task)
+    for number in range(rounds + 1):
+        if number:
+            simpler = copy.deepcopy(model)
+            trained = simplify(simpler, examples, generator)
+            if trained is None:
+                on_round("no choice of few counters tells its training labels apart")
+                break
+            certificate = certify_counter(simpler, task, number, "trained" if trained else MADE_ANEW)
+        if certificate.locked is not None:
+            try:
+                check_learned(certificate.locked, task, examples, misses)
+                return certificate
+            except NotFinite as failure:
+                certificate = refused(task, failure)
+        when = "as trained" if number == 0 else f"round {number}"
+        on_round(f"{when}: {certificate.statement.removeprefix(NOTHING)}")
+        if model.routers:  # only switches are simplified
+            break
+        if not learned:
+            on_round(_not_learned(1 - misses / len(labels)))
+            break
+    return certificate
+
+
+def certify_counter(model: CSP, task: Task, rounds: int = 0, control: str = "trained") -> Certificate:
+    """Prove a model that counts as it is. Nothing is searched or trained.
+
+    Args:
+        model: the model.
+        task: the task.
+        rounds: the rounds of simplification that it took, for the certificate.
+        control: the origin of its switches, for the certificate.
+
+    Returns:
+        The certificate, whether or not anything is proven.
+    """
+    try:
+        control = "router" if model.routers else control
+        outcome = prove_counting(LockedCounter(model), task, rounds, control)
+    except NotFinite as failure:
+        return refused(task, failure)
+    return refused(task, outcome) if isinstance(outcome, Difference) else outcome
+
+
+def _not_learned(right: float) -> str:
+    return f"it is right on {percent(right)} of its training labels: not learned"
 
 
 def check_classes(scores: int, task: Task) -> None:
@@ -217,7 +286,7 @@ def check_learned(locked: Locked | LockedCounter, task: Task, examples: Labelled
 
     Raises:
         NotFinite: it misses more labels than before.
-        NotLearned: it is no better than one that always gives the commonest class of the file.
+        NotLearned: it is not better than one that always gives the majority class of the file.
     """
     misses = examples.judge(locked(examples.tokens)).misses
     if misses > before:
@@ -228,5 +297,5 @@ def check_learned(locked: Locked | LockedCounter, task: Task, examples: Labelled
     if task.oracle is None and no_better:
         raise NotLearned(
             f"the locked model is right on {right:,} of {len(labels):,} training labels, and the "
-            f"commonest class alone on {best:,}"
+            f"majority class alone on {best:,}"
         )

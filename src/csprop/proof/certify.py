@@ -14,21 +14,17 @@ from csprop.data.examples import UNLABELLED
 from csprop.errors import InputError
 from csprop.nn.layer import CSPLayer
 from csprop.progress import lines
-from csprop.proof import document
-from csprop.proof.attempts import ROUNDS, Attempts
-from csprop.proof.counted import attempts
-from csprop.proof.document import Certificate
+from csprop.proof.attempts import ROUNDS, Attempts, certify_counting
+from csprop.proof.certificate import Certificate
 from csprop.proof.examples import Labelled
-from csprop.proof.limits import NotFinite, moves_of
-from csprop.proof.lock import lock_at
+from csprop.proof.limits import NotFinite
+from csprop.proof.lock import RADII, lock_at
 from csprop.proof.locked_counter import is_counter
-from csprop.proof.margins import margin
 from csprop.proof.models import FromLayer, Stepwise
 from csprop.proof.prove import domain, prove
-from csprop.proof.search import RADII
+from csprop.proof.statements import refused, tested
 from csprop.tasks import resolve
 from csprop.tasks.base import Task
-from csprop.training.config import RunConfig
 from csprop.training.metrics import exhaustive
 from csprop.training.session import training_data
 
@@ -55,8 +51,8 @@ def certify(
         examples: the training data, on which the locked model may not make more errors. By default,
             a model that csprop trained on this task uses its own training data; for any other model
             sequences of length 16 are drawn.
-        rounds: how many times to train further and try again if the model does not lock; one with
-            summed angles, and a `FromLayer`, is not trained further.
+        rounds: how many times to train further and try again if the model does not lock; a
+            `FromLayer` is not trained further.
         depth: for a task with infinitely many states, such as parenthesis, the largest depth of the
             inputs to cover; by default half the length of the examples.
         seed: the seed of everything random here; by default the seed of the training, or 0.
@@ -76,8 +72,8 @@ def certify(
             f"the model, a {type(model).__name__}, has no initial_state() and step() for tokens: wrap "
             "it in FromLayer, FromRNN or FromStep of csprop.proof.models"
         )
-    with lines(f"certify {task.name}", on_round, progress) as told:
-        return _certify(model, task, examples, rounds, depth, seed, told)
+    with lines(f"certify {task.name}", on_round, progress) as report:
+        return _certify(model, task, examples, rounds, depth, seed, report)
 
 
 def _certify(
@@ -92,16 +88,20 @@ def _certify(
     trained_as: Any = getattr(model, "trained_as", None)
     if trained_as is not None and trained_as.task != task.describe():
         trained_as = None
-    if examples is None:
-        examples = _drawn(task, seed or 0) if trained_as is None else _trained_on(task, trained_as)
+    if examples is None and trained_as is not None:
+        examples = Labelled.of(training_data(task, trained_as)[0])
+    elif examples is None:
+        generator = Generator().manual_seed(seed or 0)
+        drawn = task.examples(task.samples, task.length_from(LENGTH), generator)
+        examples = Labelled.of(drawn)
     if seed is None:
         seed = 0 if trained_as is None else int(trained_as.seed)
     if depth is not None and depth < 1:
-        raise InputError(f"depth={depth}: write 1 or more")
+        raise InputError("write 1 or more", "depth", depth)
     if is_counter(model):
         if depth is not None:
             raise InputError("a model that counts is proven at every depth: leave out the depth")
-        return attempts(copy.deepcopy(model), task, examples, rounds, seed, on_round)
+        return certify_counting(copy.deepcopy(model), task, examples, rounds, seed, on_round)
     if not task.finite:
         depth = examples.tokens.shape[1] // 2 if depth is None else depth
         _check_bounded(task, depth)
@@ -110,10 +110,10 @@ def _certify(
         raise InputError(f"{task.name}: has finitely many states: leave out the depth")
     model = copy.deepcopy(model)
     if isinstance(model, FromLayer):
-        rounds = 0  # what tokens look like is given, and must not be trained
+        rounds = 0  # the embedding is given, and must not be trained
         for cell in model.cells:
             if isinstance(cell, RouterBlock):
-                cell.harden()  # which of two places that are alike a map leads to may hang by a hair
+                cell.harden()  # the choice between two places that are alike may depend on rounding
     return Attempts(model, task, examples, depth, seed, on_round).run(rounds)
 
 
@@ -127,7 +127,7 @@ def _check_total(task: Task) -> None:
 
 
 def _check_bounded(task: Task, depth: int) -> None:
-    """Refuse a task of which infinitely many states are no deeper than `depth`."""
+    """Refuse a task with infinitely many states that are not deeper than `depth`."""
     inputs = domain(task, depth)
     try:
         Walk(inputs.start).run(lambda states: [moves(inputs, each) for each in states])
@@ -135,6 +135,19 @@ def _check_bounded(task: Task, depth: int) -> None:
         raise InputError(
             f"{task.name}: {error} at depth {depth}: its `size` must grow with what a state holds"
         ) from None
+
+
+def _within(task: Task, depth: int, examples: Labelled) -> Labelled:
+    """Return the examples without the labels from the point at which a sequence exceeds the depth."""
+    labels, inputs = examples.labels.clone(), domain(task, depth)
+    for row, tokens in enumerate(examples.tokens.tolist()):
+        state = inputs.start
+        for place, token in enumerate(tokens):
+            state = inputs.step(state, token)
+            if state is OUTSIDE:
+                labels[row, place:] = UNLABELLED
+                break
+    return Labelled(examples.tokens, labels)
 
 
 def certify_length(model: Any, task: Task, length: int) -> Certificate:
@@ -153,7 +166,7 @@ def certify_length(model: Any, task: Task, length: int) -> Certificate:
             f"{task.name}: a data file gives the correct class of its rows only: leave out the length"
         )
     _check_total(task)
-    return document.of_length(task, length, exhaustive(model, task, length))
+    return tested(task, length, exhaustive(model, task, length))
 
 
 def certify_at(model: Stepwise, codes: Sequence[Tensor], task: Task) -> Certificate:
@@ -167,37 +180,10 @@ def certify_at(model: Stepwise, codes: Sequence[Tensor], task: Task) -> Certific
     Returns:
         The certificate, whether or not anything is proven.
     """
-    inputs = domain(task, None)
     kept = torch.ones(len(codes), codes[0].shape[2], dtype=torch.bool)
     try:
-        locked, measured = lock_at(copy.deepcopy(model), codes, kept, inputs)
+        locked, measured = lock_at(copy.deepcopy(model), codes, kept, domain(task, None))
     except NotFinite as failure:
-        return document.refused(task, failure)
-    outcome = prove(locked.machine, task)
-    if isinstance(outcome, Difference):
-        return document.refused(task, outcome)
-    lead, search = margin(locked, moves_of(locked, inputs)), {"rounds": 0, "radius": RADII[0]}
-    return document.proven(task, None, locked, measured, lead, outcome, search)
-
-
-def _drawn(task: Task, seed: int) -> Labelled:
-    """The rows of the file, or as many drawn sequences as training uses."""
-    length = task.length_from(LENGTH)
-    return Labelled.of(task.examples(task.samples, length, Generator().manual_seed(seed)))
-
-
-def _trained_on(task: Task, config: RunConfig) -> Labelled:
-    return Labelled.of(training_data(task, config)[0])
-
-
-def _within(task: Task, depth: int, examples: Labelled) -> Labelled:
-    """The examples without the labels from the point at which a sequence exceeds the depth."""
-    labels, inputs = examples.labels.clone(), domain(task, depth)
-    for row, tokens in enumerate(examples.tokens.tolist()):
-        state = inputs.start
-        for place, token in enumerate(tokens):
-            state = inputs.step(state, token)
-            if state is OUTSIDE:
-                labels[row, place:] = UNLABELLED
-                break
-    return Labelled(examples.tokens, labels)
+        return refused(task, failure)
+    outcome = prove(locked, measured, task, None, rounds=0, radius=RADII[0])
+    return refused(task, outcome) if isinstance(outcome, Difference) else outcome

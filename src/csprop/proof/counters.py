@@ -26,6 +26,7 @@ from csprop.automata.walk import Endless, Walk
 from csprop.cells.options import Counter, Router, Switch
 from csprop.nn.config import CSPConfig
 from csprop.proof.bounds import CLEAR, Box, Counters, Functions, Routes, State, Switches, Weights
+from csprop.proof.certificate import CountingTable
 from csprop.proof.limits import DOUBT, NotFinite
 
 KINDS = ((Counter, Switch), (Counter, Router))
@@ -59,6 +60,22 @@ class Counting:
     """The least distance of a gate from 0, or the least lead of a map or a place that is chosen."""
     lead: float
     """The least distance of the best score from the second."""
+
+    @property
+    def table(self) -> CountingTable:
+        """The decisions, as a certificate has them."""
+        holds = list(dict.fromkeys(self.states))  # one of them may have several answers
+        numbers = {state: number for number, state in enumerate(holds)}
+        return CountingTable(
+            unit=self.unit,
+            increments=self.machine.increments,
+            window=self.machine.window,
+            holds=tuple(holds),
+            decisions=tuple(
+                (numbers[state], token, values, numbers[after], answer)
+                for (state, token, values), (after, answer) in self.decided.items()
+            ),
+        )
 
 
 def tabulated(weights: Weights) -> Counting:

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from csprop.cells.router import RouterBlock
 from csprop.errors import InputError
-from csprop.proof.document import Certificate
+from csprop.proof.certificate import Certificate
 from csprop.proof.limits import DOUBT
 from csprop.proof.locked import Locked, at
 from csprop.proof.models import FromLayer

@@ -1,74 +1,74 @@
 """A certificate in its run directory: locked.safetensors beside certificate.json."""
 
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load as unpacked
-from safetensors.torch import save as packed
+from safetensors.torch import load as unpack
+from safetensors.torch import save as pack
 
 from csprop.errors import InputError
-from csprop.files import one_writer
+from csprop.files import digest, one_writer
 from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
-from csprop.proof.certify import certify_length
-from csprop.proof.document import Certificate
-from csprop.proof.limits import MOST_CODES, NotFinite
+from csprop.proof.certificate import Certificate, CountingProof, FiniteProof, WeightsFile
+from csprop.proof.limits import NotFinite
 from csprop.proof.locked import Locked, LockedModel
-from csprop.proof.locked_counter import LockedCounter, is_counter
-from csprop.proof.margins import settled, tightness
-from csprop.proof.reading import Ways, named, read
+from csprop.proof.locked_counter import LockedCounter
+from csprop.proof.verify import read_certificate
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder, refuse_zoo
-from csprop.training.load import network
+from csprop.training.metrics import exhaustive
+from csprop.training.scores import Score
 from csprop.training.session import Trained
+from csprop.training.stored import network
 
 
 def save(certificate: Certificate, path: str | Path, trained: Trained | None = None) -> bool:
     """Write a certificate into a run directory.
 
-    A proof that is there is replaced only by another proof. One that does not hold gives way to
-    whatever a full attempt at a proof has found.
+    An existing proof is replaced only by another proof. One that does not hold is replaced by the
+    result of any full attempt at a proof.
 
     Args:
         certificate: the certificate.
         path: the run directory.
-        trained: the run in it, of which an earlier proof is checked.
+        trained: the run in it, whose earlier proof is verified.
 
     Returns:
-        Whether it was written.
+        True if it was written.
     """
     refuse_zoo([path])
     folder = RunFolder(path)
     with one_writer(folder.path):
-        if certificate.locked is None and _stays(folder, certificate, trained):
+        if certificate.locked is None and _has_proof(folder, certificate, trained):
             return False
-        document = dict(certificate.document)
-        # Without a certificate a lock counts for nothing: no moment has an old one beside a new one.
+        # Without a certificate a locked model is not used: never is an old one beside a new one.
         folder.remove(checkpoint.CERTIFICATE)
         if certificate.locked is not None:
             assert isinstance(certificate.locked, LockedModel)
-            content = packed(certificate.locked.state_dict())
+            content = pack(certificate.locked.state_dict())
             folder.write(checkpoint.LOCKED, content)
-            network = certificate.locked.network
-            assert isinstance(network, CSP)
-            document["model"] = asdict(network.config)
-            document["weights"] = named(checkpoint.LOCKED, content)
+            assert isinstance(certificate.locked.network, CSP)
+            certificate = replace(
+                certificate,
+                model=certificate.locked.network.config.to_json(),
+                weights=WeightsFile(checkpoint.LOCKED, digest(content)),
+            )
         else:
             folder.remove(checkpoint.LOCKED)
-            if "length" in document:
-                weights = folder.read(checkpoint.WEIGHTS)
-                document["weights"] = named(checkpoint.WEIGHTS, weights)
-        folder.write_json(checkpoint.CERTIFICATE, document)
+            if certificate.trial is not None:
+                content = folder.read(checkpoint.WEIGHTS)
+                weights = WeightsFile(checkpoint.WEIGHTS, digest(content))
+                certificate = replace(certificate, weights=weights)
+        folder.write_json(checkpoint.CERTIFICATE, certificate.to_json())
         return True
 
 
-def _stays(folder: RunFolder, weaker: Certificate, trained: Trained | None) -> bool:
-    """Whether there is a proof that a weaker result must not replace."""
+def _has_proof(folder: RunFolder, weaker: Certificate, trained: Trained | None) -> bool:
+    """Return True if there is a proof that a weaker result must not replace."""
     if not (folder.has(checkpoint.LOCKED) and folder.has(checkpoint.CERTIFICATE)):
         return False
-    if trained is None or "length" in weaker.document:
+    if trained is None or weaker.trial is not None:
         return True
     try:
         return load(trained) is not None
@@ -77,50 +77,54 @@ def _stays(folder: RunFolder, weaker: Certificate, trained: Trained | None) -> b
 
 
 def load(trained: Trained) -> Certificate | None:
-    """What a run's certificate proves, after a check; None where there is none.
+    """Return the verified certificate of a run, with its locked model; None if there is none.
 
-    A certificate of a file whose rows cannot be read any more is given as `unchecked`.
+    A certificate of a file whose rows cannot be read any more is `unchecked`.
 
     Raises:
         InputError: the certificate is damaged, or does not hold.
     """
     if trained.path is None:
         return None
-    folder, task, config = RunFolder(trained.path), trained.task, trained.config.model
-    ways = Ways(
-        locked=lambda content: _locked(folder, content, config),
-        tightness=tightness,
-        settled=settled,
-        length=lambda length: certify_length(trained.model, task, length),
-    )
-    return read(folder, task, config, ways)
+    folder, config = RunFolder(trained.path), trained.config.model
 
+    def trial(length: int) -> Score:
+        return exhaustive(trained.model, trained.task, length)
 
-def _locked(folder: RunFolder, content: bytes, config: CSPConfig) -> Locked | LockedCounter:
-    """The locked model as its file has it."""
-    prefix = "network."
+    verified = read_certificate(folder, config.to_json(), trained.task, trial)
+    if verified is None or verified.certificate.proof is None:
+        return None if verified is None else verified.certificate
+    certificate = verified.certificate
     try:
-        tensors = unpacked(content)
-        inside = {
-            name.removeprefix(prefix): tensors.pop(name)
-            for name in [*tensors]
-            if name.startswith(prefix)
-        }
-        model = network(config, inside).eval().requires_grad_(False)
-        if not all(bool(each.isfinite().all()) for each in (*model.parameters(), *tensors.values())):
-            raise ValueError
-        if is_counter(model) and not tensors:
-            return LockedCounter(model).eval()
-        kept = tensors.pop("kept")
-        codes = [tensors.pop(f"codes_{layer}") for layer in range(config.depth)]
-        fits = kept.dtype == torch.bool and kept.shape == (config.depth, config.width)
-        for each in codes:
-            fits = fits and each.dtype == torch.float32 and 0 < len(each) <= MOST_CODES
-            fits = fits and each.shape[1:] == (config.order, config.width)
-        if tensors or not fits:
-            raise ValueError
-        return Locked(model, codes, kept, config.vocab_size).eval()
-    except (SafetensorError, RuntimeError, LookupError, ValueError, TypeError, NotFinite):
-        raise InputError(
-            f"{folder.path / checkpoint.LOCKED}: does not fit config.json: {folder.certify_again}"
-        ) from None
+        locked = _locked(folder.read(checkpoint.LOCKED), config, certificate)
+    except (NotFinite, RuntimeError, LookupError, ValueError):
+        path = folder.path / checkpoint.LOCKED
+        raise InputError(f"{path}: torch computes another machine: {folder.certify_again}") from None
+    return replace(certificate, locked=locked)
+
+
+def _locked(content: bytes, config: CSPConfig, certificate: Certificate) -> Locked | LockedCounter:
+    """Return the locked model of a verified file.
+
+    Raises:
+        ValueError, NotFinite: its machine is not the one that was verified.
+    """
+    tensors, prefix = unpack(content), "network."
+    weights = {name.removeprefix(prefix): tensors[name] for name in tensors if name.startswith(prefix)}
+    model, proof = network(config, weights).eval().requires_grad_(False), certificate.proof
+    if isinstance(proof, CountingProof):
+        locked = LockedCounter(model).eval()
+        same = locked.counting.table == proof.counting
+    else:
+        assert isinstance(proof, FiniteProof)
+        codes = [tensors[f"codes_{layer}"] for layer in range(len(tensors["kept"]))]
+        locked = Locked(model, codes, tensors["kept"], config.vocab_size).eval()
+        table = (
+            tuple(map(tuple, locked.places.tolist())),
+            locked.machine.transitions,
+            locked.machine.outputs,
+        )
+        same = table == (proof.machine.places, proof.machine.transitions, proof.machine.outputs)
+    if not same:
+        raise ValueError("its machine is not the one that was verified")
+    return locked

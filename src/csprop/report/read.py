@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from csprop.errors import InputError
-from csprop.proof.words import verdict
 from csprop.report.charts import COLOURS
-from csprop.runs import Run, load
+from csprop.runs.run import Run, load
 from csprop.training import checkpoint
 from csprop.training.metrics import at_length
 
@@ -58,7 +57,7 @@ class PageRun:
         if self.models[0] == "locked" and model != "locked":
             return "not proven", "none"  # the proof is about the locked model
         proven = certificate.proven and not certificate.unchecked
-        return verdict(certificate), "yes" if proven else "no"
+        return certificate.summary, "yes" if proven else "no"
 
     @property
     def row(self) -> dict[str, Any]:

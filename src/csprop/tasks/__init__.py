@@ -1,4 +1,4 @@
-"""What a model learns: built-in tasks, and the user's own data files."""
+"""The tasks that a model learns: built-in ones, machines, and the user's own data."""
 
 import re
 from itertools import chain
@@ -10,65 +10,30 @@ from csprop.data.examples import Examples
 from csprop.data.formats import SUFFIXES
 from csprop.data.summary import Summary
 from csprop.errors import InputError, did_you_mean
-from csprop.tasks.arithmetic import ModularArithmetic
+from csprop.tasks.arithmetic import ModularArithmetic, ModularPrecedence
 from csprop.tasks.base import Task
-from csprop.tasks.brackets import ModularBrackets
+from csprop.tasks.circle import CycleNav, Modular, ModularReset, Parity
 from csprop.tasks.counting import CountingTask
-from csprop.tasks.cycle import CycleNav
-from csprop.tasks.cyclic import Cyclic
-from csprop.tasks.duplicate import MissingDuplicate
-from csprop.tasks.equation import SolveEquation
-from csprop.tasks.evenpairs import EvenPairs
-from csprop.tasks.flipflop import FlipFlop
-from csprop.tasks.group import GROUPS, Group
-from csprop.tasks.interleaved import Interleaved
-from csprop.tasks.language import FlipFlopLanguage
+from csprop.tasks.group import GROUPS, Cyclic, Group
 from csprop.tasks.machine import CountingMachineTask, MachineTask, machine_task
-from csprop.tasks.majority import Majority
-from csprop.tasks.modular import Modular
-from csprop.tasks.nested import Nested
+from csprop.tasks.memory import EvenPairs, FlipFlop, FlipFlopLanguage
+from csprop.tasks.nested import Interleaved, Nested
 from csprop.tasks.parenthesis import Parenthesis, ParenthesisPrefix, ParenthesisWords
-from csprop.tasks.parity import Parity
-from csprop.tasks.powers import LANGUAGES, Powers
-from csprop.tasks.precedence import ModularPrecedence
-from csprop.tasks.reset import ModularReset
+from csprop.tasks.powers import LANGUAGES, Majority, Powers
 from csprop.tasks.rows import FileTask, RowsTask, from_file, from_rows
 from csprop.tasks.tomita import Tomita
+from csprop.tasks.whole import MissingDuplicate, ModularBrackets, SolveEquation
 
 __all__ = [
-    "CountingMachineTask",
-    "CountingTask",
-    "Examples",
-    "FileTask",
-    "MachineTask",
-    "RowsTask",
-    "Summary",
-    "Task",
-    "catalogue",
-    "from_description",
-    "from_file",
-    "from_rows",
-    "get",
-    "machine_task",
-    "resolve",
-]
+    "CountingMachineTask", "CountingTask", "Examples", "FileTask", "MachineTask", "RowsTask", "Summary",
+    "Task", "catalogue", "from_description", "from_file", "from_rows", "get", "machine_task", "resolve",
+]  # fmt: skip
 
 SINGLE: tuple[type[Task], ...] = (
-    Parity,
-    Parenthesis,
-    CycleNav,
-    FlipFlop,
-    EvenPairs,
-    ModularArithmetic,
-    ModularPrecedence,
-    ParenthesisWords,
-    ParenthesisPrefix,
-    Interleaved,
-    Majority,
-    ModularBrackets,
-    SolveEquation,
+    Parity, Parenthesis, CycleNav, FlipFlop, EvenPairs, ModularArithmetic, ModularPrecedence,
+    ParenthesisWords, ParenthesisPrefix, Interleaved, Majority, ModularBrackets, SolveEquation,
     MissingDuplicate,
-)
+)  # fmt: skip
 """Tasks without a parameter."""
 KINDS: dict[str, tuple[str, ...]] = {
     "Counting in a circle": ("parity", "mod3", "mod3-residue", "mod3-reset", "cycle-nav"),
@@ -90,7 +55,7 @@ KINDS: dict[str, tuple[str, ...]] = {
 
 
 def get(name: str) -> Task:
-    """A built-in task by its name.
+    """Return a built-in task by its name.
 
     Args:
         name: such as "parity", "mod3", "mod5-residue", "mod3-reset", "tomita-4", "anbn",
@@ -121,11 +86,11 @@ def get(name: str) -> Task:
             return Cyclic(int(cyclic[1]), every, some)
         if match[1] in GROUPS:
             return Group(match[1], every, some)
-    raise InputError(f"there is no task {name!r}: {_meant(name)}")
+    raise InputError(f"there is no task {name!r}: {_suggest(name)}")
 
 
-def _meant(name: str) -> str:
-    """The task that a name is near to, and where all are listed."""
+def _suggest(name: str) -> str:
+    """Return the nearest name, and where all names are listed."""
     known = [*chain.from_iterable(KINDS.values()), *(f"group-{group}-all" for group in GROUPS)]
     for number in map(int, re.findall(r"\d{1,9}", name)[:1]):  # of a task that is not listed
         known += [f"mod{number}", f"mod{number}-residue", f"mod{number}-reset", f"group-C{number}"]
@@ -135,7 +100,7 @@ def _meant(name: str) -> str:
 
 
 def resolve(task: str | Path | Task) -> Task:
-    """A task from whatever names it.
+    """Return a task from its name, its data file, or itself.
 
     Args:
         task: the name of a built-in task, a data file, or a task, which is returned unchanged.
@@ -165,20 +130,19 @@ def resolve(task: str | Path | Task) -> Task:
 
 
 def _is_taken(task: Task) -> bool:
-    """Whether a task has the name of a built-in one but differs from it."""
+    """Return True if a task has the name of a built-in one but differs from it."""
     try:
         known = get(task.name)
     except InputError:
         return False
-    same = (type(known), known.vocab, known.classes) == (type(task), task.vocab, task.classes)
-    return not same
+    return (type(known), known.vocab, known.classes) != (type(task), task.vocab, task.classes)
 
 
 def from_description(values: dict[str, Any], folder: Path) -> Task:
-    """The task that `Task.describe` described.
+    """Return the task that `Task.describe` described.
 
     Args:
-        values: what `describe` returned, as config.json has it.
+        values: the result of `describe`, as in config.json.
         folder: the run directory, where a relative path of data begins.
 
     Raises:
@@ -194,5 +158,5 @@ def from_description(values: dict[str, Any], folder: Path) -> Task:
 
 
 def catalogue() -> list[Task]:
-    """One task of each kind, for `csprop tasks`."""
+    """Return one task of each kind, for `csprop tasks`."""
     return [get(name) for names in KINDS.values() for name in names]

@@ -1,8 +1,9 @@
-"""Modular arithmetic: the value of an expression modulo 5, evaluated from left to right."""
+"""Modular arithmetic: the value of an expression modulo 5, from left to right or with precedence."""
 
 import operator
 import re
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -44,15 +45,11 @@ class ModularArithmetic(Task):
             value = _OPERATIONS[signs[-1:]](value, int(digit))
         return value % MODULUS
 
-    def text(self, sequence: Sequence[int]) -> str:
-        """The sequence as it is written."""
-        return "".join(self.vocab[token] for token in sequence)
-
     def start(self) -> tuple[int, ...]:
         return 0, 1
 
     def step(self, state: tuple[int, ...], token: int) -> tuple[int, ...]:
-        """The value, and the sign with which the next digit is added; 0 if the digit multiplies."""
+        """Return the value, and the sign of the next digit; 0 if the digit multiplies."""
         value, sign = state
         if token < MODULUS:
             return (value + sign * token if sign else value * token) % MODULUS, 0
@@ -62,7 +59,7 @@ class ModularArithmetic(Task):
         return state[0]
 
     def draw(self, count: int, length: int, draws: Draws) -> Whole:
-        """Each row is either an expression, or a row of any tokens, with equal probability."""
+        """Draw each row either as an expression or of any tokens, with equal probability."""
         self.check_length(length)
         shape = (count, length)
         digits = draws.below(MODULUS, shape)
@@ -70,3 +67,41 @@ class ModularArithmetic(Task):
         others = draws.below(len(self.vocab), shape)
         expressions = np.where(np.arange(length) % 2 == 0, digits, operators)
         return np.where(draws.fractions((count, 1), single=True) < 0.5, expressions, others)
+
+
+class ModularPrecedence(ModularArithmetic):
+    """The value of an expression modulo 5, where `x` is evaluated before `+` and `-`.
+
+    Other sequences have a value as well: as in algebra, `x` may be left out, so a term is the product
+    of its digits; every sign begins a new term, and a term without digits counts as 0.
+
+    >>> task = ModularPrecedence()
+    >>> def value(text): return task.classes[task.truth([task.vocab.index(each) for each in text])]
+    >>> [value(text) for text in ("2+1x4", "1-3x3", "3x4", "34", "2+", "2+-1", "-1x")]
+    ['1', '2', '2', '2', '2', '1', '4']
+    """
+
+    name = "modular-arithmetic-precedence"
+    description = "the value modulo 5, x before + and -"
+    places = 64
+
+    def truth(self, sequence: Sequence[int]) -> int:
+        terms = re.findall(r"([+-])([0-4x]*)", "+" + self.text(sequence))
+        factors = [(sign, [int(each) for each in term.replace("x", "")]) for sign, term in terms]
+        return sum(int(f"{sign}1") * prod(term) for sign, term in factors if term) % MODULUS
+
+    def start(self) -> tuple[int, ...]:
+        return 0, 0, 1
+
+    def step(self, state: tuple[int, ...], token: int) -> tuple[int, ...]:
+        """Return the sum of the terms before, the last term, and its sign before its first digit."""
+        total, term, sign = state
+        if token < MODULUS:
+            return total, (sign or term) * token % MODULUS, 0
+        if token in (PLUS, MINUS):
+            return (total + term) % MODULUS, 0, 1 if token == PLUS else -1
+        return state
+
+    def answer(self, state: tuple[int, ...]) -> int:
+        total, term, _ = state
+        return (total + term) % MODULUS

@@ -53,9 +53,9 @@ def parts(digits: bool) -> dict[str, dict[str, Step]]:
     asked: list[tuple[DataName, Draw]] = [
         (data, partial(sequences(data).batch, size))
         for data, size in BATCHES.items()
-        if digits or data == "text"
+        if data == "sentences" or (digits and data.startswith("digits"))
     ]
-    asked.append(("text", partial(text().batch, 1, steps=LONG)))
+    asked.append(("sentences", partial(text().batch, 1, steps=LONG)))
     found = {}
     for data, draw in asked:
         batch, length = draw(generator(0, "batches")).inputs.shape[:2]

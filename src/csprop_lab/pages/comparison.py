@@ -13,6 +13,7 @@ from csprop_lab.study.compared import Comparison, at_longest, by_length, cell_te
 from csprop_lab.study.measure import SAMPLING, Row
 from csprop_lab.study.protocols import CSPROP, Protocol
 from csprop_lab.study.published import published
+from csprop_lab.study.texts import words
 
 HEAT_MAP, CURVES = "heat-map.png", "lengths.png"
 LINES = 8
@@ -47,40 +48,12 @@ def _how(comparison: Comparison) -> str:
             f"the learning rates {rates} are tried with the first seed, and the one with the best "
             "held-out accuracy (or the least training loss, where two are as accurate) is taken for all"
         )
-    return (
-        f"{_mark(comparison)}Every layer is the mixer of {effort.depth} blocks of width "
-        f"{effort.width}: a norm and the layer, then a norm and an MLP with one hidden layer of twice "
-        "the width, each added to its input, between an embedding and a linear decoder. The layers are "
-        f"trained alike: {effort.samples:,} sequences of which a fifth is held out, {effort.steps:,} "
-        f"steps of Adam on batches of {effort.batch_size}, gradients clipped at norm 1, short rows "
-        "first, the rate falling along a cosine; a label after every token, where the task has one. "
-        f"The epoch with the best held-out accuracy is kept; {chosen}; {seeds}. Sizes, steps and rates "
-        "of the layers were fixed before any longer sequence was looked at. This is a small budget: "
-        "most layers would learn more with more steps, and published numbers come from more.\n\n"
-        f"The row `{CSPROP}` is not trained alike. It is csprop's own model with the preset that suits "
-        "the task: it is told whether the task is a group, and the size of the rotations that "
-        "represent it (rotor), is finite (router), or counts (counter). Its recipe was developed on "
-        "such tasks, some of them among these, and takes more sequences and more steps: see the "
-        "columns. It is then locked onto finitely many states and proven, which compares it with the "
-        "task at every length. A locked model that is wrong is trained further and locked again, up "
-        'to eight times; what is never right is not proven. "Unlocked" is the same model as trained, '
-        "at the longest length. We did not try to lock the other layers.\n\n"
-        "A cell gives two accuracies of the median seed: on held-out sequences of the trained length, "
-        f"and on the longest sequences that were tried ({SAMPLING.most} of them, fewer beyond "
-        f"{SAMPLING.tokens // SAMPLING.most:,} tokens). A model solves a task at a length if that "
-        "accuracy is at least 99.9%. A task is proven if four in five of its seeds are. Seconds are "
-        "those of training, locking and proof, on one core of a busy machine."
-    )
-
-
-def _mark(comparison: Comparison) -> str:
-    """What is to be said of a quick comparison."""
-    if comparison.effort.tasks is None:
-        return ""
-    return (
-        "**A quick run: the layers had few steps, and csprop its full recipe. These numbers are not a "
-        "comparison.** "
-    )
+    return words(
+        "compare", mark="" if effort.tasks is None else words("compare-quick") + " ",
+        steps=effort.steps, rates=chosen, seeds=seeds, most=SAMPLING.most,
+        beyond=SAMPLING.tokens // SAMPLING.most,
+        **{name: getattr(effort, name) for name in ("depth", "width", "samples", "batch_size")},
+    )  # fmt: skip
 
 
 def _protocol(protocol: Protocol, longest: int) -> str:
@@ -89,26 +62,15 @@ def _protocol(protocol: Protocol, longest: int) -> str:
         return f"{protocol.source}. {protocol.rows:,} rows{wrong}; tested on fresh ones, longer, too."
     lengths = [length for length in protocol.tested if length <= longest]
     tested = ", ".join(f"{length:,}" for length in lengths)
-    more = ""
+    parts = [f"{protocol.source}. Trained at up to {protocol.length} tokens, tested at {tested}."]
     if protocol.hold_pairs:
-        more += (
-            " The held-out sequences, by which rate and epoch are chosen, have such pairs; training "
-            "has none."
-        )
+        parts.append(words("compare-pairs"))
     if protocol.follow:
-        more += (
-            f" A layer is followed to the next length while it is right on {protocol.follow:.0%}, and "
-            f"up to {max(each for each in lengths if each <= FAR):,} tokens, because the whole "
-            "sequence has to be in memory; the last length that it was followed to counts as the "
-            "longest."
-        )
+        far = max(each for each in lengths if each <= FAR)
+        parts.append(words("compare-follow", follow=protocol.follow, far=far))
     if protocol.others:
-        more += (
-            " Half of the rows to learn from are of the language, half of any tokens, for a proof is "
-            "about all sequences; the tests are of the language alone. At the longest length the worst "
-            f"of it, {' and '.join(protocol.others)} counts."
-        )
-    return f"{protocol.source}. Trained at up to {protocol.length} tokens, tested at {tested}.{more}"
+        parts.append(words("compare-others", others=" and ".join(protocol.others)))
+    return " ".join(parts)
 
 
 def page(comparison: Comparison) -> str:

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Self
 
+from csprop import CSPConfig
 from csprop.files import digest
-from csprop.nn.config import CSPConfig
 from csprop.tasks import Task
 from csprop.training.config import configure
 from csprop.training.presets import Recipe
@@ -14,7 +14,7 @@ from csprop_lab.layers.frame import FrameConfig
 from csprop_lab.layers.plain import PeerConfig
 from csprop_lab.released.config import ReleasedConfig
 from csprop_lab.signals.networks import NetworkKind
-from csprop_lab.signals.sequences import DataName
+from csprop_lab.signals.sequences import GUIDE, DataName
 
 MODELS: dict[str, type] = {"peer": PeerConfig, "frame": FrameConfig, "released": ReleasedConfig}
 """By family, the class of a model's options; the family csp has `CSPConfig`."""
@@ -26,6 +26,8 @@ class Keyed:
 
     seed: int
     family: str
+
+    retired = False
 
     @cached_property
     def key(self) -> str:
@@ -109,6 +111,11 @@ class LayerJob(Keyed):
     steps: int
     batch_size: int
     family: str = "layer"
+
+    @property
+    def retired(self) -> bool:
+        """True if its data do not exist any more: its row is kept, and cannot be run again."""
+        return self.data == GUIDE
 
 
 AnyJob = Job | FileJob | LayerJob

@@ -3,14 +3,16 @@
 import math
 import statistics
 from collections.abc import Sequence
-from typing import get_args
 
 from csprop.training.scores import percent
 from csprop_lab.signals.networks import NetworkKind
+from csprop_lab.signals.prose import entropy
 from csprop_lab.signals.sequences import (
     BATCHES,
     CHANNELS,
+    CHARACTERS,
     FEATURES,
+    GUIDE,
     HELD_OUT_STEPS,
     TEXT_STEPS,
     DataName,
@@ -32,11 +34,12 @@ STEPS, FEW_STEPS = 600, 5
 RATES: dict[DataName, tuple[float, ...]] = {
     "digits, levels": (0.001, 0.003, 0.01),
     "digits, numbers": (0.001, 0.003, 0.01),
-    "text": (0.003, 0.01),
+    "sentences": (0.003, 0.01),
+    GUIDE: (0.003, 0.01),
 }
 """Learning rates, the same for all networks: on digits most did best at the lower end of two."""
-BITS = "text"
-"""The data set whose score is bits, of which fewer are better; that of the others is an accuracy."""
+MEASURED: tuple[DataName, ...] = ("digits, levels", "digits, numbers", GUIDE)
+"""The data sets of the full study; a quick one takes `sentences` in place of the guide."""
 
 
 class Layers(Table):
@@ -48,7 +51,7 @@ class Layers(Table):
                 job(data, kind, lr, FEW_STEPS if budget is QUICK else STEPS, seed)
                 for seed in range(budget.few_seeds)
             ]
-            for data in get_args(DataName)
+            for data in ((*MEASURED[:2], "sentences") if budget is QUICK else MEASURED)
             for kind in KINDS
             for lr in (RATES[data][:1] if budget is QUICK else RATES[data])
         }
@@ -63,12 +66,12 @@ class Layers(Table):
         for data, name in dict.fromkeys(label[:2] for label in rows):
             lr = chosen(rows, data, name)
             seeds = rows[data, name, lr]
-            test = sorted(scores(seeds, "test"), reverse=data == BITS)
+            test = sorted(scores(seeds, "test"), reverse=in_bits(data))
             ends = f"{shown(data, test[0])} to {shown(data, test[-1])}"
             sizes = {row["result"]["parameters"] for row in seeds if "result" in row}
             lines.append(
                 [
-                    f"{data}, {'bits a character' if data == BITS else 'accuracy'}",
+                    f"{data}, {'bits a character' if in_bits(data) else 'accuracy'}",
                     name,
                     " or ".join(f"{size:,}" for size in sizes),
                     lr,
@@ -81,9 +84,9 @@ class Layers(Table):
     def text(self, rows: Rows, budget: Budget) -> str:
         some = next(iter(rows.values()))[0]["job"]
         return words(
-            "layers", features=some["features"], channels=CHANNELS["csprop"],
-            held_out=HELD_OUT_STEPS, text_steps=TEXT_STEPS, steps=some["steps"],
-            pictures=BATCHES["digits, levels"], rows=BATCHES[BITS], seeds=budget.few_seeds,
+            "layers", features=some["features"], channels=CHANNELS["csprop"], characters=CHARACTERS,
+            entropy=entropy(), held_out=HELD_OUT_STEPS, text_steps=TEXT_STEPS, steps=some["steps"],
+            pictures=BATCHES["digits, levels"], rows=BATCHES[GUIDE], seeds=budget.few_seeds,
             table=self.table(rows),
         )  # fmt: skip
 
@@ -97,7 +100,7 @@ def job(data: DataName, kind: NetworkKind, lr: float, steps: int, seed: int) -> 
 
 def scores(rows: Sequence[Row], part: str) -> list[float]:
     """The score of each seed; the worst that there is for one that diverged."""
-    worst = math.inf if rows[0]["job"]["data"] == BITS else 0.0
+    worst = math.inf if in_bits(rows[0]["job"]["data"]) else 0.0
     return [row["result"][part] if "result" in row else worst for row in rows]
 
 
@@ -108,9 +111,14 @@ def chosen(rows: Rows, data: str, name: str) -> str:
         for (where, which, lr), seeds in rows.items()
         if (where, which) == (data, name)
     }
-    return (min if data == BITS else max)(means, key=lambda lr: means[lr])
+    return (min if in_bits(data) else max)(means, key=lambda lr: means[lr])
 
 
 def shown(data: str, score: float) -> str:
     """A score as text."""
-    return f"{score:.3f}" if data == BITS else percent(score)
+    return f"{score:.3f}" if in_bits(data) else percent(score)
+
+
+def in_bits(data: str) -> bool:
+    """Return True if a score is in bits a character, of which fewer are better; else an accuracy."""
+    return not data.startswith("digits")

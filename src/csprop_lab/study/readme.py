@@ -11,7 +11,7 @@ from csprop_lab.released.config import UPLOADS, upload
 from csprop_lab.study.job import Job, network, sizes_of
 from csprop_lab.study.measure import SAMPLING, Row
 from csprop_lab.study.table import Budget, Label, Rows, Table, markdown, values
-from csprop_lab.study.texts import words
+from csprop_lab.study.texts import read_numbers, words
 
 LENGTHS = (16, 32, 64)
 NO_SPREAD = 2e-4
@@ -27,54 +27,14 @@ class Reported(NamedTuple):
     model: str
     """One of `UPLOADS`, or RNN."""
     parameters: int
-    at: tuple[tuple[float, float, str], ...]
+    at: list[tuple[float, float, str]]
     """At each length the mean and the sample standard deviation of the five seeds in their result
     files at 778a15c, and what their readme says."""
     drawn: bool = False
     """Whether strings have a drawn length there: each even one up to L is as likely."""
 
 
-AUTHORS = (
-    Reported(
-        "parity", "released", 4779,
-        ((1.0, 0.0, "1.000"), (0.9587, 0.0347, "0.922"), (0.7814, 0.1224, "0.782 ± 0.111")),
-    ),
-    Reported(
-        "parity", "released-fast", 4779,
-        ((0.9988, 0.0028, "0.962"), (0.9446, 0.0676, "0.790"), (0.7556, 0.0966, "0.756 ± 0.089")),
-    ),
-    Reported(
-        "parity", "RNN", 2754,
-        ((1.0, 0.0, "1.000"), (1.0, 0.0001, "1.000"), (0.9998, 0.0005, "1.000 ± 0.000")),
-    ),
-    Reported(
-        "mod3-residue", "released", 4893,
-        ((1.0, 0.0, "1.000"), (0.9970, 0.0040, "0.980"), (0.9265, 0.0878, "0.927 ± 0.076")),
-    ),
-    Reported(
-        "mod3-residue", "released-fast", 4893,
-        ((1.0, 0.0001, "1.000"), (0.9830, 0.0180, "0.974"), (0.6841, 0.0451, "0.684 ± 0.043")),
-    ),
-    Reported(
-        "mod3-residue", "RNN", 2803,
-        ((1.0, 0.0, "1.000"), (1.0, 0.0, "1.000"), (1.0, 0.0, "1.000 ± 0.000")),
-    ),
-    Reported(
-        "parenthesis-prefix", "released", 4795,
-        ((0.9990, 0.0017, "0.999"), (0.9661, 0.0375, "0.972"), (0.8448, 0.0785, "0.845 ± 0.075")),
-        drawn=True,
-    ),
-    Reported(
-        "parenthesis-prefix", "released-fast", 4795,
-        ((0.9973, 0.0058, "0.993"), (0.9659, 0.0314, "0.966"), (0.8711, 0.0762, "0.871 ± 0.078")),
-        drawn=True,
-    ),
-    Reported(
-        "parenthesis-prefix", "RNN", 2770,
-        ((1.0, 0.0, "1.000"), (0.9987, 0.0009, "0.999"), (0.9875, 0.0078, "0.988 ± 0.006")),
-        drawn=True,
-    ),
-)  # fmt: skip
+AUTHORS = tuple(Reported(**each) for each in read_numbers("authors.json"))
 
 
 class Readme(Table):

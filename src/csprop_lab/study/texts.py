@@ -1,20 +1,28 @@
-"""The prose of the reports: texts.md has one section for each text, with fields in braces."""
+"""The files of assets/: the prose of the reports, and numbers that others printed."""
 
+import json
 import re
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 
+def read_asset(name: str) -> str:
+    """Return the text of a file in assets/."""
+    return files("csprop_lab.study").joinpath("assets", name).read_text("utf-8")
+
+
+def read_numbers(name: str) -> Any:
+    """Return the content of a JSON file in assets/."""
+    return json.loads(read_asset(name))
+
+
 @cache
 def _sections() -> dict[str, str]:
-    whole = files("csprop_lab.study").joinpath("texts.md").read_text("utf-8")
-    _, *parts = re.split(r"^# (\S+)\n", whole, flags=re.MULTILINE)
-    paragraphs = re.compile(r"(?<!\n)\n(?!\n)")  # a line break within a paragraph
-    return {
-        name: paragraphs.sub(" ", text.strip())
-        for name, text in zip(parts[::2], parts[1::2], strict=True)
-    }
+    _, *parts = re.split(r"^# (\S+)\n", read_asset("texts.md"), flags=re.MULTILINE)
+    within = re.compile(r"(?<!\n)\n(?!\n)")  # a line break within a paragraph
+    sections = zip(parts[::2], parts[1::2], strict=True)
+    return {name: within.sub(" ", text.strip()) for name, text in sections}
 
 
 def words(name: str, **fields: Any) -> str:

@@ -87,7 +87,7 @@ def signals(rows: Rows) -> str:
     for data in data_sets:
         seeds = [rows[data, name, layers.chosen(rows, data, name)] for name in names]
         means = [statistics.fmean(layers.scores(each, "test")) for each in seeds]
-        unit = "bits a character, fewer are better" if data == layers.BITS else "accuracy"
+        unit = "bits a character, fewer are better" if layers.in_bits(data) else "accuracy"
         lines.append([f"{data}: {unit}", *(layers.shown(data, mean) for mean in means)])
     return markdown(["data", *names], lines)
 

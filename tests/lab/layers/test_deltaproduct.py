@@ -59,15 +59,3 @@ def test_it_is_two_steps_of_the_rule_of_another_library(steps: int) -> None:
     steps_of_rule = (y.flatten(1, 2) for y in (q, k, v, log_alpha, beta))
     out = inspect.unwrap(torch_recurrent_gated_delta_rule)(*steps_of_rule)[0][:, 1::2]
     torch.testing.assert_close(layer(x), finished(layer, out, gate), rtol=0, atol=1e-4)
-
-
-def test_it_sees_the_past_alone() -> None:
-    mixers.check_causal(mixers.drawn(GatedDeltaProduct(64)))
-
-
-def test_gradients_reach_every_weight() -> None:
-    mixers.check_gradients(GatedDeltaProduct(64))
-
-
-def test_long_sequences_stay_finite() -> None:
-    mixers.check_long(GatedDeltaProduct(64))

@@ -63,15 +63,3 @@ def test_a_value_is_read_back_as_it_was_last_written() -> None:
         x = torch.zeros(1, 3, 64)
         x[0, :, 0], x[0, :, 1] = 1.0, torch.tensor([5.0, -2.0, 7.0])
         torch.testing.assert_close(layer(x)[0, :, 0], x[0, :, 1], rtol=0, atol=1e-4)
-
-
-def test_it_sees_the_past_alone() -> None:
-    mixers.check_causal(mixers.drawn(FastWeights(64)))
-
-
-def test_gradients_reach_every_weight() -> None:
-    mixers.check_gradients(FastWeights(64))
-
-
-def test_long_sequences_stay_finite() -> None:
-    mixers.check_long(FastWeights(64))

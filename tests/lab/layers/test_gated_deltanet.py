@@ -77,15 +77,3 @@ def test_it_begins_with_steps_as_mamba_2_does() -> None:
     step = F.softplus(layer.step_bias)
     assert ((step > 0.0009) & (step < 0.11)).all()
     assert (layer.log_rate.exp() <= 16).all()
-
-
-def test_it_sees_the_past_alone() -> None:
-    mixers.check_causal(mixers.drawn(GatedDeltaNet(64)))
-
-
-def test_gradients_reach_every_weight() -> None:
-    mixers.check_gradients(GatedDeltaNet(64))
-
-
-def test_long_sequences_stay_finite() -> None:
-    mixers.check_long(GatedDeltaNet(64))

@@ -37,31 +37,7 @@ def looped(layer: H3, u: Tensor) -> Tensor:
     return torch.stack(outputs, dim=1)
 
 
-@pytest.mark.parametrize("steps", [1, 40, 64, 65, 200])
+@pytest.mark.parametrize("steps", [1, 40, 64, 65, 150])
 def test_it_is_the_recurrence(layer: H3, steps: int) -> None:
-    x = torch.randn(3, steps, WIDTH, generator=torch.Generator().manual_seed(1)).double()
-    expected = looped(layer.double(), x)
-    torch.testing.assert_close(layer(x), expected, rtol=1e-9, atol=1e-9)
-    torch.testing.assert_close(layer.float()(x.float()), expected.float(), rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("steps", [40, 150])
-def test_gradients_are_those_of_the_recurrence(layer: H3, steps: int) -> None:
     x = torch.randn(2, steps, WIDTH, generator=torch.Generator().manual_seed(1)).double()
-    parameters = [*layer.double().parameters()]
-    ours = torch.autograd.grad(layer(x).sin().sum(), parameters)
-    truth = torch.autograd.grad(looped(layer, x).sin().sum(), parameters)
-    for one, other in zip(ours, truth, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-8)
-
-
-def test_it_sees_the_past_alone(layer: H3) -> None:
-    mixers.check_causal(layer, WIDTH)
-
-
-def test_gradients_reach_every_parameter(layer: H3) -> None:
-    mixers.check_gradients(layer, WIDTH)
-
-
-def test_long_sequences_are_finite(layer: H3) -> None:
-    mixers.check_long(layer, WIDTH)
+    mixers.check_same(layer.double(), lambda x: looped(layer, x), x, 1e-8)

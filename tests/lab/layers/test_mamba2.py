@@ -8,7 +8,6 @@ from transformers import Mamba2Config  # pyright: ignore
 from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer  # pyright: ignore
 
 from csprop_lab.layers.mamba2 import Mamba2
-from tests.helpers import mixers
 
 WIDTH, STATE = 32, 32
 
@@ -71,18 +70,6 @@ def test_it_is_the_library_s_layer(layer: Mamba2, steps: int) -> None:
 def test_it_is_the_recurrence(layer: Mamba2, steps: int) -> None:
     x = torch.randn(3, steps, WIDTH, generator=torch.Generator().manual_seed(1)).double()
     torch.testing.assert_close(layer.double()(x), looped(layer, x), rtol=1e-9, atol=1e-10)
-
-
-def test_it_sees_the_past_alone(layer: Mamba2) -> None:
-    mixers.check_causal(layer, WIDTH)
-
-
-def test_gradients_reach_every_parameter(layer: Mamba2) -> None:
-    mixers.check_gradients(layer, WIDTH)
-
-
-def test_long_sequences_are_finite(layer: Mamba2) -> None:
-    mixers.check_long(layer, WIDTH)
 
 
 def test_the_first_steps_and_decays_are_the_published_ones() -> None:

@@ -78,22 +78,10 @@ def looped(layer: Megalodon, x: Tensor) -> Tensor:
     return torch.stack(outputs, dim=1)
 
 
-@pytest.mark.parametrize("steps", [1, 40, 64, 65, 150])
+@pytest.mark.parametrize("steps", [1, 40, 65, 150])
 def test_it_is_the_paper_s_layer(layer: Megalodon, steps: int) -> None:
     x = torch.randn(2, steps, WIDTH, generator=torch.Generator().manual_seed(1)).double()
-    with torch.no_grad():
-        expected = looped(layer.double(), x)
-        torch.testing.assert_close(layer(x), expected, rtol=1e-9, atol=1e-9)
-        torch.testing.assert_close(layer.float()(x.float()), expected.float(), rtol=1e-4, atol=1e-4)
-
-
-def test_gradients_are_those_of_the_paper_s_layer(layer: Megalodon) -> None:
-    x = torch.randn(2, 70, WIDTH, generator=torch.Generator().manual_seed(1)).double()
-    parameters = [*layer.double().parameters()]
-    ours = torch.autograd.grad(layer(x).sin().sum(), parameters)
-    truth = torch.autograd.grad(looped(layer, x).sin().sum(), parameters)
-    for one, other in zip(ours, truth, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-8)
+    mixers.check_same(layer.double(), lambda x: looped(layer, x), x, 1e-8)
 
 
 def test_attention_ends_with_the_chunk_and_the_average_does_not(layer: Megalodon) -> None:
@@ -107,15 +95,3 @@ def test_attention_ends_with_the_chunk_and_the_average_does_not(layer: Megalodon
         layer.timestep_norm.weight.zero_()
         layer.timestep_norm.bias.normal_()
     torch.testing.assert_close(layer(x)[:, 64], layer(x)[:, 0])
-
-
-def test_it_sees_the_past_alone(layer: Megalodon) -> None:
-    mixers.check_causal(layer, WIDTH)
-
-
-def test_gradients_reach_every_parameter(layer: Megalodon) -> None:
-    mixers.check_gradients(layer, WIDTH)
-
-
-def test_long_sequences_are_finite(layer: Megalodon) -> None:
-    mixers.check_long(layer, WIDTH)

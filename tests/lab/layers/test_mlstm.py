@@ -12,7 +12,6 @@ from transformers.models.xlstm.modeling_xlstm import (  # pyright: ignore
 )
 
 from csprop_lab.layers.mlstm import MLSTM, remembered
-from tests.helpers import mixers
 
 
 def made(width: int = 16) -> MLSTM:
@@ -99,20 +98,6 @@ def test_values_and_gradients_are_those_of_transformers_in_chunks() -> None:
         strict=True,
     ):
         torch.testing.assert_close(mine, its, rtol=1e-8, atol=1e-8)
-
-
-def test_it_sees_the_past_alone() -> None:
-    mixers.check_causal(made(), 16)
-
-
-def test_gradients_reach_every_parameter() -> None:
-    torch.manual_seed(2)
-    mixers.check_gradients(MLSTM(64))
-
-
-def test_long_sequences_are_finite() -> None:
-    torch.manual_seed(3)
-    mixers.check_long(MLSTM(64))
 
 
 def test_gates_of_any_size_have_finite_gradients() -> None:

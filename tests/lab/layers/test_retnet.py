@@ -54,15 +54,3 @@ def test_it_is_the_layer_of_another_library(steps: int) -> None:
     expected = published(layer).forward_parallel(x, x, x)[0]
     layer.decay = 1 - 0.5 ** torch.linspace(5, 9, 4, dtype=torch.float64)
     torch.testing.assert_close(layer(x), expected, rtol=0, atol=1e-9)
-
-
-def test_it_sees_the_past_alone() -> None:
-    mixers.check_causal(mixers.drawn(Retention(64)))
-
-
-def test_gradients_reach_every_weight() -> None:
-    mixers.check_gradients(Retention(64))
-
-
-def test_long_sequences_stay_finite() -> None:
-    mixers.check_long(Retention(64))

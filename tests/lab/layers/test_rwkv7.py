@@ -55,15 +55,3 @@ def test_it_begins_as_published() -> None:
     zigzag = ((place % 16) - 7.5) / 7.5
     decay = -6 + 6 * place / 63 + 0.5 + 2.5 * zigzag * zigzag.abs()
     torch.testing.assert_close(layer.decay_bias.detach(), decay, rtol=0, atol=1e-5)
-
-
-def test_it_sees_the_past_alone() -> None:
-    mixers.check_causal(mixers.drawn(RWKV7(64)))
-
-
-def test_gradients_reach_every_weight() -> None:
-    mixers.check_gradients(mixers.drawn(RWKV7(64)))
-
-
-def test_long_sequences_stay_finite() -> None:
-    mixers.check_long(mixers.drawn(RWKV7(64)))

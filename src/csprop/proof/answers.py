@@ -1,0 +1,231 @@
+"""A certified run that answers without torch, by the machine that the verifier confirmed."""
+
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load
+
+from csprop.automata.counting import MOST_COUNT, CounterMachine
+from csprop.automata.machine import Machine
+from csprop.data.draws import NumpyDraws, seed_of
+from csprop.data.examples import Examples
+from csprop.data.splits import hold_out
+from csprop.errors import InputError
+from csprop.proof.certificate import Certificate, FiniteProof
+from csprop.proof.verify import read_certificate
+from csprop.proof.verify_network import complete, network_shapes
+from csprop.tasks.base import Task
+from csprop.training import checkpoint
+from csprop.training.checkpoint import RunFolder
+from csprop.training.config import RunConfig
+from csprop.training.result import Result
+from csprop.training.scores import EVALUATION, Score, check_exhaustive, scored
+from csprop.training.stored import stored_result, stored_task
+
+WINDOW = 1 << 15
+"""Tokens that are read at once."""
+Reals = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+
+class FiniteAnswers:
+    """A finite machine with the scores of its transitions. A state is a number for each row."""
+
+    def __init__(self, machine: Machine, scores: Reals) -> None:
+        self.machine, self.scores = machine, scores  # (states, tokens, classes)
+
+    def initial_state(self, batch: int) -> Whole:
+        """Return the start, for each row."""
+        return np.full(batch, self.machine.start)
+
+    def run(self, tokens: Whole, state: Whole) -> tuple[Reals, Whole]:
+        """Return the scores after every token of rows (N, T), and the states after the last."""
+        visited = np.concatenate([state[:, None], self.machine.visit(tokens, state)], axis=1)
+        return self.scores[visited[:, :-1], tokens], visited[:, -1]
+
+    def probabilities(self, scores: Reals) -> Reals:
+        """Return the softmax of scores (N, classes)."""
+        shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return shares / shares.sum(axis=1, keepdims=True)
+
+
+class CountingAnswers:
+    """A machine with counters. A state is the state of the control and the counts, for each row."""
+
+    def __init__(self, machine: CounterMachine, classes: int) -> None:
+        self.machine, self.classes = machine, classes
+        self.increments = np.array(machine.increments, np.int64).reshape(machine.symbols, -1)
+
+    def initial_state(self, batch: int) -> Whole:
+        """Return the start of the control and counts of 0, for each row."""
+        state = np.zeros((batch, 1 + self.machine.counters), np.int64)
+        state[:, 0] = self.machine.control.start
+        return state
+
+    def run(self, tokens: Whole, state: Whole) -> tuple[Reals, Whole]:
+        """Return 1 for the answer and 0 for other classes after every token, and the last states.
+
+        Raises:
+            InputError: a count could become too large.
+        """
+        machine, control = self.machine, self.machine.control
+        most = tokens.shape[1] * int(np.abs(self.increments).max(initial=0))
+        if most + int(np.abs(state[:, 1:]).max(initial=0)) > MOST_COUNT:
+            raise InputError("the sequence is so long that a count could exceed 2^62")
+        counts = state[:, None, 1:] + self.increments[tokens].cumsum(axis=1)  # (N, T, k)
+        visited = control.visit(tokens * machine.views + machine.view(counts), state[:, 0])
+        said = np.array([each or 0 for each in control.outputs])[visited]
+        return np.eye(self.classes)[said], np.concatenate([visited[:, -1:], counts[:, -1]], axis=1)
+
+    def probabilities(self, scores: Reals) -> Reals:
+        """Return the scores: an answer is certain."""
+        return scores
+
+
+@dataclass(frozen=True)
+class CertifiedRun:
+    """A run whose certificate holds, and the machine that answers."""
+
+    path: Path
+    task: Task
+    config: RunConfig
+    result: Result | None
+    certificate: Certificate
+    machine: FiniteAnswers | CountingAnswers
+
+    def answers(self, rows: Sequence[Sequence[int]]) -> list[tuple[int, list[float]]]:
+        """Return the class of each sequence, and the probabilities of all classes."""
+        lengths = defaultdict(list)
+        for number, row in enumerate(rows):
+            lengths[len(row)].append(number)
+        answers: dict[int, tuple[int, list[float]]] = {}
+        for numbers in lengths.values():
+            scores = self._last_scores(np.array([rows[number] for number in numbers]))
+            best, shares = scores.argmax(axis=1), self.machine.probabilities(scores)
+            pairs = zip(best.tolist(), shares.tolist(), strict=True)
+            answers |= zip(numbers, pairs, strict=True)
+        return [answers[number] for number in range(len(rows))]
+
+    def _scores(self, tokens: Whole) -> Iterator[Reals]:
+        """Yield the scores after every token of rows (N, T): (N, some, classes) at a time."""
+        state, size = self.machine.initial_state(len(tokens)), max(1, WINDOW // max(1, len(tokens)))
+        for first in range(0, tokens.shape[1], size):
+            scores, state = self.machine.run(tokens[:, first : first + size], state)
+            yield scores
+
+    def _last_scores(self, tokens: Whole) -> Reals:
+        """Return the scores after the last token of each row (N, T), (N, classes)."""
+        (last,) = deque(self._scores(tokens), maxlen=1)
+        return last[:, -1]
+
+    # Evaluation, on the same sequences as `training.metrics` draws.
+
+    def at_length(self, length: int, seed: int, *, positions: bool = False) -> Score:
+        """Return the score on random sequences of a length.
+
+        Args:
+            length: of the sequences.
+            seed: of the draw.
+            positions: count the answers after all tokens, not only those after the last one.
+        """
+        draws = NumpyDraws(seed_of(seed, "eval", length))
+        tokens = self.task.draw(EVALUATION.count(length), length, draws)
+        return scored(self._judged(tokens, positions))
+
+    def exhaustive(self, length: int, *, positions: bool = False) -> Score:
+        """Return the score on every input of a length.
+
+        Raises:
+            InputError: the task is not defined at the length, or there are too many inputs.
+        """
+        check_exhaustive(self.task, length)
+        symbols, rows = len(self.task.vocab), max(1, WINDOW // length)
+        places = symbols ** np.arange(length - 1, -1, -1)
+
+        def parts() -> Iterator[tuple[Reals, Whole]]:
+            for first in range(0, symbols**length, rows):
+                numbers = np.arange(first, min(first + rows, symbols**length))
+                yield from self._judged(numbers[:, None] // places % symbols, positions)
+
+        return scored(parts())
+
+    def _judged(self, tokens: Whole, positions: bool) -> Iterator[tuple[Reals, Whole]]:
+        """Yield scores and right classes: after the last token of each row, or after every token."""
+        labels, end = self.task.classify(tokens), 0
+        if not positions:
+            yield self._last_scores(tokens), labels[:, -1]
+            return
+        for scores in self._scores(tokens):
+            begin, end = end, end + scores.shape[1]
+            yield scores.reshape(-1, scores.shape[2]), labels[:, begin:end].ravel()
+
+    def on_rows(self, rows: Examples) -> Score:
+        """Return the score on labelled rows."""
+
+        def parts() -> Iterator[tuple[Reals, Whole]]:
+            for batch in rows.matrices(WINDOW):
+                state = self.machine.initial_state(len(batch.tokens))
+                scores, _ = self.machine.run(batch.tokens, state)
+                yield scores[batch.answers], batch.labels[batch.answers]
+
+        return scored(parts())
+
+    def held_out(self) -> Examples:
+        """Return the rows of the data file that training did not learn from."""
+        draws, rows = NumpyDraws(seed_of(self.config.seed, "split")), self.task.data
+        try:
+            return rows[hold_out(rows, self.config.recipe.split, draws)]
+        except InputError as error:
+            raise InputError(f"{self.task.describe()['data']}: {error}") from None
+
+
+def load_certified(path: str | Path) -> CertifiedRun | None:
+    """Read a certified run without torch; None if the run has no locked model.
+
+    Raises:
+        InputError: the directory is not a run or is damaged, or its certificate does not hold.
+    """
+    folder = RunFolder(path)
+    config, task = stored_task(folder)
+    if not (folder.has(checkpoint.LOCKED) and folder.has(checkpoint.CERTIFICATE)):
+        return None
+    model = config.model.to_json()
+    _check_trained(folder, model)
+    verified = read_certificate(folder, model, task)
+    if verified is None or verified.certificate.automaton is None:
+        return None
+    certificate, result = verified.certificate, stored_result(folder)
+    folder.read_metrics()  # which must be readable, too
+    if isinstance(certificate.proof, FiniteProof):
+        table = certificate.proof.machine
+        assert verified.scores is not None
+        machine = Machine(transitions=table.transitions, outputs=table.outputs)
+        answering = FiniteAnswers(machine, verified.scores)
+    else:
+        assert isinstance(certificate.automaton, CounterMachine)
+        answering = CountingAnswers(certificate.automaton, len(task.classes))
+    return CertifiedRun(folder.path, task, config, result, certificate, answering)
+
+
+def _check_trained(folder: RunFolder, model: dict[str, Any]) -> None:
+    """Refuse a run whose trained weights are damaged, as `csprop.load` does."""
+    try:
+        stored = load(folder.read(checkpoint.WEIGHTS))
+        shapes = {name: value.shape for name, value in stored.items()}
+        fits = all(value.dtype == np.float32 for value in stored.values())
+        fits = fits and shapes == network_shapes(complete(model))
+    except (SafetensorError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        stored, fits = {}, False
+    path = folder.path / checkpoint.WEIGHTS
+    if not fits:
+        raise InputError(f"{path}: does not fit config.json; the run is damaged")
+    if not all(np.isfinite(value).all() for value in stored.values()):
+        raise InputError(f"{path}: has weights that are not finite; the run is damaged")
