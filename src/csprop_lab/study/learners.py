@@ -207,11 +207,7 @@ def layer_recipe(lr: float, batch_size: int, epochs: int, **more: Any) -> Recipe
 
 
 def _trained(
-    job: FileJob,
-    task: RowsTask,
-    model: Any,
-    recipe: Recipe,
-    go_on: Callable[[Trainer, float], bool],
+    job: FileJob, task: RowsTask, model: Any, recipe: Recipe, go_on: Callable[[Trainer, float], bool]
 ) -> Found:
     """A network that was trained for as long as `go_on` says, given it and its seconds so far."""
     started = time.process_time()
