@@ -21,8 +21,8 @@ from torch import Generator, Tensor
 
 import csprop
 from csprop.proof.examples import Labelled
+from csprop.training.batches import training_data
 from csprop.training.config import environment
-from csprop.training.session import training_data
 from csprop_lab.released.frames import angles, framed
 from csprop_lab.study.publish import METADATA
 

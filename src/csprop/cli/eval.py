@@ -107,7 +107,7 @@ class _InTorch:
         return score(self.model, rows)
 
     def held_out(self) -> Any:
-        from csprop.training.session import training_data
+        from csprop.training.batches import training_data
 
         return training_data(self.task, self.config)[1]
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from csprop.cli import common
 from csprop.cli.options import Arg
-from csprop.errors import InputError
 
 if TYPE_CHECKING:
     from csprop.automata.automaton import Automaton, CounterAutomaton
@@ -64,11 +63,8 @@ def run(args: Args) -> int:
     if Path(args.source).suffix in SUFFIXES:
         common.check_file(Path(args.source))
     task = resolve(args.source)
-    drawn = {name: getattr(args, name) for name in ("length", "samples")}
-    drawn = {name: value for name, value in drawn.items() if value is not None}
+    drawn = {"length": args.length, "samples": args.samples}
     if isinstance(task, RowsTask):
-        if drawn:
-            raise InputError(f"{args.source}: a file has its own rows: leave out --{next(iter(drawn))}")
         common.say(f"tokens: {join_names(task.vocab)}")
         for line in _told(task.summary):
             common.say(line)

@@ -13,12 +13,12 @@ from csprop.proof.certificate import Certificate
 from csprop.runs.run import Run
 from csprop.runs.training import train
 from csprop.tasks import get
+from csprop.training.batches import training_data
 from csprop.training.config import configure
 from csprop.training.loop import Epoch, Trainer
 from csprop.training.metrics import at_length
 from csprop.training.scores import Sampling, percent
 from csprop.training.seeding import generator
-from csprop.training.session import training_data
 from csprop.training.workers import pool
 
 LENGTHS = (16, 256, 65_536)

@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 import csprop
-from csprop.data.examples import Examples
-from csprop.data.splits import split
 from csprop.errors import Diverged, InputError
 from csprop.files import one_writer
 from csprop.nn.model import CSP
 from csprop.nn.training import why_not
 from csprop.ops.backends import as_before, use_backend
 from csprop.tasks.base import Task
-from csprop.tasks.pairs import hold_pairs
 from csprop.tasks.rows import FileTask
 from csprop.training import checkpoint
+from csprop.training.batches import training_data
 from csprop.training.checkpoint import RunFolder, refuse_existing
 from csprop.training.config import (
     RunConfig,
@@ -269,24 +267,6 @@ def _as_before(where: dict[str, Any]) -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(threads)
-
-
-def training_data(task: Task, config: RunConfig) -> tuple[Examples, Examples]:
-    """Return the training set and the held-out set of a run.
-
-    Raises:
-        InputError: there are too few sequences to split, a data file has changed, or the pairs that are
-            to be held out cannot be.
-    """
-    recipe, seed = config.recipe, config.seed
-    whole = task.examples(recipe.samples or task.samples, recipe.length, generator(seed, "data"))
-    try:
-        training, held_out = split(whole, recipe.split, generator(seed, "split"))
-    except InputError as error:
-        raise InputError(f"{task.describe().get('data', task.name)}: {error}") from None
-    if not recipe.hold_pairs:
-        return training, held_out
-    return hold_pairs(task, training, held_out, recipe.hold_pairs, generator(seed, "pairs"))
 
 
 def ended(

@@ -15,12 +15,13 @@ from csprop.proof.examples import Labelled
 from csprop.report.charts import short
 from csprop.tasks import get
 from csprop.tasks.base import Task
+from csprop.training.batches import training_data
 from csprop.training.config import RunConfig, environment
 from csprop.training.loop import Epoch, Trainer
 from csprop.training.metrics import at_length
 from csprop.training.scores import Sampling
 from csprop.training.seeding import generator
-from csprop.training.session import Trained, ended, execute, training_data
+from csprop.training.session import Trained, ended, execute
 from csprop_lab.layers.frame import Frame
 from csprop_lab.layers.plain import Peer
 from csprop_lab.released.frames import NotRounded, round_angles
