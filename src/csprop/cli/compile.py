@@ -9,7 +9,7 @@ from csprop.cli.options import Arg
 
 
 @dataclass(frozen=True, kw_only=True)
-class Args:
+class Args(common.Arguments):
     """Write a machine into the weights of a model, and prove that both always give the same answers.
 
     The model is a router layer with a place for each state. For a machine that counts, it stands above
@@ -25,13 +25,6 @@ class Args:
 
     out: Annotated[Path, Arg("RUN")]
     """The run directory to write."""
-
-    json: common.Flag = False
-    """Print one JSON document on stdout."""
-
-
-def parse(argv: list[str]) -> Args:
-    return common.parse(Args, "compile", argv)
 
 
 def run(args: Args) -> int:

@@ -28,7 +28,7 @@ MODELS = 3 * len(TASKS)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Args:
+class Args(common.Arguments):
     """Show in a minute what csprop does: learn, lock, prove, draw, and find wrong labels.
 
     Three models learn three tasks and are measured beyond the trained length. csprop's are locked and
@@ -42,13 +42,6 @@ class Args:
 
     out: Path = Path("runs/demo")
     """Directory for the runs and the page."""
-
-    json: common.Flag = False
-    """Print one JSON document on stdout."""
-
-
-def parse(argv: list[str]) -> Args:
-    return common.parse(Args, "demo", argv)
 
 
 def run(args: Args) -> int:

@@ -17,7 +17,7 @@ MOST_SHOWN = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Args:
+class Args(common.Arguments):
     """Find the machine behind labelled sequences, although some labels may be wrong.
 
     The machine is written as a run, with the rows whose labels look wrong. Exit code 0 means that a
@@ -44,13 +44,6 @@ class Args:
 
     samples: Annotated[int | None, Arg(hint="(default: the task's)")] = None
     """Number of sequences that are drawn for a task."""
-
-    json: common.Flag = False
-    """Print one JSON document on stdout."""
-
-
-def parse(argv: list[str]) -> Args:
-    return common.parse(Args, "learn", argv)
 
 
 def run(args: Args) -> int:
