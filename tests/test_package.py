@@ -119,6 +119,19 @@ def test_a_wheel_without_the_kernel_is_for_every_machine(built: Built) -> None:
     assert names == {path.relative_to(source).as_posix() for path in packed}
 
 
+def test_the_wheel_of_the_laboratory_has_its_packages_its_assets_and_its_commands(built: Built) -> None:
+    folder = built.root / "src" / "csprop_lab"
+    (folder / "dist").mkdir()
+    archive = zipfile.ZipFile(Built(folder).make("build_wheel"))
+    source = ROOT / "src"
+    here = [*(source / "csprop_lab").rglob("*.py"), *(source / "csprop_lab").rglob("assets/*")]
+    names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert names == {path.relative_to(source).as_posix() for path in here}
+    (entries,) = (name for name in archive.namelist() if name.endswith("entry_points.txt"))
+    verbs = re.findall(r"^(\w+) = csprop_lab\.cli\.\1$", archive.read(entries).decode(), re.MULTILINE)
+    assert sorted(verbs) == ["bench", "compare", "reproduce"]
+
+
 def test_a_wrong_value_of_the_switch_is_named(built: Built) -> None:
     with pytest.raises(AssertionError, match=r"CSPROP_KERNEL=yes: write 0 \(no kernel\), 1 "):
         built.make("prepare_metadata_for_build_wheel", CSPROP_KERNEL="yes")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from csprop.cells.options import Cell, Paper, Resonator
+from csprop.cells.options import Cell, Paper, Resonator, Router
 from csprop.errors import InputError
 from csprop.fields import check_ranges, check_types, find_changes
 
@@ -40,7 +40,7 @@ class Architecture:
                 self.decoder,
             )
         for cell in self.layers:
-            if getattr(cell, "places", 0) and self.width % cell.places:
+            if isinstance(cell, Router) and cell.places and self.width % cell.places:
                 complaint = f"does not divide the width, {self.width}, into groups: choose a divisor"
                 raise InputError(complaint, "places", cell.places)
         if not self.coupling_rank <= self.width or (self.coupling_rank and self.depth < 2):
@@ -80,7 +80,14 @@ class Architecture:
     @property
     def coupling_rank(self) -> int:
         """Rank of the coupling between neighbouring layers; 0 for none."""
-        return getattr(self.cell, "coupling_rank", 0)
+        return self.cell.coupling_rank if isinstance(self.cell, Paper) else 0
+
+    @property
+    def couplings(self) -> int:
+        """The number of couplings: one for all pairs of neighbouring layers, or one for each."""
+        if not isinstance(self.cell, Paper) or not self.cell.coupling_rank:
+            return 0
+        return 1 if self.cell.coupling == "shared" else self.depth - 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -169,7 +169,7 @@ def _cell(
 ) -> ResonatorBlock | Block:
     if not isinstance(kind, Cell) and kind not in BUILT_IN:
         raise InputError(f"kind={kind!r}: choose from {', '.join(BUILT_IN)}, or give a cell")
-    known = fields(BUILT_IN[kind]) if isinstance(kind, str) else ()  # pyright: ignore[reportArgumentType]
+    known = fields(BUILT_IN[kind]) if isinstance(kind, str) else ()
     names = {field.name for field in known} - {"coupling", "coupling_rank"}
     if unknown := sorted(set(options) - names):
         meant = {"num_layers": "depth", "hidden_size": "width", "d_state": "width"}.get(unknown[0])

@@ -55,10 +55,8 @@ class CSP(nn.Module):
         for cell in config.layers:
             self.blocks.append(cell.make(shape, generator))
         self.layers[0].begin(self.embedding, generator)
-        rank = config.coupling_rank
-        links = 1 if rank and config.cell.coupling == "shared" else config.depth - 1
         self.couplings = nn.ModuleList(
-            Coupling(width, rank, generator) for _ in range(links if rank else 0)
+            Coupling(width, config.coupling_rank, generator) for _ in range(config.couplings)
         )
         self.decoder = make_decoder(config, self.layers[-1], generator)
         self.shapes = [parameter.shape for parameter in self.parameters()]

@@ -45,10 +45,6 @@ class ModularArithmetic(Task):
             value = _OPERATIONS[signs[-1:]](value, int(digit))
         return value % MODULUS
 
-    def text(self, sequence: Sequence[int]) -> str:
-        """Return the sequence as it is written."""
-        return "".join(self.vocab[token] for token in sequence)
-
     def start(self) -> tuple[int, ...]:
         return 0, 1
 

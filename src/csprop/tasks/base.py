@@ -2,7 +2,7 @@
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -225,6 +225,10 @@ class Task(ABC):
     def examples(self, count: int, length: int, generator: "Generator") -> Examples:
         """Data to learn from: `count` drawn sequences of one length, or all rows of a data file."""
         return self.labelled(self.sample(count, length, generator))
+
+    def text(self, sequence: Iterable[int]) -> str:
+        """Return the names of tokens as one string."""
+        return "".join(self.vocab[token] for token in sequence)
 
     def describe(self) -> dict[str, Any]:
         """Return the task as config.json stores it; `from_description` is the inverse."""

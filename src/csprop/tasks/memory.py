@@ -109,7 +109,7 @@ class FlipFlopLanguage(Task):
         self.ignored = (PERCENT if percent is None else percent) / 100
 
     def truth(self, sequence: Sequence[int]) -> int:
-        written = re.findall("w([01])", "".join(self.vocab[token] for token in sequence))
+        written = re.findall("w([01])", self.text(sequence))
         return int(written[-1]) if written else 0
 
     def start(self) -> tuple[int, bool]:

@@ -48,6 +48,13 @@ def near(tokens: Whole, symbols: int, draws: Draws) -> Whole:
     return changed
 
 
+def mix(members: Whole, quarter: int, symbols: int, draws: Draws) -> Whole:
+    """Change some of the members a little, add uniform rows, as many of each, and shuffle all."""
+    members[:quarter] = near(members[:quarter], symbols, draws)
+    uniform = draws.below(symbols, (quarter, members.shape[1]))
+    return shuffled(members, uniform, draws=draws)
+
+
 def shuffled(*parts: Whole, draws: Draws) -> Whole:
     """Return all rows of some matrices, in random order."""
     rows = np.concatenate(parts)

@@ -13,7 +13,18 @@ from csprop.tasks.counting import CountingTask
 from csprop.tasks.near import near, shuffled
 
 
-class Parenthesis(Task):
+class BalancedTask(Task):
+    """A task of brackets, which has no balanced string of an odd length."""
+
+    def check_length(self, length: int) -> None:
+        super().check_length(length)
+        if length % 2:
+            raise InputError(
+                f"{self.name}: no string of odd length {length} is balanced: write an even length"
+            )
+
+
+class Parenthesis(BalancedTask):
     """The paper's Parenthesis Matching: `(` is token 0, `)` is token 1, half the sample is balanced.
 
     >>> task = Parenthesis()
@@ -64,10 +75,6 @@ class Parenthesis(Task):
     def size(self, state: int) -> int:
         return state
 
-    def check_length(self, length: int) -> None:
-        super().check_length(length)
-        refuse_odd(self.name, length)
-
     def draw(self, count: int, length: int, draws: Draws) -> Whole:
         """Draw half balanced strings and half unbalanced ones uniformly, in random order."""
         self.check_length(length)
@@ -76,7 +83,7 @@ class Parenthesis(Task):
         return shuffled(right, others, draws=draws)
 
 
-class ParenthesisWords(CountingTask):
+class ParenthesisWords(BalancedTask, CountingTask):
     """The same brackets, with a word for what is wrong: some are still open, or too many were closed.
 
     A bracket that closes nothing cannot be mended by what follows.
@@ -92,7 +99,7 @@ class ParenthesisWords(CountingTask):
     classes = ("balanced", "open", "too many closed")
 
     def truth(self, sequence: Sequence[int]) -> int:
-        text, before = "".join("()"[token] for token in sequence), None
+        text, before = self.text(sequence), None
         while text != before:
             text, before = text.replace("()", ""), text
         return 2 if ")" in text else int("(" in text)
@@ -100,10 +107,6 @@ class ParenthesisWords(CountingTask):
     @cached_property
     def counting(self) -> CounterMachine:
         return _machine(lambda fine, counts: int(counts[0] > 0) if fine else 2)
-
-    def check_length(self, length: int) -> None:
-        super().check_length(length)
-        refuse_odd(self.name, length)
 
     def draw(self, count: int, length: int, draws: Draws) -> Whole:
         """Draw a quarter each: balanced, with one mistake, half of a balanced string, uniform.
@@ -162,12 +165,6 @@ def rejected(task: Task, count: int, length: int, draws: Draws) -> Whole:
         drawn = draws.below(2, (count, length))
         rows = np.concatenate([rows, drawn[task.classify(drawn)[:, -1] == 0]])
     return rows[:count]
-
-
-def refuse_odd(name: str, length: int) -> None:
-    """Raise an InputError for a length at which no string of brackets is balanced."""
-    if length % 2:
-        raise InputError(f"{name}: no string of odd length {length} is balanced: write an even length")
 
 
 def balanced(count: int, length: int, draws: Draws) -> Whole:

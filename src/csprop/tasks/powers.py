@@ -118,7 +118,7 @@ class Powers(CountingTask):
         self.length = next(each for each in range(16, 20) if self.has_length(each))
 
     def truth(self, sequence: Sequence[int]) -> int:
-        return int(self.language.contains("".join("abcd"[token] for token in sequence)))
+        return int(self.language.contains(self.text(sequence)))
 
     @cached_property
     def counting(self) -> CounterMachine:

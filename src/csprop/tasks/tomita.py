@@ -103,7 +103,7 @@ class Tomita(Task):
         self.description = self.grammar.description
 
     def truth(self, sequence: Sequence[int]) -> int:
-        return int(self.grammar.contains("".join(map(str, sequence))))
+        return int(self.grammar.contains(self.text(sequence)))
 
     def start(self) -> int:
         return 0
@@ -120,9 +120,5 @@ class Tomita(Task):
         Of all strings of length 16, the languages 1, 2 and 7 have one in a hundred or less.
         """
         anything = super().draw(count, length, draws)
-        members = self.members(count // 2, length, draws)
-        return np.concatenate([members, anything[len(members) :]])
-
-    def members(self, count: int, length: int, draws: Draws) -> Whole:
-        """Draw strings of the language uniformly; none if there are none of this length."""
-        return members(self.machine, 1, count, length, draws)
+        inside = members(self.machine, 1, count // 2, length, draws)
+        return np.concatenate([inside, anything[len(inside) :]])

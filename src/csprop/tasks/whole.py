@@ -32,10 +32,6 @@ class WholeTask(Task):
     finite = False
     total = False
 
-    def text(self, sequence: Whole | list[int]) -> str:
-        """Return the sequence as it is written."""
-        return "".join(self.vocab[token] for token in sequence)
-
     def encoded(self, texts: list[str], length: int) -> Whole:
         """Return the tokens of written sequences of one length, (N, T)."""
         numbers = [[self.vocab.index(each) for each in text] for text in texts]
@@ -84,7 +80,7 @@ class MissingDuplicate(WholeTask):
 
     def truth(self, sequence: Sequence[int]) -> int:
         """1 if a 1 in place of the blank makes the string a double one."""
-        text = self.text(list(sequence))
+        text = self.text(sequence)
         full, half = text.replace("_", "1"), len(text) // 2
         return int(text.count("_") == 1 and full[:half] == full[half:])
 
@@ -137,7 +133,7 @@ class ModularBrackets(WholeTask):
 
     def truth(self, sequence: Sequence[int]) -> int:
         """Replace innermost brackets by their values until none is left."""
-        return valued(reduced(self.text(list(sequence)))) or 0
+        return valued(reduced(self.text(sequence))) or 0
 
     def start(self) -> str:
         return ""
@@ -212,7 +208,7 @@ class SolveEquation(WholeTask):
     classes = ("0", "1", "2", "3", "4")
 
     def truth(self, sequence: Sequence[int]) -> int:
-        text = self.text(list(sequence))
+        text = self.text(sequence)
         return _first_true([reduced(text.replace("x", value)) for value in self.classes])
 
     def start(self) -> tuple[str, ...]:

@@ -86,13 +86,13 @@ def _change_model(chosen: Preset, name: str, changes: dict[str, Any]) -> Archite
         return replace(base, **changed)
     base = replace(base, **changed)
     check_options(name, base, of_cell)
-    return replace(base, cell=replace(base.cell, **of_cell))  # pyright: ignore[reportArgumentType]
+    return replace(base, cell=replace(base.cell, **of_cell))
 
 
 def check_options(name: str, model: Architecture, options: Iterable[str]) -> None:
     """Refuse options of other cells than a preset has, and options that do not exist."""
     others = {f.name for each in (Recipe, Architecture) for f in fields(each)}
-    own = set() if model.cells else {f.name for f in fields(model.cell)}  # pyright: ignore[reportArgumentType]
+    own = set() if model.cells else {f.name for f in fields(model.cell)}
     for option in options:
         if option == "depth" and model.cells:
             raise InputError(f"the preset {name} has {model.depth} layers: leave out depth", option)

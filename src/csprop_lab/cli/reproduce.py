@@ -26,10 +26,7 @@ class Args(Where):
     quick: common.Flag = False
     """Take minutes: three seeds and few epochs. The report says so."""
 
-    out: Annotated[
-        Path | None,
-        Arg("DIR", "(default: results; with --quick, runs/quick)"),
-    ] = None
+    out: Annotated[Path | None, Arg("DIR", "(default: results; with --quick, runs/quick)")] = None
     """Directory for the rows and the report."""
 
     only: Annotated[str | None, Arg("TABLES", "(default: all)")] = None

@@ -19,10 +19,7 @@ class Where:
     engine: Literal["local", "ray"] = "local"
     """Run on this machine or on a Ray cluster."""
 
-    address: Annotated[
-        str | None,
-        Arg("HOST:PORT", "(default: start one on this machine)"),
-    ] = None
+    address: Annotated[str | None, Arg("HOST:PORT", "(default: start one on this machine)")] = None
     """Address of a running Ray cluster, such as 10.0.0.1:6379."""
 
 

@@ -111,10 +111,7 @@ def find_counts(model: Released, examples: Labelled) -> list[tuple[Frame, Int64[
 
 
 def _means(
-    theta: Float[Tensor, "N T"],
-    tokens: Int64[Tensor, "N T"],
-    read: Bool[Tensor, "N T"],
-    symbols: int,
+    theta: Float[Tensor, "N T"], tokens: Int64[Tensor, "N T"], read: Bool[Tensor, "N T"], symbols: int
 ) -> Float[Tensor, " V"] | None:
     """Return the mean angle of each token; None if they vary, or if a token does not occur."""
     means = []

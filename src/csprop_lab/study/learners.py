@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from csprop.automata.automaton import Automaton
+from csprop import Automaton, Learned, learn
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Oracle
 from csprop.data.packing import pack
 from csprop.errors import Diverged
-from csprop.learning.learn import Learned, learn
 from csprop.tasks.rows import RowsTask
 from csprop.training.batches import training_data
 from csprop.training.config import configure
@@ -208,11 +207,7 @@ def layer_recipe(lr: float, batch_size: int, epochs: int, **more: Any) -> Recipe
 
 
 def _trained(
-    job: FileJob,
-    task: RowsTask,
-    model: Any,
-    recipe: Recipe,
-    go_on: Callable[[Trainer, float], bool],
+    job: FileJob, task: RowsTask, model: Any, recipe: Recipe, go_on: Callable[[Trainer, float], bool]
 ) -> Found:
     """A network that was trained for as long as `go_on` says, given it and its seconds so far."""
     started = time.process_time()

@@ -23,14 +23,7 @@ from csprop_lab.study.job import Job, csp, network, sizes_of
 from csprop_lab.study.measure import SAMPLING, measure
 from csprop_lab.study.publish import publish, report
 from csprop_lab.study.results import Results
-from csprop_lab.study.table import (
-    FULL,
-    QUICK,
-    Budget,
-    Figured,
-    Label,
-    Rows,
-)
+from csprop_lab.study.table import FULL, QUICK, Budget, Figured, Label, Rows
 
 TINY: dict[str, Any] = {"samples": 50, "epochs": 2, "width": 4}
 
@@ -69,7 +62,8 @@ def test_a_row_is_what_training_gives() -> None:
     rows = measure([tiny(seed, every_input=True) for seed in (3, 4)])
     for row, seed in zip(rows, (3, 4), strict=True):
         run = csprop.train("parity", seed=seed, **TINY)
-        assert row["result"] == run.result
+        assert run.result is not None
+        assert row["result"] == run.result.to_json()
         assert row["curve"]["accuracy"] == pytest.approx([e["accuracy"] for e in run.metrics], rel=1e-3)
         assert row["curve"]["grad_norm"] == pytest.approx(
             [e["grad_norm"] for e in run.metrics], rel=1e-3
