@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from csprop.cli import common
 from csprop.cli.options import Arg
+from csprop.errors import InputError
 
 if TYPE_CHECKING:
     from csprop.automata.automaton import Automaton, CounterAutomaton
@@ -58,6 +59,9 @@ def run(args: Args) -> int:
     task = resolve(args.source)
     drawn = {"length": args.length, "samples": args.samples}
     if isinstance(task, RowsTask):
+        for name, value in drawn.items():
+            if value is not None:
+                raise InputError(f"{args.source} has its own rows: leave it out", name, value)
         common.say(f"tokens: {join_names(task.vocab)}")
         for line in _told(task.summary):
             common.say(line)
