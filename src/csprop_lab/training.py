@@ -4,9 +4,10 @@ from typing import Any
 
 from csprop.errors import Diverged
 from csprop.tasks import Task
+from csprop.training.batches import training_data
 from csprop.training.config import RunConfig
 from csprop.training.loop import Epoch, Trainer
-from csprop.training.session import Trained, ended, training_data
+from csprop.training.session import Trained, ended
 
 
 def train_module(model: Any, task: Task, config: RunConfig, every_input: bool) -> Trained | Diverged:

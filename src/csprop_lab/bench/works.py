@@ -12,11 +12,11 @@ from csprop import CSP
 from csprop.data.examples import Examples
 from csprop.tasks import get
 from csprop.tasks.base import every_sequence
+from csprop.training.batches import training_data
 from csprop.training.config import RunConfig, configure
 from csprop.training.loop import Trainer, run_epochs
 from csprop.training.metrics import exhaustive, score
 from csprop.training.seeding import generator
-from csprop.training.session import training_data
 from csprop_lab.bench import commands, steps
 from csprop_lab.bench.measure import FULL, QUICK, Pace, figures, interleaved, peak_bytes
 from csprop_lab.bench.networks import parts

@@ -68,7 +68,7 @@ def compare(
     effort = QUICK if quick else FULL
     if seeds is not None:
         if not isinstance(seeds, int) or not 1 <= seeds <= 1000:
-            raise InputError(f"seeds={seeds}: write 1 to 1000")
+            raise InputError("write 1 to 1000", "seeds", seeds)
         effort = dataclasses.replace(effort, seeds=seeds)
     versions, named = {}, list(dict.fromkeys(models))
     for model in named:

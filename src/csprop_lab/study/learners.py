@@ -22,12 +22,12 @@ from csprop.automata.walk import Oracle
 from csprop.data.packing import pack
 from csprop.errors import Diverged
 from csprop.tasks.rows import RowsTask
+from csprop.training.batches import training_data
 from csprop.training.config import configure
 from csprop.training.loop import Trainer
 from csprop.training.metrics import last_logits
 from csprop.training.presets import Recipe
 from csprop.training.seeding import generator
-from csprop.training.session import training_data
 from csprop_lab.layers.basic import Peer, PeerConfig
 from csprop_lab.layers.frame import Frame, FrameConfig
 from csprop_lab.study import bliss

@@ -13,11 +13,12 @@ from csprop.errors import Diverged, InputError
 from csprop.report.charts import short
 from csprop.tasks import get
 from csprop.tasks.base import Task
+from csprop.training.batches import training_data
 from csprop.training.config import RunConfig, environment
 from csprop.training.metrics import at_length
 from csprop.training.scores import Sampling
 from csprop.training.seeding import generator
-from csprop.training.session import Trained, execute, training_data
+from csprop.training.session import Trained, execute
 from csprop_lab.layers.basic import Peer
 from csprop_lab.layers.frame import Frame
 from csprop_lab.released import NotRounded, Released, prove
