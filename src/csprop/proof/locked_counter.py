@@ -25,7 +25,7 @@ from csprop.proof.locked import LockedModel
 
 
 def is_counter(model: object) -> TypeGuard[CSP]:
-    """Whether a model is one that counts."""
+    """Return True if a model counts."""
     return isinstance(model, CSP) and counts(model.config)
 
 
@@ -55,7 +55,7 @@ class LockedCounter(LockedModel):
 
     @property
     def routes(self) -> bool:
-        """Whether the layer above the counters is a router."""
+        """True if the layer above the counters is a router."""
         return bool(self.network.routers)
 
     def initial_state(self, batch: int = 1) -> Int64[Tensor, "B K"]:
@@ -68,7 +68,7 @@ class LockedCounter(LockedModel):
         """The scores after every token, 1 for the answer and 0 for other classes, and the last states.
 
         Raises:
-            InputError: a state is none of the control's, or a count could become too large.
+            InputError: a state is not a state of the control, or a count could become too large.
         """
         if exporting():
             return self._in_steps(tokens, state, reset)

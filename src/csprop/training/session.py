@@ -64,6 +64,8 @@ class Trained:
     """Where it was trained: versions, CPU, threads, backend."""
     torch_because: str = ""
     """Why its last steps were torch operations; empty if each was one call of the kernel."""
+    training: Examples | None = field(default=None, repr=False)
+    """The training set, if it is at hand; None for a run that was loaded."""
 
 
 def execute(
@@ -347,7 +349,7 @@ def ended(
     if every_input and known and len(task.vocab) ** recipe.length <= MOST_INPUTS:
         every = exhaustive(trainer.model, task, recipe.length)
         result["exhaustive"] = asdict(every) | {"length": recipe.length}
-    return Trained(trainer.model, task, config, metrics, result)
+    return Trained(trainer.model, task, config, metrics, result, training=trainer.training)
 
 
 def _learned(trainer: Trainer, task: Task) -> dict[str, Any]:
