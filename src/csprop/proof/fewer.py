@@ -18,6 +18,7 @@ from csprop.data.examples import UNLABELLED
 from csprop.nn.model import CSP
 from csprop.proof.choose import Choice, clipped
 from csprop.proof.examples import Labelled
+from csprop.proof.locked_counter import counting_parts
 from csprop.proof.tune import minimise, surprise
 
 SHARP = 8
@@ -57,7 +58,7 @@ class Fewer:
         self, model: CSP, examples: Labelled, choice: Choice, most: int, generator: Generator
     ) -> None:
         self.model, self.examples, self.most, self.generator = model, examples, most, generator
-        self.counter, self.switch = model.layers
+        self.counter, self.switch, _ = counting_parts(model)
         made = [primitive(each) for each in model.embedding[:, 0].round().int().T.tolist()]
         self.chosen = torch.tensor([form in choice.forms for _, form in made])
         self.increments = model.embedding[:, 0].round() * self.chosen * SHARP

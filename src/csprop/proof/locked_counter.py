@@ -15,7 +15,10 @@ from torch import Tensor, nn
 
 from csprop.automata.automaton import CounterAutomaton
 from csprop.automata.counting import MOST_COUNT
+from csprop.cells.counter import CounterBlock
+from csprop.cells.switch import SwitchBlock
 from csprop.errors import InputError
+from csprop.nn.decoder import LinearDecoder
 from csprop.nn.model import CSP
 from csprop.ops.backends import exporting
 from csprop.ops.over_time import over_time
@@ -29,13 +32,21 @@ def is_counter(model: object) -> TypeGuard[CSP]:
     return isinstance(model, CSP) and counts(model.config)
 
 
+def counting_parts(model: CSP) -> tuple[CounterBlock, SwitchBlock, nn.Linear]:
+    """Return the counters, the switches and the linear map of the decoder."""
+    counter, switch = model.layers
+    assert isinstance(counter, CounterBlock)
+    assert isinstance(switch, SwitchBlock)
+    assert isinstance(model.decoder, LinearDecoder)
+    return counter, switch, model.decoder.linear
+
+
 def weights_of(network: CSP) -> Weights:
-    """The weights of a network that counts."""
+    """Return the weights of a network that counts."""
     weights = network.state_dict()
     if not network.routers:
-        switch = network.layers[1]
-        replaced = switch.target
-        weights |= dict(zip(POINTS, (switch.start, replaced), strict=True))
+        _, switch, _ = counting_parts(network)
+        weights |= dict(zip(POINTS, (switch.start, switch.target), strict=True))
     return {name: value.detach().cpu().numpy() for name, value in weights.items()}
 
 

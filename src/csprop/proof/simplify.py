@@ -34,7 +34,7 @@ from csprop.proof.counters import tabulated
 from csprop.proof.examples import Labelled
 from csprop.proof.fewer import OPEN, SHARP, Fewer, misses
 from csprop.proof.limits import NotFinite
-from csprop.proof.locked_counter import weights_of
+from csprop.proof.locked_counter import counting_parts, weights_of
 
 WINDOWS = (1, 2, 3)
 """The windows that are tried, the smallest first."""
@@ -129,7 +129,7 @@ class _Plan:
     @torch.no_grad()
     def write(self, examples: Labelled) -> None:
         """Change the weights of the model."""
-        counter, switch = self.model.layers
+        counter, switch, decoder = counting_parts(self.model)
         embedding = self.model.embedding.zero_()
         for token in range(self.tokens):
             embedding[token, :, token] = torch.tensor([FRACTION, -1.0])
@@ -147,8 +147,8 @@ class _Plan:
             switch.gate.weight[channel] = weights.flatten()
             switch.gate.bias[channel] = bias
         weight, bias = _fitted(*self.table(examples), self.model.config.num_classes)
-        self.model.decoder.linear.weight.copy_(weight)
-        self.model.decoder.linear.bias.copy_(bias)
+        decoder.weight.copy_(weight)
+        decoder.bias.copy_(bias)
 
     def table(self, examples: Labelled) -> tuple[Tensor, Tensor]:
         """Return the inputs of the decoder, (P, 2 D), and the majority label of each, (P,).
