@@ -9,9 +9,9 @@ import csprop
 def test_the_default_preset_is_right_on_every_input(task: str) -> None:
     run = csprop.train(task, seed=0)
     assert run.result is not None
-    assert (run.result["accuracy"], run.result["f1"]) == (1.0, 1.0)
-    assert run.result["exhaustive"]["count"] == 65_536
-    assert run.result["exhaustive"]["wrong"] == 0
+    assert (run.result.accuracy, run.result.f1) == (1.0, 1.0)
+    assert run.result.exhaustive.count == 65_536
+    assert run.result.exhaustive.wrong == 0
 
 
 @pytest.mark.parametrize("name", ["tomita-3", "even-pairs"])
@@ -19,5 +19,5 @@ def test_a_router_learns_a_task_and_is_proven(name: str) -> None:
     run = csprop.train(name, samples=2000)
     assert run.config.preset == "router"
     assert run.result is not None
-    assert run.result["learned"]
+    assert run.result.learned
     assert run.certify().verdict == "proven for all lengths"

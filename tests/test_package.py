@@ -1,4 +1,4 @@
-"""What an installed csprop says of itself, and what is in a release of it."""
+"""The command and the metadata of an installed csprop, and the files of a release."""
 
 import ast
 import os
@@ -44,12 +44,12 @@ def test_the_citation_is_of_this_version() -> None:
 
 @dataclass(frozen=True)
 class Built:
-    """A copy of the repository in which work was done, and what setuptools makes of it."""
+    """A copy of the repository with leftovers of work, for setuptools to build."""
 
     root: Path
 
     def make(self, hook: str, **variables: str) -> Path:
-        """Calls a hook of the build backend in the copy: the file that it has made."""
+        """Call a hook of the build backend in the copy, and return the file that it makes."""
         code = f"from setuptools import build_meta; print('made', build_meta.{hook}('dist'))"
         environment = os.environ | {"CSPROP_KERNEL": "0"} | variables
         said = subprocess.run(
@@ -98,20 +98,11 @@ def test_a_source_archive_has_all_that_a_build_and_the_tests_need(built: Built) 
     for path in native.glob("*.?pp"):
         for header in re.findall(r'#include "(.*)"', path.read_text("utf-8")):
             assert f"src/csprop/ops/native/{header}" in names
-    some = "CHANGELOG.md CITATION.cff LICENSE Makefile README.md constraints.txt mkdocs.yml"
-    assert set(some.split()) <= names
-    for folder, pattern in (
-        ("tests", "*.py"),
-        ("docs", "*"),
-        ("examples", "*"),
-        ("notebooks", "*.ipynb"),
-        ("results", "*.json"),
-    ):
-        here = {
-            path.relative_to(ROOT).as_posix()
-            for path in (ROOT / folder).rglob(pattern)
-            if path.is_file()
-        }
+    assert {"CHANGELOG.md", "CITATION.cff", "LICENSE", "Makefile", "README.md", "constraints.txt",
+            "mkdocs.yml"} <= names  # fmt: skip
+    folders = "tests/**/*.py docs/**/* examples/**/* notebooks/**/*.ipynb results/**/*.json"
+    for pattern in folders.split():
+        here = {path.relative_to(ROOT).as_posix() for path in ROOT.glob(pattern) if path.is_file()}
         assert {name for name in here if "__pycache__" not in name} <= names
     assert not names & set(LEFT_BY_WORK)
     assert not [name for name in names if name.endswith((".so", ".pyd", ".pyc", ".lock"))]
@@ -121,22 +112,32 @@ def test_a_wheel_without_the_kernel_is_for_every_machine(built: Built) -> None:
     wheel = built.make("build_wheel")
     assert wheel.name == f"csprop-{csprop.__version__}-py3-none-any.whl"
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    package = ROOT / "src" / "csprop"
-    here = {
-        f"csprop/{path.relative_to(package).as_posix()}"
-        for path in package.rglob("*")
-        if path.is_file()
-    }
-    left_out = (".cpp", ".hpp", ".so", ".pyd", ".pyc")
-    assert names == {name for name in here if not name.endswith(left_out)}
+    source = ROOT / "src"
+    here = [path for path in (source / "csprop").rglob("*") if path.is_file()]
+    not_packed = (".cpp", ".hpp", ".so", ".pyd", ".pyc")
+    packed = [path for path in here if path.suffix not in not_packed]
+    assert names == {path.relative_to(source).as_posix() for path in packed}
 
 
-def test_a_switch_that_does_not_exist_is_named(built: Built) -> None:
+def test_the_wheel_of_the_laboratory_has_its_packages_its_assets_and_its_commands(built: Built) -> None:
+    folder = built.root / "src" / "csprop_lab"
+    (folder / "dist").mkdir()
+    archive = zipfile.ZipFile(Built(folder).make("build_wheel"))
+    source = ROOT / "src"
+    here = [*(source / "csprop_lab").rglob("*.py"), *(source / "csprop_lab").rglob("assets/*")]
+    names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert names == {path.relative_to(source).as_posix() for path in here}
+    (entries,) = (name for name in archive.namelist() if name.endswith("entry_points.txt"))
+    verbs = re.findall(r"^(\w+) = csprop_lab\.cli\.\1$", archive.read(entries).decode(), re.MULTILINE)
+    assert sorted(verbs) == ["bench", "compare", "reproduce"]
+
+
+def test_a_wrong_value_of_the_switch_is_named(built: Built) -> None:
     with pytest.raises(AssertionError, match=r"CSPROP_KERNEL=yes: write 0 \(no kernel\), 1 "):
         built.make("prepare_metadata_for_build_wheel", CSPROP_KERNEL="yes")
 
 
-def test_a_plain_install_brings_nothing_to_develop_with(built: Built) -> None:
+def test_a_plain_install_has_no_tools_of_developers(built: Built) -> None:
     required = built.metadata().get_all("Requires-Dist") or []
     plain = {re.split(r"[<>=!~ ;\[]", each)[0] for each in required if "extra ==" not in each}
     imported: set[str] = set()
@@ -155,8 +156,8 @@ def test_a_plain_install_brings_nothing_to_develop_with(built: Built) -> None:
         assert {f'{name}; extra == "{which}"' for which in (extra, "dev")} <= extras
 
 
-def test_the_readme_of_a_release_leads_nowhere_that_does_not_exist(built: Built) -> None:
-    """An index shows it away from the repository, where relative addresses lead to nothing."""
+def test_every_link_of_the_readme_of_a_release_leads_somewhere(built: Built) -> None:
+    """An index shows it away from the repository, where relative addresses are dead."""
     links, pictures = re.compile(r"\]\(([^)]*)\)"), re.compile(r'<img src="([^"]*)"')
     there = (ROOT / "README.md").read_text("utf-8")
     assert len(pictures.findall(there)) >= 2

@@ -1,7 +1,8 @@
-"""The animated picture of the README: one file without scripts, whose facts hold."""
+"""The animated picture of the README: one file without scripts, and its facts are true."""
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -26,14 +27,14 @@ def facts(drawing: ElementTree.Element) -> dict[str, Any]:
     return json.loads(drawing.findtext(f"{SVG}metadata") or "")
 
 
-def column(drawing: ElementTree.Element, kind: str) -> dict[float, int]:
-    """How many squares of a kind, right or wrong, are at each x in the rows of the answers."""
-    found: dict[float, int] = {}
+def count_squares(drawing: ElementTree.Element, kind: str) -> Counter[float]:
+    """Count the squares of a kind, right or wrong, at each x in the rows of the answers."""
+    squares: Counter[float] = Counter()
     for group in drawing.iter(f"{SVG}g"):
         place = re.fullmatch(r"translate\(([\d.]+) (\d+)\)", group.get("transform", ""))
         if place and group.find(f"{SVG}rect[@class='{kind}']") is not None and int(place[2]) < ROWS_END:
-            found[float(place[1])] = found.get(float(place[1]), 0) + 1
-    return found
+            squares[float(place[1])] += 1
+    return squares
 
 
 def test_the_picture_is_one_small_file_without_scripts() -> None:
@@ -57,31 +58,19 @@ def test_the_picture_has_two_colour_schemes_and_can_stand_still(drawing: Element
 
 
 def test_every_animated_element_has_keyframes(drawing: ElementTree.Element) -> None:
-    style = drawing.findtext(f"{SVG}style") or ""
-    made = re.findall(r"@keyframes (\w+)", style)
-    used = {
-        name
-        for element in drawing.iter()
-        for name in element.get("class", "").split()
-        if re.fullmatch(r"a\d+", name)
-    }
-    assert used == set(made)
+    made = re.findall(r"@keyframes (\w+)", drawing.findtext(f"{SVG}style") or "")
+    names = {name for element in drawing.iter() for name in element.get("class", "").split()}
+    assert {name for name in names if re.fullmatch(r"a\d+", name)} == set(made)
 
 
-def test_the_locked_rotor_is_right_after_every_token(facts: dict[str, Any]) -> None:
+def test_the_locked_rotor_and_the_machine_are_right_after_every_token(facts: dict[str, Any]) -> None:
     task = csprop.tasks.get(facts["task"])
-    tokens = facts["tokens"]
-    truth = [task.truth(tokens[:end]) for end in range(1, len(tokens) + 1)]
-    assert facts["truth"] == truth
-    assert facts["locked"] == truth
-
-
-def test_the_machine_in_the_picture_is_the_task_s(facts: dict[str, Any]) -> None:
-    state, said = 0, []
-    for token in facts["tokens"]:
+    tokens, state, states = facts["tokens"], 0, []
+    for token in tokens:
         state = facts["machine"][state][token]
-        said.append(state)
-    assert said == facts["truth"]
+        states.append(state)
+    truth = [task.truth(tokens[:end]) for end in range(1, len(tokens) + 1)]
+    assert facts["truth"] == facts["locked"] == states == truth
 
 
 def test_the_printed_model_is_right_at_the_trained_length_and_wrong_soon_after(
@@ -94,14 +83,13 @@ def test_the_printed_model_is_right_at_the_trained_length_and_wrong_soon_after(
 
 
 def test_the_squares_are_the_answers(drawing: ElementTree.Element, facts: dict[str, Any]) -> None:
-    columns = sorted(column(drawing, "right") | column(drawing, "wrong"))
+    right, wrong = count_squares(drawing, "right"), count_squares(drawing, "wrong")
+    columns = sorted(right | wrong)
     assert len(columns) == len(facts["tokens"])
-    wrong = column(drawing, "wrong")
     for step, x in enumerate(columns):
         asked = step >= facts["trained_on"] - 1
         missed = asked and facts["printed"][step] != facts["truth"][step]
-        assert wrong.get(x, 0) == missed
-        assert column(drawing, "right")[x] == 1 + asked - missed
+        assert (wrong[x], right[x]) == (missed, 1 + asked - missed)
 
 
 def test_the_words_are_the_facts(drawing: ElementTree.Element, facts: dict[str, Any]) -> None:

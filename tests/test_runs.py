@@ -16,7 +16,6 @@ from csprop import CSP
 from csprop.cli.main import main
 from csprop.errors import InputError
 from csprop.files import LOCK
-from csprop.nn.config import FIRST_OPTIONS
 from csprop.nn.hub import on_hub
 from csprop.proof.examples import Labelled
 from csprop.training.checkpoint import RunFolder
@@ -135,23 +134,21 @@ def test_a_proof_of_another_version_is_not_lost(certified: Path, tmp_path: Path)
     csprop.load(path).certify(length=4)
     assert json.loads((path / "certificate.json").read_text())["format"] == 1
     assert (path / "locked.safetensors").exists()
-    with pytest.raises(InputError, match="was written by another version of csprop"):
+    with pytest.raises(InputError, match="is not a certificate of the format"):
         _ = csprop.load(path).locked
 
 
 def test_a_certificate_outlives_an_option_that_is_added(certified: Path, tmp_path: Path) -> None:
-    """As if `coupling` had been added after the certificate was written."""
+    """As if `skip` had been added after the certificate was written."""
     path = shutil.copytree(certified, tmp_path / "flip")
     document = json.loads((path / "certificate.json").read_text())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("csprop.nn.config.FIRST_OPTIONS", FIRST_OPTIONS - {"coupling"})
-        del document["model"]["coupling"]
-        RunFolder(path).write_json("certificate.json", document)
-        assert csprop.load(path).locked is not None
-        document["model"]["width"] += 1
-        RunFolder(path).write_json("certificate.json", document)
-        with pytest.raises(InputError, match="is not about this locked model"):
-            _ = csprop.load(path).locked
+    del document["model"]["cells"][0]["skip"]
+    RunFolder(path).write_json("certificate.json", document)
+    assert csprop.load(path).locked is not None
+    document["model"]["width"] += 1
+    RunFolder(path).write_json("certificate.json", document)
+    with pytest.raises(InputError, match="is not that of the model certified"):
+        _ = csprop.load(path).locked
 
 
 def test_a_run_without_a_lock_answers_whatever_its_certificate(certified: Path, tmp_path: Path) -> None:
@@ -161,7 +158,7 @@ def test_a_run_without_a_lock_answers_whatever_its_certificate(certified: Path, 
     RunFolder(path).write_json("certificate.json", {"format": 1})
     run = csprop.load(path)
     assert run.predict(["01."]) == ["1"]
-    with pytest.raises(InputError, match="another version"):
+    with pytest.raises(InputError, match="is not a certificate of the format"):
         _ = run.certificate
 
 
@@ -232,7 +229,7 @@ def test_rows_that_are_kept_in_a_run_move_with_it(
     assert certificate is not None
     assert (certificate.verdict, certificate.proven) == ("agrees with every row", True)
     assert main(["certify", str(tmp_path / "copy"), "--check"]) == 0
-    assert "agrees with every row of rows.jsonl" in capsys.readouterr().out
+    assert "agree with all 399 rows" in capsys.readouterr().out
 
 
 def test_a_run_on_rows_is_resumed_where_it_was_moved(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ results/phases.json has its numbers, which blocks.py writes into the caption. Tw
 are trained alike on length 16 with seed 2: the printed one and the released one. Drawn is the phase by
 which what enters is multiplied, after every token of a random sequence, from the centre outwards; the
 colour is the true residue. The printed phase e^{iθ} is that of the last input alone. The released one,
-e^{iΘ}, is summed over all inputs, and so is a state. The third panel rounds its angles, as `csprop
-certify` does. (On seed 0 no single layer counts: docs/notes/released.md.)
+e^{iΘ}, is summed over all inputs, and so is a state. The third panel rounds its angles, as
+`csprop_lab.released.prove` does. (On seed 0 no single layer counts: docs/notes/released.md.)
 """
 
 import json
@@ -19,11 +19,12 @@ import torch
 from matplotlib.figure import Figure
 from torch import Generator, Tensor
 
-import csprop
-from csprop.proof.examples import Labelled
+from csprop.tasks import get
 from csprop.training.config import environment
-from csprop.training.session import training_data
-from csprop_lab.released.frames import angles, framed
+from csprop.training.presets import Recipe
+from csprop_lab import released as lab
+from csprop_lab.study.job import network, sizes_of
+from csprop_lab.study.measure import train_network
 from csprop_lab.study.publish import METADATA
 
 TASK, SEED, TOKENS = "mod3-residue", 2, 400
@@ -39,14 +40,13 @@ NAMES = tuple(f"number of 1s modulo 3 is {residue}" for residue in range(3))
 
 def main() -> None:
     torch.set_num_threads(1)
-    printed = csprop.train(TASK, preset="paper", seed=SEED, **ALIKE)
-    released = csprop.train(TASK, preset="released", seed=SEED, **ALIKE)
+    model = lab.ReleasedConfig(**sizes_of(get(TASK)))  # without an option, the printed one
+    printed: Any = train_network(network(TASK, model, Recipe(**ALIKE), SEED))
+    released: Any = lab.train(TASK, seed=SEED, **ALIKE)
     tokens = released.task.sample(1, TOKENS, Generator().manual_seed(1))
     residues = released.task.labels(tokens)[0].tolist()
-    found = framed(released.model, Labelled.of(training_data(released.task, released.config)[0]))
-    assert found is not None
-    layer, parts, moves = found[1].layer, found[1].parts, found[1].moves
-    single, theta = (angles(run.model, tokens)[layer - 1][0, :, 0] for run in (printed, released))
+    _, (layer, parts, moves, _) = lab.prove(released)
+    single, theta = (run.model.angles(tokens)[layer - 1][0] for run in (printed, released))
     rounded = torch.tensor(moves)[tokens[0]].cumsum(0) * (2 * math.pi / parts)
     panels = {
         f"Printed: $e^{{i\\theta}}$, layer {layer}": single,
@@ -71,7 +71,7 @@ def main() -> None:
         "parts": parts,
         "moves": moves,
         "turns": [round(float(each.mean()), 4) for each in per_token],
-        "held_out": {"printed": printed.result["accuracy"], "released": released.result["accuracy"]},
+        "held_out": {"printed": printed.result.accuracy, "released": released.result.accuracy},
     }
     NUMBERS.write_text(json.dumps(numbers, indent=1) + "\n")
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import csprop
+from csprop import Run
 from csprop.errors import InputError
-from csprop.runs import Run
 from csprop.tasks import catalogue
 from csprop.training.checkpoint import CERTIFICATE, FILES, LAST, LOCKED, MANIFEST, WEIGHTS, RunFolder
 from csprop.zoo.archive import INDEX, PREFIX, Entry

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from csprop.ops.scan import scan
     from csprop.proof.certificate import Certificate
     from csprop.proof.certify import certify
-    from csprop.runs import Run, compile, load, train, train_seeds
+    from csprop.runs.machines import compile
+    from csprop.runs.run import Run, load
+    from csprop.runs.training import train, train_seeds
 
 __version__ = "0.1.0"
 __all__ = [
@@ -62,15 +64,15 @@ _HOMES = {
     "CSPConfig": "csprop.nn.config",
     "CSPLayer": "csprop.nn.layer",
     "Learned": "csprop.learning.learn",
-    "Run": "csprop.runs",
+    "Run": "csprop.runs.run",
     "certify": "csprop.proof.certify",
-    "compile": "csprop.runs",
+    "compile": "csprop.runs.machines",
     "example": "csprop.data.shipped",
     "learn": "csprop.learning.learn",
-    "load": "csprop.runs",
+    "load": "csprop.runs.run",
     "scan": "csprop.ops.scan",
-    "train": "csprop.runs",
-    "train_seeds": "csprop.runs",
+    "train": "csprop.runs.training",
+    "train_seeds": "csprop.runs.training",
     "use_backend": "csprop.ops.backends",
 }
 

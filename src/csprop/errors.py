@@ -1,11 +1,48 @@
-"""What goes wrong because of what a user gave, told in one sentence."""
+"""What can go wrong: bad input, told in one sentence, and training that diverges."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from typing import Any
 
 
 class InputError(ValueError):
-    """Bad input: a file, a row, an option. The command line prints it and exits with 2."""
+    """Bad input: a file, a row, an option. The command line prints it and exits with 2.
+
+    Args:
+        message: the sentence. If it is about an option, it follows the option's name and value.
+        field: the name of the option, such as "batch_size".
+        value: its value, if that is wrong. `str` of the error begins with batch_size=0, and the
+            command line writes --batch-size 0 instead.
+    """
+
+    def __init__(self, message: str, field: str | None = None, value: object = None) -> None:
+        super().__init__(message)
+        self.message, self.field, self.value = message, field, value
+
+    def __str__(self) -> str:
+        about = "" if self.value is None else f"{self.field}={self.value!r}: "
+        return f"{about}{self.message}"
+
+
+class Diverged(RuntimeError):
+    """A loss or a gradient of training was not finite; `diagnosis` says where. No step was taken."""
+
+    def __init__(self, message: str, diagnosis: dict[str, Any]) -> None:
+        super().__init__(message, diagnosis)
+        self.diagnosis = diagnosis
+
+    def __str__(self) -> str:
+        return self.args[0]
+
+
+@contextmanager
+def about(field: str, value: object) -> Iterator[None]:
+    """Say of an InputError that it is about an option with this value."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(error.message, field, value) from None
 
     def __init__(self, message: str, field: str | None = None) -> None:
         super().__init__(message)

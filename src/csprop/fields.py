@@ -32,7 +32,7 @@ def check_ranges(options: Any, **ranges: tuple[float, float]) -> None:
     for name, (low, high) in ranges.items():
         value = getattr(options, name)
         if value is not None and not low <= value <= high:
-            raise InputError(f"{name}={value} is out of range: write {low} to {high}")
+            raise InputError(f"out of range: write {low} to {high}", name, value)
 
 
 def check_types(options: Any) -> None:
@@ -56,4 +56,4 @@ def check_types(options: Any) -> None:
             fits = isinstance(value, float | int) and not isinstance(value, bool)
             fits = fits or (value is None and hint is not float)
         if not fits:
-            raise InputError(f"{name}={value!r} does not fit: write {expected}")
+            raise InputError(f"does not fit: write {expected}", name, value)

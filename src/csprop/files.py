@@ -26,15 +26,15 @@ _BINARY = getattr(os, "O_BINARY", 0)  # Windows would change the ends of lines
 
 
 def digest(content: bytes) -> str:
-    """The SHA-256 of some content, in hexadecimal digits."""
+    """Return the SHA-256 of some content, in hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
 
 
 def from_json(content: bytes) -> Any:
-    """What a JSON document says, if it is one that could be written again and shown.
+    """Read a JSON document that can be written again and shown.
 
     Raises:
-        ValueError: it is none, is nested too deeply, or has text that cannot be written as UTF-8.
+        ValueError: it is not JSON, is nested too deeply, or has text that cannot be written as UTF-8.
     """
     try:
         value = json.loads(content)
@@ -51,11 +51,11 @@ def from_json(content: bytes) -> Any:
 
 
 def fault(error: Exception) -> str:
-    """Why some text is not JSON, and where, as `from_json` or `json` found it."""
+    """Return why and where some text is not JSON, from an error of `from_json` or `json`."""
     if isinstance(error, json.JSONDecodeError):
         line = f"line {error.lineno}, " if "\n" in error.doc.strip() else ""
-        said = error.msg.removesuffix(" at")
-        return f"{said[:1].lower()}{said[1:]} at {line}column {error.colno}"
+        reason = error.msg.removesuffix(" at")
+        return f"{reason[:1].lower()}{reason[1:]} at {line}column {error.colno}"
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start} is not UTF-8 text"
     if isinstance(error, RecursionError):
@@ -64,7 +64,7 @@ def fault(error: Exception) -> str:
 
 
 def as_json(value: Any) -> bytes:
-    """A value as an indented JSON document in UTF-8."""
+    """Return a value as an indented JSON document in UTF-8."""
     return json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"
 
 
@@ -75,7 +75,7 @@ def replace(path: Path, content: bytes) -> None:
     followed.
 
     Raises:
-        OSError: the file cannot be written, or is no regular one; the error names `path`.
+        OSError: the file cannot be written, or is not a regular one; the error names `path`.
     """
     path = path.resolve()
     if path.exists() and not path.is_file():  # such as /dev/null, which a rename would remove
@@ -97,6 +97,12 @@ def replace(path: Path, content: bytes) -> None:
     _sync_folder(path.parent)
 
 
+def append(path: Path, content: bytes) -> None:
+    """Append to a file, and wait until the content is on the disk."""
+    with path.open("ab") as file:
+        _write_through(file, content)
+
+
 def move(source: Path, target: Path) -> None:
     """Rename a file atomically within a file system; a file of the new name is replaced."""
     _rename(source, target)
@@ -112,10 +118,10 @@ def sweep(folder: Path) -> None:
 
 @contextmanager
 def open_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that a user named.
+    """Open a file of the user.
 
     Raises:
-        InputError: there is none, it is no regular file, or it cannot be read.
+        InputError: it does not exist, is not a regular file, or cannot be read.
     """
     try:
         if path.exists() and not path.is_file():  # a pipe or a device might never end
@@ -125,25 +131,19 @@ def open_file(path: Path) -> Iterator[BinaryIO]:
     except InputError:
         raise
     except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file{_instead(path)}") from None
+        raise InputError(f"{path}: there is no such file{_suggest(path)}") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except ValueError:
         raise InputError(f"{str(path)!r}: cannot be read: no file can have this name") from None
 
 
-def _instead(path: Path) -> str:
-    """A file beside one that does not exist, which may have been meant."""
+def _suggest(path: Path) -> str:
+    """Suggest a file with a similar name."""
     with suppress(OSError, ValueError):
         if near := nearest(path.name, (each.name for each in path.parent.iterdir() if each.is_file())):
             return f": did you mean {path.with_name(near)}?"
     return ""
-
-
-def append(path: Path, content: bytes) -> None:
-    """Append to a file, and wait until the content is on the disk."""
-    with path.open("ab") as file:
-        _write_through(file, content)
 
 
 @contextmanager
@@ -176,7 +176,7 @@ def _write_through(file: Any, content: bytes) -> None:
 
 
 def _rename(temporary: Path, path: Path) -> None:
-    """On Windows a file cannot be replaced while somebody reads it: wait a little for that."""
+    """Rename a file; on Windows wait a little while somebody reads the other one."""
     for _ in range(100 if os.name == "nt" else 0):
         with suppress(PermissionError):
             return os.replace(temporary, path)

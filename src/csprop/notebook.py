@@ -1,8 +1,7 @@
 """Pieces of HTML for notebooks.
 
-They have no script and fetch nothing. Text has the colour of the page around it, be it light or dark.
-Pictures are SVG within an `img`, which keeps their styles to themselves, and which notebooks show that
-are not trusted.
+They have no script and fetch nothing. Text has the colour of the page around it. Pictures
+are SVG within an `img`: their styles stay inside, and notebooks that are not trusted show them.
 """
 
 import math
@@ -11,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 MOST_POINTS = 200
-"""Of one curve."""
+"""The largest number of points of one curve."""
 WIDE, HIGH, TOP = 230, 74, 20
 """A curve in pixels, and the room for its title."""
 # Not too light for a white page, and not too dark for a black one.
@@ -19,7 +18,7 @@ GREY, GOOD, BAD, BLUE, ORANGE = "#7d7d7d", "#2c9a55", "#d8504a", "#2f86c5", "#d1
 
 
 def card(title: str, *parts: str, proven: bool | None = None) -> str:
-    """A heading and what follows it; with `proven`, a mark before the heading."""
+    """Return a heading and the parts below it; with `proven`, a mark before the heading."""
     mark = ""
     if proven is not None:
         sign, colour = ("✓", GOOD) if proven else ("✗", BAD)
@@ -29,7 +28,7 @@ def card(title: str, *parts: str, proven: bool | None = None) -> str:
 
 
 def paragraph(text: str) -> str:
-    """A paragraph of text."""
+    """Return a paragraph of text."""
     return f'<div style="margin:4px 0">{escape(text)}</div>'
 
 
@@ -40,7 +39,7 @@ def preformatted(text: str) -> str:
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
-    """A table of names and their values."""
+    """Return a table of names and their values."""
     cell = "text-align:left;vertical-align:top;padding:1px 14px 1px 0;border:none"
     rows = "".join(
         f'<tr style="background:none"><th style="{cell};font-weight:normal;color:{GREY};'
@@ -51,7 +50,7 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of text."""
+    """Return a table of text."""
     cell = f"text-align:left;padding:2px 14px 2px 0;border:none;border-bottom:1px solid {GREY}"
 
     def row(kind: str, texts: Sequence[str]) -> str:
@@ -64,12 +63,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def picture(svg: bytes, meaning: str) -> str:
-    """A picture.
-
-    Args:
-        svg: the picture.
-        meaning: what is read out in its place.
-    """
+    """Return a picture with a text that is read out in its place."""
     data = b64encode(svg).decode()
     return (
         f'<img alt="{escape(meaning)}" src="data:image/svg+xml;base64,{data}" '
@@ -80,24 +74,20 @@ def picture(svg: bytes, meaning: str) -> str:
 def curve(
     title: str, values: Sequence[float], colour: str, span: tuple[float, float] | None = None
 ) -> str:
-    """A small chart of values by epoch.
+    """Return a small chart of values by epoch.
 
-    Args:
-        title: what is written above it.
-        values: one for each epoch.
-        colour: of the line.
-        span: the lowest and the highest value of the chart. Without it, they are those of the values,
-            of which equal ratios are equally far apart.
+    `span` is the lowest and the highest value of the chart. Without it, it spans the values, on a
+    logarithmic scale.
     """
     every = [(epoch, value) for epoch, value in enumerate(values, start=1) if math.isfinite(value)]
-    kept = every[:: -(-len(every) // MOST_POINTS) or 1]
-    kept += every[-1:] if kept[-1:] != every[-1:] else []
-    heights = [value if span else math.log(max(value, 1e-12)) for _, value in kept]
+    shown = every[:: -(-len(every) // MOST_POINTS) or 1]
+    shown += every[-1:] if shown[-1:] != every[-1:] else []
+    heights = [value if span else math.log(max(value, 1e-12)) for _, value in shown]
     low, high = span or (min(heights, default=0.0), max(heights, default=1.0))
     room, last = high - low or 1.0, max(len(values) - 1, 1)
     points = " ".join(
         f"{4 + (WIDE - 8) * (epoch - 1) / last:.1f},{TOP + 4 + (HIGH - 8) * (high - height) / room:.1f}"
-        for (epoch, _), height in zip(kept, heights, strict=True)
+        for (epoch, _), height in zip(shown, heights, strict=True)
     )
     x, _, y = points.rpartition(" ")[2].partition(",")
     text = f'font-family="sans-serif" font-size="11" fill="{GREY}"'
@@ -109,7 +99,7 @@ def curve(
         f'<rect x="0.5" y="{TOP + 0.5}" width="{WIDE - 1}" height="{HIGH - 1}" fill="none" '
         f'stroke="{GREY}" stroke-opacity="0.5"/>'
         f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.8"/>'
-        + (f'<circle cx="{x}" cy="{y}" r="2.6" fill="{colour}"/>' if kept else "")
+        + (f'<circle cx="{x}" cy="{y}" r="2.6" fill="{colour}"/>' if shown else "")
         + "</svg>"
     )
     return picture(svg.encode(), f"{title}, {epochs}")

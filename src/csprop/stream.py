@@ -10,7 +10,7 @@ from csprop.errors import InputError, described
 
 
 class SingleSteps(Protocol):
-    """A model laid out for single steps, faster than calling it."""
+    """A model prepared for single steps, which are faster than calls."""
 
     @property
     def state(self) -> Tensor: ...
@@ -19,7 +19,7 @@ class SingleSteps(Protocol):
 
 
 class Steppable(Protocol):
-    """What a stream needs of a model."""
+    """The methods of a model that a stream needs."""
 
     def initial_state(self, batch: int = 1) -> Tensor: ...
     def stepper(self, state: Tensor) -> SingleSteps | None: ...
@@ -32,8 +32,7 @@ class Steppable(Protocol):
 class Stream:
     """The running state of one sequence: memory and time per token do not grow.
 
-    Make or reset it after the model's weights have changed: where the compiled kernel does the steps,
-    it has a copy of them.
+    Make or reset it after the model's weights have changed, because the compiled kernel has a copy.
     """
 
     def __init__(self, model: Steppable) -> None:
@@ -46,10 +45,7 @@ class Stream:
 
     @property
     def state(self) -> Tensor:
-        """A copy of what the next step goes on from; another one can be put in its place.
-
-        Raises InputError where that one is no tensor of the same shape and kind of numbers.
-        """
+        """A copy of the state; it can be set to a tensor of the same shape and kind of numbers."""
         return (self._state if self._stepper is None else self._stepper.state).clone()
 
     @state.setter
@@ -65,17 +61,18 @@ class Stream:
         self._stepper = self.model.stepper(self._state)
 
     def __getstate__(self) -> dict[str, Any]:
-        """For copies of it: the model and the state, as the kernel's layout of them is made anew."""
+        """Return the model and the state; a copy prepares the kernel anew."""
         return {"model": self.model, "state": self.state}
 
-    def __setstate__(self, kept: dict[str, Any]) -> None:
-        self.model, self.state = kept["model"], kept["state"]
+    def __setstate__(self, values: dict[str, Any]) -> None:
+        self.model, self.state = values["model"], values["state"]
 
     @torch.no_grad()
     def step(self, token: int) -> Tensor:
-        """Read one token; the scores of all classes, given everything read so far.
+        """Read one token, and return the scores of all classes for the sequence so far.
 
-        Raises InputError for what is no whole number, or is outside of the vocabulary.
+        Raises:
+            InputError: the token is not a whole number, or is outside of the vocabulary.
         """
         try:
             token = operator.index(token)

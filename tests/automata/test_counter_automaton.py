@@ -1,8 +1,6 @@
-"""Automata that count: documents, programs and pictures, each beside the definition of the machine."""
+"""Automata that count: programs and pictures, each beside the definition of the machine."""
 
-import copy
 import itertools
-import json
 import re
 import subprocess
 from pathlib import Path
@@ -39,15 +37,6 @@ def counter_automata(draw: st.DrawFn) -> CounterAutomaton:
     return CounterAutomaton.from_machine(machine, vocab[: machine.symbols], ("no", 'y"es'), words)
 
 
-# Documents.
-
-
-@settings(max_examples=50, deadline=None)
-@given(counter_automata())
-def test_json_round_trip(automaton: CounterAutomaton) -> None:
-    assert CounterAutomaton.from_json(json.loads(to_json(automaton))) == automaton
-
-
 def test_the_document_of_brackets() -> None:
     assert brackets().to_json() == {
         "format": "csprop automaton 2",
@@ -60,68 +49,6 @@ def test_the_document_of_brackets() -> None:
         "transitions": [[[0, 0, 0], [1, 2, 0]], [[1, 1, 1], [1, 1, 1]], [[0, 0, 0], [1, 1, 1]]],
         "answers": [0, 0, 1],
     }
-
-
-MALFORMED: dict[Any, list[Any]] = {
-    "format": ["csprop automaton 1", "csprop automaton 3", None],
-    "vocab": [[], "()", ["(", "("], ["(", 1], ["("], ["(", ")", "x"], None],
-    "classes": [[], ["no"], ["no", "no"], [["no"], "yes"]],
-    "words": [0, "no", None],
-    "increments": [
-        *([], None, 5, "11", [1, -1], [[1], -1], [[1]], [[1], [-1], [0]], [[1], [-1, 0]], [[], []]),
-        *([[1], [0.5]], [[1], [True]], [[1], [None]], [[1], ["1"]], [[1], [2**40]], {"0": [1]}),
-        [[1, 0], [-1, 0]],
-    ],
-    "window": [-1, 0, 2, 1.0, True, None, "1", 2**80],
-    "start": [3, -1, 0.0, True, None, "0", []],
-    "transitions": [
-        *([], None, 5, [[0, 1, 2]], [[[0, 0, 0], [1, 2, 0]]], [[[0, 0], [0, 0]]] * 3),
-        *([[0, 0, 0, 1, 2, 0]] * 3, [[[0, 0, 0], [1, 2]]] * 3, [[[0, 0, 0], [1, 2, 3]]] * 3),
-        *([[[0, 0, 0]]] * 3, [[[0, 0, 0], [1, 2, 0.0]]] * 3, [[[0, 0, 0], [1, 2, None]]] * 3),
-        *([[[0, 0, 0], 5]] * 3, [[[0, 0, 0], "120"]] * 3, [[]] * 3, {"0": []}),
-        [[[0, 0], [0, 1, 2, 0]]] * 3,
-    ],
-    "answers": [
-        [0, 0],
-        [0, 0, 1, 1],
-        [0, 0, 2],
-        [0, 0, -1],
-        [],
-        [None, 0, 1],
-        [0, 0, "1"],
-        None,
-        "001",
-    ],
-    "extra": [1],
-    7: [1],
-}
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [(field, value) for field, values in MALFORMED.items() for value in values],
-    ids=lambda value: ascii(value)[:40],
-)
-def test_malformed_documents(field: Any, value: Any) -> None:
-    document = copy.deepcopy(brackets().to_json())
-    document[field] = value
-    with pytest.raises(InputError, match=r"^(automaton|machine|counter machine): ") as caught:
-        CounterAutomaton.from_json(document)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("document", [None, [], "x", 3, {}, True])
-def test_what_is_no_document(document: Any) -> None:
-    with pytest.raises(InputError):
-        CounterAutomaton.from_json(document)
-
-
-@pytest.mark.parametrize("field", sorted(brackets().to_json()))
-def test_missing_fields(field: str) -> None:
-    document = brackets().to_json()
-    del document[field]
-    with pytest.raises(InputError, match=r"^automaton: "):
-        CounterAutomaton.from_json(document)
 
 
 def test_a_file_of_either_format_is_read_and_a_machine_without_names_gets_numbers(
@@ -137,7 +64,7 @@ def test_a_file_of_either_format_is_read_and_a_machine_without_names_gets_number
         read_automaton(path)
 
 
-def test_automata_are_told_apart_by_a_shortest_sequence() -> None:
+def test_automata_are_distinguished_by_a_shortest_sequence() -> None:
     one = brackets()
     names: Any = {"vocab": one.vocab, "classes": one.classes}
     other = CounterAutomaton.from_machine(LANGUAGES["a^n b^n"].machine, **names)
@@ -267,14 +194,14 @@ def test_c_as_a_library_notices_overflow(tmp_path: Path, data: st.DataObject) ->
 
 
 def holds(text: str, counts: dict[str, int]) -> bool:
-    """Whether a condition holds, by Python."""
+    """Return True if a condition holds, by Python."""
     code = re.sub("([^<>≠]) = ", r"\1 == ", text).replace("−", "-")
     for sign, operator in {"≠": "!=", "≤": "<=", "≥": ">="}.items():
         code = code.replace(sign, operator)
     return not text or eval(code, dict(counts))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_a_condition_means_its_views(data: st.DataObject) -> None:
     counters, window = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 2))

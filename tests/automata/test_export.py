@@ -22,52 +22,19 @@ from tests.helpers import machines
 GCC = shutil.which("gcc")
 FLAGS = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 NASTY_CHARACTERS = [
-    '"',
-    "'",
-    "\\",
-    "?",
-    "/",
-    "*",
-    "%",
-    "{",
-    "}",
-    "<",
-    "&",
-    "$",
-    "_",
-    "0",
-    "é",
-    "漢",
-    "🙂",
-]
+    '"', "'", "\\", "?", "/", "*", "%", "{", "}", "<", "&", "$", "_", "0", "é", "漢", "🙂",
+]  # fmt: skip
 NASTY_WORDS = [
     *NASTY_CHARACTERS, '"""', "'''", "\\n", "*/", "/*", "//", "??/", "??=", "\\x41f", "%s", "{0}",
     "<b>&lt;</b>", "#if", "\\N{BULLET}", "é1", "漢字", "a" * 5000, "\x01", "\x00", "\x7f",
     "\u202e", "\ufeff", "0x", "\\u0041", "$x_1$", "_hidden",
 ]  # fmt: skip
 NASTY_CLASSES = [
-    *NASTY_WORDS,
-    "two words",
-    " ",
-    "tab\there",
-    "line\nbreak",
-    "\r",
-    "*/ int x; /*",
-    "??/\n",
-]
+    *NASTY_WORDS, "two words", " ", "tab\there", "line\nbreak", "\r", "*/ int x; /*", "??/\n",
+]  # fmt: skip
 EDGE_SPACES = [
-    " ",
-    "\t",
-    "\x1c",
-    "\x85",
-    "\xa0",
-    "\u1680",
-    "\u2003",
-    "\u2028",
-    "\u202f",
-    "\u205f",
-    "\u3000",
-]
+    " ", "\t", "\x1c", "\x85", "\xa0", "\u1680", "\u2003", "\u2028", "\u202f", "\u205f", "\u3000",
+]  # fmt: skip
 
 RELAXED = settings(max_examples=16, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

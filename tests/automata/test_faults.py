@@ -58,9 +58,9 @@ FAULTS = {"increment": increment, "transition": transition, "view": view, "answe
           "far away": far_away}  # fmt: skip
 
 
-def test_a_thousand_faults_are_found_and_none_is_called_equal() -> None:
+def test_many_faults_are_found_and_none_is_called_equal() -> None:
     dice, kinds = random.Random(1), dict.fromkeys(FAULTS, 0)
-    while sum(kinds.values()) < 1000:
+    while sum(kinds.values()) < 250:
         name, kind = dice.choice(list(LANGUAGES)), dice.choice(list(FAULTS))
         machine = LANGUAGES[name].machine
         faulty = FAULTS[kind](machine, dice)
@@ -74,7 +74,7 @@ def test_a_thousand_faults_are_found_and_none_is_called_equal() -> None:
         assert plain(faulty, found.tokens)[-1] == found.right
         assert found.left != found.right
         kinds[kind] += 1
-    assert min(kinds.values()) > 100
+    assert min(kinds.values()) > 25
 
 
 def test_right_up_to_depth_40_and_wrong_at_41() -> None:

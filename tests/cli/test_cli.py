@@ -146,16 +146,16 @@ def test_one_option_changes_one_part(here: Path) -> None:
     options = ["--rotate", "none", "--no-skip", "--decay", "exp", "--lr", "0.02"]
     assert main(["train", "parity", *TINY, *options, "--preset", "paper", "--out", "r"]) == 0
     config = json.loads((here / "r" / "config.json").read_text())
-    assert (config["model"]["rotate"], config["model"]["skip"]) == ("none", False)
-    assert (config["model"]["decay"], config["model"]["decoder"]) == ("exp", "cos_sin")
+    cell = config["model"]["cells"][0]
+    assert (cell["rotate"], cell["skip"]) == ("none", False)
+    assert (cell["decay"], config["model"]["decoder"]) == ("exp", "cos_sin")
     assert (config["recipe"]["lr"], config["recipe"]["split"]) == (0.02, "paper")
 
 
 def test_a_flag_before_the_task_does_not_hide_it() -> None:
     for flags in (["--recall"], ["--no-recall"], ["--no-skip"]):
-        chosen = train.parse([*flags, "parenthesis"])
-        assert chosen.preset == "counter"
-        assert chosen.model.kinds == ("counter", "switch"), flags
+        chosen = train.parse([*flags, "group-S3"])
+        assert (chosen.task, chosen.preset) == ("group-S3", "rotor"), flags
 
 
 def test_a_run_goes_on_with_its_own_task_alone(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -185,11 +185,11 @@ def test_resume_needs_only_the_folder(here: Path, capsys: pytest.CaptureFixture[
     assert main(["train", "--resume", "--out", "r", "--epochs", "6", "--json"]) == 0
     assert document(capsys)["epochs"] == 6
     again = ["train", "parity", *TINY, "--hold", "0", "--out", "r", "--resume"]
-    assert "was trained with --lr 0.02, not 0.01" in refused(again, capsys)
+    assert "--lr 0.01: r was trained with 0.02: use the same value" in refused(again, capsys)
 
 
 def test_missing_an_explicit_target_is_exit_1(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--rotate", "none", "--target", "1.0", "--out", "r"]
+    options = ["--preset", "paper", "--target", "1.0", "--out", "r"]
     assert main(["train", "parity", *TINY, *options]) == 1
     assert "is below the target 100.00%" in capsys.readouterr().err
     assert main(["train", "parity", *TINY, "--target", "0", "--out", "s"]) == 0
@@ -288,16 +288,19 @@ def test_an_empty_out_is_refused_and_nothing_is_written(
         (["train", "parity", "--json=1"], "--json takes no value"),
         (["train", "parity", "mod3"], "'mod3' is one argument too many: write csprop train TASK or"),
         (
-            ["train", "parity", "--rotation", "shared", "--order", "3", "--angle", "tanh"],
-            "write --rotate state and --angle free, or --order 2",
+            ["train", "parity", "--preset", "paper", "--order", "3"],
+            "--order: order is an option of the cell rotor; the preset paper has paper",
         ),
-        (["train", "parity", "--h0", "place"], "write --places, or another --h0"),
+        (
+            ["train", "parity", "--preset", "router", "--places", "7"],
+            "--places 7: does not divide the width, 32, into groups: choose a divisor",
+        ),
         (["certify"], "RUN is missing: write csprop certify RUN..."),
         (["report", "r"], "--out is missing: write csprop report RUN... --out FILE.html"),
         (["learn", "door.csv"], "door.csv: there is no such file: `csprop example door.csv` writes it"),
         (["compile", "machine.json", "--out", "r"], "`csprop example machine.json` writes it"),
         (["train", "parity", "--widht", "3"], "there is no option --widht: did you mean --width?"),
-        (["train", "parity", "--width", "0"], "--width 0 is out of range: write 1 to 65536"),
+        (["train", "parity", "--width", "0"], "--width 0: out of range: write 1 to 65536"),
         (["train", "parity", "--rotate", "both"], "--rotate both: write input, state or none"),
         (["train", "parity", "--lr", "fast"], "--lr fast: write a number"),
         (["train", "parity", "--lr", "nan"], "--lr nan: write a number above 0"),
@@ -305,11 +308,11 @@ def test_an_empty_out_is_refused_and_nothing_is_written(
         (["train", "parity", "--last-lr", "inf"], "--last-lr inf: write a number from 0 on"),
         (
             ["train", "parity", "--schedule", "cosine", "--last-lr", "1"],
-            "--last-lr 1 is above --lr 0.01: write 0 to 0.01",
+            "--last-lr 1: it is above the first learning rate: write 0 to 0.01",
         ),
         (["train", "parity", "--seed", "-1"], "--seed -1: write a whole number from 0 on"),
-        (["train", "parity", "--depth", "1000000"], "--depth 1000000 is out of range"),
-        (["train", "parity", "--length", "1000000000"], "--length 1000000000 is out of range"),
+        (["train", "parity", "--depth", "1000000"], "--depth 1000000: out of range"),
+        (["train", "parity", "--length", "1000000000"], "--length 1000000000: out of range"),
         (["train", "parity", "--seeds", "0-999999999"], "--seeds 0-999999999: write at most 10,000"),
         (["train", "--data", "a\nb.jsonl"], "a b.jsonl: there is no such file"),
         (["train", "parity", "--seeds", "3-1"], "write a range such as 0-9"),

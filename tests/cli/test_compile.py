@@ -13,6 +13,7 @@ import csprop
 from csprop.automata.automaton import CounterAutomaton
 from csprop.automata.counting import CounterMachine
 from csprop.cli.main import main
+from csprop.runs.machines import from_machine
 from tests.helpers import machines
 from tests.helpers.counters import LANGUAGES, plain
 
@@ -154,7 +155,7 @@ def test_every_language_that_takes_counting_is_proven(name: str) -> None:
 
 
 def test_a_machine_that_counts_is_no_answer_to_another_task() -> None:
-    run = csprop.runs.from_machine(csprop.tasks.get("anbn"), LANGUAGES["parenthesis"].machine)
+    run = from_machine(csprop.tasks.get("anbn"), LANGUAGES["parenthesis"].machine)
     assert run.certificate is not None
     assert (run.certificate.verdict, run.locked) == ("counterexample", None)
     assert run.certificate.document["counterexample"]["sequence"] == "abab"  # balanced, out of order

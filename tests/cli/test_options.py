@@ -1,13 +1,12 @@
 """Every option of every command: what is said of a value that it cannot have."""
 
 import json
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import csprop
-from csprop.cli.main import VERBS, main
+from csprop.cli.main import LABORATORY, VERBS, load_command, main
 from csprop.cli.options import Option, options
 
 WORDS = {
@@ -35,13 +34,13 @@ LISTS = {"seeds", "lengths", "only", "models", "tasks", "protocol"}
 
 def valued(verb: str) -> list[Option]:
     """The options of a command that take a value."""
-    known = options(import_module(f"csprop.cli.{verb}").Args)
+    known = options(load_command(verb).Args)
     return [each for each in known if each.kind is not bool and not each.positional]
 
 
 CASES = [
     (verb, option, value)
-    for verb in VERBS
+    for verb in (*VERBS, *LABORATORY)
     for option in valued(verb)
     for value in (
         ["x", "-1", "1,,2", ""] if option.choices or option.name in LISTS else BAD[option.kind]

@@ -8,7 +8,7 @@ SCRIPTS = Path(__file__).parents[2] / "examples"
 
 
 def script(name: str) -> ModuleType:
-    """A script of `examples/`, imported."""
+    """Import a script of `examples/`."""
     spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None

@@ -13,7 +13,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from csprop import CSP, CSPConfig, CSPLayer
-from csprop.cells import Counter, Paper, Rotor, Router, Switch
+from csprop.cells import Cell, Counter, Paper, Rotor, Router, Switch
 
 FEATURES, WIDTH, TOKENS, INPUTS = 6, 4, 5, 2
 KINDS: dict[str, dict[str, Any]] = {
@@ -26,18 +26,17 @@ KINDS: dict[str, dict[str, Any]] = {
     "rotor of order 3": {"kind": "rotor", "order": 3},
 }
 """Options of `CSPLayer` for each kind."""
-MODELS = {
+MODELS: dict[str, list[Cell]] = {
     "paper": [Paper()] * 3,
+    "paper, adding": [Paper(rotate="none", decay="unit", gate="per_channel", h0="learned")] * 2,
     "paper, SiLU in every step": [Paper(activation="step", h0="learned")] * 2,
-    "paper, coupled": [
-        Paper(coupling_rank=2, coupling="per_layer", norm="layer", rotate="state", gate="per_channel")
-    ]
-    * 3,
+    "paper, coupled": [Paper(coupling_rank=2, coupling="per_layer", norm="layer", rotate="state")] * 3,
     "rotor": [Rotor()],
     "rotors that recall": [Rotor(recall=True)] * 2,
-    "rotor of order 4": [Rotor(order=4)],
+    "rotor of order 4": [Rotor(order=4)] * 2,
     "router": [Router(places=2), Router(maps=3)],
     "counter": [Counter(), Switch(), Counter()],
+    "mixed": [Rotor(), Router(), Paper()],
 }
 """The cells of models."""
 

@@ -1,6 +1,6 @@
-"""What each of several processes does for tests/training/test_distributed.py.
+"""The work of each of several processes, for tests/training/test_distributed.py.
 
-Each writes what it found to rank-N.json in the directory that is given; the last one kills itself.
+Each writes its results to rank-N.json in a directory; the last one kills itself.
 """
 
 import contextlib
@@ -22,9 +22,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import csprop
+from csprop.cells import BUILT_IN
 from csprop.cli.main import main
 from csprop.errors import InputError
-from csprop.nn.feature_block import LAYER_KINDS
 from csprop.training import batches
 
 SMALL = {"width": 4, "depth": 2, "epochs": 3, "batch_size": 7, "hold": 0, "lr": 0.002}
@@ -35,14 +35,14 @@ JOBS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "rows": ("native", "rows.jsonl", {"preset": "rotor", "supervise": "every", "loss": "focal"}),
     "cuts": ("torch", "rows.jsonl", {"preset": "rotor", "lengths": "drawn", "weight_decay": 0.01}),
 }
-"""A backend, a task or file, and options; what is not native here is torch."""
+"""A backend, a task or file, and options. Without the kernel, native is torch."""
 
 
 def train(name: str, folder: Path, **changes: Any) -> csprop.Run:
-    """One of the jobs, with batches of rows of many lengths in parts.
+    """Train one of the jobs, with batches of rows of many lengths in parts.
 
-    Numbers are float64, because training makes more of roundings: those of float32 are seen in the
-    second digit after a few epochs on these rows, whichever backend they come from.
+    Numbers are float64, because training amplifies rounding: with float32 the second digit differs
+    after a few epochs on these rows, with any backend.
     """
     named, task, options = JOBS[name]
     batches.MOST_PADDED = 32
@@ -55,13 +55,15 @@ def train(name: str, folder: Path, **changes: Any) -> csprop.Run:
 
 
 def numbers(run: csprop.Run) -> dict[str, Any]:
-    """What must be the same in all processes."""
+    """Return the numbers that must be the same in all processes."""
     weights = {name: value.tolist() for name, value in run.model.state_dict().items()}
-    return {"metrics": run.metrics, "weights": weights, "result": run.result, "path": str(run.path)}
+    assert run.result is not None
+    shown = {"metrics": run.metrics, "weights": weights, "path": str(run.path)}
+    return shown | {"result": run.result.to_json()}
 
 
 def refusals(folder: Path, rank: int) -> dict[str, Any]:
-    """The exit code and stderr of commands, and a message in Python."""
+    """Return the exit code and stderr of commands, and a message in Python."""
     (folder / str(rank)).mkdir()
     os.chdir(folder / str(rank))
     if rank != 1:
@@ -83,7 +85,7 @@ def refusals(folder: Path, rank: int) -> dict[str, Any]:
 
 
 class Tagger(nn.Module):
-    """A network of somebody else's around our layer."""
+    """A network of a user around a layer."""
 
     def __init__(self, kind: Any) -> None:
         super().__init__()
@@ -107,7 +109,7 @@ def model() -> csprop.CSP:
 
 
 def by_hand(rank: int, size: int, made: Callable[[], Any]) -> dict[str, float]:
-    """How far a model in torch's own wrappers comes from one that one process trains."""
+    """Return the distance of a model in torch's wrappers from one that one process trains."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
     from torch.nn.parallel import DistributedDataParallel
@@ -130,8 +132,8 @@ def by_hand(rank: int, size: int, made: Callable[[], Any]) -> dict[str, float]:
     stepped(alone, slice(None))
     copies, mesh = made(), init_device_mesh("cpu", (size,))
     stepped(DistributedDataParallel(copies), own)
-    found = {"moved": distance(start), "DDP": distance(copies)}
-    # That a module returns a view is no harm unless somebody changes it in place.
+    results = {"moved": distance(start), "DDP": distance(copies)}
+    # A module may return a view: nobody changes it in place.
     warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")
     for name, parts in {"FSDP2": False, "FSDP2 of each layer": True}.items():
         shards = made()
@@ -139,43 +141,43 @@ def by_hand(rank: int, size: int, made: Callable[[], Any]) -> dict[str, float]:
             fully_shard(layer, mesh=mesh)
         fully_shard(shards, mesh=mesh)
         stepped(shards, own)
-        found[name] = distance(shards, lambda tensor: tensor.full_tensor())
-    return found
+        results[name] = distance(shards, lambda tensor: tensor.full_tensor())
+    return results
 
 
 def act(folder: Path) -> None:
     """Do all of it."""
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     warnings.simplefilter("error")
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name in JOBS:
         run = train(name, folder, out=folder / "runs" / name, distributed=True)
-        found[name] = numbers(run)
+        results[name] = numbers(run)
     again = {"out": folder / "runs" / "resumed", "distributed": True}
     train("rows", folder, **again, epochs=1)
-    found["resumed"] = numbers(train("rows", folder, **again, resume=True))
-    makers = {"model": model, **{kind: partial(Tagger, kind) for kind in LAYER_KINDS}}
-    found["by hand"] = {name: by_hand(rank, size, made) for name, made in makers.items()}
-    found["refused"] = refusals(folder, rank)
+    results["resumed"] = numbers(train("rows", folder, **again, resume=True))
+    makers = {"model": model, **{kind: partial(Tagger, kind) for kind in BUILT_IN}}
+    results["by hand"] = {name: by_hand(rank, size, made) for name, made in makers.items()}
+    results["refused"] = refusals(folder, rank)
 
     def write() -> None:
-        (folder / f"rank-{rank}.json").write_text(json.dumps(found))
+        (folder / f"rank-{rank}.json").write_text(json.dumps(results))
 
     def die(row: object) -> None:
         if rank == size - 1:
             write()
             os.kill(os.getpid(), signal.SIGKILL)
-        found["since"] = time.monotonic()
+        results["since"] = time.monotonic()
 
     try:
         train("parity", folder, out=folder / "runs" / "killed", distributed=True, on_epoch=die)
     except ConnectionError as error:
-        found["lost"] = str(error), time.monotonic() - found["since"]
+        results["lost"] = str(error), time.monotonic() - results["since"]
     write()
 
 
 if __name__ == "__main__":
     act(Path(sys.argv[1]).resolve())
-    # Groups that torch's wrappers keep would outlive the process group, and threads of gloo abort then.
+    # Groups of torch's wrappers would outlive the process group, and then threads of gloo abort.
     sys.stdout.flush()
     os._exit(0 if not dist.is_initialized() or dist.get_rank() < dist.get_world_size() - 1 else 1)

@@ -12,6 +12,7 @@ from csprop import certify, tasks
 from csprop.errors import InputError
 from csprop.proof.examples import Labelled
 from csprop.tasks.base import every_sequence
+from csprop_lab.released import prove, train
 from csprop_lab.released.config import UPLOADS, ReleasedConfig, upload
 from csprop_lab.released.frames import MOST_PARTS, NotRounded, find_counts, round_angles
 from csprop_lab.released.model import Released, ReleasedBlock, running_sum
@@ -230,3 +231,13 @@ def test_a_count_that_loses_answers_is_refused() -> None:
     with pytest.raises(NotRounded, match="the best count, the sum of layer") as refused:
         round_angles(net, Labelled(examples.tokens, own))
     assert refused.value.verdict == "not finite"
+
+
+@pytest.mark.slow
+def test_a_model_that_csprop_s_loop_has_trained_is_proven_once_it_is_rounded() -> None:
+    run = train("mod3-residue", seed=2, samples=5000, lr=1e-3, epochs=12, hold=2)
+    assert run.result is not None
+    assert run.result.accuracy == 1
+    certificate, frame = prove(run)
+    assert certificate.proven
+    assert (frame.layer, frame.parts, frame.moves, frame.misses) == (1, 3, [0, 1], 0)

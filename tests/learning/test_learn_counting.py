@@ -20,6 +20,7 @@ from csprop.learning.counting import as_seen, contradicted
 from csprop.learning.learn import learn
 from csprop.learning.search import CLEAR, Candidate, Search
 from csprop.learning.tree import PrefixTree
+from csprop.runs.machines import from_machine
 from csprop.tasks.base import Task
 from csprop.training.config import configure
 from csprop.training.session import training_data
@@ -89,7 +90,7 @@ def test_brackets_come_out_as_a_machine_that_counts_and_wrong_labels_are_named(
 def test_it_is_said_why_the_machine_counts() -> None:
     rows, labels, _ = bracket_rows(1000, seed=2)
     learned = csprop.learn(rows, labels)
-    found = learned.verdict.preference
+    found = learned.verdict.counting
     assert found is not None
     assert (found.counters, found.misses) == (1, 0)
     finite = min((each for each in learned.candidates if not each.counts), key=lambda each: each.bits)
@@ -99,7 +100,7 @@ def test_it_is_said_why_the_machine_counts() -> None:
     assert f"of {len(finite.machine)} states, takes {found.finite_bits}." in learned.verdict.text
     assert learned.run is not None
     assert learned.run.result is not None
-    assert learned.run.result["learned"]["counting"]["longer"] == found.longer
+    assert learned.run.result.verdict.counting.longer == found.longer
 
 
 def test_the_exported_program_counts_too(tmp_path: Path) -> None:
@@ -136,7 +137,7 @@ def test_a_wrong_machine_of_such_a_task_has_a_counterexample() -> None:
 
 def test_a_finite_machine_of_such_a_task_has_a_counterexample() -> None:
     parity = Machine(transitions=((1, 1), (0, 0)), outputs=(1, 0))
-    found = csprop.runs.from_machine(csprop.tasks.get("parenthesis"), parity).certificate
+    found = from_machine(csprop.tasks.get("parenthesis"), parity).certificate
     assert found is not None
     assert (found.verdict, found.document["counterexample"]["sequence"]) == ("counterexample", "((")
 

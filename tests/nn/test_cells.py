@@ -265,3 +265,17 @@ def test_the_advance_of_a_variant_is_used_in_single_steps() -> None:
     with use_backend("native"):
         stream.step(1)
     assert stream.state[0, 0].square().sum(dim=0).min() > 3.9  # the square of a radius of 2
+
+
+@pytest.mark.parametrize("method", ["theta", "finish"])
+def test_a_method_of_one_block_alone_is_never_ignored(method: str) -> None:
+    net, tokens = CSP(config(Rotor())), torch.tensor([[0, 1, 2, 1]])
+    block = net.layers[1]
+    own = getattr(block, method)
+    plain = net(tokens)
+    setattr(block, method, lambda *given: 2 * own(*given))
+    with use_backend("reference"):
+        want = net(tokens)
+    with use_backend("native"):
+        torch.testing.assert_close(net(tokens), want)
+    assert not torch.allclose(want, plain)

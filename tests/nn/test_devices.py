@@ -1,8 +1,7 @@
 """Models on other devices than the CPU, as far as that can be tested without one.
 
-On `meta` a tensor that was made on the CPU is refused. What has to wait for a device is noticed by
-stand-ins for its operations; they see the steps of csprop's own operators, too. Models that are made on
-`meta` get their values later.
+On `meta` a tensor that was made on the CPU is refused. Stand-ins for operations notice whatever has to
+wait for a device, also inside the operators of csprop.
 """
 
 from collections.abc import Callable
@@ -169,26 +168,3 @@ def test_scores_do_not_depend_on_who_waits(name: str, monkeypatch: pytest.Monkey
         want = net(tokens, reset=reset)
         monkeypatch.setattr(devices, "synchronises", lambda device: True)
         torch.testing.assert_close(net(tokens, reset=reset), want)
-
-
-@pytest.mark.parametrize("name", PRESET_MODELS)
-def test_a_model_that_was_made_on_meta_is_loaded(name: str) -> None:
-    net, (tokens, reset) = model(name).double().eval(), inputs()
-    with torch.device("meta"):
-        later = model(name).double().eval()
-    later.to_empty(device="cpu").load_state_dict(net.state_dict())
-    assert torch.equal(later(tokens, reset=reset), net(tokens, reset=reset))
-    assert torch.equal(later.initial_state(), net.initial_state())
-
-
-@pytest.mark.parametrize("name", PRESET_MODELS)
-def test_a_model_without_values_starts_again(name: str) -> None:
-    net = model(name).eval()
-    with torch.device("meta"):
-        later = model(name).eval()
-    later.to_empty(device="cpu").reset_parameters(Generator().manual_seed(1))
-    assert torch.equal(later(inputs()[0]), net(inputs()[0]))
-    for each in (*later.parameters(), *later.buffers()):
-        each.detach().fill_(torch.nan)
-    later.reset_parameters(Generator().manual_seed(1))
-    assert torch.equal(later(inputs()[0]), net(inputs()[0]))

@@ -1,55 +1,34 @@
+"""`CSP`: streams, extreme weights, messages, decoders, couplings, the hub; more in test_contract.py."""
+
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import Generator
 
-from csprop import CSP, Cell, Counter, CSPConfig, Paper, Rotor, Router, Switch, use_backend
+from csprop import CSP, CSPConfig, Paper, Rotor, Switch, use_backend
 from csprop.errors import InputError
 from csprop.ops import native
 from tests.helpers import options
+from tests.helpers.recurrent import MODELS, TOKENS, WIDTH, model, tokens
 
-COUPLED = Paper(coupling_rank=2, coupling="per_layer", norm="layer", rotate="state")
-STACKS: dict[str, list[Cell]] = {
-    "paper": [Paper()] * 3,
-    "adding": [Paper(rotate="none", decay="unit", gate="per_channel", h0="learned")] * 3,
-    "step": [Paper(activation="step", h0="learned")] * 3,
-    "coupled": [COUPLED] * 3,
-    "rotor": [Rotor()] * 3,
-    "recall": [Rotor(recall=True)] * 3,
-    "matrices": [Rotor(order=3)] * 3,
-    "counter": [Counter(), Switch(), Counter()],
-    "mixed": [Rotor(), Router(), Paper()],
-}
-STACK = pytest.mark.parametrize("stack", STACKS)
+MODEL = pytest.mark.parametrize("name", MODELS)
 needs_kernel = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
 FAST = pytest.mark.parametrize("backend", ["torch", pytest.param("native", marks=needs_kernel)])
 
 
-def model(stack: str = "paper") -> CSP:
-    """A model that is not in training: the maps of routers are hard."""
-    sizes: dict[str, Any] = {"width": 5, "vocab_size": 3, "num_classes": 4, "decoder": "linear"}
-    return CSP(CSPConfig(**sizes, cells=STACKS[stack]), Generator().manual_seed(3)).eval()
-
-
 def paper(**changes: Any) -> CSP:
-    """Three printed layers; changes are those of the cell, and `decoder`, `width` and `depth`."""
-    sizes: dict[str, Any] = {name: changes.pop(name) for name in list(changes) if name in SIZES}
-    return CSP(options.config(Paper(**changes), **{"depth": 3, "width": 5} | sizes))
+    """Return a model of three printed layers, with other options of the cell or of the model."""
+    sizes: dict[str, Any] = {"depth": 3, "width": 5, "vocab_size": TOKENS}
+    sizes |= {name: changes.pop(name) for name in ("decoder", "width", "depth") if name in changes}
+    return CSP(options.config(Paper(**changes), **sizes))
 
 
-SIZES = ("decoder", "width", "depth")
-
-
-def tokens(batch: int, length: int) -> torch.Tensor:
-    return torch.randint(3, (batch, length), generator=Generator().manual_seed(4))
-
-
-@STACK
-def test_streaming_equals_batch(stack: str) -> None:
-    net, x = model(stack).double(), tokens(1, 40)
+@MODEL
+def test_streaming_equals_batch(name: str) -> None:
+    net, x = model(name).double(), tokens(1, 40)
     whole = net(x)[0].detach()
     tracker = net.stream()
     torch.testing.assert_close(torch.stack([tracker.step(int(token)) for token in x[0]]), whole)
@@ -61,17 +40,18 @@ def test_streaming_equals_batch(stack: str) -> None:
     before = tracker.state
     torch.testing.assert_close(tracker.step(int(x[0, 20])), whole[20])
     assert not torch.equal(before, tracker.state)
-    with pytest.raises(InputError, match="token 3 is outside the vocabulary: write 0 to 2"):
-        tracker.step(3)
-    order = net.config.order
-    with pytest.raises(InputError, match=rf"of shape \(1, 3, {order}, 5\); got .*\(1, 3, {order}, 4\)"):
-        tracker.state = torch.zeros(1, 3, order, 4)
+    with pytest.raises(InputError, match="token 5 is outside the vocabulary: write 0 to 4"):
+        tracker.step(5)
+    shape = [1, net.config.depth, net.config.order, WIDTH]
+    expected = re.escape(f"of shape {tuple(shape)}; got ")
+    with pytest.raises(InputError, match=expected):
+        tracker.state = torch.zeros(*shape[:3], WIDTH + 1)
 
 
 @pytest.mark.parametrize("token", ["1", 1.0, None])
 def test_a_token_is_a_whole_number(token: object) -> None:
     with pytest.raises(InputError, match="a token must be a whole number; got"):
-        model().stream().step(token)  # pyright: ignore
+        model("paper").stream().step(token)  # pyright: ignore
 
 
 BIG = {
@@ -87,7 +67,7 @@ BIG = {
 @pytest.mark.parametrize("name", BIG)
 def test_streaming_equals_batch_with_weights_of_1e19(name: str, part: str, backend: str) -> None:
     """An angle so large would be rounded by many turns, and otherwise in a batch than in a stream."""
-    net = CSP(options.config(BIG[name], width=5, decoder="linear")).double()
+    net = CSP(options.config(BIG[name], decoder="linear", vocab_size=TOKENS)).double()
     with torch.no_grad():
         for weight, parameter in net.named_parameters():
             if part in weight:
@@ -98,53 +78,6 @@ def test_streaming_equals_batch_with_weights_of_1e19(name: str, part: str, backe
         steps = torch.stack([tracker.step(int(token)) for token in x[0]])
     assert whole.isfinite().all()
     torch.testing.assert_close(steps / whole.abs().max(), whole / whole.abs().max())
-
-
-@STACK
-@pytest.mark.parametrize("cut", [0, 1, 17, 40])
-def test_a_carried_state_goes_on_where_it_stopped(stack: str, cut: int) -> None:
-    net, x = model(stack).double(), tokens(2, 40)
-    first, state = net(x[:, :cut], return_state=True)
-    second, state = net(x[:, cut:], state, return_state=True)
-    whole, last = net(x, return_state=True)
-    torch.testing.assert_close(torch.cat([first, second], dim=1), whole)
-    torch.testing.assert_close(state, last)
-
-
-@STACK
-def test_reset_packs_sequences_into_one_row(stack: str) -> None:
-    net, x = model(stack).double(), tokens(1, 12)
-    reset = torch.zeros(1, 12, dtype=torch.bool)
-    reset[0, [5, 9]] = True
-    _, elsewhere = net(tokens(1, 7), return_state=True)
-    packed = net(x, elsewhere, reset=reset)
-    torch.testing.assert_close(packed[:, :5], net(x[:, :5], elsewhere))
-    torch.testing.assert_close(packed[:, 5:9], net(x[:, 5:9]))
-    torch.testing.assert_close(packed[:, 9:], net(x[:, 9:]))
-
-
-@FAST
-@STACK
-def test_backends_agree_through_the_whole_model(stack: str, backend: str) -> None:
-    net, x = model(stack).double().train(), tokens(4, 33)
-    gradients = []
-    for name in ("reference", backend):
-        net.zero_grad()
-        with use_backend(name):
-            net(x).square().mean().backward()
-        gradients.append([p.grad.clone() for p in net.parameters() if p.grad is not None])
-    assert len(gradients[0]) == len(list(net.parameters())) - (not net.trains_embedding)
-    for want, got in zip(*gradients, strict=True):
-        torch.testing.assert_close(got, want, rtol=1e-7, atol=1e-9)
-
-
-@STACK
-def test_empty_batches_and_single_tokens_work(stack: str) -> None:
-    net = model(stack)
-    assert net(tokens(0, 6)).shape == (0, 6, 4)
-    assert net(tokens(2, 0)).shape == (2, 0, 4)
-    assert net(tokens(2, 1)).shape == (2, 1, 4)
-    net(tokens(2, 1)).sum().backward()
 
 
 @pytest.mark.parametrize("decoder", ["cos_sin", "phase", "complex"])
@@ -189,45 +122,17 @@ def test_the_printed_model_stays_finite_at_a_hundred_thousand_growing_steps() ->
         assert parameter.grad.isfinite().all(), name
 
 
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [
-        (torch.tensor([[0, 3]]), "token 3 is outside the vocabulary: write 0 to 2"),
-        (torch.tensor([[-1, 2]]), "token -1 is outside the vocabulary: write 0 to 2"),
-    ],
-)
-def test_a_token_outside_the_vocabulary_is_named(wrong: torch.Tensor, sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
-        model()(wrong)
-
-
-@STACK
-def test_bfloat16_gives_nearly_the_same_scores(stack: str) -> None:
-    net, x = model(stack), tokens(2, 20)
-    want = net(x)
-    got = net.bfloat16()(x)
-    assert got.dtype == torch.bfloat16
-    torch.testing.assert_close(got.float(), want, rtol=0.1, atol=0.15)
+@pytest.mark.parametrize("token", [-1, 5])
+def test_a_token_outside_the_vocabulary_is_named(token: int) -> None:
+    with pytest.raises(InputError, match=f"token {token} is outside the vocabulary: write 0 to 4"):
+        model("paper")(torch.tensor([[0, token]]))
 
 
 def test_a_wrong_state_is_refused() -> None:
     with pytest.raises(
-        InputError, match=r"state must be .*\(2, 3, 2, 5\) on cpu; got .*\(2, 4, 2, 5\)"
+        InputError, match=r"state must be .*\(2, 3, 2, 4\) on cpu; got .*\(2, 4, 2, 4\)"
     ):
-        model()(tokens(2, 3), torch.zeros(2, 4, 2, 5))
-
-
-def test_weights_come_from_the_generator_alone() -> None:
-    config = CSPConfig(vocab_size=2, num_classes=2)
-    torch.manual_seed(1)
-    first = CSP(config, Generator().manual_seed(5)).state_dict()
-    torch.manual_seed(2)
-    before = torch.get_rng_state()
-    second = CSP(config, Generator().manual_seed(5)).state_dict()
-    assert torch.equal(torch.get_rng_state(), before)
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    other = CSP(config, Generator().manual_seed(6)).state_dict()
-    assert not torch.equal(first["embedding"], other["embedding"])
+        model("paper")(tokens(2, 3), torch.zeros(2, 4, 2, 4))
 
 
 def test_the_complex_decoder_has_half_the_parameters() -> None:
@@ -241,9 +146,9 @@ def test_the_complex_decoder_has_half_the_parameters() -> None:
 
 
 def test_coupling_is_shared_unless_asked() -> None:
-    assert len(model("coupled").couplings) == 2
+    assert len(model("paper, coupled").couplings) == 2
     assert len(paper(coupling_rank=2).couplings) == 1
-    assert len(model().couplings) == 0
+    assert len(model("paper").couplings) == 0
 
 
 def test_a_new_coupling_changes_nothing() -> None:
@@ -252,12 +157,12 @@ def test_a_new_coupling_changes_nothing() -> None:
     torch.testing.assert_close(coupled(tokens(2, 9)), plain(tokens(2, 9)))
 
 
-@STACK
-def test_hub_round_trip_through_a_local_folder(stack: str, tmp_path: Path) -> None:
-    net = model(stack)
+@MODEL
+def test_hub_round_trip_through_a_local_folder(name: str, tmp_path: Path) -> None:
+    net = model(name)
     net.save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
-    assert [each["kind"] for each in config["cells"]] == [cell.kind for cell in STACKS[stack]]
+    assert [each["kind"] for each in config["cells"]] == [cell.kind for cell in MODELS[name]]
     again = CSP.from_pretrained(str(tmp_path))
     assert again.config == net.config
     assert torch.equal(again(tokens(2, 9)), net(tokens(2, 9)))

@@ -1,15 +1,14 @@
-"""Models as ONNX files: what onnxruntime computes is what torch does."""
+"""Models as ONNX files: onnxruntime computes the scores and states of torch."""
 
 import copy
 import json
 import logging
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -35,8 +34,10 @@ MODELS = {name: Plain() for name in PRESETS} | {
     "rotor of order 5": Plain(order=5),
 }
 EXACT = {"router", "counter"}
-"""Those whose states are places or counts."""
+"""Models with states that are places or counts."""
+FAST = {"rotor", "counter"}
 
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")  # sizes of an exporter are symbols
 Run = Callable[[Tensor, Tensor], list[Tensor]]
 
 
@@ -46,7 +47,7 @@ def model(name: str) -> CSP:
     return CSP(config, Generator().manual_seed(0)).eval()
 
 
-def opened(path: Path) -> Run:
+def open_model(path: Path) -> Run:
     onnx.checker.check_model(onnx.load(path), full_check=True)
     session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
@@ -57,35 +58,28 @@ def opened(path: Path) -> Run:
     return run
 
 
-def drawn(*shape: int) -> Tensor:
+def draw(*shape: int) -> Tensor:
     return torch.randint(TOKENS, shape, generator=Generator().manual_seed(sum(shape)))
 
 
 def apart(got: Tensor, want: Tensor) -> float:
-    """The largest difference; of numbers above 1, relative to the largest of them."""
+    """Return the largest difference, relative to the largest number if that is above 1."""
     assert got.shape == want.shape
     return float((got.double() - want.double()).abs().max() / want.abs().max().clamp(min=1))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _unchecked_shapes() -> Iterator[None]:
-    """The checks of types in `conftest` take no size that is a symbol, as those of an exporter are."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
-
-
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in FAST else [pytest.mark.slow]) for name in MODELS]
+)
 @torch.no_grad()
 def test_every_preset_is_the_same_by_onnxruntime(name: str, tmp_path: Path) -> None:
-    """Scores to 1e-5. States, and all of it where a sequence is long, are as near as torch's float32
-    is to its float64: a summed angle is far from it then."""
+    """Scores to 1e-5; states, and scores of long sequences, within the rounding of float32 in torch."""
     net, path = model(name), tmp_path / "model.onnx"
     net.to_onnx(path)
-    run, wide = opened(path), copy.deepcopy(net).double()
+    run, wide = open_model(path), copy.deepcopy(net).double()
     for batch in BATCHES:
         for length in (*LENGTHS, LONG):
-            tokens, before = drawn(batch, length), drawn(batch, 7)
+            tokens, before = draw(batch, length), draw(batch, 7)
             _, state = run(before, net.initial_state(0))
             for begin in (state[:0], state):
                 first = state if len(begin) else net.initial_state(batch)
@@ -115,11 +109,12 @@ def _weights_are_in_the_file_once(net: CSP, path: Path) -> None:
 def test_a_state_is_one_for_each_row_or_none(tmp_path: Path) -> None:
     net, path = model("router"), tmp_path / "model.onnx"
     net.to_onnx(path)
-    run = opened(path)
+    run = open_model(path)
     with pytest.raises(Exception, match=r"[Dd]imension|[Ss]hape"):
-        run(drawn(4, 5), net.initial_state(1))
+        run(draw(4, 5), net.initial_state(1))
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_float64_is_the_same_at_every_length(tmp_path: Path) -> None:
     """By ONNX in NumPy: onnxruntime has no softplus of float64."""
@@ -127,7 +122,7 @@ def test_float64_is_the_same_at_every_length(tmp_path: Path) -> None:
     net.to_onnx(path)
     run = onnx.reference.ReferenceEvaluator(str(path))
     for length in (*LENGTHS, LONG):
-        tokens = drawn(2, length)
+        tokens = draw(2, length)
         want = net(tokens, return_state=True)
         given = {"tokens": tokens.numpy(), "state": net.initial_state(0).numpy()}
         for got, wanted in zip(run.run(None, given), want, strict=True):
@@ -147,9 +142,9 @@ def test_a_certified_run_is_its_locked_model_to_the_last_digit(
     run, path = locked[kind], tmp_path / "model.onnx"
     assert run.locked is not None
     run.to_onnx(path)
-    answer, nothing = opened(path), run.locked.initial_state(0)
+    answer, nothing = open_model(path), run.locked.initial_state(0)
     for batch, length in ((1, 1), (5, 16), (2, 257)):
-        tokens = drawn(batch, length) % 2
+        tokens = draw(batch, length) % 2
         scores, state = answer(tokens, nothing)
         more, end = answer(tokens, state)
         twice, last = run.locked(tokens.repeat(1, 2), return_state=True)
@@ -168,8 +163,8 @@ def test_a_certified_run_is_its_locked_model_to_the_last_digit(
 def test_a_run_as_trained(locked: dict[str, csprop.Run], tmp_path: Path) -> None:
     run, path = locked["finite"], tmp_path / "model.onnx"
     run.to_onnx(path, as_trained=True)
-    tokens = drawn(3, 257) % 2
-    scores, _ = opened(path)(tokens, run.model.initial_state(0))
+    tokens = draw(3, 257) % 2
+    scores, _ = open_model(path)(tokens, run.model.initial_state(0))
     assert apart(scores, run.model(tokens)) < 1e-4
     assert torch.equal(scores.argmax(dim=2), run.model(tokens).argmax(dim=2))
 
@@ -177,7 +172,7 @@ def test_a_run_as_trained(locked: dict[str, csprop.Run], tmp_path: Path) -> None
 def test_a_count_that_is_not_exact_is_not_a_number(tmp_path: Path) -> None:
     net, path = model("counter"), tmp_path / "model.onnx"
     net.to_onnx(path)
-    run, tokens, state = opened(path), drawn(1, 40), net.initial_state(1).clone()
+    run, tokens, state = open_model(path), draw(1, 40), net.initial_state(1).clone()
     assert run(tokens, state)[1].isfinite().all()
     state[:, 0, 0] = 2.0**24
     with pytest.raises(InputError, match="not exact"):
@@ -186,7 +181,7 @@ def test_a_count_that_is_not_exact_is_not_a_number(tmp_path: Path) -> None:
 
 
 class Network(nn.Module):
-    """A network of somebody else, with a model of ours in it."""
+    """A network of a user, with a model in it."""
 
     def __init__(self, inner: CSP) -> None:
         super().__init__()
@@ -196,12 +191,13 @@ class Network(nn.Module):
         return self.head(self.inner(tokens, reset=reset))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # torch's exporter warns of torch
 @pytest.mark.parametrize("name", ["rotor", "router"])
 def test_torch_exports_a_network_with_our_layers(name: str, tmp_path: Path) -> None:
     net, path = Network(model(name)).eval(), tmp_path / "network.onnx"
     batch, time = torch.export.Dim("batch"), torch.export.Dim("time")
-    given = (drawn(2, 3), torch.zeros(2, 3, dtype=torch.bool))
+    given = (draw(2, 3), torch.zeros(2, 3, dtype=torch.bool))
     shapes = ({0: batch, 1: time},) * 2
     torch.onnx.export(
         net, given, str(path), dynamo=True, verbose=False, dynamic_shapes=shapes,
@@ -209,18 +205,18 @@ def test_torch_exports_a_network_with_our_layers(name: str, tmp_path: Path) -> N
     )  # fmt: skip
     session = runtime.InferenceSession(path)
     for length in (1, 16, 100):
-        tokens, reset = drawn(5, length), drawn(5, length) == 0
+        tokens, reset = draw(5, length), draw(5, length) == 0
         want = net(tokens, reset).detach()
         (got,) = session.run(None, {"tokens": tokens.numpy(), "reset": reset.numpy()})
         assert apart(torch.from_numpy(got), want) < 1e-5
 
 
 def test_nothing_else_changes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A model that trains goes on training; names are written; nobody is told anything."""
+    """A model that trains goes on training; names are written; nothing is logged."""
     net = model("router").train()
     net.decoder.eval()
     net.names = Names(("a", "b", "ü"), ("one", "two", "three", "four"), words=True)
-    before, level = drawn(2, 9), logging.getLogger("torch.onnx").level
+    before, level = draw(2, 9), logging.getLogger("torch.onnx").level
     want = net(before)
     with caplog.at_level(logging.WARNING):
         net.to_onnx(tmp_path / "model.onnx")
@@ -249,7 +245,7 @@ def test_without_onnx(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_the_command(locked: dict[str, csprop.Run], tmp_path: Path) -> None:
-    """In a process of its own, which says one line and nothing of what torch has to say."""
+    """In a process of its own, which prints one line and no warning of torch."""
     path = tmp_path / "model.onnx"
     command = [sys.executable, "-m", "csprop", "export", str(locked["finite"].path), str(path)]
     done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)

@@ -270,8 +270,8 @@ def test_damaged_numbers_are_one_sentence(damage: Any, learned: Path, tmp_path: 
     shutil.copytree(learned, tmp_path / "run")
     folder = RunFolder(tmp_path / "run")
     result = folder.read_json(RESULT)
-    numbers = result["learned"] | damage if isinstance(damage, dict) and damage else damage
-    folder.write_json(RESULT, result | {"learned": numbers})
+    numbers = result["verdict"] | damage if isinstance(damage, dict) and damage else damage
+    folder.write_json(RESULT, result | {"verdict": numbers})
     with pytest.raises(InputError, match=r"result.json: is malformed; the run is damaged"):
         runs.page([tmp_path / "run"], measured=False)
 

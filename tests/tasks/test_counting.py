@@ -58,7 +58,7 @@ def test_the_machine_means_what_the_task_says_on_every_short_sequence(name: str)
         assert machine.run(every.numpy())[:, -1].tolist() == list(map(task.truth, every.tolist()))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(name=st.sampled_from(list(CONTROL)), seed=st.integers(0, 2**32), length=st.integers(1, 80))
 def test_the_machine_means_what_the_task_says_on_long_drawn_sequences(
     name: str, seed: int, length: int

@@ -13,6 +13,7 @@ from torch import Generator
 from csprop import tasks
 from csprop.data.draws import NumpyDraws
 from csprop.tasks.base import every_sequence
+from csprop.tasks.near import members
 from csprop.tasks.tomita import Tomita
 
 DIGITS, OPERATORS = st.sampled_from("01234"), st.sampled_from("+-x")
@@ -97,7 +98,7 @@ def test_the_languages_of_tomita_on_every_string_up_to_length_12(number: int) ->
 def test_strings_of_a_language_are_drawn_uniformly(number: int, length: int) -> None:
     task = Tomita(number)
     known = sum(task.truth(row) for row in every_sequence(2, length).tolist())
-    drawn = task.members(400 * known, length, NumpyDraws(0))
+    drawn = members(task.machine, 1, 400 * known, length, NumpyDraws(0))
     counts = Counter(tuple(row) for row in drawn.tolist())
     assert len(counts) == known
     assert all(task.truth(row) for row in counts)

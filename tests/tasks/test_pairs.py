@@ -9,7 +9,7 @@ from torch import Generator
 
 from csprop import tasks
 from csprop.errors import InputError
-from csprop.tasks.pairs import avoiding, drawn_pairs
+from csprop.tasks.pairs import avoid_pairs, draw_pairs
 from csprop.training.config import configure
 from csprop.training.session import training_data
 
@@ -48,9 +48,9 @@ def test_the_pairs_depend_on_the_seed_and_without_the_option_all_occur() -> None
 
 def test_what_may_follow_follows_equally_often() -> None:
     generator = Generator().manual_seed(0)
-    held = drawn_pairs(6, 0.5, generator)
+    held = draw_pairs(6, 0.5, generator)
     assert held.sum(dim=1).tolist() == [3] * 6
-    tokens = avoiding(torch.randint(6, (6000, 30), generator=generator), held, generator)
+    tokens = avoid_pairs(torch.randint(6, (6000, 30), generator=generator), held, generator)
     pairs = torch.stack([tokens[:, :-1].flatten(), tokens[:, 1:].flatten()])
     counts = (pairs[0] * 6 + pairs[1]).bincount(minlength=36).reshape(6, 6).double()
     assert not counts[held].any()

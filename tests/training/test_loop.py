@@ -12,13 +12,13 @@ from torch import Generator
 import csprop
 from csprop import CSP, CSPConfig, use_backend
 from csprop.data.examples import Examples
-from csprop.errors import InputError
+from csprop.errors import Diverged, InputError
 from csprop.ops import native
 from csprop.ops.backends import backend
 from csprop.tasks import get
 from csprop.training import batches, steps
 from csprop.training.batches import supervised
-from csprop.training.loop import Diverged, Trainer, run_epochs
+from csprop.training.loop import Trainer, run_epochs
 from csprop.training.presets import Recipe
 from csprop.training.schedule import learning_rate
 from csprop.training.seeding import generator
@@ -123,7 +123,7 @@ def test_a_batch_of_very_different_lengths_goes_in_parts_with_the_same_gradient(
     [
         {},
         {"lengths": "drawn", "supervise": "every"},
-        {"activation": "step"},
+        {"skip": False},
         {"schedule": "cosine", "weight_decay": 0.1},
     ],
 )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Generator, Tensor
 
-from csprop import CSP, CSPConfig, use_backend
+from csprop import CSP, CSPConfig, Paper, use_backend
 from csprop.data.examples import Examples
 from csprop.errors import InputError
 from csprop.runs.machines import from_machine
@@ -197,7 +197,7 @@ def test_accuracy_and_f1_by_their_definitions(drawn: tuple[int, list[tuple[int, 
 
 def test_rows_of_any_lengths_get_their_own_last_scores() -> None:
     rows = [[1], [0, 1, 1], [1] * 40_000, [0]]
-    net = CSP(CSPConfig(vocab_size=2, num_classes=2, width=2, depth=1, decay="exp"))
+    net = CSP(CSPConfig(vocab_size=2, num_classes=2, width=2, depth=1, cell=Paper(decay="exp")))
     for row, scores in zip(rows, metrics.last_logits(net, rows), strict=True):
         torch.testing.assert_close(scores, net(torch.tensor([row]))[0, -1].detach())
 

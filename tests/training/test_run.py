@@ -20,11 +20,10 @@ from safetensors.torch import save
 
 import csprop
 from csprop import files, use_backend
-from csprop.errors import InputError
+from csprop.errors import Diverged, InputError
 from csprop.ops import native
 from csprop.ops.backends import backend
-from csprop.training import checkpoint, session, workers
-from csprop.training.loop import Diverged
+from csprop.training import checkpoint, workers
 from tests.helpers.spoilt import spoil
 
 # patience=1: the learning rate changes on the way, and must survive a resume.
@@ -72,7 +71,7 @@ def test_a_run_directory_has_what_the_design_names(tmp_path: Path) -> None:
     assert config["environment"].keys() >= {"csprop", "python", "torch", "threads", "backend", "cpu"}
     assert len(rows_without_clock(tmp_path / "r")) == 6
     assert run.result is not None
-    assert run.result["exhaustive"]["count"] == 64
+    assert run.result.exhaustive.count == 64
 
 
 def test_load_gives_back_the_run(tmp_path: Path) -> None:
@@ -263,12 +262,12 @@ def test_other_epochs_are_refused_where_the_schedule_depends_on_them(tmp_path: P
     tiny(path, epochs=4, **COSINE)
     before = {file: file.read_bytes() for file in path.rglob("*.*")}
     for epochs in (2, 9):
-        sentence = f"was trained with epochs=4, not {epochs}, and its schedule cosine ends with them: "
+        sentence = f"epochs={epochs}: .*/r was trained with 4, and its schedule cosine ends with them: "
         with pytest.raises(InputError, match=f"{sentence}use the same value, or choose another --out"):
             tiny(path, epochs=epochs, resume=True, **COSINE)
-    with pytest.raises(InputError, match="was trained with schedule='cosine', not 'plateau'"):
+    with pytest.raises(InputError, match=r"schedule='plateau': .* was trained with cosine"):
         tiny(path, epochs=9, resume=True, **COSINE | {"schedule": "plateau"})
-    with pytest.raises(InputError, match=r"was trained with weight_decay=0\.1, not 0\.2"):
+    with pytest.raises(InputError, match=r"weight_decay=0\.2: .* was trained with 0\.1"):
         tiny(path, epochs=4, resume=True, **COSINE | {"weight_decay": 0.2})
     assert {file: file.read_bytes() for file in path.rglob("*.*")} == before
     rewrite(path, lambda config: config["recipe"].update(epochs=9))
@@ -278,7 +277,7 @@ def test_other_epochs_are_refused_where_the_schedule_depends_on_them(tmp_path: P
 
 def test_resume_refuses_other_settings_and_keeps_the_run(tmp_path: Path) -> None:
     tiny(tmp_path / "r")
-    with pytest.raises(InputError, match="was trained with width=4, not 5: use the same value"):
+    with pytest.raises(InputError, match=r"width=5: .* was trained with 4: use the same value"):
         tiny(tmp_path / "r", width=5, resume=True)
     with pytest.raises(InputError, match="already holds a run: add --resume"):
         tiny(tmp_path / "r")
@@ -341,7 +340,7 @@ def test_the_count_towards_an_early_stop_survives(tmp_path: Path) -> None:
     tiny(tmp_path / "r", epochs=3, target=0.0, hold=5)
     tiny(tmp_path / "r", epochs=9, target=0.0, hold=5, resume=True)
     assert whole.result is not None
-    assert whole.result["epochs"] == 5
+    assert whole.result.epochs == 5
     same(tmp_path / "r", tmp_path / "whole")
 
 
@@ -426,7 +425,7 @@ def test_nothing_is_asked_of_a_c_library_that_is_not_there(monkeypatch: pytest.M
         raise TypeError("argument of type 'NoneType' is not iterable")
 
     monkeypatch.setattr("ctypes.CDLL", none)
-    assert not session.keep_freed_memory()
+    assert not workers.keep_freed_memory()
     monkeypatch.setattr("signal.signal", lambda *_: None)
     workers._become_worker()
 
@@ -516,8 +515,8 @@ def rewrite(path: Path, change: Any) -> None:
             lambda c: c.update(format=2),
             "has format 2, but this csprop reads up to 1: install a newer csprop",
         ),
-        (lambda c: c["model"].update(widht=3), "config.json: 'widht' is no option of CSPConfig"),
-        (lambda c: c["recipe"].update(rl=3), "config.json: 'rl' is no option of Recipe"),
+        (lambda c: c["model"].update(widht=3), "config.json: 'widht' is not an option of a model"),
+        (lambda c: c["recipe"].update(rl=3), "config.json: 'rl' is not an option of Recipe"),
         (lambda c: c.update(colour="red"), "config.json: 'colour' is not a field"),
         (lambda c: c.pop("seed"), "config.json: 'seed' is missing"),
         (lambda c: c.pop("environment"), "config.json: 'environment' is missing"),
@@ -525,8 +524,7 @@ def rewrite(path: Path, change: Any) -> None:
         (lambda c: c["environment"].update(threads=0), "0 is malformed"),
         (lambda c: c.update(task={}), "config.json: 'name' is missing"),
         (lambda c: c.update(task=[1]), "config.json: .* malformed"),
-        (lambda c: c["model"].pop("rotate"), "config.json: CSPConfig lacks 'rotate'"),
-        (lambda c: c["recipe"].pop("lr"), "config.json: Recipe lacks 'lr'"),
+        (lambda c: c["model"].pop("cells"), "config.json: a model needs `cells`"),
         (lambda c: c["model"].update(num_classes=3), "config.json: .* does not fit the task"),
         (lambda c: c["model"].update(width=5), "does not fit config.json; the run is damaged"),
         (lambda c: c["task"].update(name="nought"), "config.json: there is no task 'nought'"),
@@ -547,7 +545,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_options_that_do_not_exist_are_refused() -> None:
-    with pytest.raises(InputError, match="'zebra' is not an option: write activation, angle"):
+    with pytest.raises(InputError, match="'zebra' is not an option: activation, "):
         csprop.train("parity", zebra="red")
     with pytest.raises(InputError, match="no preset 'best': write rotor, router, counter, paper"):
         csprop.train("parity", preset="best")
@@ -576,8 +574,8 @@ def test_training_on_a_file_with_rows_of_many_lengths(tmp_path: Path) -> None:
     task = csprop.tasks.from_file(tmp_path / "events.csv")
     run = csprop.train(task, out=tmp_path / "r", epochs=30)
     assert run.result is not None
-    assert run.result["accuracy"] == 1.0
-    assert run.result["exhaustive"] is None
+    assert run.result.accuracy == 1.0
+    assert run.result.exhaustive is None
     (tmp_path / "events.csv").unlink()
     again = csprop.load(tmp_path / "r")
     assert again.task.vocab == ("a", "b")

@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import load_file
 
 import csprop
+from csprop import Rotor, Router, Run
 from csprop.data.examples import Examples
-from csprop.runs import Run
 from csprop.training.config import configure
 from csprop.training.metrics import score
 from csprop.training.presets import Recipe
@@ -82,7 +82,7 @@ def test_the_held_out_score_is_that_of_the_hard_model() -> None:
     run = csprop.train("mod3", epochs=2, **SMALL)
     assert run.result is not None
     _, held_out = training_data(run.task, run.config)
-    told = run.metrics[run.result["best_epoch"] - 1]["held_out_loss"]
+    told = run.metrics[run.result.best_epoch - 1]["held_out_loss"]
     assert score(run.model, held_out).loss == pytest.approx(told, rel=1e-6)
     assert score(run.model.train(), held_out).loss != pytest.approx(told, rel=1e-3)
 
@@ -103,6 +103,6 @@ def test_seeds_trained_together_are_those_trained_alone(tmp_path: Path) -> None:
 def test_a_file_is_learned_by_a_router_unless_another_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("".join(f"{n:b},{n % 2}\n" for n in range(1, 60)))
     assert configure(tmp_path / "rows.csv").preset == "router"
-    assert configure(tmp_path / "rows.csv", "rotor").model.kinds == ()
-    assert configure(tmp_path / "rows.csv", width=8).model.of_layer(0).places == 8
+    assert configure(tmp_path / "rows.csv", "rotor").model.cell == Rotor()
+    assert configure(tmp_path / "rows.csv", width=8).model.layers == (Router(),)
     assert configure("parity").preset == "rotor"

@@ -18,7 +18,7 @@ from csprop.files import as_json, digest
 from csprop.proof.answers import load_certified
 from csprop.training.checkpoint import CERTIFICATE, FILES, LOCKED, MANIFEST, WEIGHTS, RunFolder
 from csprop.training.config import configure
-from csprop.training.stored import made, stored_task
+from csprop.training.stored import stored_task
 from csprop.zoo import archive
 from csprop.zoo.archive import Entry, index, name_of
 
@@ -50,7 +50,7 @@ def test_a_run_is_proven_again(name: str) -> None:
         "states": len(automaton),
         "counters": getattr(automaton, "counters", 0),
         "verdict": run.certificate.verdict,
-        "made": made(run.result),
+        "made": run.result.made,
         "preset": run.config.preset,
         "seed": run.config.seed,
         "options": ENTRIES[name]["options"],

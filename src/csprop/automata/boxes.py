@@ -24,11 +24,11 @@ class Arc(NamedTuple):
 
 
 class Box(NamedTuple):
-    """What is written into a box."""
+    """The text in a box."""
 
     name: str
     stays: tuple[str, ...] = ()
-    """Lines about what leads from the state to itself."""
+    """Lines for the tokens that lead from the state to itself."""
 
     @property
     def width(self) -> int:
@@ -50,14 +50,14 @@ class _Line:
 
 
 def wide(text: str) -> int:
-    """The number of columns that a text takes on a terminal."""
+    """Return the number of columns that a text takes on a terminal."""
     from rich.cells import cell_len
 
     return cell_len(text)
 
 
-def drawn(boxes: list[Box], arcs: list[Arc], start: int, width: int, ascii: bool) -> list[str]:
-    """The lines of a drawing.
+def draw_boxes(boxes: list[Box], arcs: list[Arc], start: int, width: int, ascii: bool) -> list[str]:
+    """Return the lines of a drawing; none if they would be wider, or too many arrows overlap.
 
     Args:
         boxes: the states, from left to right.
@@ -65,9 +65,6 @@ def drawn(boxes: list[Box], arcs: list[Arc], start: int, width: int, ascii: bool
         start: the state with an arrow that comes from nowhere.
         width: the largest number of columns.
         ascii: use ASCII for lines and arrow heads.
-
-    Returns:
-        No lines, if they would be wider, or too many arrows overlap.
     """
     above = [arc for arc in arcs if arc.there > arc.state]
     below = [arc for arc in arcs if arc.there < arc.state]
@@ -107,7 +104,7 @@ def drawn(boxes: list[Box], arcs: list[Arc], start: int, width: int, ascii: bool
 
 
 def _ports(arcs: list[Arc], state: int) -> list[Arc]:
-    """The arrows at one side of a box, in the order in which they cross each other least.
+    """Return the arrows at one side of a box, in the order in which they cross each other least.
 
     Of arrows to the right, those that arrive come first, the shortest first; then those that leave, the
     longest first. For arrows to the left it is the other way round.
@@ -122,16 +119,16 @@ def _span(arc: Arc) -> int:
 
 
 def _columns(ports: list[list[Arc]], lefts: list[int], inner: list[int]) -> dict[tuple[Arc, int], int]:
-    """The column of each arrow at each of its boxes."""
-    found = {}
+    """Return the column of each arrow at each of its boxes."""
+    columns = {}
     for state, (arcs, left, size) in enumerate(zip(ports, lefts, inner, strict=True)):
         for place, arc in enumerate(arcs, start=1):
-            found[arc, state] = left + place * (size + 1) // (len(arcs) + 1)
-    return found
+            columns[arc, state] = left + place * (size + 1) // (len(arcs) + 1)
+    return columns
 
 
 def _lanes(arcs: list[Arc], columns: dict[tuple[Arc, int], int]) -> list[_Line]:
-    """The ways of arrows; a long one is outside of the shorter ones that it overlaps."""
+    """Return the ways of arrows; a long one is outside of the shorter ones that it overlaps."""
     lines: list[_Line] = []
     ways = [_Line(arc, columns[arc, arc.state], columns[arc, arc.there], 0) for arc in arcs]
     for way in sorted(ways, key=lambda each: each.ends[1] - each.ends[0]):
@@ -142,7 +139,7 @@ def _lanes(arcs: list[Arc], columns: dict[tuple[Arc, int], int]) -> list[_Line]:
 
 
 def _place(line: _Line, side: list[_Line]) -> int | None:
-    """The first column of the label: near the middle, where no other arrow crosses; None if nowhere."""
+    """Return the first column of the label, near the middle where no arrow crosses, or None."""
     low, high = line.ends
     crossing = {column for other in side if other.lane > line.lane for column in other.ends}
     size = wide(line.arc.label) + 2  # a blank on either side, and beyond them a piece of the line
@@ -192,11 +189,7 @@ class _Canvas:
             self.put(row, line.leaves, sign)
 
     def side(self, side: list[_Line], upwards: bool, top: int = 0) -> int:
-        """Put the arrows above the boxes or below them.
-
-        Returns:
-            the row after them.
-        """
+        """Put the arrows above the boxes or below them, and return the row after them."""
         if not side:
             return top
         lanes = 1 + max(line.lane for line in side)
@@ -221,5 +214,5 @@ class _Canvas:
         return top + lanes + 1
 
     def lines(self) -> list[str]:
-        """The rows as text."""
+        """Return the rows as text."""
         return ["".join(row).rstrip() for row in self.rows]

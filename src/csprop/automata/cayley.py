@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from csprop.automata.machine import Machine
 
 Points = NDArray[np.float64]
-Table = NDArray[np.int64]
+Transitions = NDArray[np.int64]
 
 FEW = 4
 """The largest number of tokens that are all drawn; of more, two that generate the group."""
@@ -19,7 +19,7 @@ so many spaces of eigenvectors."""
 BALL = 48
 """The least number of states that make a ball."""
 INNER = 0.65
-"""What a move weighs among the states that are drawn inside of the others."""
+"""The weight of a move among the states that are drawn inside of the others."""
 CLOSE = 1e-6
 """Eigenvalues and points nearer to each other than this are the same."""
 
@@ -37,19 +37,19 @@ class Cayley(NamedTuple):
 
 
 def cayley(machine: Machine) -> Cayley | None:
-    """The Cayley graph of a machine, or None for a machine that is none.
+    """Return the Cayley graph of a machine, or None if it is not the machine of a group.
 
     A machine is a Cayley graph if its tokens are permutations of its states, and the group of
     permutations that they generate has one element for each state. A cyclic group is a circle. Other
-    positions are eigenvectors of the Laplacian: a space of three eigenvectors with one
-    eigenvalue is a representation of the group, so that the states are an orbit of one point under
-    rotations and reflections. Tokens have weights, chosen so that their arrows are equally long.
+    positions are eigenvectors of the Laplacian: a space of three eigenvectors with one eigenvalue is a
+    representation of the group, so the states are an orbit of one point under rotations and
+    reflections. Tokens have weights that make their arrows equally long.
     """
     table = np.array(machine.transitions)
     maps = _maps(table) if len(table) > 2 else None
     if maps is None:
         return None
-    tokens = _drawn(table, machine.start)
+    tokens = _choose_tokens(table, machine.start)
     for token in tokens:
         if len(around := _orbit(table, [token], machine.start)) == len(table):
             return Cayley(_circle(around), tokens, "circle")
@@ -57,11 +57,11 @@ def cayley(machine: Machine) -> Cayley | None:
     if places is None:
         return None
     if _clear(places, table[:, tokens]) < 0.9:
-        return Cayley(_scaled(places), tokens, "nested")
-    return Cayley(_scaled(places), tokens, "ball" if len(table) >= BALL else "solid")
+        return Cayley(_scale(places), tokens, "nested")
+    return Cayley(_scale(places), tokens, "ball" if len(table) >= BALL else "solid")
 
 
-def _maps(table: Table) -> Table | None:
+def _maps(table: Transitions) -> Transitions | None:
     """For each state the map that takes state 0 there and commutes with all tokens, (S, S), or None.
 
     There is one for each state if the tokens generate a group with one element for each state, and
@@ -85,27 +85,27 @@ def _maps(table: Table) -> Table | None:
     return maps if all(commutes) else None
 
 
-def _orbit(table: Table, tokens: list[int], start: int) -> list[int]:
-    """The states that some tokens lead to, in the order in which they are found."""
-    found = {start: None}
+def _orbit(table: Transitions, tokens: list[int], start: int) -> list[int]:
+    """Return the states that some tokens lead to, in breadth-first order."""
+    orbit = {start}
     waiting = [start]
     for state in waiting:
         for there in table[state, tokens].tolist():
-            if there not in found:
-                found[there] = None
+            if there not in orbit:
+                orbit.add(there)
                 waiting.append(there)
     return waiting
 
 
-def _drawn(table: Table, start: int) -> tuple[int, ...]:
-    """The tokens to draw: all that move anything, or of many a pair that makes small faces."""
+def _choose_tokens(table: Transitions, start: int) -> tuple[int, ...]:
+    """Return the tokens to draw: all that move anything, or of many a pair that makes small faces."""
     states = np.arange(len(table))
     moving = [t for t in range(table.shape[1]) if not np.array_equal(table[:, t], states)]
     if len(moving) <= FEW:
         return tuple(moving)
     orders = {token: len(_orbit(table, [token], start)) for token in moving}
     twice = [token for token in moving if orders[token] == 2][:TRIED]
-    best, chosen = np.inf, _generating(table, moving, start)
+    best, chosen = np.inf, _generators(table, moving, start)
     for one, two in product(twice, [token for token in moving if orders[token] > 2]):
         if len(_orbit(table, [one, two], start)) < len(table):
             continue
@@ -116,8 +116,8 @@ def _drawn(table: Table, start: int) -> tuple[int, ...]:
     return chosen
 
 
-def _generating(table: Table, tokens: list[int], start: int) -> tuple[int, ...]:
-    """Tokens that lead everywhere, each of which leads to states that those before it do not."""
+def _generators(table: Transitions, tokens: list[int], start: int) -> tuple[int, ...]:
+    """Return tokens that lead everywhere, each to states that the tokens before it do not reach."""
     chosen: list[int] = []
     reached = 1
     for token in tokens:
@@ -133,52 +133,50 @@ def _circle(around: list[int]) -> Points:
     return places
 
 
-def _scaled(places: Points) -> Points:
+def _scale(places: Points) -> Points:
     places = places - places.mean(axis=0)
     return places / np.linalg.norm(places, axis=1).max()
 
 
-def _solid(table: Table, maps: Table) -> Points | None:
-    """Three coordinates for each state, in which no two states coincide; None if none are found.
+def _solid(table: Transitions, maps: Transitions) -> Points | None:
+    """Return three coordinates for each state, in which no two states coincide, or None.
 
     There may be several spaces of three eigenvectors. The best one has no two states nearer to each
     other than a token moves them: then the drawing is a solid whose faces do not overlap.
     """
     equal, alike = np.ones(table.shape[1]), np.ones(len(table))
     spaces = _spaces(table, equal, alike)
-    found = [_orbited(each, table, maps) for each in spaces if each.shape[1] == 3][:TRIED]
-    if (
-        not found and sum(each.shape[1] for each in spaces[:2]) == 3 and len(spaces) > 1
-    ):  # a prism, of the best height
+    solids = [_place_orbit(each, table, maps) for each in spaces if each.shape[1] == 3][:TRIED]
+    prism = sum(each.shape[1] for each in spaces[:2]) == 3 and len(spaces) > 1
+    if not solids and prism:  # of the best height
         tried = [np.concatenate([spaces[0], s * spaces[1]], axis=1) for s in np.geomspace(0.3, 3, 200)]
-        found = [max(tried, key=lambda each: _clear(each, table))]
+        solids = [max(tried, key=lambda each: _clear(each, table))]
     sides = _sides(table)
-    if not found and sides is not None:
-        found = [_nested(table, np.where(sides, 1.0, INNER))]
-    clear = [each for each in found if each is not None and _apart(each) > 0.05]
+    if not solids and sides is not None:
+        solids = [_nest(table, np.where(sides, 1.0, INNER))]
+    clear = [each for each in solids if each is not None and _apart(each) > 0.05]
     return max(clear, key=lambda each: _clear(each, table), default=None)
 
 
-def _clear(places: Points, table: Table) -> float:
-    """The least distance of two states, in sides of the longest polygon."""
-    places = _scaled(places)
+def _clear(places: Points, table: Transitions) -> float:
+    """Return the least distance of two states, in sides of the longest polygon."""
+    places = _scale(places)
     sides = [_side(places[_orbit(table, [token], 0)]) for token in range(table.shape[1])]
     return round(_apart(places) / max(sides), 3)
 
 
 def _side(corners: Points) -> float:
-    """How far the first corner of a polygon is from the nearest other one."""
+    """Return the distance of the first corner of a polygon from the nearest other one."""
     return float(np.linalg.norm(corners[1:] - corners[0], axis=1).min())
 
 
-def _orbited(space: Points, table: Table, maps: Table) -> Points:
-    """The orbit of a point, chosen so that the polygons of all tokens have sides of one length.
+def _place_orbit(space: Points, table: Transitions, maps: Transitions) -> Points:
+    """Return the orbit of a point for which the polygons of all tokens have sides of one length.
 
-    Args:
-        space: what three eigenvectors have at each state, (S, 3).
+    `space` holds three eigenvectors, (S, 3).
     """
     inverse = np.linalg.pinv(space)
-    turns = np.stack([(inverse @ space[taken]).T for taken in maps])  # what takes state 0 to each state
+    turns = np.stack([(inverse @ space[taken]).T for taken in maps])  # from state 0 to each state
     tokens, powers = turns[table[0]], [turns[_orbit(table, [t], 0)] for t in range(table.shape[1])]
     weights, point = np.ones(len(tokens)), np.zeros(3)
     for _ in range(400):
@@ -190,8 +188,8 @@ def _orbited(space: Points, table: Table, maps: Table) -> Points:
     return turns @ point
 
 
-def _nested(table: Table, inner: Points) -> Points | None:
-    """Half of the states inside of the others: eigenvectors where the moves inside weigh less."""
+def _nest(table: Transitions, inner: Points) -> Points | None:
+    """Place half of the states inside of the others: the moves inside weigh less."""
     weights, places = np.ones(table.shape[1]), None
     for _ in range(80):
         places = _spaces(table, weights, inner)[0]
@@ -206,14 +204,14 @@ def _nested(table: Table, inner: Points) -> Points | None:
 
 
 def _apart(places: Points) -> float:
-    """The least distance of two states, where the largest distance from the centre is 1."""
-    places = _scaled(places)
+    """Return the least distance of two states, where the largest distance from the centre is 1."""
+    places = _scale(places)
     gaps = np.linalg.norm(places[:, None] - places[None], axis=2) + 2 * np.eye(len(places))
     return float(gaps.min())
 
 
-def _sides(table: Table) -> NDArray[np.bool_] | None:
-    """The even states, if some tokens lead from even to odd states and the others do not."""
+def _sides(table: Transitions) -> NDArray[np.bool_] | None:
+    """Return the even states, if some tokens lead from even to odd states and the others do not."""
     for odd in range(1, 2 ** table.shape[1]):
         side = {0: True}
         waiting = [0]
@@ -229,8 +227,8 @@ def _sides(table: Table) -> NDArray[np.bool_] | None:
     return None
 
 
-def _spaces(table: Table, weights: Points, inner: Points) -> list[Points]:
-    """The eigenvectors of the Laplacian by eigenvalue, the smallest first, without the constant one."""
+def _spaces(table: Transitions, weights: Points, inner: Points) -> list[Points]:
+    """Return the eigenvectors of the Laplacian by eigenvalue, without the constant one."""
     states = np.arange(len(table))
     matrix = np.zeros((len(table), len(table)))
     for token, column in enumerate(table.T):

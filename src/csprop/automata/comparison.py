@@ -17,7 +17,7 @@ satisfy. So one of the following values stands for the true ones. It determines 
 beyond, on the same side. So both controls take the step of the pair, and the pair that follows is in
 the set, with equal answers. ∎
 
-The pairs are found by a walk from the start, and `flaw` checks such a set without a walk. If the walk
+A walk from the start finds the pairs, and `flaw` checks such a set without a walk. If the walk
 meets a pair with different answers, this may be due to what is not known exactly. We then look for an
 input that leads there, among exact values and by a shortest way first. If there is none nearby, the
 walk is repeated with more knowledge: with the remainders and the sums that the cycles of this search
@@ -27,7 +27,7 @@ If all counters are multiples of one form, and the machines agree, some bound an
 the counts with which two states of the control are reached together repeat with some period from some
 number on, and with these the walk meets only what can be reached. With two or more forms the question
 is undecidable in general, because tokens can spell the run of a program on two counters, and the
-control can check it. So some comparisons have to be given up.
+control can check it. So some comparisons remain undecided.
 """
 
 import heapq
@@ -47,7 +47,7 @@ MOST_PAIRS = 1 << 18
 MOST_SEARCHED = 1 << 17
 """The largest number of exact states in one search for a counterexample."""
 ATTEMPTS = 8
-"""How often the walk is repeated with more knowledge."""
+"""The number of walks, each with more knowledge than the one before."""
 
 Pair = tuple[int, int, Values]
 """A state of the left control, one of the right, and values of the forms."""
@@ -73,7 +73,7 @@ def compare_counting(left: CounterMachine, right: CounterMachine) -> Invariant |
     """Compare the answers of two machines after every input of one or more tokens.
 
     Returns:
-        A proof that they always agree, a shortest input on which they differ, or why neither was found.
+        A proof that they always agree, a shortest input on which they differ, or why neither is known.
 
     Raises:
         InputError: the machines have different numbers of tokens.

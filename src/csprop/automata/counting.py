@@ -39,7 +39,7 @@ class CounterMachine:
     """
 
     increments: tuple[tuple[int, ...], ...]
-    """What each token adds to each counter: `increments[token][counter]`."""
+    """The number that each token adds to each counter: `increments[token][counter]`."""
     window: int
     """The control sees counts from −window to window."""
     control: Machine

@@ -23,44 +23,37 @@ from csprop.files import replace
 MOST_DRAWN = 400
 """The largest number of states that is drawn."""
 MOST_SHOWN = 120
-"""The largest number of states of which a notebook shows a picture; it is a part of its file."""
+"""The largest number of states that a notebook draws; the picture is a part of its file."""
 MOST_LINES = 4
 """The largest number of lines in the label of an arrow."""
 INCHES = 0.75
 """The size of one unit of the layout."""
-# Okabe and Ito's colours, which colour-blind people can distinguish.
+# The colours of Okabe and Ito, which colour-blind people can distinguish.
 PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#0072B2", "#999999")
 # The darker ones first, for thin lines on white.
 LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555", "#B8A800")
 
 
 def draw(automaton: AnyAutomaton, path: FilePath | str) -> None:
-    """Draw an automaton.
-
-    Args:
-        automaton: with at most 400 states.
-        path: a file whose name ends in .png, .svg or .pdf, which says the format.
+    """Draw an automaton of at most 400 states to a file that ends in .png, .svg or .pdf.
 
     Raises:
         InputError: there are too many states, or the file cannot be written.
     """
-    if FilePath(path).suffix not in (".png", ".svg", ".pdf"):
+    path, states = FilePath(path), len(automaton)
+    if path.suffix not in (".png", ".svg", ".pdf"):
         raise InputError(f"{path}: write a name that ends in .png, .svg or .pdf")
-    states = len(automaton)
     require("matplotlib", "figures", "drawing an automaton")
     if states > MOST_DRAWN:
         raise InputError(f"{path}: {states} states are too many to draw: the limit is {MOST_DRAWN}")
     try:
-        replace(FilePath(path), _picture(automaton, FilePath(path).suffix.removeprefix(".")))
+        replace(path, _picture(automaton, path.suffix.removeprefix(".")))
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def html(automaton: AnyAutomaton) -> str:
-    """What a notebook shows of an automaton: its size, and a picture unless it is large.
-
-    Without matplotlib the picture is drawn in text.
-    """
+    """Return HTML for a notebook: the size, and a picture, which is text without matplotlib."""
     states = describe_size(len(automaton), automaton.counters)
     if len(automaton) > MOST_SHOWN:
         seen = notebook.paragraph(f"It has more than {MOST_SHOWN} states, and is not drawn here.")
@@ -72,13 +65,9 @@ def html(automaton: AnyAutomaton) -> str:
 
 
 def _picture(automaton: AnyAutomaton, format: str) -> bytes:
-    """The content of a file in a format of matplotlib's.
-
-    Raises:
-        ValueError: it has no such format.
-    """
+    """Return the content of a file in a format of matplotlib."""
     if isinstance(automaton, Automaton) and len(automaton) > READABLE and (solid := cayley(automaton)):
-        return _saved(solids.figure(automaton, solid), format)
+        return _save(solids.figure(automaton, solid), format)
     from matplotlib.figure import Figure
 
     canvas = _Canvas(automaton)
@@ -89,15 +78,10 @@ def _picture(automaton: AnyAutomaton, format: str) -> bytes:
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
     axes.axis("off")
     canvas.paint(axes)
-    return _saved(figure, format)
+    return _save(figure, format)
 
 
-def _saved(figure: Any, format: str) -> bytes:
-    """A figure as the content of a file.
-
-    Raises:
-        ValueError: matplotlib has no such format.
-    """
+def _save(figure: Any, format: str) -> bytes:
     picture = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a character that the font lacks is drawn as a box
@@ -146,18 +130,18 @@ class _Canvas:
             self.loop(each)
         if self.readable:
             for each, line in zip(curves, self.lines, strict=True):
-                self.label_along(line, self.text_of(each))
+                self.label_along(line, self.label(each))
         self.circles()
         self.legend()
         self.counters()
 
     def gap(self) -> float:
-        """The distance between neighbours, so that the longest label of an arrow fits."""
-        labels = [self.text_of(each) for each in self.arrows if each.there != each.state]
+        """Return the distance between neighbours at which the longest label of an arrow fits."""
+        labels = [self.label(each) for each in self.arrows if each.there != each.state]
         return max([1.9, *(2 * _extent(label)[0] + 1.0 for label in labels)])
 
     def outward(self, state: int) -> float:
-        """The direction away from the centre, as an angle."""
+        """Return the direction away from the centre, as an angle."""
         x, y = self.places[state] - self.places.mean(axis=0)
         return math.atan2(y, x) if math.hypot(x, y) > 1e-6 else math.pi / 2
 
@@ -165,27 +149,26 @@ class _Canvas:
         return self.places[state] + distance * np.array([math.cos(angle), math.sin(angle)])
 
     def curve(self, arrow: Arrow, both_ways: bool) -> Points:
-        """The three points of a parabola from circle to circle, curved to its left."""
+        """Return the three points of a parabola from circle to circle, curved to its left."""
         one, two, tokens, _ = arrow
         start, end = self.places[one], self.places[two]
         way = end - start
         left = np.array([-way[1], way[0]])
         t = np.linspace(0, 1, 200)
         bends = (0.22, 0.32, -0.08) if both_ways else (0.1, -0.12, 0.24, -0.26)
-        if not self.readable:  # by token, so that arrows between the same two states differ
+        if not self.readable:  # by token: arrows between the same two states differ
             bends = (0.12 + 0.05 * (tokens[0] % 4) if both_ways else 0.06 * (tokens[0] % 4),)
         third = [state for state in range(len(self.places)) if state not in (one, two)]
 
-        def passes(bend: float) -> float:
-            """The distance of the curve from the other circles, up to 0.6."""
+        def clearance(bend: float) -> float:
+            """Return the distance of the curve from the other circles, up to 0.6."""
             if len(bends) == 1 or not third:
                 return 0.0
             on = _along(np.array([start, (start + end) / 2 + bend * left, end]), t)
-            return min(
-                float(np.hypot(*(self.places[third][:, None] - on).transpose(2, 0, 1)).min()), 0.6
-            )
+            gaps = np.hypot(*(self.places[third][:, None] - on).transpose(2, 0, 1))
+            return min(float(gaps.min()), 0.6)
 
-        points = np.array([start, (start + end) / 2 + max(bends, key=passes) * left, end])
+        points = np.array([start, (start + end) / 2 + max(bends, key=clearance) * left, end])
         on = _along(points, t)
         free = [
             np.hypot(*(on - centre).T) > self.radius + gap for centre, gap in ((start, 0), (end, 0.03))
@@ -218,7 +201,7 @@ class _Canvas:
         bulge = [self.at(state, angle + turn, self.radius + size) for turn in (0.55, -0.55)]
         self.arrow(np.array([ends[0], *bulge, ends[1]]), tokens)
         if self.readable:
-            text = self.text_of(arrow)
+            text = self.label(arrow)
             wide, high = _extent(text)
             # Far enough out for the box of the text to touch the loop.
             reach = min(wide / max(abs(math.cos(angle)), 1e-9), high / max(abs(math.sin(angle)), 1e-9))
@@ -234,8 +217,8 @@ class _Canvas:
                         "shrinkB": 0, "mutation_scale": 13 if self.readable else 10},
         )  # fmt: skip
 
-    def text_of(self, arrow: Arrow) -> str:
-        """The label of an arrow: a line, or with counters a line for each condition."""
+    def label(self, arrow: Arrow) -> str:
+        """Return the label of an arrow: a line, or with counters a line for each condition."""
         if self.below:
             few = arrow.labels[:MOST_LINES]
             few += [f"… ({len(arrow.labels)})"] if len(few) < len(arrow.labels) else []
@@ -282,13 +265,8 @@ class _Canvas:
         for state, answer in enumerate(self.automaton.outputs):
             colour = "#FFFFFF" if answer is None else self.colours[answer]
             thick = 1.2 if self.readable else 2.0 if state == self.automaton.start else 0.6
-            circle = Circle(
-                tuple(self.places[state]),
-                self.radius,
-                facecolor=colour,
-                edgecolor="black",
-                linewidth=thick,
-            )
+            place = tuple(self.places[state])
+            circle = Circle(place, self.radius, facecolor=colour, edgecolor="black", linewidth=thick)
             self.axes.add_patch(circle).set_zorder(5)
             if answer is not None and self.inside:
                 name = self.names[answer]
@@ -320,7 +298,7 @@ class _Canvas:
             label.set_text(text if len(text) <= 24 else f"{text[:23]}…")
 
     def counters(self) -> None:
-        """Write what is counted, below everything else."""
+        """Write the caption of the counters below everything else."""
         lowest = [self.places[:, 1].min() - self.radius, *(at[1] - high for at, _, high in self.taken)]
         if self.legend_rows:
             lowest.append(self.axes.get_ylim()[0])
@@ -335,13 +313,13 @@ def _line(token: int) -> str:
 
 
 def _along(points: Points, t: Points) -> Points:
-    """Points of a parabola, given by three points, at parameters t."""
+    """Return points of the parabola of three points, at parameters t."""
     s = t[:, None]
     return (1 - s) ** 2 * points[0] + 2 * s * (1 - s) * points[1] + s**2 * points[2]
 
 
 def _extent(text: str) -> tuple[float, float]:
-    """The approximate half width and half height of a label, in units of the layout."""
+    """Return the approximate half width and half height of a label, in units of the layout."""
     lines = text.split("\n")
     wide = 0.5 * 0.62 * 10 / 72 * max(map(len, lines)) / INCHES + 0.04
     return wide, 0.5 * 1.3 * 10 / 72 * len(lines) / INCHES

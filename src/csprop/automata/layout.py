@@ -14,13 +14,13 @@ Points = NDArray[np.float64]
 
 
 def layout(machine: Machine, gap: float = 1.9) -> Points:
-    """The position of each state, (S, 2): on a circle, or for many states by graph distance."""
+    """Return the position of each state, (S, 2): on a circle, or for many states by graph distance."""
     few = len(machine) <= READABLE
     return _circle(len(machine), gap) if few else _by_distance(machine)
 
 
 def _circle(states: int, gap: float = 1.9) -> Points:
-    """Positions on a circle, clockwise from the left, where the start arrow is."""
+    """Return positions on a circle, clockwise from the left, where the start arrow is."""
     if states == 1:
         return np.zeros((1, 2))
     radius = max(1.2, gap / 2 / math.sin(math.pi / states))
@@ -29,7 +29,7 @@ def _circle(states: int, gap: float = 1.9) -> Points:
 
 
 def _by_distance(machine: Machine) -> Points:
-    """Positions whose distances approximate the graph distances, by stress majorization."""
+    """Return positions whose distances approximate the graph distances, by stress majorization."""
     states = len(machine)
     steps = np.full((states, states), np.inf)
     for state, row in enumerate(machine.transitions):

@@ -13,7 +13,7 @@ from typing import TypeVar
 from csprop.automata.forms import Ranges, Weights, dependency, primitive, relations
 
 MOST_SUMS = 3
-"""The largest number of forms that are followed beside those of the counters."""
+"""The largest number of forms that are followed beside the forms of the counters."""
 
 Node = TypeVar("Node", bound=Hashable)
 Vector = tuple[int, ...]

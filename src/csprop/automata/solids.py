@@ -11,9 +11,9 @@ from csprop.automata.names import escape
 TURNED = (0.42, 0.5)
 """Radians by which the solid is turned about the horizontal and the vertical axis, as a page begins."""
 TILT = -0.9
-"""The same of a circle, about the horizontal axis."""
+"""Radians by which a circle is turned about the horizontal axis."""
 COLOURS = ("#6C7884", "#6A4FB3", "#9A6A2C", "#2F827D")
-"""Of the moves of tokens, as in a page."""
+"""The colours of tokens, as on a page. The start is orange."""
 INK, START = "#1D2329", "#E69F00"
 SIZE = 6.0
 """Inches."""
@@ -22,7 +22,7 @@ EYE = 4.2
 
 
 def figure(automaton: Automaton, solid: Cayley) -> Any:
-    """The states, the moves of each token in its own colour, and a legend. The start is orange."""
+    """Draw the states, the moves of each token in its own colour, and a legend."""
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
@@ -30,15 +30,17 @@ def figure(automaton: Automaton, solid: Cayley) -> Any:
     axes = made.add_axes((0, 0, 1, 1))
     axes.set(xlim=(-1.08, 1.08), ylim=(-1.14, 1.08), aspect="equal")
     axes.axis("off")
-    places, table = _seen(solid), np.array(automaton.transitions)
+    places, table = _turn(solid), np.array(automaton.transitions)
     for kind, token in enumerate(solid.tokens):
-        _moves(axes, places, table[:, token], COLOURS[kind], filled=solid.shape in ("solid", "ball"))
+        _draw_moves(
+            axes, places, table[:, token], COLOURS[kind], filled=solid.shape in ("solid", "ball")
+        )
     size = min(90.0, 4200 / len(places))
     for state in np.argsort(places[:, 2]):
         x, y, z = places[state]
         colour = START if state == automaton.start else INK
         axes.scatter(x, y, s=1.6 * size, color="white", zorder=z + 0.15, linewidths=0)
-        axes.scatter(x, y, s=size, color=colour, alpha=_pale(z), zorder=z + 0.16, linewidths=0)
+        axes.scatter(x, y, s=size, color=colour, alpha=_opacity(z), zorder=z + 0.16, linewidths=0)
     handles = [Line2D([], [], color=COLOURS[kind], linewidth=3) for kind in range(len(solid.tokens))]
     names = [escape(automaton.vocab[token]) for token in solid.tokens]
     legend = axes.legend(handles, ["x"] * len(names), loc="lower center", ncols=4, frameon=False)
@@ -49,12 +51,12 @@ def figure(automaton: Automaton, solid: Cayley) -> Any:
 
 
 def turns(solid: Cayley) -> tuple[float, float]:
-    """The angles about the horizontal and the vertical axis at which a solid is shown first."""
+    """Return the angles about the horizontal and the vertical axis at which a solid is shown first."""
     return (TILT, 0.0) if solid.shape == "circle" else TURNED
 
 
-def _seen(solid: Cayley) -> Points:
-    """The positions turned, with what is near a little larger."""
+def _turn(solid: Cayley) -> Points:
+    """Return the positions turned, with perspective."""
     across, down = turns(solid)
     about_x = [[1, 0, 0], [0, np.cos(across), -np.sin(across)], [0, np.sin(across), np.cos(across)]]
     about_y = [[np.cos(down), 0, np.sin(down)], [0, 1, 0], [-np.sin(down), 0, np.cos(down)]]
@@ -63,12 +65,12 @@ def _seen(solid: Cayley) -> Points:
     return np.concatenate([flat / np.linalg.norm(flat, axis=1).max(), places[:, 2:]], axis=1)
 
 
-def _pale(depth: float) -> float:
-    """How opaque something is: what is behind is pale."""
+def _opacity(depth: float) -> float:
+    """Return the opacity at a depth: states behind are pale."""
     return 0.12 + 0.88 * float(np.clip((depth + 0.75) / 1.35, 0, 1)) ** 1.4
 
 
-def _moves(axes: Any, places: Points, column: Any, colour: str, filled: bool) -> None:
+def _draw_moves(axes: Any, places: Points, column: Any, colour: str, filled: bool) -> None:
     """The edges of a token, and the faces around which it leads."""
     from matplotlib.patches import Polygon
 
@@ -77,7 +79,7 @@ def _moves(axes: Any, places: Points, column: Any, colour: str, filled: bool) ->
         ends = places[[state, there]]
         depth = float(ends[:, 2].mean())
         axes.plot(
-            *ends[:, :2].T, color=colour, alpha=_pale(depth), zorder=depth,
+            *ends[:, :2].T, color=colour, alpha=_opacity(depth), zorder=depth,
             linewidth=1 + 1.5 * max(0.0, depth + 0.5), solid_capstyle="round",
         )  # fmt: skip
         face = [state]
@@ -88,6 +90,6 @@ def _moves(axes: Any, places: Points, column: Any, colour: str, filled: bool) ->
             corners = places[face]
             depth = float(corners[:, 2].mean())
             axes.add_patch(
-                Polygon(corners[:, :2], color=colour, alpha=0.35 * _pale(depth), zorder=depth - 0.03,
+                Polygon(corners[:, :2], color=colour, alpha=0.35 * _opacity(depth), zorder=depth - 0.03,
                         linewidth=0)
             )  # fmt: skip

@@ -30,13 +30,14 @@ class Shape(NamedTuple):
     """Tokens of the model; 0 in a layer of features."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class Cell(ABC):
     """A kind of layer: a frozen, keyword-only dataclass of options. Subclass it to add your own.
 
     `order` is the number of real planes of a channel's state: 2 for a complex number.
     """
 
-    order: int = 2
+    order = 2
     kind: ClassVar[str]
     """The name of the kind in JSON."""
 
@@ -51,7 +52,7 @@ class Cell(ABC):
 
     def to_json(self) -> dict[str, Any]:
         """Return the kind and every option."""
-        return {"kind": self.kind, **asdict(self)}  # pyright: ignore[reportArgumentType]
+        return {"kind": self.kind, **asdict(self)}
 
     @staticmethod
     def from_json(values: dict[str, Any]) -> "Cell":
@@ -67,7 +68,7 @@ class Cell(ABC):
             module = str(kind).partition(":")[0]
             hint = f"in Python, import {module} first" if ":" in str(kind) else f"choose from {known}"
             raise InputError(f"there is no cell of the kind {kind!r}: {hint}")
-        known = [field.name for field in fields(KINDS[kind])]  # pyright: ignore[reportArgumentType]
+        known = [field.name for field in fields(KINDS[kind])]
         for name in options:
             if name not in known:
                 expected = ", ".join(known) or "no options"
@@ -113,7 +114,7 @@ class Paper(Cell):
         check_types(self)
         check_ranges(self, coupling_rank=(0, 65_536))
         if self.coupling == "per_layer" and not self.coupling_rank:
-            raise InputError("coupling='per_layer' needs a rank: choose coupling_rank=1 or more")
+            raise InputError("it needs a coupling_rank of 1 or more", "coupling", self.coupling)
 
     def make(self, shape: Shape, generator: "Generator") -> "Block":
         from csprop.cells.paper import PaperBlock

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from csprop.cli import common
 from csprop.cli.options import Arg
-from csprop.errors import InputError
+from csprop.errors import InputError, about
 from csprop.zoo.archive import in_zoo, name_of
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _certify(args: Args, path: Path) -> "Certificate":
     if args.length is not None and run.task.total:
         from csprop.training.scores import check_exhaustive
 
-        with common.named("--length", args.length):
+        with about("length", args.length):
             check_exhaustive(run.task, args.length)
     certificate = run.certify(
         length=args.length,

@@ -5,8 +5,8 @@ import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -124,34 +124,23 @@ def sentence(text: str) -> str:
     return textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) or line
 
 
-@contextmanager
-def progress(label: str, epochs: int, plain: bool = False) -> Iterator[Callable[[bar.Epoch], None]]:
-    """Show the progress of training, through a callback to be called after every epoch.
+def say_epoch(task: str, epochs: int, rows: Mapping[int, bar.Epoch]) -> None:
+    """Print a line about an epoch, unless a bar on a terminal shows it.
 
     Args:
-        label: what is trained.
+        task: the name of the task.
         epochs: the largest number of epochs.
-        plain: print a line for each epoch even on a terminal, which otherwise shows a bar.
+        rows: the metrics of each seed; the line shows the worst.
     """
-    if plain or not sys.stderr.isatty():
-        yield lambda row: say(
-            f"{label}  epoch {row['epoch']:>3}/{epochs}  {bar.summary(row)}  f1 {row['f1']:.3f}  "
-            f"{row['seconds']:.1f} s"
-        )
+    if sys.stderr.isatty() and parent_process() is None:  # several processes have no bar
         return
-    with bar.epochs(label, epochs) as on_epoch:
-        yield on_epoch
+    from csprop.training.seeds import label_seeds, worst_row
 
-
-@contextmanager
-def named(option: str, value: object) -> Iterator[None]:
-    """Put the option and its value before what is said of it."""
-    try:
-        yield
-    except InputError as error:
-        said, same = str(error), f"{option[2:]} {value} "  # such as: length 40 has too many inputs
-        rest = said.removeprefix(same) if said.startswith(same) else f": {said}"
-        raise InputError(f"{option} {value}{' ' * (rest[0] != ':')}{rest}") from None
+    row = worst_row(rows)
+    say(
+        f"{label_seeds(task, list(rows))}  epoch {row['epoch']:>3}/{epochs}  {bar.summary(row)}  "
+        f"f1 {row['f1']:.3f}  {row['seconds']:.1f} s"
+    )
 
 
 def check_file(path: Path, option: str = "") -> None:
@@ -184,7 +173,7 @@ def check_run(path: Path) -> None:
 def load(path: Path) -> Any:
     """A run with its model in torch, which is imported only if there is one."""
     check_run(path)
-    from csprop.runs import load
+    from csprop.runs.run import load
 
     return load(path)
 

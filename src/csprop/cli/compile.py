@@ -41,7 +41,7 @@ def run(args: Args) -> int:
     common.check_file(args.automaton)
     read_automaton(args.automaton)  # a mistake is told before torch is imported
     refuse_existing([args.out], resumable=False)
-    from csprop.runs import compile
+    from csprop.runs.machines import compile
 
     made = compile(args.automaton, args.out)
     certificate, task = made.certificate, made.task

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from csprop.cli import common
 from csprop.cli.options import Arg
-from csprop.errors import InputError
+from csprop.errors import InputError, about
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,12 +114,11 @@ class _InTorch:
 
 def _on_file(judged: Any, data: Path | None) -> dict[str, Any]:
     from csprop.tasks import from_file
-    from csprop.training.stored import made
 
     if data is None:
         source = judged.task.source
         over = f"held-out rows of {source}"
-        if made(judged.result) == "learned":
+        if judged.result is not None and judged.result.made == "learned":
             over = f"rows of {source} (not held out: the machine was fitted to all rows)"
         return {"over": over, **asdict(judged.on_rows(judged.held_out()))}
     rows = from_file(data, like=judged.task).data
@@ -135,7 +134,7 @@ def _by_length(args: Args, judged: Any) -> list[dict[str, Any]]:
     else:
         times = (1,) if args.exhaustive else (1, 2, 4, 16, 64)
         lengths = [judged.task.length_from(trained * each) for each in times]
-    with common.named("--lengths", ",".join(map(str, lengths))):  # refused before the work begins
+    with about("lengths", ",".join(map(str, lengths))):  # refused before the work begins
         for length in lengths:
             if args.exhaustive:
                 check_exhaustive(judged.task, length)

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from csprop.cli.options import Option, as_typed
+from csprop.cli.options import Option
 
 HELP, ALL = ("-h", "--help"), "--help-all"
 WIDEST, NARROWEST = 80, 40
@@ -90,7 +90,9 @@ def _groups(
 def _entry(option: Option, known: Sequence[Option], width: int) -> Iterator[str]:
     """The lines about one option."""
     indent = min(INDENT, width // 3)
-    text = as_typed(f"{option.text} {_default(option)}", known)
+    flags = {f"`{each.name}`": each.shown for each in known}
+    text = re.sub(r"`\w+`", lambda match: flags.get(match[0], match[0]), option.text)
+    text = f"{text} {_default(option)}"
     lines = _filled(text, width - indent).splitlines()
     heading = f"  {option.heading}"
     if len(heading) > indent - 2 or not lines:

@@ -112,7 +112,7 @@ def _document(learned: "Learned", path: str | None) -> dict[str, Any]:
         "text": verdict.text,
         "clear": verdict.clear,
         "states": verdict.states,
-        **verdict.as_json(),
+        **verdict.to_json(),
         "proven": certificate is not None and certificate.proven,
         "statement": None if certificate is None else certificate.statement,
         "counterexample": None if certificate is None else certificate.document.get("counterexample"),

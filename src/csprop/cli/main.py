@@ -1,17 +1,23 @@
 """The command line: runs a command, and turns errors into one sentence and an exit code.
 
 Exit code 0: done. 1: the answer is no. 2: bad usage or input.
+
+A command is a module with a dataclass `Args`, and functions `parse(argv)` and `run(args)`. The commands
+of csprop are in this package; any installed package adds one by an entry point of `csprop.commands`.
 """
 
 import io
 import os
 import sys
 from importlib import import_module
-from importlib.metadata import entry_points
-from typing import Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 from csprop import __version__
 from csprop.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUPS = {
     "Start": {
@@ -22,6 +28,7 @@ GROUPS = {
         "learn": "find the machine behind labelled sequences, and wrong labels",
         "train": "train a model on a task or on your own data file",
         "compile": "write a machine into the weights of a model that is exact",
+        "info": "show versions, backend, threads and CPU",
     },
     "Use a run": {
         "predict": "classify sequences: one per line in, one class per line out",
@@ -32,40 +39,13 @@ GROUPS = {
         "report": "write a page about runs: curves, tables, certificates, explorer",
         "explore": "step through a model in the browser",
     },
-    "Study": {
-        "compare": "train the layers of the field, or your own, on state tracking",
-        "reproduce": "reproduce every table and figure of the paper",
-        "bench": "measure speed and memory, next to nn.LSTM and others",
-        "info": "show versions, backend, threads and CPU",
-    },
 }
-"""The commands by purpose, each with what it does."""
-LABORATORY = ("compare", "reproduce", "bench")
-"""Commands of `csprop_lab`, which may not be installed."""
+"""The commands of csprop by purpose, each with what it does."""
 VERBS = {verb: what for group in GROUPS.values() for verb, what in group.items()}
-WIDTH = max(map(len, VERBS))
-USAGE = "\n".join(
-    [
-        "csprop finds the state machine behind labelled sequences, and proves it.",
-        "",
-        "Begin with one of these:",
-        "  csprop demo             see what csprop does",
-        "  csprop learn FILE       find the machine behind your own sequences",
-        "  csprop train parity     train a model on a built-in task",
-        *(
-            line
-            for title, group in GROUPS.items()
-            for line in (
-                "",
-                f"{title}:",
-                *(f"  {verb:<{WIDTH}}  {what}" for verb, what in group.items()),
-            )
-        ),
-        "",
-        "A run is a directory that learn, train and compile write, such as runs/parity.",
-        "csprop COMMAND --help explains a command.",
-    ]
-)
+ENTRY_POINTS = "csprop.commands"
+"""The group of entry points by which other packages add commands."""
+LABORATORY = ("compare", "reproduce", "bench")
+"""Commands of the package csprop-lab, which may not be installed."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -78,67 +58,127 @@ def main(argv: list[str] | None = None) -> int:
     _mend_streams()
     # Models this small gain little from a second thread and lose much where cores are shared.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    verb = argv[0] if argv and argv[0] in VERBS else ""
-    name = f"csprop {verb}".strip()
+    known = argv[:1] != ["help"] and any(map(_is_command, argv[:1]))
+    name = f"csprop {argv[0]}" if known else "csprop"
     try:
-        code = _run(verb, argv)
+        code = _run_command(argv[0], argv[1:]) if known else _run_without_command(argv)
         sys.stdout.flush()  # a reader that has gone away must be noticed here
         return code
     except InputError as error:
-        return _say(f"{name}: {error}", 2)
+        return _fail(f"{name}: {error}")
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141  # as if killed by SIGPIPE
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _say(f"{name}: {where}{error.strerror or error}", 2)
+        return _fail(f"{name}: {where}{error.strerror or error}")
     except MemoryError:
-        return _say(f"{name}: there is not enough memory", 2)
+        return _fail(f"{name}: there is not enough memory")
     except RuntimeError as error:
         if "can't allocate memory" not in str(error):  # as torch says it
             raise
-        return _say(f"{name}: there is not enough memory", 2)
+        return _fail(f"{name}: there is not enough memory")
     except KeyboardInterrupt:
-        hint = "; add --resume to the same command to continue" if verb == "train" else ""
-        return _say(f"{name}: interrupted{hint}", 130)
+        hint = "; add --resume to the same command to continue" if name == "csprop train" else ""
+        return _fail(f"{name}: interrupted{hint}", 130)
 
 
-def _run(verb: str, argv: list[str]) -> int:
-    if verb:
-        module = _command(verb)
-        try:
-            return module.run(module.parse(argv[1:]))
-        except InputError as error:
-            raise InputError(_as_typed(str(error), module.Args)) from None
+def _is_command(word: str) -> bool:
+    if word in VERBS or word in LABORATORY or word.startswith("-"):
+        return not word.startswith("-")
+    return word in added_commands()
+
+
+def _run_command(verb: str, argv: list[str]) -> int:
+    module = load_command(verb)
+    try:
+        return module.run(module.parse(argv))
+    except InputError as error:
+        from csprop.cli.options import name_option
+
+        raise InputError(name_option(error, module.Args)) from None
+
+
+def _run_without_command(argv: list[str]) -> int:
     if not argv or argv[0] in ("-h", "--help") or argv == ["help"]:
-        print(USAGE)
+        print(usage())
         return 0
     if argv[0] in ("-V", "--version"):
         print(f"csprop {__version__}")
         return 0
     if argv[0] == "help":
         return main([argv[1], "--help"])
-    hint = did_you_mean(argv[0], VERBS) or f"write one of {', '.join(VERBS)}"
+    verbs = [*VERBS, *added_commands()]
+    hint = did_you_mean(argv[0], verbs) or f"choose from {', '.join(verbs)}"
     raise InputError(f"there is no command {argv[0]!r}: {hint}")
 
 
-def _command(verb: str) -> Any:
-    """The module of a command: csprop's own, or one that another package adds by an entry point."""
-    if verb not in LABORATORY:
+def load_command(verb: str) -> Any:
+    """Import the module of a command.
+
+    Raises:
+        InputError: the package that adds the command is not installed, or cannot be imported.
+    """
+    if verb in VERBS:
         return import_module(f"csprop.cli.{verb}")
-    (found,) = entry_points(group="csprop.commands", name=verb) or (None,)
-    if found is None:
+    added = added_commands()
+    if verb not in added:
         raise InputError("it is a part of the laboratory: python -m pip install 'csprop[lab]'")
-    return found.load()
+    try:
+        return added[verb].load()
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"{added[verb].value} cannot be imported: {error}") from None
 
 
-def _as_typed(sentence: str, arguments: type) -> str:
-    """A complaint about a field of the configuration as one about the option that sets it."""
-    from csprop.cli.options import as_typed, options
-    from csprop.training.checkpoint import CONFIG
+def added_commands() -> "dict[str, EntryPoint]":
+    """Return the commands that other packages add, by name."""
+    from importlib.metadata import entry_points
 
-    of_a_file = f"{CONFIG}: " in sentence  # what a run stores was not typed
-    return sentence if of_a_file else as_typed(sentence, options(arguments))
+    return {each.name: each for each in entry_points(group=ENTRY_POINTS) if each.name not in VERBS}
+
+
+def usage() -> str:
+    """Return the text of `csprop --help`."""
+    groups = {title: dict(group) for title, group in GROUPS.items()}
+    for verb, each in sorted(added_commands().items()):
+        title = f"From {each.dist.name}" if each.dist else "From other packages"
+        groups.setdefault(title, {})[verb] = _first_line(each)
+    width = max(len(verb) for group in groups.values() for verb in group)
+    lines = [
+        "csprop finds the state machine behind labelled sequences, and proves it.",
+        "",
+        "Begin with one of these:",
+        "  csprop demo             see what csprop does",
+        "  csprop learn FILE       find the machine behind your own sequences",
+        "  csprop train parity     train a model on a built-in task",
+    ]
+    for title, group in groups.items():
+        lines += ["", f"{title}:"]
+        lines += [f"  {verb:<{width}}  {what}"[:80].rstrip() for verb, what in group.items()]
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "A run is a directory that learn, train and compile write, such as runs/parity.",
+            "csprop COMMAND --help explains a command.",
+        ]
+    )
+
+
+def _first_line(command: "EntryPoint") -> str:
+    """Return the first line of a command's docstring, from its source: importing it may take long."""
+    import ast
+    from importlib.machinery import PathFinder
+
+    package, *names = command.module.split(".")
+    try:
+        spec: Any = find_spec(package)
+        for name in names:
+            spec = PathFinder.find_spec(f"{spec.name}.{name}", spec.submodule_search_locations)
+        text = ast.get_docstring(ast.parse(spec.loader.get_source(spec.name))) or ""
+    except (ImportError, AttributeError, SyntaxError, TypeError, ValueError):
+        return ""
+    return text.partition("\n")[0].removeprefix(f"`csprop {command.name}`: ").rstrip(".")
 
 
 def _mend_streams() -> None:
@@ -151,7 +191,7 @@ def _mend_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _say(text: str, code: int) -> int:
+def _fail(text: str, code: int = 2) -> int:
     from csprop.cli.common import sentence
 
     print(sentence(text), file=sys.stderr)

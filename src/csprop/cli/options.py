@@ -68,6 +68,14 @@ class Option:
     def flags(self) -> tuple[str, ...]:
         return (self.flag, f"--no-{self.flag[2:]}") if self.paired else (self.flag,)
 
+    def write(self, value: Any) -> str:
+        """Return the option with a value, as it is typed."""
+        if self.kind is bool:
+            return self.flags[-1 if value is False else 0]
+        if value is None:
+            return self.shown
+        return f"{self.shown} {value:g}" if isinstance(value, float) else f"{self.shown} {value}"
+
     @property
     def required(self) -> bool:
         return self.default is MISSING
@@ -229,19 +237,9 @@ def _value(option: Option, text: str) -> Any:
         raise InputError(f"{option.shown} {text}: write {asked}") from None
 
 
-def as_typed(text: str, known: Iterable[Option]) -> str:
-    """A text about fields, such as `batch_size=0`, as one about options: `--batch-size 0`."""
-    fields = {option.name: option for option in known}
-    value = r"""(?:'[^']*'|"[^"]*"|[^\s,;:()'"]+)"""
-    pattern = rf"(?<![\w.-])({'|'.join(fields)})=({value}(?:(?: or|, not) ['\"][^'\"]*['\"])*)"
-
-    def typed(match: re.Match[str]) -> str:
-        option, value = fields[match[1]], re.sub(r"['\"]", "", match[2])
-        if option.kind is bool:
-            return option.flags[0 if value == "True" else -1]
-        return f"{option.flag} {re.sub(r'[.]0$', '', value)}"
-
-    def named(match: re.Match[str]) -> str:
-        return fields[match[1]].shown if match[1] in fields else match[0]
-
-    return re.sub(r"`(\w+)`", named, re.sub(pattern, typed, text))
+def name_option(error: InputError, arguments: type) -> str:
+    """Return the sentence of an error, with the option that it is about as the user writes it."""
+    for option in options(arguments):
+        if option.name == error.field:
+            return f"{option.write(error.value)}: {error.message}"
+    return str(error)

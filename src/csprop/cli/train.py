@@ -1,18 +1,23 @@
 """`csprop train`: train a model on a task or on a data file."""
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from csprop.cells.options import BUILT_IN, Cell, Paper, Rotor, Router
 from csprop.cli import common
 from csprop.cli.options import Arg
-from csprop.errors import InputError
+from csprop.errors import Diverged, InputError
 from csprop.nn.config import Architecture
+from csprop.training.checkpoint import DIAGNOSIS
 from csprop.training.config import check_options
 from csprop.training.presets import Asking, Plain, Recipe, preset
+
+if TYPE_CHECKING:
+    from csprop.runs.run import Run
+    from csprop.training.result import Result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,24 +153,25 @@ def _stored(out: Path) -> dict[str, Any]:
 
 def run(args: Args) -> int:
     if not args.distributed:
-        _refuse(args)
-        return _train(args)
+        return _train(args, _read_task(args))
     from csprop.training.workers import check_torchrun
 
     check_torchrun()
     from csprop.training.distributed import Elsewhere, joined
 
-    with joined() as group:
-        try:
+    try:
+        with joined() as group:
             with group.agreed():
-                _refuse(args)
-            return _train(args, group)
-        except Elsewhere:  # the first process says why
-            return 2
+                task = _read_task(args)
+            return _train(args, task, speaks=group.rank == 0)
+    except Elsewhere:  # the first process says why
+        return 2
 
 
-def _refuse(args: Args) -> None:
-    """Refuse options that exclude each other."""
+def _read_task(args: Args) -> Any:
+    """Return the task, after options that exclude each other are refused."""
+    from csprop.tasks import resolve
+
     if args.resume and args.out is None and args.task is None and args.data is None:
         raise InputError("--resume needs the run to continue: add --out DIR")
     if (args.task is None) == (args.data is None):
@@ -173,7 +179,7 @@ def _refuse(args: Args) -> None:
     if args.seeds is not None and args.seed is not None:
         raise InputError("--seed and --seeds exclude each other: leave one of them out")
     if args.workers is not None and not 1 <= args.workers <= 1024:
-        raise InputError(f"--workers {args.workers}: write 1 to 1024")
+        raise InputError("write 1 to 1024", "workers", args.workers)
     if args.workers is not None and args.seeds is None:
         raise InputError(
             "--workers needs several seeds: add --seeds, such as --seeds 0-9, or leave it out"
@@ -183,108 +189,98 @@ def _refuse(args: Args) -> None:
             "--distributed trains one seed: write --seed N, or leave out --distributed and torchrun, "
             "and --workers N processes share the seeds"
         )
+    if args.data is not None:
+        common.check_file(args.data, "--data")
+    return resolve(args.data or args.task or "")
 
 
-def _train(args: Args, group: Any = None) -> int:
-    """Train, alone or as one of a group of processes, of which the first alone speaks."""
-    from csprop.tasks import resolve
-    from csprop.training.checkpoint import refuse_existing, refuse_zoo
-    from csprop.training.seeds import parse_seeds, share_out, train
+def _train(args: Args, task: Any, speaks: bool = True) -> int:
+    """Train; of several processes that train one model, the first alone speaks."""
+    from csprop.runs.training import train, train_seeds
+    from csprop.training.seeds import parse_seeds, suggest_workers
 
-    first = group is None or group.rank == 0
-    with nullcontext() if group is None else group.agreed():
-        if args.data is not None:
-            common.check_file(args.data, "--data")
-        named = args.data or args.task or ""
-        task = resolve(named)
-        if task.oracle is None and first:
-            for line in _summary(task):
-                common.say(line)
-        out = args.out or Path("runs") / task.name
-        outs = {args.seed or 0: out}
-        if args.seeds is not None:
-            outs = {seed: out / f"seed-{seed}" for seed in parse_seeds(args.seeds)}
-        _check(args, task, next(iter(outs)))
-        if first:
-            (refuse_zoo if args.resume else refuse_existing)(outs.values())
+    if task.oracle is None and speaks:
+        for line in _summarise(task):
+            common.say(line)
+    out = args.out or Path("runs") / task.name
+    options: dict[str, Any] = {"preset": args.preset, "resume": args.resume}
+    options |= options_of(args)
+    say = partial(common.say_epoch, task.name, args.recipe.epochs)
     if args.seeds is None:
-        results = train(work(args, task, outs), common.progress, group=group)
-    else:  # every process reads the task for itself
-        results = share_out(work(args, named, outs), common.progress, args.workers)
-    if not first:
-        return 0
-    say_how_they_ended(results)
-    if args.json:
-        common.show_json(results if args.seeds else results[0])
+        paths, seed = [out], args.seed or 0
+        options["on_epoch"] = (lambda row: say({seed: row})) if speaks else (lambda row: None)
+        try:
+            outcomes: list[Any] = [
+                train(task, seed=seed, out=out, distributed=args.distributed, **options)
+            ]
+        except Diverged as error:
+            outcomes = [error]
     else:
-        show(results)
-    _hint(args, results)
-    return int(any(_missed(args, result) for result in results))
+        seeds = parse_seeds(args.seeds)
+        paths = [out / f"seed-{seed}" for seed in seeds]
+        workers = args.workers or suggest_workers(len(seeds))
+        outcomes = train_seeds(task, seeds, out=out, on_epoch=say, workers=workers, **options)
+    if not speaks:
+        return 0
+    return _tell(args, task, list(zip(paths, outcomes, strict=True)))
 
 
-def _check(args: Args, task: Any, seed: int) -> None:
-    """Refuse what training would refuse, before it imports torch."""
-    from csprop.tasks.pairs import check_share
-    from csprop.training.config import configure
-
-    recipe = configure(task, args.preset, seed, **options_of(args)).recipe
-    if task.oracle is not None:
-        with common.named("--length", recipe.length):
-            task.check_length(recipe.length)
-    if recipe.hold_pairs:
-        check_share(task, recipe.hold_pairs)
-
-
-def work(args: Args, task: Any, outs: dict[int, Path]) -> Any:
-    """The training job that the arguments describe.
-
-    Args:
-        args: the parsed arguments.
-        task: a task, its name, or a data file.
-        outs: the run directory of each seed.
-    """
-    from csprop.training.seeds import Seeds
-
-    return Seeds(task, args.preset, options_of(args), outs, args.resume)
+def _tell(args: Args, task: Any, outcomes: "list[tuple[Path, Run | Diverged]]") -> int:
+    """Print how each run ended, and return the exit code."""
+    trained = {path: each for path, each in outcomes if not isinstance(each, Diverged)}
+    for path, each in outcomes:
+        if isinstance(each, Diverged):
+            common.say(f"csprop train: {each}; see {path}/{DIAGNOSIS}")
+        elif each.result is not None:
+            seed = each.config.seed
+            common.say(f"{task.name} seed {seed}: trained until {each.result.ended}")
+            if each.torch_because:
+                common.say(f"its steps were torch operations: {each.torch_because}")
+    results = {path: each.result for path, each in trained.items() if each.result is not None}
+    if args.json:
+        documents = [_document(args, task, path, each) for path, each in outcomes]
+        common.show_json(documents if args.seeds else documents[0])
+    elif results:
+        _show(results)
+    for path, result in results.items():
+        _hint(args, path, result)
+    missed = [path for path, result in results.items() if _misses(args, path, result)]
+    return int(bool(missed) or len(trained) < len(outcomes))
 
 
-def say_how_they_ended(results: list[dict[str, Any]]) -> None:
-    """Print, for each run, why training ended."""
-    for result in results:
-        if "diverged" in result:
-            details = f"see {result['run']}/diagnosis.json"
-            common.say(f"csprop train: {result['diverged']}; {details}")
-        else:
-            common.say(f"{result['task']} seed {result['seed']}: trained until {result['ended']}")
-            if result["torch_because"]:
-                common.say(f"its steps were torch operations: {result['torch_because']}")
+def _document(args: Args, task: Any, path: Path, outcome: "Run | Diverged") -> dict[str, Any]:
+    document = {"task": task.name, "preset": args.preset, "seed": args.seed or 0, "run": str(path)}
+    if isinstance(outcome, Diverged):
+        return document | {"seed": outcome.diagnosis["seed"], "diverged": str(outcome)}
+    result = {} if outcome.result is None else outcome.result.to_json()
+    own = {"seed": outcome.config.seed, "torch_because": outcome.torch_because}
+    return document | own | result
 
 
-def _hint(args: Args, results: list[dict[str, Any]]) -> None:
-    """Print which runs have not learned, and what to try."""
+def _hint(args: Args, path: Path, result: "Result") -> None:
+    """Say that a run has not learned, or has not learned all, and what to try."""
     from csprop.training.scores import percent
 
     how = "add --resume" if args.recipe.schedule != "cosine" else "choose another --out, and add"
     epochs = f"more epochs: {how} --epochs {2 * args.recipe.epochs}"
     suits = args.preset in ("router", "counter")
     other = "" if suits else "another preset, such as --preset router, or "
-    for result in results:
-        if not result.get("learned", True):
-            share, always = percent(result["commonest"]["share"]), result["commonest"]["class"]
-            common.say(
-                f"{result['run']}: has not learned: {percent(result['accuracy'])} of the held-out "
-                f"answers are right, and always answering {always!r} gives {share}; try {other}{epochs}"
-            )
-    misclassified = any(result.get("learned") and result["accuracy"] < 1 for result in results)
-    if args.data and misclassified and args.preset == "rotor":
+    majority = result.majority
+    if not result.learned and majority is not None:
         common.say(
-            "csprop train: some held-out rows are misclassified; a router can be any finite machine: "
+            f"{path}: has not learned: {percent(result.accuracy)} of the held-out answers are right, "
+            f"and always answering {majority.name!r} gives {percent(majority.share)}; try "
+            f"{other}{epochs}"
+        )
+    elif args.data and result.accuracy < 1 and args.preset == "rotor":
+        common.say(
+            f"{path}: some held-out rows are misclassified; a router can be any finite machine: "
             "try --preset router"
         )
 
 
-def _summary(task: Any) -> Iterator[str]:
-    """The size, tokens and classes of a file, so that a misspelt one is noticed before training."""
+def _summarise(task: Any) -> Iterator[str]:
+    """Yield the size, tokens and classes of a file: a misspelt one is noticed before training."""
     from csprop.automata.names import join_names
 
     yield (
@@ -299,40 +295,35 @@ def _summary(task: Any) -> Iterator[str]:
         )
 
 
-def _missed(args: Args, result: dict[str, Any]) -> bool:
-    if "diverged" in result:
-        return True
+def _misses(args: Args, path: Path, result: "Result") -> bool:
+    """Return True, and say so, if the accuracy is below --target."""
     target = args.recipe.target
-    if target is None or result["accuracy"] >= target:
+    if target is None or result.accuracy >= target:
         return False
-    common.say(
-        f"{result['run']}: held-out accuracy {result['accuracy']:.2%} is below the target {target:.2%}"
-    )
+    common.say(f"{path}: held-out accuracy {result.accuracy:.2%} is below the target {target:.2%}")
     return True
 
 
-def show(results: list[dict[str, Any]]) -> None:
+def _show(results: "dict[Path, Result]") -> None:
     """Print a table with a row for each run."""
     from csprop.training.scores import percent
 
-    trained = [result for result in results if "accuracy" in result]
-    if not trained:
-        return
     rows = [
         [
-            result["run"],
-            str(result["first_epoch_at_target"] or "never"),
-            str(result["epochs"]),
-            percent(result["accuracy"]),
-            f"{result['f1']:.4f}",
-            _every(result["exhaustive"]),
+            str(path),
+            str(each.first_epoch_at_target or "never"),
+            str(each.epochs),
+            percent(each.accuracy),
+            f"{each.f1:.4f}",
+            _show_every(each),
         ]
-        for result in trained
+        for path, each in results.items()
     ]
     common.show_table(["run", "at target", "epochs", "held-out", "F1", "every input"], rows)
 
 
-def _every(score: dict[str, Any] | None) -> str:
-    if score is None:
+def _show_every(result: "Result") -> str:
+    if result.exhaustive is None:
         return "not tested"
-    return f"{score['wrong']:,} wrong" if score["wrong"] else f"all {score['count']:,}"
+    wrong, count = result.exhaustive.wrong, result.exhaustive.count
+    return f"{wrong:,} wrong" if wrong else f"all {count:,}"

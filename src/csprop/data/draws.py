@@ -2,7 +2,7 @@
 
 Both give the same numbers. torch's generator on a CPU is the Mersenne Twister, seeded with the lower
 32 bits of the seed. A whole number below n is the next 32 bits modulo n. A fraction is the lower 53
-bits of the next 64, or for float32 24 bits of the next 32. A permutation is that of Fisher and Yates.
+bits of the next 64, or for float32 24 bits of the next 32. Permutations are by Fisher and Yates.
 """
 
 import hashlib
@@ -28,16 +28,16 @@ class Draws(Protocol):
         ...
 
     def fractions(self, shape: Shape, single: bool = False) -> NDArray[np.floating]:
-        """Numbers from 0 to below 1, in float64, or in float32 where `single` is set."""
+        """Return numbers from 0 to below 1, in float64, or in float32 where `single` is set."""
         ...
 
     def permutation(self, size: int) -> Whole:
-        """The numbers from 0 to `size` − 1 in a random order."""
+        """Return the numbers from 0 to `size` − 1 in a random order."""
         ...
 
 
 class TorchDraws:
-    """What a generator of torch draws."""
+    """Random numbers from a generator of torch."""
 
     def __init__(self, generator: "Generator") -> None:
         self.generator = generator
@@ -60,7 +60,7 @@ class TorchDraws:
 
 
 class NumpyDraws:
-    """What a new generator of torch with this seed would draw."""
+    """The random numbers of a new generator of torch with this seed."""
 
     def __init__(self, seed: int) -> None:
         self.source = np.random.RandomState(seed % 2**32)
@@ -89,6 +89,6 @@ class NumpyDraws:
 
 
 def seed_of(seed: int, purpose: str, epoch: int = 0) -> int:
-    """A seed for (seed, purpose, epoch), so that no two uses share a random state."""
+    """Return a seed for (seed, purpose, epoch); no two uses share a random state."""
     digest = hashlib.sha256(f"{seed}/{purpose}/{epoch}".encode()).digest()
     return int.from_bytes(digest[:8], "big")

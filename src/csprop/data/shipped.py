@@ -18,11 +18,11 @@ EXAMPLES = {
     "machine.json": ("a turnstile as a state machine", "compile {} --out runs/turnstile"),
     "football.json": ("the group A5 as a machine of 60 states", "compile {} --out runs/football"),
 }
-"""What each file holds, and a command that reads it."""
+"""The contents of each file, and a command that reads it."""
 
 
 def example(name: str) -> Path:
-    """The path of an example file that comes with csprop.
+    """Return the path of an example file that comes with csprop.
 
     Args:
         name: such as "events.jsonl"; `csprop example` lists all names.

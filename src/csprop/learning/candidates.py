@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from csprop.automata.automaton import Automaton
+from csprop.errors import Diverged
 from csprop.learning.description import description
 from csprop.learning.merging import merged
 from csprop.learning.polishing import polished
@@ -20,7 +21,6 @@ from csprop.nn.model import CSP
 from csprop.proof.certify import certify
 from csprop.tasks.base import Task
 from csprop.training.config import configure
-from csprop.training.loop import Diverged
 from csprop.training.session import execute
 
 WRONG = (1e-30, 1e-4, 1e-2, 5e-2, 1.5e-1)

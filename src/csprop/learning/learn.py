@@ -13,7 +13,8 @@ from csprop.learning.search import AnyMachine, Candidate, Search
 from csprop.learning.suspects import FEW, LONGEST, Suspect, file_of, suspects
 from csprop.learning.verdict import Verdict
 from csprop.progress import lines
-from csprop.runs import Run, from_machine
+from csprop.runs.machines import from_machine
+from csprop.runs.run import Run
 from csprop.tasks import from_rows, resolve
 from csprop.tasks.base import Task
 from csprop.tasks.rows import FileTask, RowsTask
@@ -97,28 +98,29 @@ def learn(
     clear = search.clear(machine)
     wrong = suspects(task, machine) if clear and isinstance(task, RowsTask) else []
     rows = len(training) + len(held_out)
-    found = Verdict(
+    unseen = search.unseen(machine)
+    verdict = Verdict(
         source=task.source,
         clear=clear,
         states=len(automaton),
-        unseen=search.unseen(machine),
+        unseen=unseen,
+        unseen_transitions=len(unseen),
         rows=rows,
         agreed=rows - len(wrong),
         held_out=search.held_out,
         held_out_right=search.held_out - search.chosen.misses,
         held_out_states=len(search.chosen.machine),
         same=search.chosen.machine == machine,
-        commonest=search.commonest,
+        majority=search.majority,
         is_task=task.oracle is not None,
-        preference=search.preference(machine),
+        counting=search.preference(machine),
     )
     if not clear:
-        return Learned(automaton, found, wrong, search.tried, None)
+        return Learned(automaton, verdict, wrong, search.tried, None)
     if out is not None and isinstance(task, RowsTask) and not isinstance(task, FileTask):
         task = task.save(Path(out) / ROWS)
-    result = {"learned": found.as_json()}
-    run = from_machine(task, automaton, out, seed, result, config.recipe, file_of(wrong))
-    return Learned(automaton, replace(found, certificate=run.certificate), wrong, search.tried, run)
+    run = from_machine(task, automaton, out, seed, verdict.evidence, config.recipe, file_of(wrong))
+    return Learned(automaton, replace(verdict, certificate=run.certificate), wrong, search.tried, run)
 
 
 def _named(machine: AnyMachine, task: Task) -> Automaton | CounterAutomaton:

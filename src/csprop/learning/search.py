@@ -38,9 +38,10 @@ from csprop.learning.counting import (
 )
 from csprop.learning.description import alone, description, with_machine
 from csprop.learning.tree import PrefixTree, Table
-from csprop.learning.verdict import Preference, sized
+from csprop.learning.verdict import sized
 from csprop.tasks.base import Task
 from csprop.tasks.rows import RowsTask
+from csprop.training.result import Preference
 from csprop.training.scores import interval
 
 AnyMachine = Machine | CounterMachine
@@ -216,8 +217,8 @@ class Search:
         )
 
     @property
-    def commonest(self) -> float:
-        """The share of the commonest class among the labels."""
+    def majority(self) -> float:
+        """The share of the majority class among the labels."""
         return float(self.all.totals.max() / self.all.totals.sum())
 
     def unseen(self, machine: AnyMachine) -> frozenset[tuple[int, int]]:

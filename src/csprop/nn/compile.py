@@ -17,6 +17,8 @@ the view v is g_{−w+1} + … + g_v. At a count that is seen as v, this key lea
 view by 1 or more, because all the functions between them have the right sign.
 """
 
+from typing import cast
+
 import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
@@ -24,6 +26,7 @@ from torch import Generator, Tensor
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.cells import Counter, Router
+from csprop.cells.counter import CounterBlock
 from csprop.errors import InputError
 from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
@@ -101,7 +104,7 @@ def compile_counter(machine: CounterMachine, classes: int) -> CSP:
     model.embedding[:, 0, counting] = torch.tensor(small.increments).reshape(tokens, counters).float()
     # A channel that counts nothing stays at i; the skip adds 0 or −2 i to it, so its phase is ±i.
     model.embedding[:, 1, reading] = digits - 1
-    skip, (router,) = model.layers[0].skip, model.routers
+    skip, (router,) = cast(CounterBlock, model.layers[0]).skip, model.routers
     skip.fill_(CLOSED)
     skip[reading] = -CLOSED
     router.keys.bias.zero_()

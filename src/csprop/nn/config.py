@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from csprop.cells.options import Cell, Paper, Resonator
+from csprop.cells.options import Cell, Paper, Resonator, Router
 from csprop.errors import InputError
 from csprop.fields import check_ranges, check_types, find_changes
 
@@ -35,19 +35,20 @@ class Architecture:
         check_ranges(self, width=(1, 65_536), depth=(1, 1024))
         if self.order > 2 and self.decoder in ("phase", "complex"):
             raise InputError(
-                f"decoder={self.decoder!r} reads complex numbers, and order={self.order}: choose "
-                "decoder='linear' or 'cos_sin'"
+                f"it reads complex numbers, and the order is {self.order}: choose linear or cos_sin",
+                "decoder",
+                self.decoder,
             )
         for cell in self.layers:
-            if getattr(cell, "places", 0) and self.width % cell.places:
-                raise InputError(
-                    f"places={cell.places} does not divide width={self.width} into groups: choose a "
-                    "divisor of the width"
-                )
+            if isinstance(cell, Router) and cell.places and self.width % cell.places:
+                complaint = f"does not divide the width, {self.width}, into groups: choose a divisor"
+                raise InputError(complaint, "places", cell.places)
         if not self.coupling_rank <= self.width or (self.coupling_rank and self.depth < 2):
             raise InputError(
-                f"coupling_rank={self.coupling_rank} joins neighbouring layers: choose depth=2 or "
-                f"more, and a rank of at most {self.width}, the width"
+                "it joins neighbouring layers: choose a depth of 2 or more, and a rank of at most "
+                f"{self.width}, the width",
+                "coupling_rank",
+                self.coupling_rank,
             )
 
     def _check_cells(self) -> None:
@@ -79,7 +80,14 @@ class Architecture:
     @property
     def coupling_rank(self) -> int:
         """Rank of the coupling between neighbouring layers; 0 for none."""
-        return getattr(self.cell, "coupling_rank", 0)
+        return self.cell.coupling_rank if isinstance(self.cell, Paper) else 0
+
+    @property
+    def couplings(self) -> int:
+        """The number of couplings: one for all pairs of neighbouring layers, or one for each."""
+        if not isinstance(self.cell, Paper) or not self.cell.coupling_rank:
+            return 0
+        return 1 if self.cell.coupling == "shared" else self.depth - 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,16 @@ from csprop.nn.config import CSPConfig
 from csprop.ops.planes import wide
 
 
-class LinearDecoder(nn.Module):
+class Decoder(nn.Module):
+    """From states (B, T, M, D) to scores (B, T, V)."""
+
+    linear: nn.Linear
+
+    def as_linear(self) -> tuple[Tensor, Tensor] | None:
+        return None
+
+
+class LinearDecoder(Decoder):
     """Linear(h) of all planes; for cos_sin of h / |h|, whose two planes are cos φ and sin φ."""
 
     def __init__(self, config: CSPConfig, generator: Generator, normalises: bool = False) -> None:
@@ -39,7 +48,7 @@ class LinearDecoder(nn.Module):
         return self.linear.weight.unflatten(1, (self.order, -1)), self.linear.bias
 
 
-class PhaseDecoder(nn.Module):
+class PhaseDecoder(Decoder):
     """Linear(atan2(Im h, Re h)); where h is next to 0, where the gradient would be infinite, φ is next
     to 0 too."""
 
@@ -53,11 +62,8 @@ class PhaseDecoder(nn.Module):
         phase = torch.atan2(im, torch.where(nowhere, 1.0, re))
         return self.linear(phase.to(h.dtype))
 
-    def as_linear(self) -> None:
-        return None
 
-
-class ComplexDecoder(nn.Module):
+class ComplexDecoder(Decoder):
     """Re(e^{iψ_v} (W h)_v) up to scale: a linear map C^d → C^V, then a real projection."""
 
     def __init__(self, config: CSPConfig, generator: Generator) -> None:
@@ -76,7 +82,7 @@ class ComplexDecoder(nn.Module):
 DECODERS = (LinearDecoder, PhaseDecoder, ComplexDecoder)
 
 
-def make_decoder(config: CSPConfig, last: Block, generator: Generator) -> nn.Module:
+def make_decoder(config: CSPConfig, last: Block, generator: Generator) -> Decoder:
     """Return the decoder that a configuration asks for; `last` is the block that it reads."""
     if config.decoder == "phase":
         return PhaseDecoder(config, generator)

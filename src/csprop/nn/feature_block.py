@@ -60,7 +60,7 @@ class CSPBlock(nn.Module):
         width = features if width is None else width
         check_sizes(features=features, width=width)
         if isinstance(dropout, bool) or not (isinstance(dropout, int | float) and 0 <= dropout <= 1):
-            raise InputError(f"dropout={dropout!r}: write a probability, from 0 to 1")
+            raise InputError("write a probability, from 0 to 1", "dropout", dropout)
         generator = torch.default_generator if generator is None else generator
         self.features, self.width, self.kind = features, width, kind
         self.norm = nn.LayerNorm(features)
@@ -120,7 +120,7 @@ class CSPBlock(nn.Module):
     @temperature.setter
     def temperature(self, value: float) -> None:
         if not (isinstance(value, int | float) and 1e-3 <= value <= 1e3):
-            raise InputError(f"temperature={value!r}: write a number from 0.001 to 1000")
+            raise InputError("write a number from 0.001 to 1000", "temperature", value)
         self._temperature = value
         if isinstance(self.cell, RouterBlock):
             self.cell.temperature, self.cell.mixes = SHARP * value, value > MIXED
@@ -169,7 +169,7 @@ def _cell(
 ) -> ResonatorBlock | Block:
     if not isinstance(kind, Cell) and kind not in BUILT_IN:
         raise InputError(f"kind={kind!r}: choose from {', '.join(BUILT_IN)}, or give a cell")
-    known = fields(BUILT_IN[kind]) if isinstance(kind, str) else ()  # pyright: ignore[reportArgumentType]
+    known = fields(BUILT_IN[kind]) if isinstance(kind, str) else ()
     names = {field.name for field in known} - {"coupling", "coupling_rank"}
     if unknown := sorted(set(options) - names):
         meant = {"num_layers": "depth", "hidden_size": "width", "d_state": "width"}.get(unknown[0])
@@ -184,7 +184,7 @@ def _cell(
 def check_sizes(**sizes: object) -> None:
     for name, size in sizes.items():
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise InputError(f"{name}={size!r}: write a whole number, 1 or more")
+            raise InputError("write a whole number, 1 or more", name, size)
 
 
 def look_up(tokens: Int64[Tensor, "*E"], table: Float[Tensor, "V F"]) -> Float[Tensor, "*E F"]:

@@ -17,7 +17,7 @@ from csprop.errors import InputError
 from csprop.nn.config import CSPConfig
 from csprop.nn.coupling import Coupling
 from csprop.nn.decoder import make_decoder
-from csprop.nn.kernel import make_stepper, propagate
+from csprop.nn.kernel import has_hooks, make_stepper, propagate
 from csprop.ops.backends import exporting
 from csprop.ops.checks import check_tensor
 from csprop.ops.planes import wide
@@ -55,10 +55,8 @@ class CSP(nn.Module):
         for cell in config.layers:
             self.blocks.append(cell.make(shape, generator))
         self.layers[0].begin(self.embedding, generator)
-        rank = config.coupling_rank
-        links = 1 if rank and config.cell.coupling == "shared" else config.depth - 1
         self.couplings = nn.ModuleList(
-            Coupling(width, rank, generator) for _ in range(links if rank else 0)
+            Coupling(width, config.coupling_rank, generator) for _ in range(config.couplings)
         )
         self.decoder = make_decoder(config, self.layers[-1], generator)
         self.shapes = [parameter.shape for parameter in self.parameters()]
@@ -256,8 +254,8 @@ class CSP(nn.Module):
         """Return the first layer's transition, if looking it up by token is less work."""
         first = self.layers[0]
         few = tokens.numel() < self.config.vocab_size
-        if (few and not exporting()) or type(first.cell) not in BUILT_IN.values():
-            return None
+        if (few and not exporting()) or type(first.cell) not in BUILT_IN.values() or has_hooks([first]):
+            return None  # a hook, such as that of FSDP, expects the layer to be called as a whole
         a, u = first.transition(self.rows[None])
         return _look_up(tokens, a[0]), None if u is None else _look_up(tokens, u[0])
 

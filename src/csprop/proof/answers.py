@@ -24,6 +24,7 @@ from csprop.tasks.base import Task
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder
 from csprop.training.config import RunConfig
+from csprop.training.result import Result
 from csprop.training.scores import EVALUATION, Score, check_exhaustive, scored
 from csprop.training.stored import stored_result, stored_task
 
@@ -94,7 +95,7 @@ class CertifiedRun:
     path: Path
     task: Task
     config: RunConfig
-    result: dict[str, Any] | None
+    result: Result | None
     certificate: Certificate
     machine: FiniteAnswers | CountingAnswers
 

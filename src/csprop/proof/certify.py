@@ -97,7 +97,7 @@ def _certify(
     if seed is None:
         seed = 0 if trained_as is None else int(trained_as.seed)
     if depth is not None and depth < 1:
-        raise InputError(f"depth={depth}: write 1 or more")
+        raise InputError("write 1 or more", "depth", depth)
     if is_counter(model):
         if depth is not None:
             raise InputError("a model that counts is proven at every depth: leave out the depth")

@@ -17,10 +17,10 @@ from csprop.proof.locked_counter import LockedCounter
 from csprop.proof.verify import read_certificate
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder, refuse_zoo
-from csprop.training.load import network
 from csprop.training.metrics import exhaustive
 from csprop.training.scores import Score
 from csprop.training.session import Trained
+from csprop.training.stored import network
 
 
 def save(certificate: Certificate, path: str | Path, trained: Trained | None = None) -> bool:

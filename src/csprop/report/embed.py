@@ -22,7 +22,7 @@ from csprop.nn.compile import codes
 from csprop.nn.model import CSP
 from csprop.proof.locked import Locked
 from csprop.proof.locked_counter import LockedCounter
-from csprop.runs import Run
+from csprop.runs.run import Run
 from csprop.training.seeding import generator
 from csprop.training.session import training_data
 

@@ -3,19 +3,14 @@
 from html import escape
 
 from csprop.data.names import split_symbols
-from csprop.errors import InputError
 from csprop.learning import suspects
 from csprop.learning.suspects import Suspect
 from csprop.learning.verdict import Verdict, sized
 from csprop.report.page import facts, folded, table
 from csprop.report.read import PageRun
-from csprop.training.checkpoint import RESULT, SUSPECTS
+from csprop.training.checkpoint import SUSPECTS
 from csprop.training.scores import percent
 
-NUMBERS = (
-    "rows", "agreed", "held_out", "held_out_right", "held_out_states", "same", "commonest",
-)  # fmt: skip
-"""The fields of a verdict in result.json; the others follow from them."""
 MOST_LISTED = 20
 """The most suspects that a page lists."""
 LONGEST = 80
@@ -39,31 +34,18 @@ def explain_no_curves(each: PageRun) -> str:
 
 
 def read_verdict(each: PageRun) -> Verdict:
-    """Read the verdict of `csprop learn` from result.json.
-
-    Raises:
-        InputError: result.json is malformed.
-    """
+    """Return the verdict of `csprop learn`, with the numbers of result.json."""
     run = each.run
     assert run.result is not None
-    try:
-        numbers = {name: run.result["learned"][name] for name in NUMBERS}
-        verdict = Verdict(
-            source=run.task.source,
-            clear=True,
-            states=0 if run.automaton is None else len(run.automaton),
-            is_task=run.task.oracle is not None,
-            certificate=run.certificate,
-            **numbers,
-        )
-        counts = [numbers[name] for name in NUMBERS[:5]]
-        sound = all(type(count) is int and count >= 0 for count in counts)
-        sound = sound and verdict.rows >= verdict.agreed and verdict.held_out >= verdict.held_out_right
-        if sound and 0 <= verdict.commonest <= 1 and verdict.held_out:
-            return verdict
-    except (LookupError, TypeError):
-        pass
-    raise InputError(f"{each.path / RESULT}: is malformed; the run is damaged")
+    assert run.result.verdict is not None
+    return Verdict(
+        **vars(run.result.verdict),
+        source=run.task.source,
+        clear=True,
+        states=0 if run.automaton is None else len(run.automaton),
+        is_task=run.task.oracle is not None,
+        certificate=run.certificate,
+    )
 
 
 def _learned(each: PageRun) -> str:
@@ -77,7 +59,7 @@ def _learned(each: PageRun) -> str:
             f"{verdict.held_out_right:,} of {verdict.held_out:,} right, {percent(verdict.accuracy)}; "
             f"95% interval {low} to {high}",
         ),
-        ("majority class", f"alone has an accuracy of {percent(verdict.commonest)}"),
+        ("majority class", f"alone has an accuracy of {percent(verdict.majority)}"),
     ]
     listed = ""
     if not verdict.is_task:

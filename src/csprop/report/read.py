@@ -7,7 +7,7 @@ from typing import Any
 
 from csprop.errors import InputError
 from csprop.report.charts import COLOURS
-from csprop.runs import Run, load
+from csprop.runs.run import Run, load
 from csprop.training import checkpoint
 from csprop.training.metrics import at_length
 

@@ -148,9 +148,9 @@ def _heading(each: PageRun) -> str:
 
 def _results(each: PageRun) -> dict[str, str]:
     run = each.run
-    result: dict[str, Any] = run.result or {}
-    every = result.get("exhaustive")
-    best = result or max(run.metrics, key=lambda epoch: epoch["accuracy"], default={})
+    result, every = run.result, None if run.result is None else run.result.exhaustive
+    best = max(run.metrics, key=lambda epoch: epoch["accuracy"], default={})
+    best = best if result is None else {"accuracy": result.accuracy, "f1": result.f1}
     epochs = str(len(run.metrics)) + ("" if result else ", unfinished")
     if run.made != "trained":
         best, epochs = {}, f"none: {run.made}"  # the result has no accuracy on held-out rows
@@ -160,7 +160,7 @@ def _results(each: PageRun) -> dict[str, str]:
         "epochs": epochs,
         "held-out accuracy": percent(best["accuracy"]) if best else held_out,
         "F1": f"{best['f1']:.4f}" if best else "",
-        "wrong, of every input": f"{every['wrong']:,} of {every['count']:,}" if every else "",
+        "wrong, of every input": f"{every.wrong:,} of {every.count:,}" if every else "",
     }
 
 

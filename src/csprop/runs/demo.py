@@ -10,7 +10,8 @@ import torch
 from torch import Generator, Tensor, nn
 
 from csprop.proof.certificate import Certificate
-from csprop.runs import Run, train
+from csprop.runs.run import Run
+from csprop.runs.training import train
 from csprop.tasks import get
 from csprop.training.config import configure
 from csprop.training.loop import Epoch, Trainer
@@ -160,7 +161,7 @@ def _trained(task: str, seed: int, tell: Tell, name: str, **options: Any) -> tup
 
 def _measured(trained: Any, task: str, seed: int, seconds: float) -> Measured:
     accuracy = _accuracy(trained.model, task, seed)
-    return Measured(accuracy, trained.result["epochs"], trained.result["accuracy"], seconds)
+    return Measured(accuracy, trained.result.epochs, trained.result.accuracy, seconds)
 
 
 def _accuracy(model: Any, task: str, seed: int) -> dict[int, float]:

@@ -21,6 +21,7 @@ from csprop.training.config import RunConfig, names_of
 from csprop.training.metrics import at_length, score
 from csprop.training.presets import Recipe
 from csprop.training.presets import preset as preset_of
+from csprop.training.result import Evidence, Result
 from csprop.training.session import within
 
 
@@ -29,7 +30,7 @@ def from_machine(
     machine: Machine | CounterMachine,
     out: str | Path | None = None,
     seed: int = 0,
-    result: dict[str, Any] | None = None,
+    verdict: Evidence | None = None,
     recipe: Recipe | None = None,
     files: Mapping[str, bytes] | None = None,
 ) -> Run:
@@ -41,7 +42,7 @@ def from_machine(
         out: a run directory to write; without it, the run is kept in memory.
         seed: the seed in the configuration, by which a data file is split into training and held-out
             rows.
-        result: more for result.json, such as the accuracy on held-out rows.
+        verdict: the numbers behind a machine that was learned.
         recipe: which rows were learned from; by default that of the preset.
         files: more files for the run directory.
 
@@ -66,12 +67,15 @@ def from_machine(
         measured = score(answering, task.data)
     else:
         measured = at_length(answering, task, recipe.length, seed)
-    made = {
-        "epochs": 0, "ended": "compiled from a machine", "first_epoch_at_target": None, "best_epoch": 0,
-        "accuracy": measured.accuracy, "f1": measured.f1, "exhaustive": None,
-        "parameters": sum(each.numel() for each in model.parameters()),
-    }  # fmt: skip
-    run = Run(model, task, config, [], made | (result or {}))
+    result = Result(
+        epochs=0,
+        ended="compiled from a machine",
+        accuracy=measured.accuracy,
+        f1=measured.f1,
+        parameters=sum(each.numel() for each in model.parameters()),
+        verdict=verdict,
+    )
+    run = Run(model, task, config, [], result)
     run._certificate, run._read = found, True
     if out is not None:
         run._save(out, files or {})

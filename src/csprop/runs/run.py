@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from safetensors.torch import save as packed
 
@@ -26,13 +26,12 @@ from csprop.stream import Stream
 from csprop.tasks import FileTask
 from csprop.tasks.base import Task
 from csprop.training import checkpoint
-from csprop.training import load as reading
 from csprop.training.checkpoint import RunFolder, refuse_existing, refuse_zoo
 from csprop.training.config import to_json
 from csprop.training.metrics import last_logits
 from csprop.training.scores import percent
 from csprop.training.session import Trained
-from csprop.training.stored import made
+from csprop.training.stored import load as load_trained
 from csprop.zoo.archive import in_zoo
 
 
@@ -52,9 +51,7 @@ class Run(Trained):
         return cls(**{each.name: getattr(trained, each.name) for each in fields(Trained)})
 
     def __repr__(self) -> str:
-        accuracy = (
-            "unfinished" if self.result is None else f"accuracy {percent(self.result['accuracy'])}"
-        )
+        accuracy = "unfinished" if self.result is None else f"accuracy {percent(self.result.accuracy)}"
         where = "in memory" if self.path is None else str(self.path)
         config = self.config
         return f"Run({self.task.name}, {config.preset}, seed {config.seed}: {accuracy}; {where})"
@@ -63,11 +60,6 @@ class Run(Trained):
         from csprop.runs.shown import html
 
         return html(self)
-
-    @property
-    def made(self) -> Literal["trained", "learned", "compiled"]:
-        """How the model came about; one that was not trained has a machine written into its weights."""
-        return made(self.result)
 
     @property
     def certificate(self) -> Certificate | None:
@@ -216,7 +208,7 @@ class Run(Trained):
             draft.write(checkpoint.METRICS, b"".join(map(checkpoint.metrics_line, self.metrics)))
             draft.write(checkpoint.WEIGHTS, packed(self.model.state_dict()))
             if self.result is not None:
-                draft.write_json(checkpoint.RESULT, self.result)
+                draft.write_json(checkpoint.RESULT, self.result.to_json())
             if certificate is not None:
                 store.save(certificate, draft.path)
             if isinstance(task, FileTask) and task.stored == checkpoint.ROWS and task.path.exists():
@@ -277,4 +269,4 @@ def load(path: str | Path, task: Task | None = None) -> Run:
     Raises:
         InputError: the directory is not a run or is damaged, or the task does not fit it.
     """
-    return Run.of(reading.load(path, task))
+    return Run.of(load_trained(path, task))

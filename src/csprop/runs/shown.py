@@ -28,15 +28,14 @@ def _facts(run: Run) -> list[tuple[str, str]]:
     if result is None:
         found.append(("training", f"unfinished after {len(run.metrics):,} epochs"))
     else:
-        ended = result["ended"]
         if run.made == "trained":
-            found.append(("training", f"{result['epochs']:,} epochs, until {ended}"))
+            found.append(("training", f"{result.epochs:,} epochs, until {result.ended}"))
         else:
-            found.append(("made", ended))
-        found.append(("accuracy", f"{percent(result['accuracy'])} of {_measured(run)}"))
-        if every := result["exhaustive"]:
-            inputs = f"{every['count']:,} inputs of length {every.get('length', '')}".rstrip()
-            wrong = f"{every['wrong']:,} of the {inputs}" if every["wrong"] else f"none of all {inputs}"
+            found.append(("made", result.ended))
+        found.append(("accuracy", f"{percent(result.accuracy)} of {_measured(run)}"))
+        if every := result.exhaustive:
+            inputs = f"{every.count:,} inputs of length {every.length}"
+            wrong = f"{every.wrong:,} of the {inputs}" if every.wrong else f"none of all {inputs}"
             found.append(("wrong", wrong))
     found.append(("proof", _proof(run)))
     return found + ([] if run.path is None else [("directory", str(run.path))])

@@ -1,58 +1,47 @@
-"""Training a run, or one for each of several seeds."""
+"""Training a run, or one for each of several seeds.
 
-from collections.abc import Callable, Iterable, Sequence
+`csprop train` and `csprop.train` both come through here. What is refused is refused before torch is
+imported.
+"""
+
+import pickle
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from csprop.progress import epochs
-from csprop.runs.run import Run
+from csprop.errors import Diverged, about
+from csprop.progress import Epoch, epochs
 from csprop.tasks import FileTask, RowsTask, resolve
 from csprop.tasks.base import Task
+from csprop.tasks.pairs import check_share
 from csprop.training import checkpoint
 from csprop.training.checkpoint import refuse_existing, refuse_zoo
-from csprop.training.config import RunConfig, configure
-from csprop.training.loop import Diverged, Epoch
-from csprop.training.seeds import label_of, worst
-from csprop.training.session import Trained, execute
+from csprop.training.config import RunConfig, check_seed, configure
+from csprop.training.seeds import label_seeds, worst_row
+from csprop.training.workers import check_torchrun, pool
 
 if TYPE_CHECKING:
+    from csprop.runs.run import Run
     from csprop.training.distributed import Group
 
-
-def _kept(task: Task, out: str | Path | None, runs: Sequence[str | Path | None], resume: bool) -> Task:
-    """The task; rows from Python are written into the directory of the run, which needs them later."""
-    if out is None or not isinstance(task, RowsTask) or isinstance(task, FileTask):
-        return task
-    refuse = refuse_zoo if resume else refuse_existing
-    refuse(each for each in runs if each is not None)
-    return task.save(Path(out) / checkpoint.ROWS)
+OnEpoch = Callable[[dict[int, Epoch]], None]
+"""Is called after an epoch with the metrics of every seed."""
 
 
-def _shown(
-    task: Task,
-    configs: Sequence[RunConfig],
-    outs: Sequence[str | Path | None],
-    resume: bool,
-    on_epoch: Callable[[dict[int, Epoch]], None],
-    progress: bool,
-    group: "Group | None" = None,
-) -> list[Trained | Diverged]:
-    """Train, and show how far it is."""
-    label = label_of(task, [config.seed for config in configs])
-    with epochs(label, configs[0].recipe.epochs, progress) as show:
+@dataclass(frozen=True)
+class Job:
+    """A task, and the configuration and the run directory of each seed to train."""
 
-        def after(rows: dict[int, Epoch]) -> None:
-            show(worst(rows))
-            on_epoch(rows)
+    task: Task
+    configs: list[RunConfig]
+    outs: list[Path | None]
+    resume: bool
 
-        return execute(task, configs, outs, resume, after, group=group)
-
-
-def _joined() -> "AbstractContextManager[Group]":
-    from csprop.training.distributed import joined
-
-    return joined()
+    def part(self, begin: int, end: int) -> "Job":
+        """Return the same job for some of the seeds."""
+        return replace(self, configs=self.configs[begin:end], outs=self.outs[begin:end])
 
 
 def train(
@@ -65,7 +54,7 @@ def train(
     progress: bool = True,
     distributed: bool = False,
     **changes: Any,
-) -> Run:
+) -> "Run":
     """Train a model.
 
     Args:
@@ -77,7 +66,7 @@ def train(
         on_epoch: is called with the metrics of each epoch.
         progress: show a bar, in a notebook or on a terminal.
         distributed: share every batch with the other processes that torchrun has started. All of them
-            return the same run; that of the first alone is in `out`, the others' are in memory.
+            return the same run. The first process alone writes it to `out`.
         changes: options of `CSPConfig` or `Recipe` that differ from the preset, such as
             `rotate="input"`.
 
@@ -86,16 +75,15 @@ def train(
         Diverged: a loss or a gradient was not finite.
         ConnectionError: another process has ended.
     """
-    with _joined() if distributed else nullcontext() as group:
+    with _join() if distributed else nullcontext() as group:
         first = group is None or group.rank == 0
         with nullcontext() if group is None else group.agreed():
-            task = _kept(resolve(task), out if first else None, [out], resume)
-            configs = [configure(task, preset, seed, **changes)]
-        each = lambda rows: on_epoch(rows[seed])  # noqa: E731
-        (trained,) = _shown(task, configs, [out], resume, each, progress and first, group)
-    if isinstance(trained, Diverged):
-        raise trained
-    return Run.of(trained)
+            outs = {seed: out if first else None}
+            job = _prepare(task, outs, out if first else None, preset, resume and first, changes)
+        (outcome,) = _execute(job, lambda rows: on_epoch(rows[seed]), progress and first, group)
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
 
 
 def train_seeds(
@@ -104,13 +92,14 @@ def train_seeds(
     preset: str | None = None,
     out: str | Path | None = None,
     resume: bool = False,
-    on_epoch: Callable[[dict[int, Epoch]], None] = lambda rows: None,
+    on_epoch: OnEpoch = lambda rows: None,
     progress: bool = True,
+    workers: int = 1,
     **changes: Any,
-) -> list[Run | Diverged]:
+) -> "list[Run | Diverged]":
     """Train one model for each seed, all in one computation.
 
-    Each result equals that of `train` with this seed, up to the rounding of sums.
+    Each result equals the result of `train` with this seed, up to the rounding of sums.
 
     Args:
         task: as for `train`.
@@ -119,7 +108,9 @@ def train_seeds(
         out: a directory for the runs, which are named seed-0, seed-1, …
         resume: as for `train`.
         on_epoch: is called after each epoch with the metrics of every seed.
-        progress: show a bar, in a notebook or on a terminal, of the seed that is worst.
+        progress: show a bar for the worst seed, in a notebook or on a terminal.
+        workers: the number of processes that share the seeds. Several call `on_epoch` each for its
+            own seeds, and show no bar; `on_epoch` must then be a function that can be pickled.
         changes: as for `train`.
 
     Returns:
@@ -128,9 +119,77 @@ def train_seeds(
     Raises:
         InputError: there is no such task or option, or a directory already holds a run.
     """
-    seeds = list(seeds)
-    outs = [None if out is None else Path(out) / f"seed-{seed}" for seed in seeds]
-    task = _kept(resolve(task), out, outs, resume)
-    configs = [configure(task, preset, seed, **changes) for seed in seeds]
-    outcomes = _shown(task, configs, outs, resume, on_epoch, progress)
-    return [each if isinstance(each, Diverged) else Run.of(each) for each in outcomes]
+    outs = {seed: None if out is None else Path(out) / f"seed-{seed}" for seed in seeds}
+    job, count = _prepare(task, outs, out, preset, resume, changes), len(outs)
+    if min(workers, count) <= 1:
+        return _execute(job, on_epoch, progress)
+    shares = [job.part(count * i // workers, count * (i + 1) // workers) for i in range(workers)]
+    shares = [share for share in shares if share.configs]
+    with pool(len(shares), "add --resume to the same command to continue") as executor:
+        parts = [executor.submit(_execute_pickled, share, on_epoch) for share in shares]
+        return [outcome for part in parts for outcome in pickle.loads(part.result())]
+
+
+def _prepare(
+    task: str | Path | Task,
+    outs: Mapping[int, str | Path | None],
+    folder: str | Path | None,
+    preset: str | None,
+    resume: bool,
+    changes: dict[str, Any],
+) -> Job:
+    """Look up the task, make the configurations, and refuse what cannot be trained.
+
+    Args:
+        task: a task, its name, or a data file.
+        outs: the run directory of each seed.
+        folder: the directory that holds all of them; rows from Python are written into it.
+        preset: the name of a preset.
+        resume: continue the runs.
+        changes: options that differ from the preset.
+    """
+    task = resolve(task)
+    for seed in outs:
+        check_seed(seed)
+    config = configure(task, preset, next(iter(outs), 0), **changes)
+    if task.oracle is not None:
+        with about("length", config.recipe.length):
+            task.check_length(config.recipe.length)
+    if config.recipe.hold_pairs:
+        check_share(task, config.recipe.hold_pairs)
+    paths = [None if out is None else Path(out) for out in outs.values()]
+    (refuse_zoo if resume else refuse_existing)(path for path in paths if path is not None)
+    if folder is not None and isinstance(task, RowsTask) and not isinstance(task, FileTask):
+        task = task.save(Path(folder) / checkpoint.ROWS)
+        config = replace(config, task=task.describe())
+    return Job(task, [replace(config, seed=seed) for seed in outs], paths, resume)
+
+
+def _execute(
+    job: Job, on_epoch: OnEpoch, progress: bool, group: "Group | None" = None
+) -> "list[Run | Diverged]":
+    """Train, with a bar for the worst seed."""
+    from csprop.runs.run import Run
+    from csprop.training.session import Trained, execute
+
+    label = label_seeds(job.task.name, [config.seed for config in job.configs])
+    with epochs(label, job.configs[0].recipe.epochs, progress) as show:
+
+        def after(rows: dict[int, Epoch]) -> None:
+            show(worst_row(rows))
+            on_epoch(rows)
+
+        outcomes = execute(job.task, job.configs, job.outs, job.resume, after, group=group)
+    return [Run.of(each) if isinstance(each, Trained) else each for each in outcomes]
+
+
+def _execute_pickled(job: Job, on_epoch: OnEpoch) -> bytes:
+    """Train in a worker process; torch's own way to send tensors needs the sender to live on."""
+    return pickle.dumps(_execute(job, on_epoch, progress=False))
+
+
+def _join() -> "AbstractContextManager[Group]":
+    check_torchrun()
+    from csprop.training.distributed import joined
+
+    return joined()

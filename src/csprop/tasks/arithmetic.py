@@ -45,15 +45,11 @@ class ModularArithmetic(Task):
             value = _OPERATIONS[signs[-1:]](value, int(digit))
         return value % MODULUS
 
-    def text(self, sequence: Sequence[int]) -> str:
-        """The sequence as it is written."""
-        return "".join(self.vocab[token] for token in sequence)
-
     def start(self) -> tuple[int, ...]:
         return 0, 1
 
     def step(self, state: tuple[int, ...], token: int) -> tuple[int, ...]:
-        """The value, and the sign with which the next digit is added; 0 if the digit multiplies."""
+        """Return the value, and the sign of the next digit; 0 if the digit multiplies."""
         value, sign = state
         if token < MODULUS:
             return (value + sign * token if sign else value * token) % MODULUS, 0
@@ -63,7 +59,7 @@ class ModularArithmetic(Task):
         return state[0]
 
     def draw(self, count: int, length: int, draws: Draws) -> Whole:
-        """Each row is either an expression, or a row of any tokens, with equal probability."""
+        """Draw each row either as an expression or of any tokens, with equal probability."""
         self.check_length(length)
         shape = (count, length)
         digits = draws.below(MODULUS, shape)
@@ -76,7 +72,7 @@ class ModularArithmetic(Task):
 class ModularPrecedence(ModularArithmetic):
     """The value of an expression modulo 5, where `x` is evaluated before `+` and `-`.
 
-    For sequences that are no expressions: as in algebra, `x` may be left out, so a term is the product
+    Other sequences have a value as well: as in algebra, `x` may be left out, so a term is the product
     of its digits; every sign begins a new term, and a term without digits counts as 0.
 
     >>> task = ModularPrecedence()
@@ -98,7 +94,7 @@ class ModularPrecedence(ModularArithmetic):
         return 0, 0, 1
 
     def step(self, state: tuple[int, ...], token: int) -> tuple[int, ...]:
-        """The sum of all terms but the last, the last term, and its sign as long as it has no digit."""
+        """Return the sum of the terms before, the last term, and its sign before its first digit."""
         total, term, sign = state
         if token < MODULUS:
             return total, (sign or term) * token % MODULUS, 0

@@ -2,7 +2,7 @@
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 class Task(ABC):
-    """What a model learns: sequences of tokens, and the class of each.
+    """Something to learn: sequences of tokens, and the class of each.
 
     To define a task, subclass this and define the correct answer twice: `truth` is the definition, for
     a whole sequence, and `start`, `step` and `answer` are a state machine that reads one token at a
-    time. States may be any hashable values. Such a task has an `oracle`, so that sequences of any
-    length can be drawn and labelled. A file of labelled rows is a task without an oracle.
+    time. States may be any hashable values. Such a task has an `oracle`: sequences of any length
+    can be drawn and labelled. A file of labelled rows is a task without an oracle.
     """
 
     name: str
@@ -38,16 +38,16 @@ class Task(ABC):
     classes: tuple[str, ...]
     """The names of the classes."""
     words: bool = False
-    """Whether a sequence is written as words separated by spaces, rather than as characters."""
+    """True if a sequence is written as words separated by spaces, rather than as characters."""
 
     # What the task asks of a model and of training.
     preset: str = "rotor"
     """The preset that suits the task: `rotor`, `router` for a machine of any kind, or `counter` where
     no finite machine solves it."""
     samples: int = 5000
-    """How many sequences to draw, before the split; the default is the paper's number."""
+    """The number of sequences to draw, before the split; the default is the paper's number."""
     length: int = 16
-    """Length of the sequences that training draws, unless it is told another one; the paper's T."""
+    """Length of the sequences that training draws, unless it is given another one; the paper's T."""
     order: int = 2
     """Order of the rotations that the preset `rotor` uses: 2 for counters, more for groups."""
     depth: int = 1
@@ -55,9 +55,9 @@ class Task(ABC):
     places: int = 32
     """Number of places that the preset `router` uses: more than the machine has states."""
     finite: bool = True
-    """Whether the machine has finitely many states that can be reached."""
+    """True if the machine has finitely many states that can be reached."""
     total: bool = True
-    """Whether every sequence has an answer. Where only some do (`WholeTask`), there is no proof."""
+    """True if every sequence has an answer. If only some do (`WholeTask`), there is no proof."""
     loss: Literal["cross_entropy", "focal"] = "cross_entropy"
     """The loss that the preset `paper` uses."""
 
@@ -74,25 +74,25 @@ class Task(ABC):
 
     @abstractmethod
     def truth(self, sequence: Sequence[int]) -> int:
-        """The class of a whole sequence: the definition of the task, written for clarity."""
+        """Return the class of a whole sequence: the definition of the task, written for clarity."""
 
     @abstractmethod
     def start(self) -> Hashable:
-        """The state before the first token."""
+        """Return the state before the first token."""
 
     @abstractmethod
     def step(self, state: Any, token: int) -> Hashable:
-        """The state after one more token."""
+        """Return the state after one more token."""
 
     @abstractmethod
     def answer(self, state: Any) -> int:
-        """The class of any sequence that leads to this state."""
+        """Return the class of any sequence that leads to this state."""
 
     def size(self, state: Any) -> int:
-        """The depth of a state, for a task with infinitely many states.
+        """Return the depth of a state, for a task with infinitely many states.
 
-        Only finitely many states may have the same or a smaller depth, so that inputs up to a given
-        depth form a finite task.
+        Only finitely many states may have the same or a smaller depth: the inputs up to a depth
+        form a finite task.
         """
         return 0
 
@@ -156,7 +156,7 @@ class Task(ABC):
         return self.oracle
 
     def labels(self, tokens: "Tensor") -> "Tensor":
-        """The class of every prefix of every row.
+        """Return the class of every prefix of every row.
 
         Args:
             tokens: (N, T) int64.
@@ -174,12 +174,12 @@ class Task(ABC):
         return torch.from_numpy(self.classify(tokens.cpu().numpy())).to(tokens.device)
 
     def classify(self, tokens: Whole) -> Whole:
-        """The class of every prefix of every row, in arrays of NumPy; tokens are not checked."""
+        """Return the class of every prefix of every row, in arrays of NumPy; tokens are not checked."""
         machine = self.machine if self.counting is None else self.counting
         return machine.run(tokens).astype(np.int64)
 
     def every_label(self, length: int) -> "Tensor":
-        """The class of every sequence of a length, in lexicographic order, (V^length,) int64."""
+        """Return the class of every sequence of a length, in lexicographic order, (V^length,) int64."""
         import torch
 
         own = type(self).labels is not Task.labels or type(self).classify is not Task.classify
@@ -194,7 +194,7 @@ class Task(ABC):
         return torch.from_numpy(self.draw(count, length, TorchDraws(generator)))
 
     def draw(self, count: int, length: int, draws: Draws) -> Whole:
-        """The same in arrays of NumPy, from any source of random numbers."""
+        """Return the same in arrays of NumPy, from any source of random numbers."""
         self._known()
         self.check_length(length)
         return draws.below(len(self.vocab), (count, length))
@@ -205,7 +205,7 @@ class Task(ABC):
             raise InputError(f"{self.name}: length {length} is too short: write 1 or more")
 
     def has_length(self, length: int) -> bool:
-        """Whether the task is defined at a length."""
+        """Return True if the task is defined at a length."""
         try:
             self.check_length(length)
         except InputError:
@@ -213,7 +213,7 @@ class Task(ABC):
         return True
 
     def length_from(self, least: int) -> int:
-        """The first length from `least` on at which the task is defined."""
+        """Return the first length from `least` on at which the task is defined."""
         return next(filter(self.has_length, range(least, 2 * least + 8)), least)
 
     def labelled(self, tokens: "Tensor") -> Examples:
@@ -226,13 +226,17 @@ class Task(ABC):
         """Data to learn from: `count` drawn sequences of one length, or all rows of a data file."""
         return self.labelled(self.sample(count, length, generator))
 
+    def text(self, sequence: Iterable[int]) -> str:
+        """Return the names of tokens as one string."""
+        return "".join(self.vocab[token] for token in sequence)
+
     def describe(self) -> dict[str, Any]:
-        """The task as config.json stores it; `from_description` is the inverse."""
+        """Return the task as config.json stores it; `from_description` is the inverse."""
         return {"name": self.name}
 
 
 def every_sequence(symbols: int, length: int) -> "Tensor":
-    """All `symbols`^`length` sequences in lexicographic order, (symbols^length, length)."""
+    """Return all `symbols`^`length` sequences in lexicographic order, (symbols^length, length)."""
     import torch
 
     if length < 2:

@@ -64,7 +64,7 @@ class CountingTask(Task):
         return self._counting.start
 
     def step(self, state: State, token: int) -> State:
-        """The state after a token. Where the control can change no more, the counts are forgotten."""
+        """Return the state after a token, without the counts if the control can change no more."""
         control, counts = self._counting.step(state, token)
         return control, (0,) * len(counts) if control in self._last else counts
 
@@ -75,7 +75,7 @@ class CountingTask(Task):
         return answer
 
     def size(self, state: State) -> int:
-        """The largest count, above or below 0."""
+        """Return the largest count, above or below 0."""
         return max(map(abs, state[1]), default=0)
 
     @cached_property

@@ -43,8 +43,8 @@ class Group(Task):
 
     In `group-NAME` the tokens are generators, `a`, `b` and so on; in `group-NAME-all` every element is
     a token, and in `group-NAME-K` only K of them: every (order/K)-th in lexicographic order, identity
-    first, so that no kind of permutation is preferred. The first token is applied first: reading g
-    replaces the product p by g∘p, so that `ab` maps i to b(a(i)). The classes are permutations in
+    first: no kind of permutation is preferred. The first token is applied first: reading g
+    replaces the product p by g∘p: `ab` maps i to b(a(i)). The classes are permutations in
     one-line notation, identity first: "120" maps 0 to 1, 1 to 2 and 2 to 0. S3xS3 permutes the points
     0, 1, 2 and the points 3, 4, 5.
 
@@ -81,9 +81,9 @@ class Group(Task):
             self.vocab, self.words = tuple(self.classes[number] for number in numbers), True
         else:
             letters = "abcd"[: len(kind.generators)]
-            named = zip(letters, kind.generators, strict=True)
+            pairs = zip(letters, kind.generators, strict=True)
             self.name = f"group-{group}"
-            self.description = f"the product of {', '.join(f'{a}={cycle}' for a, cycle in named)}"
+            self.description = f"the product of {', '.join(f'{a}={cycle}' for a, cycle in pairs)}"
             self.tokens = tuple(cycles(each, sum(kind.degrees)) for each in kind.generators)
             self.vocab = tuple(letters)
         if some:
@@ -109,7 +109,7 @@ class Group(Task):
 
 
 def spaced(group: str, some: int, count: int) -> list[int]:
-    """The numbers of `some` of `count` elements, evenly spaced, the identity first.
+    """Return the numbers of `some` of `count` elements, evenly spaced, the identity first.
 
     Raises:
         InputError: there are not so many, or all of them are.
@@ -120,21 +120,21 @@ def spaced(group: str, some: int, count: int) -> list[int]:
     return [i * count // some for i in range(some)]
 
 
-def check_generated(name: str, some: int, found: int, count: int) -> None:
-    """Raise an InputError if `some` elements generate `found` of `count`, and not all of them."""
-    if found < count:
+def check_generated(name: str, some: int, order: int, count: int) -> None:
+    """Raise an InputError if `some` elements generate `order` of `count`, and not all of them."""
+    if order < count:
         raise InputError(
-            f"{name}: these {some} elements generate only {found} of {count}: write another number"
+            f"{name}: these {some} elements generate only {order} of {count}: write another number"
         )
 
 
 def after(later: Permutation, earlier: Permutation) -> Permutation:
-    """The composition later∘earlier."""
+    """Return the composition later∘earlier."""
     return tuple(later[place] for place in earlier)
 
 
 def elements(kind: Kind) -> tuple[Permutation, ...]:
-    """All elements in lexicographic order, the identity first."""
+    """Return all elements in lexicographic order, the identity first."""
     points = iter(range(sum(kind.degrees)))
     factors = [permutations([next(points) for _ in range(degree)]) for degree in kind.degrees]
     every = (tuple(chain(*parts)) for parts in product(*factors))
@@ -147,7 +147,7 @@ def _odd(permutation: Permutation) -> bool:
 
 
 def cycles(text: str, degree: int) -> Permutation:
-    """A permutation from cycle notation.
+    """Return a permutation from cycle notation.
 
     >>> cycles("(01)(23)", 5)
     (1, 0, 3, 2, 4)
@@ -164,7 +164,7 @@ class Cyclic(RemainderTask):
 
     In `group-Cn` the tokens are two numbers, 1 and one near 2n/5; in `group-Cn-all` every number below
     n is a token, and in `group-Cn-K` only K of them: every (n/K)-th, 0 first. The difference of the
-    two numbers has no divisor in common with n, so that long words of one length have every sum.
+    two numbers has no divisor in common with n, so long words of one length have every sum.
 
     >>> task = Cyclic(60, every=True)
     >>> task.classes[task.truth([59, 7, 0, 55])]
@@ -203,6 +203,6 @@ class Cyclic(RemainderTask):
 
 
 def _second(size: int) -> int:
-    """The number nearest to 2n/5 whose difference from 1 has no divisor in common with n."""
+    """Return the number nearest to 2n/5 whose difference from 1 has no divisor in common with n."""
     fit = (number for number in range(size) if gcd(number - 1, size) == 1)
     return min(fit, key=lambda number: abs(5 * number - 2 * size))

@@ -1,4 +1,4 @@
-"""A machine as a task: the answers to learn, or to be proven, are those of a table."""
+"""A machine as a task: a table gives the answers to learn or to prove."""
 
 from collections.abc import Sequence
 from functools import cached_property

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 WRITE, READ, IGNORE, ZERO = range(4)
 """The tokens of the instructions, and of the bit 0."""
 PERCENT = 80
-"""How often an instruction is `i`, unless the name says otherwise."""
+"""The percentage of instructions `i`, unless the name gives another."""
 
 
 class EvenPairs(Task):
@@ -46,7 +46,7 @@ class EvenPairs(Task):
         return None
 
     def step(self, state: tuple[int, int] | None, token: int) -> tuple[int, int]:
-        """The first and the last token so far."""
+        """Return the first and the last token so far."""
         return (token if state is None else state[0], token)
 
     def answer(self, state: tuple[int, int] | None) -> int:
@@ -81,7 +81,7 @@ class FlipFlopLanguage(Task):
     is written, the bit after `r` is the one last written, and the bit after `i` is any bit. In
     `flip-flop-language` 80% of the instructions are `i`, as in their training, and in
     `flip-flop-language-P` P% are, such as 98 and 10 in their tests; of the others half are `w` and half
-    `r`. A drawn sequence begins with `w` and ends with `r`, so that its length is odd.
+    `r`. A drawn sequence begins with `w` and ends with `r`, so its length is odd.
 
     A proof is about all sequences, and after each the class is the bit last written: the last one that
     stands right after a `w`, and 0 before any. So half of the rows to learn from are of any tokens.
@@ -109,14 +109,14 @@ class FlipFlopLanguage(Task):
         self.ignored = (PERCENT if percent is None else percent) / 100
 
     def truth(self, sequence: Sequence[int]) -> int:
-        written = re.findall("w([01])", "".join(self.vocab[token] for token in sequence))
+        written = re.findall("w([01])", self.text(sequence))
         return int(written[-1]) if written else 0
 
     def start(self) -> tuple[int, bool]:
         return 0, False
 
     def step(self, state: tuple[int, bool], token: int) -> tuple[int, bool]:
-        """The bit last written, and whether the next token is written if it is a bit."""
+        """Return the bit last written, and whether the next token is written if it is a bit."""
         bit, writing = state
         return token - ZERO if writing and token >= ZERO else bit, token == WRITE
 
@@ -147,7 +147,7 @@ class FlipFlopLanguage(Task):
         return tokens
 
     def examples(self, count: int, length: int, generator: "Generator") -> Examples:
-        """Half of the rows are sequences of the language, the others are of any tokens."""
+        """Draw half of the rows from the language, and the others from any tokens."""
         import torch
 
         drawn = self.sample(count - count // 2, length, generator)

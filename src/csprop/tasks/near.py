@@ -7,7 +7,7 @@ from csprop.data.draws import Draws, Whole
 
 
 def members(machine: Machine, answer: int, count: int, length: int, draws: Draws) -> Whole:
-    """Draw sequences that a machine gives a class, uniformly; none if there are none of this length."""
+    """Draw sequences that a machine gives a class, uniformly; none if this length has none."""
     following = np.array(machine.transitions)  # (states, symbols)
     inside = np.array([float(output == answer) for output in machine.outputs])
     # ahead[t][s]: the number of ways from s to the class in t steps, up to a common factor.
@@ -26,7 +26,7 @@ def members(machine: Machine, answer: int, count: int, length: int, draws: Draws
 
 
 def near(tokens: Whole, symbols: int, draws: Draws) -> Whole:
-    """Each row (N, T) with one small change, after which it may still be in its language.
+    """Return each row (N, T) with one small change, after which it may still be in its language.
 
     A third of the rows have one token replaced by another one, a third have that at one of the last
     three places, and a third have two different neighbours exchanged, if there are any.
@@ -48,7 +48,14 @@ def near(tokens: Whole, symbols: int, draws: Draws) -> Whole:
     return changed
 
 
+def mix(members: Whole, quarter: int, symbols: int, draws: Draws) -> Whole:
+    """Change some of the members a little, add uniform rows, as many of each, and shuffle all."""
+    members[:quarter] = near(members[:quarter], symbols, draws)
+    uniform = draws.below(symbols, (quarter, members.shape[1]))
+    return shuffled(members, uniform, draws=draws)
+
+
 def shuffled(*parts: Whole, draws: Draws) -> Whole:
-    """All rows of some matrices, in random order."""
+    """Return all rows of some matrices, in random order."""
     rows = np.concatenate(parts)
     return rows[draws.permutation(len(rows))]

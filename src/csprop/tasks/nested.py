@@ -8,27 +8,26 @@ import numpy as np
 from csprop.automata.counting import CounterMachine
 from csprop.data.draws import Draws, Whole
 from csprop.errors import InputError
-from csprop.tasks.base import Task
 from csprop.tasks.counting import CountingTask
-from csprop.tasks.near import members, near, shuffled
-from csprop.tasks.parenthesis import balanced, refuse_odd
+from csprop.tasks.near import members, mix
+from csprop.tasks.parenthesis import BalancedTask, balanced
 
 DEEPEST = 7
 """There are 2^(depth + 1) states: a stack for each, and one for what is wrong."""
 Stack = tuple[int, ...] | None
 
 
-class Nested(Task):
+class Nested(BalancedTask):
     """`nested-1` to `nested-7`: are round and square brackets nested properly, at most so deep?
 
-    What is open is a stack of round and square brackets. A depth bounds it, so that the machine is
-    finite; a string that goes deeper is wrong. Without a bound no counters are enough, because the
-    order of what is open matters: that takes a stack, and csprop does not prove it.
+    The open brackets are a stack. A depth bounds it, so the machine is finite; a string that goes
+    deeper is wrong. Without a bound no counters are enough, because the order of the open brackets
+    matters: that takes a stack, and csprop does not prove it.
 
     >>> task = Nested(3)
-    >>> def told(text):
+    >>> def answer(text):
     ...     return task.classes[task.truth([task.vocab.index(each) for each in text])]
-    >>> [told(text) for text in ("([])[]", "([)]", "([", "(((())))")]
+    >>> [answer(text) for text in ("([])[]", "([)]", "([", "(((())))")]
     ['yes', 'no', 'no', 'no']
     """
 
@@ -44,17 +43,17 @@ class Nested(Task):
         self.places = max(32, 2 ** (deepest + 2))
 
     def truth(self, sequence: Sequence[int]) -> int:
-        opened = [sum(1 - 2 * (token % 2) for token in sequence[:end]) for end in range(len(sequence))]
-        text, before = "".join(self.vocab[token] for token in sequence), None
+        depths = [sum(1 - 2 * (token % 2) for token in sequence[:end]) for end in range(len(sequence))]
+        text, before = self.text(sequence), None
         while text != before:
             text, before = text.replace("()", "").replace("[]", ""), text
-        return int(not text and max(opened, default=0) <= self.deepest)
+        return int(not text and max(depths, default=0) <= self.deepest)
 
     def start(self) -> Stack:
         return ()
 
     def step(self, state: Stack, token: int) -> Stack:
-        """The brackets that are open, 0 for a round and 1 for a square one; None after a mistake."""
+        """Return the open brackets, 0 for round and 1 for square; None after a mistake."""
         kind, closes = divmod(token, 2)
         if state is None:
             return None
@@ -65,28 +64,22 @@ class Nested(Task):
     def answer(self, state: Stack) -> int:
         return int(state == ())
 
-    def check_length(self, length: int) -> None:
-        super().check_length(length)
-        refuse_odd(self.name, length)
-
     def draw(self, count: int, length: int, draws: Draws) -> Whole:
-        """Half properly nested; a quarter with one bracket changed or two exchanged; others uniform."""
+        """Draw half nested, a quarter with a bracket changed or two exchanged, others uniformly."""
         self.check_length(length)
         inside = members(self.machine, 1, count - count // 4, length, draws)
-        inside[: count // 4] = near(inside[: count // 4], len(self.vocab), draws)
-        uniform = draws.below(len(self.vocab), (count // 4, length))
-        return shuffled(inside, uniform, draws=draws)
+        return mix(inside, count // 4, len(self.vocab), draws)
 
 
-class Interleaved(CountingTask):
+class Interleaved(BalancedTask, CountingTask):
     """Round and square brackets are balanced, each without the other: `([)]` is right.
 
     Two counters hold them. If they had to be nested properly, it would take a stack: see `Nested`.
 
     >>> task = Interleaved()
-    >>> def told(text):
+    >>> def answer(text):
     ...     return task.classes[task.truth([task.vocab.index(each) for each in text])]
-    >>> [told(text) for text in ("([)]", "()[]", "([)", "(])[")]
+    >>> [answer(text) for text in ("([)]", "()[]", "([)", "(])[")]
     ['yes', 'yes', 'no', 'no']
     """
 
@@ -113,17 +106,10 @@ class Interleaved(CountingTask):
             answer=lambda fine, counts: int(fine and not any(counts)),
         )
 
-    def check_length(self, length: int) -> None:
-        super().check_length(length)
-        refuse_odd(self.name, length)
-
     def draw(self, count: int, length: int, draws: Draws) -> Whole:
-        """Half balanced; a quarter with one bracket changed or two exchanged; others uniform."""
+        """Draw half balanced, a quarter with a bracket changed or two exchanged, others uniformly."""
         self.check_length(length)
-        members = self.balanced(count - count // 4, length, draws)
-        members[: count // 4] = near(members[: count // 4], len(self.vocab), draws)
-        uniform = draws.below(len(self.vocab), (count // 4, length))
-        return shuffled(members, uniform, draws=draws)
+        return mix(self.balanced(count - count // 4, length, draws), count // 4, len(self.vocab), draws)
 
     def balanced(self, count: int, length: int, draws: Draws) -> Whole:
         """Draw balanced strings: which places are square at random, and the brackets of each kind."""

@@ -31,7 +31,7 @@ def hold_pairs(
             contains a pair that is held out.
     """
     check_share(task, share)
-    held = drawn_pairs(len(task.vocab), share, generator)
+    held = draw_pairs(len(task.vocab), share, generator)
     tokens = held_out.tokens
     rows = held[tokens[:, :-1], tokens[:, 1:]].any(dim=1)
     if not rows.any():
@@ -39,26 +39,26 @@ def hold_pairs(
             f"{task.name}: no held-out sequence contains a pair that is held out: write a greater "
             "length, or more samples"
         )
-    return task.labelled(avoiding(training.tokens, held, generator)), held_out[rows]
+    return task.labelled(avoid_pairs(training.tokens, held, generator)), held_out[rows]
 
 
 def check_share(task: Task, share: float) -> None:
     """Raise an InputError for a file or a `WholeTask`, and a share that leaves no or every pair."""
-    if task.oracle is None:
-        raise InputError(f"{task.name}: pairs of a data file cannot be held out: leave out hold_pairs")
-    if not task.total:
-        raise InputError(f"{task.name}: its pairs cannot be held out: leave out hold_pairs")
+    if task.oracle is None or not task.total:
+        raise InputError(f"pairs of {task.name} cannot be held out: leave it out", "hold_pairs", share)
     symbols = len(task.vocab)
     count = round(share * symbols)
     if not 1 <= count < symbols:
         raise InputError(
-            f"hold_pairs={share}: would keep {count} of {symbols} tokens from following a token: write "
-            f"a share from {1 / symbols:.2g} to {(symbols - 1) / symbols:.2g}"
+            f"would keep {count} of {symbols} tokens from following a token: write a share from "
+            f"{1 / symbols:.2g} to {(symbols - 1) / symbols:.2g}",
+            "hold_pairs",
+            share,
         )
 
 
-def drawn_pairs(symbols: int, share: float, generator: "Generator") -> "Tensor":
-    """Which token never follows which, (symbols, symbols) bool: [earlier, later]."""
+def draw_pairs(symbols: int, share: float, generator: "Generator") -> "Tensor":
+    """Return True where a token never follows another, (symbols, symbols): [earlier, later]."""
     import torch
 
     count = round(share * symbols)
@@ -68,8 +68,8 @@ def drawn_pairs(symbols: int, share: float, generator: "Generator") -> "Tensor":
     return held
 
 
-def avoiding(tokens: "Tensor", held: "Tensor", generator: "Generator") -> "Tensor":
-    """The sequences (N, T), with every token that may not follow the one before it drawn again."""
+def avoid_pairs(tokens: "Tensor", held: "Tensor", generator: "Generator") -> "Tensor":
+    """Draw every token again that may not follow the one before it, in sequences (N, T)."""
     import torch
 
     tokens = tokens.clone()

@@ -13,7 +13,18 @@ from csprop.tasks.counting import CountingTask
 from csprop.tasks.near import near, shuffled
 
 
-class Parenthesis(Task):
+class BalancedTask(Task):
+    """A task of brackets, which has no balanced string of an odd length."""
+
+    def check_length(self, length: int) -> None:
+        super().check_length(length)
+        if length % 2:
+            raise InputError(
+                f"{self.name}: no string of odd length {length} is balanced: write an even length"
+            )
+
+
+class Parenthesis(BalancedTask):
     """The paper's Parenthesis Matching: `(` is token 0, `)` is token 1, half the sample is balanced.
 
     >>> task = Parenthesis()
@@ -53,7 +64,7 @@ class Parenthesis(Task):
         return 0
 
     def step(self, state: int, token: int) -> int:
-        """The number of open brackets; -1 after a closing bracket without an opening one."""
+        """Return the number of open brackets; -1 after a closing bracket without an opening one."""
         if state < 0:
             return -1
         return state + 1 if token == 0 else state - 1
@@ -64,19 +75,15 @@ class Parenthesis(Task):
     def size(self, state: int) -> int:
         return state
 
-    def check_length(self, length: int) -> None:
-        super().check_length(length)
-        refuse_odd(self.name, length)
-
     def draw(self, count: int, length: int, draws: Draws) -> Whole:
-        """Half balanced strings and half unbalanced ones, drawn uniformly, in random order."""
+        """Draw half balanced strings and half unbalanced ones uniformly, in random order."""
         self.check_length(length)
         right = balanced(count // 2, length, draws)
         others = rejected(self, count - count // 2, length, draws)
         return shuffled(right, others, draws=draws)
 
 
-class ParenthesisWords(CountingTask):
+class ParenthesisWords(BalancedTask, CountingTask):
     """The same brackets, with a word for what is wrong: some are still open, or too many were closed.
 
     A bracket that closes nothing cannot be mended by what follows.
@@ -92,7 +99,7 @@ class ParenthesisWords(CountingTask):
     classes = ("balanced", "open", "too many closed")
 
     def truth(self, sequence: Sequence[int]) -> int:
-        text, before = "".join("()"[token] for token in sequence), None
+        text, before = self.text(sequence), None
         while text != before:
             text, before = text.replace("()", ""), text
         return 2 if ")" in text else int("(" in text)
@@ -101,12 +108,8 @@ class ParenthesisWords(CountingTask):
     def counting(self) -> CounterMachine:
         return _machine(lambda fine, counts: int(counts[0] > 0) if fine else 2)
 
-    def check_length(self, length: int) -> None:
-        super().check_length(length)
-        refuse_odd(self.name, length)
-
     def draw(self, count: int, length: int, draws: Draws) -> Whole:
-        """A quarter each: balanced, with one mistake, the first half of a balanced string, uniform.
+        """Draw a quarter each: balanced, with one mistake, half of a balanced string, uniform.
 
         The mistake is one bracket turned, or two exchanged.
         """
@@ -145,7 +148,7 @@ class ParenthesisPrefix(CountingTask):
         return _machine(lambda fine, counts: int(fine))
 
     def draw(self, count: int, length: int, draws: Draws) -> Whole:
-        """Half balanced strings and half strings with a prefix below 0, uniformly, in random order.
+        """Draw half balanced strings and half strings with a prefix below 0, in random order.
 
         At an odd length the first half are balanced strings without their last bracket.
         """
@@ -157,17 +160,11 @@ class ParenthesisPrefix(CountingTask):
 
 def rejected(task: Task, count: int, length: int, draws: Draws) -> Whole:
     """Draw strings that a task answers with no, its class 0, uniformly: others are drawn again."""
-    found = np.empty((0, length), np.int64)
-    while len(found) < count:
+    rows = np.empty((0, length), np.int64)
+    while len(rows) < count:
         drawn = draws.below(2, (count, length))
-        found = np.concatenate([found, drawn[task.classify(drawn)[:, -1] == 0]])
-    return found[:count]
-
-
-def refuse_odd(name: str, length: int) -> None:
-    """Raise an InputError for a length at which no string of brackets is balanced."""
-    if length % 2:
-        raise InputError(f"{name}: no string of odd length {length} is balanced: write an even length")
+        rows = np.concatenate([rows, drawn[task.classify(drawn)[:, -1] == 0]])
+    return rows[:count]
 
 
 def balanced(count: int, length: int, draws: Draws) -> Whole:
@@ -188,7 +185,7 @@ def balanced(count: int, length: int, draws: Draws) -> Whole:
 
 
 def _machine(answer: Callable[[bool, tuple[int, ...]], int]) -> CounterMachine:
-    """A counter of open brackets, whose control remembers whether it was ever below 0."""
+    """Return a counter of open brackets, whose control remembers whether it was ever below 0."""
     return CounterMachine.explore(
         ((1,), (-1,)),
         start=True,

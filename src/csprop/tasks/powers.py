@@ -29,7 +29,7 @@ class Language:
     description: str
     contains: Callable[[str], bool]
     increments: tuple[tuple[int, ...], ...]
-    """What each letter adds to each counter; all counts are 0 in the end."""
+    """The number that each letter adds to each counter; all counts are 0 in the end."""
     lengths: range
     """The lengths of its strings; the end means nothing."""
     sizes: Sizes
@@ -98,14 +98,14 @@ class Powers(CountingTask):
 
     n and m are 1 or more. A length at which the language has no string is refused.
 
-    >>> def told(name, *texts):
+    >>> def answers(name, *texts):
     ...     task = Powers(name)
     ...     return [task.classes[task.truth(["abcd".index(each) for each in text])] for text in texts]
-    >>> told("anbn", "ab", "aabb", "aab", "abab"), told("anb2n", "abb", "aabbbb", "ab")
+    >>> answers("anbn", "ab", "aabb", "aab", "abab"), answers("anb2n", "abb", "aabbbb", "ab")
     (['yes', 'yes', 'no', 'no'], ['yes', 'yes', 'no'])
-    >>> told("anbncn", "abc", "aabbcc", "aabbc"), told("anbncndn", "abcd", "abc")
+    >>> answers("anbncn", "abc", "aabbcc", "aabbc"), answers("anbncndn", "abcd", "abc")
     (['yes', 'yes', 'no'], ['yes', 'no'])
-    >>> told("anbmcnm", "abcc", "aabccc", "aacc", "abcb")
+    >>> answers("anbmcnm", "abcc", "aabccc", "aacc", "abcb")
     ['yes', 'yes', 'no', 'no']
     """
 
@@ -118,7 +118,7 @@ class Powers(CountingTask):
         self.length = next(each for each in range(16, 20) if self.has_length(each))
 
     def truth(self, sequence: Sequence[int]) -> int:
-        return int(self.language.contains("".join("abcd"[token] for token in sequence)))
+        return int(self.language.contains(self.text(sequence)))
 
     @cached_property
     def counting(self) -> CounterMachine:
@@ -141,7 +141,7 @@ class Powers(CountingTask):
             )
 
     def draw(self, count: int, length: int, draws: Draws) -> Whole:
-        """Three eighths are strings of the language, and half of all rows just miss it.
+        """Draw three eighths as strings of the language, and half of all rows just miss it.
 
         A quarter has one letter changed or two letters exchanged. An eighth each has blocks of other
         sizes, is a shorter string of the language that goes on, or is drawn uniformly.
@@ -177,7 +177,7 @@ class Powers(CountingTask):
         return (np.arange(length)[None, :, None] >= ends[:, None, :]).sum(axis=2)
 
     def _blocks(self, count: int, length: int, draws: Draws) -> Whole:
-        """All letters in their order, in blocks of any sizes."""
+        """Return all letters in their order, in blocks of any sizes."""
         ends = np.sort(draws.below(length + 1, (count, len(self.vocab) - 1)), axis=1)
         return self._written(np.diff(ends, axis=1, prepend=0), length)
 
@@ -220,7 +220,7 @@ class Majority(CountingTask):
         )
 
     def draw(self, count: int, length: int, draws: Draws) -> Whole:
-        """Half drawn uniformly, and half as close as can be: half of the tokens are a, or one more."""
+        """Draw half uniformly, and half as close as possible: half of the tokens are a, or one more."""
         self.check_length(length)
         close = draws.fractions((count // 2, length)).argsort(axis=1)
         few = draws.below(2, (count // 2, 1)) + length // 2

@@ -32,7 +32,7 @@ GRAMMARS = (
     ),
     Grammar(
         "is each odd run of 1s followed by an even run of 0s?",
-        # Not found: an odd number of 1s and then an odd number of 0s, whole runs both.
+        # No match: an odd number of 1s and then an odd number of 0s, whole runs both.
         lambda text: not re.search(r"(?<!1)1(11)*0(00)*(?!0)", text),
         ((0, 1), (2, 0), (3, 4), (2, 1), (4, 4)),
         (0, 1, 3),
@@ -78,16 +78,16 @@ class Tomita(Task):
     6. the number of 0s minus the number of 1s is divisible by 3;
     7. 0s, then 1s, then 0s, then 1s, where any of the four may be missing.
 
-    >>> def told(number, text):
+    >>> def says(number, text):
     ...     task = Tomita(number)
     ...     return task.classes[task.truth([int(each) for each in text])]
-    >>> [told(1, "111"), told(2, "1010"), told(3, "1100"), told(3, "110100"), told(4, "0010100")]
+    >>> [says(1, "111"), says(2, "1010"), says(3, "1100"), says(3, "110100"), says(4, "0010100")]
     ['yes', 'yes', 'yes', 'yes', 'yes']
-    >>> [told(1, "110"), told(2, "101"), told(3, "1001110"), told(4, "10001")]
+    >>> [says(1, "110"), says(2, "101"), says(3, "1001110"), says(4, "10001")]
     ['no', 'no', 'no', 'no']
-    >>> [told(5, "0110"), told(5, "01")]
+    >>> [says(5, "0110"), says(5, "01")]
     ['yes', 'no']
-    >>> [told(6, "0101"), told(6, "000"), told(6, "011"), told(7, "0011011"), told(7, "10101")]
+    >>> [says(6, "0101"), says(6, "000"), says(6, "011"), says(7, "0011011"), says(7, "10101")]
     ['yes', 'yes', 'no', 'yes', 'no']
     """
 
@@ -103,7 +103,7 @@ class Tomita(Task):
         self.description = self.grammar.description
 
     def truth(self, sequence: Sequence[int]) -> int:
-        return int(self.grammar.contains("".join(map(str, sequence))))
+        return int(self.grammar.contains(self.text(sequence)))
 
     def start(self) -> int:
         return 0
@@ -115,14 +115,10 @@ class Tomita(Task):
         return int(state in self.grammar.inside)
 
     def draw(self, count: int, length: int, draws: Draws) -> Whole:
-        """Half the rows are drawn from the strings of the language, if it has any of this length.
+        """Draw half the rows from the strings of the language, if it has any of this length.
 
         Of all strings of length 16, the languages 1, 2 and 7 have one in a hundred or less.
         """
         anything = super().draw(count, length, draws)
-        members = self.members(count // 2, length, draws)
-        return np.concatenate([members, anything[len(members) :]])
-
-    def members(self, count: int, length: int, draws: Draws) -> Whole:
-        """Draw strings of the language uniformly; none if there are none of this length."""
-        return members(self.machine, 1, count, length, draws)
+        inside = members(self.machine, 1, count // 2, length, draws)
+        return np.concatenate([inside, anything[len(inside) :]])

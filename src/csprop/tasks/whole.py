@@ -25,30 +25,26 @@ class WholeTask(Task):
     """A task whose sequences have a form of their own, with one answer at the end.
 
     Only the last step of a row has a label. Sequences of another form have class 0 or any other one,
-    which means nothing, so that nothing is tested on every input. Neither a finite machine nor
+    which means nothing, so nothing is tested on every input. Neither a finite machine nor
     counters solve such a task.
     """
 
     finite = False
     total = False
 
-    def text(self, sequence: Whole | list[int]) -> str:
-        """The sequence as it is written."""
-        return "".join(self.vocab[token] for token in sequence)
-
     def encoded(self, texts: list[str], length: int) -> Whole:
-        """The tokens of written sequences of one length, (N, T)."""
+        """Return the tokens of written sequences of one length, (N, T)."""
         numbers = [[self.vocab.index(each) for each in text] for text in texts]
         return np.array(numbers, np.int64).reshape(len(texts), length)
 
     def classify(self, tokens: Whole) -> Whole:
-        """The class of every row after its last token, and no label before it."""
+        """Return the class of every row after its last token, and no label before it."""
         labels = np.full(tokens.shape, UNLABELLED, np.int64)
         labels[:, -1] = [self.truth(row) for row in tokens.tolist()]
         return labels
 
     def examples(self, count: int, length: int, generator: "Generator") -> Examples:
-        """Rows of all lengths that the task has up to `length`, each with the same probability."""
+        """Draw rows of all lengths that the task has up to `length`, each with the same probability."""
         import torch
 
         self.check_length(length)
@@ -84,7 +80,7 @@ class MissingDuplicate(WholeTask):
 
     def truth(self, sequence: Sequence[int]) -> int:
         """1 if a 1 in place of the blank makes the string a double one."""
-        text = self.text(list(sequence))
+        text = self.text(sequence)
         full, half = text.replace("_", "1"), len(text) // 2
         return int(text.count("_") == 1 and full[:half] == full[half:])
 
@@ -137,13 +133,13 @@ class ModularBrackets(WholeTask):
 
     def truth(self, sequence: Sequence[int]) -> int:
         """Replace innermost brackets by their values until none is left."""
-        return valued(reduced(self.text(list(sequence)))) or 0
+        return valued(reduced(self.text(sequence))) or 0
 
     def start(self) -> str:
         return ""
 
     def step(self, state: str, token: int) -> str:
-        """What was read, in which every bracket is replaced by its value as soon as it is closed."""
+        """Return the text so far, with every closed bracket replaced by its value."""
         return closed(state + self.vocab[token])
 
     def answer(self, state: str) -> int:
@@ -156,7 +152,7 @@ class ModularBrackets(WholeTask):
 
 
 def expression(lots: Sequence[float], operators: str) -> str:
-    """An expression of as many tokens as there are random numbers, each of which decides one token."""
+    """Return an expression with one token for each random number."""
     size = len(lots)
     if size < 5:
         form = ("{}", "-{}", "({})", "(-{})")[size - 1]
@@ -168,7 +164,7 @@ def expression(lots: Sequence[float], operators: str) -> str:
 
 
 def reduced(text: str) -> str:
-    """The text, in which every bracket that has a value is replaced by it."""
+    """Return the text, in which every bracket that has a value is replaced by it."""
     changes = 1
     while changes:
         text, changes = _BRACKET.subn(_value, text)
@@ -176,14 +172,14 @@ def reduced(text: str) -> str:
 
 
 def closed(text: str) -> str:
-    """The text, in which a bracket at the end is replaced by its value, if it has one."""
+    """Return the text, in which a bracket at the end is replaced by its value, if it has one."""
     begin = text.rfind("(") if text.endswith(")") else -1
-    found = _BRACKET.fullmatch(text, begin) if begin >= 0 else None
-    return text if found is None else text[:begin] + _value(found)
+    bracket = _BRACKET.fullmatch(text, begin) if begin >= 0 else None
+    return text if bracket is None else text[:begin] + _value(bracket)
 
 
 def valued(text: str) -> int | None:
-    """The value of a digit with or without a sign; None for anything else."""
+    """Return the value of a digit with or without a sign; None for anything else."""
     return int(text) % MODULUS if re.fullmatch("-?[0-4]", text) else None
 
 
@@ -212,14 +208,14 @@ class SolveEquation(WholeTask):
     classes = ("0", "1", "2", "3", "4")
 
     def truth(self, sequence: Sequence[int]) -> int:
-        text = self.text(list(sequence))
+        text = self.text(sequence)
         return _first_true([reduced(text.replace("x", value)) for value in self.classes])
 
     def start(self) -> tuple[str, ...]:
         return ("",) * MODULUS
 
     def step(self, state: tuple[str, ...], token: int) -> tuple[str, ...]:
-        """What was read with each value of the unknown in its place; closed brackets are values."""
+        """Return the text so far for each value of the unknown; closed brackets are values."""
         symbol = self.vocab[token]
         added = self.classes if symbol == "x" else (symbol,) * MODULUS
         return tuple(closed(text + each) for text, each in zip(state, added, strict=True))
@@ -238,7 +234,7 @@ class SolveEquation(WholeTask):
 
 
 def _equation(lots: Sequence[float]) -> str:
-    """An expression of all random numbers but the last, which decides where the unknown is."""
+    """Return an expression of all random numbers but the last, which decides where the unknown is."""
     left = expression(lots[:-1], "+-")
     digits = [place for place, symbol in enumerate(left) if symbol.isdecimal()]
     place = digits[int(len(digits) * lots[-1])]
@@ -246,7 +242,7 @@ def _equation(lots: Sequence[float]) -> str:
 
 
 def _first_true(equations: Sequence[str]) -> int:
-    """The first of some equations of values that is true; 0 if none is."""
+    """Return the first of some equations of values that is true; 0 if none is."""
     for number, equation in enumerate(equations):
         sides = [valued(side) for side in equation.split("=")]
         if len(sides) == 2 and sides[0] is not None and sides[0] == sides[1]:

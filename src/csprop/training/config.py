@@ -85,13 +85,13 @@ def _change_model(chosen: Preset, name: str, changes: dict[str, Any]) -> Archite
         return replace(base, **changed)
     base = replace(base, **changed)
     check_options(name, base, of_cell)
-    return replace(base, cell=replace(base.cell, **of_cell))  # pyright: ignore[reportArgumentType]
+    return replace(base, cell=replace(base.cell, **of_cell))
 
 
 def check_options(name: str, model: Architecture, options: Iterable[str]) -> None:
     """Refuse options of other cells than a preset has, and options that do not exist."""
     others = {f.name for each in (Recipe, Architecture) for f in fields(each)}
-    own = set() if model.cells else {f.name for f in fields(model.cell)}  # pyright: ignore[reportArgumentType]
+    own = set() if model.cells else {f.name for f in fields(model.cell)}
     for option in options:
         if option == "depth" and model.cells:
             raise InputError(f"the preset {name} has {model.depth} layers: leave out depth", option)
@@ -217,7 +217,7 @@ def _check_types(values: dict[str, Any]) -> None:
 def check_seed(seed: Any) -> None:
     """Refuse what no generator takes."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-        raise InputError(f"seed={seed}: write a whole number from 0 on, below 2^63")
+        raise InputError("write a whole number from 0 on, below 2^63", "seed", seed)
 
 
 def check_same(path: Path, stored: RunConfig, asked: RunConfig) -> None:
@@ -240,13 +240,18 @@ def check_same(path: Path, stored: RunConfig, asked: RunConfig) -> None:
         return
     for each in (before, now):
         each |= each.pop("model") | each.pop("recipe")
-    name = next(name for name in before if before[name] != now[name])
+    for one, other in zip(before.pop("cells"), now.pop("cells"), strict=False):
+        if one != other:  # options of the first layer that differs
+            before, now = before | one, now | other
+            break
+    name = next(name for name in before if before[name] != now.get(name))
     if name == "task":
         raise InputError(_other_task(path, before[name], now[name]))
     why = ", and its schedule cosine ends with them" if name == "epochs" else ""
     raise InputError(
-        f"{path}: was trained with {name}={before[name]!r}, not {now[name]!r}{why}: "
-        "use the same value, or choose another --out"
+        f"{path} was trained with {before[name]}{why}: use the same value, or choose another --out",
+        name,
+        "none" if now.get(name) is None else now[name],
     )
 
 

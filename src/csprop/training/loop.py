@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from csprop.data.examples import UNLABELLED, Examples
-from csprop.errors import InputError
+from csprop.errors import Diverged, InputError
 from csprop.nn.model import CSP
 from csprop.ops.native.step import matches
 from csprop.progress import Epoch
@@ -27,17 +27,6 @@ from csprop.training.steps import Adam, KernelStep, TorchStep, choose_step, desc
 
 if TYPE_CHECKING:
     from csprop.training.distributed import Group
-
-
-class Diverged(RuntimeError):
-    """A loss or a gradient was not finite; `diagnosis` says where. The step was not taken."""
-
-    def __init__(self, message: str, diagnosis: dict[str, Any]) -> None:
-        super().__init__(message, diagnosis)
-        self.diagnosis = diagnosis
-
-    def __str__(self) -> str:
-        return self.args[0]
 
 
 class Trainer:
@@ -164,6 +153,7 @@ class Trainer:
         return Diverged(
             f"epoch {epoch}, step {step}: {reason}: try a smaller lr, or the decay exp or unit",
             {
+                "seed": self.seed,
                 "epoch": epoch,
                 "step": step,
                 "found": reason,

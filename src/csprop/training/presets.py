@@ -90,13 +90,14 @@ class Recipe:
     def __post_init__(self) -> None:
         check_types(self)
         for name in ("lr", "clip_norm", "cool"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise InputError(f"{name}={getattr(self, name)}: write a number above 0")
+            if not 0 < (value := getattr(self, name)) < float("inf"):
+                raise InputError("write a number above 0", name, value)
         for name in ("last_lr", "weight_decay"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise InputError(f"{name}={getattr(self, name)}: write a number from 0 on")
+            if not 0 <= (value := getattr(self, name)) < float("inf"):
+                raise InputError("write a number from 0 on", name, value)
         if self.schedule == "cosine" and self.last_lr > self.lr:
-            raise InputError(f"last_lr={self.last_lr} is above lr={self.lr}: write 0 to {self.lr}")
+            above = f"it is above the first learning rate: write 0 to {self.lr}"
+            raise InputError(above, "last_lr", self.last_lr)
         check_ranges(
             self,
             length=(1, 10**7),

@@ -1,44 +1,14 @@
-"""Training several seeds of one configuration, together or in several processes."""
+"""Lists of seeds: reading and writing them."""
 
 import re
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from csprop.errors import InputError
-from csprop.tasks import Task, resolve
-from csprop.training.checkpoint import refuse_existing
-from csprop.training.config import configure
-from csprop.training.workers import cores, pool
-
-if TYPE_CHECKING:
-    from csprop.training.distributed import Group
+from csprop.progress import Epoch
+from csprop.training.workers import cores
 
 MOST_SEEDS = 10_000
-
-Epoch = dict[str, float | int]
-"""One row of metrics.jsonl."""
-Progress = Callable[[str, int, bool], AbstractContextManager[Callable[[Epoch], None]]]
-"""A function of a label, the number of epochs, and whether several processes share the terminal. It
-returns a context manager whose value is a callback for every epoch."""
-
-
-@dataclass(frozen=True)
-class Seeds:
-    """A configuration, and the run directory of each seed to train it with."""
-
-    task: str | Path | Task
-    preset: str
-    options: dict[str, Any]
-    outs: dict[int, Path]
-    resume: bool = False
-
-    def part(self, seeds: Sequence[int]) -> "Seeds":
-        """The same job for some of the seeds."""
-        return replace(self, outs={seed: self.outs[seed] for seed in seeds})
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -51,10 +21,10 @@ def parse_seeds(text: str) -> list[int]:
     for part in text.split(","):
         match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part.strip())
         if not match or int(match[2] or match[1]) < int(match[1]):
-            raise InputError(f"--seeds {text}: write a range such as 0-9, or a list such as 0,3,5")
+            raise InputError("write a range such as 0-9, or a list such as 0,3,5", "seeds", text)
         seeds.extend(islice(range(int(match[1]), int(match[2] or match[1]) + 1), MOST_SEEDS + 1))
     if len(seeds) > MOST_SEEDS:
-        raise InputError(f"--seeds {text}: write at most {MOST_SEEDS:,} seeds")
+        raise InputError(f"write at most {MOST_SEEDS:,} seeds", "seeds", text)
     return list(dict.fromkeys(seeds))
 
 
@@ -69,71 +39,19 @@ def seed_ranges(seeds: Sequence[int]) -> str:
     return ",".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
 
 
-def train(
-    seeds: Seeds, progress: Progress, shared: bool = False, group: "Group | None" = None
-) -> list[dict[str, Any]]:
-    """Train all seeds together in this process.
+def label_seeds(name: str, seeds: Sequence[int]) -> str:
+    """Return the label of a bar that shows one seed, or the worst of several."""
+    return f"{name} {'worst of' if len(seeds) > 1 else 'seed'} {seed_ranges(seeds)}"
 
-    Args:
-        seeds: the job.
-        progress: shows the progress of training.
-        shared: whether other processes write to the same terminal.
-        group: processes that train the models together; only the first shows the progress.
 
-    Returns:
-        For each seed a dictionary for `--json`: the result, or "diverged" with the reason.
+def worst_row(rows: Mapping[int, Epoch]) -> Epoch:
+    """Return the row of the seed with the lowest accuracy."""
+    return min(rows.values(), key=lambda row: row["accuracy"])
+
+
+def suggest_workers(seeds: int) -> int:
+    """Return the number of processes that should share some seeds: one per core.
+
+    A process takes seconds to start, so each gets at least two seeds.
     """
-    from csprop.training.loop import Diverged
-    from csprop.training.session import execute
-
-    task = resolve(seeds.task)
-    configs = [configure(task, seeds.preset, seed, **seeds.options) for seed in seeds.outs]
-    label = label_of(task, list(seeds.outs))
-    silent = nullcontext(lambda row: None)
-    quiet = group is not None and group.rank > 0
-    with silent if quiet else progress(label, configs[0].recipe.epochs, shared) as on_epoch:
-        outs, each = list(seeds.outs.values()), lambda epochs: on_epoch(worst(epochs))
-        outcomes = execute(task, configs, outs, seeds.resume, each, group=group)
-    results = []
-    for (seed, out), outcome in zip(seeds.outs.items(), outcomes, strict=True):
-        result = {"task": task.name, "preset": seeds.preset, "seed": seed, "run": str(out)}
-        if isinstance(outcome, Diverged):
-            results.append(result | {"diverged": str(outcome)})
-        else:
-            result["torch_because"] = outcome.torch_because
-            results.append(result | (outcome.result or {}))
-    return results
-
-
-def label_of(task: Task, seeds: Sequence[int]) -> str:
-    """What a bar is called that shows one seed, or the worst of several."""
-    return f"{task.name} {'worst of' if len(seeds) > 1 else 'seed'} {seed_ranges(seeds)}"
-
-
-def worst(epochs: dict[int, Epoch]) -> Epoch:
-    """One row for several seeds: that of the seed with the lowest accuracy."""
-    return min(epochs.values(), key=lambda row: row["accuracy"])
-
-
-def share_out(seeds: Seeds, progress: Progress, workers: int | None = None) -> list[dict[str, Any]]:
-    """Train the seeds in several processes, as `train` does in one.
-
-    Args:
-        seeds: the job.
-        progress: shows the progress of training.
-        workers: the number of processes; by default one per core, each with at least two seeds.
-    """
-    # A process takes seconds to start: give it at least two seeds.
-    workers = workers or min(cores(), max(1, len(seeds.outs) // 2))
-    every = list(seeds.outs)
-    shares = [
-        every[len(every) * i // workers : len(every) * (i + 1) // workers] for i in range(workers)
-    ]
-    shares = [share for share in shares if share]
-    if len(shares) == 1:
-        return train(seeds, progress)
-    if not seeds.resume:
-        refuse_existing(seeds.outs.values())
-    with pool(len(shares), "add --resume to the same command to continue") as executor:
-        jobs = [executor.submit(train, seeds.part(share), progress, True) for share in shares]
-        return [result for job in jobs for result in job.result()]
+    return min(cores(), max(1, seeds // 2))

@@ -1,19 +1,18 @@
 """Training from start to end, in memory or in run directories."""
 
-import ctypes
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
 import csprop
 from csprop.data.examples import Examples
 from csprop.data.splits import split
-from csprop.errors import InputError
+from csprop.errors import Diverged, InputError
 from csprop.files import one_writer
 from csprop.nn.model import CSP
 from csprop.nn.training import why_not
@@ -22,7 +21,7 @@ from csprop.tasks.base import Task
 from csprop.tasks.pairs import hold_pairs
 from csprop.tasks.rows import FileTask
 from csprop.training import checkpoint
-from csprop.training.checkpoint import RunFolder, refuse_existing, refuse_zoo
+from csprop.training.checkpoint import RunFolder, refuse_existing
 from csprop.training.config import (
     RunConfig,
     check_same,
@@ -32,10 +31,12 @@ from csprop.training.config import (
     names_of,
     to_json,
 )
-from csprop.training.loop import Diverged, Epoch, Trainer, run_epochs
+from csprop.training.loop import Epoch, Trainer, run_epochs
 from csprop.training.metrics import exhaustive
+from csprop.training.result import Exhaustive, Majority, Result
 from csprop.training.scores import MOST_INPUTS, interval
 from csprop.training.seeding import generator
+from csprop.training.workers import keep_freed_memory
 
 if TYPE_CHECKING:
     from csprop.training.distributed import Group
@@ -56,7 +57,7 @@ class Trained:
     """The configuration, as in config.json."""
     metrics: list[Epoch]
     """One row per epoch, as in metrics.jsonl."""
-    result: dict[str, Any] | None
+    result: Result | None
     """The result, as in result.json; None if training is unfinished."""
     path: Path | None = None
     """The run directory, if there is one."""
@@ -66,6 +67,11 @@ class Trained:
     """Why its last steps were torch operations; empty if each was one call of the kernel."""
     training: Examples | None = field(default=None, repr=False)
     """The training set, if it is at hand; None for a run that was loaded."""
+
+    @property
+    def made(self) -> Literal["trained", "learned", "compiled"]:
+        """How the model came about; one that was not trained has a machine written into its weights."""
+        return "trained" if self.result is None else self.result.made
 
 
 def execute(
@@ -86,7 +92,7 @@ def execute(
         resume: continue the runs in the directories.
         on_epoch: is called after every epoch with the metrics of each seed.
         every_input: in the end, test every input of the trained length, if there are at most 2^20.
-        group: processes that train the models together; only the first of them writes directories.
+        group: processes that train the models together.
 
     Returns:
         For each configuration the trained model, or the reason why it diverged.
@@ -95,17 +101,13 @@ def execute(
         InputError: a directory holds a run, or the run to resume does not fit.
         ConnectionError: another process of the group has ended.
     """
-    if group is not None and group.rank:
-        outs, resume = [None] * len(outs), False
     keep_freed_memory()
     with ExitStack() as stack:
         with nullcontext() if group is None else group.agreed():
-            refuse = refuse_zoo if resume else refuse_existing
-            refuse(out for out in outs if out is not None)
-            sessions = [
-                stack.enter_context(_session(task, config, out, resume, group))
-                for config, out in zip(configs, outs, strict=True)
-            ]
+            sessions = []
+            for config, out in zip(configs, outs, strict=True):
+                sessions.append(session := _Session(task, config, out, group))
+                stack.enter_context(session.writing(resume))
         if group is not None:
             for session in sessions:
                 session.join(group)
@@ -118,18 +120,20 @@ def execute(
 
 
 class _Session:
-    """A run that is being trained, in memory or in its directory."""
+    """A run in training, in memory or in its directory."""
 
     def __init__(
-        self, task: Task, config: RunConfig, folder: RunFolder | None, group: "Group | None"
+        self, task: Task, config: RunConfig, out: str | Path | None, group: "Group | None"
     ) -> None:
-        training, held_out = training_data(task, config)
+        self.folder = None if out is None else RunFolder(out)
+        self.task = task if self.folder is None else within(task, self.folder.path)
+        training, held_out = training_data(self.task, config)
         # At least twenty steps per epoch, even for a small file; config.json has the resolved value.
         batch_size = min(config.recipe.batch_size, max(1, len(training) // 20))
-        self.config = replace(config, recipe=replace(config.recipe, batch_size=batch_size))
-        self.task, self.folder = task, folder
+        recipe = replace(config.recipe, batch_size=batch_size)
+        self.config = replace(config, task=self.task.describe(), recipe=recipe)
         model = CSP(self.config.model, generator(config.seed, "weights"))
-        self.trainer = Trainer(model, training, held_out, self.config.recipe, config.seed)
+        self.trainer = Trainer(model, training, held_out, recipe, config.seed)
         self.environment = environment() | ({} if group is None else {"processes": group.size})
         self.metrics: list[Epoch] = []
         self.outcome: Trained | Diverged | None = None
@@ -138,30 +142,35 @@ class _Session:
     def going(self) -> bool:
         return self.outcome is None and not self.trainer.finished
 
-    def begin(self, resume: bool) -> None:
-        """Create the run directory, or continue from its last epoch."""
-        folder, described = self.folder, to_json(self.config, self.task, self.environment)
-        if folder is None:
+    @contextmanager
+    def writing(self, resume: bool) -> Iterator[None]:
+        """Create the run directory, or continue from its last epoch; no other process writes there."""
+        if self.folder is None:
             if resume:
                 raise InputError("resume needs a run directory: give out")
-        elif folder.exists():
-            if not resume:  # it was not there a moment ago
-                refuse_existing([folder.path])
-            self._resume(folder, described)
-        else:
-            folder.create(described)
+            yield
+            return
+        with one_writer(self.folder.path):
+            document = to_json(self.config, self.task, self.environment)
+            if not self.folder.exists():
+                self.folder.create(document)
+            elif resume:
+                self._resume(self.folder, document)
+            else:  # it was not there a moment ago
+                refuse_existing([self.folder.path])
+            yield
 
-    def _resume(self, folder: RunFolder, described: dict[str, Any]) -> None:
+    def _resume(self, folder: RunFolder, document: dict[str, Any]) -> None:
         stored = folder.read_config(verify=False)
         check_same(folder.path, from_json(folder.path, stored), self.config)
-        described["environment"] = self.environment = stored["environment"]
+        document["environment"] = self.environment = stored["environment"]
         folder.resume(self.trainer, identity(self.config))
         if self.trainer.epoch > self.config.recipe.epochs:
             raise InputError(
                 f"{folder.path}: already has {self.trainer.epoch} epochs: "
                 f"write --epochs {self.trainer.epoch} or more"
             )
-        folder.write_json(checkpoint.CONFIG, described)  # `epochs` may have changed
+        folder.write_json(checkpoint.CONFIG, document)  # `epochs` may have changed
         if self.going:
             # They are about weights that will change.
             folder.remove(checkpoint.CERTIFICATE, checkpoint.LOCKED)
@@ -204,15 +213,15 @@ class _Session:
             metrics = self.trainer.group.of_first(metrics)
         self.outcome = run = ended(self.trainer, self.task, self.config, metrics, every_input)
         run.environment, run.torch_because = self.environment, why_not(self.trainer.model)
-        if self.folder:
-            self.folder.write_json(checkpoint.RESULT, run.result)
+        if self.folder and run.result is not None:
+            self.folder.write_json(checkpoint.RESULT, run.result.to_json())
             run.path = self.folder.path
 
 
 def within(task: Task, folder: Path) -> Task:
-    """The task of a run in this directory.
+    """Return the task of a run in this directory.
 
-    The path of rows that csprop wrote into it is stored relative to it, so that it can be moved.
+    The path of rows that csprop wrote into it is stored relative to it: the directory can be moved.
     """
     if isinstance(task, FileTask):
         task = copy(task)
@@ -221,22 +230,8 @@ def within(task: Task, folder: Path) -> Task:
     return task
 
 
-@contextmanager
-def _session(
-    task: Task, config: RunConfig, out: str | Path | None, resume: bool, group: "Group | None"
-) -> Iterator[_Session]:
-    folder = None if out is None else RunFolder(out)
-    if folder:
-        task = within(task, folder.path)
-        config = replace(config, task=task.describe())
-    session = _Session(task, config, folder, group)
-    with one_writer(folder.path) if folder else nullcontext():
-        session.begin(resume)
-        yield session
-
-
 def _groups(sessions: Sequence[_Session]) -> Iterator[list[_Session]]:
-    """Groups that can be trained together: the same shapes, threads and backend, within memory."""
+    """Yield groups to train together: the same shapes, threads and backend, within memory."""
     alike: dict[tuple[Any, ...], list[_Session]] = {}
     for session in sessions:
         training, where = session.trainer.training, session.environment
@@ -263,26 +258,11 @@ def _train(group: Sequence[_Session], on_epoch: Callable[[dict[int, Epoch]], Non
             on_epoch(finished)
 
 
-def keep_freed_memory() -> bool:
-    """Ask the C library to keep the memory that a training step frees for the next step.
-
-    Otherwise it returns large blocks to the system after each step and gets them back page by page.
-
-    Returns:
-        Whether it does; only glibc can be asked.
-    """
-    with suppress(OSError, AttributeError, TypeError):  # not glibc, or Windows
-        mallopt, trim_threshold, mmap_threshold = ctypes.CDLL(None).mallopt, -1, -3
-        return bool(mallopt(trim_threshold, 1 << 29) and mallopt(mmap_threshold, 1 << 25))
-    return False
-
-
 @contextmanager
 def _as_before(where: dict[str, Any]) -> Iterator[None]:
     """Use the threads and the backend that a run began with: both affect the rounding of sums.
 
-    Another backend is used if it is asked for, or if there is no kernel here: either can go on where
-    the other was, up to rounding.
+    Another backend is used on request, or if there is no kernel here: it continues up to rounding.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(where["threads"])
@@ -294,7 +274,7 @@ def _as_before(where: dict[str, Any]) -> Iterator[None]:
 
 
 def training_data(task: Task, config: RunConfig) -> tuple[Examples, Examples]:
-    """The training set and the held-out set of a run.
+    """Return the training set and the held-out set of a run.
 
     Raises:
         InputError: there are too few sequences to split, a data file has changed, or the pairs that are
@@ -312,13 +292,9 @@ def training_data(task: Task, config: RunConfig) -> tuple[Examples, Examples]:
 
 
 def ended(
-    trainer: Trainer,
-    task: Task,
-    config: RunConfig,
-    metrics: list[Epoch],
-    every_input: bool,
+    trainer: Trainer, task: Task, config: RunConfig, metrics: list[Epoch], every_input: bool
 ) -> Trained:
-    """The result of a completed training: the model with its best weights, and its scores.
+    """Return the result of a completed training: the model with its best weights, and its scores.
 
     Args:
         trainer: has finished; its model gets the best weights.
@@ -329,31 +305,32 @@ def ended(
     """
     trainer.model.load_state_dict(trainer.best_weights)
     trainer.model.eval()
-    trainer.model.zero_grad()  # those of the last step are of no use to whoever trains it further
+    trainer.model.zero_grad()  # the gradients of the last step are of no further use
     trainer.model.trained_as, trainer.model.names = config, names_of(task)
     recipe, best = config.recipe, trainer.best
     early = trainer.epoch < recipe.epochs
     at_target = [row["epoch"] for row in metrics if row["accuracy"] >= trainer.target]
-    result: dict[str, Any] = {
-        "epochs": trainer.epoch,
-        "ended": f"the target held for {recipe.hold} epochs" if early else "the last epoch",
-        "first_epoch_at_target": min(at_target, default=None),
-        "best_epoch": best["epoch"],
-        "accuracy": best["accuracy"],
-        "f1": best["f1"],
-        **_learned(trainer, task),
-        "parameters": sum(p.numel() for p in trainer.model.parameters()),
-        "exhaustive": None,
-    }
-    known = task.total and task.oracle is not None
-    if every_input and known and len(task.vocab) ** recipe.length <= MOST_INPUTS:
+    every, answers = None, task.total and task.oracle is not None
+    if every_input and answers and len(task.vocab) ** recipe.length <= MOST_INPUTS:
         every = exhaustive(trainer.model, task, recipe.length)
-        result["exhaustive"] = asdict(every) | {"length": recipe.length}
+    majority, learned = _judge(trainer, task)
+    result = Result(
+        epochs=trainer.epoch,
+        ended=f"the target held for {recipe.hold} epochs" if early else "the last epoch",
+        first_epoch_at_target=min(at_target, default=None),
+        best_epoch=best["epoch"],
+        accuracy=best["accuracy"],
+        f1=best["f1"],
+        learned=learned,
+        majority=majority,
+        parameters=sum(p.numel() for p in trainer.model.parameters()),
+        exhaustive=None if every is None else Exhaustive(**asdict(every), length=recipe.length),
+    )
     return Trained(trainer.model, task, config, metrics, result, training=trainer.training)
 
 
-def _learned(trainer: Trainer, task: Task) -> dict[str, Any]:
-    """Whether the accuracy is above the share of the commonest class, by more than chance explains."""
+def _judge(trainer: Trainer, task: Task) -> tuple[Majority, bool]:
+    """Return the majority class, and True if the accuracy is above its share by more than chance."""
     counts = torch.zeros(len(task.classes), dtype=torch.int64)
     for steps in trainer.held_out.windows():
         counts += steps.labels[steps.answers].bincount(minlength=len(counts))
@@ -361,7 +338,5 @@ def _learned(trainer: Trainer, task: Task) -> dict[str, Any]:
     accuracy = trainer.best["accuracy"]
     # The best of many epochs is lucky: the probability of an error is shared among them.
     low, _ = interval(round(accuracy * total), total, 0.01 / trainer.epoch)
-    return {
-        "learned": accuracy == 1 or low > most / total,
-        "commonest": {"class": task.classes[int(counts.argmax())], "share": most / total},
-    }
+    majority = Majority(task.classes[int(counts.argmax())], most / total)
+    return majority, accuracy == 1 or low > majority.share

@@ -1,23 +1,37 @@
-"""What a run directory says about its run, beside weights: read without torch."""
+"""Reading what a run directory stores. Everything but the weights is read without torch."""
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING
 
 from csprop.errors import InputError
 from csprop.tasks import from_description, resolve
 from csprop.tasks.base import Task
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder
-from csprop.training.config import RunConfig, from_json
+from csprop.training.config import RunConfig, from_json, names_of
+from csprop.training.result import Result
 
-RESULTS = {"epochs", "first_epoch_at_target", "accuracy", "f1", "exhaustive"}
-"""Fields that every result has."""
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from csprop.nn.config import CSPConfig
+    from csprop.nn.model import CSP
+    from csprop.training.session import Trained
+
+
+def stored_config(path: str | Path) -> RunConfig:
+    """Return the configuration in a run directory.
+
+    Raises:
+        InputError: the directory is not a run, or config.json is malformed.
+    """
+    folder = RunFolder(path)
+    return from_json(folder.path, folder.read_config(verify=False))
 
 
 def stored_task(folder: RunFolder, task: Task | None = None) -> tuple[RunConfig, Task]:
-    """The configuration and the task of a run that has weights.
+    """Return the configuration and the task of a run that has weights.
 
     Args:
         folder: the run directory.
@@ -27,14 +41,14 @@ def stored_task(folder: RunFolder, task: Task | None = None) -> tuple[RunConfig,
         InputError: the directory is not a run or is damaged, or the task does not fit it.
     """
     config = from_json(folder.path, folder.read_config())
-    given, where = task, folder.path / checkpoint.CONFIG
+    own, where = task, folder.path / checkpoint.CONFIG
     try:
-        task = resolve(given or from_description(config.task, folder.path))
+        task = resolve(own or from_description(config.task, folder.path))
     except InputError as error:
-        own = "; if the task is your own, pass it: load(path, task=…)"
-        raise InputError(f"{where}: {error}{own}") from None
+        hint = "; if the task is your own, pass it: load(path, task=…)"
+        raise InputError(f"{where}: {error}{hint}") from None
     if task.describe() != config.task:
-        if given is None:
+        if own is None:
             raise InputError(f"{where}: the task is malformed; the run is damaged")
         raise InputError(
             f"{where}: the run was trained on {config.task['name']!r}, and not on this {task.name!r}"
@@ -51,41 +65,71 @@ def stored_task(folder: RunFolder, task: Task | None = None) -> tuple[RunConfig,
     return config, task
 
 
-def stored_result(folder: RunFolder) -> dict[str, Any] | None:
-    """The content of result.json; None if training is unfinished.
+def stored_result(folder: RunFolder) -> Result | None:
+    """Return the content of result.json; None if training is unfinished.
 
     Raises:
         InputError: it is malformed.
     """
-    result = folder.read_json(checkpoint.RESULT) if folder.has(checkpoint.RESULT) else None
-    if result is not None and not _is_result(result):
-        raise InputError(f"{folder.path / checkpoint.RESULT}: is malformed; the run is damaged")
-    return result
-
-
-def made(result: Mapping[str, Any] | None) -> Literal["trained", "learned", "compiled"]:
-    """How a model came about; one that was not trained has a machine written into its weights."""
-    if result is None or result["epochs"]:
-        return "trained"
-    return "learned" if "learned" in result else "compiled"
-
-
-def _is_result(result: Any) -> bool:
-    """Whether it has what is shown of a result, as numbers."""
+    if not folder.has(checkpoint.RESULT):
+        return None
     try:
-        every = result["exhaustive"]
-        shown = [result["accuracy"], result["f1"]]
-        shown += [] if every is None else [every["wrong"], every["count"]]
-        return result.keys() >= RESULTS and all(map(math.isfinite, shown))
-    except (LookupError, TypeError, AttributeError, OverflowError):
-        return False
+        return Result.from_json(folder.read_json(checkpoint.RESULT))
+    except InputError:
+        raise
+    except ValueError:
+        path = folder.path / checkpoint.RESULT
+        raise InputError(f"{path}: is malformed; the run is damaged") from None
 
 
-def stored_config(path: str | Path) -> RunConfig:
-    """The configuration in a run directory.
+def load(path: str | Path, task: Task | None = None) -> "Trained":
+    """Read a trained model from a run directory.
+
+    Args:
+        path: the run directory.
+        task: the task of the run. It is required for a task of your own, which csprop cannot find by
+            its name.
 
     Raises:
-        InputError: the directory is not a run, or config.json is malformed.
+        InputError: the directory is not a run or is damaged, or the task does not fit it.
     """
     folder = RunFolder(path)
-    return from_json(folder.path, folder.read_config(verify=False))
+    config, task = stored_task(folder, task)
+    import safetensors.torch
+
+    from csprop.training.session import Trained
+
+    weights = folder.path / checkpoint.WEIGHTS
+    try:
+        model = network(config.model, safetensors.torch.load(folder.read(checkpoint.WEIGHTS)))
+    except InputError:
+        raise
+    except (safetensors.SafetensorError, RuntimeError, LookupError, ValueError):
+        raise InputError(f"{weights}: does not fit config.json; the run is damaged") from None
+    if not all(bool(value.isfinite().all()) for value in model.parameters()):
+        raise InputError(f"{weights}: has weights that are not finite; the run is damaged")
+    result = stored_result(folder)
+    model.trained_as, model.names = config, names_of(task)
+    environment = folder.read_config()["environment"]
+    metrics = folder.read_metrics()
+    return Trained(model.eval(), task, config, metrics, result, folder.path, environment)
+
+
+def network(config: "CSPConfig", weights: "Mapping[str, Tensor]") -> "CSP":
+    """Return a model with these weights. It takes no memory before their shapes fit.
+
+    Raises:
+        ValueError, RuntimeError: they do not fit.
+    """
+    import torch
+
+    from csprop.nn.model import CSP
+
+    single = all(value.dtype == torch.float32 for value in weights.values())
+    with torch.device("meta"):
+        shapes = {name: value.shape for name, value in CSP(config).state_dict().items()}
+    if not single or shapes != {name: value.shape for name, value in weights.items()}:
+        raise ValueError("these are not the weights of such a model")
+    model = CSP(config, torch.Generator())  # torch's own generator would move on
+    model.load_state_dict(weights)
+    return model

@@ -1,4 +1,4 @@
-"""Worker processes on one machine."""
+"""Worker processes on one machine, and what this process asks of the system."""
 
 import ctypes
 import os
@@ -41,12 +41,22 @@ def pool(workers: int, hint: str) -> Iterator[ProcessPoolExecutor]:
             raise
 
 
-def check_torchrun() -> None:
-    """Refuse to train together with other processes where torchrun has not started this one.
+def keep_freed_memory() -> bool:
+    """Ask the C library to keep the memory that a training step frees for the next step.
 
-    Raises:
-        InputError: it has not.
+    Otherwise it returns large blocks to the system after each step and gets them back page by page.
+
+    Returns:
+        True if it does; only glibc can be asked.
     """
+    with suppress(OSError, AttributeError, TypeError):  # not glibc, or Windows
+        mallopt, trim_threshold, mmap_threshold = ctypes.CDLL(None).mallopt, -1, -3
+        return bool(mallopt(trim_threshold, 1 << 29) and mallopt(mmap_threshold, 1 << 25))
+    return False
+
+
+def check_torchrun() -> None:
+    """Raise an InputError unless torchrun has started this process."""
     if not {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys():
         raise InputError(
             "distributed training needs processes that torchrun starts: write torchrun "

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from csprop.training.session import keep_freed_memory
+from csprop.training.workers import keep_freed_memory
 
 Work = Callable[[], object]
 Times = dict[str, list[float]]

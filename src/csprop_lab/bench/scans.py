@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from csprop.ops.scan import scan
+from csprop import scan
 from csprop_lab.bench.steps import with_backend
 
 COPY = "a copy of as many bytes"

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from csprop import CSP
 from csprop.data.examples import UNLABELLED
-from csprop.nn.model import CSP
 from csprop.ops.backends import backend, use_backend
 from csprop.tasks import get
 from csprop.training.batches import Batch

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from csprop import CSP
 from csprop.data.examples import Examples
-from csprop.nn.model import CSP
 from csprop.tasks import get
 from csprop.tasks.base import every_sequence
 from csprop.training.config import RunConfig, configure

@@ -91,7 +91,7 @@ def _show(result: dict[str, Any]) -> None:
         rows = [[name, f"{value:.1f}"] for name, value in result["activations"].items()]
         common.show_table(["", "activations"], rows)
     for package in result["missing"]:
-        common.show_text(f"{package} is not installed: pip install 'csprop[bench]'")
+        common.show_text(f"{package} is not installed: pip install 'csprop-lab[bench]'")
 
 
 def _show_times(result: dict[str, Any], base_name: str) -> None:

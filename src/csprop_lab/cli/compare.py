@@ -6,7 +6,7 @@ from typing import Annotated
 
 from csprop.cli import common
 from csprop.cli.options import Arg
-from csprop.errors import InputError
+from csprop.errors import InputError, about
 from csprop_lab.cli.where import Where, engine
 from csprop_lab.layers import PEERS, check
 from csprop_lab.study.protocols import CSPROP, PROTOCOLS, TABLED, chosen
@@ -71,13 +71,13 @@ def run(args: Args) -> int:
     run_jobs = engine(args)
     models = _names(args.models, "models") or [CSPROP, *PEERS]
     protocols, tasks = _names(args.protocol, "protocol") or [], _names(args.tasks, "tasks")
-    with common.named("--models", args.models):
+    with about("models", args.models):
         for model in models:
             if model != CSPROP:
                 check(model)
-    with common.named("--protocol", args.protocol):
+    with about("protocol", args.protocol):
         chosen(protocols, None)
-    with common.named("--tasks", args.tasks):
+    with about("tasks", args.tasks):
         chosen(protocols, tasks)
     from csprop_lab.pages.compare import PAGE, TEXT, compare
     from csprop_lab.study.compared import at_longest, at_trained, proven, short_text

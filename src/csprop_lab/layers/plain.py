@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from csprop.ops.scan import scan
+from csprop import scan
 
 Kind = Literal["RNN", "LSTM", "GRU", "Transformer", "SSM [0, 1]", "SSM [-1, 1]"]
 

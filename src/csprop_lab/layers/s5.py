@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Complex, Float
 from torch import Tensor, nn
 
-from csprop.ops.scan import scan
+from csprop import scan
 from csprop_lab.layers.steps import log_steps
 
 BLOCKS = 4

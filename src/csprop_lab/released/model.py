@@ -25,9 +25,9 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Generator, Tensor, nn
 
+from csprop import scan
 from csprop.cells.parts import linear, polar
 from csprop.ops.planes import bounded, saturate, turn
-from csprop.ops.scan import scan
 from csprop_lab.released.config import ReleasedConfig
 
 NARROW = 16

@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from csprop.nn.layer import CSPLayer
+from csprop import CSPLayer
 from csprop_lab.layers.plain import LAYERS
 
 NetworkKind = Literal["csprop", "csprop, two blocks", "LSTM", "GRU", "SSM [0, 1]"]

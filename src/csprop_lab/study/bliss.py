@@ -17,7 +17,7 @@ from itertools import islice
 
 import numpy as np
 
-from csprop.automata.automaton import Automaton, CounterAutomaton
+from csprop import Automaton, CounterAutomaton
 from csprop.automata.comparison import Invariant, compare_counting
 from csprop.automata.counting import CounterMachine
 

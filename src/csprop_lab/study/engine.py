@@ -83,7 +83,7 @@ def ray(work: Sequence[Group], address: str | None) -> Generator[tuple[str, list
         import ray as cluster  # pyright: ignore[reportMissingImports]
         from ray.exceptions import RayError  # pyright: ignore
     except ImportError:
-        raise InputError("--engine ray needs ray: pip install 'csprop[ray]'") from None
+        raise InputError("--engine ray needs ray: pip install 'csprop-lab[ray]'") from None
     here = not cluster.is_initialized()
     if here:
         if address is not None:

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Self
 
+from csprop import CSPConfig
 from csprop.files import digest
-from csprop.nn.config import CSPConfig
 from csprop.tasks import Task
 from csprop.training.config import configure
 from csprop.training.presets import Recipe

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from csprop.automata.automaton import Automaton
+from csprop import Automaton
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Oracle
 from csprop.tasks.tomita import GRAMMARS, Tomita

@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from csprop.automata.automaton import Automaton
+from csprop import Automaton, Learned, learn
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Oracle
 from csprop.data.packing import pack
-from csprop.learning.learn import Learned, learn
+from csprop.errors import Diverged
 from csprop.tasks.rows import RowsTask
 from csprop.training.config import configure
-from csprop.training.loop import Diverged, Trainer
+from csprop.training.loop import Trainer
 from csprop.training.metrics import last_logits
 from csprop.training.presets import Recipe
 from csprop.training.seeding import generator

@@ -8,26 +8,23 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from csprop.errors import InputError
-from csprop.nn.config import CSPConfig
-from csprop.proof.certify import certify
-from csprop.proof.examples import Labelled
+from csprop import CSPConfig, certify
+from csprop.errors import Diverged, InputError
 from csprop.report.charts import short
 from csprop.tasks import get
 from csprop.tasks.base import Task
 from csprop.training.config import RunConfig, environment
-from csprop.training.loop import Diverged, Epoch, Trainer
 from csprop.training.metrics import at_length
 from csprop.training.scores import Sampling
 from csprop.training.seeding import generator
-from csprop.training.session import Trained, ended, execute, training_data
+from csprop.training.session import Trained, execute, training_data
 from csprop_lab.layers.frame import Frame
 from csprop_lab.layers.plain import Peer
-from csprop_lab.released.frames import NotRounded, round_angles
-from csprop_lab.released.model import Released
+from csprop_lab.released import NotRounded, Released, prove
 from csprop_lab.signals.sequences import Learner, sequences, size_of
 from csprop_lab.study.job import MODELS, AnyJob, FileJob, Job, LayerJob
 from csprop_lab.study.learners import learned
+from csprop_lab.training import train_module
 
 Row = dict[str, Any]
 """A row of results: key, job, environment, seconds, and either `diverged` or result, curve, lengths,
@@ -82,13 +79,8 @@ def _head(job: AnyJob) -> Row:
 def _csp(jobs: Sequence[Job], unfinished: Path | None) -> list[Trained | Diverged]:
     configs = [_config(job, CSPConfig.from_json(job.model)) for job in jobs]
     outs = [None if unfinished is None else unfinished / job.key for job in jobs]
-    return execute(
-        get(jobs[0].task),
-        configs,
-        outs,
-        resume=unfinished is not None,
-        every_input=jobs[0].every_input,
-    )
+    task, every, resume = get(jobs[0].task), jobs[0].every_input, unfinished is not None
+    return execute(task, configs, outs, resume=resume, every_input=every)
 
 
 def _config(job: Job, model: Any) -> RunConfig:
@@ -110,15 +102,8 @@ def _network(job: Job) -> Row:
 def train_network(job: Job) -> Trained | Diverged:
     """Train the model of a job that is not of csprop's."""
     task, config = get(job.task), _config(job, MODELS[job.family](**job.model))
-    model: Any = NETWORKS[job.family](config.model, generator(job.seed, "weights"))
-    trainer = Trainer(model, *training_data(task, config), job.recipe, job.seed)
-    metrics: list[Epoch] = []
-    while not trainer.finished:
-        try:
-            metrics.append(trainer.run_epoch())
-        except Diverged as error:
-            return error
-    return ended(trainer, task, config, metrics, job.every_input)
+    model = NETWORKS[job.family](config.model, generator(job.seed, "weights"))
+    return train_module(model, task, config, job.every_input)
 
 
 def _layer(job: LayerJob) -> Row:
@@ -152,7 +137,7 @@ def _row(job: Job, run: Trained | Diverged, together: Sequence[Trained | Diverge
         epochs = [len(other.metrics) for other in together if isinstance(other, Trained)]
         for number, epoch in enumerate(run.metrics):
             seconds += epoch["seconds"] / sum(count > number for count in epochs)
-        row["result"], row["training_seconds"] = run.result, round(seconds, 2)
+        row["result"], row["training_seconds"] = run.result.to_json(), round(seconds, 2)
         row["curve"] = {name: [short(epoch[name]) for epoch in run.metrics] for name in CURVES}
         row["lengths"] = _lengths(job, run)
         if job.test_tasks:
@@ -182,17 +167,15 @@ def _accuracy(job: Job, model: Any, task: Task, length: int) -> float:
 
 def _locked(job: Job, run: Trained) -> dict[str, Any]:
     """Return what was proven, and the locked model's accuracy by length."""
-    started, model, frame = time.perf_counter(), run.model, None
-    if isinstance(model, Released):
-        examples = Labelled.of(training_data(run.task, run.config)[0])
-        try:
-            model, frame = round_angles(model, examples)
-        except NotRounded as refused:
-            seconds = round(time.perf_counter() - started, 2)
-            return {"verdict": refused.verdict, "proven": False, "seconds": seconds, "lengths": {}}
-        certificate = certify(model, run.task, examples, rounds=0, progress=False)
-    else:
-        certificate = certify(model, run.task, progress=False)
+    started, frame = time.perf_counter(), None
+    try:
+        if isinstance(run.model, Released):
+            certificate, frame = prove(run)
+        else:
+            certificate = certify(run.model, run.task, progress=False)
+    except NotRounded as refused:
+        seconds = round(time.perf_counter() - started, 2)
+        return {"verdict": refused.verdict, "proven": False, "seconds": seconds, "lengths": {}}
     seconds = round(time.perf_counter() - started, 2)
     return {
         "verdict": certificate.verdict,

@@ -163,7 +163,7 @@ def test_a_missing_package_is_said(
     monkeypatch.setattr("csprop_lab.bench.streams.find_spec", lambda name: None)
     assert main(["bench", "--quick", "--only", "stream"]) == 0
     shown = capsys.readouterr().out
-    assert "onnxruntime is not installed: pip install 'csprop[bench]'" in shown
+    assert "onnxruntime is not installed: pip install 'csprop-lab[bench]'" in shown
     assert "nn.LSTM" in shown
     packages = ("scikit-learn", "mambapy", "onnx", "onnxruntime")
     assert works.versions() == dict.fromkeys(packages)

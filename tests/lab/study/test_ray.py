@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-WHY = "ray is not installed: pip install 'csprop[ray]'"
+WHY = "ray is not installed: pip install 'csprop-lab[ray]'"
 pytestmark = pytest.mark.slow
 cluster_utils = pytest.importorskip("ray.cluster_utils", reason=WHY)
 

@@ -69,7 +69,8 @@ def test_a_row_is_what_training_gives() -> None:
     rows = measure([tiny(seed, every_input=True) for seed in (3, 4)])
     for row, seed in zip(rows, (3, 4), strict=True):
         run = csprop.train("parity", seed=seed, **TINY)
-        assert row["result"] == run.result
+        assert run.result is not None
+        assert row["result"] == run.result.to_json()
         assert row["curve"]["accuracy"] == pytest.approx([e["accuracy"] for e in run.metrics], rel=1e-3)
         assert row["curve"]["grad_norm"] == pytest.approx(
             [e["grad_norm"] for e in run.metrics], rel=1e-3

@@ -13,19 +13,19 @@ def to_dot(automaton: AnyAutomaton) -> str:
     lines += [f"  label={_lines(below)};"] if below else []
     for state, output in enumerate(automaton.outputs):
         name = "" if output is None else automaton.classes[output]
-        lines.append(f"  s{state} [label={_quoted(name)}];")
+        lines.append(f"  s{state} [label={_quote(name)}];")
     for arrow in arrows(automaton):
-        label = _lines(arrow.labels) if below else _quoted(", ".join(arrow.labels))
+        label = _lines(arrow.labels) if below else _quote(", ".join(arrow.labels))
         lines.append(f"  s{arrow.state} -> s{arrow.there} [label={label}];")
     return "\n".join([*lines, "}", ""])
 
 
 def _lines(texts: list[str]) -> str:
-    """A quoted label of several lines."""
-    return '"' + "\\n".join(_quoted(each)[1:-1] for each in texts) + '"'
+    """Return a quoted label of several lines."""
+    return '"' + "\\n".join(_quote(each)[1:-1] for each in texts) + '"'
 
 
-def _quoted(text: str) -> str:
-    """A quoted label. Graphviz expands entities (`&lt;`) in labels, and NUL ends its input."""
+def _quote(text: str) -> str:
+    """Return a quoted label. Graphviz expands entities (`&lt;`) in labels, and NUL ends its input."""
     escaped = escape(text).replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

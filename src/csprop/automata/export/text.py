@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from csprop.automata.arrows import Arrow, arrows, caption
 from csprop.automata.automaton import AnyAutomaton
-from csprop.automata.boxes import Arc, Box, drawn, wide
+from csprop.automata.boxes import Arc, Box, draw_boxes, wide
 from csprop.automata.names import escape
 
 WIDTH = 80
@@ -15,7 +15,7 @@ MOST_DRAWN = 8
 SHORT = 8
 """Columns of a line inside a box, unless one token is longer."""
 SIGNS = {"≥": ">=", "≤": "<=", "≠": "!=", "−": "-", "→": ">", "↻": "@"}
-"""What ASCII has for the signs in conditions and in the legend."""
+"""The ASCII for signs in conditions and in the legend."""
 
 
 def to_text(automaton: AnyAutomaton, *, ascii: bool = False) -> str:
@@ -53,12 +53,12 @@ def _in_ascii(text: str) -> str:
 def _drawing(
     start: int, answers: list[str], moves: list[Arrow], between: str, ascii: bool
 ) -> list[str]:
-    """The lines of a drawing; none if it would be too large."""
+    """Return the lines of a drawing; none if it would be too large."""
     if len(answers) > MOST_DRAWN:
         return []
     stays = {each.state: each.labels for each in moves if each.state == each.there}
     boxes = [
-        Box(f"{state} {answer}".rstrip(), tuple(_filled(stays.get(state, []), between, SHORT)))
+        Box(f"{state} {answer}".rstrip(), tuple(_fill(stays.get(state, []), between, SHORT)))
         for state, answer in enumerate(answers)
     ]
     arcs = [
@@ -66,11 +66,11 @@ def _drawing(
         for each in moves
         if each.state != each.there
     ]
-    return drawn(boxes, arcs, start, WIDTH, ascii)
+    return draw_boxes(boxes, arcs, start, WIDTH, ascii)
 
 
-def _filled(labels: list[str], between: str, most: int) -> list[str]:
-    """Labels in lines of up to so many columns; a longer label has a line of its own."""
+def _fill(labels: list[str], between: str, most: int) -> list[str]:
+    """Return labels in lines of up to so many columns; a longer label has a line of its own."""
     lines: list[str] = []
     for label in labels:
         if lines and wide(f"{lines[-1]}{between} {label}") <= most:
@@ -83,11 +83,11 @@ def _filled(labels: list[str], between: str, most: int) -> list[str]:
 def _list(
     start: int, answers: list[str], moves: list[Arrow], between: str, word: Callable[[str], str]
 ) -> list[str]:
-    """A line for each arrow, or several if there are many tokens."""
-    named = [f"{word('→') if state == start else ' '} {state}" for state in range(len(answers))]
+    """Return a line for each arrow, or several if there are many tokens."""
+    states = [f"{word('→') if state == start else ' '} {state}" for state in range(len(answers))]
     table, last = [(["  state", "answer", "next"], ["on"])], -1
     for state, there, _, labels in moves:
-        known = ["", ""] if state == last else [named[state], answers[state]]
+        known = ["", ""] if state == last else [states[state], answers[state]]
         table.append(([*known, str(there)], labels))
         last = state
     widths = [max(wide(cells[column]) for cells, _ in table) for column in range(3)]
@@ -95,7 +95,7 @@ def _list(
     for cells, labels in table:
         padded = (text + " " * (size - wide(text)) for text, size in zip(cells, widths, strict=True))
         first = "  ".join(padded)
-        for part in _filled(labels, between, WIDTH - wide(first) - 3):
+        for part in _fill(labels, between, WIDTH - wide(first) - 3):
             lines.append(f"{first}  {part}")
             first = " " * wide(first)
     return lines
