@@ -140,7 +140,7 @@ def _hint(args: Args, path: Path, run: Any) -> None:
     from csprop.proof.attempts import LEARNED
     from csprop.training.scores import percent
 
-    accuracy = (run.result or {}).get("accuracy")
+    accuracy = None if run.result is None else run.result.accuracy
     learned = accuracy is None or accuracy >= LEARNED
     if accuracy is not None and not learned:
         print(f"\nThe model has not learned: {percent(accuracy)} of the held-out answers are right.")
