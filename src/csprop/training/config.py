@@ -2,7 +2,8 @@
 
 import json
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from csprop.fields import check_names, find_changes
 from csprop.files import digest
 from csprop.nn.config import Architecture, CSPConfig
 from csprop.nn.hub import Names
-from csprop.ops.backends import backend
+from csprop.ops.backends import as_before, backend, use_backend
 from csprop.tasks import resolve
 from csprop.tasks.base import Task
 from csprop.training import checkpoint
@@ -133,6 +134,23 @@ def environment() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "backend": backend(),
     }
+
+
+@contextmanager
+def use_environment(where: dict[str, Any]) -> Iterator[None]:
+    """Use the threads and the backend that a run began with: both affect the rounding of sums.
+
+    Another backend is used on request, or if there is no kernel here: it continues up to rounding.
+    """
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(where["threads"])
+    try:
+        with use_backend(as_before(where["backend"])):
+            yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _cpu() -> str:
