@@ -9,8 +9,8 @@ SOURCE = Path(csprop.__file__).parent
 # From the ground up; a room may import those below it, and itself.
 STOREYS = [
     ["errors"], ["fields", "files", "notebook", "progress", "zoo"], ["ops", "stream"], ["automata"],
-    ["cells", "data"], ["nn", "tasks"], ["training"], ["proof"], ["runs"], ["learning"], ["report"], ["cli"],
-    ["__main__"],
+    ["cells", "data"], ["nn", "tasks"], ["training"], ["proof"], ["runs"], ["learning"], ["report"],
+    ["cli"], ["__main__"],
 ]  # fmt: skip
 LEVEL = {room: level for level, rooms in enumerate(STOREYS) for room in rooms}
 

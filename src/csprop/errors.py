@@ -44,10 +44,6 @@ def about(field: str, value: object) -> Iterator[None]:
     except InputError as error:
         raise InputError(error.message, field, value) from None
 
-    def __init__(self, message: str, field: str | None = None) -> None:
-        super().__init__(message)
-        self.field = field
-
 
 def require(module: str, extra: str, what: str) -> None:
     """Refuse what needs a library that is not installed.

@@ -162,4 +162,6 @@ def test_some_elements_of_a_cyclic_group_are_a_task_if_they_generate_it(size: in
 
 
 def test_a_cyclic_group_is_proven() -> None:
-    assert csprop.train("group-C3", samples=500, progress=False).certify(progress=False).proven
+    certificate = csprop.load("zoo:group-C60").certificate
+    assert certificate is not None
+    assert certificate.proven

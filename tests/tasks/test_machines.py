@@ -257,7 +257,7 @@ def test_a_router_has_more_places_than_its_task_has_states(name: str) -> None:
     assert task.preset in ("rotor", "router")
     if task.preset == "router":
         assert task.places > STATES[name]
-        assert preset("router", task).model.of_layer(0).places == task.places
+        assert preset("router", task).model.width == task.places
 
 
 def test_a_table_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:

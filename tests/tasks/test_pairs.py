@@ -10,8 +10,8 @@ from torch import Generator
 from csprop import tasks
 from csprop.errors import InputError
 from csprop.tasks.pairs import avoid_pairs, draw_pairs
+from csprop.training.batches import training_data
 from csprop.training.config import configure
-from csprop.training.session import training_data
 
 
 def seen(tokens: torch.Tensor) -> set[tuple[int, int]]:
@@ -77,5 +77,5 @@ def test_pairs_of_a_file_cannot_be_held_out(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("sequence,label\n" + "".join(f"{i:05b},{i % 2}\n" for i in range(32)))
     task = tasks.from_file(path)
-    with pytest.raises(InputError, match="rows: pairs of a data file cannot be held out"):
+    with pytest.raises(InputError, match="pairs of rows cannot be held out"):
         training_data(task, configure(task, hold_pairs=0.5))

@@ -51,10 +51,7 @@ class Args(Where):
     seeds: Annotated[int | None, Arg("N", "(default: 5; with --quick, 1)")] = None
     """Number of seeds."""
 
-    out: Annotated[
-        Path | None,
-        Arg("DIR", "(default: runs/compare; runs/compare-quick)"),
-    ] = None
+    out: Annotated[Path | None, Arg("DIR", "(default: runs/compare; runs/compare-quick)")] = None
     """Directory for rows, tables, pictures and the page."""
 
     json: common.Flag = False

@@ -1,11 +1,8 @@
 """The recurrence of the delta rule and of RWKV-7, in chunks of time instead of step by step."""
 
-from typing import Any
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 CHUNK = 40
 """Steps. For 40 of them 20 to 64 are as quick, and for the 80 of DeltaProduct 40 is the quickest."""
@@ -25,7 +22,7 @@ def delta_rule(
     is one decay for all keys. With `b` (RWKV-7) there is one for each key, which must not be below −1,
     for a chunk divides by the product of up to half of its decays.
 
-    Within a chunk S_{t−1} diag(w_t) a_t depends linearly on what it was at the earlier steps, so that
+    Within a chunk S_{t−1} diag(w_t) a_t depends linearly on what it was at the earlier steps, so
     one triangular system gives it at all of them (the WY representation of a product of such matrices).
     The state passes from chunk to chunk.
     """
@@ -48,7 +45,7 @@ def _chunk(
     log_w: Tensor,
     b: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """What is read in a chunk, and Sᵀ after it."""
+    """Return the outputs of a chunk, and Sᵀ after it."""
     steps, until = q.shape[2], log_w.cumsum(dim=2)
     end = until[:, :, -1:]
     rows = torch.stack([a, q], dim=2)
@@ -66,7 +63,7 @@ def _chunk(
     if state is not None:
         known, seen = ((rows * enter) @ state).split(steps, dim=2)
         found, out = found + known, seen if out is None else out + seen
-    within, x = _Within.apply(rows, k if b is None else b, found, until if b is None else None)
+    within, x = _within(rows, k if b is None else b, found, until if b is None else None)
     written = ((k if b is None else b) * leave).mT @ x
     if b is not None:
         written = written + (k * leave).mT @ v
@@ -75,43 +72,16 @@ def _chunk(
     return within if out is None else out + within, written
 
 
-class _Within(torch.autograd.Function):
-    """x_i = y_i + Σ_{j<i} D_ij (a_i · k_j) x_j, and o_i = Σ_{j≤i} D_ij (q_i · k_j) x_j.
+def _within(rows: Tensor, k: Tensor, y: Tensor, until: Tensor | None) -> tuple[Tensor, Tensor]:
+    """x_i = y_i + Σ_{j<i} D_ij (a_i · k_j) x_j, and o_i = Σ_{j≤i} D_ij (q_i · k_j) x_j; return o and x.
 
     a and q are the two halves of `rows`; D_ij is exp(until_i − until_j), or 1 without `until`.
     """
-
-    @staticmethod
-    def forward(
-        ctx: Any, rows: Tensor, k: Tensor, y: Tensor, until: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        steps = k.shape[2]
-        decay = torch.ones(steps, steps, dtype=k.dtype, device=k.device).tril_()
-        if until is not None:
-            decay = (until - until.mT).add_(decay.log_()).exp_()
-        weights = (rows @ k.mT).unflatten(2, (2, steps)).mul_(decay.unsqueeze(-3))
-        system, read = weights[:, :, 0].neg_(), weights[:, :, 1]
-        x = torch.linalg.solve_triangular(system, y, upper=False, unitriangular=True)
-        out = read @ x
-        ctx.timed = until is not None
-        ctx.save_for_backward(rows, k, y, decay, weights, x, out)
-        return out, x
-
-    @staticmethod
-    @once_differentiable
-    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]  # by the decorator
-        ctx: Any, *grads: Tensor
-    ) -> tuple[Tensor | None, ...]:
-        to_out, to_x = grads
-        rows, k, y, decay, weights, x, out = ctx.saved_tensors
-        system, read = weights[:, :, 0], weights[:, :, 1]
-        to_y = torch.linalg.solve_triangular(
-            system.mT, read.mT @ to_out + to_x, upper=True, unitriangular=True
-        )
-        to_weights = torch.stack([to_y, to_out], dim=2) @ x.mT.unsqueeze(2)
-        to_weights.mul_(decay.unsqueeze(-3))[:, :, 0].diagonal(dim1=-2, dim2=-1).zero_()
-        to_weights = to_weights.flatten(2, 3)
-        to_until = None
-        if ctx.timed:  # row sums less column sums of the gradient of log D
-            to_until = (to_out * out - to_y * y + to_x * x).sum(dim=3, keepdim=True)
-        return to_weights @ k, to_weights.mT @ rows, to_y, to_until
+    steps = k.shape[2]
+    decay = torch.ones(steps, steps, dtype=k.dtype, device=k.device).tril()
+    if until is not None:
+        decay = (until - until.mT + decay.log()).exp()
+    weights = (rows @ k.mT).unflatten(2, (2, steps)) * decay.unsqueeze(-3)
+    system, read = weights.unbind(2)
+    x = torch.linalg.solve_triangular(-system, y, upper=False, unitriangular=True)
+    return read @ x, x

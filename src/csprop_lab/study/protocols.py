@@ -10,11 +10,10 @@ from functools import cache
 
 from csprop.errors import InputError
 from csprop.tasks import Task, get
+from csprop_lab.study.texts import read_numbers
 
 CSPROP = "csprop"
 """The name of csprop's own row: the preset that suits the task, locked and proven."""
-LONG = (40, 64, 128, 256)
-FILES = ("tomita-4", "tomita-7", "door", "mutex", "random-3-8x3", "random-9-6x3")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +51,7 @@ class Protocol:
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """How much is spent on a layer: the same for all, and fixed before any length is tested."""
+    """The effort for a layer: the same for all, and fixed before any length is tested."""
 
     seeds: int
     rates: tuple[float, ...]
@@ -64,7 +63,7 @@ class Effort:
     width: int = 64
     depth: int = 2
     tasks: int | None = None
-    """How many tasks of each protocol, the first ones; None for all."""
+    """The number of tasks of each protocol, the first ones; None for all."""
     longest: int = 1 << 20
     """The longest sequences to test."""
 
@@ -89,93 +88,19 @@ def length_of(task: str, length: int) -> int:
     return known(task).length_from(length)
 
 
-PROTOCOLS: dict[str, Protocol] = {
-    each.name: each
-    for each in (
-        Protocol(
-            name="paper",
-            title="The tasks of the paper",
-            source="Li and Lu, State Propagation Also Satisfies, arXiv 2608.03425",
-            tasks=("parity", "mod3", "parenthesis"),
-            length=16,
-            tested=(16, 64, 256, 1024),
-        ),
-        Protocol(
-            name="chomsky",
-            title="Classifications of the Chomsky hierarchy, and counters",
-            source="Delétang et al., Neural Networks and the Chomsky Hierarchy, ICLR 2023; lengths as "
-            "in Terzić et al., NeurIPS 2025",
-            tasks=(
-                "parity", "even-pairs", "cycle-nav", "modular-arithmetic", "majority", "anbncn",
-                "modular-arithmetic-brackets", "solve-equation", "missing-duplicate",
-            ),
-            length=40,
-            tested=LONG,
-        ),
-        Protocol(
-            name="words",
-            title="Word problems of groups",
-            source="Merrill et al., The Illusion of State in State-Space Models, ICML 2024; tokens and "
-            "lengths as in Grazzi et al., ICLR 2025, and Siems et al., NeurIPS 2025",
-            tasks=(
-                "group-S3", "group-S4-8", "group-A5", "group-A5-8", "group-S5", "group-S5-32",
-                "group-C2", "group-C60", "group-C60-32",
-            ),
-            length=40,
-            tested=LONG,
-        ),
-        Protocol(
-            name="pairs",
-            title="Pairs of tokens that were never seen side by side",
-            source="S3 × S3, every element a token, a third of the ordered pairs held out",
-            tasks=("group-S3xS3-all",),
-            length=8,
-            tested=(8, 64, 1024, 16_384, 1 << 20),
-            hold_pairs=1 / 3,
-            follow=0.99,
-        ),
-        Protocol(
-            name="flip-flops",
-            title="Flip-flop language",
-            source="Liu et al., Exposing Attention Glitches with Flip-Flop Language Modeling, "
-            "NeurIPS 2023",
-            tasks=("flip-flop-language",),
-            length=64,
-            tested=(64, 512),
-            others=("flip-flop-language-98", "flip-flop-language-10"),
-        ),
-        Protocol(
-            name="files",
-            title="A user's file",
-            source="csprop's own: languages whose machine is known, one label a row",
-            tasks=FILES,
-            length=0,
-            tested=(),
-            rows=1000,
-        ),
-        Protocol(
-            name="noisy-files",
-            title="A user's file with wrong labels",
-            source="the same with a twentieth of the labels wrong",
-            tasks=FILES,
-            length=0,
-            tested=(),
-            rows=1000,
-            wrong=0.05,
-        ),
+PROTOCOLS = {
+    each["name"]: Protocol(
+        **{name: tuple(value) if isinstance(value, list) else value for name, value in each.items()}
     )
-}  # fmt: skip
+    for each in read_numbers("protocols.json")
+}
 """By the name that `csprop compare --protocol` takes."""
 TABLED = tuple(name for name, each in PROTOCOLS.items() if not each.rows)
 """Those of the table in results/compare: all but the files."""
 
 
 def chosen(names: Sequence[str], tasks: Sequence[str] | None) -> list[Protocol]:
-    """Protocols by their names, each once, of which tasks may be asked for.
-
-    Raises:
-        InputError: there is no such protocol, or no such task in them.
-    """
+    """Protocols by their names, each once, of which tasks may be asked for."""
     for name in names:
         if name not in PROTOCOLS:
             raise InputError(f"there is no protocol {name!r}: write {', '.join(PROTOCOLS)}")

@@ -8,7 +8,6 @@ from transformers import MambaConfig  # pyright: ignore
 from transformers.models.mamba.modeling_mamba import MambaMixer  # pyright: ignore
 
 from csprop_lab.layers.mamba import Mamba
-from csprop_lab.layers.selective import selective_scan
 
 WIDTH = 32
 
@@ -68,18 +67,6 @@ def test_it_is_the_library_s_layer(layer: Mamba, steps: int) -> None:
 def test_it_is_the_recurrence(layer: Mamba, steps: int) -> None:
     x = torch.randn(3, steps, WIDTH, generator=torch.Generator().manual_seed(1)).double()
     torch.testing.assert_close(layer.double()(x), looped(layer, x), rtol=1e-9, atol=1e-10)
-
-
-@pytest.mark.parametrize("steps", [1, 8, 19])
-def test_gradients_of_the_scan(steps: int) -> None:
-    generator = torch.Generator().manual_seed(2)
-
-    def drawn(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=generator, dtype=torch.float64)
-
-    delta, a, x = F.softplus(drawn(2, steps, 3)), -drawn(4, 3).exp(), drawn(2, steps, 3)
-    inputs = [part.requires_grad_() for part in (delta, a, drawn(2, steps, 4), drawn(2, steps, 4), x)]
-    assert torch.autograd.gradcheck(selective_scan, inputs)
 
 
 def test_the_first_steps_and_decays_are_the_published_ones() -> None:

@@ -17,16 +17,3 @@ def test_the_convolution_is_torch_s(steps: int) -> None:
         theirs.bias.copy_(ours.bias)
     x = torch.randn(2, steps, 5, dtype=torch.float64)
     torch.testing.assert_close(ours(x), theirs(x.mT)[:, :, :steps].mT)
-
-
-@pytest.mark.parametrize("steps", [2, 6])
-def test_its_gradients(steps: int) -> None:
-    layer = ShortConvolution(3).double()
-    x = torch.randn(2, steps, 3, dtype=torch.float64, requires_grad=True)
-
-    def convolved(x: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
-        return torch.func.functional_call(
-            layer, dict(zip(("weight", "bias"), parameters, strict=True)), (x,)
-        )
-
-    assert torch.autograd.gradcheck(convolved, (x, layer.weight, layer.bias))

@@ -1,11 +1,11 @@
-"""The sLSTM is its recurrence, and its hand-made backward pass the one of that recurrence."""
+"""The sLSTM is its recurrence."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from csprop_lab.layers.slstm import SLSTM, Recurrence
+from csprop_lab.layers.slstm import SLSTM
 from tests.helpers import mixers
 
 
@@ -50,14 +50,6 @@ def by_loop(layer: SLSTM, x: Tensor) -> Tensor:
 def test_values_and_gradients_are_those_of_the_recurrence(steps: int) -> None:
     layer, x = made(), torch.randn(3, steps, 16, dtype=torch.float64)
     mixers.check_same(layer, lambda x: torch.stack([by_loop(layer, row) for row in x]), x, 1e-7)
-
-
-def test_the_backward_pass_is_the_derivative() -> None:
-    torch.manual_seed(1)
-    entering = 2 * torch.randn(5, 2, 12, 2, dtype=torch.float64)
-    recurrent = torch.randn(2, 12, 3, dtype=torch.float64)
-    given = (entering.requires_grad_(), recurrent.requires_grad_())
-    assert torch.autograd.gradcheck(Recurrence.apply, given)
 
 
 def test_gates_of_any_size_have_finite_gradients() -> None:

@@ -65,8 +65,7 @@ def test_every_two_states_are_told_apart(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "pattern"),
-    [(1, "1*"), (2, "(10)*"), (4, "(?!.*000)[01]*"), (7, "0*1*0*1*")],
+    ("number", "pattern"), [(1, "1*"), (2, "(10)*"), (4, "(?!.*000)[01]*"), (7, "0*1*0*1*")]
 )
 def test_the_grammars_are_tomitas(number: int, pattern: str) -> None:
     machine = tomita()[f"tomita-{number}"]

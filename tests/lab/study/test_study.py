@@ -17,20 +17,13 @@ from csprop.training.config import configure
 from csprop.training.metrics import at_length
 from csprop.training.presets import Recipe
 from csprop.training.session import execute
-from csprop_lab.layers.plain import PeerConfig
+from csprop_lab.layers.basic import PeerConfig
 from csprop_lab.study import engine, reproduce
 from csprop_lab.study.job import Job, csp, network, sizes_of
 from csprop_lab.study.measure import SAMPLING, measure
 from csprop_lab.study.publish import publish, report
 from csprop_lab.study.results import Results
-from csprop_lab.study.table import (
-    FULL,
-    QUICK,
-    Budget,
-    Figured,
-    Label,
-    Rows,
-)
+from csprop_lab.study.table import FULL, QUICK, Budget, Figured, Label, Rows
 
 TINY: dict[str, Any] = {"samples": 50, "epochs": 2, "width": 4}
 

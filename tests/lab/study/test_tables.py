@@ -15,13 +15,7 @@ from csprop_lab.study import readme, released, reproduce
 from csprop_lab.study.grokking import first, gap_of, mean_and_std, spike
 from csprop_lab.study.main import LENGTHS, Main, lengths_of
 from csprop_lab.study.proven import Counters
-from csprop_lab.study.table import (
-    FULL,
-    QUICK,
-    TASKS,
-    median_and_worst,
-    score,
-)
+from csprop_lab.study.table import FULL, QUICK, TASKS, median_and_worst, score
 
 
 @pytest.mark.parametrize("task", TASKS)

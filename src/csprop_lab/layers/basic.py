@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -127,26 +128,5 @@ LAYERS: dict[str, Callable[[int, int], nn.Module]] = {
 }
 
 
-def rnn(width: int) -> Recurrent:
-    """One layer of torch's RNN."""
-    return Recurrent(nn.RNN, width, 1)
-
-
-def lstm(width: int) -> Recurrent:
-    """One layer of torch's LSTM."""
-    return Recurrent(nn.LSTM, width, 1)
-
-
-def gru(width: int) -> Recurrent:
-    """One layer of torch's GRU."""
-    return Recurrent(nn.GRU, width, 1)
-
-
-def ssm(width: int) -> SelectiveSSM:
-    """The state-space layer with eigenvalues in [0, 1]."""
-    return SelectiveSSM(width, negative=False)
-
-
-def ssm_negative(width: int) -> SelectiveSSM:
-    """The state-space layer with eigenvalues in [−1, 1]."""
-    return SelectiveSSM(width, negative=True)
+rnn, lstm, gru = (partial(Recurrent, kind, depth=1) for kind in (nn.RNN, nn.LSTM, nn.GRU))
+ssm, ssm_negative = (partial(SelectiveSSM, negative=negative) for negative in (False, True))
