@@ -1,7 +1,7 @@
 """A model that counts, with as few counters and switches as its training rows need.
 
 A trained counter reads all of its channels, also those that tell a few strings apart by chance. So we
-choose the counters that the labels need among those the model has (`exact/choose.py`), and make a new
+choose the counters that the labels need among those the model has (`proof/choose.py`), and make a new
 control for them:
 
     a channel for each token     (1, 0) after this token, and (0, 1) after all others
@@ -12,7 +12,7 @@ Its gates follow from the patterns. Its decoder is fitted to the labels: what it
 finite table, of a token, the counts as the window shows them, and the switches.
 
 This control follows from the rows: the trained weights play no part in it. So the model is also trained
-further with the same counters (`exact/fewer.py`). If it then gives the same answers at every length, it
+further with the same counters (`proof/fewer.py`). If it then gives the same answers at every length, it
 is the one that is kept.
 """
 

@@ -2,7 +2,7 @@
 
 A run is read from its archive into memory. Nothing is unpacked to a disk, so that any number of
 processes may read it, and none needs a folder to write to. It is believed no more than a run directory
-is: its files must match its manifest, and its certificate is made again (`exact.reading`).
+is: its files must match its manifest, and its certificate is made again (`proof/verify.py`).
 docs/figures/zoo.py makes the archives.
 """
 
