@@ -17,7 +17,7 @@ from csprop.automata.drawing import draw
 from csprop.automata.export import to_c, to_dot, to_json, to_python
 from csprop.automata.sources import read_automaton, to_automaton
 from csprop.errors import InputError
-from tests.automata.test_counting import counter_machines
+from tests.automata.test_counting import counter_automata
 from tests.automata.test_export import FLAGS, GCC, programs, says
 from tests.helpers.counters import LANGUAGES, plain, plain_step
 
@@ -28,13 +28,6 @@ RELAXED = settings(
 
 def brackets() -> CounterAutomaton:
     return CounterAutomaton.from_machine(LANGUAGES["parenthesis"].machine.reduce(), "()", ("no", "yes"))
-
-
-@st.composite
-def counter_automata(draw: st.DrawFn) -> CounterAutomaton:
-    machine, words = draw(counter_machines()), draw(st.booleans())
-    vocab = ("open", "né", "close") if words else ("(", "é", ")")
-    return CounterAutomaton.from_machine(machine, vocab[: machine.symbols], ("no", 'y"es'), words)
 
 
 def test_the_document_of_brackets() -> None:
@@ -82,21 +75,6 @@ def test_automata_are_distinguished_by_a_shortest_sequence() -> None:
 # Programs.
 
 
-@RELAXED
-@given(st.data())
-def test_programs_answer_alike(tmp_path: Path, data: st.DataObject) -> None:
-    automaton = data.draw(counter_automata())
-    token = st.integers(0, automaton.symbols - 1)
-    sequences = data.draw(st.lists(st.lists(token, min_size=1, max_size=30), min_size=1, max_size=9))
-    space = " " if automaton.words else ""
-    lines = [space.join(automaton.vocab[token] for token in sequence) for sequence in sequences]
-    expected = "".join(
-        f"{automaton.classes[plain(automaton, tuple(each))[-1] or 0]}\n" for each in sequences
-    )
-    for command in programs(automaton, tmp_path):
-        assert says(command, "\n".join(lines).encode()) == (0, expected.encode(), "")
-
-
 @pytest.mark.parametrize("name", LANGUAGES)
 def test_languages_in_programs(tmp_path: Path, name: str) -> None:
     language = LANGUAGES[name]
@@ -111,23 +89,6 @@ def test_languages_in_programs(tmp_path: Path, name: str) -> None:
     expected = "".join(f"{classes[language.truth(sequence)]}\n" for sequence in sequences)
     for command in programs(automaton, tmp_path):
         assert says(command, text.encode()) == (0, expected.encode(), "")
-
-
-@RELAXED
-@given(st.data())
-def test_python_as_a_module(data: st.DataObject) -> None:
-    automaton = data.draw(counter_automata())
-    module: dict[str, Any] = {"__name__": "exported"}
-    exec(compile(to_python(automaton), "exported.py", "exec"), module)
-    tokens = data.draw(st.lists(st.integers(0, automaton.symbols - 1), min_size=1, max_size=40))
-    state, said = module["START"], []
-    for token in tokens:
-        state = module["step"](state, token)
-        said.append(module["answer"](state))
-    assert said == plain(automaton, tuple(tokens))
-    for wrong in (-1, automaton.symbols):
-        with pytest.raises(ValueError, match="not in the vocabulary"):
-            module["step"](state, wrong)
 
 
 def test_python_counts_without_end() -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from csprop.automata.automaton import CounterAutomaton
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.errors import InputError
@@ -60,6 +61,13 @@ def counter_machines(draw: st.DrawFn, symbols: int | None = None) -> CounterMach
     )
     increments = tuple(draw(row) for _ in range(tokens))
     return CounterMachine(increments=increments, window=window, control=control)
+
+
+@st.composite
+def counter_automata(draw: st.DrawFn) -> CounterAutomaton:
+    machine, words = draw(counter_machines()), draw(st.booleans())
+    vocab = ("open", "né", "close") if words else ("(", "é", ")")
+    return CounterAutomaton.from_machine(machine, vocab[: machine.symbols], ("no", 'y"es'), words)
 
 
 def all_alike(one: CounterMachine, two: CounterMachine, length: int) -> bool:

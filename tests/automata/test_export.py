@@ -13,10 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from csprop.automata.automaton import Automaton, CounterAutomaton
+from csprop.automata.automaton import AnyAutomaton, Automaton, CounterAutomaton
 from csprop.automata.drawing import draw
 from csprop.automata.export import to_c, to_dot, to_python
 from csprop.errors import InputError
+from tests.automata.test_counting import counter_automata
 from tests.helpers import machines
 
 GCC = shutil.which("gcc")
@@ -56,11 +57,11 @@ def named(draw: st.DrawFn) -> Automaton:
     return machines.automaton(tuple(vocab), tuple(classes), words, start, tuple(rows), tuple(said))
 
 
-def written(automaton: Automaton, sequence: list[int], space: str) -> str:
+def written(automaton: AnyAutomaton, sequence: list[int], space: str) -> str:
     return (space if automaton.words else "").join(automaton.vocab[token] for token in sequence)
 
 
-def programs(automaton: Automaton | CounterAutomaton, folder: Path) -> list[list[str]]:
+def programs(automaton: AnyAutomaton, folder: Path) -> list[list[str]]:
     """How to start each of the programs."""
     source = folder / "automaton.py"
     source.write_text(to_python(automaton), encoding="utf-8")
@@ -87,7 +88,7 @@ def two_states(vocab: tuple[str, ...], words: bool) -> Automaton:
 @RELAXED
 @given(st.data())
 def test_programs_answer_alike(tmp_path: Path, data: st.DataObject) -> None:
-    automaton = data.draw(named())
+    automaton = data.draw(named() | counter_automata())
     token = st.integers(0, len(automaton.vocab) - 1)
     sequences = data.draw(st.lists(st.lists(token, min_size=1, max_size=12), min_size=1, max_size=6))
     space = data.draw(st.sampled_from(EDGE_SPACES))
@@ -140,7 +141,7 @@ def test_c_as_a_library(tmp_path: Path, data: st.DataObject) -> None:
 @RELAXED
 @given(st.data())
 def test_python_as_a_module(data: st.DataObject) -> None:
-    automaton = data.draw(named())
+    automaton = data.draw(named() | counter_automata())
     module: dict[str, Any] = {"__name__": "exported"}
     exec(compile(to_python(automaton), "exported.py", "exec"), module)
     tokens = data.draw(st.lists(st.integers(0, len(automaton.vocab) - 1), min_size=1, max_size=20))
@@ -151,7 +152,8 @@ def test_python_as_a_module(data: st.DataObject) -> None:
     state, said = module["START"], []
     for token in tokens:
         state = module["step"](state, token)
-        said.append(module["ANSWER"][state])
+        counts = isinstance(automaton, CounterAutomaton)
+        said.append(module["answer"](state) if counts else module["ANSWER"][state])
     assert said == automaton.run(tokens).tolist()
     for wrong in (-1, len(automaton.vocab)):
         with pytest.raises(ValueError, match="not in the vocabulary"):

@@ -1,19 +1,29 @@
 """A model's call in the compiled kernel, against the same model in torch operations."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.func import functional_call
+from torch.nn.utils import prune
 
 from csprop import CSP, Counter, CSPConfig, Paper, Rotor, Router, Switch, use_backend
+from csprop.cells import Shape
+from csprop.cells.paper import PaperBlock
+from csprop.errors import InputError
+from csprop.nn.kernel import propagate
 from csprop.ops import native
 from csprop.ops.native import forward
 from csprop.ops.native import model as models
+from csprop.ops.planes import GRADIENT_LIMIT, LIMIT
 from tests.helpers.options import config, configs, model, vary
+from tests.helpers.plain import passes_with_the_plain_kernel
 
 pytestmark = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
 
@@ -103,3 +113,299 @@ def test_rows_in_pieces_agree(kind: str, span: int, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(models, "SPAN", span)
     for resets in (False, True):
         agree(model(KINDS[kind]).double(), 14, True, resets)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("width", [1, 8, 33, 64])
+def test_float32_is_near_float64_at_any_width(kind: str, width: int) -> None:
+    chosen = KINDS[kind]
+    net = model(CSPConfig(**vars(chosen) | {"width": width}))
+    got = compute(net, "native", 50, True, True)
+    for single, double in zip(got, compute(net.double(), "torch", 50, True, True), strict=True):
+        if single is not None and double is not None:
+            assert single.dtype == torch.float32
+            assert (single - double).norm() <= 1e-4 * double.norm() + 1e-5
+
+
+@pytest.mark.parametrize("carries", [False, True])
+@pytest.mark.parametrize(
+    "cell", [Paper(norm="layer", h0="learned", coupling_rank=1), Paper(decay="exp")]
+)
+def test_gradcheck(cell: Paper, carries: bool) -> None:
+    """Of cells that do not round: a switch and a count have gradients that no difference shows."""
+    net = model(config(cell, width=2)).double()
+    names, parameters = zip(*net.named_parameters(), strict=True)
+    tokens, state, reset = draw(net, 2, 4)
+    leaves = [state.requires_grad_(carries), *(each.detach().requires_grad_() for each in parameters)]
+
+    def run(state: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
+        given = dict(zip(names, parameters, strict=True))
+        options = {"reset": reset, "return_state": True}
+        return functional_call(net, given, (tokens, state if carries else None), options)
+
+    with patch.object(forward, "propagate", wraps=forward.propagate) as kernel:
+        assert torch.autograd.gradcheck(run, leaves, atol=1e-5)
+    assert kernel.called
+
+
+@pytest.mark.parametrize("cell", [Paper(), Paper(rotate="state")])
+def test_saturated_states_agree(cell: Paper) -> None:
+    """A gate of softplus(3) in every layer: states pass 2^60 within 60 steps."""
+    net = model(config(cell)).double()
+    with torch.no_grad():
+        for block in net.layers:
+            block.gate.bias.fill_(3.0)  # pyright: ignore
+    agree(net, 100, False, False, 1e-6)
+    _, last = net(torch.zeros(1, 100, dtype=torch.int64), return_state=True)
+    assert torch.linalg.vector_norm(last, dim=2).max().item() == pytest.approx(LIMIT)
+
+
+@pytest.mark.parametrize("cell", [Rotor(), Rotor(order=3), Paper(decay="unit", norm="none")])
+def test_a_carried_state_beyond_every_limit_agrees(cell: Any) -> None:
+    net = model(config(cell)).double()
+    tokens, state, _ = draw(net, 2, 9)
+    results = []
+    for backend in ("torch", "native"):
+        with use_backend(backend):
+            results.append(net(tokens, 1e30 * state, return_state=True))
+    for got, want in zip(*results, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-7, atol=1e-7)
+
+
+def test_gradients_that_a_growing_state_passes_back_are_bounded_alike() -> None:
+    """δ of some 20 and inputs of nothing: the gradient of the first state would be 20^60."""
+    cell = Paper(rotate="none", skip=False, activation="none", norm="none")
+    net = model(config(cell, depth=1, decoder="linear")).double()
+    with torch.no_grad():
+        net.embedding.zero_()
+        net.layers[0].gate.weight.zero_()  # pyright: ignore
+        net.layers[0].gate.bias.fill_(20.0)  # pyright: ignore
+    tokens, gradients = torch.zeros(1, 60, dtype=torch.int64), []
+    for backend in ("reference", "native"):
+        state = torch.zeros(1, 1, 2, 6, dtype=torch.float64, requires_grad=True)
+        with use_backend(backend):
+            gradients.append(torch.autograd.grad(net(tokens, state)[:, -1].sum(), state)[0])
+    assert gradients[0].abs().max() > GRADIENT_LIMIT
+    torch.testing.assert_close(gradients[1], gradients[0])
+
+
+@pytest.mark.parametrize("decay", ["softplus", "exp", "unit"])
+@pytest.mark.parametrize("delta", [-1e30, -200.0, -89.0, 0.0, 19.9, 20.1, 89.0, 200.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_gates_are_right_at_the_ends_of_the_numbers(decay: Any, delta: float, dtype: Any) -> None:
+    net = model(config(Paper(rotate="state", decay=decay), depth=1)).to(dtype)
+    with torch.no_grad():
+        net.layers[0].gate.weight.zero_()  # pyright: ignore
+        net.layers[0].gate.bias.fill_(delta)  # pyright: ignore
+    agree(net, 4, True, False, 3e-5 if dtype is torch.float32 else 1e-9)
+
+
+@pytest.mark.parametrize("theta", [0.0, 1e-6, 0.7854, 3.1415926, -100.0, 8000.0, 1e6, -1e9])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_angles_are_right_however_large(theta: float, dtype: torch.dtype) -> None:
+    net = model(config(Rotor(), depth=1)).to(dtype)
+    with torch.no_grad():
+        net.layers[0].angle.weight.zero_()  # pyright: ignore
+        net.layers[0].angle.bias.fill_(theta)  # pyright: ignore
+    agree(net, 4, True, False, 3e-5 if dtype is torch.float32 else 1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_number_of_threads_and_any_strides_give_the_same_bits(kind: str) -> None:
+    net = model(KINDS[kind])
+    tokens, state, reset = draw(net, 64, 80)
+
+    def compute_bits(*given: Tensor) -> list[Tensor]:
+        net.zero_grad()
+        scores = net(given[0], given[1], reset=given[2])
+        scores.square().mean().backward()
+        return [scores.detach(), *(p.grad.clone() for p in net.parameters() if p.grad is not None)]
+
+    expected = compute_bits(tokens, state, reset)
+    strided = [each.transpose(0, 1).contiguous().transpose(0, 1) for each in (tokens, state, reset)]
+    assert not any(each.is_contiguous() for each in strided)
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        try:
+            bits = compute_bits(*strided)
+        finally:
+            torch.set_num_threads(1)
+        assert all(torch.equal(x, y) for x, y in zip(bits, expected, strict=True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stream_steps_through_the_same_model(kind: str) -> None:
+    """With hard maps, also of a model in training; weights that change later do not matter."""
+    net = model(KINDS[kind]).double()
+    tokens, *_ = draw(net, 1, 9)
+    with use_backend("torch"), torch.no_grad():
+        want, last = net.eval()(tokens, return_state=True)
+    stream = net.train().stream()
+    with torch.no_grad():
+        net.embedding.zero_()
+    steps = torch.stack([stream.step(token) for token in tokens[0].tolist()])
+    torch.testing.assert_close(steps, want[0], rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(stream.state, last, rtol=1e-9, atol=1e-9)
+
+
+def test_a_stream_refuses_a_count_that_is_not_exact() -> None:
+    net = model(KINDS["counter and switch"])
+    with torch.no_grad():
+        net.embedding[:, 0] = 2**23
+    stream = net.stream()
+    stream.step(0)
+    stream.step(0)
+    with pytest.raises(InputError, match="a count is not exact"):
+        stream.step(0)
+
+
+def test_tokens_outside_of_the_vocabulary_are_refused() -> None:
+    for token in (-1, 3):
+        with pytest.raises(InputError, match=f"token {token} is outside the vocabulary"):
+            model(KINDS["paper"])(torch.tensor([[0, token]]))
+
+
+def test_hard_maps_are_the_kernels_without_gradients_alone() -> None:
+    net, tokens = model(KINDS["router"]), torch.zeros(1, 3, dtype=torch.int64)
+    assert propagate(net.eval(), tokens, None, None) is None
+    with torch.no_grad():
+        assert propagate(net, tokens, None, None) is not None
+    assert propagate(net.train(), tokens, None, None) is not None
+    net.routers[0].mixes = True
+    assert propagate(net, tokens, None, None) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_parameters_without_gradients_have_none(kind: str) -> None:
+    net = model(KINDS[kind])
+    net.decoder.requires_grad_(False)
+    agree(net.double(), 5, False, False)
+    assert all(p.grad is None for p in net.decoder.parameters())
+    with torch.no_grad():
+        assert not net(torch.zeros(1, 3, dtype=torch.int64)).requires_grad
+
+
+def test_second_derivatives_and_changed_parameters_are_refused() -> None:
+    net, tokens = model(KINDS["paper"]), torch.zeros(1, 4, dtype=torch.int64)
+    with pytest.raises(RuntimeError, match="no second derivatives"):
+        torch.autograd.grad(net(tokens).square().sum(), net.embedding, create_graph=True)
+    scores = net(tokens)
+    with torch.no_grad():
+        net.embedding.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        scores.sum().backward()
+
+
+class Nothing(nn.Linear):
+    def forward(self, input: Tensor) -> Tensor:
+        return 0 * super().forward(input)
+
+
+class Around(nn.Module):
+    """A part around another, as adapters have it."""
+
+    def __init__(self, part: nn.Module) -> None:
+        super().__init__()
+        self.part = part
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 2 * self.part(x)
+
+
+class Doubled(PaperBlock):
+    def finish(self, h: Tensor, z: Tensor, before: Tensor | None = None) -> Tensor:
+        return 2 * super().finish(h, z, before)
+
+
+class Shifted(CSP):
+    def coupling_of(self, layer: int) -> Any:
+        return lambda z: z if layer else None
+
+
+def replace_block(net: CSP) -> None:
+    doubled = Doubled(Paper(), Shape(6, 3, 3), Generator().manual_seed(0))
+    doubled.load_state_dict(net.layers[0].state_dict())
+    net.blocks[0] = doubled
+
+
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "hook of a part": lambda net: net.blocks[0].angle.register_forward_hook(lambda *a: 0 * a[2]),
+    "hook of a block": lambda net: net.blocks[0].register_forward_hook(
+        lambda *a: (0 * a[2][0], a[2][1])
+    ),
+    "class of a part": lambda net: setattr(net.blocks[0].gate, "__class__", Nothing),
+    "class of a block": replace_block,
+    "class of the model": lambda net: setattr(net, "__class__", Shifted),
+    "part around a part": lambda net: setattr(net.blocks[0], "gate", Around(net.blocks[0].gate)),
+    "decoder": lambda net: setattr(net.decoder, "linear", Around(net.decoder.linear)),
+    "method of a block": lambda net: setattr(net.blocks[0], "finish", lambda h, z, before=None: z),
+    "shape of a parameter": lambda net: setattr(
+        net.blocks[0], "skip", nn.Parameter(torch.tensor([5.0]))
+    ),
+}
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_a_part_that_was_changed_does_the_same_as_in_torch(how: str) -> None:
+    net, tokens = model(KINDS["paper"]), torch.tensor([[0, 1, 2, 1]])
+    with torch.no_grad():
+        before = net(tokens)
+        CHANGES[how](net)
+        assert propagate(net, tokens, None, None) is None
+        scores = net(tokens)
+        with use_backend("torch"):
+            want = net(tokens)
+        stream = net.stream()
+        steps = torch.stack([stream.step(token) for token in tokens[0].tolist()])
+        assert not torch.allclose(scores, before, atol=1e-3)
+    torch.testing.assert_close(scores, want)
+    torch.testing.assert_close(steps, want[0])
+
+
+def test_pruned_and_normalised_parts_learn() -> None:
+    """torch's utilities that set a weight in a hook, before every call."""
+    net, tokens = model(KINDS["paper"]), torch.tensor([[0, 1, 2, 1]])
+    block: Any = net.blocks[0]
+    prune.l1_unstructured(block.angle, "weight", amount=0.5)
+    nn.utils.spectral_norm(block.gate)
+    for _ in range(2):
+        net.zero_grad()
+        net(tokens).square().sum().backward()
+        assert block.angle.weight_orig.grad is not None
+        assert block.gate.weight_orig.grad.any()
+
+
+def test_whoever_looks_on_sees_torch_operations() -> None:
+    net, tokens = model(KINDS["paper"]), torch.zeros(2, 3, dtype=torch.int64)
+    assert propagate(net, tokens, None, None) is not None
+    with use_backend("torch"):
+        assert propagate(net, tokens, None, None) is None
+    with torch.autocast("cpu"):
+        assert propagate(net, tokens, None, None) is None
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        assert net(tokens).shape == (2, 3, 4)
+    parameters = {name: each.detach() for name, each in net.named_parameters()}
+    gradients = torch.func.grad(lambda given: functional_call(net, given, tokens).square().sum())
+    net(tokens).square().sum().backward()
+    for name, gradient in gradients(parameters).items():
+        torch.testing.assert_close(gradient, net.get_parameter(name).grad)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda net: (net, torch.zeros(0, 3, dtype=torch.int64), None),
+        lambda net: (net, torch.zeros(2, 0, dtype=torch.int64), None),
+        lambda net: (net.bfloat16(), torch.zeros(2, 3, dtype=torch.int64), None),
+        lambda net: (net, torch.zeros(2, 3, dtype=torch.int64), torch.zeros(2, 3, 2, 6).double()),
+    ],
+)
+def test_tensors_that_the_kernel_does_not_take(change: Callable[[CSP], Any]) -> None:
+    net, tokens, state = change(model(KINDS["paper"]))
+    assert propagate(net, tokens, state, None) is None
+    assert net(tokens, state).shape == (*tokens.shape, 4)
+
+
+@pytest.mark.slow
+def test_the_kernel_for_any_processor_gives_the_same() -> None:
+    passes_with_the_plain_kernel(__file__, test_every_single_option_agrees.__name__)

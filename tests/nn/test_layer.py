@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -198,124 +197,76 @@ def test_reading_and_compiling_leave_the_random_numbers_of_torch_alone(tmp_path:
     assert torch.equal(torch.get_rng_state(), state)
 
 
-WRONG: dict[str, tuple[Callable[[], Any], str]] = {
-    "features": (
-        lambda: layer("rotor")(torch.zeros(2, 3, 7)),
-        "x must be a dense floating-point tensor of shape (batch, time, 6) on cpu; got",
-    ),
-    "features, time first": (
-        lambda: layer("rotor", batch_first=False)(torch.zeros(2, 3, 7)),
-        "x must be a dense floating-point tensor of shape (time, batch, 6) on cpu; got",
-    ),
-    "features of one sequence": (
-        lambda: layer("rotor")(torch.zeros(3, 7)),
-        "x must be a dense floating-point tensor of shape (time, 6) on cpu; got",
-    ),
-    "features, packed": (
-        lambda: layer("rotor")(pack_sequence([torch.zeros(3, 7)])),
-        "x must be a dense floating-point tensor of shape (batch, time, 6) on cpu; got",
-    ),
-    "features of a block": (
+def shape(name: str, kind: str, sizes: str) -> str:
+    return f"{name} must be a dense {kind} tensor of shape ({sizes}) on cpu; got"
+
+
+def rotor(**options: Any) -> CSPLayer:
+    return layer("rotor", **options)
+
+
+X, TOKEN = "floating-point", "x has a token outside of the vocabulary: write 0 to 2"
+STATES = shape("state", X, "2, 2, 2, 4")
+SIZE = "write a whole number, 1 or more"
+WRONG: dict[str, list[Callable[[], Any]]] = {
+    shape("x", X, "batch, time, 6"): [
+        lambda: rotor()(torch.zeros(2, 3, 7)),
+        lambda: rotor()(pack_sequence([torch.zeros(3, 7)])),
         lambda: CSPBlock(6)(torch.zeros(2, 3, 7)),
-        "x must be a dense floating-point tensor of shape (batch, time, 6) on cpu; got",
-    ),
-    "features of a step": (
-        lambda: layer("rotor").step(torch.zeros(2, 7), layer("rotor").initial_state(2)),
-        "x must be a dense floating-point tensor of shape (batch, 6) on cpu; got",
-    ),
-    "tokens, not features": (
-        lambda: layer("rotor")(tokens(2, 3)),
-        "x must be a dense floating-point tensor of shape (time, 6) on cpu; got",
-    ),
-    "features, not tokens": (
-        lambda: layer("rotor", vocab_size=3)(features(2, 3)),
-        "x must be a dense int64 tensor of shape (batch, time) on cpu; got",
-    ),
-    "no tensor": (lambda: layer("rotor")([[0.0] * 6]), "x must be a dense floating-point tensor"),
-    "a token too large": (
+    ],
+    shape("x", X, "time, batch, 6"): [lambda: rotor(batch_first=False)(torch.zeros(2, 3, 7))],
+    shape("x", X, "time, 6"): [lambda: rotor()(torch.zeros(3, 7)), lambda: rotor()(tokens(2, 3))],
+    shape("x", X, "batch, 6"): [lambda: rotor().step(torch.zeros(2, 7), rotor().initial_state(2))],
+    shape("x", "int64", "batch, time"): [lambda: rotor(vocab_size=3)(features(2, 3))],
+    "x must be a dense floating-point tensor": [lambda: rotor()([[0.0] * 6])],
+    TOKEN: [
         lambda: layer("resonator", vocab_size=3)(torch.tensor([[0, 3]])),
-        "x has a token outside of the vocabulary: write 0 to 2",
-    ),
-    "a negative token": (
         lambda: layer("resonator", vocab_size=3)(torch.tensor([[0, -1]])),
-        "x has a token outside of the vocabulary: write 0 to 2",
-    ),
-    "a token of another kind": (
         lambda: layer("router", vocab_size=3)(torch.tensor([[0, 3]])),
-        "x has a token outside of the vocabulary: write 0 to 2",
-    ),
-    "a token of a step": (
-        lambda: layer("rotor", vocab_size=3).step(torch.tensor([-1]), layer("rotor").initial_state()),
-        "x has a token outside of the vocabulary: write 0 to 2",
-    ),
-    "a row of a block": (
+        lambda: rotor(vocab_size=3).step(torch.tensor([-1]), rotor().initial_state()),
         lambda: CSPBlock(6)(torch.zeros(3, 6), index=torch.tensor([[0, 3]])),
-        "x has a token outside of the vocabulary: write 0 to 2",
-    ),
-    "state": (
-        lambda: layer("rotor")(features(2, 3), torch.zeros(2, 1, 2, 4)),
-        "state must be a dense floating-point tensor of shape (2, 2, 2, 4) on cpu; got",
-    ),
-    "state of another batch": (
+    ],
+    STATES: [
+        lambda: rotor()(features(2, 3), torch.zeros(2, 1, 2, 4)),
         lambda: layer("resonator")(features(2, 3), torch.zeros(1, 2, 2, 4)),
-        "state must be a dense floating-point tensor of shape (2, 2, 2, 4) on cpu; got",
-    ),
-    "state of nn.LSTM": (
-        lambda: layer("resonator")(features(2, 3), (torch.zeros(2, 2, 4), torch.zeros(2, 2, 4))),
-        "state must be a dense floating-point tensor of shape (2, 2, 2, 4) on cpu; got",
-    ),
-    "state of a block": (
-        lambda: CSPBlock(6, 4)(features(2, 3), torch.zeros(1, 2, 3)),
-        "state must be a dense floating-point tensor of shape (2, 2, 4) on cpu; got",
-    ),
-    "reset": (
-        lambda: layer("rotor")(features(2, 3), reset=torch.zeros(3, 2, dtype=torch.bool)),
-        "reset must be a dense bool tensor of shape (2, 3) on cpu; got",
-    ),
-    "reset of one sequence": (
-        lambda: layer("rotor")(features(3), reset=torch.zeros(1, 3, dtype=torch.bool)),
-        "reset must be a dense bool tensor of shape (3) on cpu; got",
-    ),
-    "reset, time first": (
-        lambda: layer("rotor", batch_first=False)(features(2, 3), reset=torch.zeros(2)),
-        "reset must be a dense bool tensor of shape (2, 3) on cpu; got",
-    ),
-    "reset of a block": (
+        lambda: layer("resonator")(features(2, 3), (torch.zeros(2, 2, 4),) * 2),  # of nn.LSTM
+    ],
+    shape("state", X, "2, 2, 4"): [lambda: CSPBlock(6, 4)(features(2, 3), torch.zeros(1, 2, 3))],
+    shape("reset", "bool", "2, 3"): [
+        lambda: rotor()(features(2, 3), reset=torch.zeros(3, 2, dtype=torch.bool)),
+        lambda: rotor(batch_first=False)(features(2, 3), reset=torch.zeros(2)),
         lambda: CSPBlock(6, 4)(features(2, 3), reset=torch.zeros(2, 2, dtype=torch.bool)),
-        "reset must be a dense bool tensor of shape (2, 3) on cpu; got",
-    ),
-    "kind": (
-        lambda: CSPLayer(6, kind="resonater"),  # pyright: ignore[reportArgumentType]
-        "kind='resonater': choose from paper, rotor, router, counter, switch, resonator",
-    ),
-    "width": (lambda: CSPLayer(6, 0), "width=0: write a whole number, 1 or more"),
-    "features=0": (lambda: CSPLayer(0), "features=0: write a whole number, 1 or more"),
-    "depth": (lambda: CSPLayer(6, depth=1.5), "depth=1.5: write a whole number, 1 or more"),  # pyright: ignore
-    "vocab_size": (lambda: CSPLayer(6, vocab_size=0), "vocab_size=0: write a whole number, 1 or more"),
-    "dropout": (lambda: CSPLayer(6, dropout=2), "dropout=2: write a probability, from 0 to 1"),
-    "an option": (lambda: CSPLayer(6, order=3), "a layer of the kind resonator has no option 'order'"),
-    "another option": (
-        lambda: CSPLayer(6, kind="rotor", ordre=3),
-        "a layer of the kind rotor has no option 'ordre'",
-    ),
-    "a step from both ends": (
-        lambda: layer("rotor", bidirectional=True).step(features(2), torch.zeros(2, 4, 2, 4)),
-        "a bidirectional layer has no single step: it reads from both ends",
-    ),
-    "temperature": (
-        lambda: setattr(layer("router"), "temperature", 0.0),
-        "temperature=0.0: write a number from 0.001 to 1000",
-    ),
+    ],
+    shape("reset", "bool", "3"): [
+        lambda: rotor()(features(3), reset=torch.zeros(1, 3, dtype=torch.bool))
+    ],
+    "kind='resonater': choose from paper, rotor, router, counter, switch, resonator": [
+        lambda: CSPLayer(6, kind="resonater")  # pyright: ignore[reportArgumentType]
+    ],
+    f"width=0: {SIZE}": [lambda: CSPLayer(6, 0)],
+    f"features=0: {SIZE}": [lambda: CSPLayer(0)],
+    f"depth=1.5: {SIZE}": [lambda: CSPLayer(6, depth=1.5)],  # pyright: ignore[reportArgumentType]
+    f"vocab_size=0: {SIZE}": [lambda: CSPLayer(6, vocab_size=0)],
+    "dropout=2: write a probability, from 0 to 1": [lambda: CSPLayer(6, dropout=2)],
+    "write depth": [lambda: CSPLayer(4, num_layers=2)],
+    "a bidirectional layer has no single step: it reads from both ends": [
+        lambda: rotor(bidirectional=True).step(features(2), torch.zeros(2, 4, 2, 4))
+    ],
+    "temperature=0.0: write a number from 0.001 to 1000": [
+        lambda: setattr(layer("router"), "temperature", 0.0)
+    ],
+    "a layer of the kind resonator has no option 'order'": [lambda: CSPLayer(6, order=3)],
+    "a layer of the kind rotor has no option 'ordre'": [lambda: CSPLayer(6, kind="rotor", ordre=3)],
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_a_mistake_is_one_sentence(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    attempt, message = WRONG[name]
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # users have no checks of shapes
+@pytest.mark.usefixtures("unchecked_shapes")  # users have no checks of shapes
+@pytest.mark.parametrize("message", WRONG)
+def test_a_mistake_is_one_sentence(message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel, "_call", lambda *given, **named: pytest.fail("the kernel was called"))
-    with pytest.raises(InputError, match=re.escape(message)):
-        attempt()
+    for attempt in WRONG[message]:
+        with pytest.raises(InputError, match=re.escape(message)):
+            attempt()
 
 
 def test_a_table_is_used_where_it_is_less_work() -> None:
@@ -350,8 +301,3 @@ def test_a_new_start_is_as_soft_as_a_new_layer() -> None:
     for wrong in (0.0, -1.0, float("nan"), 1e-40):
         with pytest.raises(InputError, match="temperature"):
             layer.temperature = wrong
-
-
-def test_names_of_other_layers_are_translated() -> None:
-    with pytest.raises(InputError, match="write depth"):
-        csprop.CSPLayer(4, num_layers=2)

@@ -1,6 +1,5 @@
 """The scores that the kernel gives, of rows and after every sequence of a length, against a batch."""
 
-import dataclasses
 import itertools
 from typing import Any
 
@@ -10,41 +9,35 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Generator, Tensor, nn
 
-from csprop import CSP, CSPConfig, tasks, use_backend
+from csprop import CSP, Cell, Counter, CSPConfig, Paper, Rotor, Router, Switch, use_backend
 from csprop.errors import InputError
 from csprop.nn.scoring import every_score, row_scores
 from csprop.ops import native
-from csprop.ops.native import scoring, step
-from csprop.tasks.base import every_sequence
-from csprop.training.config import configure
-from csprop.training.presets import preset
-from tests.helpers.options import RELEASED, choices, sensible
+from csprop.ops.native import library
+from csprop.ops.native import model as models
+from tests.helpers.options import config, configs
+from tests.helpers.options import model as make
 from tests.helpers.plain import passes_with_the_plain_kernel
 
 pytestmark = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
 
-Options = dict[str, Any]
-PRESET = {
-    f"{name} of {task}": dataclasses.asdict(preset(name, tasks.get(task)).model)
-    for name, task in (
-        ("paper", "parity"), ("rotor", "parity"), ("rotor", "group-A5"), ("rotor", "parenthesis"),
-        ("router", "parity"), ("counter", "parenthesis"),
-    )
-}  # fmt: skip
-CLASSES = 3
+CLASSES = 4
+CELLS: dict[str, list[Cell]] = {
+    "paper": [Paper(coupling_rank=2)] * 2,
+    "rotor": [Rotor()],
+    "rotor of order 4": [Rotor(order=4, recall=True)],
+    "router": [Router(places=3)],
+    "counter and switch": [Counter(), Switch()],
+}
 
 
-def model(vocabulary: int, **options: Any) -> CSP:
-    """A model in float64 with gates that keep and gates that replace, and nothing at its default."""
-    config = CSPConfig(vocab_size=vocabulary, num_classes=CLASSES, **options)
-    generator = Generator().manual_seed(3)
-    net = CSP(config, generator).double()
-    with torch.no_grad():
-        for name, parameter in net.named_parameters():
-            noise = torch.randn(parameter.shape, generator=generator)
-            replaced = name.endswith("gate.bias") and net.layers[0].options.replaces
-            parameter.copy_(2 * noise) if replaced else parameter.add_(0.3 * noise)
-    return net.eval()
+def model(name: str, vocabulary: int = 3, width: int = 9) -> CSP:
+    cells = CELLS[name]
+    return make(config(cells[0], cells=cells, vocab_size=vocabulary, width=width)).double().eval()
+
+
+def small() -> CSP:
+    return make(config(Paper(), vocab_size=2)).double().eval()
 
 
 @torch.no_grad()
@@ -62,50 +55,43 @@ def agree(net: CSP, symbols: int, length: int) -> None:
 
 
 @pytest.mark.parametrize("symbols", [1, 2, 3])
-@pytest.mark.parametrize("name", PRESET)
-def test_presets_agree_with_a_batch_at_every_length(name: str, symbols: int) -> None:
-    net = model(3, **PRESET[name] | {"width": 9})
+@pytest.mark.parametrize("name", CELLS)
+def test_every_cell_agrees_with_a_batch_at_every_length(name: str, symbols: int) -> None:
+    net = model(name)
     for length in range(1, {1: 20, 2: 10, 3: 6}[symbols] + 1):
         agree(net, symbols, length)
 
 
-@pytest.mark.parametrize("name", ["paper of parity", "router of parity", "rotor of group-A5"])
+@pytest.mark.parametrize("name", ["paper", "router", "rotor of order 4"])
 @pytest.mark.parametrize(
     ("symbols", "length"), [(15, 1), (16, 2), (17, 2), (33, 2), (257, 1), (300, 1), (7, 4)]
 )
 def test_large_vocabularies_agree_with_a_batch(name: str, symbols: int, length: int) -> None:
     """Blocks have 16 prefixes, and subtrees begin where there are 256."""
-    options = PRESET[name] | {"width": 3, "depth": 1, "places": 3 if "router" in name else 0}
-    agree(model(symbols, **options), symbols, length)
+    agree(model(name, symbols, width=3), symbols, length)
 
 
-@pytest.mark.parametrize(
-    "fixed", [{}, {"kinds": (), "places": 0}, {"kinds": (), "places": 3}, RELEASED]
-)
-@settings(max_examples=60)
+@settings(max_examples=100)
 @given(
-    options=st.fixed_dictionaries({name: st.sampled_from(each) for name, each in choices().items()}),
+    chosen=configs(vocab_size=5),
     size=st.sampled_from([(1, 1), (3, 1), (2, 5), (2, 9), (3, 4), (4, 3), (5, 2)]),
 )
-def test_any_combination_of_options_agrees_with_a_batch(
-    fixed: Options, options: Options, size: tuple[int, int]
-) -> None:
-    agree(model(5, **sensible(options | fixed)), *size)
+def test_any_stack_of_cells_agrees_with_a_batch(chosen: CSPConfig, size: tuple[int, int]) -> None:
+    agree(make(chosen).double().eval(), *size)
 
 
-@pytest.mark.parametrize("name", [name for name in PRESET if "router" not in name])
+@pytest.mark.parametrize("name", [name for name in CELLS if name != "router"])
 def test_a_model_in_training_gives_the_same(name: str) -> None:
-    net = model(2, **PRESET[name] | {"width": 9})
-    agree(net.train(), 2, 5)
+    agree(model(name).train(), 2, 5)
 
 
-@pytest.mark.parametrize("options", [{}, {"rotate": "state"}, {"norm": "layer", "decoder": "linear"}])
-def test_saturated_states_agree_with_a_batch(options: Options) -> None:
+@pytest.mark.parametrize("cell", [Paper(), Paper(rotate="state"), Paper(norm="layer")])
+def test_saturated_states_agree_with_a_batch(cell: Paper) -> None:
     """Gates of softplus(10^6): states pass 2^60 within a few steps."""
-    net = model(2, **{"width": 5, "depth": 2} | options)
+    net = make(config(cell, vocab_size=2)).double().eval()
     with torch.no_grad():
         for block in net.layers:
-            block.gate.bias.fill_(1e6)
+            block.gate.bias.fill_(1e6)  # pyright: ignore
     _, last = net(torch.zeros(1, 8, dtype=torch.int64), return_state=True)
     assert torch.linalg.vector_norm(last, dim=2).max().item() > 2.0**59
     agree(net, 2, 8)
@@ -115,7 +101,7 @@ def test_saturated_states_agree_with_a_batch(options: Options) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_counts_that_are_not_exact_are_refused(dtype: torch.dtype, token: int) -> None:
     """Only one sequence counts as far, the first or the last of all."""
-    net = model(2, **PRESET["counter of parenthesis"]).to(dtype)
+    net = model("counter and switch", 2).to(dtype)
     limit = 2 ** (24 if dtype is torch.float32 else 53)
     for more, refused in ((0, False), (1, True)):
         with torch.no_grad():
@@ -128,22 +114,31 @@ def test_counts_that_are_not_exact_are_refused(dtype: torch.dtype, token: int) -
             every_score(net, 2, 10)
 
 
-@pytest.mark.parametrize("name", PRESET)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_scores_are_the_same_bits_with_any_number_of_threads(name: str, dtype: torch.dtype) -> None:
-    net, found = model(3, **PRESET[name]).to(dtype), []
+def in_threads(compute: Any) -> list[Any]:
+    """The results with one, two and three threads."""
+    results = []
     for threads in (1, 2, 3):
         torch.set_num_threads(threads)
         try:
-            found.append(every_score(net, 3, 8))
+            results.append(compute())
         finally:
             torch.set_num_threads(1)
-    assert all(torch.equal(found[0], other) for other in found[1:])
+    return results
 
 
-@pytest.mark.parametrize("name", PRESET)
+@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_scores_are_the_same_bits_with_any_number_of_threads(name: str, dtype: torch.dtype) -> None:
+    net = model(name).to(dtype)
+    first, *others = in_threads(lambda: every_score(net, 3, 8))
+    assert all(torch.equal(first, other) for other in others)
+    first, *others = in_threads(lambda: row_scores(net, *rows(3, 500, 40)))
+    assert all(torch.equal(first, other) for other in others)
+
+
+@pytest.mark.parametrize("name", CELLS)
 def test_float32_is_near_float64(name: str) -> None:
-    net = model(2, **PRESET[name])
+    net = model(name)
     wide, narrow = every_score(net, 2, 10), every_score(net.float(), 2, 10)
     assert narrow is not None
     assert wide is not None
@@ -151,33 +146,29 @@ def test_float32_is_near_float64(name: str) -> None:
     assert (narrow - wide).abs().median() <= 1e-5
 
 
-def test_what_the_kernel_does_not_know_is_left_to_a_batch() -> None:
+def test_models_that_the_kernel_does_not_know_are_left_to_a_batch() -> None:
     assert every_score(nn.Linear(2, 2), 2, 3) is None
-    assert every_score(model(2, width=4), 3, 2) is None  # a token too many
+    assert every_score(small(), 3, 2) is None  # a token too many
     with use_backend("torch"):
-        assert every_score(model(2, width=4), 2, 3) is None
-    watched = model(2, width=4)
+        assert every_score(small(), 2, 3) is None
+        assert row_scores(small(), *rows(2, 5, 6)) is None
+    watched = small()
     watched.blocks[0].register_forward_hook(lambda *_: None)
     assert every_score(watched, 2, 3) is None
-    routing = model(2, **PRESET["router of parity"] | {"width": 9})
-    assert every_score(routing.train(), 2, 3) is None  # its maps are soft
-    frozen = model(2, width=4)
-    agree(frozen.requires_grad_(False), 2, 3)
+    assert every_score(model("router").train(), 2, 3) is None  # its maps are soft
+    agree(small().requires_grad_(False), 2, 3)
 
 
 def test_a_shortage_of_memory_is_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:
     class Full:
-        @staticmethod
-        def csprop_every(*arguments: Any) -> int:
-            return 1
+        def __getattr__(self, name: str) -> Any:
+            return lambda *arguments: 1
 
-        csprop_scores = csprop_every
-
-    monkeypatch.setattr(scoring, "library", Full)
+    monkeypatch.setattr(library, "_library", Full())
     with pytest.raises(MemoryError):
-        every_score(model(2, width=4), 2, 3)
+        every_score(small(), 2, 3)
     with pytest.raises(MemoryError):
-        row_scores(model(2, width=4), *rows(2, 1, 1))
+        row_scores(small(), *rows(2, 1, 1))
 
 
 def rows(symbols: int, count: int, length: int, share: float = 0.4) -> tuple[Tensor, Tensor]:
@@ -196,72 +187,38 @@ def rows_agree(net: CSP, tokens: Tensor, labels: Tensor) -> None:
 
 
 @pytest.mark.parametrize("share", [0.1, 0.4, 1.0])
-@pytest.mark.parametrize("name", PRESET)
+@pytest.mark.parametrize("name", CELLS)
 def test_rows_agree_with_a_batch_where_they_have_labels(name: str, share: float) -> None:
-    net = model(3, **PRESET[name] | {"width": 9})
     for count, length in ((1, 1), (3, 17), (33, 5), (70, 16)):
-        rows_agree(net, *rows(3, count, length, share))
+        rows_agree(model(name), *rows(3, count, length, share))
 
 
 @pytest.mark.parametrize("span", [1, 2, 5])
-@pytest.mark.parametrize("name", PRESET)
+@pytest.mark.parametrize("name", CELLS)
 def test_rows_in_pieces_agree_with_a_batch(
     name: str, span: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(step, "SPAN", span)
+    monkeypatch.setattr(models, "SPAN", span)
     for length in (1, 5, 10, 12):
-        rows_agree(model(3, **PRESET[name] | {"width": 9}), *rows(3, 7, length))
+        rows_agree(model(name), *rows(3, 7, length))
 
 
-@pytest.mark.parametrize(
-    "fixed", [{}, {"kinds": (), "places": 0}, {"kinds": (), "places": 3}, RELEASED]
-)
-@settings(max_examples=60)
-@given(
-    options=st.fixed_dictionaries({name: st.sampled_from(each) for name, each in choices().items()}),
-    count=st.integers(1, 20),
-    length=st.integers(1, 20),
-)
-def test_rows_agree_for_any_combination_of_options(
-    fixed: Options, options: Options, count: int, length: int
-) -> None:
-    rows_agree(model(3, **sensible(options | fixed)), *rows(3, count, length))
+@settings(max_examples=100)
+@given(chosen=configs(), count=st.integers(1, 20), length=st.integers(1, 20))
+def test_rows_agree_for_any_stack_of_cells(chosen: CSPConfig, count: int, length: int) -> None:
+    rows_agree(make(chosen).double().eval(), *rows(3, count, length))
 
 
 def test_rows_without_labels_have_no_scores_and_wrong_ones_are_refused() -> None:
-    net, (tokens, labels) = model(2, width=4), rows(2, 5, 6)
+    net, (tokens, labels) = small(), rows(2, 5, 6)
     empty = row_scores(net, tokens, torch.full_like(labels, -1))
     assert empty is not None
     assert empty.shape == (0, CLASSES)
     for wrong in ((tokens + 1, labels), (tokens, labels + CLASSES), (tokens - 1, labels)):
         with pytest.raises(InputError, match="outside of its range"):
             row_scores(net, *wrong)
-    with use_backend("torch"):
-        assert row_scores(net, tokens, labels) is None
-
-
-def test_rows_have_the_same_bits_with_any_number_of_threads() -> None:
-    net, found = model(3, **PRESET["paper of parity"]), []
-    for threads in (1, 2, 3):
-        torch.set_num_threads(threads)
-        try:
-            found.append(row_scores(net, *rows(3, 500, 40)))
-        finally:
-            torch.set_num_threads(1)
-    assert all(torch.equal(found[0], other) for other in found[1:])
 
 
 @pytest.mark.slow
-def test_the_plain_kernel_gives_the_same() -> None:
-    """The tests of presets in a process that does not use the instructions of this processor."""
-    passes_with_the_plain_kernel(__file__, test_presets_agree_with_a_batch_at_every_length.__name__)
-
-
-@pytest.mark.parametrize("name", ["released", "released-fast", "released-first"])
-def test_sums_over_time_are_those_of_each_sequence(name: str) -> None:
-    net = CSP(configure("parity", name, width=8).model).double().eval()
-    found = every_score(net, 2, 7)
-    with torch.no_grad(), use_backend("reference"):
-        want = net(every_sequence(2, 7))[:, -1]
-    assert found is not None
-    torch.testing.assert_close(found, want, rtol=1e-9, atol=1e-9)
+def test_the_kernel_for_any_processor_gives_the_same() -> None:
+    passes_with_the_plain_kernel(__file__, test_every_cell_agrees_with_a_batch_at_every_length.__name__)

@@ -11,17 +11,20 @@ from csprop.ops import native
 
 EXPORT = """
 import sys, torch, csprop
-from csprop.training.presets import preset
-for name, kind in (("parity", "rotor"), ("group-A5", "rotor"), ("parenthesis", "counter")):
-    options = vars(preset(kind, csprop.tasks.get(name)).model)
-    net = csprop.CSP(csprop.CSPConfig(vocab_size=2, num_classes=2, **{**options, "width": 4}))
+cells = {
+    "paper": [csprop.Paper()], "rotor": [csprop.Rotor(order=3)],
+    "counter": [csprop.Counter(), csprop.Switch()], "router": [csprop.Router()],
+}
+for name, stack in cells.items():
+    sizes = dict(vocab_size=2, num_classes=2, width=4, decoder="linear")
+    net = csprop.CSP(csprop.CSPConfig(**sizes, cells=stack)).eval()
     tokens = torch.tensor([[0, 1, 1, 0, 1]])
     program = torch.export.export(net, (tokens,))
     torch.export.save(program, f"{sys.argv[1]}/{name}.pt2")
     torch.save(net(tokens).detach(), f"{sys.argv[1]}/{name}.scores")
 """
 LOAD = """
-for name in ("parity", "group-A5", "parenthesis"):
+for name in ("paper", "rotor", "counter", "router"):
     scores = torch.export.load(f"{sys.argv[1]}/{name}.pt2").module()(torch.tensor([[0, 1, 1, 0, 1]]))
     torch.testing.assert_close(scores, torch.load(f"{sys.argv[1]}/{name}.scores"))
 """
@@ -59,25 +62,9 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    "imports",
-    [
-        "import csprop, torch",
-        "import torch, csprop",
-        "import csprop, importlib.util; importlib.util.find_spec('torch'); import torch",
-        "import csprop.ops.planes, torch",
-        "import csprop; csprop.tasks.get('parity'); import torch",
-    ],
-)
-def test_a_saved_program_loads_after_a_plain_import(imports: str, programs: Path) -> None:
-    run(f"import sys; {imports}\n{LOAD}", programs)
-
-
-def test_the_finder_steps_aside_once_torch_is_there() -> None:
-    run(
-        "import sys; before = list(sys.meta_path); import csprop; assert sys.meta_path != before\n"
-        "import torch; assert not any('csprop' in type(each).__module__ for each in sys.meta_path)"
-    )
+@pytest.mark.parametrize("imports", ["from csprop import CSP", "import torch; from csprop import CSP"])
+def test_a_saved_program_loads_after_the_import_of_a_model(imports: str, programs: Path) -> None:
+    run(f"import sys; {imports}; import torch\n{LOAD}", programs)
 
 
 def test_a_kernel_that_was_compiled_is_used() -> None:

@@ -1,18 +1,15 @@
-"""Scans and stacks so long that threads share rows, and that results are written past the cache."""
+"""Scans so long that results are written past the cache."""
 
-import dataclasses
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import torch
 from torch import Generator, Tensor
 
-from csprop import CSP, CSPConfig, scan, tasks, use_backend
+from csprop import scan, use_backend
 from csprop.ops import native
-from csprop.ops.native import tensors
-from csprop.training.presets import preset
+from csprop.ops.operators import _call
 
 pytestmark = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
 
@@ -21,16 +18,6 @@ TILE = (1 << 16) // (6 * WIDTH * 8)
 """The steps that a complex adjoint in float64 fetches together (`tile_of` in memory.hpp)."""
 LONG = 4200
 """Steps of which one row fills more than the 4 MiB from which on results go past the cache."""
-STRETCH = 128
-"""The steps that a layer goes at a time where threads share the layers of a row (layout.hpp)."""
-STACKS = [
-    dataclasses.asdict(preset(name, tasks.get(task)).model) | {"width": 256, "depth": depth}
-    for name, task, depth in (
-        ("paper", "parity", 3),
-        ("rotor", "parity", 2),
-        ("rotor", "parenthesis", 5),
-    )
-]
 KINDS = [(1, 64), (2, 64), (2, 1), (3, 3, 64), (4, 4, 1), (7, 7, 64)]
 """The planes and columns of a."""
 
@@ -159,32 +146,5 @@ def test_gradcheck_along_a_random_direction(kind: tuple[int, ...]) -> None:
 def test_results_that_begin_inside_a_line_are_right() -> None:
     a, u, h0, reset = draw(1, LONG, (2, WIDTH))
     h = torch.full((u.numel() + 1,), math.nan, dtype=u.dtype)[1:].view_as(u)
-    sizes = {"wide": 1, "batch": 1, "steps": LONG, "width": WIDTH, "order": 2, "planes": 2}
-    tensors.scan(**sizes, columns=WIDTH, a=a, u=u, h0=h0, reset=reset, h=h)
+    _call(a=a, u=u, h0=h0, reset=reset, h=h)
     assert torch.equal(h, scan(a, u, h0, reset)[0])
-
-
-@pytest.mark.parametrize("resets", [False, True])
-@pytest.mark.parametrize("steps", [STRETCH * 3, STRETCH * 4 + 1, STRETCH * 20 - 1])
-@pytest.mark.parametrize("options", STACKS)
-def test_layers_of_one_row_on_several_threads_give_the_same_bits(
-    options: dict[str, Any], steps: int, resets: bool
-) -> None:
-    net = CSP(CSPConfig(vocab_size=3, num_classes=2, **options), Generator().manual_seed(0))
-    g = Generator().manual_seed(steps)
-    tokens = torch.randint(3, (1, steps), generator=g)
-    reset = torch.rand(1, steps, generator=g) < 0.02 if resets else None
-
-    def bits() -> list[Tensor]:
-        net.zero_grad()
-        scores, state = net(tokens, reset=reset, return_state=True)
-        (scores.square().mean() + state.square().mean()).backward()
-        with torch.no_grad():
-            again = net(tokens, reset=reset)
-        gradients = [p.grad.clone() for p in net.blocks.parameters() if p.grad is not None]
-        return [scores.detach(), again, state.detach(), *gradients]
-
-    one = bits()
-    for threads in (2, 3, 5):
-        torch.set_num_threads(threads)
-        assert all(torch.equal(x, y) for x, y in zip(bits(), one, strict=True))

@@ -18,20 +18,16 @@ WIDTH = GROUPS * PLACES
 Arguments = dict[str, Any]
 
 
-def arguments(
-    seed: int, steps: int, batch: int = 3, turning: int = 0, resets: bool = False
-) -> Arguments:
-    """Everything but the maps, in float64: choices, a state in every place, phases of some channels."""
+def arguments(seed: int, steps: int, batch: int = 3, resets: bool = False) -> Arguments:
+    """Everything but the maps, in float64: choices, and a state in every place."""
     draws = Generator().manual_seed(seed)
 
     def numbers(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=draws, dtype=torch.float64)
 
-    theta = numbers(batch, steps, turning)
     return {
         "choice": torch.randint(COUNT, (batch, steps), generator=draws),
         "h0": numbers(batch, 2, WIDTH),
-        "turns": torch.stack([theta.cos(), theta.sin()], dim=2) if turning else None,
         "reset": torch.rand(batch, steps, generator=draws) < 0.2 if resets else None,
         "start": numbers(2, WIDTH),
     }
@@ -54,9 +50,6 @@ def walked(targets: Tensor, given: Arguments) -> Tensor:
                 h = [complex(re, im) for re, im in given["start"].T.tolist()]
             moved = [0j] * WIDTH
             for d, content in enumerate(h):
-                if given["turns"] is not None:
-                    turns = given["turns"][b, t]
-                    content *= complex(*turns[:, d % turns.shape[1]].tolist())
                 moved[int(targets[given["choice"][b, t], d])] += content
             h = moved
             states[b, t] = torch.tensor([[c.real for c in h], [c.imag for c in h]])
@@ -74,10 +67,9 @@ def as_maps(targets: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("steps", [0, 1, 2, 63])
-@pytest.mark.parametrize("turning", [0, 1, WIDTH])
 @pytest.mark.parametrize("resets", [False, True])
-def test_all_ways_agree_with_a_walk(steps: int, turning: int, resets: bool, backend: str) -> None:
-    targets, given = drawn_targets(steps), arguments(steps, steps, turning=turning, resets=resets)
+def test_all_ways_agree_with_a_walk(steps: int, resets: bool, backend: str) -> None:
+    targets, given = drawn_targets(steps), arguments(steps, steps, resets=resets)
     want = walked(targets, given)
     with use_backend(backend):
         torch.testing.assert_close(route.hard(targets, **given), want)
@@ -86,15 +78,13 @@ def test_all_ways_agree_with_a_walk(steps: int, turning: int, resets: bool, back
 
 @settings(max_examples=60)
 @given(
-    seed=st.integers(0, 2**31), steps=st.integers(1, 40), turning=st.sampled_from([0, 1, WIDTH]),
-    cut=st.integers(0, 40), resets=st.booleans(), backend=st.sampled_from(BACKENDS),
+    seed=st.integers(0, 2**31), steps=st.integers(1, 40), cut=st.integers(0, 40),
+    resets=st.booleans(), backend=st.sampled_from(BACKENDS),
 )  # fmt: skip
-def test_a_state_is_carried_on(
-    seed: int, steps: int, turning: int, cut: int, resets: bool, backend: str
-) -> None:
-    given, cut = arguments(seed, steps, turning=turning, resets=resets), min(cut, steps)
+def test_a_state_is_carried_on(seed: int, steps: int, cut: int, resets: bool, backend: str) -> None:
+    given, cut = arguments(seed, steps, resets=resets), min(cut, steps)
     targets = drawn_targets(seed)
-    timed = {name: given[name] for name in ("choice", "turns", "reset") if given[name] is not None}
+    timed = {name: given[name] for name in ("choice", "reset") if given[name] is not None}
 
     def part(where: slice, h0: Tensor) -> Tensor:
         cuts = {name: value[:, where] for name, value in timed.items()}
@@ -131,13 +121,12 @@ def with_gradients(backend: str, maps: Tensor, given: Arguments) -> list[Tensor]
 
 @pytest.mark.parametrize("backend", BACKENDS[1:])
 @pytest.mark.parametrize("steps", [1, 2, 63])
-@pytest.mark.parametrize("turning", [0, 1, WIDTH])
 @pytest.mark.parametrize("resets", [False, True])
 @pytest.mark.parametrize("mixed", [False, True])
 def test_soft_gradients_are_those_of_the_reference(
-    backend: str, steps: int, turning: int, resets: bool, mixed: bool
+    backend: str, steps: int, resets: bool, mixed: bool
 ) -> None:
-    given = arguments(5, steps, turning=turning, resets=resets)
+    given = arguments(5, steps, resets=resets)
     if mixed:
         draws = Generator().manual_seed(5)
         scores = torch.randn(*given["choice"].shape, COUNT, generator=draws, dtype=torch.float64)
@@ -152,7 +141,7 @@ def test_soft_gradients_are_right(backend: str) -> None:
 
     def states(maps: Tensor, h0: Tensor, start: Tensor) -> Tensor:
         with use_backend(backend):
-            return route.soft(maps, given["choice"], h0, None, given["reset"], start)
+            return route.soft(maps, given["choice"], h0, given["reset"], start)
 
     leaves = [drawn_maps(6), given["h0"], given["start"]]
     assert torch.autograd.gradcheck(states, [each.requires_grad_() for each in leaves])
@@ -173,11 +162,11 @@ def test_models_side_by_side_are_those_one_by_one(backend: str) -> None:
     torch.testing.assert_close(together, alone)
 
 
-def test_hard_gradients_reach_state_and_phases() -> None:
-    targets, given = drawn_targets(8), arguments(8, 5, turning=WIDTH, resets=True)
-    leaves = [given[name].requires_grad_() for name in ("h0", "turns", "start")]
+def test_hard_gradients_reach_the_states() -> None:
+    targets, given = drawn_targets(8), arguments(8, 5, resets=True)
 
-    def states(h0: Tensor, turns: Tensor, start: Tensor) -> Tensor:
-        return route.hard(targets, given["choice"], h0, turns, given["reset"], start)
+    def states(h0: Tensor, start: Tensor) -> Tensor:
+        return route.hard(targets, given["choice"], h0, given["reset"], start)
 
+    leaves = [given[name].requires_grad_() for name in ("h0", "start")]
     assert torch.autograd.gradcheck(states, leaves)

@@ -1,4 +1,7 @@
-"""Drawing of automata. Up to a dozen states, arrows have labels; above that, colours."""
+"""Drawing of automata. Up to a dozen states, arrows have labels; above that, colours.
+
+The file is long because one class places and paints everything in a picture.
+"""
 
 import io
 import math

@@ -8,7 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from csprop.errors import InputError
-from csprop.ops import devices
+from csprop.ops import (
+    devices,
+    route,  # noqa: F401  (a model in a saved program needs its operator)
+)
 from csprop.ops.native import forward
 from csprop.ops.native.forward import Stepper
 from csprop.ops.native.tensors import fits

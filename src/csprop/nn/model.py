@@ -280,8 +280,8 @@ class CSP(nn.Module):
         return Stream(self)
 
     def stepper(self, state: Float[Tensor, "1 L M D"]) -> "Any":
-        """Return an object whose `step(token)` takes single steps from a state."""
-        return make_stepper(self, state) or _Steps(self, state)
+        """Return an object whose `step(token)` takes single steps, or None to call the model."""
+        return make_stepper(self, state) or (_Steps(self, state) if self.routers else None)
 
 
 class _Steps:

@@ -48,13 +48,13 @@ class MachineTask(Task):
     def truth(self, sequence: Sequence[int]) -> int:
         return self.automaton.final(sequence)
 
-    def start(self) -> int:
+    def start(self) -> Any:
         return self.automaton.start
 
-    def step(self, state: int, token: int) -> int:
+    def step(self, state: Any, token: int) -> Any:
         return self.automaton.control.transitions[state][token]
 
-    def answer(self, state: int) -> int:
+    def answer(self, state: Any) -> int:
         answer = self.automaton.outputs[state]
         if answer is None:
             raise InputError(f"{self.name}: there is no answer before the first token")

@@ -199,7 +199,7 @@ def from_file(path: str | Path, like: Task | None = None) -> FileTask:
         readers.append(FileReader(path))
         return readers[-1].batches()
 
-    names = () if like is None else (like.words, like.vocab, like.classes)
+    names: Any = () if like is None else (like.words, like.vocab, like.classes)
     rows = pack(str(path), batches, *names)
     task = FileTask(path.absolute(), readers[-1].sha256, rows.vocab, rows.classes, rows.words)
     task.rows = rows
