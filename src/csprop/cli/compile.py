@@ -54,7 +54,7 @@ def run(args: Args) -> int:
         "minimal_states": certificate.minimal_states,
         "tokens": len(task.vocab),
         "classes": len(task.classes),
-        "places": made.config.model.places or made.config.model.width,
+        "places": made.config.model.width,
         "parameters": sum(each.numel() for each in made.model.parameters()),
         "pairs": 0 if certificate.proof is None else len(certificate.proof.pairs),
         "verdict": certificate.verdict,
