@@ -20,7 +20,7 @@ from csprop.training.config import configure
 from csprop.training.metrics import at_length, exhaustive, sampled, score
 from csprop.training.scores import Sampling, Score, check_exhaustive, interval
 from csprop.training.seeding import generator
-from csprop_lab.layers.plain import Kind, Peer, PeerConfig
+from csprop_lab.layers.basic import Kind, Peer, PeerConfig
 
 
 class Oracle:

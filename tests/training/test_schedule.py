@@ -10,11 +10,11 @@ from safetensors.torch import load_file
 import csprop
 from csprop import Rotor, Router, Run
 from csprop.data.examples import Examples
+from csprop.training.batches import training_data
 from csprop.training.config import configure
 from csprop.training.metrics import score
 from csprop.training.presets import Recipe
 from csprop.training.schedule import learning_rate, longest, shortened, temperature
-from csprop.training.session import training_data
 
 SMALL: dict[str, Any] = {"preset": "router", "samples": 300, "width": 8, "hold": 0}
 
