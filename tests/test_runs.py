@@ -18,8 +18,8 @@ from csprop.errors import InputError
 from csprop.files import LOCK
 from csprop.nn.hub import on_hub
 from csprop.proof.examples import Labelled
+from csprop.training.batches import training_data
 from csprop.training.checkpoint import RunFolder
-from csprop.training.session import training_data
 
 OPTIONS: dict[str, Any] = {"epochs": 8, "samples": 1000, "width": 8, "hold": 0}
 

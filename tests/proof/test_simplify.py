@@ -20,8 +20,9 @@ from csprop.proof.fewer import SHARP, misses
 from csprop.proof.locked_counter import weights_of
 from csprop.proof.simplify import _Plan, simplify
 from csprop.tasks import get
+from csprop.training.batches import training_data
 from csprop.training.config import configure
-from csprop.training.session import Trained, execute, training_data
+from csprop.training.session import Trained, execute
 
 LETTERS = ((0, 1), (1, -1), (1, 0), (1, -2), (2, -1))
 

@@ -1,4 +1,4 @@
-"""What the README and the guide show of results/bench.json."""
+"""The tables and sentences of the README and the guide that are made of results/bench.json."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -37,11 +37,7 @@ def few(document: Document) -> str:
 
 
 def summary(document: Document) -> str:
-    """Where it was measured, how others compare with csprop, and how long commands take, in Markdown.
-
-    Args:
-        document: as `csprop bench --json` prints it.
-    """
+    """Return the machine, the ratios of others to csprop, and the times of commands, in Markdown."""
     works = document["results"]
     timed = [work for work in works if work["base"] == "csprop" and "seconds" in work]
     lines = [_line(work) for work in timed if "one alone" not in work["seconds"]]
@@ -79,7 +75,7 @@ def _line(work: Document) -> list[str]:
 
 
 def _sentence(work: Document) -> str:
-    """What has no ratio of times, in words; empty for what the table has."""
+    """Return a work without ratios of times in words; empty for the others."""
     if "microseconds" in work:
         figures = work["microseconds"]
         own, other = figures["csprop"], figures["nn.LSTM"]

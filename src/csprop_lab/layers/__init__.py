@@ -24,15 +24,15 @@ class Published:
     paper: str
     """Who published it, and where."""
     version: str = ""
-    """Changed whenever the layer computes something else, so that its rows are run again."""
+    """Changed whenever the layer computes something else, and its rows are to be run again."""
 
 
 PEERS: dict[str, Published] = {
-    "rnn": Published("csprop_lab.layers.plain:rnn", "Elman, Cognitive Science 1990"),
+    "rnn": Published("csprop_lab.layers.basic:rnn", "Elman, Cognitive Science 1990"),
     "lstm": Published(
-        "csprop_lab.layers.plain:lstm", "Hochreiter and Schmidhuber, Neural Computation 1997"
+        "csprop_lab.layers.basic:lstm", "Hochreiter and Schmidhuber, Neural Computation 1997"
     ),
-    "gru": Published("csprop_lab.layers.plain:gru", "Cho et al., EMNLP 2014"),
+    "gru": Published("csprop_lab.layers.basic:gru", "Cho et al., EMNLP 2014"),
     "transformer": Published("csprop_lab.layers.attention:Attention", "Vaswani et al., NeurIPS 2017"),
     "s4d": Published("csprop_lab.layers.s4d:S4D", "Gupta et al. and Gu et al., NeurIPS 2022"),
     "s5": Published("csprop_lab.layers.s5:S5", "Smith et al., ICLR 2023"),
@@ -60,9 +60,9 @@ PEERS: dict[str, Published] = {
     "mlstm": Published("csprop_lab.layers.mlstm:MLSTM", "Beck et al., NeurIPS 2024"),
     "pd-ssm": Published("csprop_lab.layers.pd_ssm:PDSSM", "Terzić et al., NeurIPS 2025"),
     "csprop-rotor": Published("csprop_lab.layers.own:Rotor", "one block of csprop.CSPLayer", "2"),
-    "ssm": Published("csprop_lab.layers.plain:ssm", "a diagonal selective state-space layer"),
+    "ssm": Published("csprop_lab.layers.basic:ssm", "a diagonal selective state-space layer"),
     "ssm-negative": Published(
-        "csprop_lab.layers.plain:ssm_negative",
+        "csprop_lab.layers.basic:ssm_negative",
         "a diagonal selective layer with the eigenvalues of Grazzi et al., ICLR 2025",
     ),
 }
@@ -82,11 +82,7 @@ def check(name: str) -> None:
 
 
 def layer(name: str) -> Make:
-    """What makes a layer: of a name in `PEERS`, or of one's own as MODULE:NAME.
-
-    Raises:
-        InputError: there is no such layer.
-    """
+    """Return the factory of a layer: of a name in `PEERS`, or of one's own as MODULE:NAME."""
     if name in OWN:
         return OWN[name]
     check(name)

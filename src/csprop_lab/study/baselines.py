@@ -5,7 +5,7 @@ from typing import get_args
 from csprop.tasks import get
 from csprop.training.presets import Recipe
 from csprop.training.scores import percent
-from csprop_lab.layers.plain import Kind, PeerConfig
+from csprop_lab.layers.basic import Kind, PeerConfig
 from csprop_lab.study.grids import cell
 from csprop_lab.study.job import Job, csp, network, sizes_of
 from csprop_lab.study.length import accuracies

@@ -130,7 +130,7 @@ class Cell:
 
 
 def _rank(row: Row) -> tuple[float, float]:
-    """How good a run was on held-out sequences of the trained lengths; the worst if it diverged."""
+    """Return a key that sorts runs by their held-out score; one that diverged is the worst."""
     if "result" not in row:
         return -1.0, 0.0
     return row["result"]["accuracy"], -row.get("curve", {"loss": [0.0]})["loss"][-1]
@@ -143,12 +143,7 @@ def cells(
     tasks: Sequence[str] | None = None,
     versions: Mapping[str, str] | None = None,
 ) -> list[Cell]:
-    """All models on all tasks.
-
-    Args:
-        tasks: those to take; by default as many as the effort says.
-        versions: of layers of one's own, by name.
-    """
+    """All models on all tasks."""
     known_versions = {name: peer.version for name, peer in PEERS.items()} | dict(versions or {})
     return [
         Cell(protocol, task, model, effort, known_versions.get(model, ""))
@@ -165,12 +160,7 @@ def fill(
     on: Callable[[Sequence[engine.Group]], Iterator[tuple[str, list[Row]]]],
     done: Callable[[str, list[Row]], None],
 ) -> None:
-    """Run what is missing, one seed after the other, so that the cells are always about as full.
-
-    Args:
-        on: runs groups of jobs, such as `engine.local`.
-        done: is told of every group that has finished.
-    """
+    """Run what is missing, one seed after the other: the cells are always about as full."""
     for seed in range(max(cell.effort.seeds for cell in asked)):
         missing = {
             job.key: (cell.protocol.name, job)
@@ -189,7 +179,7 @@ def fill(
 
 
 def remaining(results: Results, asked: Sequence[Cell]) -> int:
-    """How many rows are missing."""
+    """Return the number of missing rows."""
     count = 0
     for cell in asked:
         count += sum(job.key not in results.rows for job in cell.first)

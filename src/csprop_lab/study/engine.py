@@ -1,4 +1,4 @@
-"""Where jobs run: worker processes here, or a Ray cluster."""
+"""The places where jobs run: worker processes here, or a Ray cluster."""
 
 import socket
 from collections.abc import Generator, Sequence
@@ -22,7 +22,7 @@ TOGETHER = 5
 workers finish at about the same time."""
 
 RETRIES = 5
-"""How often the work of a lost Ray worker is given to another one."""
+"""The number of times that the work of a lost Ray worker is given to another one."""
 
 
 def groups(table: str, jobs: Sequence[AnyJob]) -> list[Group]:
@@ -91,7 +91,7 @@ def ray(work: Sequence[Group], address: str | None) -> Generator[tuple[str, list
         try:
             cluster.init(address=address or "local", log_to_driver=False, configure_logging=False)
         except ConnectionError:
-            raise InputError(f"--address {address}: what answers there is no Ray cluster") from None
+            raise InputError(f"--address {address}: what answers there is not a Ray cluster") from None
     remote: Any = cluster.remote(num_cpus=1, max_retries=RETRIES)(_one_thread)
     waiting = {remote.remote(jobs): table for table, jobs in work}
     try:

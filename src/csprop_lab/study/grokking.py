@@ -85,7 +85,7 @@ def gap_of(row: Row) -> int | None:
 
 
 def spikes(rows: Sequence[Row]) -> tuple[int, float]:
-    """How many runs have their largest gradient norm near the first 90%, and how many by chance."""
+    """Return the number of runs with their largest gradient norm near the first 90%, and by chance."""
     beside, expected = 0, 0.0
     for row in rows:
         if (at := first(row, ALMOST)) is not None:

@@ -185,14 +185,7 @@ def _explored(
 
 
 def draw(language: Automaton, rows: int, wrong: float, seed: int) -> Drawn:
-    """Rows to learn from: lengths 1 to 16, all tokens equally likely, the label of the whole.
-
-    Args:
-        language: gives the right labels.
-        rows: how many.
-        wrong: the share of wrong labels; exactly that many, rounded, are some other class.
-        seed: decides all draws.
-    """
+    """Rows to learn from: lengths 1 to 16, all tokens equally likely, the label of the whole."""
     lots = np.random.default_rng([SEED, seed])
     lengths = lots.integers(1, LONGEST + 1, rows)
     tokens = [lots.integers(0, language.symbols, length) for length in lengths]
@@ -234,11 +227,7 @@ def _ways(language: Automaton, longest: int) -> NDArray[np.float64]:
 def _of_class(
     language: Automaton, ways: NDArray[np.float64], length: int, lots: np.random.Generator
 ) -> NDArray[np.int64]:
-    """A row that ends in a class, all such rows being equally likely.
-
-    Args:
-        ways: the share of continuations of each length that lead to the class, (length + 1, states).
-    """
+    """A row that ends in a class, all such rows being equally likely."""
     tokens, state = np.empty(length, np.int64), language.start
     for place, lot in enumerate(lots.random(length).tolist()):
         following = language.transitions[state]

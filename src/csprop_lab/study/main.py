@@ -41,7 +41,7 @@ def lengths_of(task: str, budget: Budget) -> tuple[int, ...]:
 
 
 def seeds_of(preset: str, budget: Budget) -> int:
-    """How many seeds of a preset are run; those of the authors' code take long."""
+    """Return the number of seeds of a preset; the authors' model takes long."""
     return budget.few_seeds if preset == "released" else budget.seeds
 
 

@@ -15,7 +15,7 @@ class Source:
     protocol: str
     cited: str
     setting: str
-    """What is measured, and how."""
+    """The measure and the setup."""
     tasks: list[str]
     numbers: dict[str, list[str]]
     """By layer, and in brackets what was changed in it; in the order of the tasks."""
@@ -25,7 +25,7 @@ SOURCES = tuple(Source(**each) for each in read_numbers("published.json"))
 
 
 def published(protocol: Protocol, models: Sequence[str]) -> str:
-    """What is printed of these models on the tasks of a protocol, in Markdown; empty if nothing is."""
+    """Return the printed numbers of these models on the tasks of a protocol, in Markdown, if any."""
     parts = []
     for source in SOURCES:
         lines = [

@@ -15,12 +15,12 @@ BLOCK = re.compile(r"(<!-- results: (\S+) -->)(\n?)(.*?)\n?(<!-- end -->)", re.D
 """A comment with a name, what the block holds (lines, or words within a line), a closing comment."""
 
 
-def filled(text: str, made: Mapping[str, str]) -> str:
+def fill_blocks(text: str, made: Mapping[str, str]) -> str:
     """A text with the content of each block replaced by what was made for its name."""
     return BLOCK.sub(lambda block: f"{block[1]}{block[3]}{made[block[2]]}{block[3]}{block[5]}", text)
 
 
-def plain(main: Rows) -> str:
+def task_table(main: Rows) -> str:
     """The README's table of the paper's tasks: the printed model beside ours, in plain words."""
     headings = [
         "task",
@@ -51,7 +51,7 @@ def _every(rows: Sequence[Row]) -> str:
 
 
 def proofs(rows: Rows) -> str:
-    """How many tasks were proven with every seed, and the largest machines among them."""
+    """Return the number of tasks that were proven with every seed, and the largest machines."""
     all_proven = [
         (task, max(row["locked"]["states"] for row in seeds))
         for (task,), seeds in rows.items()
@@ -104,7 +104,7 @@ def summary(main: Rows) -> str:
 
 
 def drift(length: Rows) -> str:
-    """How the rotors do at the longest length, as trained and locked, and then the counter."""
+    """Return the accuracy of rotors and of the counter at the longest length, trained and locked."""
 
     def far(task: str, model: str) -> float:
         return accuracies(length[task, model], model)[longest]

@@ -40,7 +40,7 @@ def files(rows: Rows) -> str:
 
 
 def rpni(rows: Rows) -> str:
-    """How many machines RPNI and csprop find, with clean labels and with wrong ones."""
+    """Return the numbers of machines that RPNI and csprop find, with clean and with wrong labels."""
     said = []
     for clean, words in ((True, "with clean labels"), (False, "with wrong labels")):
         ours, theirs = (of_method(rows, method, clean) for method in ("csprop", "RPNI"))
@@ -52,7 +52,7 @@ def rpni(rows: Rows) -> str:
 
 
 def suspects(rows: Rows) -> str:
-    """How many of the wrong labels csprop names, and how many of those that it names are wrong."""
+    """Return the recall and the precision of csprop's list of wrong labels."""
     some = [row["result"] for row in of_method(rows, "csprop", clean=False)]
     wrong, named, hits = (
         sum(each.get(name, 0) for each in some) for name in ("wrong", "suspects", "hits")
@@ -113,14 +113,14 @@ def compared(comparison: Comparison) -> str:
 
 
 def effort(comparison: Comparison) -> str:
-    """What was spent on a layer of the comparison."""
+    """Return the seeds and the steps of a layer of the comparison."""
     spent, seeds = comparison.effort, comparison.seeds
     steps = spent.epochs * -(-(spent.samples * 4 // 5) // spent.batch_size)
     return f"{seeds} seed{'s' * (seeds != 1)} and {steps:,} steps"
 
 
 def costs(document: dict[str, Any]) -> str:
-    """How long commands take, from the shell to the shell."""
+    """Return the times of commands, from the shell to the shell."""
     (work,) = (work for work in document["results"] if work["name"] == "commands")
     took = work["seconds"]
     said = [f"`{name.partition(',')[0]}` {duration(took[name])}" for name in COMMANDS]
@@ -128,7 +128,7 @@ def costs(document: dict[str, Any]) -> str:
 
 
 def steps(document: dict[str, Any]) -> str:
-    """How many times as long as that of csprop's layer a training step of an LSTM takes."""
+    """Return the ratios of a training step of an LSTM to one of csprop's layer."""
     (work,) = (work for work in document["results"] if work["name"] == "layer")
     ratios: dict[str, str] = {}
     for part in work["parts"]:
