@@ -34,7 +34,7 @@ def _config(tokens: int, classes: int, width: int) -> CSPConfig:
 
 @torch.no_grad()
 def brackets(width: int = 4) -> CSP:
-    """A model of the task `parenthesis`: a counter, two switches that fire below 0, and spare channels.
+    """Return a model of `parenthesis`: a counter, two switches that fire below 0, and spare channels.
 
     The first channel counts, and the gates are cos φ + 0.35: 0.35 at 0, and −0.36 at −1. The score of
     "yes" is 4 (sin φ − 0.85), less 4 where the second switch was replaced.
@@ -97,7 +97,7 @@ def complete(draft: Draft) -> None:
 
 
 def careless(left: Any, right: Any) -> Invariant:
-    """The pairs that a walk meets which does not mind different answers."""
+    """Return the pairs that a walk meets which does not mind different answers."""
     ranges = Ranges.coarsest((left.increments, left.window), (right.increments, right.window))
     views = [view_function(each.increments, each.window, ranges.forms) for each in (left, right)]
     pairs = [(left.control.start, right.control.start, (0,) * len(ranges.forms))]
@@ -153,7 +153,7 @@ def plant(tensors: dict[str, torch.Tensor], task: Task, dice: random.Random) -> 
 
 
 def wrong(model: CSP, task: Task, deep: Sequence[Sequence[int]]) -> Sequence[int] | None:
-    """A short input, or one of some deep ones, which the network itself answers wrongly."""
+    """Return a short input, or one of some deep ones, which the network itself answers wrongly."""
     tokens = range(len(task.vocab))
     length = {2: 10, 3: 6}.get(len(task.vocab), 5)
     short = torch.tensor(list(itertools.product(tokens, repeat=length)))
@@ -170,7 +170,7 @@ def wrong(model: CSP, task: Task, deep: Sequence[Sequence[int]]) -> Sequence[int
 
 
 def numbers(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The ways to all whole numbers in a document."""
+    """Return the ways to all whole numbers in a document."""
     if type(value) is int:
         return [way]
     inside = (
