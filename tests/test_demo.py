@@ -5,8 +5,8 @@ import pytest
 from csprop.cli.demo import TASKS
 from csprop.runs.demo import HOLD, LSTM, MOST_EPOCHS, lstm
 from csprop.tasks import get
+from csprop.training.batches import training_data
 from csprop.training.config import configure
-from csprop.training.session import training_data
 
 
 @pytest.mark.parametrize("task", TASKS)

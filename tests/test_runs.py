@@ -18,8 +18,8 @@ from csprop.errors import InputError
 from csprop.files import LOCK
 from csprop.nn.hub import on_hub
 from csprop.proof.examples import Labelled
+from csprop.training.batches import training_data
 from csprop.training.checkpoint import RunFolder
-from csprop.training.session import training_data
 
 OPTIONS: dict[str, Any] = {"epochs": 8, "samples": 1000, "width": 8, "hold": 0}
 
@@ -147,7 +147,7 @@ def test_a_certificate_outlives_an_option_that_is_added(certified: Path, tmp_pat
     assert csprop.load(path).locked is not None
     document["model"]["width"] += 1
     RunFolder(path).write_json("certificate.json", document)
-    with pytest.raises(InputError, match="is not that of the model certified"):
+    with pytest.raises(InputError, match="describes another model"):
         _ = csprop.load(path).locked
 
 

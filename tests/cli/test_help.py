@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from csprop.cli import train
-from csprop.cli.main import GROUPS, VERBS, load_command, main
+from csprop.cli.main import GROUPS, VERBS, load_command, main, parse
 from csprop.cli.options import options
 
 ASKED = [[verb, "--help"] for verb in VERBS] + [["train", "--help-all"], ["train", "mod3", "-h"]]
@@ -48,7 +48,7 @@ def test_the_examples_of_help_are_understood(
     assert any(f"csprop {verb}" in command for command in commands)
     for command in commands:
         _, name, *argv = shlex.split(re.split(r" [<>] ", command.rpartition("| ")[2])[0])
-        load_command(name).parse(argv)
+        parse(name, load_command(name), argv)
 
 
 def test_help_of_train_shows_a_dozen_options_and_help_all_shows_all(

@@ -51,7 +51,7 @@ def test_no_machine_is_exit_code_1_and_nothing_is_written(
         (["learn"], "FILE|TASK is missing: write csprop learn FILE|TASK"),
         (["learn", "no.jsonl"], "no.jsonl"),
         (["learn", "paritty"], "parity"),
-        (["learn", EVENTS, "--length", "5"], "leave out --length"),
+        (["learn", EVENTS, "--length", "5"], "has its own rows: leave it out"),
         (["learn", "parity", "--seed", "-1"], "seed"),
         (["learn", "parity", "--samples", "1"], "cannot be split"),
     ],

@@ -22,8 +22,8 @@ from csprop.learning.search import CLEAR, Candidate, Search
 from csprop.learning.tree import PrefixTree
 from csprop.runs.machines import from_machine
 from csprop.tasks.base import Task
+from csprop.training.batches import training_data
 from csprop.training.config import configure
-from csprop.training.session import training_data
 from csprop_lab.study.languages import draw, languages
 from csprop_lab.study.learners import as_task
 from tests.helpers.counters import LANGUAGES, balanced, brackets, plain

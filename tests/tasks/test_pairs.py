@@ -10,8 +10,8 @@ from torch import Generator
 from csprop import tasks
 from csprop.errors import InputError
 from csprop.tasks.pairs import avoid_pairs, draw_pairs
+from csprop.training.batches import training_data
 from csprop.training.config import configure
-from csprop.training.session import training_data
 
 
 def seen(tokens: torch.Tensor) -> set[tuple[int, int]]:

@@ -21,7 +21,7 @@ import csprop
 from csprop.cli.main import main
 from csprop.errors import InputError
 from csprop.training import batches
-from csprop.training.session import training_data
+from csprop.training.batches import training_data
 from tests.helpers.together import JOBS, SMALL, numbers, train
 
 ROOT = Path(__file__).parents[2]

@@ -23,7 +23,8 @@ from csprop import files, use_backend
 from csprop.errors import Diverged, InputError
 from csprop.ops import native
 from csprop.ops.backends import backend
-from csprop.training import checkpoint, workers
+from csprop.training import checkpoint, session, workers
+from csprop.training import epochs as saving
 from tests.helpers.spoilt import spoil
 
 # patience=1: the learning rate changes on the way, and must survive a resume.
@@ -44,7 +45,7 @@ def same(left: Path, right: Path) -> None:
     """Both runs ended with the same weights and the same history."""
     assert (left / "model.safetensors").read_bytes() == (right / "model.safetensors").read_bytes()
     assert rows_without_clock(left) == rows_without_clock(right)
-    states = [checkpoint.RunFolder(path)._read_last() for path in (left, right)]
+    states = [saving.read_last(checkpoint.RunFolder(path)) for path in (left, right)]
     assert states[0][0].keys() == states[1][0].keys()
     assert all(torch.equal(value, states[1][0][name]) for name, value in states[0][0].items())
     for name in ("epoch", "held", "lr", "scheduler"):
@@ -360,7 +361,7 @@ def test_a_run_goes_on_with_the_threads_and_backend_it_began_with(tmp_path: Path
 
 def test_going_on_takes_back_the_old_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny(tmp_path / "r", epochs=2)
-    monkeypatch.setattr(checkpoint.RunFolder, "commit", lambda *_: (_ for _ in ()).throw(Crash))
+    monkeypatch.setattr(session, "commit_epoch", lambda *_: (_ for _ in ()).throw(Crash))
     with pytest.raises(Crash):
         tiny(tmp_path / "r", epochs=4, resume=True)
     assert csprop.load(tmp_path / "r").result is None
@@ -406,7 +407,7 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
     run = tiny(tmp_path / "r", epochs=1)
     run.model.embedding.data.fill_(float("nan"))
     files.replace(tmp_path / "r" / "model.safetensors", save(run.model.state_dict()))
-    checkpoint.RunFolder(tmp_path / "r")._write_manifest()
+    checkpoint.RunFolder(tmp_path / "r").write_manifest()
     with pytest.raises(InputError, match="has weights that are not finite"):
         csprop.load(tmp_path / "r")
 
@@ -456,7 +457,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
         real(path, content)
 
-    monkeypatch.setattr(checkpoint, "replace", full)
+    monkeypatch.setattr(saving, "replace", full)
     with pytest.raises(OSError, match="No space left"):
         tiny(tmp_path / "r", epochs=6, resume=True)
     monkeypatch.undo()

@@ -32,10 +32,6 @@ class Args:
     """Print one JSON document on stdout, with the source as a string."""
 
 
-def parse(argv: list[str]) -> Args:
-    return common.parse(Args, "automaton", argv)
-
-
 def run(args: Args) -> int:
     from csprop.automata.automaton import CounterAutomaton
     from csprop.automata.export import FORMATS

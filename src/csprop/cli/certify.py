@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Args:
+class Args(common.Arguments):
     """Lock the model of a run and prove it correct at every length.
 
     Locking rounds the states of the model to exact values. The proof is written to the run, as
@@ -44,13 +44,6 @@ class Args:
 
     rounds: Annotated[int, Arg("N")] = 8
     """How many times to train further and try again if the model does not lock."""
-
-    json: common.Flag = False
-    """Print one JSON document on stdout."""
-
-
-def parse(argv: list[str]) -> Args:
-    return common.parse(Args, "certify", argv)
 
 
 def run(args: Args) -> int:
@@ -140,7 +133,7 @@ def _hint(args: Args, path: Path, run: Any) -> None:
     from csprop.proof.attempts import LEARNED
     from csprop.training.scores import percent
 
-    accuracy = (run.result or {}).get("accuracy")
+    accuracy = None if run.result is None else run.result.accuracy
     learned = accuracy is None or accuracy >= LEARNED
     if accuracy is not None and not learned:
         print(f"\nThe model has not learned: {percent(accuracy)} of the held-out answers are right.")
@@ -167,7 +160,7 @@ def _more_rows(path: Path, run: Any) -> tuple[str, str]:
 
 
 def _finite_steps(path: Path, run: Any, learned: bool) -> list[tuple[str, str]]:
-    """What to try for a task with finitely many states, and for a data file; each with a reason."""
+    """Return what to try for a finite task or a data file, each with a reason."""
     named, steps = run.config.task, []
     asked = run.task.path if "data" in named else run.task.name
     if learned and _is_router(run) and "data" not in named:
@@ -181,7 +174,7 @@ def _finite_steps(path: Path, run: Any, learned: bool) -> list[tuple[str, str]]:
 
 
 def _counting_steps(path: Path, run: Any) -> list[tuple[str, str]]:
-    """What to try for a task with infinitely many states; each with a reason."""
+    """Return what to try for a task with infinitely many states, each with a reason."""
     task, steps = run.task, []
     if run.config.preset == "counter":
         steps.append(_more_rows(path, run))

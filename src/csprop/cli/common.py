@@ -6,6 +6,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from multiprocessing import parent_process
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -19,6 +20,14 @@ from csprop.errors import InputError
 A = TypeVar("A")
 Flag = Annotated[bool, Arg(hint="")]
 """An option without a value: off unless it is given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """The options of every command."""
+
+    json: Flag = False
+    """Print one JSON document on stdout."""
 
 
 def parse(

@@ -9,7 +9,7 @@ from csprop.cli.options import Arg
 
 
 @dataclass(frozen=True, kw_only=True)
-class Args:
+class Args(common.Arguments):
     """Write a machine into the weights of a model, and prove that both always give the same answers.
 
     The model is a router layer with a place for each state. For a machine that counts, it stands above
@@ -25,13 +25,6 @@ class Args:
 
     out: Annotated[Path, Arg("RUN")]
     """The run directory to write."""
-
-    json: common.Flag = False
-    """Print one JSON document on stdout."""
-
-
-def parse(argv: list[str]) -> Args:
-    return common.parse(Args, "compile", argv)
 
 
 def run(args: Args) -> int:
@@ -54,7 +47,7 @@ def run(args: Args) -> int:
         "minimal_states": certificate.minimal_states,
         "tokens": len(task.vocab),
         "classes": len(task.classes),
-        "places": made.config.model.places or made.config.model.width,
+        "places": made.model.routers[0].maps.shape[-1],
         "parameters": sum(each.numel() for each in made.model.parameters()),
         "pairs": 0 if certificate.proof is None else len(certificate.proof.pairs),
         "verdict": certificate.verdict,

@@ -28,7 +28,7 @@ MODELS = 3 * len(TASKS)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Args:
+class Args(common.Arguments):
     """Show in a minute what csprop does: learn, lock, prove, draw, and find wrong labels.
 
     Three models learn three tasks and are measured beyond the trained length. csprop's are locked and
@@ -42,13 +42,6 @@ class Args:
 
     out: Path = Path("runs/demo")
     """Directory for the runs and the page."""
-
-    json: common.Flag = False
-    """Print one JSON document on stdout."""
-
-
-def parse(argv: list[str]) -> Args:
-    return common.parse(Args, "demo", argv)
 
 
 def run(args: Args) -> int:
@@ -78,6 +71,7 @@ def _story(out: Path) -> dict[str, Any]:
         print(f"   {task:<13}{get(task).description}")
     sys.stdout.flush()
     with _parts("learn", MODELS) as tell:
+        from csprop.learning.learn import learn
         from csprop.runs import demo
 
         runs, models = demo.learn(TASKS, out, tell)
@@ -97,7 +91,9 @@ def _story(out: Path) -> dict[str, Any]:
         "   with a label, and some labels are wrong. csprop looks for their machine."
     )
     with _parts("learn the file", 1) as tell:
-        learned = _learn(events, out / "events", tell)
+        on_event = lambda line: tell(line, False)  # noqa: E731
+        learned = learn(events, out=out / "events", progress=False, on_event=on_event)
+        tell(learned.verdict.sentence, True)
     _show_learned(learned)
     print("5. Write a page, with these models to step through, in one file.")
     with _parts("page", 1) as tell:
@@ -107,7 +103,7 @@ def _story(out: Path) -> dict[str, Any]:
     _show_next(out, seconds)
     return {
         "proven": all(each.certificate.proven for each in proofs.values()),
-        "tasks": _tasks(models, proofs),
+        "tasks": {task: _task_to_json(models[task], proofs[task]) for task in models},
         "sequences": {str(length): demo.SAMPLING.count(length) for length in demo.LENGTHS},
         "events": {
             "file": str(events),
@@ -208,33 +204,9 @@ def _show_proofs(proofs: "dict[str, Proof]") -> None:
 
 
 def _show_machines(machines: dict[str, Any]) -> None:
-    """The drawings, beside each other where they fit."""
-    from csprop.automata.boxes import wide
-
-    shown: list[list[str]] = []
     for task, machine in machines.items():
-        if machine is None:
-            continue
-        lines = [f"{task}:", *common.drawing(machine).splitlines()]
-        width = max(map(wide, shown[-1])) + 6 if shown else 80
-        if width + max(map(wide, lines)) > 80:
-            shown.append(lines)
-            continue
-        high = max(len(shown[-1]), len(lines))
-        left, right = (each + [""] * (high - len(each)) for each in (shown[-1], lines))
-        shown[-1] = [
-            one + " " * (width - wide(one)) + two for one, two in zip(left, right, strict=True)
-        ]
-    for lines in shown:
-        print("\n".join(line.rstrip() for line in lines), end="\n\n")
-
-
-def _learn(events: Path, out: Path, tell: "Tell") -> "Learned":
-    from csprop.learning.learn import learn
-
-    learned = learn(events, out=out, progress=False, on_event=lambda line: tell(line, False))
-    tell(learned.verdict.sentence, True)
-    return learned
+        if machine is not None:
+            print(f"{task}:\n{common.drawing(machine)}")
 
 
 def _show_learned(learned: "Learned") -> None:
@@ -249,13 +221,12 @@ def _show_learned(learned: "Learned") -> None:
     if not count:
         return
     print(f"   {count:,} label{' looks' if count == 1 else 's look'} wrong:\n")
-    shown = [(str(each.line), each.label, each.answer) for each in learned.suspects[:FEW]]
-    rows = [("line", "label", "machine says"), *shown]
+    rows = [(str(each.line), each.label, each.answer, each.sequence) for each in learned.suspects[:FEW]]
+    rows.insert(0, ("line", "label", "machine says", "sequence"))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    sequences = ["sequence", *(each.sequence for each in learned.suspects[:FEW])]
-    for row, sequence in zip(rows, sequences, strict=True):
-        cells = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-        print(f"   {cells}  {textwrap.shorten(sequence, 75 - len(cells), placeholder=' …')}")
+    for *cells, sequence in rows:
+        start = "  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True))
+        print(f"   {start}  {textwrap.shorten(sequence, 75 - len(start), placeholder=' …')}")
     if count > FEW:
         print(f"   … ({count - FEW:,} more)")
     print()
@@ -289,32 +260,31 @@ def _show_next(out: Path, seconds: float) -> None:
     )
 
 
-def _tasks(models: "dict[str, dict[str, Measured]]", proofs: "dict[str, Proof]") -> dict[str, Any]:
-    """The numbers of each task."""
+def _task_to_json(models: "dict[str, Measured]", proof: "Proof") -> dict[str, Any]:
+    """Return the numbers of one task."""
     from csprop.runs.demo import LOCKED
 
+    certificate = proof.certificate
+    accuracies = {name: each.accuracy for name, each in models.items()} | {LOCKED: proof.accuracy}
     return {
-        task: {
-            "accuracy": {
-                name: {str(length): value for length, value in each.accuracy.items()}
-                for name, each in [*by_name.items(), (LOCKED, proofs[task])]
-            },
-            "training": {
-                name: {
-                    "epochs": each.epochs,
-                    "held_out": each.held_out,
-                    "seconds": round(each.seconds, 2),
-                }
-                for name, each in by_name.items()
-            },
-            "certificate": {
-                "proven": (certificate := proofs[task].certificate).proven,
-                "verdict": certificate.verdict,
-                "statement": certificate.statement,
-                "states": None if certificate.automaton is None else len(certificate.automaton),
-                "counters": getattr(certificate.automaton, "counters", 0),
-                "seconds": round(proofs[task].seconds, 2),
-            },
-        }
-        for task, by_name in models.items()
+        "accuracy": {
+            name: {str(length): value for length, value in by_length.items()}
+            for name, by_length in accuracies.items()
+        },
+        "training": {
+            name: {
+                "epochs": each.epochs,
+                "held_out": each.held_out,
+                "seconds": round(each.seconds, 2),
+            }
+            for name, each in models.items()
+        },
+        "certificate": {
+            "proven": certificate.proven,
+            "verdict": certificate.verdict,
+            "statement": certificate.statement,
+            "states": None if certificate.automaton is None else len(certificate.automaton),
+            "counters": getattr(certificate.automaton, "counters", 0),
+            "seconds": round(proof.seconds, 2),
+        },
     }

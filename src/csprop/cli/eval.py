@@ -11,7 +11,7 @@ from csprop.errors import InputError, about
 
 
 @dataclass(frozen=True, kw_only=True)
-class Args:
+class Args(common.Arguments):
     """Measure the accuracy of a run: of a task by length, of a data file on its held-out rows.
 
     Examples:
@@ -43,13 +43,6 @@ class Args:
 
     seed: int = 0
     """Seed of the random sample."""
-
-    json: common.Flag = False
-    """Print one JSON document on stdout."""
-
-
-def parse(argv: list[str]) -> Args:
-    return common.parse(Args, "eval", argv)
 
 
 def run(args: Args) -> int:
@@ -107,7 +100,7 @@ class _InTorch:
         return score(self.model, rows)
 
     def held_out(self) -> Any:
-        from csprop.training.session import training_data
+        from csprop.training.batches import training_data
 
         return training_data(self.task, self.config)[1]
 

@@ -11,7 +11,7 @@ from csprop.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Args:
+class Args(common.Arguments):
     """Write an example file into the current directory; without a name, list the files.
 
     A file that exists and is different is not replaced.
@@ -27,9 +27,6 @@ class Args:
 
     out: Annotated[Path | None, Arg("FILE", "(default: the name of the example)")] = None
     """The file to write."""
-
-    json: common.Flag = False
-    """Print one JSON document on stdout."""
 
 
 def parse(argv: list[str]) -> Args:

@@ -11,7 +11,7 @@ from csprop.cli.options import Arg
 
 
 @dataclass(frozen=True, kw_only=True)
-class Args:
+class Args(common.Arguments):
     """Write a page in which the model runs, and open it in the browser.
 
     Two runs of one task are shown side by side.
@@ -29,13 +29,6 @@ class Args:
 
     no_open: common.Flag = False
     """Print the path of the page without opening it."""
-
-    json: common.Flag = False
-    """Print one JSON document on stdout."""
-
-
-def parse(argv: list[str]) -> Args:
-    return common.parse(Args, "explore", argv)
 
 
 def run(args: Args) -> int:

@@ -9,7 +9,7 @@ from csprop.cli.options import Arg
 
 
 @dataclass(frozen=True, kw_only=True)
-class Args:
+class Args(common.Arguments):
     """Write the model of a run to an ONNX file, for batches and sequences of any size.
 
     Its inputs are tokens and a state; its outputs are the scores after every token, and the last state.
@@ -26,13 +26,6 @@ class Args:
 
     as_trained: common.Flag = False
     """Write the model as trained, even if the run is certified."""
-
-    json: common.Flag = False
-    """Print one JSON document on stdout."""
-
-
-def parse(argv: list[str]) -> Args:
-    return common.parse(Args, "export", argv)
 
 
 def run(args: Args) -> int:

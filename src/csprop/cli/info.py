@@ -7,7 +7,7 @@ from csprop.cli import common
 
 
 @dataclass(frozen=True, kw_only=True)
-class Args:
+class Args(common.Arguments):
     """Show versions, backend, threads and CPU.
 
     Examples:
@@ -17,13 +17,6 @@ class Args:
 
     version: common.Flag = False
     """Show the version of csprop only."""
-
-    json: common.Flag = False
-    """Print one JSON document on stdout."""
-
-
-def parse(argv: list[str]) -> Args:
-    return common.parse(Args, "info", argv)
 
 
 def run(args: Args) -> int:

@@ -18,7 +18,7 @@ MOST_SHOWN = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Args:
+class Args(common.Arguments):
     """Find the machine behind labelled sequences, although some labels may be wrong.
 
     The machine is written as a run, with the rows whose labels look wrong. Exit code 0 means that a
@@ -46,13 +46,6 @@ class Args:
     samples: Annotated[int | None, Arg(hint="(default: the task's)")] = None
     """Number of sequences that are drawn for a task."""
 
-    json: common.Flag = False
-    """Print one JSON document on stdout."""
-
-
-def parse(argv: list[str]) -> Args:
-    return common.parse(Args, "learn", argv)
-
 
 def run(args: Args) -> int:
     from csprop.automata.names import join_names
@@ -64,11 +57,11 @@ def run(args: Args) -> int:
     if Path(args.source).suffix in SUFFIXES:
         common.check_file(Path(args.source))
     task = resolve(args.source)
-    drawn = {name: getattr(args, name) for name in ("length", "samples")}
-    drawn = {name: value for name, value in drawn.items() if value is not None}
+    drawn = {"length": args.length, "samples": args.samples}
     if isinstance(task, RowsTask):
-        if drawn:
-            raise InputError(f"{args.source}: a file has its own rows: leave out --{next(iter(drawn))}")
+        for name, value in drawn.items():
+            if value is not None:
+                raise InputError(f"{args.source} has its own rows: leave it out", name, value)
         common.say(f"tokens: {join_names(task.vocab)}")
         for line in _told(task.summary):
             common.say(line)

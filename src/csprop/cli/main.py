@@ -2,8 +2,9 @@
 
 Exit code 0: done. 1: the answer is no. 2: bad usage or input.
 
-A command is a module with a dataclass `Args`, and functions `parse(argv)` and `run(args)`. The commands
-of csprop are in this package; any installed package adds one by an entry point of `csprop.commands`.
+A command is a module with a dataclass `Args` and a function `run(args)`; `parse(argv)` is optional. The
+commands of csprop are in this package; any installed package adds one by an entry point of
+`csprop.commands`.
 """
 
 import io
@@ -92,11 +93,20 @@ def _is_command(word: str) -> bool:
 def _run_command(verb: str, argv: list[str]) -> int:
     module = load_command(verb)
     try:
-        return module.run(module.parse(argv))
+        return module.run(parse(verb, module, argv))
     except InputError as error:
         from csprop.cli.options import name_option
 
         raise InputError(name_option(error, module.Args)) from None
+
+
+def parse(verb: str, module: Any, argv: list[str]) -> Any:
+    """Parse the arguments of a command: by its own function `parse`, if it has one."""
+    if hasattr(module, "parse"):
+        return module.parse(argv)
+    from csprop.cli import common
+
+    return common.parse(module.Args, verb, argv)
 
 
 def _run_without_command(argv: list[str]) -> int:

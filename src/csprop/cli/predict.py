@@ -40,10 +40,6 @@ class Args:
     """Print one JSON document on stdout, with the probability of each class."""
 
 
-def parse(argv: list[str]) -> Args:
-    return common.parse(Args, "predict", argv)
-
-
 def run(args: Args) -> int:
     if sys.stdin is None:
         raise InputError("stdin is closed: write one sequence per line to it")

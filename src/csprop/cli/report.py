@@ -10,7 +10,7 @@ from csprop.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Args:
+class Args(common.Arguments):
     """Write one HTML file about runs, which needs no server and no network.
 
     It has curves, accuracy by length, tables, certificates and the explorer.
@@ -28,13 +28,6 @@ class Args:
 
     out: Annotated[Path, Arg("FILE.html")]
     """The file to write."""
-
-    json: common.Flag = False
-    """Print one JSON document on stdout."""
-
-
-def parse(argv: list[str]) -> Args:
-    return common.parse(Args, "report", argv)
 
 
 def run(args: Args) -> int:

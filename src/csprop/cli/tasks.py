@@ -17,7 +17,7 @@ MORE = [
 
 
 @dataclass(frozen=True, kw_only=True)
-class Args:
+class Args(common.Arguments):
     """List the built-in tasks.
 
     Examples:
@@ -25,13 +25,6 @@ class Args:
         csprop train mod3
         csprop learn tomita-4
     """
-
-    json: common.Flag = False
-    """Print one JSON document on stdout."""
-
-
-def parse(argv: list[str]) -> Args:
-    return common.parse(Args, "tasks", argv)
 
 
 def run(args: Args) -> int:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Args:
+class Args(common.Arguments):
     """Train a model on a built-in task, or on labelled sequences of your own.
 
     The defaults shown are those of the preset and the task.
@@ -64,9 +64,6 @@ class Args:
     distributed: common.Flag = False
     """Share every batch with the other processes that torchrun has started, on one machine or several:
     torchrun --nproc-per-node 2 -m csprop train TASK --distributed."""
-
-    json: common.Flag = False
-    """Print one JSON document on stdout."""
 
     model: Architecture = field(default_factory=Architecture)
     paper: Paper = field(default_factory=Paper)

@@ -16,7 +16,7 @@ WHY = "No proof exists: neither a finite machine nor counters solve such a task.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Args:
+class Args(common.Arguments):
     """List the certified runs that come with csprop, or copy one to a directory.
 
     Every command that reads a run takes zoo:NAME, such as csprop predict zoo:parity. Its certificate is
@@ -33,9 +33,6 @@ class Args:
 
     out: Annotated[Path | None, Arg("DIR", "")] = None
     """Copy the run to this directory."""
-
-    json: common.Flag = False
-    """Print one JSON document on stdout."""
 
 
 def parse(argv: list[str]) -> Args:

@@ -18,9 +18,10 @@ from csprop.runs.run import Run
 from csprop.tasks import from_rows, resolve
 from csprop.tasks.base import Task
 from csprop.tasks.rows import FileTask, RowsTask
+from csprop.training.batches import split_data
 from csprop.training.checkpoint import ROWS, refuse_existing
-from csprop.training.config import configure
-from csprop.training.session import training_data
+from csprop.training.config import check_seed
+from csprop.training.presets import preset
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,10 @@ def learn(
     *,
     seed: int = 0,
     out: str | Path | None = None,
+    length: int | None = None,
+    samples: int | None = None,
     on_event: Callable[[str], None] = lambda line: None,
     progress: bool = True,
-    **changes: Any,
 ) -> Learned:
     """Find the machine behind labelled sequences, although some labels may be wrong.
 
@@ -72,9 +74,10 @@ def learn(
         seed: decides which rows are held out, and the initial weights of networks.
         out: a run directory to write: a model that has the machine in its weights, its certificate, and
             the suspects. Without it everything is kept in memory.
+        length: the length of the sequences that are drawn for a task; by default the task's.
+        samples: how many are drawn; by default as many as the task says.
         on_event: is called with a line about every step.
         progress: show a bar, in a notebook or on a terminal.
-        changes: options of training that decide the rows of a task, such as `length` and `samples`.
 
     Raises:
         InputError: the source cannot be read or has too few rows, or the directory holds a run.
@@ -85,12 +88,16 @@ def learn(
             f"{task.name}: has infinitely many states and declares no machine that counts: make it a "
             "CountingTask"
         )
-    if task.oracle is None and changes:
-        raise InputError(f"{task.source}: has its own rows: leave out {next(iter(changes))}")
+    drawn: dict[str, Any] = {"length": length, "samples": samples}
+    drawn = {name: value for name, value in drawn.items() if value is not None}
+    if task.oracle is None and drawn:
+        field = next(iter(drawn))
+        raise InputError(f"{task.source}: has its own rows: leave it out", field, drawn[field])
+    check_seed(seed)
     if out is not None:
         refuse_existing([out], resumable=False)
-    config = configure(task, "router", seed, **changes)
-    training, held_out = training_data(task, config)
+    recipe = replace(preset("router", task).recipe, **drawn)
+    training, held_out = split_data(task, recipe, seed)
     with lines(f"learn {task.name}", on_event, progress) as told:
         search = Search(task, training, held_out, seed, told)
         machine = search.run()
@@ -119,7 +126,7 @@ def learn(
         return Learned(automaton, verdict, wrong, search.tried, None)
     if out is not None and isinstance(task, RowsTask) and not isinstance(task, FileTask):
         task = task.save(Path(out) / ROWS)
-    run = from_machine(task, automaton, out, seed, verdict.evidence, config.recipe, file_of(wrong))
+    run = from_machine(task, automaton, out, seed, verdict.evidence, recipe, file_of(wrong))
     return Learned(automaton, replace(verdict, certificate=run.certificate), wrong, search.tried, run)
 
 

@@ -25,8 +25,8 @@ from csprop.proof.prove import domain, prove
 from csprop.proof.statements import refused, tested
 from csprop.tasks import resolve
 from csprop.tasks.base import Task
+from csprop.training.batches import training_data
 from csprop.training.metrics import exhaustive
-from csprop.training.session import training_data
 
 LENGTH = 16
 """The length of examples that are drawn for a model without training data, or the task's next one."""

@@ -23,8 +23,8 @@ from csprop.nn.model import CSP
 from csprop.proof.locked import Locked
 from csprop.proof.locked_counter import LockedCounter
 from csprop.runs.run import Run
+from csprop.training.batches import training_data
 from csprop.training.seeding import generator
-from csprop.training.session import training_data
 
 TRUTH_STATES = 4096
 """The most states of a task's machine on a page; the page does not know the truth beyond them."""

@@ -1,4 +1,4 @@
-"""What `csprop demo` computes: csprop's model beside an LSTM and the printed one, and its proofs."""
+"""The numbers of `csprop demo`: csprop's model beside an LSTM and the printed one, and its proofs."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -13,12 +13,12 @@ from csprop.proof.certificate import Certificate
 from csprop.runs.run import Run
 from csprop.runs.training import train
 from csprop.tasks import get
+from csprop.training.batches import training_data
 from csprop.training.config import configure
 from csprop.training.loop import Epoch, Trainer
 from csprop.training.metrics import at_length
 from csprop.training.scores import Sampling, percent
 from csprop.training.seeding import generator
-from csprop.training.session import training_data
 from csprop.training.workers import pool
 
 LENGTHS = (16, 256, 65_536)
@@ -38,10 +38,9 @@ Tell = Callable[[str, bool], None]
 
 @dataclass(frozen=True)
 class Measured:
-    """What a model reaches, and what it took."""
+    """The accuracy of a model by length, and the training that it took."""
 
     accuracy: dict[int, float]
-    """By length."""
     epochs: int
     held_out: float
     """The accuracy on held-out sequences of the trained length, after the best epoch."""
@@ -54,11 +53,10 @@ class Measured:
 
 @dataclass(frozen=True)
 class Proof:
-    """A run that was locked."""
+    """The certificate of a run, and the accuracy of its locked model by length, if there is one."""
 
     certificate: Certificate
     accuracy: dict[int, float]
-    """That of the locked model, by length; none if it could not be locked."""
     seconds: float
 
 
@@ -77,37 +75,34 @@ def learn(
         csprop's run on each task, and the models by task and name.
     """
     runs: dict[str, Run] = {}
-    found: dict[str, dict[str, Measured]] = {task: {} for task in tasks}
+    models: dict[str, dict[str, Measured]] = {task: {} for task in tasks}
+    printed: dict[str, Any] = {"preset": "paper", "split": "disjoint"}
+    printed |= {"epochs": MOST_EPOCHS, "hold": HOLD}
     with pool(1, "run the same command again") as executor:
         others = {task: executor.submit(lstm, task, seed) for task in tasks}
         for task in tasks:
-            runs[task], found[task][TRAINED] = _trained(task, seed, tell, "csprop", out=out / task)
-            tell(f"{task}, csprop: {found[task][TRAINED]}", True)
+            runs[task], models[task][TRAINED] = _train(task, seed, tell, "csprop", out=out / task)
         for task in tasks:
-            options: dict[str, Any] = {"preset": "paper", "split": "disjoint"}
-            options |= {"epochs": MOST_EPOCHS, "hold": HOLD}
-            _, found[task][PRINTED] = _trained(task, seed, tell, PRINTED, **options)
-            tell(f"{task}, {PRINTED}: {found[task][PRINTED]}", True)
+            _, models[task][PRINTED] = _train(task, seed, tell, PRINTED, **printed)
         for task in tasks:
             tell(f"{task}, {LSTM}", False)
-            found[task][LSTM] = others[task].result()
-            tell(f"{task}, {LSTM}: {found[task][LSTM]}", True)
-    return runs, found
+            models[task][LSTM] = others[task].result()
+            tell(f"{task}, {LSTM}: {models[task][LSTM]}", True)
+    return runs, models
 
 
 def lock(runs: dict[str, Run], tell: Tell, seed: int = 0) -> dict[str, Proof]:
-    """Lock each model and prove it; what is told has a part for each."""
-    found = {}
+    """Lock each model and prove it; the progress has a part for each."""
+    proofs = {}
     for task, run in runs.items():
         tell(task, False)
         started = time.perf_counter()
         certificate = run.certify(progress=False)
         seconds = time.perf_counter() - started
-        locked = certificate.locked
-        accuracy = {} if locked is None else _accuracy(locked, task, seed)
-        found[task] = Proof(certificate, accuracy, seconds)
+        accuracy = {} if run.locked is None else _measure(run.locked, task, seed)
+        proofs[task] = Proof(certificate, accuracy, seconds)
         tell(f"{task}: {certificate.verdict}", True)
-    return found
+    return proofs
 
 
 def lstm(task: str, seed: int) -> Measured:
@@ -128,7 +123,7 @@ def lstm(task: str, seed: int) -> Measured:
     seconds = time.perf_counter() - started
     model.load_state_dict(trainer.best_weights)
     model.eval()
-    accuracy = _accuracy(model, task, seed)
+    accuracy = _measure(model, task, seed)
     return Measured(accuracy, trainer.epoch, trainer.best["accuracy"], seconds)
 
 
@@ -149,21 +144,20 @@ class _LSTM(nn.Module):
         return self.decoder(self.lstm(self.embedding(tokens))[0])
 
 
-def _trained(task: str, seed: int, tell: Tell, name: str, **options: Any) -> tuple[Run, Measured]:
-    def after(epoch: Epoch) -> None:
-        tell(f"{task}, {name}: epoch {epoch['epoch']}, {percent(epoch['accuracy'])}", False)
+def _train(task: str, seed: int, tell: Tell, name: str, **options: Any) -> tuple[Run, Measured]:
+    def on_epoch(row: Epoch) -> None:
+        tell(f"{task}, {name}: epoch {row['epoch']}, {percent(row['accuracy'])}", False)
 
     started = time.perf_counter()
-    run = train(task, seed=seed, progress=False, on_epoch=after, **options)
+    run = train(task, seed=seed, progress=False, on_epoch=on_epoch, **options)
     seconds = time.perf_counter() - started
-    return run, _measured(run, task, seed, seconds)
+    assert run.result is not None
+    accuracy = _measure(run.model, task, seed)
+    measured = Measured(accuracy, run.result.epochs, run.result.accuracy, seconds)
+    tell(f"{task}, {name}: {measured}", True)
+    return run, measured
 
 
-def _measured(trained: Any, task: str, seed: int, seconds: float) -> Measured:
-    accuracy = _accuracy(trained.model, task, seed)
-    return Measured(accuracy, trained.result.epochs, trained.result.accuracy, seconds)
-
-
-def _accuracy(model: Any, task: str, seed: int) -> dict[int, float]:
+def _measure(model: Any, task: str, seed: int) -> dict[int, float]:
     known = get(task)
     return {length: at_length(model, known, length, seed, SAMPLING).accuracy for length in LENGTHS}

@@ -22,7 +22,7 @@ from csprop.training.metrics import at_length, score
 from csprop.training.presets import Recipe
 from csprop.training.presets import preset as preset_of
 from csprop.training.result import Evidence, Result
-from csprop.training.session import within
+from csprop.training.stored import within
 
 
 def from_machine(

@@ -1,4 +1,4 @@
-"""The rows of each training step."""
+"""The rows of a run, and of each of its steps."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -8,6 +8,11 @@ import torch
 from torch import Generator, Tensor
 
 from csprop.data.examples import UNLABELLED, WINDOW, Examples, Steps
+from csprop.data.splits import split
+from csprop.errors import InputError
+from csprop.tasks.base import Task
+from csprop.tasks.pairs import hold_pairs
+from csprop.training.config import RunConfig
 from csprop.training.presets import Recipe
 from csprop.training.schedule import longest, shortened
 from csprop.training.seeding import generator
@@ -19,6 +24,28 @@ Batch = list[tuple[Tensor, Tensor]]
 """The tokens and labels of one step, each (B, T); in several parts if the lengths are too different."""
 MOST_PADDED = 1 << 16
 """A batch with at most this many tokens, padding included, is one part whatever its lengths are."""
+
+
+def training_data(task: Task, config: RunConfig) -> tuple[Examples, Examples]:
+    """Return the training set and the held-out set of a run: see `split_data`."""
+    return split_data(task, config.recipe, config.seed)
+
+
+def split_data(task: Task, recipe: Recipe, seed: int) -> tuple[Examples, Examples]:
+    """Return the training set and the held-out set of a task.
+
+    Raises:
+        InputError: there are too few sequences to split, a data file has changed, or the pairs that are
+            to be held out cannot be.
+    """
+    whole = task.examples(recipe.samples or task.samples, recipe.length, generator(seed, "data"))
+    try:
+        training, held_out = split(whole, recipe.split, generator(seed, "split"))
+    except InputError as error:
+        raise InputError(f"{task.describe().get('data', task.name)}: {error}") from None
+    if not recipe.hold_pairs:
+        return training, held_out
+    return hold_pairs(task, training, held_out, recipe.hold_pairs, generator(seed, "pairs"))
 
 
 class Batches:

@@ -29,13 +29,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from csprop.errors import InputError, nearest
-from csprop.files import LOCK, append, as_json, digest, fault, from_json, move, replace, sweep
+from csprop.files import LOCK, as_json, digest, fault, from_json, move, replace
 from csprop.zoo.archive import in_zoo, opened
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from csprop.training.loop import Epoch, Trainer
+    from csprop.progress import Epoch
 
 FORMAT = 1
 CONFIG, METRICS, WEIGHTS = "config.json", "metrics.jsonl", "model.safetensors"
@@ -70,26 +68,35 @@ class RunFolder:
         """Where its files are read."""
 
     def exists(self) -> bool:
-        """Whether the directory holds a run."""
-        return (self.files / CONFIG).exists()
+        """Return True if the directory holds a run."""
+        return self.has(CONFIG)
+
+    def has(self, name: str) -> bool:
+        """Return True if a file exists."""
+        return (self.files / name).exists()
 
     def read_json(self, name: str) -> Any:
-        """The content of a JSON file, checked against the manifest."""
-        content = self.read(name)
+        """Return the content of a JSON file, checked against the manifest."""
+        return self._parse(name, self.read(name))
+
+    def _parse(self, name: str, content: bytes) -> Any:
         try:
             return from_json(content)
         except ValueError as error:
             why = f"is not JSON: {fault(error)}"
             raise InputError(f"{self.path / name}: {why}; the run is damaged") from None
 
+    def _malformed(self, name: str) -> InputError:
+        return InputError(f"{self.path / name}: is malformed; the run is damaged")
+
     def read(self, name: str) -> bytes:
-        """The content of a file, checked against the manifest.
+        """Return the content of a file, checked against the manifest.
 
         Raises:
-            InputError: the file is missing, or its SHA-256 is not that in the manifest.
+            InputError: the file is missing, or does not have the SHA-256 in the manifest.
         """
         for _ in range(10):  # training replaces the files one after the other
-            content = self._bytes(name)
+            content = self.read_bytes(name)
             if self.digests().get(name) == digest(content):
                 return content
             time.sleep(0.02)
@@ -101,7 +108,7 @@ class RunFolder:
 
     @property
     def resumable(self) -> bool:
-        """Whether it was trained here, and neither saved from elsewhere nor made from a machine."""
+        """True if it was trained here, and neither saved from elsewhere nor made from a machine."""
         return (self.files / "last").is_dir()
 
     @property
@@ -118,7 +125,8 @@ class RunFolder:
         """What to do with a run whose certificate is damaged or does not hold."""
         return self.way_on if in_zoo(self.path) else f"run `csprop certify {self.path}` again"
 
-    def _bytes(self, name: str) -> bytes:
+    def read_bytes(self, name: str) -> bytes:
+        """Return the content of a file, whatever the manifest says."""
         path, file = self.path / name, self.files / name
         try:
             if file.exists() and not file.is_file():  # a pipe or a device might never end
@@ -130,18 +138,14 @@ class RunFolder:
             raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 
     def digests(self) -> dict[str, str]:
-        """What manifest.json says."""
-        content = self._bytes(MANIFEST)
-        try:
-            digests = from_json(content)
-        except ValueError:
-            digests = None
+        """Return the content of manifest.json."""
+        digests = self._parse(MANIFEST, self.read_bytes(MANIFEST))
         if not isinstance(digests, dict):
-            raise InputError(f"{self.path / MANIFEST}: is malformed; the run is damaged")
+            raise self._malformed(MANIFEST)
         return digests
 
     def read_config(self, verify: bool = True) -> dict[str, Any]:
-        """The content of config.json.
+        """Return the content of config.json.
 
         Args:
             verify: check it against the manifest; a run that is resumed may not have one yet.
@@ -151,18 +155,12 @@ class RunFolder:
         """
         if not self.exists():
             inside = any(self.path.glob(f"*/{CONFIG}"))
-            hint = f"; choose one of the runs in it, {self.path}/*" if inside else ""
-            hint = hint or self._instead()
+            hint = f"; choose one of the runs in it, {self.path}/*" if inside else self._suggest()
             raise InputError(f"{self.path}: is not a run: there is no {CONFIG} in it{hint}")
         # Read before the manifest, which a newer format may keep differently.
-        content = self._bytes(CONFIG)
-        try:
-            config = from_json(content)
-        except ValueError as error:
-            why = f"is not JSON: {fault(error)}"
-            raise InputError(f"{self.path / CONFIG}: {why}; the run is damaged") from None
+        config = self._parse(CONFIG, self.read_bytes(CONFIG))
         if not isinstance(config, dict) or not isinstance(config.get("format"), int):
-            raise InputError(f"{self.path / CONFIG}: is malformed; the run is damaged")
+            raise self._malformed(CONFIG)
         if config["format"] > FORMAT:
             raise InputError(
                 f"{self.path}: has format {config['format']}, but this csprop reads up to {FORMAT}: "
@@ -170,27 +168,22 @@ class RunFolder:
             )
         return self.read_json(CONFIG) if verify else config
 
-    def _instead(self) -> str:
-        """A run beside this directory, which may have been meant."""
+    def _suggest(self) -> str:
+        """Return a question about a run beside this directory; "" if none has a similar name."""
         runs = (each.parent.name for each in self.path.parent.glob(f"*/{CONFIG}"))
         near = nearest(self.path.name, runs)
         return f": did you mean {self.path.with_name(near)}?" if near else ""
 
     def read_metrics(self) -> "list[Epoch]":
-        """The rows of metrics.jsonl."""
+        """Return the rows of metrics.jsonl."""
         content = self.read(METRICS)
         try:
             rows = [from_json(line) for line in content.splitlines()]
-            whole = all(math.isfinite(row[name]) for row in rows for name in MEASURED)
+            if all(math.isfinite(row[name]) for row in rows for name in MEASURED):
+                return rows
         except (ValueError, LookupError, TypeError, OverflowError):
-            whole, rows = False, []
-        if not whole:
-            raise InputError(f"{self.path / METRICS}: is malformed; the run is damaged")
-        return rows
-
-    def has(self, name: str) -> bool:
-        """Whether a file exists."""
-        return (self.files / name).exists()
+            pass
+        raise self._malformed(METRICS)
 
     # Writing.
 
@@ -204,14 +197,14 @@ class RunFolder:
         """Write the configuration, and metrics of no epoch."""
         replace(self.path / CONFIG, as_json(config))
         replace(self.path / METRICS, b"")
-        self._write_manifest()
+        self.write_manifest()
 
     @contextmanager
     def draft(self) -> Iterator["RunFolder"]:
-        """A folder in which to write a run; in the end its files are moved here, config.json last.
+        """Yield a folder in which to write a run; its files are moved here at last, config.json last.
 
-        A process that is killed before that leaves nothing that looks like a run, and the next one
-        begins again. No other process may be writing here.
+        A process that is killed before that leaves nothing that looks like a run. No other process may
+        write here.
         """
         draft = RunFolder(self.path / DRAFT)
         if self.has(CONFIG):  # written since somebody looked
@@ -246,88 +239,22 @@ class RunFolder:
     def write(self, name: str, content: bytes) -> None:
         """Replace a file, and update the manifest."""
         replace(self.path / name, content)
-        self._write_manifest()
+        self.write_manifest()
 
     def remove(self, *names: str) -> None:
         """Remove the files that exist, and update the manifest."""
         for name in filter(self.has, names):
             (self.path / name).unlink()
-            self._write_manifest()
+            self.write_manifest()
 
-    def commit(self, row: "Epoch", trainer: "Trainer", identity: str) -> None:
-        """Save a completed epoch, together with the identity of the run's configuration."""
-        from safetensors.torch import save
-
-        append(self.path / METRICS, metrics_line(row))
-        if trainer.best is row:
-            replace(self.path / WEIGHTS, save(trainer.best_weights))
-        tensors, values = trainer.state()
-        values["sha256"] = {
-            "state": digest(save(tensors) + json.dumps(values).encode()),
-            "metrics": digest((self.path / METRICS).read_bytes()),
-            "identity": identity,
-        }
-        replace(self.path / LAST, save(tensors, {"csprop": json.dumps(values)}))
-        self._write_manifest()
-
-    def resume(self, trainer: "Trainer", identity: str) -> None:
-        """Return the trainer and every file to the last committed epoch.
-
-        Raises:
-            InputError: the saved state is missing or damaged, or another file was changed.
-        """
-        from safetensors.torch import save
-
-        for folder in (self.path, self.path / "last"):
-            sweep(folder)
-        lines: list[bytes] = []
-        if self.has(LAST):
-            tensors, values = self._read_last()
-            content = self._bytes(METRICS) if self.has(METRICS) else b""
-            lines = content.splitlines(keepends=True)[: values["epoch"]]
-            for name, current in (("metrics", digest(b"".join(lines))), ("identity", identity)):
-                if values["sha256"][name] != current:
-                    changed = METRICS if name == "metrics" else CONFIG
-                    raise InputError(
-                        f"{self.path / changed}: was changed since {LAST} was written: "
-                        "train again with another --out"
-                    )
-            trainer.restore(tensors, values)
-            replace(self.path / WEIGHTS, save(trainer.best_weights))
-        elif self._has_trained():
-            raise InputError(f"{self.path / LAST}: is missing: train again with another --out")
-        (self.path / "last").mkdir(exist_ok=True)
-        replace(self.path / METRICS, b"".join(lines))
-        self._write_manifest()
-
-    def _has_trained(self) -> bool:
-        """Whether an epoch was completed here, as far as the manifest or the weights tell."""
-        if not self.has(MANIFEST):
-            return self.has(WEIGHTS)
-        return not self.digests().keys().isdisjoint((LAST, WEIGHTS, RESULT))
-
-    def _read_last(self) -> "tuple[dict[str, Tensor], dict[str, Any]]":
-        from safetensors import SafetensorError, safe_open
-        from safetensors.torch import load_file, save
-
-        path = self.path / LAST
-        try:
-            with safe_open(path, framework="pt") as file:
-                values = json.loads(file.metadata()["csprop"])
-            tensors, digests = load_file(path), values.pop("sha256")
-            if digest(save(tensors) + json.dumps(values).encode()) == digests["state"]:
-                return tensors, values | {"sha256": digests}
-        except (SafetensorError, OSError, ValueError, RecursionError, LookupError, TypeError):
-            pass
-        raise InputError(f"{path}: is damaged: train again with another --out")
-
-    def _write_manifest(self) -> None:
-        digests = {name: digest(self._bytes(name)) for name in FILES if self.has(name)}
+    def write_manifest(self) -> None:
+        """Write the SHA-256 of each file."""
+        digests = {name: digest(self.read_bytes(name)) for name in FILES if self.has(name)}
         replace(self.path / MANIFEST, as_json(digests))
 
 
 def metrics_line(row: "Epoch") -> bytes:
-    """One line of metrics.jsonl."""
+    """Return one line of metrics.jsonl."""
     return json.dumps(row).encode() + b"\n"
 
 

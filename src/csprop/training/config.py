@@ -2,7 +2,8 @@
 
 import json
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from csprop.fields import check_names, find_changes
 from csprop.files import digest
 from csprop.nn.config import Architecture, CSPConfig
 from csprop.nn.hub import Names
-from csprop.ops.backends import backend
+from csprop.ops.backends import as_before, backend, use_backend
 from csprop.tasks import resolve
 from csprop.tasks.base import Task
 from csprop.training import checkpoint
@@ -40,13 +41,13 @@ class RunConfig:
 def configure(
     task: str | Path | Task, preset_name: str | None = None, seed: int = 0, **changes: Any
 ) -> RunConfig:
-    """The configuration of a preset for a task, with some options changed.
+    """Return the configuration of a preset for a task, with some options changed.
 
     Args:
         task: a task, its name, or a data file.
-        preset_name: the name of one in `PRESETS`; without it, the one that suits the task.
+        preset_name: a name in `PRESETS`; by default, the preset that suits the task.
         seed: the seed of the run.
-        changes: options of `CSPConfig` or `Recipe`, by name.
+        changes: options of `CSPConfig`, of its cell or of `Recipe`, by name.
 
     Raises:
         InputError: there is no such task, preset or option, or a value is out of range.
@@ -55,10 +56,9 @@ def configure(
     preset_name = task.preset if preset_name is None else preset_name
     chosen = preset(preset_name, task)
     check_seed(seed)
-    of_recipe = {field.name for field in fields(Recipe)}
-    recipe = {name: value for name, value in changes.items() if name in of_recipe}
-    model = {name: value for name, value in changes.items() if name not in of_recipe}
-    architecture = _change_model(chosen, preset_name, model)
+    known = {field.name for field in fields(Recipe)}
+    recipe = {name: changes.pop(name) for name in known & changes.keys()}
+    architecture = _change_model(chosen, preset_name, changes)
     sizes = {"vocab_size": len(task.vocab), "num_classes": len(task.classes)}
     return RunConfig(
         task=task.describe(),
@@ -80,12 +80,10 @@ def _change_model(chosen: Preset, name: str, changes: dict[str, Any]) -> Archite
         base = replace(base, cells=(), depth=changed.get("depth", base.depth))
     elif "depth" in changed:
         check_options(name, base, ["depth"])
-    of_cell = {option: value for option, value in changes.items() if option not in own}
-    if not of_cell:
-        return replace(base, **changed)
     base = replace(base, **changed)
-    check_options(name, base, of_cell)
-    return replace(base, cell=replace(base.cell, **of_cell))
+    rest = {option: value for option, value in changes.items() if option not in own}
+    check_options(name, base, rest)
+    return replace(base, cell=replace(base.cell, **rest)) if rest else base
 
 
 def check_options(name: str, model: Architecture, options: Iterable[str]) -> None:
@@ -122,7 +120,7 @@ def identity(config: RunConfig) -> str:
 
 
 def environment() -> dict[str, Any]:
-    """The versions, the machine and the backend in use."""
+    """Return the versions, the machine and the backend in use."""
     import numpy
     import torch
 
@@ -138,6 +136,23 @@ def environment() -> dict[str, Any]:
     }
 
 
+@contextmanager
+def use_environment(where: dict[str, Any]) -> Iterator[None]:
+    """Use the threads and the backend that a run began with: both affect the rounding of sums.
+
+    Another backend is used on request, or if there is no kernel here: it continues up to rounding.
+    """
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(where["threads"])
+    try:
+        with use_backend(as_before(where["backend"])):
+            yield
+    finally:
+        torch.set_num_threads(threads)
+
+
 def _cpu() -> str:
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -149,18 +164,18 @@ def _cpu() -> str:
 
 
 def to_json(config: RunConfig, task: Task, where: dict[str, Any]) -> dict[str, Any]:
-    """The content of config.json: configuration, names of tokens and classes, and environment."""
+    """Return the content of config.json: configuration, names of tokens and classes, environment."""
     described = {"names": asdict(names_of(task)), "environment": where}
     return {"format": checkpoint.FORMAT, **config.to_json(), **described}
 
 
 def names_of(task: Task) -> Names:
-    """The names of a task's tokens and classes."""
+    """Return the names of a task's tokens and classes."""
     return Names(tuple(task.vocab), tuple(task.classes), task.words)
 
 
 def from_json(path: Path, values: dict[str, Any]) -> RunConfig:
-    """The configuration that `to_json` described.
+    """Return the configuration that `to_json` described.
 
     Args:
         path: the run directory, for error messages.

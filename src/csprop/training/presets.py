@@ -157,12 +157,12 @@ class Plain:
 
 
 def paper(task: Asking) -> Preset:
-    """The model as printed, with the loss that the paper uses for the task."""
+    """Return the model as printed, with the loss that the paper uses for the task."""
     return Preset(recipe=Recipe(loss=task.loss))
 
 
 def rotor(task: Asking) -> Preset:
-    """A model that can be locked: 64 real numbers per layer, with the task's order and depth.
+    """Return rotors, which can be locked: 64 real numbers per layer, with the task's order and depth.
 
     A gate of 0 or 1 in each channel keeps and rotates the state, or replaces it. If no finite machine
     solves the task, the model counts by adding instead, because a rotation is periodic.
@@ -178,7 +178,7 @@ def rotor(task: Asking) -> Preset:
 
 
 def router(task: Asking) -> Preset:
-    """A layer of the task's number of places, which can be any machine of up to so many states.
+    """Return a router with the task's number of places: any machine with at most that many states.
 
     It learns from every prefix that has a label; in a file that may be the whole sequence alone.
     """
@@ -191,10 +191,10 @@ def router(task: Asking) -> Preset:
 
 
 def counter(task: Asking) -> Preset:
-    """Counters, and above them switches that remember what the counts have been.
+    """Return counters below switches, for tasks that no finite machine solves.
 
-    It is for tasks that no finite machine solves: a layer adds whole numbers, the phases of its sums
-    tell zero, above and below, and each channel of the second layer can be switched once.
+    The first layer adds whole numbers, and the phases of its sums tell zero, above and below. Each
+    channel of the second layer can be switched once, and remembers what the counts have been.
     """
     model = Architecture(width=32, cells=(Counter(), Switch()), decoder="linear")
     recipe = Recipe(split="disjoint", supervise="every", lr=1e-2, batch_size=32, epochs=60, hold=5)
@@ -210,7 +210,7 @@ PRESETS: dict[str, Callable[[Asking], Preset]] = {
 
 
 def preset(name: str, task: Asking) -> Preset:
-    """A preset, evaluated for a task.
+    """Return a preset for a task.
 
     Args:
         name: `rotor`, `router`, `counter` or `paper`.

@@ -156,8 +156,6 @@ class Result:
             if "commonest" in known:
                 majority = known.pop("commonest")
                 known["majority"] = Majority(majority["class"], majority["share"])
-            if isinstance(known.get("learned"), dict):
-                known["verdict"] = known.pop("learned")
             if known.get("verdict") is not None:
                 known["verdict"] = Evidence.from_json(known["verdict"])
             result = Result(**known)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,16 +10,13 @@ import torch
 
 import csprop
 from csprop.data.examples import Examples
-from csprop.data.splits import split
 from csprop.errors import Diverged, InputError
 from csprop.files import one_writer
 from csprop.nn.model import CSP
 from csprop.nn.training import why_not
-from csprop.ops.backends import as_before, use_backend
 from csprop.tasks.base import Task
-from csprop.tasks.pairs import hold_pairs
-from csprop.tasks.rows import FileTask
 from csprop.training import checkpoint
+from csprop.training.batches import training_data
 from csprop.training.checkpoint import RunFolder, refuse_existing
 from csprop.training.config import (
     RunConfig,
@@ -30,12 +26,15 @@ from csprop.training.config import (
     identity,
     names_of,
     to_json,
+    use_environment,
 )
+from csprop.training.epochs import commit_epoch, resume
 from csprop.training.loop import Epoch, Trainer, run_epochs
 from csprop.training.metrics import exhaustive
 from csprop.training.result import Exhaustive, Majority, Result
 from csprop.training.scores import MOST_INPUTS, interval
 from csprop.training.seeding import generator
+from csprop.training.stored import within
 from csprop.training.workers import keep_freed_memory
 
 if TYPE_CHECKING:
@@ -65,6 +64,8 @@ class Trained:
     """Where it was trained: versions, CPU, threads, backend."""
     torch_because: str = ""
     """Why its last steps were torch operations; empty if each was one call of the kernel."""
+    training: Examples | None = field(default=None, repr=False)
+    """The training set, if it is at hand; None for a run that was loaded."""
 
     @property
     def made(self) -> Literal["trained", "learned", "compiled"]:
@@ -110,7 +111,7 @@ def execute(
             for session in sessions:
                 session.join(group)
         for alike in _groups(sessions):
-            with _as_before(alike[0].environment):
+            with use_environment(alike[0].environment):
                 _train(alike, on_epoch)
                 for session in alike:
                     session.end(every_input)
@@ -141,10 +142,10 @@ class _Session:
         return self.outcome is None and not self.trainer.finished
 
     @contextmanager
-    def writing(self, resume: bool) -> Iterator[None]:
+    def writing(self, again: bool) -> Iterator[None]:
         """Create the run directory, or continue from its last epoch; no other process writes there."""
         if self.folder is None:
-            if resume:
+            if again:
                 raise InputError("resume needs a run directory: give out")
             yield
             return
@@ -152,7 +153,7 @@ class _Session:
             document = to_json(self.config, self.task, self.environment)
             if not self.folder.exists():
                 self.folder.create(document)
-            elif resume:
+            elif again:
                 self._resume(self.folder, document)
             else:  # it was not there a moment ago
                 refuse_existing([self.folder.path])
@@ -162,7 +163,7 @@ class _Session:
         stored = folder.read_config(verify=False)
         check_same(folder.path, from_json(folder.path, stored), self.config)
         document["environment"] = self.environment = stored["environment"]
-        folder.resume(self.trainer, identity(self.config))
+        resume(folder, self.trainer, identity(self.config))
         if self.trainer.epoch > self.config.recipe.epochs:
             raise InputError(
                 f"{folder.path}: already has {self.trainer.epoch} epochs: "
@@ -199,7 +200,7 @@ class _Session:
             if self.folder:
                 self.folder.write_json(checkpoint.DIAGNOSIS, row.diagnosis)
         elif self.folder:
-            self.folder.commit(row, self.trainer, identity(self.config))
+            commit_epoch(self.folder, row, self.trainer, identity(self.config))
         else:
             self.metrics.append(row)
 
@@ -214,18 +215,6 @@ class _Session:
         if self.folder and run.result is not None:
             self.folder.write_json(checkpoint.RESULT, run.result.to_json())
             run.path = self.folder.path
-
-
-def within(task: Task, folder: Path) -> Task:
-    """Return the task of a run in this directory.
-
-    The path of rows that csprop wrote into it is stored relative to it: the directory can be moved.
-    """
-    if isinstance(task, FileTask):
-        task = copy(task)
-        inside = task.path == (folder / checkpoint.ROWS).absolute()
-        task.stored = checkpoint.ROWS if inside else str(task.path)
-    return task
 
 
 def _groups(sessions: Sequence[_Session]) -> Iterator[list[_Session]]:
@@ -254,39 +243,6 @@ def _train(group: Sequence[_Session], on_epoch: Callable[[dict[int, Epoch]], Non
                 finished[session.config.seed] = row
         if finished:
             on_epoch(finished)
-
-
-@contextmanager
-def _as_before(where: dict[str, Any]) -> Iterator[None]:
-    """Use the threads and the backend that a run began with: both affect the rounding of sums.
-
-    Another backend is used on request, or if there is no kernel here: it continues up to rounding.
-    """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(where["threads"])
-    try:
-        with use_backend(as_before(where["backend"])):
-            yield
-    finally:
-        torch.set_num_threads(threads)
-
-
-def training_data(task: Task, config: RunConfig) -> tuple[Examples, Examples]:
-    """Return the training set and the held-out set of a run.
-
-    Raises:
-        InputError: there are too few sequences to split, a data file has changed, or the pairs that are
-            to be held out cannot be.
-    """
-    recipe, seed = config.recipe, config.seed
-    whole = task.examples(recipe.samples or task.samples, recipe.length, generator(seed, "data"))
-    try:
-        training, held_out = split(whole, recipe.split, generator(seed, "split"))
-    except InputError as error:
-        raise InputError(f"{task.describe().get('data', task.name)}: {error}") from None
-    if not recipe.hold_pairs:
-        return training, held_out
-    return hold_pairs(task, training, held_out, recipe.hold_pairs, generator(seed, "pairs"))
 
 
 def ended(
@@ -324,7 +280,7 @@ def ended(
         parameters=sum(p.numel() for p in trainer.model.parameters()),
         exhaustive=None if every is None else Exhaustive(**asdict(every), length=recipe.length),
     )
-    return Trained(trainer.model, task, config, metrics, result)
+    return Trained(trainer.model, task, config, metrics, result, training=trainer.training)
 
 
 def _judge(trainer: Trainer, task: Task) -> tuple[Majority, bool]:

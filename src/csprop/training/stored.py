@@ -1,12 +1,14 @@
 """Reading what a run directory stores. Everything but the weights is read without torch."""
 
 from collections.abc import Mapping
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from csprop.errors import InputError
 from csprop.tasks import from_description, resolve
 from csprop.tasks.base import Task
+from csprop.tasks.rows import FileTask
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder
 from csprop.training.config import RunConfig, from_json, names_of
@@ -80,6 +82,18 @@ def stored_result(folder: RunFolder) -> Result | None:
     except ValueError:
         path = folder.path / checkpoint.RESULT
         raise InputError(f"{path}: is malformed; the run is damaged") from None
+
+
+def within(task: Task, folder: Path) -> Task:
+    """Return the task of a run in this directory.
+
+    The path of rows that csprop wrote into it is stored relative to it: the directory can be moved.
+    """
+    if isinstance(task, FileTask):
+        task = copy(task)
+        inside = task.path == (folder / checkpoint.ROWS).absolute()
+        task.stored = checkpoint.ROWS if inside else str(task.path)
+    return task
 
 
 def load(path: str | Path, task: Task | None = None) -> "Trained":

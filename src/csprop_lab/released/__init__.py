@@ -7,9 +7,10 @@ from csprop import Certificate, certify
 from csprop.errors import Diverged
 from csprop.proof.examples import Labelled
 from csprop.tasks import resolve
+from csprop.training.batches import training_data
 from csprop.training.config import RunConfig
 from csprop.training.seeding import generator
-from csprop.training.session import Trained, training_data
+from csprop.training.session import Trained
 from csprop_lab.released.config import UPLOADS, ReleasedConfig, upload
 from csprop_lab.released.frames import Frame, NotRounded, round_angles
 from csprop_lab.released.model import Released

@@ -3,12 +3,12 @@
 import json
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from csprop.cli.main import load_command, parse
 from csprop_lab.bench import commands
 
 
@@ -42,7 +42,7 @@ def test_a_user_could_type_them(run: list[list[str]]) -> None:
     commands.times(1)
     for command in run[2:]:
         verb, *arguments = command[3:]
-        assert import_module(f"csprop.cli.{verb}").parse(arguments)
+        assert parse(verb, load_command(verb), arguments)
     typed = [name.split(",")[0].split()[1] for name in commands.COMMANDS]
     assert [command[3] for command in run[1:]] == typed
 

@@ -1,0 +1,118 @@
+"""Commands that other packages add by entry points of the group csprop.commands."""
+
+import importlib.metadata
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from csprop.cli.main import LABORATORY, main
+
+VERB = '''"""`csprop size`: count the letters of a word.
+
+More about it.
+"""
+from dataclasses import dataclass
+from typing import Annotated
+
+from csprop.cli import common
+from csprop.cli.options import Arg
+from csprop.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Args(common.Arguments):
+    """Count letters."""
+
+    word: Annotated[str, Arg("WORD", positional=True)]
+    """The word."""
+
+    most: int = 9
+    """The largest number."""
+
+
+def run(args):
+    if len(args.word) > args.most:
+        raise InputError("the word is longer", "most", args.most)
+    print(len(args.word))
+    return 1
+'''
+
+
+@pytest.fixture
+def added(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[EntryPoint]:
+    """The entry points that are installed, of which there are none at first."""
+    points: list[Any] = []
+    (tmp_path / "sizes.py").write_text(VERB)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points)
+    return points
+
+
+def entry(name: str, value: str) -> EntryPoint:
+    point = EntryPoint(name, value, "csprop.commands")
+    vars(point)["dist"] = SimpleNamespace(name="csprop-sizes")
+    return point
+
+
+def test_an_installed_package_adds_a_verb(
+    added: list[EntryPoint], capsys: pytest.CaptureFixture[str]
+) -> None:
+    added.append(entry("size", "sizes"))
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert "\nFrom csprop-sizes:\n  size       count the letters of a word\n" in text
+    assert main(["size", "word"]) == 1
+    assert capsys.readouterr().out == "4\n"
+    assert main(["size", "word", "--most", "3"]) == 2
+    assert capsys.readouterr().err == "csprop size: --most 3: the word is longer\n"
+    with pytest.raises(SystemExit):
+        main(["size", "--help"])
+    assert "usage: csprop size WORD [options]" in capsys.readouterr().out
+    assert main(["siz"]) == 2
+    assert "did you mean size?" in capsys.readouterr().err
+
+
+def test_a_verb_whose_package_is_broken_is_one_sentence(
+    added: list[EntryPoint], capsys: pytest.CaptureFixture[str]
+) -> None:
+    added.append(entry("size", "no_such_package.sizes"))
+    assert main(["--help"]) == 0
+    assert "\n  size\n" in capsys.readouterr().out
+    assert main(["size", "word"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("csprop size: no_such_package.sizes cannot be imported: ")
+    assert said.count("\n") == 1
+
+
+def test_a_package_replaces_no_verb_of_csprop(
+    added: list[EntryPoint], capsys: pytest.CaptureFixture[str]
+) -> None:
+    added.append(entry("info", "sizes"))
+    assert main(["info", "--version"]) == 0
+    assert capsys.readouterr().out.startswith("csprop ")
+
+
+@pytest.mark.parametrize("verb", LABORATORY)
+def test_without_the_laboratory_its_verbs_say_what_to_install(
+    verb: str, added: list[EntryPoint], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert added == []
+    assert main([verb, "--quick"]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err) == (
+        "",
+        f"csprop {verb}: it is a part of the laboratory: python -m pip install 'csprop[lab]'\n",
+    )
+    assert main(["--help"]) == 0
+    assert f"\n  {verb} " not in capsys.readouterr().out
+
+
+def test_help_lists_the_laboratory(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert "\nFrom csprop-lab:\n" in text
+    assert all(f"\n  {verb} " in text for verb in LABORATORY)
+    assert max(map(len, text.splitlines())) <= 80
