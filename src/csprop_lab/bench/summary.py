@@ -107,14 +107,10 @@ def _layers(work: Document) -> str:
         own = part["seconds"]["csprop"]
         cells = [f"{factor(part['seconds'][name] / own)} ×" for name in names if name != "csprop"]
         sizes = sorted(part["parameters"].values())
-        lines.append(
-            [
-                part["work"],
-                f"{duration(own)} ({spread(part['quartiles']['csprop'])})",
-                *cells,
-                f"{sizes[0]:,} to {sizes[-1]:,}",
-            ]
-        )
+        lines.append([
+            part["work"], f"{duration(own)} ({spread(part['quartiles']['csprop'])})", *cells,
+            f"{sizes[0]:,} to {sizes[-1]:,}",
+        ])  # fmt: skip
     return markdown([work["work"], *names, "parameters"], lines) if lines else ""
 
 
