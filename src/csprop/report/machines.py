@@ -5,7 +5,7 @@ from html import escape
 from csprop.data.names import split_symbols
 from csprop.learning import suspects
 from csprop.learning.suspects import Suspect
-from csprop.learning.verdict import Verdict, sized
+from csprop.learning.verdict import Verdict, describe_machine
 from csprop.report.page import facts, folded, table
 from csprop.report.read import PageRun
 from csprop.training.checkpoint import SUSPECTS
@@ -106,4 +106,4 @@ def _compiled(each: PageRun) -> str:
 
 def _size(each: PageRun) -> str:
     """Return the number of states and counters of a run's machine."""
-    return "0 states" if each.run.automaton is None else sized(each.run.automaton)
+    return "0 states" if each.run.automaton is None else describe_machine(each.run.automaton)
