@@ -1,4 +1,4 @@
-"""What a notebook shows of runs, machines and certificates."""
+"""The pictures and tables of runs, machines and certificates in a notebook."""
 
 import re
 from base64 import b64decode

@@ -11,7 +11,7 @@ from pathlib import Path
 from csprop_lab.study import reproduce
 from csprop_lab.study.publish import blocks
 from csprop_lab.study.results import Results
-from csprop_lab.study.summary import filled
+from csprop_lab.study.summary import fill_blocks
 from csprop_lab.study.table import FULL
 
 ROOT = Path(__file__).parents[2]
@@ -20,6 +20,6 @@ if __name__ == "__main__":
     made = blocks(Results(ROOT / "results"), FULL, reproduce.TABLES)
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
         text = page.read_text()
-        if (new := filled(text, made)) != text:
+        if (new := fill_blocks(text, made)) != text:
             page.write_text(new)
             print(f"{page.relative_to(ROOT)}: written")

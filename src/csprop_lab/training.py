@@ -11,14 +11,7 @@ from csprop.training.session import Trained, ended
 
 
 def train_module(model: Any, task: Task, config: RunConfig, every_input: bool) -> Trained | Diverged:
-    """Train a torch module from tokens (B, T) to scores (B, T, classes).
-
-    Args:
-        model: the module.
-        task: the task.
-        config: the recipe and the seed; its model is not used.
-        every_input: test every input of the trained length in the end.
-    """
+    """Train a torch module from tokens (B, T) to scores (B, T, classes)."""
     trainer = Trainer(model, *training_data(task, config), config.recipe, config.seed)
     metrics: list[Epoch] = []
     while not trainer.finished:

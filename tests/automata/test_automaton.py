@@ -41,7 +41,7 @@ def parity(**changes: Any) -> Automaton:
 
 
 def plain(automaton: Automaton, sequence: Any) -> list[int | None]:
-    """The answers, by definition."""
+    """Return the answers, by definition."""
     state, said = automaton.start, []
     for token in sequence:
         state = automaton.transitions[state][token]

@@ -16,7 +16,7 @@ Points = NDArray[np.float64]
 
 
 def group(*generators: str, degree: int = 5) -> Machine:
-    """The machine of the group that some permutations generate."""
+    """Return the machine of the group that some permutations generate."""
     tokens = [cycles(each, degree) for each in generators]
     numbers: dict[tuple[int, ...], int] = {}
     return Machine.explore(
@@ -34,7 +34,7 @@ def lengths(places: Points, table: NDArray[np.int64], token: int) -> Points:
 
 
 def loops(table: NDArray[np.int64], *word: int) -> set[frozenset[int]]:
-    """The faces around which a word leads, again and again; each is a set of states."""
+    """Return the faces around which a word leads, again and again; each is a set of states."""
     found = set()
     for start in range(len(table)):
         state, seen = start, []
@@ -48,7 +48,7 @@ def loops(table: NDArray[np.int64], *word: int) -> set[frozenset[int]]:
 
 
 def on_the_hull(places: Points, face: frozenset[int]) -> bool:
-    """Whether some states lie in a plane that has all others on one side."""
+    """Return True if some states lie in a plane that has all others on one side."""
     corners = places[sorted(face)]
     normal = np.linalg.svd(corners - corners.mean(axis=0))[2][-1]
     heights = (places - corners.mean(axis=0)) @ normal

@@ -71,7 +71,7 @@ def counter_automata(draw: st.DrawFn) -> CounterAutomaton:
 
 
 def all_alike(one: CounterMachine, two: CounterMachine, length: int) -> bool:
-    """Whether two machines answer alike on every input up to a length."""
+    """Return True if two machines answer alike on every input up to a length."""
     sequences = itertools.product(range(one.symbols), repeat=length)
     return all(plain(one, sequence) == plain(two, sequence) for sequence in sequences)
 

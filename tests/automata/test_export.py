@@ -62,7 +62,7 @@ def written(automaton: AnyAutomaton, sequence: list[int], space: str) -> str:
 
 
 def programs(automaton: AnyAutomaton, folder: Path) -> list[list[str]]:
-    """How to start each of the programs."""
+    """Return the command of each program."""
     source = folder / "automaton.py"
     source.write_text(to_python(automaton), encoding="utf-8")
     started = [[sys.executable, "-I", "-W", "error", str(source)]]
@@ -80,7 +80,7 @@ def says(command: list[str], text: bytes) -> tuple[int, bytes, str]:
 
 
 def two_states(vocab: tuple[str, ...], words: bool) -> Automaton:
-    """Whether the last token was the first of the vocabulary."""
+    """Return True if the last token was the first of the vocabulary."""
     row = (1, *[0] * (len(vocab) - 1))
     return machines.automaton(vocab, ("no", "yes"), words, 0, (row, row), (0, 1))
 

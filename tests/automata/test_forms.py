@@ -1,4 +1,4 @@
-"""What is known of counts: nothing that can be is left out, and nothing else is let in."""
+"""Partial knowledge of counts holds everything possible, and nothing else."""
 
 import math
 from dataclasses import replace

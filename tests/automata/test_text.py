@@ -30,7 +30,7 @@ def automata(draw: st.DrawFn, most: int = 8) -> Automaton:
 
 
 def cells(text: str) -> list[list[str]]:
-    """The cells of a terminal; the second one of a wide character is empty."""
+    """Return the cells of a terminal; the second one of a wide character is empty."""
     rows = []
     for line in text.splitlines():
         row: list[str] = []
@@ -101,7 +101,7 @@ class Reader:
 
 
 def listed(text: str) -> tuple[Moves, dict[int, str], int]:
-    """A list of moves read back."""
+    """Return a list of moves read back."""
     moves: Moves = {}
     answers: dict[int, str] = {}
     state = start = there = -1

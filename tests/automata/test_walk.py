@@ -40,7 +40,7 @@ def machines(draw: st.DrawFn, symbols: int | None = None) -> Machine:
 
 
 def shortest_difference(one: Machine, two: Machine) -> int | None:
-    """The length of the shortest input that two machines answer differently, by plain search."""
+    """Return the length of the shortest input that two machines answer differently, by plain search."""
     queue, seen = deque([(one.start, two.start, 0)]), {(one.start, two.start)}
     while queue:
         a, b, length = queue.popleft()

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from csprop.data.draws import Draws, NumpyDraws, TorchDraws, seed_of
+from csprop.data.draws import Draws, NumpyDraws, TorchDraws, derive_seed
 from csprop.tasks import catalogue
 from csprop.tasks.base import Task
 from csprop.training.seeding import generator
@@ -47,6 +47,6 @@ def test_a_long_permutation() -> None:
 def test_a_task_draws_the_same_rows(task: Task) -> None:
     length = next(length for length in range(9, 20) if task.has_length(length))
     tokens = task.sample(200, length, generator(3, "eval", length))
-    drawn = task.draw(200, length, NumpyDraws(seed_of(3, "eval", length)))
+    drawn = task.draw(200, length, NumpyDraws(derive_seed(3, "eval", length)))
     assert torch.equal(tokens, torch.from_numpy(drawn))
     assert torch.equal(task.labels(tokens), torch.from_numpy(task.classify(drawn)))

@@ -61,7 +61,9 @@ def test_any_rows_in_any_order_are_padded_to_their_longest(rows: Rows, data: st.
 @given(drawn())
 def test_matrices_are_packed_by_their_last_answers(rows: Rows) -> None:
     steps = packed(rows).padded()
-    again = Examples.of(steps.tokens + (steps.labels == UNLABELLED), steps.labels, steps.answers)
+    again = Examples.from_matrices(
+        steps.tokens + (steps.labels == UNLABELLED), steps.labels, steps.answers
+    )
     assert again.lengths.tolist() == [len(row) for row in rows]
     assert again.labels.tolist() == steps.labels.tolist()
 

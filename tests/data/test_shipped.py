@@ -16,7 +16,7 @@ from tests.helpers import examples
 
 
 def said(machine: Any, tokens: Sequence[str]) -> str:
-    """The answer of a machine with names."""
+    """Return the answer of a machine with names."""
     return machine.classes[machine.final([machine.vocab.index(token) for token in tokens])]
 
 

@@ -46,7 +46,7 @@ def by_hand(rows: list[Row], how: str, generator: Generator) -> list[bool]:
 def test_a_split_is_what_a_plain_loop_makes(
     rows: list[Row], how: Literal["disjoint", "paper"], seed: int
 ) -> None:
-    """Whether or not a sequence occurs with different labels."""
+    """Also for a sequence that occurs with different labels."""
     assume(len({label for _, label in rows}) > 1)
     data = from_rows([sequence for sequence, _ in rows], [label for _, label in rows]).data
     wanted = by_hand(rows, how, Generator().manual_seed(seed))

@@ -61,7 +61,7 @@ def said_of_brackets(sequence: Sequence) -> int:
 
 
 def runs(sequence: Sequence, letters: int) -> tuple[int, ...]:
-    """How many of each letter; nothing unless they are in order, and some of each."""
+    """Return the number of each letter; nothing unless they are in order, and some of each."""
     counts = tuple(sequence.count(letter) for letter in range(letters))
     return counts if list(sequence) == sorted(sequence) and all(counts) else ()
 
@@ -120,7 +120,7 @@ LANGUAGES = {
 
 
 def plain(machine: CounterMachine, sequence: Sequence) -> list[int | None]:
-    """The answers, by definition."""
+    """Return the answers, by definition."""
     state, counts, said = machine.control.start, [0] * machine.counters, []
     for token in sequence:
         state, counts = plain_step(machine, state, counts, token)
@@ -140,7 +140,7 @@ def plain_step(
 
 
 def shortest_difference(one: CounterMachine, two: CounterMachine, most: int) -> int | None:
-    """The length of the shortest input with different answers among those of up to `most` tokens."""
+    """Return the length of the shortest input of up to `most` tokens with different answers."""
     start = (one.control.start, (0,) * one.counters, two.control.start, (0,) * two.counters)
     queue, seen = deque([(start, 0)]), {start}
     while queue:
@@ -171,7 +171,7 @@ def rebuilt(
     lost: int | None = None,
     far: int | None = None,
 ) -> CounterMachine:
-    """The machine with other counters, from which its own are seen.
+    """Return the machine with other counters, from which its own are seen.
 
     Where the first count is `far`, the state becomes `lost`; without such a state, the answer is wrong.
     """

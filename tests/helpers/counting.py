@@ -14,7 +14,7 @@ from csprop.cells.options import Counter, Switch
 from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
 from csprop.proof.certificate import CountingSearch
-from csprop.proof.locked_counter import LockedCounter
+from csprop.proof.locked_counter import LockedCounter, counting_parts
 from csprop.proof.prove import counting_proof, task_machine
 from csprop.proof.statements import proven
 from csprop.tasks.base import Task
@@ -34,7 +34,7 @@ def _config(tokens: int, classes: int, width: int) -> CSPConfig:
 
 @torch.no_grad()
 def brackets(width: int = 4) -> CSP:
-    """A model of the task `parenthesis`: a counter, two switches that fire below 0, and spare channels.
+    """Return a model of `parenthesis`: a counter, two switches that fire below 0, and spare channels.
 
     The first channel counts, and the gates are cos φ + 0.35: 0.35 at 0, and −0.36 at −1. The score of
     "yes" is 4 (sin φ − 0.85), less 4 where the second switch was replaced.
@@ -43,35 +43,35 @@ def brackets(width: int = 4) -> CSP:
     for each in model.parameters():
         each.zero_()
     model.embedding[:, 0, 0] = torch.tensor([1.0, -1.0])
-    counter, switch = model.layers
+    counter, switch, decoder = counting_parts(model)
     counter.skip.fill_(SHUT)
     switch.skip.fill_(OPEN)
     switch.h0[0], switch.point[0] = 1.0, -1.0
     switch.gate.weight[0, 0], switch.gate.bias[0] = 1.0, 0.35
     switch.gate.bias[1:] = 1.0
-    weight = model.decoder.linear.weight.view(2, 2, width)  # (classes, planes, channels)
+    weight = decoder.weight.view(2, 2, width)  # (classes, planes, channels)
     weight[1, 1, 0] = 4.0
     # The flag is read from a channel that counts nothing: in the counter's own channel, what is held
     # and cos φ, which the skip adds, are in the same plane.
     switch.gate.weight[1], switch.gate.bias[1] = switch.gate.weight[0], 0.35
     weight[1, 0, 1] = 2.0
-    model.decoder.linear.bias[1] = -3.4 - 2.0
+    decoder.bias[1] = -3.4 - 2.0
     return model.eval()
 
 
 @torch.no_grad()
 def tripwire(model: CSP, depth: int, channel: int = 2) -> None:
     """Let a spare switch fire where the count is `depth` or more, and then forbid "yes"."""
-    switch = model.layers[1]
+    _, switch, decoder = counting_parts(model)
     before, there = (1 / (1 + count**2) ** 0.5 for count in (depth - 1, depth))
     scale = min(700.0, 2 / (before - there))
     width = model.config.width
     switch.gate.weight[channel].zero_()
     switch.gate.weight[channel, width] = scale  # sin φ of the first channel
     switch.gate.bias[channel] = -scale * (before + there) / 2
-    weight = model.decoder.linear.weight.view(2, 2, width)
+    weight = decoder.weight.view(2, 2, width)
     weight[1, 0, channel] = 2.0
-    model.decoder.linear.bias[1] -= 2.0
+    decoder.bias[1] -= 2.0
 
 
 def complete(draft: Draft) -> None:
@@ -97,7 +97,7 @@ def complete(draft: Draft) -> None:
 
 
 def careless(left: Any, right: Any) -> Invariant:
-    """The pairs that a walk meets which does not mind different answers."""
+    """Return the pairs that a walk meets which does not mind different answers."""
     ranges = Ranges.coarsest((left.increments, left.window), (right.increments, right.window))
     views = [view_function(each.increments, each.window, ranges.forms) for each in (left, right)]
     pairs = [(left.control.start, right.control.start, (0,) * len(ranges.forms))]
@@ -153,7 +153,7 @@ def plant(tensors: dict[str, torch.Tensor], task: Task, dice: random.Random) -> 
 
 
 def wrong(model: CSP, task: Task, deep: Sequence[Sequence[int]]) -> Sequence[int] | None:
-    """A short input, or one of some deep ones, which the network itself answers wrongly."""
+    """Return a short input, or one of some deep ones, which the network itself answers wrongly."""
     tokens = range(len(task.vocab))
     length = {2: 10, 3: 6}.get(len(task.vocab), 5)
     short = torch.tensor(list(itertools.product(tokens, repeat=length)))
@@ -170,7 +170,7 @@ def wrong(model: CSP, task: Task, deep: Sequence[Sequence[int]]) -> Sequence[int
 
 
 def numbers(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The ways to all whole numbers in a document."""
+    """Return the ways to all whole numbers in a document."""
     if type(value) is int:
         return [way]
     inside = (

@@ -31,7 +31,7 @@ def automaton(
     transitions: tuple[tuple[int, ...], ...],
     outputs: tuple[int | None, ...],
 ) -> Automaton:
-    """An automaton in one line."""
+    """Return an automaton in one line."""
     return Automaton(
         transitions=transitions, outputs=outputs, start=start,
         vocab=tuple(vocab), classes=tuple(classes), words=words,
@@ -87,7 +87,7 @@ def names(count: int) -> tuple[str, ...]:
 
 
 def compiled(counter: Counter, noise: float = 0.0, seed: int = 0) -> CSP:
-    """A rotor with a channel for each harmonic, and one to tell each token by."""
+    """Return a rotor with a channel for each harmonic, and one to tell each token by."""
     n, tokens = counter.modulus, len(counter.moves)
     harmonics = max(1, n // 2)
     width = harmonics + tokens

@@ -24,7 +24,7 @@ from csprop_lab.study.measure import POINTS, Row, measure
 from csprop_lab.study.publish import REPORT, blocks, publish, report, rows_of
 from csprop_lab.study.released import AND_EXP, ONE_BY_ONE, SUM_AND_MAP, Released
 from csprop_lab.study.results import Results
-from csprop_lab.study.summary import BLOCK, filled
+from csprop_lab.study.summary import BLOCK, fill_blocks
 from csprop_lab.study.table import FULL, TASKS, exact
 
 ROOT = Path(__file__).parents[2]
@@ -118,7 +118,7 @@ def test_the_report_is_made_of_the_rows() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_block_of_numbers_is_made_of_the_results(page: Path) -> None:
     text = page.read_text()
-    assert filled(text, blocks(RESULTS, FULL, reproduce.TABLES)) == text
+    assert fill_blocks(text, blocks(RESULTS, FULL, reproduce.TABLES)) == text
     for line in text.splitlines():  # Markdown would take the whole line for HTML
         assert not re.match(r" *<!-- .*-->.*\S", line), line
 

@@ -22,13 +22,13 @@ from csprop.cells.resonator import ResonatorBlock
 from csprop.training.presets import Plain, preset
 from csprop_lab.layers import PEERS, fast_weights, gated_deltanet, layer, rwkv7
 from csprop_lab.layers.attention import Attention
+from csprop_lab.layers.basic import SelectiveSSM
 from csprop_lab.layers.delta_rule import delta_rule
 from csprop_lab.layers.diagonal import DiagonalSSM
 from csprop_lab.layers.frame import Frame, FrameConfig
 from csprop_lab.layers.linear_attention import LinearAttention
 from csprop_lab.layers.mlstm import remembered
 from csprop_lab.layers.pd_ssm import PDSSM
-from csprop_lab.layers.plain import SelectiveSSM
 from csprop_lab.layers.retnet import Retention
 from csprop_lab.layers.s5 import S5
 from csprop_lab.layers.selective import selective_scan

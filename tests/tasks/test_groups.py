@@ -18,7 +18,7 @@ SIZES = {"S3": 6, "A4": 12, "S4": 24, "A5": 60, "S5": 120, "S3xS3": 36}
 
 
 def matrix(name: str) -> np.ndarray:
-    """The permutation matrix of a name in one-line notation: it takes basis vector i to image(i)."""
+    """Return the matrix of a permutation in one-line notation: it takes basis vector i to image(i)."""
     found = np.zeros((len(name), len(name)), dtype=int)
     for place, image in enumerate(name):
         found[int(image), place] = 1

@@ -74,7 +74,7 @@ def task_of(name: str) -> Task:
 
 
 def read(task: Task, sequence: list[int]) -> int:
-    """The class that the machine gives."""
+    """Return the class that the machine gives."""
     return task.answer(reduce(task.step, sequence, task.start()))
 
 

@@ -30,7 +30,7 @@ VALUES = st.sampled_from(["yes", "no", "1", 1, 0, True, False])
 
 @st.composite
 def many(draw: st.DrawFn) -> list[tuple[Any, Any]]:
-    """Rows of one kind or of several, with a label for the whole or for every step."""
+    """Return rows of one kind or of several, with a label for the whole or for every step."""
     kind = draw(st.sampled_from([st.text("abé", min_size=1, max_size=5), SEQUENCES]))
     rows = []
     for sequence in draw(st.lists(kind, min_size=1, max_size=12)):
@@ -52,7 +52,7 @@ def good(draw: st.DrawFn) -> tuple[list[Any], list[Any]]:
 
 
 def contents(task: RowsTask) -> list[tuple[list[str], list[str | None]]]:
-    """The rows as names."""
+    """Return the rows as names."""
     found = []
     steps = task.data.padded()
     for row, length in enumerate(task.data.lengths.tolist()):

@@ -27,7 +27,7 @@ from tests.helpers.spoilt import spoil
 
 Options = dict[str, Any]
 LABELS = torch.tensor([[0, 1, 0, 1], [1, 1, -1, -1], [-1, 0, -1, -1]])
-BATCH = Examples.of(torch.zeros_like(LABELS), LABELS, LABELS >= 0)
+BATCH = Examples.from_matrices(torch.zeros_like(LABELS), LABELS, LABELS >= 0)
 
 
 WAYS = ["torch"] if native.WHY_NOT else ["torch", "native"]
@@ -77,7 +77,7 @@ def test_padding_reaches_no_gradient(way: str) -> None:
         net = CSP(config, Generator().manual_seed(0))
         tokens = torch.tensor([[1, 0, 1, 1], [0, 1, filler, filler]])
         labels = torch.tensor([[-1, -1, -1, 1], [-1, 0, -1, -1]])
-        run = Trainer(net, Examples.of(tokens, labels, labels >= 0), BATCH, Recipe(), 0)
+        run = Trainer(net, Examples.from_matrices(tokens, labels, labels >= 0), BATCH, Recipe(), 0)
         run.batches = lambda tokens=tokens, labels=labels: iter([[(tokens, labels)]])
         with use_backend(way):
             run.run_epoch()

@@ -20,7 +20,7 @@ from csprop.training.config import configure
 from csprop.training.metrics import at_length, exhaustive, sampled, score
 from csprop.training.scores import Sampling, Score, check_exhaustive, interval
 from csprop.training.seeding import generator
-from csprop_lab.layers.plain import Kind, Peer, PeerConfig
+from csprop_lab.layers.basic import Kind, Peer, PeerConfig
 
 
 class Oracle:
@@ -183,7 +183,7 @@ def test_accuracy_and_f1_by_their_definitions(drawn: tuple[int, list[tuple[int, 
     tokens = torch.arange(len(pairs))[:, None]
     labels = torch.tensor([[true] for true, _ in pairs])
     oracle = Oracle(lambda row: pairs[row[0]][1], classes)
-    got = score(oracle, Examples.of(tokens, labels, torch.ones_like(labels) > 0))  # pyright: ignore
+    got = score(oracle, Examples.from_matrices(tokens, labels, torch.ones_like(labels) > 0))  # pyright: ignore
     assert got.accuracy == pytest.approx(sum(t == p for t, p in pairs) / len(pairs))
     f1 = {}
     for c in range(classes):
@@ -227,7 +227,7 @@ def test_a_long_row_is_scored_piece_by_piece(monkeypatch: pytest.MonkeyPatch) ->
 def test_padding_is_never_scored() -> None:
     tokens = torch.tensor([[1, 0, 0], [1, 1, 1]])
     labels = torch.tensor([[1, -1, -1], [-1, -1, 1]])
-    examples = Examples.of(tokens, labels, labels >= 0)
+    examples = Examples.from_matrices(tokens, labels, labels >= 0)
     result = score(Oracle(lambda row: sum(row) % 2), examples)  # pyright: ignore
     assert (result.wrong, result.count) == (0, 2)
 

@@ -51,7 +51,7 @@ def test_long_sequences_are_cut_at_a_label_or_left_out() -> None:
     labels = torch.tensor([[0, 1, 0, 1], [-1, -1, -1, 1], [-1, 1, -1, -1], [1, -1, -1, 0]])
     answers = torch.zeros(4, 4, dtype=torch.bool)
     answers[[0, 1, 2, 3], [3, 3, 1, 3]] = True
-    short = shortened(Examples.of(torch.arange(16).view(4, 4), labels, answers), 2)
+    short = shortened(Examples.from_matrices(torch.arange(16).view(4, 4), labels, answers), 2)
     assert short.tokens.tolist() == [[0, 1], [8, 9]]
     assert short.labels.tolist() == [[0, 1], [-1, 1]]
     assert short.answers.tolist() == [[False, True], [False, True]]
@@ -59,7 +59,7 @@ def test_long_sequences_are_cut_at_a_label_or_left_out() -> None:
 
 def test_if_none_is_short_all_stay() -> None:
     labels = torch.tensor([[-1, -1, 1]])
-    whole = Examples.of(torch.zeros_like(labels), labels, labels >= 0)
+    whole = Examples.from_matrices(torch.zeros_like(labels), labels, labels >= 0)
     assert shortened(whole, 2) is whole
 
 

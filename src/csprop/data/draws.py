@@ -88,7 +88,7 @@ class NumpyDraws:
         return np.array(order, np.int64)
 
 
-def seed_of(seed: int, purpose: str, epoch: int = 0) -> int:
+def derive_seed(seed: int, purpose: str, epoch: int = 0) -> int:
     """Return a seed for (seed, purpose, epoch); no two uses share a random state."""
     digest = hashlib.sha256(f"{seed}/{purpose}/{epoch}".encode()).digest()
     return int.from_bytes(digest[:8], "big")

@@ -58,7 +58,7 @@ class Examples:
     lengths: NDArray[np.int64]  # (N,)
 
     @classmethod
-    def of(cls, tokens: Any, labels: Any, answers: Any) -> "Examples":
+    def from_matrices(cls, tokens: Any, labels: Any, answers: Any) -> "Examples":
         """Pack the rows of matrices (N, T), arrays or tensors; a row ends with its last answer."""
         tokens, labels, answers = map(np.asarray, (tokens, labels, answers))
         lengths = (answers * np.arange(1, tokens.shape[1] + 1)).max(axis=1, initial=0)

@@ -13,7 +13,7 @@ from safetensors.numpy import load
 
 from csprop.automata.counting import MOST_COUNT, CounterMachine
 from csprop.automata.machine import Machine
-from csprop.data.draws import NumpyDraws, seed_of
+from csprop.data.draws import NumpyDraws, derive_seed
 from csprop.data.examples import Examples
 from csprop.data.splits import hold_out
 from csprop.errors import InputError
@@ -134,7 +134,7 @@ class CertifiedRun:
             seed: of the draw.
             positions: count the answers after all tokens, not only those after the last one.
         """
-        draws = NumpyDraws(seed_of(seed, "eval", length))
+        draws = NumpyDraws(derive_seed(seed, "eval", length))
         tokens = self.task.draw(EVALUATION.count(length), length, draws)
         return scored(self._judged(tokens, positions))
 
@@ -178,7 +178,7 @@ class CertifiedRun:
 
     def held_out(self) -> Examples:
         """Return the rows of the data file that training did not learn from."""
-        draws, rows = NumpyDraws(seed_of(self.config.seed, "split")), self.task.data
+        draws, rows = NumpyDraws(derive_seed(self.config.seed, "split")), self.task.data
         try:
             return rows[hold_out(rows, self.config.recipe.split, draws)]
         except InputError as error:

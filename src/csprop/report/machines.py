@@ -5,7 +5,7 @@ from html import escape
 from csprop.data.names import split_symbols
 from csprop.learning import suspects
 from csprop.learning.suspects import Suspect
-from csprop.learning.verdict import Verdict, describe_machine
+from csprop.learning.verdict import Verdict
 from csprop.report.page import facts, folded, table
 from csprop.report.read import PageRun
 from csprop.training.checkpoint import SUSPECTS
@@ -52,8 +52,9 @@ def _learned(each: PageRun) -> str:
     verdict = read_verdict(each)
     low, high = (percent(value) for value in verdict.interval)
     where = "sequences of the task" if verdict.is_task else f"rows of {verdict.source}"
+    size = "0 states" if each.run.automaton is None else sized(each.run.automaton)
     pairs = [
-        ("machine", f"{_size(each)}, found by csprop learn in {verdict.rows:,} {where}"),
+        ("machine", f"{size}, found by csprop learn in {verdict.rows:,} {where}"),
         (
             "held-out labels",
             f"{verdict.held_out_right:,} of {verdict.held_out:,} right, {percent(verdict.accuracy)}; "
@@ -86,11 +87,8 @@ def _list_suspects(rows: list[Suspect], words: bool) -> str:
     title = "The suspects" if few else f"The first {MOST_LISTED} of {len(rows):,} suspects"
     headings = ["line", "sequence", "label", "the machine says"]
     headings += [] if whole else ["after so many tokens"]
-    note = (
-        f"<p>If the machine is right, these labels are wrong. All suspects are in "
-        f"<code>{SUSPECTS}</code>.</p>"
-    )
-    return folded(title, note + table("Suspects", headings, lines))
+    note = f"If the machine is right, these labels are wrong. <code>{SUSPECTS}</code> has all suspects."
+    return folded(title, f"<p>{note}</p>" + table("Suspects", headings, lines))
 
 
 def _compiled(each: PageRun) -> str:
@@ -102,8 +100,3 @@ def _compiled(each: PageRun) -> str:
         used = f"{model.width} places, {len(run.automaton)} of them in use"
         pairs.append(("model", f"{layers} of {used}"))
     return facts(pairs)
-
-
-def _size(each: PageRun) -> str:
-    """Return the number of states and counters of a run's machine."""
-    return "0 states" if each.run.automaton is None else describe_machine(each.run.automaton)

@@ -13,23 +13,22 @@ from csprop.report.charts import Chart
 ASSETS = files("csprop.report") / "assets"
 MODEL = ("planes.js", "cells.js", "csp.js")
 """The forward pass, which needs no browser."""
-CHARTS = ("scales.js", "plot.js", "charts.js")
-EXPLORER = (
-    "tally.js", "arrows.js", "painting.js", "solid.js", "machine.js", "places.js", "counters.js",
-    "history.js", "panel.js", "strip.js", "explorer.js",
+SCRIPTS = (
+    "dom.js", *MODEL, "scales.js", "plot.js", "charts.js", "tally.js", "arrows.js", "painting.js",
+    "solid.js", "machine.js", "places.js", "counters.js", "history.js", "panel.js", "strip.js",
+    "explorer.js", "page.js",
 )  # fmt: skip
-SCRIPTS = ("dom.js", *MODEL, *CHARTS, *EXPLORER, "page.js")
-"""In the order in which each needs those before it."""
+"""Each script needs some of those before it."""
 
 
 def asset(name: str) -> str:
-    """The text of a file in assets/."""
+    """Read a file of assets/."""
     return (ASSETS / name).read_text(encoding="utf-8")
 
 
 @dataclass
 class Page:
-    """A page that is being made: sections of HTML, and the data that the script needs for them."""
+    """The parts of a page: sections of HTML, and the data that the script needs for them."""
 
     title: str
     lead: str
@@ -40,26 +39,25 @@ class Page:
     models: list[dict[str, Any]] = field(default_factory=list)
     tasks: list[dict[str, Any]] = field(default_factory=list)
     opening: dict[str, Any] | None = None
-    """What the explorer shows first."""
+    """The first view of the explorer."""
 
     def add(self, heading: str, *content: str) -> None:
         """Add a section. The heading is text, the content is HTML."""
         self.sections.append(f"<h2>{escape(heading)}</h2>\n" + "\n".join(content))
 
     def figures(self, *charts: Chart) -> str:
-        """The HTML of places in which the script draws some charts."""
-        made = []
+        """Return figures in which the script draws some charts."""
+        text = ""
         for chart in charts:
-            name = f"chart-{len(self.charts)}"
+            name, title = f"chart-{len(self.charts)}", escape(chart["title"])
             self.charts[name] = chart
-            title = escape(chart["title"])
-            made.append(f'<figure data-chart="{name}"><h3>{title}</h3></figure>')
-        return f'<div class="charts">{"".join(made)}</div>'
+            text += f'<figure data-chart="{name}"><h3>{title}</h3></figure>'
+        return f'<div class="charts">{text}</div>'
 
     def html(self) -> str:
-        """The whole file."""
-        data = {"charts": self.charts, "models": self.models, "tasks": self.tasks}
-        data |= {"opening": self.opening}
+        """Return the whole file."""
+        names = ("charts", "models", "tasks", "opening")
+        data = {name: getattr(self, name) for name in names}
         # Within a script element "<" could end it; as an escape it is the same JSON.
         packed = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
         return Template(asset("page.html")).substitute(
@@ -75,11 +73,9 @@ class Page:
 
 
 def table(name: str, headings: list[str], rows: list[list[str]], heads: list[str] | None = None) -> str:
-    """A table of text that fits any window; the first cell of a row is its heading.
+    """Return a table of text that fits any window, with a name for screen readers.
 
-    Args:
-        name: what the table is called by a screen reader.
-        heads: the first cell of each row as HTML, if it is more than text.
+    The first cell of a row is its heading; `heads` has them as HTML if they are more than text.
     """
     head = "".join(f'<th scope="col">{escape(each)}</th>' for each in headings)
     body = "".join(
@@ -99,23 +95,23 @@ def table(name: str, headings: list[str], rows: list[list[str]], heads: list[str
 
 
 def scrolling(name: str, content: str) -> str:
-    """HTML that is scrolled where it is wider than the window, with a name for screen readers."""
+    """Wrap HTML that is scrolled where it is wider than the window."""
     return f'<div class="wide" tabindex="0" role="region" aria-label="{escape(name)}">{content}</div>'
 
 
 def folded(summary: str, content: str) -> str:
-    """HTML that is folded away until the reader opens it."""
+    """Fold HTML away until the reader opens it."""
     return f"<details><summary>{escape(summary)}</summary>{content}</details>"
 
 
 def facts(pairs: list[tuple[str, str]]) -> str:
-    """A list of names and their values."""
+    """Return a list of names and their values."""
     items = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in pairs)
     return f"<dl>{items}</dl>"
 
 
 def swatch(colour: int) -> str:
-    """The key of a model: a piece of its line in the charts."""
+    """Return the key of a model: a piece of its line in the charts."""
     return (
         '<svg class="swatch" width="26" height="10" aria-hidden="true">'
         f'<line class="line c{colour}" x1="0" x2="26" y1="5" y2="5"/></svg>'
@@ -123,5 +119,5 @@ def swatch(colour: int) -> str:
 
 
 def badge(words: str, kind: str) -> str:
-    """What is proven of a model, to stand beside its name."""
+    """Return a proof in a few words, to stand beside the name of a model."""
     return f'<span class="badge {kind}">{escape(words)}</span>'

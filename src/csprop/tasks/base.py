@@ -220,7 +220,7 @@ class Task(ABC):
         """Label sequences (N, T): every prefix gets its class, and the last class is the answer."""
         answers = tokens.new_zeros(tokens.shape).bool()
         answers[:, -1] = True
-        return Examples.of(tokens, self.labels(tokens), answers)
+        return Examples.from_matrices(tokens, self.labels(tokens), answers)
 
     def examples(self, count: int, length: int, generator: "Generator") -> Examples:
         """Data to learn from: `count` drawn sequences of one length, or all rows of a data file."""

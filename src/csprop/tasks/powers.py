@@ -169,7 +169,7 @@ class Powers(CountingTask):
             rows = np.flatnonzero(drawn == number)
             tokens[rows, :size] = self.draw(len(rows), size, draws)
         answers = np.arange(1, length + 1) == np.array(lengths)[drawn, None]
-        return Examples.of(tokens, self.classify(tokens), answers)
+        return Examples.from_matrices(tokens, self.classify(tokens), answers)
 
     def _written(self, sizes: Whole, length: int) -> Whole:
         """Letters from sizes of blocks, (N, length); one letter more stands for what follows them."""

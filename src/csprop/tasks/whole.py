@@ -58,7 +58,7 @@ class WholeTask(Task):
             tokens[some, :size] = self.sample(rows, size, generator)
             labels[some, :size] = self.labels(tokens[some, :size])
             answers[some, size - 1] = True
-        return Examples.of(tokens, labels, answers)
+        return Examples.from_matrices(tokens, labels, answers)
 
 
 class MissingDuplicate(WholeTask):

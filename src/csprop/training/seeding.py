@@ -2,9 +2,9 @@
 
 from torch import Generator
 
-from csprop.data.draws import seed_of
+from csprop.data.draws import derive_seed
 
 
 def generator(seed: int, purpose: str, epoch: int = 0) -> Generator:
     """A generator seeded by (seed, purpose, epoch), so that no two uses share a random state."""
-    return Generator().manual_seed(seed_of(seed, purpose, epoch))
+    return Generator().manual_seed(derive_seed(seed, purpose, epoch))

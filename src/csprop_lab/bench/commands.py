@@ -22,7 +22,7 @@ COMMANDS = {
     "csprop predict RUN, certified": "predict {folder}/run",
     "csprop learn FILE, 300 rows": "learn {folder}/rows.jsonl --out {folder}/learned",
 }
-"""What a user types, and the arguments. A command may need what the ones before it have written."""
+"""Commands and their arguments. A command may need the files that earlier ones have written."""
 
 
 def times(rounds: int) -> Times:

@@ -1,5 +1,5 @@
-"""Clocks and memory. What is compared is measured in turn, round after round, so that a moment in which
-the machine is slow affects all alike."""
+"""Clocks and memory. What is compared is measured in turn, round after round: a moment in which the
+machine is slow affects all alike."""
 
 import statistics
 import subprocess
@@ -20,25 +20,22 @@ ALLOCATORS = ("as the C library has it", "glibc, which keeps freed memory (as cs
 
 
 class Pace(NamedTuple):
-    """How long to measure."""
+    """The duration of a measurement."""
 
     seconds: float
-    """How long to go on, about."""
+    """The duration, about."""
     rounds: int
-    """How many rounds there are at least."""
+    """The least number of rounds."""
 
 
 QUICK, FULL = Pace(1.0, 1), Pace(15.0, 5)
 
 
 def settle() -> str:
-    """Set what all that is measured in this process shares: one thread, and one allocator.
+    """Set what everything that is measured in this process shares: one thread, and one allocator.
 
     Freed memory is kept: glibc otherwise returns it to the system and gets it back page by page, which
     costs torch's models, that allocate much in every step, more than csprop's.
-
-    Returns:
-        Which allocator it is.
     """
     torch.set_num_threads(1)
     return ALLOCATORS[keep_freed_memory()]
@@ -47,13 +44,8 @@ def settle() -> str:
 def interleaved(works: Mapping[str, Work], pace: Pace, most: int = 1000) -> Times:
     """Measure works over rounds in which all take their turn.
 
-    A work that takes less than 20 ms is repeated within a round, so that it has enough samples also
-    beside a slow one.
-
-    Args:
-        works: what to measure, by name.
-        pace: how long.
-        most: rounds.
+    A work that takes less than 20 ms is repeated within a round, so it has enough samples
+    beside a slow one, too.
     """
     repeats = {name: max(1, min(20, int(0.02 / _warm(work)))) for name, work in works.items()}
     times: Times = {name: [] for name in works}

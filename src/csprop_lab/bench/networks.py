@@ -45,11 +45,7 @@ class Step:
 
 
 def parts(digits: bool) -> dict[str, dict[str, Step]]:
-    """What is compared, by data set, and the steps of all networks on it.
-
-    Args:
-        digits: whether to have the data sets that need scikit-learn.
-    """
+    """Return the training steps of all networks, by data set."""
     asked: list[tuple[DataName, Draw]] = [
         (data, partial(sequences(data).batch, size))
         for data, size in BATCHES.items()

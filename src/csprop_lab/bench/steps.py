@@ -15,7 +15,7 @@ from csprop.training.batches import Batch
 from csprop.training.config import RunConfig, configure
 from csprop.training.loop import Trainer, take_steps
 from csprop.training.seeding import generator
-from csprop_lab.layers.plain import Kind, Peer, PeerConfig
+from csprop_lab.layers.basic import Kind, Peer, PeerConfig
 
 MOST_TOKENS = 1 << 20
 """Tokens of the rows from which batches are drawn."""
@@ -42,7 +42,7 @@ def network(name: str, config: RunConfig) -> nn.Module:
 
 
 def parameters(name: str, config: RunConfig) -> int:
-    """How many numbers one of `EVERYONE` has to learn."""
+    """Return the number of parameters of one of `EVERYONE`."""
     return sum(parameter.numel() for parameter in network(name, config).parameters())
 
 

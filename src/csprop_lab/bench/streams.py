@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from csprop_lab.bench.steps import network, printed
-from csprop_lab.layers.plain import Peer
+from csprop_lab.layers.basic import Peer
 
 Step = Callable[[int], Any]
 """The scores of all classes after one more token."""
@@ -45,7 +45,7 @@ def by_torch(lstm: Peer) -> Step:
 def by_onnxruntime(lstm: Peer) -> Step:
     """The same by onnxruntime on one thread, with its tensors in memory that stays.
 
-    Its state goes to and fro between two sets of tensors, so that nothing is copied or allocated.
+    Its state goes to and fro between two sets of tensors: nothing is copied or allocated.
     """
     from onnxruntime import (  # pyright: ignore[reportMissingImports]
         InferenceSession,

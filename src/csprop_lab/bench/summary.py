@@ -1,7 +1,9 @@
-"""What the README and the guide show of results/bench.json."""
+"""The tables and sentences of the README and the guide that are made of results/bench.json."""
 
 from collections.abc import Sequence
 from typing import Any
+
+from csprop_lab.study.texts import markdown
 
 Document = dict[str, Any]
 UNITS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
@@ -33,28 +35,19 @@ def few(document: Document) -> str:
          f"{factor(works[name]['nn.LSTM'] / works[name]['csprop'])} ×"]
         for name, words in FEW.items()
     ]  # fmt: skip
-    return _table(["one CPU core", "csprop", "`nn.LSTM`", "ratio"], lines)
+    return markdown(["one CPU core", "csprop", "`nn.LSTM`", "ratio"], lines)
 
 
 def summary(document: Document) -> str:
-    """Where it was measured, how others compare with csprop, and how long commands take, in Markdown.
-
-    Args:
-        document: as `csprop bench --json` prints it.
-    """
+    """Return the machine, the ratios of others to csprop, and the times of commands, in Markdown."""
     works = document["results"]
     timed = [work for work in works if work["base"] == "csprop" and "seconds" in work]
     lines = [_line(work) for work in timed if "one alone" not in work["seconds"]]
     headings = ["work", "csprop", "nn.LSTM", MODULE, "another"]
-    parts = [_where(document), _table(headings, lines), *map(_sentence, works)]
+    parts = [_where(document), markdown(headings, lines), *map(_sentence, works)]
     parts += [_layers(work) for work in works if "parts" in work]
     parts += [_commands(work) for work in works if work["base"] != "csprop"]
     return "\n\n".join([part for part in parts if part] + _sizes(works))
-
-
-def _table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    rule = ["---"] * len(headings)
-    return "\n".join(f"| {' | '.join(line)} |" for line in (headings, rule, *lines))
 
 
 def _where(document: Document) -> str:
@@ -79,7 +72,7 @@ def _line(work: Document) -> list[str]:
 
 
 def _sentence(work: Document) -> str:
-    """What has no ratio of times, in words; empty for what the table has."""
+    """Return a work without ratios of times in words; empty for the others."""
     if "microseconds" in work:
         figures = work["microseconds"]
         own, other = figures["csprop"], figures["nn.LSTM"]
@@ -122,7 +115,7 @@ def _layers(work: Document) -> str:
                 f"{sizes[0]:,} to {sizes[-1]:,}",
             ]
         )
-    return _table([work["work"], *names, "parameters"], lines) if lines else ""
+    return markdown([work["work"], *names, "parameters"], lines) if lines else ""
 
 
 def _commands(work: Document) -> str:
@@ -131,7 +124,7 @@ def _commands(work: Document) -> str:
         [f"`{name}`", f"{duration(value)} ({spread(work['quartiles'][name])})", factor(value / base)]
         for name, value in work["seconds"].items()
     ]
-    return _table([work["work"], "time", f"times `{work['base']}`"], lines)
+    return markdown([work["work"], "time", f"times `{work['base']}`"], lines)
 
 
 def _sizes(works: list[Document]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What is measured, one work after the other."""
+"""The works that are measured."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -29,9 +29,9 @@ others are compared with and packages that are `missing`."""
 EXTRA = {"layer": ("scikit-learn",), "scan": ("mambapy",), "stream": ("onnx", "onnxruntime")}
 """Packages of the extra `bench`, without which a work leaves something out."""
 MODULES = {"scikit-learn": "sklearn"}
-"""What is imported of a package, where it has another name."""
+"""The module of a package, where it has another name."""
 THREADED = ("csprop", "nn.LSTM")
-"""What is also measured on two threads."""
+"""The models that are also measured on two threads."""
 
 
 def versions() -> dict[str, str | None]:
@@ -50,7 +50,7 @@ def _found(package: str) -> bool:
     return find_spec(MODULES.get(package, package)) is not None
 
 
-def measured(name: str, quick: bool) -> Result:
+def measure_work(name: str, quick: bool) -> Result:
     """Measure one of `WORKS`."""
     missing = [package for package in EXTRA.get(name, ()) if not _found(package)]
     result = WORKS[name](QUICK if quick else FULL)
@@ -188,4 +188,4 @@ WORKS: dict[str, Callable[[Pace], Result]] = {
     "stream": _stream,
     "commands": _commands,
 }
-"""How each is measured. The names are those of `csprop bench --only`."""
+"""The function that measures each work. `csprop bench --only` takes these names."""

@@ -40,16 +40,16 @@ def parse(argv: list[str]) -> Args:
 def run(args: Args) -> int:
     from csprop.training.config import environment
     from csprop_lab.bench.measure import settle
-    from csprop_lab.bench.works import measured, versions
+    from csprop_lab.bench.works import measure_work, versions
 
-    names, allocator = _chosen(args), settle()
+    names, allocator = _choose(args), settle()
     facts = environment() | {"allocator": allocator} | versions()
     if not args.json:
         where = "{cpu}, torch {torch}, backend {backend}, 1 thread, float32. Allocator: {allocator}."
         common.show_text(where.format(**facts))
     results = []
     for name in names:
-        results.append(measured(name, args.quick))
+        results.append(measure_work(name, args.quick))
         if args.json:
             common.say(f"measured: {results[-1]['work']}")
         else:
@@ -59,7 +59,7 @@ def run(args: Args) -> int:
     return 0
 
 
-def _chosen(args: Args) -> list[str]:
+def _choose(args: Args) -> list[str]:
     from csprop_lab.bench.works import WORKS
 
     if args.only is None:

@@ -51,7 +51,7 @@ def run(args: Args) -> int:
     from csprop_lab.study.table import FULL, QUICK
 
     budget = QUICK if args.quick else FULL
-    tables = _chosen(args.only, reproduce.TABLES)
+    tables = _choose(args.only, reproduce.TABLES)
     out = args.out or Path("runs/quick" if args.quick else "results")
     with one_writer(out):
         results = Results(out)
@@ -102,7 +102,7 @@ def _labels(tables: Any, budget: Any) -> dict[str, str]:
     return names
 
 
-def _chosen(names: str | None, tables: Any) -> Any:
+def _choose(names: str | None, tables: Any) -> Any:
     if names is None:
         return tables
     known = {table.name: table for table in tables}

@@ -1,4 +1,4 @@
-"""Where the jobs of a study are run: the options that reproduce and compare share."""
+"""The options on where jobs run, which reproduce and compare share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from csprop.errors import InputError
 
 @dataclass(frozen=True)
 class Where:
-    """Where the jobs of a study are run."""
+    """The place where the jobs of a study run."""
 
     workers: Annotated[int | None, Arg("N", "(default: one per core)")] = None
     """Number of processes that share the work."""
@@ -24,14 +24,7 @@ class Where:
 
 
 def engine(args: Where) -> Callable[[Path], Any]:
-    """Where `--workers`, `--engine` and `--address` say that jobs of a study are run.
-
-    Returns:
-        Given a folder for runs in progress, what runs groups of jobs.
-
-    Raises:
-        InputError: these options do not go together.
-    """
+    """Return a function from a folder for runs in progress to one that runs groups of jobs."""
     if args.workers is not None and not 1 <= args.workers <= 1024:
         raise InputError(f"--workers {args.workers}: write 1 to 1024")
     if args.address is not None and args.engine != "ray":

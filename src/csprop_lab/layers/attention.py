@@ -16,12 +16,12 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         parts = self.project(x).unflatten(2, (3, HEADS, -1)).permute(2, 0, 3, 1, 4).contiguous()
-        (query, key), value = rotated(parts[:2]), parts[2]
+        (query, key), value = rotate(parts[:2]), parts[2]
         mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
         return self.out(mixed.transpose(1, 2).flatten(2))
 
 
-def rotated(x: Tensor) -> Tensor:
+def rotate(x: Tensor) -> Tensor:
     """Turn pairs of features by their position, at the D/2 rates of rotary positions."""
     features = x.shape[-1]
     return turned(x, 10_000 ** (-torch.arange(0, features, 2, dtype=torch.float64) / features))

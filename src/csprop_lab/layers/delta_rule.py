@@ -22,7 +22,7 @@ def delta_rule(
     is one decay for all keys. With `b` (RWKV-7) there is one for each key, which must not be below −1,
     for a chunk divides by the product of up to half of its decays.
 
-    Within a chunk S_{t−1} diag(w_t) a_t depends linearly on what it was at the earlier steps, so that
+    Within a chunk S_{t−1} diag(w_t) a_t depends linearly on what it was at the earlier steps, so
     one triangular system gives it at all of them (the WY representation of a product of such matrices).
     The state passes from chunk to chunk.
     """
@@ -45,7 +45,7 @@ def _chunk(
     log_w: Tensor,
     b: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """What is read in a chunk, and Sᵀ after it."""
+    """Return the outputs of a chunk, and Sᵀ after it."""
     steps, until = q.shape[2], log_w.cumsum(dim=2)
     end = until[:, :, -1:]
     rows = torch.stack([a, q], dim=2)

@@ -54,7 +54,7 @@ def diagonal_convolution(
     powers = torch.cat([real, imaginary], dim=1)
     weights = torch.cat([weight.real, -weight.imag], dim=1)[:, None]
     kernel = (weights @ powers[:, :, :size])[:, 0]
-    parts = chunked(x, size)
+    parts = split_chunks(x, size)
     chunks = parts.flatten(1, 2)
     y = chunks @ toeplitz(kernel)
     if size < steps:
@@ -63,7 +63,7 @@ def diagonal_convolution(
         readout = torch.cat([w * real - v * imaginary, -v * real - w * imaginary], dim=1)
         before = _carried(powers[:, :, size], ends.unflatten(1, parts.shape[1:3]))
         y = y + before.flatten(1, 2) @ readout[:, :, 1:]
-    return joined(y.unflatten(1, parts.shape[1:3]), steps)
+    return join_chunks(y.unflatten(1, parts.shape[1:3]), steps)
 
 
 def _carried(a: Float[Tensor, "D P"], ends: Float[Tensor, "D B C P"]) -> Float[Tensor, "D B C P"]:
@@ -81,13 +81,13 @@ def finite_convolution(
 ) -> Float[Tensor, "B T D"]:
     """y_t = Σ_k kernel_k x_{t−k}, for every channel by itself, of at most CHUNK weights."""
     steps, size = x.shape[1], min(x.shape[1], CHUNK)
-    parts = chunked(x, size)
+    parts = split_chunks(x, size)
     kernel = F.pad(kernel, (0, CHUNK - kernel.shape[1]))[:, :size]
     y = parts.flatten(1, 2) @ toeplitz(kernel)
     if size < steps:
         before = F.pad(parts[:, :, :-1], (0, 0, 1, 0)).flatten(1, 2)
         y = y + before @ toeplitz(F.pad(kernel, (0, size)))[:, :size, size:]
-    return joined(y.unflatten(1, parts.shape[1:3]), steps)
+    return join_chunks(y.unflatten(1, parts.shape[1:3]), steps)
 
 
 def toeplitz(kernel: Float[Tensor, "D K"]) -> Float[Tensor, "D K K"]:
@@ -96,12 +96,12 @@ def toeplitz(kernel: Float[Tensor, "D K"]) -> Float[Tensor, "D K K"]:
     return F.pad(kernel, (size - 1, 0)).unfold(1, size, 1).flip(1)
 
 
-def chunked(x: Float[Tensor, "B T D"], size: int) -> Float[Tensor, "D B C S"]:
+def split_chunks(x: Float[Tensor, "B T D"], size: int) -> Float[Tensor, "D B C S"]:
     """The steps of every channel in chunks, the last one filled up with zeros."""
     padded = F.pad(x, (0, 0, 0, -x.shape[1] % size))
     return padded.unflatten(1, (-1, size)).permute(3, 0, 1, 2).contiguous()
 
 
-def joined(y: Float[Tensor, "D B C S"], steps: int) -> Float[Tensor, "B T D"]:
-    """What `chunked` has parted, without what it filled up."""
+def join_chunks(y: Float[Tensor, "D B C S"], steps: int) -> Float[Tensor, "B T D"]:
+    """Undo `split_chunks`, and drop the padding."""
     return y.permute(1, 2, 3, 0).flatten(1, 2)[:, :steps]

@@ -4,8 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from csprop_lab.layers.basic import positions
 from csprop_lab.layers.decayed_attention import decayed_attention
-from csprop_lab.layers.plain import positions
 
 HEADS = 4
 

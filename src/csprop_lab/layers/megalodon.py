@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from csprop_lab.layers.attention import rotated
+from csprop_lab.layers.attention import rotate
 from csprop_lab.layers.diagonal import diagonal_convolution
 
 HEADS, AVERAGES, CHUNK = 4, 16, 64
@@ -63,7 +63,7 @@ def chunk_attention(
         F.pad(part, (0, 0, 0, -steps % size)).unflatten(-2, (-1, size)).unflatten(-1, (HEADS, -1))
         for part in (sought, value)
     )
-    query, key = rotated(sought.transpose(-3, -2).contiguous())
+    query, key = rotate(sought.transpose(-3, -2).contiguous())
     later = torch.full((size, size), -torch.inf, dtype=value.dtype, device=value.device).triu(1)
     weights = (query @ key.mT + later).softmax(dim=-1)
     mixed = (weights @ value.transpose(-3, -2)).transpose(-3, -2)

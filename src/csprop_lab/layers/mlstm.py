@@ -89,11 +89,11 @@ def remembered(
 
     Within such a chunk let b_t be the sum of log f up to t, and g_t the maximum of ĩ_s − b_s up to
     t and of the m before it. Then m_t = b_t + g_t, and step s counts exp(ĩ_s − b_s − g_t) at t. But
-    for `eps`, which the authors add to the denominator, h̃ does not depend on g, so that no
-    gradient goes through it.
+    for `eps`, which the authors add to the denominator, h̃ does not depend on g, so g
+    has no gradient.
     """
     scale = math.log(key.shape[-1]) / 2
-    value = torch.cat([value, torch.ones_like(value[..., :1])], dim=3)  # so that C has n as a last row
+    value = torch.cat([value, torch.ones_like(value[..., :1])], dim=3)  # C gets n as a last row
     memory = query.new_zeros(*query.shape[:2], query.shape[3], value.shape[3])
     m, parts = torch.zeros_like(write[..., :1]), []
     steps = [part.split(CHUNK, dim=2) for part in (query, key, value, write, keep)]

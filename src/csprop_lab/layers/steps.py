@@ -1,4 +1,4 @@
-"""How long the steps of state-space layers are at first."""
+"""The initial step sizes of state-space layers."""
 
 import math
 
@@ -12,5 +12,5 @@ def log_steps(*shape: int, low: float = 1e-3, high: float = 1e-1) -> Tensor:
 
 
 def inverse_softplus(x: Tensor) -> Tensor:
-    """What softplus makes x from, for x > 0."""
+    """Return the number whose softplus is x, for x > 0."""
     return x + torch.log(-torch.expm1(-x))

@@ -41,7 +41,7 @@ def compare(
 ) -> Comparison:
     """Train layers on state tracking under published protocols, and write what came of it.
 
-    Rows that a folder has already are not run again, so that an interrupted call can be repeated.
+    Rows that a folder has already are not run again: an interrupted call can be repeated.
 
     Args:
         factory: makes a layer of your own from its width: anything from (B, T, width) to
@@ -62,8 +62,8 @@ def compare(
         InputError: there is no such model, protocol or task, or a layer is not as it should be.
     """
     require("matplotlib", "figures", "a comparison has pictures, and")
-    names, models = _listed(protocol), _listed(models)
-    tasks = None if tasks is None else _listed(tasks)
+    names, models = _as_list(protocol), _as_list(models)
+    tasks = None if tasks is None else _as_list(tasks)
     protocols = chosen(names, tasks)
     effort = QUICK if quick else FULL
     if seeds is not None:
@@ -93,7 +93,7 @@ def compare(
             nonlocal done
             for row in rows:
                 done += 1
-                say(f"{done:>5}/{total}  {_said(row)}")
+                say(f"{done:>5}/{total}  {_describe_row(row)}")
 
         comparison = Comparison(results, asked)
         try:
@@ -104,7 +104,7 @@ def compare(
 
 
 def _name(factory: Make, name: str | None, others: Sequence[str]) -> str:
-    """What a layer of one's own is called."""
+    """Return the name of a layer of one's own."""
     if isinstance(factory, nn.Module) or not callable(factory):
         raise InputError("the first argument makes a layer from its width: give a class, not a layer")
     called = str(name or getattr(factory, "__name__", "yours")).replace("<lambda>", "yours")
@@ -115,7 +115,7 @@ def _name(factory: Make, name: str | None, others: Sequence[str]) -> str:
     return called
 
 
-def _listed(names: str | Sequence[str]) -> list[str]:
+def _as_list(names: str | Sequence[str]) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
 
 
@@ -125,7 +125,7 @@ def _hours(hours: float) -> str:
     return f"{60 * hours:.0f} minutes" if hours < 2 else f"{hours:.0f} hours"
 
 
-def _said(row: Row) -> str:
+def _describe_row(row: Row) -> str:
     job = row["job"]
     own = job["family"] == "csp" or job.get("method") == CSPROP
     model = CSPROP if own else (job.get("model") or job["options"])["layer"]
@@ -140,11 +140,7 @@ def _said(row: Row) -> str:
 
 
 def _here(work: Sequence[engine.Group]) -> Iterator[tuple[str, list[Row]]]:
-    """Run groups one after the other in this process, which knows layers that were only defined.
-
-    Raises:
-        Exception: the first failure of a group, once all others have finished.
-    """
+    """Run groups one after the other in this process, which knows layers that were only defined."""
     failures: list[Exception] = []
     for table, jobs in work:
         try:

@@ -72,12 +72,7 @@ sums no angles and whose decay depends on the state."""
 
 
 def upload(name: str, task: Task) -> tuple[ReleasedConfig, Recipe]:
-    """Return the model of an upload for a task, and the authors' training.
-
-    Args:
-        name: one of `UPLOADS`.
-        task: the task.
-    """
+    """Return the model of an upload for a task, and the authors' training."""
     sizes: dict[str, Any] = {"vocab_size": len(task.vocab), "num_classes": len(task.classes)}
     recipe = Recipe(length=task.length, samples=10_000, lr=1e-4)
     if name == "released-first":

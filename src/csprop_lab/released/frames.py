@@ -30,7 +30,7 @@ from csprop_lab.released.model import Released
 MOST_PARTS = 8
 """The finest fraction of a turn that angles are rounded to."""
 NEAR = 0.1
-"""How far an angle may be from the rounded one, as a fraction of a part."""
+"""The largest distance of an angle from the rounded one, as a fraction of a part."""
 ALIKE = 0.9
 """The least |mean of e^{iθ}| of a token whose angles count as one."""
 LEARNED = 0.9
@@ -61,15 +61,7 @@ class NotRounded(Exception):
 
 
 def round_angles(model: Released, examples: Labelled) -> tuple[CSP, Frame]:
-    """Make a rotor of the coarsest count that misclassifies the fewest labels.
-
-    Args:
-        model: a trained model.
-        examples: its training data.
-
-    Raises:
-        NotRounded: the model has not learned its data, or no layer counts as well as the model answers.
-    """
+    """Make a rotor of the coarsest count that misclassifies the fewest labels."""
     labels = int((examples.labels != UNLABELLED).sum())
     with torch.no_grad():
         misses = examples.judge(model(examples.tokens)).misses

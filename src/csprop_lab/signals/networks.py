@@ -7,7 +7,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from csprop import CSPLayer
-from csprop_lab.layers.plain import LAYERS
+from csprop_lab.layers.basic import LAYERS
 
 NetworkKind = Literal["csprop", "csprop, two blocks", "LSTM", "GRU", "SSM [0, 1]"]
 DEPTHS: dict[str, int] = {"csprop": 1, "csprop, two blocks": 2}
@@ -26,7 +26,7 @@ class NetworkConfig:
     width: int
     """Complex channels of csprop's layer; the others have as many as features."""
     last: bool
-    """Whether there is one answer for each sequence, after its last step, or one after every step."""
+    """True for one answer after the last step of a sequence, False for one after every step."""
 
 
 class Network(nn.Module):

@@ -39,7 +39,7 @@ CHANNELS: dict[NetworkKind, int] = {"csprop": 170, "csprop, two blocks": 85}
 
 
 class Rows(NamedTuple):
-    """What a network reads, and what it is to answer."""
+    """The inputs of a network, and the right answers."""
 
     inputs: Tensor
     """Tokens (N, T), or numbers (N, T, 1)."""
@@ -55,8 +55,8 @@ class Sequences(ABC):
     """Tokens; 0 if a step is a number."""
     num_classes: int
     last: bool
-    """Whether there is one answer for each sequence, and the score is the share that is right; or one
-    for each step, and the score is the bits that a step takes."""
+    """True for one answer for each sequence, and the accuracy as score; False for one for each step,
+    and the bits of a step as score."""
     validation: Rows
     test: Rows
 
@@ -132,17 +132,13 @@ class Learner:
 
 
 def size_of(network: nn.Module) -> int:
-    """How many numbers a network has to learn."""
+    """Return the number of parameters."""
     return sum(parameter.numel() for parameter in network.parameters())
 
 
 @cache
 def sequences(name: DataName) -> Sequences:
-    """A data set by its name.
-
-    Raises:
-        InputError: it needs a package that is not installed, or does not exist any more.
-    """
+    """A data set by its name."""
     if name == GUIDE:
         raise InputError(f"{GUIDE}: this text is not part of csprop any more: choose sentences")
     return text() if name == "sentences" else digits(as_levels=name == "digits, levels")
@@ -152,9 +148,6 @@ def digits(as_levels: bool) -> Digits:
     """scikit-learn's digits: a step is one of 17 levels, or a number from 0 to 1.
 
     Three fifths of the pictures are learned from, a fifth is validation, a fifth is test.
-
-    Raises:
-        InputError: scikit-learn is not installed.
     """
     try:
         from sklearn.datasets import load_digits

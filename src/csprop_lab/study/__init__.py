@@ -1,1 +1,1 @@
-"""What the paper measures, and more: jobs, rows, and the tables and figures made of them."""
+"""The study: jobs, rows, and the tables and figures that are made of them."""

@@ -31,28 +31,22 @@ POWERS: dict[str, tuple[int, ...]] = {
     "an_bn_cn": (1, 1, 1),
     "an_bn_cn_dn": (1, 1, 1, 1),
 }
-"""How often each letter occurs, as multiples of n. BLISS has no a^n b^2n, but an earlier study has."""
+"""The count of each letter, as a multiple of n. BLISS has no a^n b^2n, but an earlier study has."""
 LANGUAGES = (*POWERS, "an_bm_c_n_plus_m", "dyck_1")
 TESTED, LARGEST = 15_000, 1000
 """The first strings of a language, which the benchmark tests; and of those with powers the largest n
 that is tested here, as longer ones are covered by the comparison of machines."""
 OUT = "out"
-"""The answer of a language's machine after what is no prefix of its strings."""
+"""The answer of a language's machine after tokens that are not a prefix of its strings."""
 
 
 def strings(language: str, count: int, seed: int) -> list[Labelled]:
-    """Draw strings of a language, which may be equal.
-
-    Args:
-        language: one of `LANGUAGES`, as the benchmark names them.
-        count: how many.
-        seed: decides all draws.
-    """
-    lots, draws = np.random.default_rng([seed, count]), _drawn(language)
+    """Draw strings of a language, which may be equal."""
+    lots, draws = np.random.default_rng([seed, count]), _draw_one(language)
     return [draws(lots) for _ in range(count)]
 
 
-def _drawn(language: str) -> Callable[[np.random.Generator], Labelled]:
+def _draw_one(language: str) -> Callable[[np.random.Generator], Labelled]:
     if language == "dyck_1":
         return _brackets
     if language == "an_bm_c_n_plus_m":
@@ -167,7 +161,7 @@ def machine(language: str) -> CounterAutomaton:
 
 
 def agrees(found: Automaton | CounterAutomaton, language: str) -> bool:
-    """Whether it is proven that a machine is right after every prefix of every string of a language."""
+    """Return True if a machine is proven right after every prefix of every string of a language."""
     truth = machine(language)
     tokens = [found.vocab.index(name) for name in truth.vocab]
     if isinstance(found, Automaton):

@@ -7,7 +7,7 @@ part in the choice. csprop's own row is its preset, trained by its own recipe, l
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,7 @@ from csprop.training.seeding import generator
 from csprop_lab.layers import PEERS
 from csprop_lab.layers.frame import Frame, FrameConfig
 from csprop_lab.study import engine
-from csprop_lab.study.job import AnyJob, FileJob, Job, csp
+from csprop_lab.study.job import AnyJob, FileJob, csp, network, sizes_of
 from csprop_lab.study.learners import LAYER, layer_recipe
 from csprop_lab.study.measure import Row
 from csprop_lab.study.protocols import CSPROP, Effort, Protocol, known
@@ -102,21 +102,18 @@ class Cell:
         if protocol.rows:
             return self._file(LAYER, {"layer": self.model} | size | trained, seed)
         task = known(self.task)
-        config = FrameConfig(
-            layer=self.model, vocab_size=len(task.vocab), num_classes=len(task.classes), **size
-        )
+        config = FrameConfig(layer=self.model, **sizes_of(task), **size)
         recipe = layer_recipe(
             **trained,
             length=protocol.longest(self.task),
             samples=effort.samples,
             hold_pairs=protocol.hold_pairs,
         )
-        return Job(
-            task=self.task,
-            family="frame",
-            model=asdict(config),
-            recipe=recipe,
-            seed=seed,
+        return network(
+            self.task,
+            config,
+            recipe,
+            seed,
             test_lengths=protocol.lengths(self.task, min(FAR, effort.longest)),
             test_tasks=protocol.others,
             follow=protocol.follow,
@@ -130,7 +127,7 @@ class Cell:
 
 
 def _rank(row: Row) -> tuple[float, float]:
-    """How good a run was on held-out sequences of the trained lengths; the worst if it diverged."""
+    """Return a key that sorts runs by their held-out score; one that diverged is the worst."""
     if "result" not in row:
         return -1.0, 0.0
     return row["result"]["accuracy"], -row.get("curve", {"loss": [0.0]})["loss"][-1]
@@ -143,12 +140,7 @@ def cells(
     tasks: Sequence[str] | None = None,
     versions: Mapping[str, str] | None = None,
 ) -> list[Cell]:
-    """All models on all tasks.
-
-    Args:
-        tasks: those to take; by default as many as the effort says.
-        versions: of layers of one's own, by name.
-    """
+    """All models on all tasks."""
     known_versions = {name: peer.version for name, peer in PEERS.items()} | dict(versions or {})
     return [
         Cell(protocol, task, model, effort, known_versions.get(model, ""))
@@ -165,12 +157,7 @@ def fill(
     on: Callable[[Sequence[engine.Group]], Iterator[tuple[str, list[Row]]]],
     done: Callable[[str, list[Row]], None],
 ) -> None:
-    """Run what is missing, one seed after the other, so that the cells are always about as full.
-
-    Args:
-        on: runs groups of jobs, such as `engine.local`.
-        done: is told of every group that has finished.
-    """
+    """Run what is missing, one seed after the other: the cells are always about as full."""
     for seed in range(max(cell.effort.seeds for cell in asked)):
         missing = {
             job.key: (cell.protocol.name, job)
@@ -189,7 +176,7 @@ def fill(
 
 
 def remaining(results: Results, asked: Sequence[Cell]) -> int:
-    """How many rows are missing."""
+    """Return the number of missing rows."""
     count = 0
     for cell in asked:
         count += sum(job.key not in results.rows for job in cell.first)

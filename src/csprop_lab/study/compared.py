@@ -1,4 +1,4 @@
-"""What a comparison came to: tables, a heat map of models and tasks, and curves by length."""
+"""The result of a comparison: tables, a heat map of models and tasks, and curves by length."""
 
 import statistics
 from collections.abc import Callable, Sequence
@@ -14,10 +14,10 @@ from csprop_lab.study.compare import Cell, cells
 from csprop_lab.study.measure import Row
 from csprop_lab.study.protocols import CSPROP, FULL, PROTOCOLS, TABLED, Effort, Protocol, known
 from csprop_lab.study.results import Results
-from csprop_lab.study.table import markdown
+from csprop_lab.study.texts import markdown
 
 FOLDER = "compare"
-"""Where the rows of the full comparison are, within a folder of results."""
+"""The folder of the full comparison's rows, within a folder of results."""
 SOLVED = 0.999
 """The accuracy from which on a task counts as solved at a length."""
 
@@ -42,12 +42,12 @@ class Comparison:
 
     @property
     def effort(self) -> Effort:
-        """What was spent on each."""
+        """The effort for each model."""
         return self.cells[0].effort
 
     @property
     def seeds(self) -> int:
-        """How many seeds every layer has been trained with so far."""
+        """The number of seeds that every layer has been trained with so far."""
         return min(
             (len(rows) for (*_, name), rows in self._rows.items() if name != CSPROP),
             default=self.effort.seeds,
@@ -64,11 +64,7 @@ class Comparison:
         return list(dict.fromkeys(cell.model for cell in self.cells))
 
     def tasks(self, protocol: str) -> list[str]:
-        """The tasks of a protocol, each once.
-
-        Raises:
-            InputError: the protocol is not part of the comparison.
-        """
+        """The tasks of a protocol, each once."""
         if protocol not in (names := [each.name for each in self.protocols]):
             raise InputError(f"there is no protocol {protocol!r} here: write {', '.join(names)}")
         return list(dict.fromkeys(cell.task for cell in self.cells if cell.protocol.name == protocol))
@@ -87,9 +83,13 @@ class Comparison:
 
     def summary(self) -> str:
         """One line for each model, in Markdown: what it took, and how many tasks it solves."""
+        return markdown(*self.summary_lines())
+
+    def summary_lines(self) -> tuple[list[str], list[list[str]]]:
+        """The headings and the lines of the summary."""
         headings = ["model", "parameters", "sequences", "steps", "seconds"]
         headings += ["solved at the trained length", "solved at the longest", "proven", "published by"]
-        return markdown(headings, [self._line(model) for model in self.models])
+        return headings, [self._line(model) for model in self.models]
 
     def _line(self, model: str) -> list[str]:
         found = [rows for (_, _, name), rows in self._rows.items() if name == model and rows]
@@ -154,7 +154,7 @@ class Comparison:
             for number, model in enumerate(self.models):
                 points = by_length(self[protocol.name, task, model])
                 style = {"lw": 1, "marker": ".", "markersize": 4}
-                if model == CSPROP:  # below the others, so that it hides none
+                if model == CSPROP:  # below the others, which it must not hide
                     style = {"color": "0.8", "lw": 6, "marker": "s", "zorder": 0}
                 line = ("-", "--", ":")[number // 10 % 3]
                 axis.plot(list(points), list(points.values()), line, label=model, **style)
@@ -221,14 +221,14 @@ def by_length(rows: Sequence[Row]) -> dict[int, float]:
 
 
 def proven(rows: Sequence[Row]) -> int:
-    """How many seeds are proven right at every length; of files, how many machines are right."""
+    """Return the number of seeds that are proven at every length; of files, of right machines."""
     return sum(
         bool(row.get("locked", {}).get("proven") or row.get("result", {}).get("right")) for row in rows
     )
 
 
 def chance(row: Row) -> float:
-    """The share of the commonest class, of the trained length; at most 0.99."""
+    """Return the share of the majority class at the trained length; at most 0.99."""
     return min(0.99, row.get("result", {}).get("commonest", {}).get("share", 0.5))
 
 
@@ -266,5 +266,5 @@ def short_text(rows: Sequence[Row]) -> str:
 
 
 def any_proof(rows: Sequence[Row]) -> bool:
-    """Whether a proof was tried."""
+    """Return True if a proof was tried."""
     return any("locked" in row or "right" in row.get("result", {}) for row in rows)

@@ -24,11 +24,7 @@ COUNTED = ("parenthesis",)
 
 
 def text(rows_of: Mapping[str, Rows]) -> str:
-    """Return a paragraph for each claim whose rows exist.
-
-    Args:
-        rows_of: the rows of each table, by its name.
-    """
+    """Return a paragraph for each claim whose rows exist."""
     paragraphs = [claim(rows_of[table]) for table, claim in CLAIMS if table in rows_of]
     return "\n\n".join(paragraphs) or "There is nothing to compare before the rows have been run."
 

@@ -1,4 +1,4 @@
-"""Where jobs run: worker processes here, or a Ray cluster."""
+"""The places where jobs run: worker processes here, or a Ray cluster."""
 
 import socket
 from collections.abc import Generator, Sequence
@@ -22,7 +22,7 @@ TOGETHER = 5
 workers finish at about the same time."""
 
 RETRIES = 5
-"""How often the work of a lost Ray worker is given to another one."""
+"""The number of times that the work of a lost Ray worker is given to another one."""
 
 
 def groups(table: str, jobs: Sequence[AnyJob]) -> list[Group]:
@@ -38,16 +38,10 @@ def groups(table: str, jobs: Sequence[AnyJob]) -> list[Group]:
 
 
 def local(work: Sequence[Group], workers: int, unfinished: Path) -> Generator[tuple[str, list[Row]]]:
-    """Run groups in processes of this machine.
+    """Run groups in processes of this machine, and yield the table and the rows of each that finished.
 
-    Args:
-        unfinished: a folder for runs in progress, from which an interrupted one is resumed.
-
-    Yields:
-        the table and the rows of each group, as they finish.
-
-    Raises:
-        Exception: the first failure of a group, once all others have finished.
+    Interrupted runs are resumed from the folder `unfinished`. The first failure of a group is raised
+    once all others have finished.
     """
     if not work:
         return
@@ -72,12 +66,6 @@ def ray(work: Sequence[Group], address: str | None) -> Generator[tuple[str, list
 
     Args:
         address: HOST:PORT of a running cluster; None starts one here.
-
-    Yields:
-        the table and the rows of each group, as they finish.
-
-    Raises:
-        InputError: Ray is not installed, no cluster answers, or a group failed too often.
     """
     try:
         import ray as cluster  # pyright: ignore[reportMissingImports]
@@ -91,7 +79,7 @@ def ray(work: Sequence[Group], address: str | None) -> Generator[tuple[str, list
         try:
             cluster.init(address=address or "local", log_to_driver=False, configure_logging=False)
         except ConnectionError:
-            raise InputError(f"--address {address}: what answers there is no Ray cluster") from None
+            raise InputError(f"--address {address}: what answers there is not a Ray cluster") from None
     remote: Any = cluster.remote(num_cpus=1, max_retries=RETRIES)(_one_thread)
     waiting = {remote.remote(jobs): table for table, jobs in work}
     try:

@@ -9,8 +9,8 @@ from csprop.tasks import get
 from csprop_lab.study.job import Job
 from csprop_lab.study.main import Main
 from csprop_lab.study.measure import Row
-from csprop_lab.study.table import TASKS, Budget, Figured, Label, Rows, markdown, metric
-from csprop_lab.study.texts import words
+from csprop_lab.study.table import TASKS, Budget, Figured, Label, Rows, metric
+from csprop_lab.study.texts import markdown, words
 
 NEAR = 2
 """Epochs within which a spike of the gradient counts as beside the jump."""
@@ -85,7 +85,7 @@ def gap_of(row: Row) -> int | None:
 
 
 def spikes(rows: Sequence[Row]) -> tuple[int, float]:
-    """How many runs have their largest gradient norm near the first 90%, and how many by chance."""
+    """Return the number of runs with their largest gradient norm near the first 90%, and by chance."""
     beside, expected = 0, 0.0
     for row in rows:
         if (at := first(row, ALMOST)) is not None:

@@ -10,8 +10,8 @@ from csprop.files import digest
 from csprop.tasks import Task
 from csprop.training.config import configure
 from csprop.training.presets import Recipe
+from csprop_lab.layers.basic import PeerConfig
 from csprop_lab.layers.frame import FrameConfig
-from csprop_lab.layers.plain import PeerConfig
 from csprop_lab.released.config import ReleasedConfig
 from csprop_lab.signals.networks import NetworkKind
 from csprop_lab.signals.sequences import GUIDE, DataName
@@ -155,17 +155,7 @@ MEASURED = ("test_lengths", "every_input", "lock", "positions", "test_tasks")
 
 
 def csp(task: str, preset: str, seed: int, **options: Any) -> Job:
-    """Return a job of csprop's model: a preset with some options changed.
-
-    Args:
-        task: the task.
-        preset: the preset.
-        seed: the seed.
-        options: those of `CSPConfig`, its cell or `Recipe`, and fields of `Job` on what is measured.
-
-    Raises:
-        InputError: there is no such task, preset or option.
-    """
+    """Return a job of csprop's model: a preset with some options changed."""
     measured = {name: options.pop(name) for name in MEASURED if name in options}
     config = configure(task, preset, seed, **options)
     model, recipe = config.model.to_json(), config.recipe

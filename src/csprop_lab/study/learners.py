@@ -28,14 +28,14 @@ from csprop.training.loop import Trainer
 from csprop.training.metrics import last_logits
 from csprop.training.presets import Recipe
 from csprop.training.seeding import generator
+from csprop_lab.layers.basic import Peer, PeerConfig
 from csprop_lab.layers.frame import Frame, FrameConfig
-from csprop_lab.layers.plain import Peer, PeerConfig
 from csprop_lab.study import bliss
-from csprop_lab.study.job import FileJob
+from csprop_lab.study.job import FileJob, sizes_of
 from csprop_lab.study.languages import Drawn, draw, fresh, languages
 
 Found = dict[str, Any]
-"""What is told of a method: `result` and `seconds`."""
+"""The `result` and the `seconds` of a method."""
 
 METHODS: dict[str, dict[str, Any]] = {
     "csprop": {},
@@ -48,8 +48,8 @@ LAYER = "layer"
 """The method of a job whose options name a layer, which is trained in a `Frame`."""
 
 
-def learned(jobs: Sequence[FileJob]) -> list[Found]:
-    """What the methods make of the same rows.
+def run_methods(jobs: Sequence[FileJob]) -> list[Found]:
+    """Return the results of the methods on the same rows.
 
     The LSTM is trained for as long as csprop takes, which is measured first.
     """
@@ -89,7 +89,7 @@ def _csprop(job: FileJob, task: RowsTask, rows: Drawn) -> Found:
 
 
 def _strings(job: FileJob) -> Found:
-    """What csprop makes of strings of `bliss.py`, labelled with what may follow their prefixes."""
+    """Return csprop's result on strings of `bliss.py`, whose labels are the tokens that may follow."""
     rows = bliss.strings(job.language, job.rows, job.seed)
     out, seconds = _timed(lambda: learn(*zip(*rows, strict=True), seed=job.seed, progress=False))
     machine, right = out.machine, 0
@@ -108,7 +108,7 @@ def _strings(job: FileJob) -> Found:
 
 
 def _suspects(out: Learned, rows: Drawn) -> dict[str, int]:
-    """How many labels are wrong, how many rows are suspected, and how many of these are wrong."""
+    """Return the numbers of wrong labels, of suspects, and of suspects with a wrong label."""
     wrong = set(np.flatnonzero(rows.labels != rows.truth).tolist())
     suspected = {each.line - 1 for each in out.suspects}
     return {"wrong": len(wrong), "suspects": len(suspected), "hits": len(wrong & suspected)}
@@ -128,10 +128,10 @@ class _Limit(StringIO):
 
 
 def _aalpy(job: FileJob, rows: Drawn, name: str, most_seconds: float) -> Found:
-    """RPNI or EDSM on all rows, with the commonest label of each sequence.
+    """RPNI or EDSM on all rows, with the most frequent label of each sequence.
 
     AALpy cannot use rows that contradict each other. An input that leads nowhere in its machine leaves
-    the state as it is, and a state without an answer gives the commonest label of all.
+    the state as it is, and a state without an answer gives the most frequent label of all.
     """
     from aalpy.learning_algs import run_EDSM, run_RPNI
 
@@ -146,12 +146,12 @@ def _aalpy(job: FileJob, rows: Drawn, name: str, most_seconds: float) -> Found:
             model, seconds = _timed(lambda: run(data, automaton_type="moore"))
     except TimeoutError:
         return {"result": {"right": False, "given_up": True}, "seconds": most_seconds}
-    commonest = int(np.bincount(rows.labels).argmax())
+    majority = int(np.bincount(rows.labels).argmax())
     oracle = Oracle(
         languages()[job.language].symbols,
         model.initial_state,
         lambda state, token: state.transitions.get(token, state),
-        lambda state: commonest if state.output is None else state.output,
+        lambda state: majority if state.output is None else state.output,
     )
     return {"result": _judged(job, Machine.explore(oracle).minimal()), "seconds": seconds}
 
@@ -161,13 +161,8 @@ def _lstm(job: FileJob, task: RowsTask, seconds: float, options: dict[str, Any])
 
     The epoch with the best accuracy on the held-out rows is kept.
     """
-    config = PeerConfig(
-        kind="LSTM",
-        vocab_size=len(task.vocab),
-        num_classes=len(task.classes),
-        width=options["width"],
-        depth=options["depth"],
-    )
+    sizes = {"width": options["width"], "depth": options["depth"], **sizes_of(task)}
+    config = PeerConfig(kind="LSTM", **sizes)
     recipe = Recipe(supervise="every", lr=options["lr"], batch_size=options["batch_size"])
     limit = max(seconds, options["least_seconds"])
     model: Any = Peer(config, generator(job.seed, "weights"))
@@ -177,13 +172,8 @@ def _lstm(job: FileJob, task: RowsTask, seconds: float, options: dict[str, Any])
 def _layer(job: FileJob, task: RowsTask) -> Found:
     """A layer in a `Frame`, which learns from the same rows for a number of epochs."""
     options = job.options
-    config = FrameConfig(
-        layer=options["layer"],
-        vocab_size=len(task.vocab),
-        num_classes=len(task.classes),
-        width=options["width"],
-        depth=options["depth"],
-    )
+    sizes = {"width": options["width"], "depth": options["depth"], **sizes_of(task)}
+    config = FrameConfig(layer=options["layer"], **sizes)
     recipe = layer_recipe(options["lr"], options["batch_size"], options["epochs"])
     model: Any = Frame(config, generator(job.seed, "weights"))
     found = _trained(job, task, model, recipe, lambda trainer, _: not trainer.finished)
@@ -193,17 +183,10 @@ def _layer(job: FileJob, task: RowsTask) -> Found:
 
 
 def layer_recipe(lr: float, batch_size: int, epochs: int, **more: Any) -> Recipe:
-    """How a layer in a `Frame` is trained: a label wherever there is one, short sequences first."""
-    return Recipe(
-        supervise="every",
-        split="disjoint",
-        schedule="cosine",
-        lr=lr,
-        batch_size=batch_size,
-        epochs=epochs,
-        short_first=epochs // 2,
-        **more,
-    )
+    """Return the recipe of a layer in a `Frame`: every label counts, short sequences come first."""
+    alike = {"supervise": "every", "split": "disjoint", "schedule": "cosine"}
+    alike |= {"lr": lr, "batch_size": batch_size, "epochs": epochs, "short_first": epochs // 2}
+    return Recipe(**alike, **more)
 
 
 def _trained(

@@ -19,12 +19,12 @@ from csprop.training.metrics import at_length
 from csprop.training.scores import Sampling
 from csprop.training.seeding import generator
 from csprop.training.session import Trained, execute
+from csprop_lab.layers.basic import Peer
 from csprop_lab.layers.frame import Frame
-from csprop_lab.layers.plain import Peer
 from csprop_lab.released import NotRounded, Released, prove
 from csprop_lab.signals.sequences import Learner, sequences, size_of
 from csprop_lab.study.job import MODELS, AnyJob, FileJob, Job, LayerJob
-from csprop_lab.study.learners import learned
+from csprop_lab.study.learners import run_methods
 from csprop_lab.training import train_module
 
 Row = dict[str, Any]
@@ -33,9 +33,9 @@ locked and training_seconds (rows of earlier versions lack it); that of a `FileJ
 that of a `LayerJob` result, curve and training_seconds."""
 
 SAMPLING = Sampling(tokens=1 << 20, fewest=4, most=256)
-"""How many sequences are tried at a length; fewer than by `csprop eval`, as there are many runs."""
+"""The sequences at a length; fewer than in `csprop eval`, because there are many runs."""
 CURVES = ("accuracy", "f1", "loss", "grad_norm")
-"""What a row keeps of every epoch."""
+"""The metrics of every epoch that a row has."""
 NETWORKS: dict[str, Any] = {"peer": Peer, "frame": Frame, "released": Released}
 """By family, the models that are not csprop's."""
 POINTS = 20
@@ -43,21 +43,14 @@ POINTS = 20
 
 
 def measure(jobs: Sequence[AnyJob], unfinished: Path | None = None) -> list[Row]:
-    """The rows of jobs of one group: models that are trained together, or methods on the same rows.
-
-    Args:
-        unfinished: a folder for csprop's models in training, from which interrupted ones are resumed.
-
-    Raises:
-        InputError: the jobs are not of one group.
-    """
+    """The rows of jobs of one group: models that are trained together, or methods on the same rows."""
     if len({job.group for job in jobs}) != 1:
         raise InputError(
             "jobs that are measured together differ only in their seed, or are methods on the same rows"
         )
     files = [job for job in jobs if isinstance(job, FileJob)]
     if files:
-        return [_head(job) | found for job, found in zip(files, learned(files), strict=True)]
+        return [_head(job) | found for job, found in zip(files, run_methods(files), strict=True)]
     layers = [job for job in jobs if isinstance(job, LayerJob)]
     if layers:
         return [_head(job) | _layer(job) for job in layers]

@@ -16,8 +16,8 @@ from csprop_lab.study.languages import (
 )
 from csprop_lab.study.learners import METHODS
 from csprop_lab.study.measure import Row
-from csprop_lab.study.table import QUICK, Budget, Label, Rows, Table, markdown
-from csprop_lab.study.texts import words
+from csprop_lab.study.table import QUICK, Budget, Label, Rows, Table
+from csprop_lab.study.texts import markdown, words
 
 LANGUAGES = (*tomita(), *protocols(), *random_machines(5), *cascades(3))
 QUICKLY = ("tomita-4", "door", "mutex")
@@ -27,7 +27,7 @@ MOST_SPOILED = 1000
 MACHINES = tuple(method for method in METHODS if method != "LSTM")
 """The methods whose result is a machine, which can be compared with that of the language."""
 Kinds = Mapping[str, tuple[Iterable[str], Callable[[Iterable[Row]], object]]]
-"""What is told in the columns of a table: of which methods, and how it is made of their rows."""
+"""The columns of a table: their methods, and a function of the rows of a method."""
 
 
 class OwnData(Table):
@@ -54,8 +54,8 @@ class OwnData(Table):
             "own_data", languages=len(next(iter(rows.values()))), longest=LONGEST,
             most=METHODS["EDSM"]["most_seconds"], spoiled=MOST_SPOILED,
             width=METHODS["LSTM"]["width"], least=METHODS["LSTM"]["least_seconds"], fresh=FRESH,
-            short=FRESH_LENGTHS[0], long=FRESH_LENGTHS[1], exactness=_exactness(rows, lines),
-            accuracy=_accuracy(rows, lines), findings=_findings(rows),
+            short=FRESH_LENGTHS[0], long=FRESH_LENGTHS[1], exactness=_columns(rows, lines, EXACTNESS),
+            accuracy=_columns(rows, lines, ACCURACY), findings=_findings(rows),
         )  # fmt: skip
 
 
@@ -65,17 +65,17 @@ def wrong_labels(share: float) -> str:
 
 
 def right(rows: Iterable[Row]) -> int:
-    """How many machines are those of their languages."""
+    """Return the number of machines that equal the language's."""
     return sum(bool(row["result"].get("right")) for row in rows)
 
 
 def all_fresh(rows: Iterable[Row]) -> int:
-    """How many are right on all fresh rows."""
+    """Return the number that are right on all fresh rows."""
     return sum(row["result"].get("fresh_right") == FRESH for row in rows)
 
 
 def given_up(rows: Iterable[Row]) -> int:
-    """How many did not end in time."""
+    """Return the number that did not end in time."""
     return sum("given_up" in row["result"] for row in rows)
 
 
@@ -86,21 +86,18 @@ def _mean(rows: Iterable[Row]) -> str:
 
 
 def median_seconds(rows: Iterable[Row]) -> str:
-    """How long they took."""
+    """Return the median time."""
     return f"{statistics.median(row['seconds'] for row in rows):.2g}"
 
 
-def _exactness(rows: Rows, lines: Sequence[Label]) -> str:
-    kinds = {"right machines": (MACHINES, right), "right on all fresh rows": (METHODS, all_fresh)}
-    return _columns(rows, lines, kinds)
-
-
-def _accuracy(rows: Rows, lines: Sequence[Label]) -> str:
-    kinds = {
-        "mean accuracy on fresh rows": (METHODS, _mean),
-        "median seconds": (METHODS, median_seconds),
-    }
-    return _columns(rows, lines, kinds)
+EXACTNESS: Kinds = {
+    "right machines": (MACHINES, right),
+    "right on all fresh rows": (METHODS, all_fresh),
+}
+ACCURACY: Kinds = {
+    "mean accuracy on fresh rows": (METHODS, _mean),
+    "median seconds": (METHODS, median_seconds),
+}
 
 
 def _columns(rows: Rows, lines: Sequence[Label], kinds: Kinds) -> str:
@@ -132,7 +129,7 @@ def of_method(rows: Rows, method: str, clean: bool) -> list[Row]:
 
 
 def _findings(rows: Rows) -> str:
-    """What the rows show, in sentences."""
+    """Return the findings, in sentences."""
     said = []
     for clean, labels in ((True, "With clean labels"), (False, "With wrong labels")):
         some = {method: of_method(rows, method, clean) for method in METHODS}
@@ -162,7 +159,7 @@ def _named(row: Row) -> str:
 
 
 def _missed(ours: Sequence[Row]) -> str:
-    """Which machines csprop did not find with the most rows."""
+    """Return the machines that csprop did not find with the most rows."""
     most = max(row["job"]["rows"] for row in ours)
     missed = [
         f"{row['job']['language']} ({wrong_labels(row['job']['wrong'])})"
@@ -173,7 +170,7 @@ def _missed(ours: Sequence[Row]) -> str:
 
 
 def _suspected(rows: Rows) -> list[str]:
-    """How many of the wrong labels csprop's suspects are, for each share of wrong labels."""
+    """Return the recall and the precision of csprop's suspects, for each share of wrong labels."""
     said = []
     for label, some in rows.items():
         method, count, wrong = label

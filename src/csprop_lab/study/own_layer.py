@@ -18,14 +18,14 @@ def register(name: str, factory: Make, effort: Effort) -> str:
     """Make a layer of one's own known by a name in this process, and return its version.
 
     The version is a digest of its source and of what it makes of some features, with weights that are
-    not those of the start, so that rows of an earlier one are not taken for those of a changed one.
+    not those of the start, so rows of an earlier version are not taken for rows of a changed one.
 
     Raises:
-        InputError: it is no layer of features, fails, looks ahead, or mixes sequences.
+        InputError: it is not a layer of features, fails, looks ahead, or mixes sequences.
     """
     with torch.random.fork_rng(devices=[]):  # as in a `Frame`
         torch.manual_seed(0)
-        layer = _made(name, factory, effort.width)
+        layer = _make(name, factory, effort.width)
         x = torch.randn(2, max(PROBED), effort.width)
         changed = torch.randn_like(x)
         _try(name, layer, x[:, : min(PROBED)])
@@ -42,7 +42,7 @@ def register(name: str, factory: Make, effort: Effort) -> str:
 
 
 def _check_past(name: str, layer: nn.Module, x: Tensor, changed: Tensor) -> None:
-    """Whether every step depends on the past of its own sequence alone."""
+    """Check that every step depends on the past of its own sequence alone."""
     y, half = layer(x), x.shape[1] // 2
     later, other = x.clone(), x.clone()
     later[:, half:], other[1] = changed[:, half:], changed[1]
@@ -54,11 +54,11 @@ def _check_past(name: str, layer: nn.Module, x: Tensor, changed: Tensor) -> None
         raise InputError(f"{name}: sequences of a batch depend on each other: keep them apart")
 
 
-def _made(name: str, factory: Make, width: int) -> nn.Module:
+def _make(name: str, factory: Make, width: int) -> nn.Module:
     try:
         layer, another = factory(width), factory(width)
     except Exception as error:
-        raise InputError(f"{name}: cannot be made from a width alone: {_told(error)}") from error
+        raise InputError(f"{name}: cannot be made from a width alone: {_describe(error)}") from error
     if not isinstance(layer, nn.Module):
         kind = type(layer).__name__
         raise InputError(f"{name}: makes a value of type {kind} of a width: make an nn.Module")
@@ -76,7 +76,7 @@ def _try(name: str, layer: nn.Module, x: Tensor) -> None:
         if isinstance(y, Tensor) and y.requires_grad:
             y.sum().backward()
     except Exception as error:
-        raise InputError(f"{name}: fails on features {tuple(x.shape)}: {_told(error)}") from error
+        raise InputError(f"{name}: fails on features {tuple(x.shape)}: {_describe(error)}") from error
     if not isinstance(y, Tensor) or (y.shape, y.dtype) != (x.shape, x.dtype):
         given = f"{y.dtype} {tuple(y.shape)}" if isinstance(y, Tensor) else f"a {type(y).__name__}"
         raise InputError(f"{name}: gives {given} for {x.dtype} {tuple(x.shape)}: give the same alone")
@@ -88,7 +88,7 @@ def _close(one: Tensor, other: Tensor) -> bool:
     return torch.allclose(one, other, rtol=1e-3, atol=1e-4)
 
 
-def _told(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 

@@ -51,7 +51,7 @@ class Protocol:
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """How much is spent on a layer: the same for all, and fixed before any length is tested."""
+    """The effort for a layer: the same for all, and fixed before any length is tested."""
 
     seeds: int
     rates: tuple[float, ...]
@@ -63,7 +63,7 @@ class Effort:
     width: int = 64
     depth: int = 2
     tasks: int | None = None
-    """How many tasks of each protocol, the first ones; None for all."""
+    """The number of tasks of each protocol, the first ones; None for all."""
     longest: int = 1 << 20
     """The longest sequences to test."""
 
@@ -100,11 +100,7 @@ TABLED = tuple(name for name, each in PROTOCOLS.items() if not each.rows)
 
 
 def chosen(names: Sequence[str], tasks: Sequence[str] | None) -> list[Protocol]:
-    """Protocols by their names, each once, of which tasks may be asked for.
-
-    Raises:
-        InputError: there is no such protocol, or no such task in them.
-    """
+    """Protocols by their names, each once, of which tasks may be asked for."""
     for name in names:
         if name not in PROTOCOLS:
             raise InputError(f"there is no protocol {name!r}: write {', '.join(PROTOCOLS)}")

@@ -13,7 +13,7 @@ from csprop_lab.study.layers import Layers
 from csprop_lab.study.measure import Row
 from csprop_lab.study.proven import Counters, Exact
 from csprop_lab.study.results import Results
-from csprop_lab.study.summary import caption, drift, phases, plain, proofs, summary
+from csprop_lab.study.summary import caption, drift, phases, proofs, summary, task_table
 from csprop_lab.study.table import FULL, Budget, Figured, Rows, Table
 from csprop_lab.study.texts import words
 
@@ -91,7 +91,7 @@ def blocks(results: Results, budget: Budget, tables: Sequence[Table]) -> dict[st
     """The contents of the blocks in the README and the guides, by their names."""
     rows_by_table = {table.name: rows_of(table, results, budget) for table in tables}
     makers: dict[str, tuple[str, Callable[[Rows], str]]] = {
-        "tasks": ("main", plain), "main": ("main", summary),
+        "tasks": ("main", task_table), "main": ("main", summary),
         "length": ("length", drift), "exact": ("exact", Exact().table), "proofs": ("exact", proofs),
         "counters": ("counters", Counters().table), "layers": ("layers", Layers().table),
         "released": ("released", released.claim), **why.BY_TABLE,

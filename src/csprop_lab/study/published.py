@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from csprop_lab.study.protocols import Protocol
-from csprop_lab.study.table import markdown
-from csprop_lab.study.texts import read_numbers
+from csprop_lab.study.texts import markdown, read_numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,7 +14,7 @@ class Source:
     protocol: str
     cited: str
     setting: str
-    """What is measured, and how."""
+    """The measure and the setup."""
     tasks: list[str]
     numbers: dict[str, list[str]]
     """By layer, and in brackets what was changed in it; in the order of the tasks."""
@@ -25,7 +24,7 @@ SOURCES = tuple(Source(**each) for each in read_numbers("published.json"))
 
 
 def published(protocol: Protocol, models: Sequence[str]) -> str:
-    """What is printed of these models on the tasks of a protocol, in Markdown; empty if nothing is."""
+    """Return the printed numbers of these models on the tasks of a protocol, in Markdown, if any."""
     parts = []
     for source in SOURCES:
         lines = [

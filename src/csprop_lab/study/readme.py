@@ -6,22 +6,22 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from csprop.tasks import get
-from csprop_lab.layers.plain import PeerConfig
+from csprop_lab.layers.basic import PeerConfig
 from csprop_lab.released.config import UPLOADS, upload
 from csprop_lab.study.job import Job, network, sizes_of
 from csprop_lab.study.measure import SAMPLING, Row
-from csprop_lab.study.table import Budget, Label, Rows, Table, markdown, values
-from csprop_lab.study.texts import read_numbers, words
+from csprop_lab.study.table import Budget, Label, Rows, Table, values
+from csprop_lab.study.texts import markdown, read_numbers, words
 
 LENGTHS = (16, 32, 64)
 NO_SPREAD = 2e-4
-"""A standard deviation below this is no measure for a difference."""
+"""A standard deviation below this does not measure a difference."""
 ENOUGH = 30
 """The RNN stops after so many epochs at 100% held out: it is slow here, and right everywhere."""
 
 
 class Reported(NamedTuple):
-    """What the authors report of a model on a task."""
+    """The authors' numbers for a model on a task."""
 
     task: str
     model: str
@@ -31,7 +31,7 @@ class Reported(NamedTuple):
     """At each length the mean and the sample standard deviation of the five seeds in their result
     files at 778a15c, and what their readme says."""
     drawn: bool = False
-    """Whether strings have a drawn length there: each even one up to L is as likely."""
+    """True if strings have a drawn length there: every even one up to L is equally likely."""
 
 
 AUTHORS = tuple(Reported(**each) for each in read_numbers("authors.json"))
@@ -104,7 +104,7 @@ def accuracy(row: Row, length: int, drawn: bool) -> float:
 
 
 def deviations(ours: float, mean: float, std: float) -> str:
-    """How far our mean is from theirs, in their standard deviations."""
+    """Return the distance of our mean from theirs, in their standard deviations."""
     apart = ours - mean
     if abs(apart) < 5e-5:
         return "0"

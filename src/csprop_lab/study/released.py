@@ -12,8 +12,8 @@ from csprop_lab.study.job import Job, csp, network, sizes_of
 from csprop_lab.study.length import accuracies
 from csprop_lab.study.main import length_of
 from csprop_lab.study.measure import Row
-from csprop_lab.study.table import HOLD, Budget, Label, Rows, Table, exact, markdown, values
-from csprop_lab.study.texts import words
+from csprop_lab.study.table import HOLD, Budget, Label, Rows, Table, exact, values
+from csprop_lab.study.texts import markdown, words
 
 TASKS = ("parity", "mod3-residue", "parenthesis")
 LENGTHS = (17, 32, 64)
@@ -55,7 +55,7 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "ε under the root": {"norm": "complex"},
     "width 32": {"width": 64},
 }
-"""What takes the place of each in the released model."""
+"""The printed part in place of each part of the released model."""
 LAST = UPLOADS["released"]
 VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     f"{PRINTED}, label of the whole": ({}, WHOLE),
@@ -122,7 +122,7 @@ def job(task: str, model: dict[str, Any], recipe: Recipe, seed: int) -> Job:
 
 
 def claim(rows: Rows) -> str:
-    """What decides, in three sentences; the first section of the report."""
+    """Return the first section of the report: the decisive differences."""
     counting = TASKS[:2]
 
     def on_each(variant: str, show: Callable[[Sequence[Row]], str]) -> str:
@@ -153,5 +153,5 @@ def held_out(seeds: Sequence[Row]) -> str:
 
 
 def right(seeds: Sequence[Row]) -> str:
-    """How many seeds got all inputs right."""
+    """Return the number of seeds that got all inputs right."""
     return f"{exact(seeds).count(0)} of {len(seeds)}"

@@ -55,12 +55,7 @@ def wanted(*budgets: Budget) -> set[str]:
 def run(
     results: Results, work: Sequence[engine.Group], on: Engine, done: Callable[[str, list[Row]], None]
 ) -> None:
-    """Run groups of jobs, and write the rows of each as soon as they are there.
-
-    Args:
-        on: runs the groups, such as `engine.local`.
-        done: is told of every group that has finished.
-    """
+    """Run groups of jobs, and write the rows of each as soon as they are there."""
     with closing(on(work)) as finished:
         for table, rows in finished:
             results.add(table, rows)

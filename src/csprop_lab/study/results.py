@@ -11,15 +11,11 @@ from csprop_lab.study.job import key_of
 from csprop_lab.study.measure import Row
 
 STALE = "stale.jsonl"
-"""Where rows go that no table asks for any more."""
+"""The file for rows that no table asks for any more."""
 
 
 class Results:
-    """A folder of rows. A row that was written is never changed or dropped.
-
-    Raises:
-        InputError: a file in the folder is not a table of results, or was edited.
-    """
+    """A folder of rows. A row that was written is never changed or dropped."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -75,5 +71,5 @@ class Results:
 
 
 def _digest(rows: list[Row]) -> str:
-    """A digest of all that is in them, so that an edited number is noticed."""
+    """Return a digest of the rows: an edited number is noticed."""
     return digest(json.dumps(rows).encode())

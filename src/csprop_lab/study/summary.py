@@ -9,26 +9,22 @@ from csprop.tasks import get
 from csprop.training.scores import percent
 from csprop_lab.study.length import accuracies
 from csprop_lab.study.measure import Row
-from csprop_lab.study.table import TASKS, Rows, exact, markdown, proven, reached
+from csprop_lab.study.table import TASKS, Rows, exact, proven, reached
+from csprop_lab.study.texts import markdown
 
 BLOCK = re.compile(r"(<!-- results: (\S+) -->)(\n?)(.*?)\n?(<!-- end -->)", re.DOTALL)
 """A comment with a name, what the block holds (lines, or words within a line), a closing comment."""
 
 
-def filled(text: str, made: Mapping[str, str]) -> str:
+def fill_blocks(text: str, made: Mapping[str, str]) -> str:
     """A text with the content of each block replaced by what was made for its name."""
     return BLOCK.sub(lambda block: f"{block[1]}{block[3]}{made[block[2]]}{block[3]}{block[5]}", text)
 
 
-def plain(main: Rows) -> str:
+def task_table(main: Rows) -> str:
     """The README's table of the paper's tasks: the printed model beside ours, in plain words."""
-    headings = [
-        "task",
-        "the paper's model as printed: length 16",
-        "… 17 (brackets: 18)",
-        "csprop: length 16",
-        "… proven at every length",
-    ]
+    headings = ["task", "the paper's model as printed: length 16", "… 17 (brackets: 18)"]
+    headings += ["csprop: length 16", "… proven at every length"]
     lines = []
     for task in TASKS:
         printed, ours = (main[task, preset, "disjoint"] for preset in ("paper", get(task).preset))
@@ -51,7 +47,7 @@ def _every(rows: Sequence[Row]) -> str:
 
 
 def proofs(rows: Rows) -> str:
-    """How many tasks were proven with every seed, and the largest machines among them."""
+    """Return the number of tasks that were proven with every seed, and the largest machines."""
     all_proven = [
         (task, max(row["locked"]["states"] for row in seeds))
         for (task,), seeds in rows.items()
@@ -68,17 +64,11 @@ def proofs(rows: Rows) -> str:
 def summary(main: Rows) -> str:
     """The guide's table of the paper's tasks: the printed, the released and our models."""
     headings = [
-        "task",
-        "the paper: accuracy, epochs",
-        "printed model, seeds right on all 65,536 inputs",
-        "… at length 17 (parenthesis 18), accuracy",
-        "released model, seeds right on all 65,536",
-        "… its angles rounded: proven",
-        "our preset",
-        "seeds right on all 65,536",
-        "epochs to 100%, most",
-        "locked: proven at every length",
-    ]
+        "task", "the paper: accuracy, epochs", "printed model, seeds right on all 65,536 inputs",
+        "… at length 17 (parenthesis 18), accuracy", "released model, seeds right on all 65,536",
+        "… its angles rounded: proven", "our preset", "seeds right on all 65,536",
+        "epochs to 100%, most", "locked: proven at every length",
+    ]  # fmt: skip
     lines = []
     for task in TASKS:
         suits = get(task).preset
@@ -104,7 +94,7 @@ def summary(main: Rows) -> str:
 
 
 def drift(length: Rows) -> str:
-    """How the rotors do at the longest length, as trained and locked, and then the counter."""
+    """Return the accuracy of rotors and of the counter at the longest length, trained and locked."""
 
     def far(task: str, model: str) -> float:
         return accuracies(length[task, model], model)[longest]

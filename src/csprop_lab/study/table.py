@@ -1,8 +1,8 @@
-"""What every table of the study is: jobs to ask for, and text and a figure to make of their rows."""
+"""A table of the study: the jobs that it asks for, and the text and figure made of their rows."""
 
 import statistics
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ Rows = Mapping[Label, Sequence[Row]]
 
 @dataclass(frozen=True)
 class Budget:
-    """How much is run: `FULL` is the study, `QUICK` a run in minutes whose numbers mean little."""
+    """The size of a study: `FULL`, or `QUICK`, a run in minutes whose numbers mean little."""
 
     seeds: int
     """Of the main table; so are the epochs."""
@@ -80,12 +80,12 @@ def values(rows: Sequence[Row], name: str) -> list[float]:
 
 
 def exact(rows: Sequence[Row]) -> list[int]:
-    """How many of the 65,536 inputs of length 16 each seed gets wrong; all, if it diverged."""
+    """Return each seed's errors on the 65,536 inputs of length 16; all, if it diverged."""
     return [row["result"]["exhaustive"]["wrong"] if "result" in row else 1 << 16 for row in rows]
 
 
 def proven(rows: Sequence[Row]) -> str:
-    """How many seeds are proven, once locked."""
+    """Return the number of seeds that are proven once locked."""
     found = [row for row in rows if row.get("locked", {}).get("proven")]
     return f"{len(found)} of {len(rows)}"
 
@@ -104,12 +104,12 @@ def median_and_worst(numbers: Sequence[float], show: Callable[[float], str] = pe
 
 
 def metric(task: str) -> str:
-    """What the paper reports of a task: accuracy or f1."""
+    """Return the paper's measure for a task: accuracy or f1."""
     return get(task).metric
 
 
 def score(rows: Sequence[Row]) -> str:
-    """What the paper reports of their task: the median seed, and the worst."""
+    """Return the paper's measure for their task: the median seed, and the worst."""
     name = metric(rows[0]["job"]["task"])
     return median_and_worst(values(rows, name), decimal if name == "f1" else percent)
 
@@ -117,9 +117,3 @@ def score(rows: Sequence[Row]) -> str:
 def column(task: str) -> str:
     """The heading of a column of such scores."""
     return f"{task}, F1" if metric(task) == "f1" else task
-
-
-def markdown(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """A Markdown table."""
-    rule = ["---"] * len(headings)
-    return "\n".join(f"| {' | '.join(line)} |" for line in (headings, rule, *lines))

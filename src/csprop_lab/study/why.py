@@ -10,7 +10,8 @@ from csprop_lab.study import baselines, layers
 from csprop_lab.study.compared import Comparison
 from csprop_lab.study.length import accuracies
 from csprop_lab.study.own_data import MACHINES, all_fresh, median_seconds, of_method, right
-from csprop_lab.study.table import TASKS, Rows, markdown, values
+from csprop_lab.study.table import TASKS, Rows, values
+from csprop_lab.study.texts import markdown
 
 SHOWN = (
     "csprop", "lstm", "gru", "slstm", "transformer", "mamba", "mamba-2", "rwkv-7",
@@ -40,7 +41,7 @@ def files(rows: Rows) -> str:
 
 
 def rpni(rows: Rows) -> str:
-    """How many machines RPNI and csprop find, with clean labels and with wrong ones."""
+    """Return the numbers of machines that RPNI and csprop find, with clean and with wrong labels."""
     said = []
     for clean, words in ((True, "with clean labels"), (False, "with wrong labels")):
         ours, theirs = (of_method(rows, method, clean) for method in ("csprop", "RPNI"))
@@ -52,7 +53,7 @@ def rpni(rows: Rows) -> str:
 
 
 def suspects(rows: Rows) -> str:
-    """How many of the wrong labels csprop names, and how many of those that it names are wrong."""
+    """Return the recall and the precision of csprop's list of wrong labels."""
     some = [row["result"] for row in of_method(rows, "csprop", clean=False)]
     wrong, named, hits = (
         sum(each.get(name, 0) for each in some) for name in ("wrong", "suspects", "hits")
@@ -106,21 +107,20 @@ def counting(rows: Rows) -> str:
 
 def compared(comparison: Comparison) -> str:
     """Some models of the comparison: what they took, and how many tasks they solve."""
-    headings, _, *lines = (line.strip("| ").split(" | ") for line in comparison.summary().splitlines())
-    by_name = {line[0]: line for line in lines}
-    columns = [headings.index(name) for name in COLUMNS]
-    return markdown(COLUMNS, [[by_name[name][each] for each in columns] for name in SHOWN])
+    headings, lines = comparison.summary_lines()
+    by_name = {line[0]: dict(zip(headings, line, strict=True)) for line in lines}
+    return markdown(COLUMNS, [[by_name[name][column] for column in COLUMNS] for name in SHOWN])
 
 
 def effort(comparison: Comparison) -> str:
-    """What was spent on a layer of the comparison."""
+    """Return the seeds and the steps of a layer of the comparison."""
     spent, seeds = comparison.effort, comparison.seeds
     steps = spent.epochs * -(-(spent.samples * 4 // 5) // spent.batch_size)
     return f"{seeds} seed{'s' * (seeds != 1)} and {steps:,} steps"
 
 
 def costs(document: dict[str, Any]) -> str:
-    """How long commands take, from the shell to the shell."""
+    """Return the times of commands, from the shell to the shell."""
     (work,) = (work for work in document["results"] if work["name"] == "commands")
     took = work["seconds"]
     said = [f"`{name.partition(',')[0]}` {duration(took[name])}" for name in COMMANDS]
@@ -128,7 +128,7 @@ def costs(document: dict[str, Any]) -> str:
 
 
 def steps(document: dict[str, Any]) -> str:
-    """How many times as long as that of csprop's layer a training step of an LSTM takes."""
+    """Return the ratios of a training step of an LSTM to one of csprop's layer."""
     (work,) = (work for work in document["results"] if work["name"] == "layer")
     ratios: dict[str, str] = {}
     for part in work["parts"]:

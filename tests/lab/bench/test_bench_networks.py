@@ -76,7 +76,7 @@ def test_the_work_has_a_part_for_each_data_set(
 
     monkeypatch.setattr(works, "parts", parts)
     monkeypatch.setattr(works, "QUICK", TINY)
-    result = works.measured("layer", quick=True)
+    result = works.measure_work("layer", quick=True)
     assert [part["work"] for part in result["parts"]] == ["text", "long text"]
     for part in result["parts"]:
         assert part["parameters"] == {"csprop": 1000, "nn.LSTM": 1010}
@@ -86,7 +86,7 @@ def test_the_work_has_a_part_for_each_data_set(
     assert shown.count("1,010") == 2
     assert "long text" in shown
     monkeypatch.setattr(works, "find_spec", lambda name: None if name == "sklearn" else name)
-    assert works.measured("layer", quick=True)["missing"] == ["scikit-learn"]
+    assert works.measure_work("layer", quick=True)["missing"] == ["scikit-learn"]
     assert asked == [True, False]
 
 

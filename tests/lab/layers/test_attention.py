@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from csprop_lab.layers.attention import Attention, rotated
+from csprop_lab.layers.attention import Attention, rotate
 
 
 def by_loop(layer: Attention, x: Tensor) -> Tensor:
@@ -51,7 +51,7 @@ def test_the_layer_is_its_loop(steps: int) -> None:
 def test_scores_depend_on_the_distance_alone() -> None:
     torch.manual_seed(1)
     query, key = torch.randn(2, 1, 8, dtype=torch.float64)
-    scores = rotated(query.expand(9, 8)) @ rotated(key.expand(9, 8)).mT
+    scores = rotate(query.expand(9, 8)) @ rotate(key.expand(9, 8)).mT
     for distance in range(-8, 9):
         diagonal = scores.diagonal(distance)
         torch.testing.assert_close(diagonal, diagonal[:1].expand_as(diagonal))

@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 import torch
 
-from csprop_lab.layers.plain import Kind, Peer, PeerConfig, SelectiveSSM, positions
+from csprop_lab.layers.basic import Kind, Peer, PeerConfig, SelectiveSSM, positions
 
 
 def made(kind: Kind, seed: int = 0) -> Peer:

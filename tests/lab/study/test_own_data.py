@@ -12,7 +12,7 @@ from csprop.errors import InputError
 from csprop_lab.study import engine, learners
 from csprop_lab.study.job import FileJob
 from csprop_lab.study.languages import FRESH, Drawn, draw, fresh, languages
-from csprop_lab.study.learners import METHODS, as_task, learned
+from csprop_lab.study.learners import METHODS, as_task, run_methods
 from csprop_lab.study.measure import measure
 from csprop_lab.study.own_data import LANGUAGES, SHARES, SIZES, OwnData
 from csprop_lab.study.table import FULL, QUICK
@@ -103,19 +103,19 @@ def test_the_lstm_has_as_much_time_as_csprop(
     asked: list[float] = []
     monkeypatch.setattr(learners, "_csprop", lambda *_: {"result": {}, "seconds": 12.5})
     monkeypatch.setattr(learners, "_lstm", lambda job, task, seconds, options: asked.append(seconds))
-    learned([job("LSTM")])
+    run_methods([job("LSTM")])
     assert asked == [12.5]
 
 
 def test_merging_finds_the_machine_of_clean_rows() -> None:
-    found = learned([job("RPNI", rows=1000), job("EDSM", rows=1000)])
+    found = run_methods([job("RPNI", rows=1000), job("EDSM", rows=1000)])
     for each in found:
         assert each["result"] == {"right": True, "states": 4, "fresh": FRESH, "fresh_right": FRESH}
 
 
 def test_merging_that_takes_too_long_is_given_up() -> None:
     limit = {"most_seconds": 0.05}
-    (found,) = learned([job("EDSM", language="login", rows=4000, wrong=0.05, options=limit)])
+    (found,) = run_methods([job("EDSM", language="login", rows=4000, wrong=0.05, options=limit)])
     assert found == {"result": {"right": False, "given_up": True}, "seconds": 0.05}
 
 
@@ -132,7 +132,7 @@ def test_a_sequence_with_two_labels_has_its_commonest_one_for_merging(
     labels = np.array([1, 0, 0, 1])
     monkeypatch.setattr("aalpy.learning_algs.run_RPNI", run)
     monkeypatch.setattr(learners, "draw", lambda *_: Drawn(tokens, labels, labels))
-    learned([job("RPNI")])
+    run_methods([job("RPNI")])
     assert given == [((0, 1), 1), ((1,), 0)]
 
 

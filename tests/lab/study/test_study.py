@@ -17,7 +17,7 @@ from csprop.training.config import configure
 from csprop.training.metrics import at_length
 from csprop.training.presets import Recipe
 from csprop.training.session import execute
-from csprop_lab.layers.plain import PeerConfig
+from csprop_lab.layers.basic import PeerConfig
 from csprop_lab.study import engine, reproduce
 from csprop_lab.study.job import Job, csp, network, sizes_of
 from csprop_lab.study.measure import SAMPLING, measure

@@ -17,7 +17,7 @@ from csprop_lab.study.publish import rows_of
 from csprop_lab.study.results import Results
 from csprop_lab.study.table import FULL, Rows, Table, values
 
-FOLDER = Path(__file__).parents[2] / "results"
+FOLDER = Path(__file__).parents[3] / "results"
 RESULTS = Results(FOLDER)
 
 
@@ -68,7 +68,7 @@ def test_an_lstm_is_better_than_a_rotor_as_trained_and_often_wrong_on_longer_row
 
 def test_on_text_the_gru_is_the_best_layer() -> None:
     found = rows(Layers())
-    (text,) = (line[1:] for line in cells(why.signals(found)) if line[0].startswith(layers.BITS))
+    (text,) = (line[1:] for line in cells(why.signals(found)) if line[0].startswith(layers.GUIDE))
     assert min(text, key=float) == text[list(layers.KINDS).index("GRU")]
 
 

@@ -10,20 +10,11 @@ const Arrows = (() => {
   // The head of arrows in a drawing: its definition, and what an arrow has to say to get it.
   function head(size) {
     const id = `head-${heads++}`;
-    const shape = make("path", { d: "M0,0L6,3L0,6z", class: "head" });
+    const box = { viewBox: "0 0 6 6", refX: 5.4, refY: 3, markerWidth: size, markerHeight: size };
     const marker = make(
       "marker",
-      {
-        id,
-        viewBox: "0 0 6 6",
-        refX: 5.4,
-        refY: 3,
-        markerUnits: "userSpaceOnUse",
-        markerWidth: size,
-        markerHeight: size,
-        orient: "auto-start-reverse",
-      },
-      shape,
+      { id, ...box, markerUnits: "userSpaceOnUse", orient: "auto-start-reverse" },
+      make("path", { d: "M0,0L6,3L0,6z", class: "head" }),
     );
     return { defined: make("defs", {}, marker), worn: `url(#${id})` };
   }

@@ -143,13 +143,8 @@ const Explorer = (() => {
       this.time = clamp(time, 0, this.tokens.length);
       byId("time").value = this.time;
       byId("now").textContent = `${count(this.time)} of ${count(this.tokens.length)}`;
-      for (const [id, off] of [
-        ["back", this.time === 0],
-        ["forward", this.time === this.tokens.length],
-        ["play", !this.tokens.length],
-      ]) {
-        byId(id).setAttribute("aria-disabled", String(off)); // a disabled button would lose the focus
-      }
+      const off = { back: this.time === 0, forward: this.time === this.tokens.length, play: !this.tokens.length };
+      for (const id in off) byId(id).setAttribute("aria-disabled", String(off[id])); // which keeps the focus
       this.turn(Math.abs(this.time - before) === 1 && before >= 0 ? before : this.time);
       this.strip();
       if (!this.playing) this.say();

@@ -56,10 +56,7 @@ const Machine = (() => {
     const parts = { said, tell, caption, listed: table(automaton, task, said) };
     if (automaton.solid) return turning(automaton, task, parts);
     if (places) return flat(automaton, task, parts);
-    return {
-      element: make("figure", { class: "machine" }, caption, parts.listed),
-      light: (path) => tell(path.at(-1)),
-    };
+    return { element: make("figure", { class: "machine" }, caption, parts.listed), light: (path) => tell(path.at(-1)) };
   }
 
   // An automaton in the plane: states, and arrows that join all tokens from one state to another.
