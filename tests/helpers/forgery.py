@@ -811,7 +811,7 @@ def other_rows_disagree(draft: Draft, dice: Dice, others: dict[str, Path]) -> No
         assert isinstance(genuine.proof, FiniteProof)
         assert genuine.automaton is not None
         wrong = tuple(range(len(rows)))
-        claim = statements.proven(draft.task, genuine.proof, genuine.automaton, wrong)
+        claim = statements.state_proof(draft.task, genuine.proof, genuine.automaton, wrong)
         document["verdict"] = claim.verdict
         document["statement"] = claim.statement.replace(str(len(draft.task.data)), str(count))
 
