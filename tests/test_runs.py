@@ -147,7 +147,7 @@ def test_a_certificate_outlives_an_option_that_is_added(certified: Path, tmp_pat
     assert csprop.load(path).locked is not None
     document["model"]["width"] += 1
     RunFolder(path).write_json("certificate.json", document)
-    with pytest.raises(InputError, match="is not that of the model certified"):
+    with pytest.raises(InputError, match="describes another model"):
         _ = csprop.load(path).locked
 
 

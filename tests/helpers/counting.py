@@ -14,7 +14,7 @@ from csprop.cells.options import Counter, Switch
 from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
 from csprop.proof.certificate import CountingSearch
-from csprop.proof.locked_counter import LockedCounter
+from csprop.proof.locked_counter import LockedCounter, counting_parts
 from csprop.proof.prove import counting_proof, task_machine
 from csprop.proof.statements import proven
 from csprop.tasks.base import Task
@@ -43,35 +43,35 @@ def brackets(width: int = 4) -> CSP:
     for each in model.parameters():
         each.zero_()
     model.embedding[:, 0, 0] = torch.tensor([1.0, -1.0])
-    counter, switch = model.layers
+    counter, switch, decoder = counting_parts(model)
     counter.skip.fill_(SHUT)
     switch.skip.fill_(OPEN)
     switch.h0[0], switch.point[0] = 1.0, -1.0
     switch.gate.weight[0, 0], switch.gate.bias[0] = 1.0, 0.35
     switch.gate.bias[1:] = 1.0
-    weight = model.decoder.linear.weight.view(2, 2, width)  # (classes, planes, channels)
+    weight = decoder.weight.view(2, 2, width)  # (classes, planes, channels)
     weight[1, 1, 0] = 4.0
     # The flag is read from a channel that counts nothing: in the counter's own channel, what is held
     # and cos φ, which the skip adds, are in the same plane.
     switch.gate.weight[1], switch.gate.bias[1] = switch.gate.weight[0], 0.35
     weight[1, 0, 1] = 2.0
-    model.decoder.linear.bias[1] = -3.4 - 2.0
+    decoder.bias[1] = -3.4 - 2.0
     return model.eval()
 
 
 @torch.no_grad()
 def tripwire(model: CSP, depth: int, channel: int = 2) -> None:
     """Let a spare switch fire where the count is `depth` or more, and then forbid "yes"."""
-    switch = model.layers[1]
+    _, switch, decoder = counting_parts(model)
     before, there = (1 / (1 + count**2) ** 0.5 for count in (depth - 1, depth))
     scale = min(700.0, 2 / (before - there))
     width = model.config.width
     switch.gate.weight[channel].zero_()
     switch.gate.weight[channel, width] = scale  # sin φ of the first channel
     switch.gate.bias[channel] = -scale * (before + there) / 2
-    weight = model.decoder.linear.weight.view(2, 2, width)
+    weight = decoder.weight.view(2, 2, width)
     weight[1, 0, channel] = 2.0
-    model.decoder.linear.bias[1] -= 2.0
+    decoder.bias[1] -= 2.0
 
 
 def complete(draft: Draft) -> None:

@@ -38,10 +38,11 @@ needs_kernel = pytest.mark.skipif(bool(native.WHY_NOT), reason="the kernel is no
 
 
 @pytest.mark.slow
-def test_programs_take_any_length_and_load_after_a_plain_import(tmp_path: Path) -> None:
+def test_programs_take_any_length_and_load_after_the_import_of_the_layer(tmp_path: Path) -> None:
     """The first process compiles and exports, the second loads."""
     load = f"""
-import csprop, torch
+import torch
+from csprop import CSPLayer
 x, want = torch.load("{tmp_path}/net.pt")
 torch.testing.assert_close(torch.export.load("{tmp_path}/net.pt2").module()(x), want)
 """

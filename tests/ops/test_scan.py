@@ -332,7 +332,7 @@ def test_wrong_shapes_say_what_is_expected() -> None:
         scan(a, u, torch.zeros(3, 2, 3, dtype=u.dtype))
     with pytest.raises(
         ValueError,
-        match="backend 'fast': there is no such backend: write one of reference, torch, native, triton",
+        match="backend 'fast': there is no such backend: choose from reference, torch, native, triton",
     ):
         use_backend("fast").__enter__()
 

@@ -212,3 +212,10 @@ def test_examples_without_labels_are_refused() -> None:
     model, tokens = machines.compiled(machines.Counter(*PARITY)), torch.zeros(3, 4, dtype=torch.int64)
     with pytest.raises(InputError, match="the examples have no labels"):
         csprop.certify(model, tasks.get("parity"), Labelled(tokens, torch.full((3, 4), UNLABELLED)))
+
+
+def test_a_run_uses_the_training_data_that_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = csprop.train("parity", samples=500, epochs=5)
+    again = csprop.certify(run.model, run.task, progress=False)
+    monkeypatch.setattr("csprop.proof.certify.training_data", None)  # which would draw it again
+    assert run.certify() == again

@@ -20,7 +20,7 @@ from csprop.proof.attempts import certify_counter
 from csprop.proof.certify import certify
 from csprop.proof.counters import tabulated
 from csprop.proof.limits import NotFinite
-from csprop.proof.locked_counter import LockedCounter, weights_of
+from csprop.proof.locked_counter import LockedCounter, counting_parts, weights_of
 from csprop.proof.prove import prove_counting
 from csprop.proof.statements import EVERY_DEPTH
 from csprop.tasks import get
@@ -165,17 +165,17 @@ def test_what_is_wrong_from_a_depth_on_is_noticed(depth: int) -> None:
 def test_a_decision_that_hangs_on_rounding_is_refused() -> None:
     model = brackets()
     with torch.no_grad():  # at a count of 0 the gate is 0.0005
-        model.layers[1].gate.bias[0] = 0.0005
+        counting_parts(model)[1].gate.bias[0] = 0.0005
     with pytest.raises(NotFinite, match="gate of switch 1 is not decided"):
         tabulated(weights_of(model))
     model = brackets()
     with torch.no_grad():  # the answer at a count without bound comes as near to a tie as one likes
-        model.decoder.linear.bias[1] = 2.0
+        counting_parts(model)[2].bias[1] = 2.0
     with pytest.raises(NotFinite, match="answer is not decided"):
         tabulated(weights_of(model))
     model = brackets()
     with torch.no_grad():  # large terms that cancel: float32 would not compute their sum
-        gate = model.layers[1].gate
+        gate = counting_parts(model)[1].gate
         gate.weight[0, 4 + 2], gate.bias[0] = 2.0**19, 0.35 - 2.0**19
     with pytest.raises(NotFinite, match="gate of switch 1 is not decided"):
         tabulated(weights_of(model))
@@ -185,23 +185,26 @@ def test_what_float32_does_not_compute_is_refused() -> None:
     """The network itself would answer otherwise than its weights say in exact numbers."""
 
     def cancelling(model: CSP) -> None:
-        model.decoder.linear.weight[1, 3], model.decoder.linear.bias[1] = 2.0**20, -5.4 - 2.0**20
+        counting_parts(model)[2].weight[1, 3], counting_parts(model)[2].bias[1] = (
+            2.0**20,
+            -5.4 - 2.0**20,
+        )
 
     def in_common(model: CSP) -> None:
-        model.decoder.linear.weight[:, 3] += 2.0**20
+        counting_parts(model)[2].weight[:, 3] += 2.0**20
 
     def overflowing(model: CSP) -> None:
-        model.layers[1].h0 *= 1e25
+        counting_parts(model)[1].h0 *= 1e25
 
     def no_number(model: CSP) -> None:
-        model.layers[1].gate.bias[0] = float("nan")
+        counting_parts(model)[1].gate.bias[0] = float("nan")
 
     def cancelling_in_a_phase(model: CSP) -> None:
         """A count of a million and what the skip adds to it nearly cancel."""
         model.embedding[0, 0, 3], model.embedding[1, 0, 3] = 2.0**19, -(2.0**19)
-        model.layers[0].skip[3] = 20.0
+        counting_parts(model)[0].skip[3] = 20.0
         model.embedding[:, 1, 3] = -0.98
-        model.layers[1].gate.weight[1, 3] = 0.5
+        counting_parts(model)[1].gate.weight[1, 3] = 0.5
 
     for fault in (cancelling, in_common, overflowing, no_number, cancelling_in_a_phase):
         model = brackets()
@@ -255,7 +258,7 @@ def test_a_counter_can_solve_a_finite_task() -> None:
     model = brackets()
     assert certify_counter(model, Never()).verdict == "counterexample"
     with torch.no_grad():
-        model.decoder.linear.bias[1] = -20.0
+        counting_parts(model)[2].bias[1] = -20.0
     assert certify_counter(model, Never()).verdict == EVERY_DEPTH
 
 

@@ -35,9 +35,10 @@ def routing(table: Table, outputs: list[int], classes: int) -> CSP:
     for place, row in enumerate(table):
         for token, target in enumerate(row):
             router.maps[token, 0, target, place] = 3.0 + place / 10
-    model.decoder.linear.weight.zero_()
+    decoder: Any = model.decoder
+    decoder.linear.weight.zero_()
     for place, output in enumerate(outputs):
-        model.decoder.linear.weight[output, place] = 5.0
+        decoder.linear.weight[output, place] = 5.0
     return model
 
 

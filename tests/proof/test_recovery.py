@@ -132,7 +132,7 @@ def test_right_up_to_length_40_and_wrong_at_41() -> None:
 def test_a_tie_between_two_scores_is_refused() -> None:
     counter = machines.Counter(3, ((False, 1),), (0, 1, 2))
     model = machines.compiled(counter)
-    decoder = model.decoder.linear
+    decoder: Any = model.decoder.linear
     decoder.weight[1] = decoder.weight[0] * (1 - 1e-6)  # classes 0 and 1 are alike but for rounding
     decoder.bias[1] = decoder.bias[0]
     with pytest.raises(NotFinite, match="apart: rounding could decide"):

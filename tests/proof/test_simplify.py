@@ -17,7 +17,7 @@ from csprop.proof.choose import Choice, Pattern, choices, conflicts, patterns
 from csprop.proof.counters import tabulated
 from csprop.proof.examples import Labelled
 from csprop.proof.fewer import SHARP, misses
-from csprop.proof.locked_counter import weights_of
+from csprop.proof.locked_counter import counting_parts, weights_of
 from csprop.proof.simplify import _Plan, simplify
 from csprop.tasks import get
 from csprop.training.batches import training_data
@@ -108,7 +108,7 @@ def test_a_model_stays_as_it_is_if_nothing_simpler_gives_its_labels() -> None:
     tokens = torch.randint(2, (300, 12), generator=generator)
     scores = model(tokens)
     middle = (scores[..., 1] - scores[..., 0]).median()
-    model.decoder.linear.bias[0] += middle
+    counting_parts(model)[2].bias[0] += middle
     examples = Labelled(tokens, model(tokens).argmax(dim=2))
     before = copy.deepcopy(model.state_dict())
     simplify(model, examples, generator)
@@ -135,15 +135,14 @@ def proven(model: CSP, name: str) -> bool:
 
 def test_a_control_that_was_trained_long_enough_is_kept() -> None:
     model, examples = trained("parenthesis", epochs=10)
-    points = model.layers[1].point.detach().clone()
+    points = counting_parts(model)[1].point.detach().clone()
     assert simplify(model, examples, Generator().manual_seed(0))
-    assert (
-        float((model.layers[1].point.detach() - points).abs().max()) < 0.5
-    )  # no other points than those
+    moved = counting_parts(model)[1].point.detach() - points
+    assert float(moved.abs().max()) < 0.5
     assert misses(model, examples) == 0
     assert proven(model, "parenthesis")
     assert forms_of(model) == {(0, 0), (1, -1)}
-    gate = model.layers[1].gate
+    gate = counting_parts(model)[1].gate
     assert int((gate.weight == 0).all(dim=1).sum()) >= 24  # switches that were dropped
 
 

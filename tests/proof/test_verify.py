@@ -292,7 +292,7 @@ TAMPERINGS: dict[str, tuple[Tamper, str]] = {
     "no machine": (lambda d: d.pop("machine"), "malformed"),
     "no weights": (lambda d: d.pop("weights"), "another file"),
     "no model": (lambda d: d.pop("model"), "does not name its model"),
-    "another model": (put("model", "width", value=3), "is not that of the model certified"),
+    "another model": (put("model", "width", value=3), "describes another model"),
     "no depth": (lambda d: d.pop("depth"), "malformed .*depth"),
     "a field": (put("more", value=1), "is not a field of a certificate"),
     "a machine that is none": (put("machine", value=None), "malformed"),

@@ -160,7 +160,7 @@ def _more_rows(path: Path, run: Any) -> tuple[str, str]:
 
 
 def _finite_steps(path: Path, run: Any, learned: bool) -> list[tuple[str, str]]:
-    """What to try for a task with finitely many states, and for a data file; each with a reason."""
+    """Return what to try for a finite task or a data file, each with a reason."""
     named, steps = run.config.task, []
     asked = run.task.path if "data" in named else run.task.name
     if learned and _is_router(run) and "data" not in named:
@@ -174,7 +174,7 @@ def _finite_steps(path: Path, run: Any, learned: bool) -> list[tuple[str, str]]:
 
 
 def _counting_steps(path: Path, run: Any) -> list[tuple[str, str]]:
-    """What to try for a task with infinitely many states; each with a reason."""
+    """Return what to try for a task with infinitely many states, each with a reason."""
     task, steps = run.task, []
     if run.config.preset == "counter":
         steps.append(_more_rows(path, run))

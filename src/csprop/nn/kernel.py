@@ -8,10 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from csprop.errors import InputError
-from csprop.ops import (
-    devices,
-    route,  # noqa: F401  (a model in a saved program needs its operator)
-)
+from csprop.ops import devices
 from csprop.ops.native import forward
 from csprop.ops.native.forward import Stepper
 from csprop.ops.native.tensors import fits
@@ -50,11 +47,7 @@ def propagate(
 ) -> tuple[Tensor, Tensor] | None:
     """Return the scores after every token and the last states, or None to leave it to torch.
 
-    Args:
-        model: any model; a subclass, or a model with a part that was replaced or hooked, is not known.
-        tokens: (B, T) int64.
-        state: (B, L, M, D) where rows begin, None for h_0.
-        reset: (B, T) bool, true where a sequence begins anew.
+    A subclass, or a model with a part that was replaced or has a hook, is left to torch.
 
     Raises:
         InputError: a token is outside of the vocabulary, or a count is not exact.

@@ -8,15 +8,9 @@ from csprop.ops.native import forward
 
 
 def row_scores(model: object, tokens: Tensor, labels: Tensor) -> Tensor | None:
-    """Return the scores at the labelled steps of some rows, in their order; only these are computed.
+    """Return the scores at the labelled steps of rows (B, T), in their order, (labels, classes).
 
-    Args:
-        model: any model.
-        tokens: (B, T) int64.
-        labels: (B, T) int64; a label below 0 is not a label.
-
-    Returns:
-        (labels, classes); None where the kernel does not know the model, or its routers are training.
+    A label below 0 is not a label. None if the kernel does not know the model, or its routers train.
 
     Raises:
         InputError: a token or a label is outside of its range, or a count is not exact.
@@ -26,15 +20,9 @@ def row_scores(model: object, tokens: Tensor, labels: Tensor) -> Tensor | None:
 
 
 def every_score(model: object, symbols: int, length: int) -> Tensor | None:
-    """Return the scores after every sequence of the first `symbols` tokens; prefixes are shared.
+    """Return the scores after every sequence of the first `symbols` tokens, in lexicographic order.
 
-    Args:
-        model: any model.
-        symbols: the number of tokens to write sequences with.
-        length: their length, at least 1.
-
-    Returns:
-        (symbols^length, classes), the sequences in lexicographic order; None as by `row_scores`.
+    They are (symbols^length, classes), and prefixes are computed once. None as by `row_scores`.
 
     Raises:
         InputError: a count is not exact.

@@ -18,7 +18,7 @@ _chosen: ContextVar[str | None] = ContextVar("csprop_backend", default=None)
 
 
 def backend() -> str:
-    """The one in force: that of `use_backend`, else of CSPROP_BACKEND, else the CPU's fastest.
+    """Return the backend in force: from `use_backend`, else CSPROP_BACKEND, else the CPU's fastest.
 
     While a model is exported to ONNX it is `reference`, whose steps can be seen.
     """
@@ -28,13 +28,13 @@ def backend() -> str:
 
 
 def exporting() -> bool:
-    """Whether `torch.onnx.export` is at work, which has to see steps that ONNX has operators for."""
+    """Return True inside `torch.onnx.export`, which needs operations that ONNX has."""
     onnx = sys.modules.get("torch.onnx")
     return onnx is not None and onnx.is_in_onnx_export()
 
 
 def asked_for() -> str | None:
-    """The backend that someone chose, if anyone did."""
+    """Return the backend that somebody chose, if anybody did."""
     if chosen := _chosen.get():
         return chosen
     if named := os.environ.get("CSPROP_BACKEND"):
@@ -43,7 +43,7 @@ def asked_for() -> str | None:
 
 
 def as_before(stored: str) -> str:
-    """The backend to go on with: `stored`, unless another is asked for, or there is no kernel here."""
+    """Return the backend to resume with: `stored`, unless another was chosen or it cannot run here."""
     return asked_for() or (backend() if _why_not(stored) else stored)
 
 
@@ -65,7 +65,7 @@ def use_backend(name: str) -> Iterator[None]:
 
 def _usable(name: str, given: str) -> str:
     if name not in BACKENDS:
-        raise InputError(f"{given}: there is no such backend: write one of {', '.join(BACKENDS)}")
+        raise InputError(f"{given}: there is no such backend: choose from {', '.join(BACKENDS)}")
     if why_not := _why_not(name):
         raise InputError(f"{given}: the kernel is {why_not}")
     return name

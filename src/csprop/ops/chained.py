@@ -1,7 +1,7 @@
-"""The `torch` backend on other devices than the CPU: about 3√T steps, none of which looks at a number.
+"""The `torch` backend on other devices than the CPU: about 3√T steps, without synchronisation.
 
-`chunked` asks whether anything passed LIMIT, and waits for the answer. Here nobody asks. The sequence
-is cut into chunks of C ≈ √T steps as there.
+`chunked` tests if anything passed LIMIT, and waits for the answer; this file does not. The sequence is
+cut into chunks of C ≈ √T steps as there.
 
 1. All chunks run side by side from 0 and from each unit vector. With what comes out of the last step a
    chunk is one map of the state that it starts with, x ↦ L + P x. No number overflows: each state has
@@ -9,10 +9,10 @@ is cut into chunks of C ≈ √T steps as there.
 2. These maps are chained, which gives the state that each chunk starts with, scaled back to LIMIT.
 3. All chunks run side by side again, from where they start, as `reference` does, saturation included.
 
-Where no modulus passes LIMIT the results are those of the recurrence. Where one does, states are
-bounded and keep their direction: within a chunk they are those of `reference`, given its start, and a
-start is that of the recurrence without a limit over the chunk before it, scaled back. The two differ
-only where a state grows past LIMIT and shrinks again before its chunk ends.
+Where no modulus passes LIMIT the results equal the recurrence. Where one does, states are bounded and
+keep their direction. Within a chunk they equal `reference` from the same start; a start comes from the
+recurrence without a limit over the chunk before it, scaled back. The two differ only where a state
+grows past LIMIT and shrinks again before its chunk ends.
 
 The adjoint is the same backwards. Where a state was scaled back it passes tangentially, by the linear
 map J of `chunked`, which step 1 has in each of its steps; its limit is GRADIENT_LIMIT.
@@ -51,7 +51,7 @@ def adjoint(
     h: Float[Tensor, "B T M D"],
     reset: Bool[Tensor, "B T"] | None,
 ) -> tuple[Float[Tensor, "B T *P #D"], Float[Tensor, "B T M D"], Float[Tensor, "B M D"]]:
-    """The gradients of a, u and h0."""
+    """Return the gradients of a, u and h0."""
     kept = forgetful(a, reset)
     before = forgetful(torch.cat([h0[:, None], h[:, :-1]], dim=1), reset)
     over = ((turn(kept, before) + u) / LIMIT).square().sum(dim=2, keepdim=True).clamp(min=1).sqrt()

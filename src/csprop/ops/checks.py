@@ -1,4 +1,4 @@
-"""Whether a tensor is what a function takes, and the sentence to say where it is not."""
+"""Checks of arguments that must be tensors of a kind, a shape and a device."""
 
 from collections.abc import Sequence
 

@@ -13,14 +13,14 @@ Adjoint. With g_t = ∂L/∂h_t from outside and λ_t the whole gradient that re
 with ᴴ the conjugate of a number and the transpose of a matrix: the same recurrence run backwards, so
 the same function computes it.
 
-Where a modulus passes LIMIT the recurrence saturates and is no longer linear: a batch in which that
+Where a modulus passes LIMIT the recurrence saturates and is not linear any more: a batch in which that
 happens (long, with |a| > 1) runs step by step. An adjoint beyond GRADIENT_LIMIT does so too, and
-saturates there. To find out whether it happens is to look at the numbers; where that is to wait for a
-device, `chained` does without. With p_t = a_t h_{t-1} + u_t and s_t = max(1, |p_t| / LIMIT), h_t =
-p_t / s_t, and the gradient passes tangentially only: ∂L/∂p = (λ − ĥ ⟨ĥ, λ⟩) / s, ĥ = h / |h|.
+saturates there. Testing for it synchronises with the device; `chained` does without. With
+p_t = a_t h_{t-1} + u_t and s_t = max(1, |p_t| / LIMIT), h_t = p_t / s_t, and the gradient passes
+tangentially only: ∂L/∂p = (λ − ĥ ⟨ĥ, λ⟩) / s, ĥ = h / |h|.
 
 Inside this file a complex number is one complex plane. A transition then has one plane and multiplies
-those of a state, or it has M × M planes and is a matrix.
+every plane of a state, or it has M × M planes and is a matrix.
 """
 
 import math
@@ -53,7 +53,7 @@ def adjoint(
     h: Float[Tensor, "B T M D"],
     reset: Bool[Tensor, "B T"] | None,
 ) -> tuple[Float[Tensor, "B T *P #D"], Float[Tensor, "B T M D"], Float[Tensor, "B M D"]]:
-    """The gradients of a, u and h0."""
+    """Return the gradients of a, u and h0."""
     a, g, u, h0, h = _numbers(a, g_h, u, h0, h)
     kept = forgetful(a, reset)
     before = forgetful(torch.cat([h0[:, None], h[:, :-1]], dim=1), reset)
@@ -159,7 +159,7 @@ def _saturating_adjoint(a: Tensor, h: Tensor, overshoot: Tensor | None, grad: Te
 
 
 def _within(h: Tensor, limit: float) -> bool:
-    """Whether all moduli surely are; a NaN is not."""
+    """Return True if all moduli surely are within the limit; a NaN is not."""
     numbers = torch.view_as_real(h) if h.is_complex() else h
     return bool((numbers.abs() <= limit / (2 if h.is_complex() else h.shape[-2])).all())
 

@@ -3,8 +3,8 @@
 A floating-point number holds every whole number up to 2^p exactly, where p is the number of its binary
 digits: 2^24 in float32, 2^53 in float64.
 
-To refuse is to look: on a GPU a layer that counts waits for its counts, once in a pass. A mark in the
-numbers would need no waiting, but a layer above that chooses could hide it.
+On a GPU, refusing synchronises: a layer that counts waits for its counts, once in a pass. NaN in place
+of a wrong count would need no waiting, but a layer above that chooses could hide it.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ from csprop.ops.operators import folded, register
 
 
 def whole(x: Tensor) -> Tensor:
-    """x rounded to whole numbers, halves to even ones; its gradient is that of x."""
+    """Round x to whole numbers, halves to even ones, with the gradient of x."""
     return x.round().detach() + (x - x.detach())
 
 
@@ -57,7 +57,7 @@ def _checked(counts: Tensor, before: Tensor, added: Tensor) -> Tensor:
 
 
 def not_exact(dtype: torch.dtype) -> str:
-    """What is said of a count that a type of numbers does not hold."""
+    """Return the message about a count that a type of numbers does not hold."""
     name, limit = str(dtype).removeprefix("torch."), most(dtype)
     return f"a count is not exact: {name} holds whole numbers up to ±{limit:,}; give shorter sequences"
 

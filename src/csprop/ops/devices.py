@@ -1,4 +1,4 @@
-"""What torch operations have to know of a device, and of who is watching."""
+"""Facts about a device, and about transforms and modes of torch that are at work."""
 
 import sys
 from typing import Any
@@ -7,12 +7,12 @@ import torch
 
 
 def synchronises(device: torch.device) -> bool:
-    """Whether to look at a number of a tensor is to wait for its device: everywhere but on the CPU."""
+    """Return True if reading a number of a tensor waits for its device: everywhere but on the CPU."""
     return device.type != "cpu"
 
 
 def differentiated() -> bool:
-    """Whether a transform of `torch.func` is at work that takes gradients, such as `grad`."""
+    """Return True inside a transform of `torch.func` that takes gradients, such as `grad`."""
     if torch.compiler.is_compiling() or not torch._C._are_functorch_transforms_active():
         return False
     functorch: Any = sys.modules["torch._C._functorch"]
@@ -21,7 +21,7 @@ def differentiated() -> bool:
 
 
 def traced() -> bool:
-    """Whether compile, export, vmap, or a mode such as that of fake tensors has to see every step."""
+    """Return True if compile, export, vmap or a dispatch mode has to see every operation."""
     return (
         torch.compiler.is_compiling()
         or torch._C._are_functorch_transforms_active()

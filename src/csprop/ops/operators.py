@@ -70,7 +70,7 @@ def _by_torch(u: Tensor) -> ModuleType:
 
 
 def _on_gpu(first: Tensor, *others: Tensor) -> bool:
-    """Whether the Triton kernel computes: for CUDA tensors, and in its interpreter where asked for."""
+    """Return True if the Triton kernel computes: CUDA tensors, or in its interpreter on request."""
     if first.is_cuda:
         wanted = asked_for() != "torch" and gpu.installed()
     else:

@@ -1,14 +1,14 @@
 """Resonators: channels that turn by a fixed angle, and decay and are read as their inputs say.
 
 entries    what a step gives each channel: z (two planes), κ, and r (two planes)   (B, T, 5, D)
-           or a table of such entries, of which `index` names one for each step    (E, 5, D)
+           or a table of such entries, and `index` names one for each step         (E, 5, D)
 theta      the angle of each channel                                               (D,)
 h          the state, h_t = α e^{iθ} h_{t−1} + γ z_t                                (B, T, 2, D)
 y          what is read of it, Re(conj(s) h_t)                                     (B, T, D)
 
-with α = σ(κ), γ = √(1 − α²), so that a state has the size of what enters whatever α is, and
-s = SiLU(r) on each plane. A channel is so a filter of one frequency whose memory, 1 / (1 − α) steps,
-the input decides on. The compiled kernel does all of it in one pass; everywhere else it is the scan
+with α = σ(κ), γ = √(1 − α²) and s = SiLU(r) on each plane. γ gives a state the size of its inputs,
+whatever α is. A channel is a filter of one frequency, and the input decides on its memory,
+1 / (1 − α) steps. The compiled kernel does all of it in one pass; everywhere else it is the scan
 between torch operations.
 """
 
@@ -36,7 +36,7 @@ def resonate(
     reset: Bool[Tensor, "B T"] | None = None,
     index: Int64[Tensor, "B T"] | None = None,
 ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B 2 D"]]:
-    """What is read after every step, and the last state. A reset forgets the state before its step.
+    """Return y of every step, and the last state. A reset forgets the state before its step.
 
     Half precision is computed in float32, and what is read returned in half precision.
     """

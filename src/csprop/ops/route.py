@@ -128,7 +128,7 @@ _hard = register(
 def ones_at(
     places: Int64[Tensor, "*batch"], count: int, like: Float[Tensor, "..."]
 ) -> Float[Tensor, "*batch count"]:
-    """A 1 at each place and 0 elsewhere. Unlike that of torch, it can be mapped over by vmap."""
+    """A 1 at each place and 0 elsewhere. Unlike `F.one_hot`, it can be mapped over by vmap."""
     return (places[..., None] == torch.arange(count, device=places.device)).to(like)
 
 

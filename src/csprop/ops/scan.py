@@ -1,11 +1,14 @@
-"""The public scan: checks its arguments, then hands them to a backend."""
+"""The public scan: checks its arguments, then hands them to a backend.
+
+Every layer imports it, and it imports the files of all operators: a saved program needs them.
+"""
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from csprop.errors import InputError, described
-from csprop.ops import devices, operators, reference
+from csprop.ops import counts, devices, operators, reference, route  # noqa: F401
 from csprop.ops.backends import backend
 from csprop.ops.checks import check_tensor
 from csprop.ops.planes import narrow
@@ -23,11 +26,11 @@ def scan(
     (B, T, 2, D) where M = 2, or a matrix (B, T, M, M, D), whose row i gives plane i; the channels may
     share it (a last dimension of 1). `h0` is zero unless given, one for the batch or one for each
     sequence. Where `reset` is true the state before that step is forgotten: h_t = u_t. A modulus, the
-    norm over the planes, never grows past 2^60: it is scaled back and keeps its direction, so that no
+    norm over the planes, never grows past 2^60: it is scaled back and keeps its direction, so no
     length overflows. float16 and bfloat16 are computed, and their last state returned, in float32; in
     float16 the states are scaled back to 2^15.
 
-    Raises InputError for what is no tensor, or not of a shape, type and device that go together.
+    Raises InputError for an argument that is not a tensor, or whose shape, type or device does not fit.
     """
     _check(a, u, h0, reset)
     batch, steps, order, width = u.shape

@@ -1,4 +1,4 @@
-"""What the layers of a model that counts decide, for many counts at once.
+"""The decisions of the layers of a model that counts, for many counts at once.
 
 The bounds are computed in float64, for a network that runs in float32. Each of its operations errs by
 2^−24 of its result at most, so a sum of n products errs by about n · 2^−24 of the sum of their sizes.
@@ -19,11 +19,11 @@ Reals = NDArray[np.float64]
 Weights = Mapping[str, NDArray[np.float32]]
 """Those of the network, by their names in its file; and of switches, `POINTS`."""
 POINTS = ("start", "replaced")
-"""Where each switch is before it is replaced, and after, on the unit circle."""
+"""The points of each switch on the unit circle, before and after it is replaced."""
 Box = tuple[Reals, Reals]
 """The least and the largest values of some numbers."""
 State = tuple[int, ...]
-"""What the layer above the counters holds."""
+"""The content of the layer above the counters."""
 MOST = 2.0**20
 """Size of a weight, far below where squares overflow, and of an increment."""
 EPSILON = 2.0**-23
@@ -31,9 +31,9 @@ EPSILON = 2.0**-23
 SURE = 0.499
 """Distance of an increment, as it is in the embedding, from the whole number to which it is rounded."""
 LEAST_MODULUS = 0.01
-"""Modulus of a number of which a phase is taken."""
+"""The smallest modulus of a number whose phase is taken."""
 CLEAR = 1e3
-"""The largest distance from a tie that is told."""
+"""The largest distance from a tie that a certificate states."""
 
 
 class Counters:
@@ -94,7 +94,7 @@ class Functions:
         return cls(factors, biases, np.abs(biases))
 
     def errors(self, box: Box) -> Reals:
-        """How much rounding can change each."""
+        """Return the largest error of rounding in each function."""
         sizes = np.abs(self.weights) @ np.maximum(*map(np.abs, box)) + self.sizes
         return (self.weights.shape[1] + 2) * EPSILON * sizes
 

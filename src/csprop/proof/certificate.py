@@ -1,4 +1,4 @@
-"""The certificate of a model: what is proven of it, and everything that a verifier needs.
+"""The certificate of a model: the claim, and everything that a verifier needs.
 
 `Certificate` holds the content of certificate.json, and `to_json` and `from_json` convert it. The file
 is long because it has all types of the format. The prover is `csprop.proof.certify`, the verifier
@@ -52,7 +52,7 @@ class LayerMargins:
 
 @dataclass(frozen=True)
 class Search:
-    """How a finite machine was found."""
+    """The search that led to a finite machine."""
 
     rounds: int
     """Rounds of further training."""
@@ -127,7 +127,7 @@ class ExactCounts:
 
 @dataclass(frozen=True)
 class CountingSearch:
-    """How a machine that counts was found."""
+    """The search that led to a machine that counts."""
 
     rounds: int
     control: str
@@ -186,7 +186,7 @@ class WeightsFile:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is proven of a model, or the reason why nothing is."""
+    """The proof of a model, or the reason why nothing is proven."""
 
     verdict: str
     proven: bool

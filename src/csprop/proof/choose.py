@@ -1,4 +1,4 @@
-"""Which counters and which switches the labels of some rows need.
+"""The choice of the counters and switches that the labels of some rows need.
 
 What a control of switches knows after a token is the token, the counts as a window shows them, and for
 each switch whether it has fired: whether some token came at some count. So two points of the rows that
@@ -35,12 +35,12 @@ class Pattern:
     form: int
     count: int
     above: bool
-    """Whether it looks for this count and all above, or for this count alone."""
+    """True for this count and all above, False for this count alone."""
     inside: bool
-    """Whether it fires at these counts, or at all others."""
+    """True if it fires at these counts, False if it fires at all others."""
 
     def fired(self, tokens: Tensor, counts: Tensor) -> Tensor:
-        """Where it has fired, then or before, (N, T), from tokens (N, T) and counts (F, N, T)."""
+        """Return True where it has fired by then, (N, T), from tokens (N, T) and counts (F, N, T)."""
         count = counts[self.form]
         met = (count >= self.count if self.above else count == self.count) == self.inside
         if self.token is not None:
@@ -59,7 +59,7 @@ class Choice:
 
     @property
     def size(self) -> int:
-        """How much there is to say: the sizes of the forms, and the number of switches."""
+        """The sizes of the forms and the number of switches, added up."""
         return sum(map(_size, self.forms)) + len(self.patterns)
 
 
@@ -76,8 +76,9 @@ def choices(
 ) -> list[Choice]:
     """Sets of counters and switches with which at most `most` labels are in conflict.
 
-    The counters are as small as can be: those of the least size that are enough together, without
-    those that can be left out. This depends on the order, so that some orders are tried.
+    The counters are as small as can be: those of the least size that are enough together, without any
+    that can be left out. The result depends on the order in which they are left out, so several orders
+    are tried.
 
     Returns:
         The choices, the smallest first; none if all counters together are not enough.
@@ -91,7 +92,7 @@ def choices(
             break
     else:
         return []
-    found = set()
+    subsets = set()
     for _ in range(ORDERS):
         kept = list(enough)
         lots = torch.rand(len(forms), generator=generator).tolist()
@@ -99,8 +100,9 @@ def choices(
             fewer = [each for each in kept if each != place]
             if points.conflicts(fewer) <= most:
                 kept = fewer
-        found.add(tuple(kept))
-    made = [_with_patterns(examples, [forms[i] for i in each], window, most) for each in sorted(found)]
+        subsets.add(tuple(kept))
+    chosen = ([forms[i] for i in each] for each in sorted(subsets))
+    made = [_with_patterns(examples, each, window, most) for each in chosen]
     return sorted((each for each in made if each is not None), key=lambda choice: choice.size)
 
 
@@ -121,27 +123,27 @@ class _Points:
         tokens, known = examples.tokens, examples.labels != UNLABELLED
         symbols, seen = int(tokens.max()) + 1, 2 * window + 1
         numbers = torch.randint(LARGE, (len(forms) + 1, 1 + symbols, seen), generator=generator)
-        told = [numbers[-1, 1:, 0][tokens][known]]
+        knowledge = [numbers[-1, 1:, 0][tokens][known]]
         for number, counts in zip(numbers[:-1], clipped(tokens, forms, window), strict=True):
             shown = counts.long() + window
             total = number[0][shown]
             pairs = tokens * seen + shown
             for pair, each in enumerate(number[1:].flatten().tolist()):
                 total += each * (pairs == pair).cummax(dim=1).values
-            told.append(total[known])
-        together = torch.stack(told, dim=1)  # (P, 1 + F)
+            knowledge.append(total[known])
+        together = torch.stack(knowledge, dim=1)  # (P, 1 + F)
         groups = together.sum(dim=1).unique(return_inverse=True)[1]
         self.labels = table(groups, examples.labels[known])
-        self.told = together[one_of_each(groups)]
+        self.knowledge = together[one_of_each(groups)]
 
     def conflicts(self, forms: Sequence[int]) -> int:
-        """How many labels are not the commonest one among those of which the same is known."""
-        known = self.told[:, 0] + self.told[:, [1 + form for form in forms]].sum(dim=1)
+        """Return the number of labels that differ from the majority label of equal knowledge."""
+        known = self.knowledge[:, 0] + self.knowledge[:, [1 + form for form in forms]].sum(dim=1)
         return conflicts(known, self.labels)
 
 
 def table(groups: Tensor, labels: Tensor) -> Tensor:
-    """How often each group (P,) has each label, (G, C)."""
+    """Count the labels of each group (P,), (G, C)."""
     classes = int(labels.max()) + 1
     flat = (groups * classes + labels).bincount(minlength=(int(groups.max()) + 1) * classes)
     return flat.view(-1, classes)
@@ -155,7 +157,7 @@ def one_of_each(groups: Tensor) -> Tensor:
 
 
 def conflicts(known: Tensor, labels: Tensor) -> int:
-    """Labels (P, C) that are not the commonest one of those with the same number (P,)."""
+    """Count the labels (P, C) that differ from the majority label of their number (P,)."""
     values, groups = known.unique(return_inverse=True)
     sums = labels.new_zeros(len(values), labels.shape[1]).index_add_(0, groups, labels)
     return int(sums.sum() - sums.amax(dim=1).sum())
@@ -184,10 +186,10 @@ def _with_patterns(examples: Labelled, forms: list[Weights], window: int, most: 
         now = now * (2 * window + 1) + count[known] + window
     numbers = torch.randint(LARGE, (len(listed) + 1,), generator=Generator().manual_seed(0))
     base = now * numbers[-1]
-    told = base.clone()
+    knowledge = base.clone()
     for number, each in zip(numbers.tolist(), fired, strict=False):
-        told += number * each
-    groups = told.unique(return_inverse=True)[1]
+        knowledge += number * each
+    groups = knowledge.unique(return_inverse=True)[1]
     labels, points = table(groups, examples.labels[known]), one_of_each(groups)
     base, fired = base[points], fired[:, points]
     different = {each.numpy().tobytes(): place for place, each in reversed(list(enumerate(fired)))}

@@ -39,7 +39,7 @@ MOST_PLACES = 1 << 18
 
 
 def counts(config: CSPConfig) -> bool:
-    """Whether a model is a layer of counters below switches or a router, with a linear decoder."""
+    """Return True for a layer of counters below switches or a router, with a linear decoder."""
     return tuple(map(type, config.layers)) in KINDS and config.decoder == "linear"
 
 
@@ -49,13 +49,13 @@ class Counting:
 
     machine: CounterMachine
     states: list[State]
-    """What the layer above the counters holds in each state of the control: which switches have
+    """The content of the layer above the counters in each state of the control: which switches have
     replaced their state, or where each group of a router has its content."""
     decided: dict[tuple[State, int, Values], tuple[State, int]]
-    """What is held after a token, and the answer, by what was held before, the token, and the counts
+    """The content after a token, and the answer, by the content before, the token, and the counts
     after it as the window shows them."""
     unit: int
-    """What the network adds where the machine adds 1, in the channel with the largest numbers."""
+    """The increment of the network for an increment of 1, in the channel with the largest numbers."""
     gate: float
     """The least distance of a gate from 0, or the least lead of a map or a place that is chosen."""
     lead: float

@@ -26,7 +26,7 @@ class Labelled:
 
     @classmethod
     def of(cls, examples: Examples) -> "Labelled":
-        """All labels of some examples, not only those of the answers.
+        """Return all labels of some examples, not only the labels of answers.
 
         Of very many, or very different, examples some are chosen, spread evenly, and without those that
         are much longer than the others. What is proven goes by all rows of a file, not by these.
@@ -53,20 +53,20 @@ class Labelled:
             InputError: there are no labels.
         """
         known = self.labels != UNLABELLED
-        given, labels = scores[known], self.labels[known]
+        chosen, labels = scores[known], self.labels[known]
         if not len(labels):
             raise InputError("the examples have no labels: give at least one")
-        right = given.gather(1, labels[:, None])[:, 0]
-        others = given.scatter(1, labels[:, None], float("-inf")).amax(dim=1)
+        right = chosen.gather(1, labels[:, None])[:, 0]
+        others = chosen.scatter(1, labels[:, None], float("-inf")).amax(dim=1)
         return Judgement(
-            misses=int((given.argmax(dim=1) != labels).sum()),
-            loss=float(F.cross_entropy(given, labels)),
+            misses=int((chosen.argmax(dim=1) != labels).sum()),
+            loss=float(F.cross_entropy(chosen, labels)),
             lead=float((right - others).min()),
         )
 
 
 class Judgement(NamedTuple):
-    """How scores compare with the labels."""
+    """A comparison of scores with labels."""
 
     misses: int
     """The number of errors."""
@@ -75,6 +75,6 @@ class Judgement(NamedTuple):
     """The smallest margin of a correct score over the next one; negative if there is an error."""
 
     def worse_than(self, before: "Judgement") -> bool:
-        """Whether there are more errors, or too little of the margin is left."""
+        """Return True if there are more errors, or too little of the margin is left."""
         thin = before.lead > 0 and self.lead < LEAD * before.lead
         return thin or self.misses > before.misses

@@ -1,7 +1,7 @@
 """A trained counter that goes on with fewer counters and switches.
 
 The counters that are not chosen are set to 0. The increments of the others are multiplied by `SHARP`,
-and their channels no longer show the token, so that the phases of 1 and of 1,000 are alike. Then the
+and their channels no longer show the token, so the phases of 1 and of 1,000 are alike. Then the
 model is trained further, and switches are dropped one by one. Gates are drawn away from 0 at every
 token and every count that the rows show, and where these counts are at infinity.
 """
@@ -18,6 +18,7 @@ from csprop.data.examples import UNLABELLED
 from csprop.nn.model import CSP
 from csprop.proof.choose import Choice, clipped
 from csprop.proof.examples import Labelled
+from csprop.proof.locked_counter import counting_parts
 from csprop.proof.tune import minimise, surprise
 
 SHARP = 8
@@ -25,7 +26,7 @@ SHARP = 8
 OPEN = 40.0
 """σ(40) is 1 in float32 and in float64."""
 FAR = 1e6
-"""A factor of counts that makes their phases those of infinity, up to rounding."""
+"""A factor of counts that moves their phases to infinity, up to rounding."""
 STEPS = (100, 200, 400)
 """Steps of training without the other counters, until no more labels are missed than before."""
 REPAIR = 60
@@ -37,7 +38,7 @@ GLANCE_ROWS = 1024
 
 
 def misses(model: CSP, examples: Labelled) -> int:
-    """How many labels a model misses."""
+    """Return the number of labels that a model misses."""
     with torch.no_grad():
         return examples.judge(model(examples.tokens)).misses
 
@@ -57,7 +58,7 @@ class Fewer:
         self, model: CSP, examples: Labelled, choice: Choice, most: int, generator: Generator
     ) -> None:
         self.model, self.examples, self.most, self.generator = model, examples, most, generator
-        self.counter, self.switch = model.layers
+        self.counter, self.switch, _ = counting_parts(model)
         made = [primitive(each) for each in model.embedding[:, 0].round().int().T.tolist()]
         self.chosen = torch.tensor([form in choice.forms for _, form in made])
         self.increments = model.embedding[:, 0].round() * self.chosen * SHARP
@@ -108,7 +109,7 @@ class Fewer:
 
     @torch.no_grad()
     def _hold(self) -> None:
-        """What is not trained: the increments, what they hide, and switches that are dropped."""
+        """Restore the weights that are not trained: increments, what they hide, dropped switches."""
         self.model.embedding[:, 0] = self.increments
         self.counter.skip[self.chosen] = -OPEN
         self.switch.gate.weight[self.dropped] = 0.0

@@ -27,7 +27,7 @@ from csprop.ops.backends import exporting
 from csprop.ops.checks import check_tensor
 from csprop.ops.over_time import over_time
 from csprop.proof.limits import MOST_LOCKED, NotFinite
-from csprop.proof.models import Settle, Stepwise
+from csprop.proof.models import Snap, Stepwise
 from csprop.stream import SingleSteps, Stream
 
 CPU = torch.device("cpu")
@@ -50,15 +50,15 @@ def nearest(
     """
     count, size = min(2, len(codes)), len(codes) * codes.shape[1]
     theirs = codes.permute(2, 1, 0).contiguous()[:, :, None]  # (D, M, 1, S)
-    found = []
+    results = []
     for part in h.split(max(1, AT_ONCE // size)):
         mine = part.permute(2, 1, 0).contiguous()[..., None]  # (D, M, n, 1)
         channels = max(1, AT_ONCE // (size * len(part)))
         apart = mine.new_zeros(len(part), len(codes))
         for here, there in zip(mine.split(channels), theirs.split(channels), strict=True):
             apart = torch.maximum(apart, (here - there).square().sum(dim=1).amax(dim=0))
-        found.append(apart.sqrt().topk(count, dim=1, largest=False))
-    distances, numbers = zip(*found, strict=True)
+        results.append(apart.sqrt().topk(count, dim=1, largest=False))
+    distances, numbers = zip(*results, strict=True)
     return torch.cat(distances), torch.cat(numbers)
 
 
@@ -70,7 +70,7 @@ def at(
 
 
 class LockedModel(nn.Module, ABC):
-    """What runs as the machine that a network computes; its state is (B, …) int64."""
+    """A model that runs as the machine which a network computes; its state is (B, …) int64."""
 
     symbols: int
 
@@ -107,7 +107,7 @@ class LockedModel(nn.Module, ABC):
 
         Raises:
             InputError: an argument has a wrong type or shape, a token is outside the vocabulary, or a
-                state is none of the machine's.
+                state is not a state of the machine.
         """
         check_tensor("tokens", tokens, "int64", ("batch", "time"), CPU)
         if not exporting() and tokens.numel():  # a graph cannot refuse a token
@@ -132,7 +132,7 @@ class LockedModel(nn.Module, ABC):
 
 
 class Locked(LockedModel):
-    """A network whose state snaps to codes. Its own state is that of the machine, (B,) int64.
+    """A network whose state snaps to codes. Its own state is the state of the machine, (B,) int64.
 
     Raises:
         NotFinite: the codes combine to too many states.
@@ -165,17 +165,17 @@ class Locked(LockedModel):
         """The codes of each layer."""
         return [self.get_buffer(f"codes_{layer}") for layer in range(len(self.kept))]
 
-    def snapping(self, found: list[tuple[Tensor, Tensor]]) -> Settle:
-        """A function that replaces a state by the nearest code, and appends what `nearest` found."""
+    def snapping(self, nearby: list[tuple[Tensor, Tensor]]) -> Snap:
+        """Return a function that replaces a state by the nearest code, and appends it to `nearby`."""
         start = self.network.initial_state()[0]  # (L, M, D)
 
-        def settle(layer: int, h: Tensor) -> Tensor:
+        def snap(layer: int, h: Tensor) -> Tensor:
             h = torch.where(self.kept[layer], h, start[layer])
             distances, numbers = nearest(h, self.codes[layer])
-            found.append((distances, numbers))
+            nearby.append((distances, numbers))
             return self.codes[layer][numbers[:, 0]]
 
-        return settle
+        return snap
 
     @torch.no_grad()
     def leave(
@@ -184,11 +184,11 @@ class Locked(LockedModel):
         """Let the network take one step from codes to codes.
 
         Returns:
-            The new places, the scores, and for each layer what `nearest` found.
+            The new places, the scores, and for each layer the result of `nearest`.
         """
-        found: list[tuple[Tensor, Tensor]] = []
-        _, scores = self.network.step(at(self.codes, places), tokens, self.snapping(found))
-        return torch.stack([numbers[:, 0] for _, numbers in found], dim=1), scores, found
+        nearby: list[tuple[Tensor, Tensor]] = []
+        _, scores = self.network.step(at(self.codes, places), tokens, self.snapping(nearby))
+        return torch.stack([numbers[:, 0] for _, numbers in nearby], dim=1), scores, nearby
 
     def _explored(self) -> tuple[Machine, Int64[Tensor, "S L"], Float[Tensor, "S V C"]]:
         """The machine of all states that can be reached, their places, and their scores."""
@@ -226,8 +226,8 @@ class Locked(LockedModel):
             after = over_time(_look_up, state, tokens, reset, fixed=[self.following])
         else:
             self._check_numbers(state)
-            given = None if reset is None else reset.numpy()
-            after = torch.from_numpy(self.machine.visit(tokens.numpy(), state.numpy(), given))
+            resets = None if reset is None else reset.numpy()
+            after = torch.from_numpy(self.machine.visit(tokens.numpy(), state.numpy(), resets))
         visited = torch.cat([state[:, None], after], dim=1)  # (B, T + 1)
         before = visited[:, :-1] if reset is None else visited[:, :-1].masked_fill(reset, 0)
         scores = self.scores[before, tokens]

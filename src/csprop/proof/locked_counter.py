@@ -15,7 +15,10 @@ from torch import Tensor, nn
 
 from csprop.automata.automaton import CounterAutomaton
 from csprop.automata.counting import MOST_COUNT
+from csprop.cells.counter import CounterBlock
+from csprop.cells.switch import SwitchBlock
 from csprop.errors import InputError
+from csprop.nn.decoder import LinearDecoder
 from csprop.nn.model import CSP
 from csprop.ops.backends import exporting
 from csprop.ops.over_time import over_time
@@ -25,17 +28,25 @@ from csprop.proof.locked import LockedModel
 
 
 def is_counter(model: object) -> TypeGuard[CSP]:
-    """Whether a model is one that counts."""
+    """Return True if a model counts."""
     return isinstance(model, CSP) and counts(model.config)
 
 
+def counting_parts(model: CSP) -> tuple[CounterBlock, SwitchBlock, nn.Linear]:
+    """Return the counters, the switches and the linear map of the decoder."""
+    counter, switch = model.layers
+    assert isinstance(counter, CounterBlock)
+    assert isinstance(switch, SwitchBlock)
+    assert isinstance(model.decoder, LinearDecoder)
+    return counter, switch, model.decoder.linear
+
+
 def weights_of(network: CSP) -> Weights:
-    """The weights of a network that counts."""
+    """Return the weights of a network that counts."""
     weights = network.state_dict()
     if not network.routers:
-        switch = network.layers[1]
-        replaced = switch.target
-        weights |= dict(zip(POINTS, (switch.start, replaced), strict=True))
+        _, switch, _ = counting_parts(network)
+        weights |= dict(zip(POINTS, (switch.start, switch.target), strict=True))
     return {name: value.detach().cpu().numpy() for name, value in weights.items()}
 
 
@@ -55,7 +66,7 @@ class LockedCounter(LockedModel):
 
     @property
     def routes(self) -> bool:
-        """Whether the layer above the counters is a router."""
+        """True if the layer above the counters is a router."""
         return bool(self.network.routers)
 
     def initial_state(self, batch: int = 1) -> Int64[Tensor, "B K"]:
@@ -68,7 +79,7 @@ class LockedCounter(LockedModel):
         """The scores after every token, 1 for the answer and 0 for other classes, and the last states.
 
         Raises:
-            InputError: a state is none of the control's, or a count could become too large.
+            InputError: a state is not a state of the control, or a count could become too large.
         """
         if exporting():
             return self._in_steps(tokens, state, reset)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from csprop.errors import InputError
 from csprop.nn.layer import CSPLayer
 
-Settle = Callable[[int, Tensor], Tensor]
+Snap = Callable[[int, Tensor], Tensor]
 """(layer, its new state (B, M, D)) to the state that the layer keeps and passes on."""
 
 
@@ -25,9 +25,9 @@ class Stepwise(Protocol):
         ...
 
     def step(
-        self, state: Float[Tensor, "B L M D"], tokens: Int64[Tensor, " B"], settle: Settle, /
+        self, state: Float[Tensor, "B L M D"], tokens: Int64[Tensor, " B"], snap: Snap, /
     ) -> tuple[Float[Tensor, "B L M D"], Float[Tensor, "B V"]]:
-        """The states and scores after one more token; `settle` is applied to each layer's state."""
+        """The states and scores after one more token; `snap` is applied to each layer's state."""
         ...
 
 
@@ -53,10 +53,10 @@ class FromStep(nn.Module):
         """The state before the first token, for each row."""
         return self.get_buffer("start").expand(batch, 1, 1, -1)
 
-    def step(self, state: Tensor, tokens: Tensor, settle: Settle) -> tuple[Tensor, Tensor]:
+    def step(self, state: Tensor, tokens: Tensor, snap: Snap) -> tuple[Tensor, Tensor]:
         """The states and scores after one more token."""
         new, scores = self.function(state[:, 0, 0], tokens)
-        return settle(0, new[:, None])[:, None], scores
+        return snap(0, new[:, None])[:, None], scores
 
 
 class FromRNN(nn.Module):
@@ -87,11 +87,11 @@ class FromRNN(nn.Module):
         like = next(self.rnn.parameters())
         return like.new_zeros(batch, self.rnn.num_layers, self.order, self.rnn.hidden_size)
 
-    def step(self, state: Tensor, tokens: Tensor, settle: Settle) -> tuple[Tensor, Tensor]:
+    def step(self, state: Tensor, tokens: Tensor, snap: Snap) -> tuple[Tensor, Tensor]:
         """The states and scores after one more token."""
         _, last = self._run(tokens[:, None], state)
-        settled = torch.stack([settle(layer, h) for layer, h in enumerate(last.unbind(1))], dim=1)
-        return settled, self.head(settled[:, -1, 0])
+        snapped = torch.stack([snap(layer, h) for layer, h in enumerate(last.unbind(1))], dim=1)
+        return snapped, self.head(snapped[:, -1, 0])
 
     def forward(self, tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
         """The scores after every token, for training."""
@@ -140,16 +140,16 @@ class FromLayer(nn.Module):
 
     @property
     def cells(self) -> list[nn.Module]:
-        """What holds the states, first layer first."""
+        """The modules that hold the states, first layer first."""
         return [block.cell for block in self.layer.layers]
 
     def initial_state(self, batch: int = 1) -> Tensor:
         """The state before the first token, for each row."""
         return self.layer.initial_state(batch)
 
-    def step(self, state: Tensor, tokens: Tensor, settle: Settle) -> tuple[Tensor, Tensor]:
+    def step(self, state: Tensor, tokens: Tensor, snap: Snap) -> tuple[Tensor, Tensor]:
         """The states and scores after one more token."""
-        x, last = self.layer.step(self.embedding(tokens), state, settle)
+        x, last = self.layer.step(self.embedding(tokens), state, snap)
         return last, self.head(x)
 
     def forward(self, tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "B T V"]:

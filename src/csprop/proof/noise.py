@@ -1,20 +1,20 @@
-"""How much noise in its features a network of routers can stand without a change in anything it does.
+"""The noise in its features that a network of routers can stand without a change in what it does.
 
 A router's state is a place, whatever the features are; they only choose between maps. So a network of
-routers does the same on noisy features as on those of a token, if no choice and no answer changes. Both
-compare linear functions of a normalised vector,
+routers does the same on noisy features as on the features of a token, if no choice and no answer
+changes. Both compare linear functions of a normalised vector,
 
     w · LN(v) + c > 0,      LN(v) = P v / √(|P v|² / F + ε), scaled and shifted,      P v = v − mean(v),
 
 where v is off by the noise that entered, for residuals pass it on unchanged. If it is at most r, and x
 is what v is without it, P v lies within r of P x: its direction within the angle arcsin(r / |P x|) of
-that of P x, and its length within r of |P x|. With φ the angle between P w and P x,
+the direction of P x, and its length within r of |P x|. With φ the angle between P w and P x,
 
     w · LN(v) ≥ √F |P w| · s · cos(min(π, φ + arcsin(r / |P x|)))
 
 with s = |P v| / √(|P v|² + F ε) at its least, or at its largest where the cosine is negative. This is
-computed in float64 for every choice on every transition of the locked machine, and r is found by
-bisection. The network itself rounds: a function must stay above what the sums in it can be off by,
+computed in float64 for every choice on every transition of the locked machine, and bisection
+gives r. The network itself rounds: a function must stay above what the sums in it can be off by,
 n · eps times the sum of the sizes of their terms, and P v as much more as v is larger than P v.
 """
 
@@ -45,7 +45,7 @@ HALVINGS = 60
 class _Comparisons:
     """Some vectors x, and of each the functions w · LN(x) + c that must stay positive.
 
-    `maps` are the linear maps that follow the norm; eps is that of the numbers in which they run.
+    `maps` are the linear maps that follow the norm; eps is the precision of their numbers.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class _Comparisons:
         self.rounding = 4 * longest * eps * (magnitude[chosen][:, None] + magnitude)[others]
 
     def hold(self, radius: float) -> bool:
-        """Whether all functions stay above what rounding can change within this radius."""
+        """Return True if all functions stay above what rounding can change within this radius."""
         if bool((self.length <= radius).any()):
             return False
         angle = (self.angle + torch.asin(radius / self.length)).clamp(max=math.pi)
@@ -96,16 +96,16 @@ def _normalised(x: Tensor, epsilon: float) -> Tensor:
 
 @torch.no_grad()
 def radius(certificate: Certificate) -> float:
-    """How far, in Euclidean distance, the features of a step may lie from those of its token.
+    """Return the largest Euclidean distance of the features of a step from the features of its token.
 
-    For every sequence of features of which each lies within this distance of what a token looks like,
+    For every sequence of features, each within this distance of the features of a token,
     the network takes the places and gives the answers that it does for these tokens, whatever the
-    length: what the certificate proves of tokens holds for such features. The distance is that of the
-    inputs of the layer. It is a bound; more noise may or may not change something.
+    length: what the certificate proves of tokens holds for such features. The distance is measured
+    at the inputs of the layer. It is a bound; more noise may or may not change something.
 
     Args:
-        certificate: that of a `csprop.proof.models.FromLayer` whose layer is of the kind `router` and
-            whose head is an `nn.Linear`.
+        certificate: the certificate of a `csprop.proof.models.FromLayer` whose layer is of the kind
+            `router` and whose head is an `nn.Linear`.
 
     Raises:
         InputError: the certificate is another one, or proves nothing.
@@ -113,15 +113,14 @@ def radius(certificate: Certificate) -> float:
     locked, model = certificate.locked, getattr(certificate.locked, "network", None)
     if not (certificate.proven and isinstance(locked, Locked) and isinstance(model, FromLayer)):
         raise InputError(
-            "a radius is that of a proven FromLayer; what is proven here, if anything, is said by "
-            "certificate.statement"
+            "only a proven FromLayer has a radius: certificate.statement says what is proven here"
         )
     blocks, norms = model.layer.layers, [model.layer.norm, *(each.norm for each in model.layer.layers)]
     linear = [model.head, *(each.enter for each in blocks), *(each.leave for each in blocks)]
     if not (
         all(type(each) is nn.Linear for each in linear)
         and all(type(each) is nn.LayerNorm and each.bias is not None for each in norms)
-        and all(map(_is_plain, model.cells))
+        and all(map(_only_routes, model.cells))
     ):
         raise InputError(
             "a radius takes a layer of the kind router, without rotate or skip, whose parts were not "
@@ -129,7 +128,7 @@ def radius(certificate: Certificate) -> float:
         )
     eps = torch.finfo(model.layer.norm.weight.dtype).eps
     if eps > torch.finfo(torch.float32).eps:
-        raise InputError("a radius is that of a network in float32 or float64, not in half precision")
+        raise InputError("only a network in float32 or float64 has a radius, not one in half precision")
     comparisons = _comparisons(locked, model, eps)
     lengths = torch.cat([each.length for each in comparisons])
     if not lengths.numel():  # there is nothing to choose
@@ -141,8 +140,8 @@ def radius(certificate: Certificate) -> float:
     return low
 
 
-def _is_plain(cell: nn.Module) -> bool:
-    """Whether a layer only moves contents, so that features do nothing but choose a map."""
+def _only_routes(cell: nn.Module) -> bool:
+    """Return True if a layer only moves contents, and features only choose a map."""
     return type(cell) is RouterBlock
 
 
@@ -150,7 +149,7 @@ def _comparisons(locked: Locked, model: FromLayer, eps: float) -> list[_Comparis
     """All choices of maps and answers, on all transitions, in float64.
 
     Raises:
-        InputError: the locked machine is not that of the network, which then does not begin at its
+        InputError: the locked machine is not the machine of the network, which does not begin at its
             start, or leaves its codes.
     """
     begin = at(locked.codes, locked.places[locked.machine.start][None])[0]
@@ -161,13 +160,13 @@ def _comparisons(locked: Locked, model: FromLayer, eps: float) -> list[_Comparis
     tokens = torch.arange(symbols).repeat(len(locked.following))
     held = at(locked.codes, locked.places[states]).double()
     reached = at(locked.codes, locked.places[locked.following[states, tokens]]).double()
-    network, found = copy.deepcopy(model).double(), []
+    network, comparisons = copy.deepcopy(model).double(), []
     head, x = cast(nn.Linear, network.head), model.embedding(tokens).double()
     for number, block in enumerate(network.layer.layers):
-        found.append(
+        comparisons.append(
             _Comparisons(x, block.norm, [block.enter, cast(RouterBlock, block.cell).keys], eps)
         )
         x, last = block.step(x, held[:, number])
         if not torch.equal(last, reached[:, number]):
             raise InputError(PART)
-    return [*found, _Comparisons(x, network.layer.norm, [head], eps)]
+    return [*comparisons, _Comparisons(x, network.layer.norm, [head], eps)]

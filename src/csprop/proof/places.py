@@ -30,7 +30,7 @@ what it costs to begin a step of any number of rows."""
 
 
 def is_router(model: object) -> TypeGuard[CSP]:
-    """Whether a model is one layer that routes by the token, so that its state is a place."""
+    """Return True if a model is one layer that routes by the token; then its state is a place."""
     if not isinstance(model, CSP) or len(model.layers) > 1 or not model.routers:
         return False
     router = model.routers[0]
@@ -91,7 +91,7 @@ class _Repair:
 
     @property
     def _reached(self) -> Int64[Tensor, " D"]:
-        """How often the rows are at each place, the start among them."""
+        """The number of visits of the rows to each place, the start included."""
         at = torch.cat([torch.zeros_like(self.places[:, 0]), self.places[self.inside]])
         return at.bincount(minlength=len(self.targets))
 
@@ -124,7 +124,7 @@ class _Repair:
             self.places[rows], self.wrong[rows] = self._followed(self.targets, rows)
 
     def _more(self, targets: Int64[Tensor, "D V"], rows: Int64[Tensor, " n"]) -> int:
-        """How many more labels of some rows a table misses; of the first rows, if it is more there."""
+        """Return how many more labels a table misses, of some rows or of the first of them."""
         more = 0
         for part in (rows[:GLANCE_ROWS], rows[GLANCE_ROWS:]):
             if more <= 0 and len(part):

@@ -70,10 +70,10 @@ def compare_with_task(
     """
     assert task.oracle is not None
     try:
-        found = compare(machine.oracle, task.oracle if depth is None else domain(task, depth))
+        outcome = compare(machine.oracle, task.oracle if depth is None else domain(task, depth))
     except Endless as error:
         raise InputError(f"{task.name}: {error} in a comparison with it") from None
-    return found if isinstance(found, Difference) else found.pairs
+    return outcome if isinstance(outcome, Difference) else outcome.pairs
 
 
 def prove(
@@ -173,7 +173,7 @@ def counting_proof(
         counting: the machine of the weights.
         inner: the pairs of this machine and the small one.
         outer: the pairs of the small machine and the task's; None for a data file.
-        search: how the model was found.
+        search: the search that led to the model.
     """
     table = counting.table
     numbers = [table.holds.index(state) for state in counting.states]

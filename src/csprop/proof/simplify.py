@@ -1,7 +1,7 @@
 """A model that counts, with as few counters and switches as its training rows need.
 
 A trained counter reads all of its channels, also those that tell a few strings apart by chance. So we
-choose the counters that the labels need among those the model has (`proof/choose.py`), and make a new
+choose the counters that the labels need among those the model has (`choose.py`), and make a new
 control for them:
 
     a channel for each token     (1, 0) after this token, and (0, 1) after all others
@@ -12,7 +12,7 @@ Its gates follow from the patterns. Its decoder is fitted to the labels: what it
 finite table, of a token, the counts as the window shows them, and the switches.
 
 This control follows from the rows: the trained weights play no part in it. So the model is also trained
-further with the same counters (`proof/fewer.py`). If it then gives the same answers at every length, it
+further with the same counters (`fewer.py`). If it then gives the same answers at every length, it
 is the one that is kept.
 """
 
@@ -34,7 +34,7 @@ from csprop.proof.counters import tabulated
 from csprop.proof.examples import Labelled
 from csprop.proof.fewer import OPEN, SHARP, Fewer, misses
 from csprop.proof.limits import NotFinite
-from csprop.proof.locked_counter import weights_of
+from csprop.proof.locked_counter import counting_parts, weights_of
 
 WINDOWS = (1, 2, 3)
 """The windows that are tried, the smallest first."""
@@ -60,8 +60,8 @@ def simplify(model: CSP, examples: Labelled, generator: Generator) -> bool | Non
         generator: chooses the orders in which counters are left out, and rows to train on.
 
     Returns:
-        Whether the control was found by training, in the model's own weights, or else written by rule
-        from the rows; None if the model stayed as it was.
+        True if the control comes from training, in the model's own weights; False if it is written by
+        rule from the rows; None if the model stayed as it was.
     """
     trained = copy.deepcopy(model)
     choice = _made_anew(model, examples, misses(model, examples), generator)
@@ -77,7 +77,7 @@ def simplify(model: CSP, examples: Labelled, generator: Generator) -> bool | Non
 
 
 def _agree(model: CSP, other: CSP) -> bool:
-    """Whether two models give the same answers at every length."""
+    """Return True if two models give the same answers at every length."""
     try:
         machines = [tabulated(weights_of(each)).machine.reduce() for each in (model, other)]
     except NotFinite:
@@ -105,14 +105,14 @@ def _scales(choice: Choice) -> tuple[int, ...]:
 
 
 def _fits(model: CSP, choice: Choice) -> bool:
-    """Whether there are channels enough."""
+    """Return True if there are enough channels."""
     tokens, counters = len(model.embedding), len(choice.forms) * len(_scales(choice))
     return tokens + counters + len(choice.patterns) <= model.config.width
 
 
 @dataclass
 class _Plan:
-    """Which channel does what: first the tokens, then the counters, then the switches."""
+    """The roles of the channels: first the tokens, then the counters, then the switches."""
 
     model: CSP
     choice: Choice
@@ -129,7 +129,7 @@ class _Plan:
     @torch.no_grad()
     def write(self, examples: Labelled) -> None:
         """Change the weights of the model."""
-        counter, switch = self.model.layers
+        counter, switch, decoder = counting_parts(self.model)
         embedding = self.model.embedding.zero_()
         for token in range(self.tokens):
             embedding[token, :, token] = torch.tensor([FRACTION, -1.0])
@@ -147,11 +147,11 @@ class _Plan:
             switch.gate.weight[channel] = weights.flatten()
             switch.gate.bias[channel] = bias
         weight, bias = _fitted(*self.table(examples), self.model.config.num_classes)
-        self.model.decoder.linear.weight.copy_(weight)
-        self.model.decoder.linear.bias.copy_(bias)
+        decoder.weight.copy_(weight)
+        decoder.bias.copy_(bias)
 
     def table(self, examples: Labelled) -> tuple[Tensor, Tensor]:
-        """What the decoder reads, (P, 2 D), and the commonest label of each, (P,).
+        """Return the inputs of the decoder, (P, 2 D), and the majority label of each, (P,).
 
         A count at the edge of the window stands for all beyond. It is listed as it is, and at infinity.
         """
@@ -193,7 +193,7 @@ class _Plan:
 
 
 def _phase(count: Tensor) -> tuple[Tensor, Tensor]:
-    """What a counter passes on at a count."""
+    """Return the output of a counter at a count."""
     modulus = (1 + count.square()).sqrt()
     return count / modulus, 1 / modulus
 
@@ -246,8 +246,8 @@ def _minimise(
     def loss() -> Tensor:
         optimizer.zero_grad()
         surprise = F.cross_entropy(read @ weight.T + bias, labels, weight=share)
-        found = surprise + decay * weight.square().sum()
-        found.backward()
-        return found
+        total = surprise + decay * weight.square().sum()
+        total.backward()
+        return total
 
     optimizer.step(loss)

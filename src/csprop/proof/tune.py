@@ -7,7 +7,7 @@ of training on the same data repair the answers. (A gate with `decay="switch"` i
 A pruned channel stays at its initial value: its angles are 0 and its gate is open. A channel that need
 not rotate has angles of 0 too: it only stores the last value written to it, which is exact.
 
-Other models are trained with their states snapped to the codes that a search found, with a penalty on
+Other models are trained with their states snapped to the codes of a search, with a penalty on
 the snapping distance.
 """
 
@@ -38,7 +38,7 @@ OPEN = 40.0
 
 
 def is_rotor(model: object) -> TypeGuard[CSP]:
-    """Whether a model rotates its state, with an angle and a keep-or-replace gate per channel."""
+    """Return True if every layer rotates its state, with an angle and a gate for each channel."""
     if not isinstance(model, CSP):
         return False
     return all(type(block) is RotorBlock for block in model.layers)
@@ -140,12 +140,12 @@ def _inputs_of(model: CSP, layer: int, tokens: Int64[Tensor, "N T"]) -> Float[Te
 
 def _different(inputs: Float[Tensor, "N F"]) -> Float[Tensor, "M F"] | None:
     """One input of each group of similar ones; None if there are too many groups."""
-    found = inputs[:1]
-    while len(found) <= MOST_DIFFERENT:
-        far = torch.cdist(inputs, found, p=torch.inf).amin(dim=1)
+    groups = inputs[:1]
+    while len(groups) <= MOST_DIFFERENT:
+        far = torch.cdist(inputs, groups, p=torch.inf).amin(dim=1)
         if far.max() < ALIKE:
-            return found
-        found = torch.cat([found, inputs[far.argmax()][None]])
+            return groups
+        groups = torch.cat([groups, inputs[far.argmax()][None]])
     return None
 
 
@@ -178,14 +178,14 @@ def draw_in(
         start = model.initial_state()[0]
         state, scores, apart = start.expand(BATCH, *start.shape), [], []
 
-        def settle(layer: int, h: Tensor) -> Tensor:
+        def snap(layer: int, h: Tensor) -> Tensor:
             h = torch.where(kept[layer], h, start[layer])
             code = codes[layer][nearest(h.detach(), codes[layer])[1][:, 0]]
             apart.append((h - code).square().sum(dim=(1, 2)).mean())
             return h + (code - h).detach()
 
         for column in examples.tokens[rows].unbind(1):
-            state, said = model.step(state, column, settle)
+            state, said = model.step(state, column, snap)
             scores.append(said)
         return surprise(torch.stack(scores, dim=1), examples.labels[rows]) + torch.stack(apart).mean()
 

@@ -173,7 +173,7 @@ def _verify_proof(certificate: Certificate, read: Read, model: dict[str, Any], t
     demand(certificate.model is not None, "it does not name its model")
     assert certificate.model is not None
     stated = complete(certificate.model)
-    demand(stated == model, "the run's config.json is not that of the model certified")
+    demand(stated == model, "config.json describes another model than the certified one")
     sizes = (len(task.vocab), len(task.classes))
     demand((model["vocab_size"], model["num_classes"]) == sizes, "the model does not fit the task")
     stored, counts = load(content), isinstance(proof, CountingProof)
@@ -232,8 +232,8 @@ def _verify_counting(
     check_closed(proof.pairs, knowledge, tokens, starts, step, small.stepping(knowledge))
     same = close(network.gate, proof.gate) and close(network.margin, proof.margin)
     demand(same and proof.doubt == DOUBT, "it has other margins than this locked model")
-    demand(0 <= proof.search.rounds < 2**31, "it does not say how it was found")
-    demand(proof.search.control in CONTROLS[kinds[1]], "it does not say how it was found")
+    demand(0 <= proof.search.rounds < 2**31, "its search is malformed")
+    demand(proof.search.control in CONTROLS[kinds[1]], "its search is malformed")
     if task.oracle is None:
         demand(proof.task_ranges is None and not proof.task_pairs, "its task has no machine")
         return

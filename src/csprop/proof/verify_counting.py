@@ -3,10 +3,10 @@
 A certificate has two sets of pairs, each closed under every token. In the first, a pair is what the
 layer above the counters holds, a state of the automaton, and values of linear forms. In the second, it
 is a state of the automaton, a state of the task's machine, and values. The network's moves are a table
-of decisions, each of which is computed again from the weights, for all counts that it stands for at
-once: what a channel passes on at all counts beyond the window lies between its value at the window and
-its limit, so every linear function of it lies between two bounds. They are wider by what float32, in
-which the network runs, may round.
+of decisions. Each is computed again from the weights, for all counts that it stands for at once: the
+output of a channel at all counts beyond the window lies between its value at the window and its limit,
+so every linear function of it lies between two bounds. They are wider by what float32, in which the
+network runs, may round.
 
 A value v of a form with the bound N and the period m stands for v alone if |v| ≤ N, and beyond for v,
 v ± m, v ± 2m, …, away from 0.
@@ -80,7 +80,7 @@ class Knowledge:
         return any(each * total < 0 for each in growing) and total % math.gcd(*growing) == 0
 
     def multiple(self, increments: Sequence[int]) -> tuple[int, int]:
-        """Return the number of the form of which a counter is a multiple, and the factor."""
+        """Return the number of a form and a factor, whose product a counter is."""
         if not any(increments):
             return 0, 0
         largest = max(map(abs, increments))
@@ -294,7 +294,7 @@ def network_step(table: CountingTable, network: CountingNetwork, knowledge: Know
     stated = [knowledge.multiple(column) for column in zip(*table.increments, strict=True)]
     forms = [number for number, _ in stated]
     fits = {*forms} == used and len(forms) == len(used) and all(factor == 1 for _, factor in stated)
-    demand(fits and len(table.increments) == tokens, "its increments are not those of the weights")
+    demand(fits and len(table.increments) == tokens, "its increments differ from the weights")
     decided: dict[tuple[int, int, Values], tuple[int, int]] = {}
     for held, token, counts, there, answer in table.decisions:
         sound = 0 <= held < len(numbers) and 0 <= token < tokens and len(counts) == len(forms)

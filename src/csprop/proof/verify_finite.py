@@ -47,9 +47,7 @@ def verify_finite(
     network = Network(tensors, model)
     taken, scores = _check_moves(proof, network, moves, covered)
     demand((proof.gap_over_snap, proof.doubt) == (RATIO, DOUBT), "it has other limits")
-    demand(
-        0 <= proof.search.rounds < 2**31 and proof.search.radius > 0, "it does not say how it was found"
-    )
+    demand(0 <= proof.search.rounds < 2**31 and proof.search.radius > 0, "its search is malformed")
     channels = tuple(network.kept.sum(axis=1).tolist())
     demand(proof.search.channels == channels, "it has another number of channels")
     _check_margins(proof, network, list(taken.values()))

@@ -68,7 +68,7 @@ def check_weights(stored: dict[str, Array], model: dict[str, Any], counts: bool)
         fits = all(len(each) == 3 and each[0] > 0 and each[1:] == state for each in codes)
         demand(fits and shapes.pop("kept") == (model["depth"], model["width"]), "its codes do not fit")
     expected = {f"network.{name}": shape for name, shape in network_shapes(model).items()}
-    demand(shapes == expected, "its weights are not those of such a model")
+    demand(shapes == expected, "its weights do not fit such a model")
 
 
 def network_shapes(model: dict[str, Any]) -> dict[str, tuple[int, ...]]:

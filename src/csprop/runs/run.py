@@ -19,6 +19,7 @@ from csprop.proof import store
 from csprop.proof.attempts import ROUNDS
 from csprop.proof.certificate import Certificate
 from csprop.proof.certify import certify, certify_length
+from csprop.proof.examples import Labelled
 from csprop.proof.locked import Locked
 from csprop.proof.locked_counter import LockedCounter
 from csprop.stream import Stream
@@ -117,9 +118,11 @@ class Run(Trained):
         if length is not None:
             found = certify_length(self.model, self.task, length)
         else:
+            examples = None if self.training is None else Labelled.of(self.training)
             found = certify(
-                self.model, self.task, rounds=rounds, depth=depth, on_round=on_round, progress=progress
-            )
+                self.model, self.task, examples, rounds=rounds, depth=depth, on_round=on_round,
+                progress=progress,
+            )  # fmt: skip
         if self.path is not None:
             self._read = False  # another process may have written one
             kept = store.save(found, self.path, self)

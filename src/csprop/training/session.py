@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 import csprop
+from csprop.data.examples import Examples
 from csprop.errors import Diverged, InputError
 from csprop.files import one_writer
 from csprop.nn.model import CSP
@@ -63,6 +64,8 @@ class Trained:
     """Where it was trained: versions, CPU, threads, backend."""
     torch_because: str = ""
     """Why its last steps were torch operations; empty if each was one call of the kernel."""
+    training: Examples | None = field(default=None, repr=False)
+    """The training set, if it is at hand; None for a run that was loaded."""
 
     @property
     def made(self) -> Literal["trained", "learned", "compiled"]:
@@ -277,7 +280,7 @@ def ended(
         parameters=sum(p.numel() for p in trainer.model.parameters()),
         exhaustive=None if every is None else Exhaustive(**asdict(every), length=recipe.length),
     )
-    return Trained(trainer.model, task, config, metrics, result)
+    return Trained(trainer.model, task, config, metrics, result, training=trainer.training)
 
 
 def _judge(trainer: Trainer, task: Task) -> tuple[Majority, bool]:

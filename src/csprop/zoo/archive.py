@@ -1,8 +1,8 @@
 """The zoo: certified runs that come with csprop, one archive each, named zoo:parity and so on.
 
-A run is read from its archive into memory. Nothing is unpacked to a disk, so that any number of
-processes may read it, and none needs a folder to write to. It is believed no more than a run directory
-is: its files must match its manifest, and its certificate is made again (`proof/verify.py`).
+A run is read from its archive into memory. Nothing is unpacked to a disk, so any number of processes
+may read it, and none needs a folder to write to. It is trusted no more than a run directory: its files
+must match its manifest, and its certificate is verified (`csprop.proof.verify`).
 docs/figures/zoo.py makes the archives.
 """
 
@@ -18,18 +18,18 @@ from typing import TypedDict
 from csprop.errors import InputError, did_you_mean
 
 PREFIX = "zoo:"
-"""What the name of such a run begins with, wherever a run directory could be named."""
+"""The prefix of the name of such a run, wherever a run directory could be named."""
 INDEX = "index.json"
 DAMAGED = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, LookupError, RuntimeError, TypeError,
     ValueError,
 )  # fmt: skip
-"""What reading a damaged archive raises; RuntimeError if it is encrypted."""
+"""The exceptions of reading a damaged archive; RuntimeError if it is encrypted."""
 ASSETS = files("csprop.zoo") / "assets"
 
 
 class Entry(TypedDict):
-    """What the index says of a run."""
+    """The entry of a run in the index."""
 
     name: str
     states: int
@@ -41,7 +41,7 @@ class Entry(TypedDict):
     preset: str
     seed: int
     options: dict[str, float | str]
-    """Where it was made with other options than those of the preset."""
+    """The options that differ from the preset."""
 
 
 def index() -> list[Entry]:
@@ -50,7 +50,7 @@ def index() -> list[Entry]:
 
 
 def in_zoo(path: str | Path) -> bool:
-    """Whether a path names a run of the zoo, or would if there were such a run."""
+    """Return True if a path has the prefix of the zoo, even if there is no such run."""
     return str(path).startswith(PREFIX)
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from csprop_lab.study.texts import markdown
+
 Document = dict[str, Any]
 UNITS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
 
@@ -33,7 +35,7 @@ def few(document: Document) -> str:
          f"{factor(works[name]['nn.LSTM'] / works[name]['csprop'])} ×"]
         for name, words in FEW.items()
     ]  # fmt: skip
-    return _table(["one CPU core", "csprop", "`nn.LSTM`", "ratio"], lines)
+    return markdown(["one CPU core", "csprop", "`nn.LSTM`", "ratio"], lines)
 
 
 def summary(document: Document) -> str:
@@ -42,15 +44,10 @@ def summary(document: Document) -> str:
     timed = [work for work in works if work["base"] == "csprop" and "seconds" in work]
     lines = [_line(work) for work in timed if "one alone" not in work["seconds"]]
     headings = ["work", "csprop", "nn.LSTM", MODULE, "another"]
-    parts = [_where(document), _table(headings, lines), *map(_sentence, works)]
+    parts = [_where(document), markdown(headings, lines), *map(_sentence, works)]
     parts += [_layers(work) for work in works if "parts" in work]
     parts += [_commands(work) for work in works if work["base"] != "csprop"]
     return "\n\n".join([part for part in parts if part] + _sizes(works))
-
-
-def _table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    rule = ["---"] * len(headings)
-    return "\n".join(f"| {' | '.join(line)} |" for line in (headings, rule, *lines))
 
 
 def _where(document: Document) -> str:
@@ -118,7 +115,7 @@ def _layers(work: Document) -> str:
                 f"{sizes[0]:,} to {sizes[-1]:,}",
             ]
         )
-    return _table([work["work"], *names, "parameters"], lines) if lines else ""
+    return markdown([work["work"], *names, "parameters"], lines) if lines else ""
 
 
 def _commands(work: Document) -> str:
@@ -127,7 +124,7 @@ def _commands(work: Document) -> str:
         [f"`{name}`", f"{duration(value)} ({spread(work['quartiles'][name])})", factor(value / base)]
         for name, value in work["seconds"].items()
     ]
-    return _table([work["work"], "time", f"times `{work['base']}`"], lines)
+    return markdown([work["work"], "time", f"times `{work['base']}`"], lines)
 
 
 def _sizes(works: list[Document]) -> list[str]:

@@ -20,7 +20,7 @@ class Published:
     """A layer that others published."""
 
     where: str
-    """The module and what in it is called with the width."""
+    """The module in this package, and what in it is called with the width."""
     paper: str
     """Who published it, and where."""
     version: str = ""
@@ -28,41 +28,34 @@ class Published:
 
 
 PEERS: dict[str, Published] = {
-    "rnn": Published("csprop_lab.layers.basic:rnn", "Elman, Cognitive Science 1990"),
-    "lstm": Published(
-        "csprop_lab.layers.basic:lstm", "Hochreiter and Schmidhuber, Neural Computation 1997"
-    ),
-    "gru": Published("csprop_lab.layers.basic:gru", "Cho et al., EMNLP 2014"),
-    "transformer": Published("csprop_lab.layers.attention:Attention", "Vaswani et al., NeurIPS 2017"),
-    "s4d": Published("csprop_lab.layers.s4d:S4D", "Gupta et al. and Gu et al., NeurIPS 2022"),
-    "s5": Published("csprop_lab.layers.s5:S5", "Smith et al., ICLR 2023"),
-    "h3": Published("csprop_lab.layers.h3:H3", "Fu et al., ICLR 2023"),
-    "mamba": Published("csprop_lab.layers.mamba:Mamba", "Gu and Dao, COLM 2024"),
-    "mamba-2": Published("csprop_lab.layers.mamba2:Mamba2", "Dao and Gu, ICML 2024"),
-    "retnet": Published("csprop_lab.layers.retnet:Retention", "Sun et al., arXiv:2307.08621, 2023"),
+    "rnn": Published("basic:rnn", "Elman, Cognitive Science 1990"),
+    "lstm": Published("basic:lstm", "Hochreiter and Schmidhuber, Neural Computation 1997"),
+    "gru": Published("basic:gru", "Cho et al., EMNLP 2014"),
+    "transformer": Published("attention:Attention", "Vaswani et al., NeurIPS 2017"),
+    "s4d": Published("s4d:S4D", "Gupta et al. and Gu et al., NeurIPS 2022"),
+    "s5": Published("s5:S5", "Smith et al., ICLR 2023"),
+    "h3": Published("h3:H3", "Fu et al., ICLR 2023"),
+    "mamba": Published("mamba:Mamba", "Gu and Dao, COLM 2024"),
+    "mamba-2": Published("mamba2:Mamba2", "Dao and Gu, ICML 2024"),
+    "retnet": Published("retnet:Retention", "Sun et al., arXiv:2307.08621, 2023"),
     "linear-attention": Published(
-        "csprop_lab.layers.linear_attention:LinearAttention", "Katharopoulos et al., ICML 2020", "2"
+        "linear_attention:LinearAttention", "Katharopoulos et al., ICML 2020", "2"
     ),
-    "fast-weights": Published("csprop_lab.layers.fast_weights:FastWeights", "Schlag et al., ICML 2021"),
-    "gated-deltanet": Published(
-        "csprop_lab.layers.gated_deltanet:GatedDeltaNet", "Yang et al., ICLR 2025"
-    ),
+    "fast-weights": Published("fast_weights:FastWeights", "Schlag et al., ICML 2021"),
+    "gated-deltanet": Published("gated_deltanet:GatedDeltaNet", "Yang et al., ICLR 2025"),
     "gated-deltanet-negative": Published(
-        "csprop_lab.layers.gated_deltanet:Negative",
-        "Yang et al., with the eigenvalues of Grazzi et al., ICLR 2025",
+        "gated_deltanet:Negative", "Yang et al., with the eigenvalues of Grazzi et al., ICLR 2025"
     ),
-    "deltaproduct": Published(
-        "csprop_lab.layers.deltaproduct:GatedDeltaProduct", "Siems et al., NeurIPS 2025"
-    ),
-    "megalodon": Published("csprop_lab.layers.megalodon:Megalodon", "Ma et al., NeurIPS 2024"),
-    "rwkv-7": Published("csprop_lab.layers.rwkv7:RWKV7", "Peng et al., arXiv:2503.14456, 2025"),
-    "slstm": Published("csprop_lab.layers.slstm:SLSTM", "Beck et al., NeurIPS 2024"),
-    "mlstm": Published("csprop_lab.layers.mlstm:MLSTM", "Beck et al., NeurIPS 2024"),
-    "pd-ssm": Published("csprop_lab.layers.pd_ssm:PDSSM", "Terzić et al., NeurIPS 2025"),
-    "csprop-rotor": Published("csprop_lab.layers.own:Rotor", "one block of csprop.CSPLayer", "2"),
-    "ssm": Published("csprop_lab.layers.basic:ssm", "a diagonal selective state-space layer"),
+    "deltaproduct": Published("deltaproduct:GatedDeltaProduct", "Siems et al., NeurIPS 2025"),
+    "megalodon": Published("megalodon:Megalodon", "Ma et al., NeurIPS 2024"),
+    "rwkv-7": Published("rwkv7:RWKV7", "Peng et al., arXiv:2503.14456, 2025"),
+    "slstm": Published("slstm:SLSTM", "Beck et al., NeurIPS 2024"),
+    "mlstm": Published("mlstm:MLSTM", "Beck et al., NeurIPS 2024"),
+    "pd-ssm": Published("pd_ssm:PDSSM", "Terzić et al., NeurIPS 2025"),
+    "csprop-rotor": Published("own:Rotor", "one block of csprop.CSPLayer", "2"),
+    "ssm": Published("basic:ssm", "a diagonal selective state-space layer"),
     "ssm-negative": Published(
-        "csprop_lab.layers.basic:ssm_negative",
+        "basic:ssm_negative",
         "a diagonal selective layer with the eigenvalues of Grazzi et al., ICLR 2025",
     ),
 }
@@ -86,7 +79,9 @@ def layer(name: str) -> Make:
     if name in OWN:
         return OWN[name]
     check(name)
-    module, _, attribute = (PEERS[name].where if name in PEERS else name).partition(":")
+    module, _, attribute = name.partition(":")
+    if name in PEERS:
+        module, _, attribute = f"csprop_lab.layers.{PEERS[name].where}".partition(":")
     if name not in PEERS and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # a module beside the shell
     try:

@@ -9,8 +9,8 @@ from csprop_lab.layers.basic import Kind, PeerConfig
 from csprop_lab.study.grids import cell
 from csprop_lab.study.job import Job, csp, network, sizes_of
 from csprop_lab.study.length import accuracies
-from csprop_lab.study.table import HOLD, TASKS, Budget, Label, Rows, Table, column, markdown, values
-from csprop_lab.study.texts import words
+from csprop_lab.study.table import HOLD, TASKS, Budget, Label, Rows, Table, column, values
+from csprop_lab.study.texts import markdown, words
 
 TESTED, LONGER = "parity", (32, 256)
 """The task that is also tested beyond the trained length, and where."""

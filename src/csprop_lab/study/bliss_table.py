@@ -2,27 +2,13 @@
 
 from csprop_lab.study.bliss import LANGUAGES, LARGEST, TESTED
 from csprop_lab.study.job import FileJob
-from csprop_lab.study.table import QUICK, Budget, Label, Rows, Table, markdown, median_and_worst
-from csprop_lab.study.texts import words
+from csprop_lab.study.table import QUICK, Budget, Label, Rows, Table, median_and_worst
+from csprop_lab.study.texts import markdown, read_numbers, words
 
 SIZES = (100, 250, 500, 1000)
-WRITTEN = {
-    "an_bn": "a^n b^n",
-    "an_b2n": "a^n b^2n",
-    "an_bn_cn": "a^n b^n c^n",
-    "an_bn_cn_dn": "a^n b^n c^n d^n",
-    "an_bm_c_n_plus_m": "a^n b^m c^(n+m)",
-    "dyck_1": "Dyck-1",
-}
-REPORTED: dict[str, dict[int, tuple[str, str]]] = {
-    "an_bn": {100: ("100.0%", "99.8%"), 500: ("100.0%", "99.8%")},
-    "an_b2n": {100: ("100.0%", "99.9%"), 500: ("100.0%", "99.9%")},
-    "an_bn_cn": {100: ("96.5%", "99.8%"), 500: ("100.0%", "99.8%")},
-    "an_bn_cn_dn": {100: ("68.6%", "99.8%"), 500: ("99.9%", "99.8%")},
-    "an_bm_c_n_plus_m": {100: ("98.9%", "98.9%"), 500: ("100.0%", "98.9%")},
-    "dyck_1": {100: ("69.9%", "10.9%"), 500: ("100.0%", "10.8%")},
-}
-"""By language and strings: the test accuracy of the authors' MDLRNN, and that of the best other RNN."""
+KNOWN = read_numbers("bliss.json")
+"""By language, its form, and by the number of strings the test accuracy of the authors' MDLRNN and
+that of the best other RNN."""
 
 
 class Bliss(Table):
@@ -43,10 +29,10 @@ class Bliss(Table):
         lines = []
         for (language, size), some in rows.items():
             found = [row["result"] for row in some]
-            reported = REPORTED[language].get(int(size), ("–", "–"))
+            reported = KNOWN[language]["reported"].get(size, ("–", "–"))
             lines.append(
                 [
-                    WRITTEN[language],
+                    KNOWN[language]["written"],
                     f"{int(size):,}",
                     f"{sum(each['counters'] > 0 for each in found)} of {len(found)}",
                     f"{sum(each['right'] for each in found)} of {len(found)}",

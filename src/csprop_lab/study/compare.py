@@ -7,7 +7,7 @@ part in the choice. csprop's own row is its preset, trained by its own recipe, l
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,7 @@ from csprop.training.seeding import generator
 from csprop_lab.layers import PEERS
 from csprop_lab.layers.frame import Frame, FrameConfig
 from csprop_lab.study import engine
-from csprop_lab.study.job import AnyJob, FileJob, Job, csp
+from csprop_lab.study.job import AnyJob, FileJob, csp, network, sizes_of
 from csprop_lab.study.learners import LAYER, layer_recipe
 from csprop_lab.study.measure import Row
 from csprop_lab.study.protocols import CSPROP, Effort, Protocol, known
@@ -102,21 +102,18 @@ class Cell:
         if protocol.rows:
             return self._file(LAYER, {"layer": self.model} | size | trained, seed)
         task = known(self.task)
-        config = FrameConfig(
-            layer=self.model, vocab_size=len(task.vocab), num_classes=len(task.classes), **size
-        )
+        config = FrameConfig(layer=self.model, **sizes_of(task), **size)
         recipe = layer_recipe(
             **trained,
             length=protocol.longest(self.task),
             samples=effort.samples,
             hold_pairs=protocol.hold_pairs,
         )
-        return Job(
-            task=self.task,
-            family="frame",
-            model=asdict(config),
-            recipe=recipe,
-            seed=seed,
+        return network(
+            self.task,
+            config,
+            recipe,
+            seed,
             test_lengths=protocol.lengths(self.task, min(FAR, effort.longest)),
             test_tasks=protocol.others,
             follow=protocol.follow,

@@ -14,7 +14,7 @@ from csprop_lab.study.compare import Cell, cells
 from csprop_lab.study.measure import Row
 from csprop_lab.study.protocols import CSPROP, FULL, PROTOCOLS, TABLED, Effort, Protocol, known
 from csprop_lab.study.results import Results
-from csprop_lab.study.table import markdown
+from csprop_lab.study.texts import markdown
 
 FOLDER = "compare"
 """The folder of the full comparison's rows, within a folder of results."""
@@ -83,9 +83,13 @@ class Comparison:
 
     def summary(self) -> str:
         """One line for each model, in Markdown: what it took, and how many tasks it solves."""
+        return markdown(*self.summary_lines())
+
+    def summary_lines(self) -> tuple[list[str], list[list[str]]]:
+        """The headings and the lines of the summary."""
         headings = ["model", "parameters", "sequences", "steps", "seconds"]
         headings += ["solved at the trained length", "solved at the longest", "proven", "published by"]
-        return markdown(headings, [self._line(model) for model in self.models])
+        return headings, [self._line(model) for model in self.models]
 
     def _line(self, model: str) -> list[str]:
         found = [rows for (_, _, name), rows in self._rows.items() if name == model and rows]

@@ -38,16 +38,10 @@ def groups(table: str, jobs: Sequence[AnyJob]) -> list[Group]:
 
 
 def local(work: Sequence[Group], workers: int, unfinished: Path) -> Generator[tuple[str, list[Row]]]:
-    """Run groups in processes of this machine.
+    """Run groups in processes of this machine, and yield the table and the rows of each that finished.
 
-    Args:
-        unfinished: a folder for runs in progress, from which an interrupted one is resumed.
-
-    Yields:
-        the table and the rows of each group, as they finish.
-
-    Raises:
-        Exception: the first failure of a group, once all others have finished.
+    Interrupted runs are resumed from the folder `unfinished`. The first failure of a group is raised
+    once all others have finished.
     """
     if not work:
         return
@@ -72,12 +66,6 @@ def ray(work: Sequence[Group], address: str | None) -> Generator[tuple[str, list
 
     Args:
         address: HOST:PORT of a running cluster; None starts one here.
-
-    Yields:
-        the table and the rows of each group, as they finish.
-
-    Raises:
-        InputError: Ray is not installed, no cluster answers, or a group failed too often.
     """
     try:
         import ray as cluster  # pyright: ignore[reportMissingImports]

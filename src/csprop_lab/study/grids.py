@@ -15,12 +15,11 @@ from csprop_lab.study.table import (
     Rows,
     Table,
     column,
-    markdown,
     reached,
     score,
     values,
 )
-from csprop_lab.study.texts import words
+from csprop_lab.study.texts import markdown, words
 
 Variants = dict[str, dict[str, Any]]
 """By name, the options that each changes."""

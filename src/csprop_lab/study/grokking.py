@@ -9,8 +9,8 @@ from csprop.tasks import get
 from csprop_lab.study.job import Job
 from csprop_lab.study.main import Main
 from csprop_lab.study.measure import Row
-from csprop_lab.study.table import TASKS, Budget, Figured, Label, Rows, markdown, metric
-from csprop_lab.study.texts import words
+from csprop_lab.study.table import TASKS, Budget, Figured, Label, Rows, metric
+from csprop_lab.study.texts import markdown, words
 
 NEAR = 2
 """Epochs within which a spike of the gradient counts as beside the jump."""

@@ -9,10 +9,8 @@ or row that comes after it.
 ['open', 'open', 'closed', 'locked']
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +19,7 @@ from csprop import Automaton
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Oracle
 from csprop.tasks.tomita import GRAMMARS, Tomita
+from csprop_lab.study.texts import read_numbers
 
 SEED = 2026
 LETTERS, NO_YES = ("a", "b", "c"), ("no", "yes")
@@ -104,84 +103,23 @@ def _cascade(lots: np.random.Generator, letters: int, low: int, high: int) -> Ma
         if lots.random() < 0.3:
             first[letter] = np.arange(low)
     outputs = lots.integers(0, 2, (low, high))
-    return _explored(
+    oracle = Oracle(
         letters,
         (0, 0),
         lambda at, letter: (int(first[letter][at[0]]), int(second[at[0]][letter][at[1]])),
         lambda at: int(outputs[at]),
     )
+    return Machine.explore(oracle).minimal()
 
 
 def protocols() -> dict[str, Automaton]:
-    """Events with words: a door, a login, a vending machine, a handshake, two locks."""
-    named = {
-        "door": (_door, "closed", ("open", "closed", "locked").index, ("open", "closed", "locked")),
-        "login": (_login, 0, lambda at: {"in": 1, 3: 2}.get(at, 0), ("out", "in", "locked")),
-        "vending": (_vending, 0, lambda at: int(at >= 3), NO_YES),
-        "handshake": (_handshake, "closed", lambda at: int(at == "up"), NO_YES),
-        "mutex": (_mutex, (0, 0), lambda at: int(at == "bad"), ("good", "bad")),
-    }
-    return {
-        name: Automaton.from_machine(
-            _explored(len(WORDS[name]), start, step, answer), WORDS[name], classes, words=True
-        )
-        for name, (step, start, answer, classes) in named.items()
-    }
+    """Events with words: a door, a login, a vending machine, a handshake, two locks.
 
-
-WORDS = {
-    "door": ("open", "close", "lock", "unlock"),
-    "login": ("ok", "fail", "logout", "timeout"),
-    "vending": ("five", "ten", "buy", "refund"),
-    "handshake": ("syn", "synack", "ack", "fin", "rst"),
-    "mutex": ("take-a", "free-a", "take-b", "free-b", "reset"),
-}
-"""The words of each protocol, in the order of the tokens."""
-
-
-def _door(at: str, token: int) -> str:
-    """Is it open, closed or locked? It can be locked when it is closed."""
-    moves = {("closed", 0): "open", ("open", 1): "closed", ("closed", 2): "locked"}
-    return (moves | {("locked", 3): "closed"}).get((at, token), at)
-
-
-def _login(at: Any, token: int) -> Any:
-    """Is the user out, in, or locked out by three failures? A time-out ends all of these."""
-    if at == "in":
-        return 0 if token in (2, 3) else "in"
-    if at == 3:
-        return 0 if token == 3 else 3
-    return "in" if token == 0 else min(at + 1, 3) if token == 1 else at
-
-
-def _vending(at: int, token: int) -> int:
-    """Is there enough to buy? The price is fifteen, and at most twenty are held."""
-    if token == 2:
-        return at - 3 if at >= 3 else at
-    return 0 if token == 3 else min(at + 1 + token, 4)
-
-
-def _handshake(at: str, token: int) -> str:
-    """Is the connection up? What comes out of turn is ignored; `rst` ends everything."""
-    moves = {("closed", 0): "syn", ("syn", 1): "half", ("half", 2): "up", ("up", 3): "fin"}
-    return "closed" if token == 4 else (moves | {("fin", 2): "closed"}).get((at, token), at)
-
-
-def _mutex(at: Any, token: int) -> Any:
-    """Were both locks held at once, since the last reset?"""
-    if token == 4:
-        return (0, 0)
-    if at == "bad":
-        return at
-    held = list(at)
-    held[token // 2] = 1 - token % 2
-    return "bad" if all(held) else tuple(held)
-
-
-def _explored(
-    symbols: int, start: Any, step: Callable[[Any, int], Any], answer: Callable[[Any], int]
-) -> Machine:
-    return Machine.explore(Oracle(symbols, start, step, answer)).minimal()
+    A door can be locked when it is closed. Three failures lock a user out, until a time-out. The price
+    is fifteen, and at most twenty are held. A handshake ignores what comes out of turn, and `rst` ends
+    it. Two locks are bad once both were held at once, until a reset.
+    """
+    return {name: Automaton.from_json(each) for name, each in read_numbers("events.json").items()}
 
 
 def draw(language: Automaton, rows: int, wrong: float, seed: int) -> Drawn:

@@ -19,8 +19,8 @@ from csprop_lab.signals.sequences import (
 )
 from csprop_lab.study.job import LayerJob
 from csprop_lab.study.measure import Row
-from csprop_lab.study.table import QUICK, Budget, Label, Rows, Table, markdown
-from csprop_lab.study.texts import words
+from csprop_lab.study.table import QUICK, Budget, Label, Rows, Table
+from csprop_lab.study.texts import markdown, words
 
 KINDS: dict[NetworkKind, str] = {
     "csprop": "csprop.CSPLayer",

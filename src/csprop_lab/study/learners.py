@@ -31,7 +31,7 @@ from csprop.training.seeding import generator
 from csprop_lab.layers.basic import Peer, PeerConfig
 from csprop_lab.layers.frame import Frame, FrameConfig
 from csprop_lab.study import bliss
-from csprop_lab.study.job import FileJob
+from csprop_lab.study.job import FileJob, sizes_of
 from csprop_lab.study.languages import Drawn, draw, fresh, languages
 
 Found = dict[str, Any]
@@ -161,13 +161,8 @@ def _lstm(job: FileJob, task: RowsTask, seconds: float, options: dict[str, Any])
 
     The epoch with the best accuracy on the held-out rows is kept.
     """
-    config = PeerConfig(
-        kind="LSTM",
-        vocab_size=len(task.vocab),
-        num_classes=len(task.classes),
-        width=options["width"],
-        depth=options["depth"],
-    )
+    sizes = {"width": options["width"], "depth": options["depth"], **sizes_of(task)}
+    config = PeerConfig(kind="LSTM", **sizes)
     recipe = Recipe(supervise="every", lr=options["lr"], batch_size=options["batch_size"])
     limit = max(seconds, options["least_seconds"])
     model: Any = Peer(config, generator(job.seed, "weights"))
@@ -177,13 +172,8 @@ def _lstm(job: FileJob, task: RowsTask, seconds: float, options: dict[str, Any])
 def _layer(job: FileJob, task: RowsTask) -> Found:
     """A layer in a `Frame`, which learns from the same rows for a number of epochs."""
     options = job.options
-    config = FrameConfig(
-        layer=options["layer"],
-        vocab_size=len(task.vocab),
-        num_classes=len(task.classes),
-        width=options["width"],
-        depth=options["depth"],
-    )
+    sizes = {"width": options["width"], "depth": options["depth"], **sizes_of(task)}
+    config = FrameConfig(layer=options["layer"], **sizes)
     recipe = layer_recipe(options["lr"], options["batch_size"], options["epochs"])
     model: Any = Frame(config, generator(job.seed, "weights"))
     found = _trained(job, task, model, recipe, lambda trainer, _: not trainer.finished)
@@ -194,16 +184,9 @@ def _layer(job: FileJob, task: RowsTask) -> Found:
 
 def layer_recipe(lr: float, batch_size: int, epochs: int, **more: Any) -> Recipe:
     """Return the recipe of a layer in a `Frame`: every label counts, short sequences come first."""
-    return Recipe(
-        supervise="every",
-        split="disjoint",
-        schedule="cosine",
-        lr=lr,
-        batch_size=batch_size,
-        epochs=epochs,
-        short_first=epochs // 2,
-        **more,
-    )
+    alike = {"supervise": "every", "split": "disjoint", "schedule": "cosine"}
+    alike |= {"lr": lr, "batch_size": batch_size, "epochs": epochs, "short_first": epochs // 2}
+    return Recipe(**alike, **more)
 
 
 def _trained(

@@ -9,8 +9,8 @@ from csprop.training.scores import percent
 from csprop_lab.study.job import Job, csp
 from csprop_lab.study.main import Main, lengths, lengths_of
 from csprop_lab.study.measure import SAMPLING, Row
-from csprop_lab.study.table import HOLD, TASKS, Budget, Figured, Label, Rows, markdown
-from csprop_lab.study.texts import words
+from csprop_lab.study.table import HOLD, TASKS, Budget, Figured, Label, Rows
+from csprop_lab.study.texts import markdown, words
 
 STATE: dict[str, Any] = {"rotate": "state", "rotation": "per_channel", "decay": "unit", "h0": "learned"}
 """The printed model with the state rotated in place of the input."""

@@ -18,13 +18,12 @@ from csprop_lab.study.table import (
     Table,
     decimal,
     exact,
-    markdown,
     median_and_worst,
     proven,
     reached,
     values,
 )
-from csprop_lab.study.texts import words
+from csprop_lab.study.texts import markdown, words
 
 LENGTHS = (16, 17, 32, 64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576)
 SPLITS, PRESETS = ("disjoint", "paper"), ("paper", "released", "rotor", "counter")

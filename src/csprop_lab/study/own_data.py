@@ -16,8 +16,8 @@ from csprop_lab.study.languages import (
 )
 from csprop_lab.study.learners import METHODS
 from csprop_lab.study.measure import Row
-from csprop_lab.study.table import QUICK, Budget, Label, Rows, Table, markdown
-from csprop_lab.study.texts import words
+from csprop_lab.study.table import QUICK, Budget, Label, Rows, Table
+from csprop_lab.study.texts import markdown, words
 
 LANGUAGES = (*tomita(), *protocols(), *random_machines(5), *cascades(3))
 QUICKLY = ("tomita-4", "door", "mutex")
@@ -54,8 +54,8 @@ class OwnData(Table):
             "own_data", languages=len(next(iter(rows.values()))), longest=LONGEST,
             most=METHODS["EDSM"]["most_seconds"], spoiled=MOST_SPOILED,
             width=METHODS["LSTM"]["width"], least=METHODS["LSTM"]["least_seconds"], fresh=FRESH,
-            short=FRESH_LENGTHS[0], long=FRESH_LENGTHS[1], exactness=_exactness(rows, lines),
-            accuracy=_accuracy(rows, lines), findings=_findings(rows),
+            short=FRESH_LENGTHS[0], long=FRESH_LENGTHS[1], exactness=_columns(rows, lines, EXACTNESS),
+            accuracy=_columns(rows, lines, ACCURACY), findings=_findings(rows),
         )  # fmt: skip
 
 
@@ -90,17 +90,14 @@ def median_seconds(rows: Iterable[Row]) -> str:
     return f"{statistics.median(row['seconds'] for row in rows):.2g}"
 
 
-def _exactness(rows: Rows, lines: Sequence[Label]) -> str:
-    kinds = {"right machines": (MACHINES, right), "right on all fresh rows": (METHODS, all_fresh)}
-    return _columns(rows, lines, kinds)
-
-
-def _accuracy(rows: Rows, lines: Sequence[Label]) -> str:
-    kinds = {
-        "mean accuracy on fresh rows": (METHODS, _mean),
-        "median seconds": (METHODS, median_seconds),
-    }
-    return _columns(rows, lines, kinds)
+EXACTNESS: Kinds = {
+    "right machines": (MACHINES, right),
+    "right on all fresh rows": (METHODS, all_fresh),
+}
+ACCURACY: Kinds = {
+    "mean accuracy on fresh rows": (METHODS, _mean),
+    "median seconds": (METHODS, median_seconds),
+}
 
 
 def _columns(rows: Rows, lines: Sequence[Label], kinds: Kinds) -> str:

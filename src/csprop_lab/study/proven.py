@@ -7,17 +7,8 @@ from csprop_lab.study.job import Job, csp
 from csprop_lab.study.main import Main
 from csprop_lab.study.measure import SAMPLING, Row
 from csprop_lab.study.protocols import length_of
-from csprop_lab.study.table import (
-    QUICK,
-    Budget,
-    Label,
-    Rows,
-    Table,
-    markdown,
-    median_and_worst,
-    reached,
-)
-from csprop_lab.study.texts import words
+from csprop_lab.study.table import QUICK, Budget, Label, Rows, Table, median_and_worst, reached
+from csprop_lab.study.texts import markdown, words
 
 FAR = 1024
 """The length, or the next one that a task has, at which counters are tested as trained."""

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from csprop_lab.study.protocols import Protocol
-from csprop_lab.study.table import markdown
-from csprop_lab.study.texts import read_numbers
+from csprop_lab.study.texts import markdown, read_numbers
 
 
 @dataclass(frozen=True, kw_only=True)

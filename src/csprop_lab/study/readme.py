@@ -10,8 +10,8 @@ from csprop_lab.layers.basic import PeerConfig
 from csprop_lab.released.config import UPLOADS, upload
 from csprop_lab.study.job import Job, network, sizes_of
 from csprop_lab.study.measure import SAMPLING, Row
-from csprop_lab.study.table import Budget, Label, Rows, Table, markdown, values
-from csprop_lab.study.texts import read_numbers, words
+from csprop_lab.study.table import Budget, Label, Rows, Table, values
+from csprop_lab.study.texts import markdown, read_numbers, words
 
 LENGTHS = (16, 32, 64)
 NO_SPREAD = 2e-4

@@ -12,8 +12,8 @@ from csprop_lab.study.job import Job, csp, network, sizes_of
 from csprop_lab.study.length import accuracies
 from csprop_lab.study.main import length_of
 from csprop_lab.study.measure import Row
-from csprop_lab.study.table import HOLD, Budget, Label, Rows, Table, exact, markdown, values
-from csprop_lab.study.texts import words
+from csprop_lab.study.table import HOLD, Budget, Label, Rows, Table, exact, values
+from csprop_lab.study.texts import markdown, words
 
 TASKS = ("parity", "mod3-residue", "parenthesis")
 LENGTHS = (17, 32, 64)

@@ -9,7 +9,8 @@ from csprop.tasks import get
 from csprop.training.scores import percent
 from csprop_lab.study.length import accuracies
 from csprop_lab.study.measure import Row
-from csprop_lab.study.table import TASKS, Rows, exact, markdown, proven, reached
+from csprop_lab.study.table import TASKS, Rows, exact, proven, reached
+from csprop_lab.study.texts import markdown
 
 BLOCK = re.compile(r"(<!-- results: (\S+) -->)(\n?)(.*?)\n?(<!-- end -->)", re.DOTALL)
 """A comment with a name, what the block holds (lines, or words within a line), a closing comment."""
@@ -22,13 +23,8 @@ def fill_blocks(text: str, made: Mapping[str, str]) -> str:
 
 def task_table(main: Rows) -> str:
     """The README's table of the paper's tasks: the printed model beside ours, in plain words."""
-    headings = [
-        "task",
-        "the paper's model as printed: length 16",
-        "… 17 (brackets: 18)",
-        "csprop: length 16",
-        "… proven at every length",
-    ]
+    headings = ["task", "the paper's model as printed: length 16", "… 17 (brackets: 18)"]
+    headings += ["csprop: length 16", "… proven at every length"]
     lines = []
     for task in TASKS:
         printed, ours = (main[task, preset, "disjoint"] for preset in ("paper", get(task).preset))
@@ -68,17 +64,11 @@ def proofs(rows: Rows) -> str:
 def summary(main: Rows) -> str:
     """The guide's table of the paper's tasks: the printed, the released and our models."""
     headings = [
-        "task",
-        "the paper: accuracy, epochs",
-        "printed model, seeds right on all 65,536 inputs",
-        "… at length 17 (parenthesis 18), accuracy",
-        "released model, seeds right on all 65,536",
-        "… its angles rounded: proven",
-        "our preset",
-        "seeds right on all 65,536",
-        "epochs to 100%, most",
-        "locked: proven at every length",
-    ]
+        "task", "the paper: accuracy, epochs", "printed model, seeds right on all 65,536 inputs",
+        "… at length 17 (parenthesis 18), accuracy", "released model, seeds right on all 65,536",
+        "… its angles rounded: proven", "our preset", "seeds right on all 65,536",
+        "epochs to 100%, most", "locked: proven at every length",
+    ]  # fmt: skip
     lines = []
     for task in TASKS:
         suits = get(task).preset

@@ -2,7 +2,7 @@
 
 import statistics
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,9 +117,3 @@ def score(rows: Sequence[Row]) -> str:
 def column(task: str) -> str:
     """The heading of a column of such scores."""
     return f"{task}, F1" if metric(task) == "f1" else task
-
-
-def markdown(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """A Markdown table."""
-    rule = ["---"] * len(headings)
-    return "\n".join(f"| {' | '.join(line)} |" for line in (headings, rule, *lines))

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -28,3 +29,9 @@ def _sections() -> dict[str, str]:
 def words(name: str, **fields: Any) -> str:
     """Return a section of texts.md with its fields filled in; each paragraph is one line."""
     return _sections()[name].format(**fields)
+
+
+def markdown(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    rule = ["---"] * len(headings)
+    return "\n".join(f"| {' | '.join(line)} |" for line in (headings, rule, *lines))

@@ -10,7 +10,8 @@ from csprop_lab.study import baselines, layers
 from csprop_lab.study.compared import Comparison
 from csprop_lab.study.length import accuracies
 from csprop_lab.study.own_data import MACHINES, all_fresh, median_seconds, of_method, right
-from csprop_lab.study.table import TASKS, Rows, markdown, values
+from csprop_lab.study.table import TASKS, Rows, values
+from csprop_lab.study.texts import markdown
 
 SHOWN = (
     "csprop", "lstm", "gru", "slstm", "transformer", "mamba", "mamba-2", "rwkv-7",
@@ -106,10 +107,9 @@ def counting(rows: Rows) -> str:
 
 def compared(comparison: Comparison) -> str:
     """Some models of the comparison: what they took, and how many tasks they solve."""
-    headings, _, *lines = (line.strip("| ").split(" | ") for line in comparison.summary().splitlines())
-    by_name = {line[0]: line for line in lines}
-    columns = [headings.index(name) for name in COLUMNS]
-    return markdown(COLUMNS, [[by_name[name][each] for each in columns] for name in SHOWN])
+    headings, lines = comparison.summary_lines()
+    by_name = {line[0]: dict(zip(headings, line, strict=True)) for line in lines}
+    return markdown(COLUMNS, [[by_name[name][column] for column in COLUMNS] for name in SHOWN])
 
 
 def effort(comparison: Comparison) -> str:

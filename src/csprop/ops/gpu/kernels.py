@@ -1,6 +1,6 @@
 """The scan and its adjoint in Triton: a program walks through all steps of a row, for some channels.
 
-The equations are those of `reference` and of `chunked`, saturation included, in the same order:
+The equations of `reference` and `chunked`, saturation included, in the same order:
 
     p_t = a_t h_{t-1} + u_t,   h_t = p_t / s_t,   s_t = max(1, |p_t| / LIMIT)
     λ_t = bounded(J_t (g_t + a_{t+1}ᴴ λ_{t+1})),   ∂L/∂u_t = λ_t,   ∂L/∂a_t = λ_t h_{t-1}ᴴ
@@ -10,7 +10,7 @@ GRADIENT_LIMIT.
 
 M        planes of a state; P is the next power of two, because tensors in Triton have such sizes
 PLANES   planes of a transition: 1 is a real factor, 2 a complex one, M · M a matrix
-SHARED   whether all channels have one transition; programs then leave sums over their channels
+SHARED   all channels have one transition; programs then leave sums over their channels
 
 A complex factor is loaded as the matrix [[re, −im], [im, re]]. What lies outside of the width or of
 the M planes is loaded as 0, stays 0, and is not stored.
@@ -40,21 +40,14 @@ def scan(
     place, inside = _of_state(channel, width, M, P)
     where, known = _of_transition(channel, width, columns, M, P, PLANES, SHARED)
     size = M * width
-    a += row * steps * PLANES * columns
-    u += row * steps * size
-    h += row * steps * size
-    reset += row * steps
     held = tl.load(h0 + row * size + place, mask=inside, other=0.0)
-    for _ in range(steps):
+    for t in range(steps):
+        step = row * steps + t
         if RESET:
-            held = tl.where(tl.load(reset), 0.0, held)
-            reset += 1
-        turned = _turned(_signed(tl.load(a + where, mask=known, other=0.0), PLANES), held, PLANES)
-        held = _saturated(turned + tl.load(u + place, mask=inside, other=0.0), LIMIT)
-        tl.store(h + place, held, mask=inside)
-        a += PLANES * columns
-        u += size
-        h += size
+            held = tl.where(tl.load(reset + step), 0.0, held)
+        turned = _turned(_load(a + step * PLANES * columns + where, known, PLANES), held, PLANES)
+        held = _saturated(turned + tl.load(u + step * size + place, mask=inside, other=0.0), LIMIT)
+        tl.store(h + step * size + place, held, mask=inside)
 
 
 @triton.jit
@@ -69,41 +62,29 @@ def adjoint(
     place, inside = _of_state(channel, width, M, P)
     where, known = _of_transition(channel, width, columns, M, P, PLANES, SHARED)
     size = M * width
-    end = (row + 1) * steps
-    a += end * PLANES * columns
-    g_a += end * PLANES * g_columns
-    u += end * size
-    h += end * size
-    g_h += end * size
-    g_u += end * size
-    reset += end
     carried = tl.zeros((P, BLOCK), g_u.dtype.element_ty)
     for back in range(steps):
-        a -= PLANES * columns
-        g_a -= PLANES * g_columns
-        u -= size
-        h -= size
-        g_h -= size
-        g_u -= size
+        step = (row + 1) * steps - 1 - back
+        here = step * size + place
         if back < steps - 1:
-            before = tl.load(h - size + place, mask=inside, other=0.0)
+            before = tl.load(h + here - size, mask=inside, other=0.0)
         else:
             before = tl.load(h0 + row * size + place, mask=inside, other=0.0)
-        transition = _signed(tl.load(a + where, mask=known, other=0.0), PLANES)
+        transition = _load(a + step * PLANES * columns + where, known, PLANES)
         if RESET:
-            reset -= 1
-            forgets = tl.load(reset)
+            forgets = tl.load(reset + step)
             before = tl.where(forgets, 0.0, before)
             transition = tl.where(forgets, 0.0, transition)
-        reached = _turned(transition, before, PLANES) + tl.load(u + place, mask=inside, other=0.0)
+        reached = _turned(transition, before, PLANES) + tl.load(u + here, mask=inside, other=0.0)
         over = _squared(reached, LIMIT)
-        whole = tl.load(g_h + place, mask=inside, other=0.0) + carried
-        unit = tl.load(h + place, mask=inside, other=0.0) / LIMIT
+        whole = tl.load(g_h + here, mask=inside, other=0.0) + carried
+        unit = tl.load(h + here, mask=inside, other=0.0) / LIMIT
         tangential = whole - unit * tl.sum(unit * whole, axis=0)[None, :]
         whole = tl.where(over <= 1, whole, tangential / _over(over))
         whole = _saturated(whole, GRADIENT_LIMIT)
-        tl.store(g_u + place, whole, mask=inside)
-        _store_outer(g_a, whole, before, channel, width, g_columns, M, P, PLANES, SHARED)
+        tl.store(g_u + here, whole, mask=inside)
+        to = g_a + step * PLANES * g_columns
+        _store_outer(to, whole, before, channel, width, g_columns, M, P, PLANES, SHARED)
         carried = _turned_back(transition, whole, PLANES)
     tl.store(g_h0 + row * size + place, carried, mask=inside)
 
@@ -132,8 +113,9 @@ def _of_transition(
 
 
 @triton.jit
-def _signed(a, PLANES: tl.constexpr):
-    """What was loaded, with −im in its place."""
+def _load(places, known, PLANES: tl.constexpr):
+    """A transition, with −im in its place."""
+    a = tl.load(places, mask=known, other=0.0)
     if PLANES == 2:
         upper = tl.arange(0, 2)[:, None, None] < tl.arange(0, 2)[None, :, None]
         return tl.where(upper, -a, a)

@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
 from torch import Tensor
 
 from csprop.ops.native.tensors import contiguous
@@ -15,41 +14,27 @@ WIDEST = 64
 """The most channels of a program: more programs hide more of the time that memory takes."""
 
 
-def _kernels() -> Any:
-    """The kernels, whose import needs Triton."""
-    from csprop.ops.gpu import kernels
+def scan(a: Tensor, u: Tensor, h0: Tensor, reset: Tensor | None) -> Tensor:
+    """Return all states; shapes as in `chunked`."""
+    from csprop.ops.gpu import kernels  # which imports Triton
 
-    return kernels
-
-
-def scan(
-    a: Float[Tensor, "B T *P #D"],
-    u: Float[Tensor, "B T M D"],
-    h0: Float[Tensor, "B M D"],
-    reset: Bool[Tensor, "B T"] | None,
-) -> Float[Tensor, "B T M D"]:
-    kernels = _kernels()
     a, u, h0, reset = contiguous(a, u, h0, reset)
     h = torch.empty_like(u)
     if u.numel():
         grid, sizes = _sizes(a, u, reset)
         with torch.accelerator.device_index(u.device.index):
-            kernels.scan[grid](
+            kernels.scan[grid](  # pyright: ignore[reportIndexIssue]
                 a, u, h0, u if reset is None else reset, h, u.shape[1], u.shape[3], a.shape[-1], **sizes
             )
     return h
 
 
 def adjoint(
-    g_h: Float[Tensor, "B T M D"],
-    a: Float[Tensor, "B T *P #D"],
-    u: Float[Tensor, "B T M D"],
-    h0: Float[Tensor, "B M D"],
-    h: Float[Tensor, "B T M D"],
-    reset: Bool[Tensor, "B T"] | None,
-) -> tuple[Float[Tensor, "B T *P #D"], Float[Tensor, "B T M D"], Float[Tensor, "B M D"]]:
-    """The gradients of a, u and h0."""
-    kernels = _kernels()
+    g_h: Tensor, a: Tensor, u: Tensor, h0: Tensor, h: Tensor, reset: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of a, u and h0."""
+    from csprop.ops.gpu import kernels
+
     if not u.numel():
         return torch.zeros_like(a), torch.zeros_like(u), torch.zeros_like(h0)
     g_h, a, u, h0, h, reset = contiguous(g_h, a, u, h0, h, reset)
@@ -58,7 +43,7 @@ def adjoint(
     g_columns = grid[1] if sizes["SHARED"] else a.shape[-1]
     g_a, g_u, g_h0 = a.new_empty(*a.shape[:-1], g_columns), torch.empty_like(u), torch.empty_like(h0)
     with torch.accelerator.device_index(u.device.index):
-        kernels.adjoint[grid](
+        kernels.adjoint[grid](  # pyright: ignore[reportIndexIssue]
             g_h, a, u, h0, h, u if reset is None else reset, g_a, g_u, g_h0,
             u.shape[1], u.shape[3], a.shape[-1], g_columns, **sizes,
         )  # fmt: skip

@@ -1,7 +1,6 @@
 """The compiled kernel, called with the GIL released. The C++ beside this file says what is computed.
 
-Nothing here needs torch but what calls the kernel with tensors: `tensors.py`, `route.py`, `stepper.py`
-and `step.py`.
+`layout.py`, `library.py`, `table.py` and `search.py` work without torch.
 """
 
 from csprop.ops.native.library import TARGET, WHY_NOT

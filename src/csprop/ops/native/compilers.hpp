@@ -1,5 +1,5 @@
-// What compilers have different words for. MSVC has none for several kinds of processors in one library, so that
-// avx2.cpp is empty there, nor for vectors: products.hpp has arrays in their place.
+// The words that differ between compilers. MSVC cannot compile for several kinds of processors in one library, so
+// avx2.cpp is empty there; it has no vectors either, and products.hpp has arrays in their place.
 #pragma once
 
 #if defined(__GNUC__)

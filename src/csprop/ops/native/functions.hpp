@@ -1,5 +1,5 @@
-// The functions of one real variable that a block needs, written so that a loop over channels that calls
-// them becomes vector instructions: no branches, no calls, no table. Each is right to a few units in the
+// The functions of one real variable that a layer needs. A loop over channels that calls them becomes vector
+// instructions: no branches, no calls, no table. Each is right to a few units in the
 // last place (tanh: of 1), has the right limit at ±inf, and gives NaN for NaN.
 //
 // Rounding to a whole number is the addition of 1.5·2^m, m the bits of a mantissa: the sum has no room for

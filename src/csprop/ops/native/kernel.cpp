@@ -1,5 +1,5 @@
 // The functions that Python calls. Rows of a batch are independent: they are dealt out to threads, and
-// what is summed over rows is summed afterwards, so that results do not depend on the threads.
+// sums over rows are taken afterwards, so results do not depend on the threads.
 #include <algorithm>
 #include <cstdlib>
 #include <functional>

@@ -38,7 +38,7 @@ class Model(NamedTuple):
         return self.tensors[0].dtype is torch.float64
 
     def pack(self, weights: list[dict[str, Any]] | None = None, **fields: Any) -> Arguments:
-        """Lay out the model with more fields; `weights` have those of `Weight` for each tensor."""
+        """Lay out the model with more fields; `weights` has the fields of each tensor's `Weight`."""
         if weights is None:
             weights = [{"size": each.numel(), "value": each.data_ptr()} for each in self.tensors]
         own = {

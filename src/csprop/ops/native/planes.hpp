@@ -55,7 +55,7 @@ struct Order {
 
 constexpr Order<2> PAIR;  // a complex number
 
-// |x| / limit of the channel at x; scaled first, so that the squares stay finite.
+// |x| / limit of the channel at x; scaled first: the squares stay finite.
 template <typename real, int fixed>
 INLINE real excess(const real* x, Order<fixed> m, int64_t D, real limit) {
     real sum = 0;

@@ -1,4 +1,4 @@
-// Products of small matrices, rows of which lie one after the other or a stride apart.
+// Products of small matrices, whose rows lie one after the other or a stride apart.
 #pragma once
 
 #include "planes.hpp"
@@ -81,7 +81,7 @@ real scale_and_dot(real a, const real* x, const real* y, real* out, int64_t n) {
     return sum;
 }
 
-// y = W x + b for four x and `rows` rows of W, all sums at once, so that none need wait for itself.
+// y = W x + b for four x and `rows` rows of W, all sums at once: none has to wait for itself.
 template <int rows, typename real>
 INLINE void project_tile(const real* w, const real* bias, const real* x, real* y, int64_t inputs, int64_t stride,
                          int64_t across, int64_t along) {
@@ -130,7 +130,7 @@ void project(const real* weight, const real* bias, const real* x, real* y, int64
 }
 
 // y_r += Σ_k c_rk x_k for `rows` rows of `vectors` times the lanes of numbers, c_rk at c[r · across + k · along];
-// without `add` the sums take the place of y. One row has two sums, of even and of odd k, so that one need not wait for itself.
+// without `add` the sums take the place of y. One row has two sums, of even and of odd k, which do not wait for each other.
 template <int rows, int vectors, bool add, typename real>
 INLINE void add_tile(real* y, int64_t y_stride, const real* c, int64_t across, int64_t along, const real* x,
                      int64_t count, int64_t stride) {

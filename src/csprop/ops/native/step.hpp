@@ -241,7 +241,7 @@ struct Step {
 
     const real* outputs(const Memory<real>& memory) const { return memory.passages[model.depth - 1].out; }
 
-    // From a piece's labels, and from the gradients of the states after it, to the gradients of its scores.
+    // The gradients of a piece's scores, in memory.logits: from its labels, or as the caller has them.
     void score(const Chunk& chunk, int64_t row, const Piece& piece, const Decoder<real>& decoder,
                const Memory<real>& memory) const {
         decoder.forward(outputs(memory), piece.steps, piece.count, piece.T, memory);
@@ -256,8 +256,8 @@ struct Step {
             for (int64_t c = 0; c < classes; c++) memory.logits[c * piece.count + i] = g[i * classes + c];
     }
 
-    // From the gradients of a piece's scores and of the states after it to those of the states before it, of which those
-    // of h_0 are summed with the tensors.
+    // From the gradients of a piece's scores and of the states after it to the gradients of the states before it, which
+    // for h_0 are summed with the tensors.
     void backward(const Chunk& chunk, int64_t row, const Piece& piece, const Gradients<real>& sums, const real* later,
                   real* earlier, const Memory<real>& memory) const {
         const Decoder<real> decoder = this->decoder(tensors_of(sums), sums.decoder);

@@ -15,7 +15,7 @@ static int64_t run_table(Table& table) {
     uint64_t row = table.row;
     for (int64_t first = 0; first < table.length; first += piece) {
         const int64_t last = std::min(first + piece, table.length);
-        Token largest = 0;  // unsigned, so that a negative number is a large one
+        Token largest = 0;  // unsigned: a negative number is a large one
 #pragma omp simd reduction(max : largest)
         for (int64_t i = first; i < last; i++) largest = std::max(largest, tokens[i]);
         if (largest >= symbols) {

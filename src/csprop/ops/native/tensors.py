@@ -1,4 +1,4 @@
-"""What every call of the kernel with tensors needs.
+"""Helpers of every call of the kernel with tensors.
 
 Tensors go in as pointers: contiguous, on the CPU, all of them float32 or all of them float64.
 """
