@@ -1,5 +1,6 @@
 """The one walk: what it reaches, in which order, what it refuses; two machines beside each other."""
 
+import itertools
 from collections import deque
 from typing import Any
 
@@ -171,6 +172,8 @@ def test_a_machine_begins_in_one_of_its_states_and_is_reset_to_its_start() -> No
     reset = np.array([[False, False, True, False], [False, False, False, True]])
     assert machine.visit(rows, [0, 2], reset).tolist() == [[1, 2, 1, 2], [2, 0, 1, 2]]
     assert machine.visit(rows, [0, 2]).tolist() == [[1, 2, 2, 0], [2, 0, 1, 2]]
+    every = [machine.final(row) for row in itertools.product((0, 1), repeat=3)]
+    assert machine.every(3).tolist() == every
     for first in ([0, 3], [-1, 0], 5):
         with pytest.raises(InputError, match="first must hold states, from 0 to 2"):
             machine.visit(np.ones((2, 40), int), first)

@@ -179,6 +179,14 @@ def test_a_run_goes_on_with_its_own_task_alone(here: Path, capsys: pytest.Captur
     assert "parity.csv: has changed since training: restore the file" in said
 
 
+def test_a_resumed_run_refuses_options_of_other_cells(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "parity", *TINY, "--out", "r"]) == 0
+    assert main(["train", "--resume", "--out", "r", "--rotate", "input"]) == 2
+    assert "an option of the cell paper" in capsys.readouterr().err.splitlines()[-1]
+
+
 def test_resume_needs_only_the_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "parity", *TINY, "--hold", "0", "--out", "r", "--lr", "0.02"]) == 0
     capsys.readouterr()

@@ -16,7 +16,7 @@ from csprop.nn.model import CSP
 from csprop.proof.certificate import CountingSearch
 from csprop.proof.locked_counter import LockedCounter, counting_parts
 from csprop.proof.prove import counting_proof, task_machine
-from csprop.proof.statements import proven
+from csprop.proof.statements import state_proof
 from csprop.tasks.base import Task
 from csprop.training import checkpoint
 from tests.helpers.forgery import Draft
@@ -90,7 +90,7 @@ def complete(draft: Draft) -> None:
     outer, search = careless(automaton, task_machine(task)), draft.certificate["search"]
     proof = counting_proof(locked.counting, inner, outer, CountingSearch(**search))
     draft.certificate = {
-        **json.loads(json.dumps(proven(task, proof, automaton).to_json())),
+        **json.loads(json.dumps(state_proof(task, proof, automaton).to_json())),
         "model": draft.config["model"],
         "weights": {"file": checkpoint.LOCKED, "sha256": ""},
     }

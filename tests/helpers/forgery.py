@@ -25,7 +25,6 @@ from safetensors.torch import save as packed
 from torch import Tensor
 
 import csprop
-from csprop import runs
 from csprop.automata.machine import Machine
 from csprop.automata.walk import every_input
 from csprop.errors import InputError
@@ -35,12 +34,14 @@ from csprop.proof import prove, statements
 from csprop.proof.certificate import Certificate, FiniteProof
 from csprop.proof.locked import Locked
 from csprop.proof.margins import covered_moves, measure
+from csprop.runs.machines import from_machine
 from csprop.tasks import from_description
 from csprop.tasks.base import Task
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder
 from csprop.training.config import RunConfig, environment, to_json
 from csprop.training.presets import Recipe
+from csprop.training.result import Result
 from tests.helpers import machines, zoo
 
 PARITY = machines.Counter(2, ((False, 0), (False, 1)), (0, 1), 2)
@@ -85,7 +86,7 @@ def genuine(folder: Path) -> dict[str, Path]:
     csprop.compile(DOOR, folder / "machine")
     made[MACHINE] = folder / "machine"
     learned = Machine(transitions=((0, 1), (1, 0)), outputs=(0, 1))
-    runs.from_machine(csprop.tasks.from_file(folder / NOISY), learned, folder / "learned")
+    from_machine(csprop.tasks.from_file(folder / NOISY), learned, folder / "learned")
     made["a machine of rows"] = folder / "learned"
     wrong = machines.Counter(2, ((False, 0), (False, 0)), (0, 1), 2)
     made[LENGTH] = _compiled(folder / "length", PARITY, "parity", length=4)
@@ -118,8 +119,8 @@ def stored(path: Path, model: CSP, task: Task, preset: str, seed: int = 0) -> Pa
     row = {"epoch": 1, "loss": 0.1, "accuracy": 1.0, "f1": 1.0, "grad_norm": 0.1, "seconds": 0.1}
     folder.write(checkpoint.METRICS, json.dumps(row).encode() + b"\n")
     folder.write(checkpoint.WEIGHTS, packed(model.state_dict()))
-    result = {"epochs": 1, "first_epoch_at_target": 1, "accuracy": 1.0, "f1": 1.0, "exhaustive": None}
-    folder.write_json(checkpoint.RESULT, result)
+    result = Result(epochs=1, ended="the last epoch", accuracy=1.0, f1=1.0, parameters=1)
+    folder.write_json(checkpoint.RESULT, result.to_json())
     return path
 
 
@@ -811,7 +812,7 @@ def other_rows_disagree(draft: Draft, dice: Dice, others: dict[str, Path]) -> No
         assert isinstance(genuine.proof, FiniteProof)
         assert genuine.automaton is not None
         wrong = tuple(range(len(rows)))
-        claim = statements.proven(draft.task, genuine.proof, genuine.automaton, wrong)
+        claim = statements.state_proof(draft.task, genuine.proof, genuine.automaton, wrong)
         document["verdict"] = claim.verdict
         document["statement"] = claim.statement.replace(str(len(draft.task.data)), str(count))
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from csprop import tasks
 from csprop.learning.controls import Controls
-from csprop.learning.counting import Row, by_length, counted, extended
+from csprop.learning.counting import Row, by_length, extend_tree, find_counting_machine
 from csprop.learning.description import description
-from csprop.learning.increments import bits, node_counts, promising
+from csprop.learning.increments import bits, node_counts, propose_counters
 from csprop.learning.tree import PrefixTree
 from csprop.tasks.base import every_sequence
 from csprop_lab.study.languages import draw, languages
@@ -68,7 +68,7 @@ def mistakes(name: str, machine: object) -> int:
 def test_rows_that_need_counters_lead_to_a_machine_that_is_right_at_every_length(
     name: str, count: int, wrong: float, every: bool
 ) -> None:
-    found = counted(
+    found = find_counting_machine(
         rows_of(name, count, wrong, every), len(tasks.get(name).vocab), len(tasks.get(name).classes)
     )
     assert found is not None
@@ -89,19 +89,21 @@ def test_no_counter_where_a_finite_machine_is_enough(name: str, count: int, wron
     language = languages()[name]
     drawn = draw(language, count, wrong, seed=11)
     rows = [(row.tolist(), [int(label)]) for row, label in zip(drawn.tokens, drawn.labels, strict=True)]
-    assert counted(rows, language.symbols, len(language.classes)) is None
+    assert find_counting_machine(rows, language.symbols, len(language.classes)) is None
 
 
 def test_labels_by_a_coin_lead_to_no_counter() -> None:
     lots = np.random.default_rng(0)
     rows = [(lots.integers(0, 2, 12).tolist(), [int(lots.integers(2))]) for _ in range(400)]
-    assert counted(rows, 2, 2) is None
+    assert find_counting_machine(rows, 2, 2) is None
 
 
 def test_a_threshold_of_two_is_seen_through_a_wider_window() -> None:
     lots = np.random.default_rng(1)
     rows = [lots.integers(0, 2, length).tolist() for length in lots.integers(1, 20, 800)]
-    found = counted([(row, [int(row.count(0) - row.count(1) >= 2)]) for row in rows], 2, 2)
+    found = find_counting_machine(
+        [(row, [int(row.count(0) - row.count(1) >= 2)]) for row in rows], 2, 2
+    )
     assert found is not None
     assert found.machine.window == 2
     for row in every_sequence(2, 11).tolist():
@@ -110,7 +112,7 @@ def test_a_threshold_of_two_is_seen_through_a_wider_window() -> None:
 
 def test_the_same_rows_lead_to_the_same_machine() -> None:
     rows = rows_of("parenthesis", 300, 0.05)
-    assert counted(rows, 2, 2) == counted(rows, 2, 2)
+    assert find_counting_machine(rows, 2, 2) == find_counting_machine(rows, 2, 2)
 
 
 @settings(max_examples=50, deadline=None)
@@ -130,7 +132,7 @@ def test_a_tree_of_tokens_and_views_is_that_of_the_rows_written_so(
             symbols.append(symbol)
         written.append((symbols, [label]))
     plain = PrefixTree.of([(tokens, [label]) for tokens, label in rows], 3, 2)
-    found = extended(plain, tuple(counters), window)
+    found = extend_tree(plain, tuple(counters), window)
     views = (2 * window + 1) ** len(counters)
     expected = PrefixTree.of(written, 3 * views, 2)
     assert found.symbols == expected.symbols
@@ -167,9 +169,9 @@ def test_the_bits_of_a_control_are_those_of_its_description(
 
 def test_the_difference_of_brackets_is_tried_first_and_nothing_if_labels_are_constant() -> None:
     rows = rows_of("parenthesis", 300, 0.0)
-    assert promising(PrefixTree.of(rows, 2, 2))[0] == ((1, -1),)
+    assert propose_counters(PrefixTree.of(rows, 2, 2))[0] == ((1, -1),)
     same = PrefixTree.of([(tokens, [0]) for tokens, _ in rows], 2, 2)
-    assert promising(same) == []
+    assert propose_counters(same) == []
 
 
 def test_counters_are_found_among_many_words() -> None:
@@ -178,7 +180,7 @@ def test_counters_are_found_among_many_words() -> None:
     for length in lots.integers(2, 20, 800).tolist():
         tokens = lots.choice(12, length, p=[0.3, *[0.04] * 10, 0.3]).tolist()
         rows.append((tokens, [int(tokens.count(0) > tokens.count(11))]))
-    found = counted(rows, 12, 2)
+    found = find_counting_machine(rows, 12, 2)
     assert found is not None
     assert [row[0] for row in found.machine.increments] == [1, *[0] * 10, -1]
 

@@ -16,7 +16,7 @@ from csprop.automata.export import FORMATS
 from csprop.automata.machine import Machine
 from csprop.cli.main import main
 from csprop.errors import InputError
-from csprop.learning.counting import as_seen, contradicted
+from csprop.learning.counting import as_seen, count_contradicted
 from csprop.learning.learn import learn
 from csprop.learning.search import CLEAR, Candidate, Search
 from csprop.learning.tree import PrefixTree
@@ -182,7 +182,7 @@ def test_rows_as_a_control_reads_them(name: str) -> None:
         rows.append((tokens, [dice.randrange(3)]))
     tree = PrefixTree.of(rows, machine.symbols, 3)
     missed = sum(plain(machine, tuple(tokens))[-1] != label for tokens, (label,) in rows)
-    assert contradicted(tree, machine) == missed
+    assert count_contradicted(tree, machine) == missed
     seen, table, bits = as_seen(tree, machine)
     assert table.shape == (len(machine), seen.symbols)
     assert set(seen.token[1:].tolist()) == set(range(seen.symbols))

@@ -15,8 +15,8 @@ from csprop.learning.description import (
     unlike_bits,
     with_machine,
 )
-from csprop.learning.merging import merged
-from csprop.learning.polishing import polished
+from csprop.learning.merging import merge
+from csprop.learning.polishing import polish
 from csprop.learning.tree import PrefixTree
 from csprop.ops import native
 from csprop.ops.backends import use_backend
@@ -48,18 +48,18 @@ def test_the_compiled_search_makes_the_moves_of_the_specification(seed: int) -> 
     tree = drawn(seed, 10 + 2 * seed, 2 + seed % 4, symbols, wrong=0.15, classes=classes)
     for wrong, by_class in itertools.product((1e-30, 1e-3, 0.1), (False, True)):
         with use_backend("native"):
-            fast = merged(tree, wrong, 12, by_class)
+            fast = merge(tree, wrong, 12, by_class)
         with use_backend("reference"):
-            slow = merged(tree, wrong, 12, by_class)
+            slow = merge(tree, wrong, 12, by_class)
         assert (fast is None) == (slow is None)
         if fast is None or slow is None:
             continue
         assert fast.tolist() == slow.tolist()
         for split, by_target in ((False, False), (True, False), (False, True)):
             with use_backend("native"):
-                fast = polished(tree, slow, split, by_target=by_target)
+                fast = polish(tree, slow, split, by_target=by_target)
             with use_backend("reference"):
-                assert fast.tolist() == polished(tree, slow, split, by_target=by_target).tolist()
+                assert fast.tolist() == polish(tree, slow, split, by_target=by_target).tolist()
 
 
 @needs_kernel
@@ -67,8 +67,8 @@ def test_the_search_ends_where_its_work_is_done() -> None:
     """With no work allowed the table is as it was, but for states that no row reaches."""
     tree = drawn(0, 100)
     table = np.array([[1, 2], [2, 3], [3, 0], [0, 1], [4, 4]], np.int32)
-    assert polished(tree, table, work=0).tolist() == [[1, 2], [2, 3], [3, 0], [0, 1]]
-    assert description(tree, polished(tree, table)) < description(tree, table)
+    assert polish(tree, table, work=0).tolist() == [[1, 2], [2, 3], [3, 0], [0, 1]]
+    assert description(tree, polish(tree, table)) < description(tree, table)
 
 
 @pytest.mark.parametrize(("labels", "classes"), [(1, 2), (10, 2), (300, 5)])
@@ -133,8 +133,6 @@ def test_no_machine_of_up_to_three_states_is_shorter(seed: int) -> None:
         for states in (1, 2, 3)
         for entries in itertools.product(range(states), repeat=2 * states)
     )
-    tables = [
-        merged(tree, wrong, 32, by_class) for wrong in (0.001, 0.05) for by_class in (False, True)
-    ]
-    found = min(description(tree, polished(tree, table)) for table in tables if table is not None)
+    tables = [merge(tree, wrong, 32, by_class) for wrong in (0.001, 0.05) for by_class in (False, True)]
+    found = min(description(tree, polish(tree, table)) for table in tables if table is not None)
     assert found <= shortest + 1e-9

@@ -33,15 +33,15 @@ SAVED = config(Rotor(order=3)).to_json()
         (lambda: config(Paper(), width=True), "width=True: does not fit: write a whole number"),
         (lambda: config(Paper(), vocab_size=0), "vocab_size=0: out of range: write 1"),
         (lambda: config(Paper(), num_classes=1), "num_classes=1: out of range: write 2"),
-        (lambda: Paper(rotate="both"), "rotate='both': does not fit: write one of 'input', 'state', 'n"),  # pyright: ignore
+        (lambda: Paper(rotate="both"), "rotate='both': does not fit: write one of 'input', 'state'"),  # pyright: ignore
         (lambda: Paper(skip="yes"), "skip='yes': does not fit: write True or False"),  # pyright: ignore
         (lambda: Paper(coupling="per_layer"), "needs a coupling_rank of 1 or more"),
-        (lambda: config(Paper(coupling_rank=7)), "choose a depth of 2 or more, and a rank of at most 6"),
-        (lambda: config(Paper(coupling_rank=1), depth=1), "coupling_rank=1: it joins neighbouring layers"),
+        (lambda: config(Paper(coupling_rank=7)), "choose a depth of 2 or more, and a rank of at m"),
+        (lambda: config(Paper(coupling_rank=1), depth=1), "coupling_rank=1: it joins neighbouring"),
         (lambda: config(Paper(), cells=(Paper(coupling_rank=1), Rotor())), "leave it out of a mixed"),
         (lambda: Rotor(order=17), "order=17: out of range: write 2 to 16"),
-        (lambda: config(Rotor(order=3), decoder="phase"), "decoder='phase': it reads complex numbers, and"),
-        (lambda: config(Router(places=4)), "places=4: does not divide the width, 6, into groups: choose a"),
+        (lambda: config(Rotor(order=3), decoder="phase"), "decoder='phase': it reads complex numb"),
+        (lambda: config(Router(places=4)), "places=4: does not divide the width, 6, into groups"),
         (lambda: config(Paper(), cells=(Counter(), Router(places=4))), "places=4: does not divide"),
         (lambda: config(Router(maps=-1)), "maps=-1: out of range: write 0 to"),
     ],

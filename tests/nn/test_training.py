@@ -8,118 +8,31 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Generator, Tensor, nn
-from torch.optim import Adam
+from torch import Generator, Tensor
 
-from csprop import CSP, Cell, Counter, CSPConfig, Paper, Rotor, Router, Switch, use_backend
+from csprop import CSP, CSPConfig, Paper, Rotor, use_backend
 from csprop.errors import InputError
-from csprop.nn.scoring import row_scores
-from csprop.nn.training import described, why_not
 from csprop.ops import native
-from csprop.ops.native import library
 from csprop.ops.native import model as models
 from csprop.ops.native.model import Rows
-from csprop.ops.native.step import Descent, Loss, Taken, take
+from csprop.ops.native.step import Taken, take
 from csprop.training.losses import loss
 from csprop.training.presets import Recipe
-from tests.helpers import options
+from tests.helpers.descent import (
+    CELLS,
+    Torch,
+    agree,
+    close,
+    drawn,
+    make,
+    model,
+    natively,
+    small,
+)
 from tests.helpers.options import config, configs, vary
 from tests.helpers.plain import passes_with_the_plain_kernel
 
 pytestmark = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
-
-VOCABULARY, CLASSES = 3, 4
-CELLS: dict[str, list[Cell]] = {
-    "paper": [Paper()] * 3,
-    "coupled": [Paper(coupling_rank=2, norm="layer", h0="learned")] * 2,
-    "rotor": [Rotor()],
-    "rotor of order 4": [Rotor(order=4, recall=True)],
-    "router": [Router(places=3)],
-    "counter and switch": [Counter(), Switch()],
-}
-
-
-def model(name: str = "paper", seed: int = 3, classes: int = CLASSES, width: int = 9) -> CSP:
-    cells = CELLS[name]
-    return make(config(cells[0], cells=cells, num_classes=classes, width=width), seed)
-
-
-def small() -> CSP:
-    return make(config(Paper(), width=4))
-
-
-def make(config: CSPConfig, seed: int = 3) -> CSP:
-    """A model in training, with gates that keep and gates that replace."""
-    net = options.model(config, seed, noise=0.3).double()
-    generator = Generator().manual_seed(seed)
-    with torch.no_grad():
-        for block in net.layers:
-            if isinstance(block.cell, Rotor | Switch):
-                block.gate.bias.copy_(2 * torch.randn(net.config.width, generator=generator))  # pyright: ignore
-    return net.train()
-
-
-def drawn(rows: int, steps: int, seed: int = 0, last: bool = False, classes: int = CLASSES) -> Rows:
-    """Tokens, and labels of some steps; of a few rows none."""
-    g = Generator().manual_seed(seed)
-    tokens = torch.randint(VOCABULARY, (rows, steps), generator=g)
-    labels = torch.randint(-2, classes, (rows, steps), generator=g).clamp(min=-1)
-    if last:
-        labels[:, :-1] = -1
-    labels[0, -1] = 1
-    return [(tokens, labels)]
-
-
-class Torch:
-    """The same steps by autograd and torch."""
-
-    def __init__(self, net: CSP, recipe: Recipe) -> None:
-        self.net, self.recipe = copy.deepcopy(net), recipe
-        self.adam = Adam(self.net.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay)
-
-    def step(self, rows: Rows) -> tuple[float, float, int, list[Tensor | None]]:
-        """Loss, norm, hits and the gradients before they were clipped."""
-        self.net.zero_grad()
-        parameters = list(self.net.parameters())
-        ((tokens, labels),) = rows
-        with use_backend("reference"):
-            scores = self.net(tokens)
-            value = loss(scores, labels, self.recipe)
-            value.backward()
-        found = [None if p.grad is None else p.grad.clone() for p in parameters]
-        norm = nn.utils.clip_grad_norm_(parameters, self.recipe.clip_norm)
-        self.adam.step()
-        own = scores.gather(2, labels.clamp(min=0)[:, :, None])[:, :, 0] == scores.amax(dim=2)
-        return value.item(), norm.item(), int((own & (labels >= 0)).sum()), found
-
-
-def natively(net: CSP, recipe: Recipe) -> Descent:
-    rate, decay = recipe.lr, recipe.weight_decay
-    optimizer = Adam(net.parameters(), lr=rate, weight_decay=decay, fused=True)
-    kind = Loss(recipe.loss == "focal", recipe.focal_gamma, recipe.focal_alpha)
-    return Descent(described(net), optimizer, kind)
-
-
-def close(got: Tensor, want: Tensor, tolerance: float = 1e-8) -> None:
-    torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance)
-
-
-def agree(net: CSP, recipe: Recipe, steps: int = 7, last: bool = False, taken: int = 10) -> None:
-    """Loss, norm, hits, all gradients of the first step, and the parameters after some steps."""
-    other, descent = Torch(net, recipe), natively(net, recipe)
-    for number in range(taken):
-        rows = drawn(5, steps, seed=number, last=last, classes=net.config.num_classes)
-        (found,) = take([(descent, rows, recipe.clip_norm)])
-        value, norm, hits, gradients = other.step(rows)
-        if not number:
-            assert (found.loss, found.norm) == pytest.approx((value, norm), rel=1e-9)
-            assert (found.hits, found.taken) == (hits, True)
-            for (name, parameter), want in zip(net.named_parameters(), gradients, strict=True):
-                assert (parameter.grad is None) == (want is None), name
-                if parameter.grad is not None and want is not None:
-                    close(parameter.grad, want)
-    for got, want in zip(net.parameters(), other.net.parameters(), strict=True):
-        close(got, want, 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -419,15 +332,6 @@ def test_no_label_at_all_is_no_step() -> None:
     assert not found.taken
 
 
-@pytest.mark.parametrize("place", [0, 1])
-@pytest.mark.parametrize("value", [VOCABULARY + 1, 99, 10**12])
-def test_a_token_or_a_label_out_of_range_is_refused(place: int, value: int) -> None:
-    rows = drawn(3, 4)
-    rows[0][place][1, 2] = value
-    with pytest.raises(InputError, match="outside of its range"):
-        take([(natively(small(), Recipe()), rows, 1.0)])
-
-
 def test_labels_that_are_not_contiguous_are_read_right() -> None:
     ((tokens, labels),) = drawn(6, 5)
     strided = (tokens.mT.contiguous().mT, torch.stack([labels, labels * 0], dim=-1)[..., 0])
@@ -435,73 +339,10 @@ def test_labels_that_are_not_contiguous_are_read_right() -> None:
     assert found[0] == found[1]
 
 
-def test_a_shortage_of_memory_is_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Full:
-        def __getattr__(self, name: str) -> Any:
-            return lambda *arguments: 1
-
-    monkeypatch.setattr(library, "_library", Full())
-    with pytest.raises(MemoryError):
-        take([(natively(small(), Recipe()), drawn(3, 4), 1.0)])
-
-
-def test_a_model_that_the_kernel_does_not_train_is_named() -> None:
-    def says(reason: str, change: Any) -> None:
-        net = small()
-        change(net)
-        assert reason in why_not(net), reason
-
-    assert why_not(nn.Linear(2, 2)) == "the model is not a CSP"
-    assert why_not(type("Own", (CSP,), {})(small().config)) == "the model is not a CSP"
-    says("hook", lambda net: net.embedding.register_hook(lambda gradient: gradient))
-    says("hook", lambda net: net.embedding.register_post_accumulate_grad_hook(lambda _: None))
-    says("hook", lambda net: net.blocks[0].register_forward_hook(lambda *_: None))
-    says("replaced", lambda net: setattr(net, "decoder", nn.Sequential(net.decoder)))
-    says("one type", lambda net: net.to(torch.bfloat16))
-    says("one type", lambda net: net.decoder.float())
-    skip = nn.Parameter(torch.tensor([0.3], dtype=torch.float64))
-    says("not those that it was made with", lambda net: setattr(net.blocks[1], "skip", skip))
-    says("not trained", lambda net: net.embedding.requires_grad_(False))
-    with use_backend("torch"):
-        says("the backend is torch", lambda net: None)
-    with torch.autocast("cpu"):
-        says("autocast is on", lambda net: None)
-    handle = nn.modules.module.register_module_forward_hook(lambda *_: None)
-    says("hook", lambda net: None)
-    handle.remove()
-    assert not why_not(small())
-
-
 @pytest.mark.slow
 def test_the_plain_kernel_learns_the_same() -> None:
     """The tests of presets in a process that does not use the instructions of this processor."""
     passes_with_the_plain_kernel(__file__, test_every_cell_learns_as_with_autograd.__name__)
-
-
-@pytest.mark.parametrize(
-    ("tokens", "labels"),
-    [
-        (torch.zeros(4, 7, dtype=torch.int64), torch.zeros(2, 7, dtype=torch.int64)),
-        (torch.zeros(2, 7, dtype=torch.int32), torch.zeros(2, 7, dtype=torch.int64)),
-        (torch.zeros(2, 7, dtype=torch.int64), torch.zeros(2, 7)),
-        (torch.zeros(7, dtype=torch.int64), torch.zeros(7, dtype=torch.int64)),
-    ],
-)
-def test_rows_of_other_types_or_shapes_are_refused(tokens: Tensor, labels: Tensor) -> None:
-    net = small()
-    with pytest.raises(InputError, match="int64 tensors of one shape"):
-        take([(natively(net, Recipe()), [(tokens, labels)], 1.0)])
-    with pytest.raises(InputError, match="int64 tensors of one shape"):
-        row_scores(net, tokens, labels)
-
-
-def test_a_batch_without_rows_changes_nothing() -> None:
-    net = small()
-    before = copy.deepcopy(net.state_dict())
-    empty = torch.zeros(0, 4, dtype=torch.int64)
-    (found,) = take([(natively(net, Recipe()), [(empty, empty)], 1.0)])
-    assert not found.taken
-    assert all(torch.equal(before[name], each) for name, each in net.state_dict().items())
 
 
 def test_a_large_vocabulary_learns_as_with_autograd() -> None:

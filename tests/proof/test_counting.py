@@ -18,7 +18,7 @@ from csprop.nn.compile import compile_counter
 from csprop.nn.model import CSP
 from csprop.proof.attempts import certify_counter
 from csprop.proof.certify import certify
-from csprop.proof.counters import tabulated
+from csprop.proof.counters import tabulate
 from csprop.proof.limits import NotFinite
 from csprop.proof.locked_counter import LockedCounter, counting_parts, weights_of
 from csprop.proof.prove import prove_counting
@@ -83,7 +83,7 @@ def test_a_compiled_machine_is_proven(name: str) -> None:
 
 def test_a_model_is_tabulated_as_the_network_answers() -> None:
     model = brackets()
-    machine = tabulated(weights_of(model)).machine
+    machine = tabulate(weights_of(model)).machine
     rows = torch.tensor(list(itertools.product(range(2), repeat=12)))
     with torch.no_grad():
         assert torch.equal(
@@ -167,18 +167,18 @@ def test_a_decision_that_hangs_on_rounding_is_refused() -> None:
     with torch.no_grad():  # at a count of 0 the gate is 0.0005
         counting_parts(model)[1].gate.bias[0] = 0.0005
     with pytest.raises(NotFinite, match="gate of switch 1 is not decided"):
-        tabulated(weights_of(model))
+        tabulate(weights_of(model))
     model = brackets()
     with torch.no_grad():  # the answer at a count without bound comes as near to a tie as one likes
         counting_parts(model)[2].bias[1] = 2.0
     with pytest.raises(NotFinite, match="answer is not decided"):
-        tabulated(weights_of(model))
+        tabulate(weights_of(model))
     model = brackets()
     with torch.no_grad():  # large terms that cancel: float32 would not compute their sum
         gate = counting_parts(model)[1].gate
         gate.weight[0, 4 + 2], gate.bias[0] = 2.0**19, 0.35 - 2.0**19
     with pytest.raises(NotFinite, match="gate of switch 1 is not decided"):
-        tabulated(weights_of(model))
+        tabulate(weights_of(model))
 
 
 def test_what_float32_does_not_compute_is_refused() -> None:
@@ -211,7 +211,7 @@ def test_what_float32_does_not_compute_is_refused() -> None:
         with torch.no_grad():
             fault(model)
         with pytest.raises(NotFinite):
-            tabulated(weights_of(model))
+            tabulate(weights_of(model))
 
 
 def test_an_increment_near_a_half_is_refused() -> None:
@@ -219,7 +219,7 @@ def test_an_increment_near_a_half_is_refused() -> None:
     with torch.no_grad():
         model.embedding[0, 0, 0] = 1.4999
     with pytest.raises(NotFinite, match="near a half"):
-        tabulated(weights_of(model))
+        tabulate(weights_of(model))
 
 
 def test_a_depth_is_not_asked_for() -> None:

@@ -14,7 +14,7 @@ from csprop.automata.comparison import Invariant, compare_counting
 from csprop.automata.forms import primitive
 from csprop.nn.model import CSP
 from csprop.proof.choose import Choice, Pattern, choices, conflicts, patterns
-from csprop.proof.counters import tabulated
+from csprop.proof.counters import tabulate
 from csprop.proof.examples import Labelled
 from csprop.proof.fewer import SHARP, misses
 from csprop.proof.locked_counter import counting_parts, weights_of
@@ -130,7 +130,7 @@ def forms_of(model: CSP) -> set[tuple[int, ...]]:
 def proven(model: CSP, name: str) -> bool:
     known = get(name).counting
     assert known is not None
-    return isinstance(compare_counting(tabulated(weights_of(model)).machine, known), Invariant)
+    return isinstance(compare_counting(tabulate(weights_of(model)).machine, known), Invariant)
 
 
 def test_a_control_that_was_trained_long_enough_is_kept() -> None:

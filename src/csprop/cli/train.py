@@ -1,4 +1,7 @@
-"""`csprop train`: train a model on a task or on a data file."""
+"""`csprop train`: train a model on a task or on a data file.
+
+The file is over 300 lines because the options of every kind of model meet here.
+"""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
@@ -92,7 +95,9 @@ def parse(argv: list[str]) -> Args:
 def _defaults(given: dict[str, Any]) -> Args:
     """What the options are that were not given: those of the run, or of the task and the preset."""
     if {"resume", "out"} <= given.keys() and not given.keys() & {"task", "data", "seeds"}:
-        return Args(**_stored(given["out"]))
+        stored = Args(**_stored(given["out"]))
+        check_options(stored.preset, stored.model, given.keys() & {*CELL_OPTIONS})
+        return stored
     asking = Plain(preset="router") if "data" in given else _asking(given.get("task"))
     name = given.get("preset", asking.preset)
     chosen = preset(name, asking)

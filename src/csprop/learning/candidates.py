@@ -13,8 +13,8 @@ import numpy as np
 from csprop.automata.automaton import Automaton
 from csprop.errors import Diverged
 from csprop.learning.description import description
-from csprop.learning.merging import merged
-from csprop.learning.polishing import polished
+from csprop.learning.merging import merge
+from csprop.learning.polishing import polish
 from csprop.learning.tree import PrefixTree, Table
 from csprop.nn.compile import MOST_PLACES, MOST_WEIGHTS
 from csprop.nn.model import CSP
@@ -52,14 +52,14 @@ class Method:
     tables: Callable[[PrefixTree], list[Table]]
 
 
-def dearer(task: Task, seed: int) -> Iterator[Method]:
+def list_methods(task: Task, seed: int) -> Iterator[Method]:
     """The ways to a table beside merging, cheap ones first.
 
     Args:
         task: the rows of the tree that merging gets, for networks, which hold out a part of them.
         seed: the seed of the networks.
     """
-    yield Method("merging (RPNI, EDSM of AALpy)", "merging", by_aalpy)
+    yield Method("merging (RPNI, EDSM of AALpy)", "merging", merge_by_aalpy)
     for places in PLACES:
         yield Method(f"router of {places} places", "router", _router(task, seed, places))
     yield Method("rotor", "rotor", _rotor(task, seed))
@@ -71,25 +71,25 @@ def merging(tree: PrefixTree) -> list[Table]:
     most, found = min(max(MOST_MERGED, 4 * tree.classes), MOST_PLACES, fitting), []
     for wrong in WRONG:
         for by_class in (False, True):
-            table = merged(tree, wrong, most, by_class)
+            table = merge(tree, wrong, most, by_class)
             if table is not None:
                 found.append(table)
-                if plain(tree, table):
+                if is_plainly_right(tree, table):
                     return best(tree, [table])
     return best(tree, found)
 
 
-def plain(tree: PrefixTree, table: Table) -> bool:
-    """Whether a table contradicts no label, and is far shorter than they are."""
+def is_plainly_right(tree: PrefixTree, table: Table) -> bool:
+    """Return True if a table contradicts no label, and is far shorter than they are."""
     one_state = description(tree, np.zeros((1, tree.symbols), np.int32))
     return not tree.misses(table) and PLAIN * description(tree, table) < one_state
 
 
-def by_aalpy(tree: PrefixTree) -> list[Table]:
+def merge_by_aalpy(tree: PrefixTree) -> list[Table]:
     """What RPNI and EDSM lead to; nothing where that would take long, or rows contradict each other."""
     if len(tree) * tree.symbols > MOST_AALPY or (np.diff(tree.first) > 1).any():
         return []
-    if merged(tree, WRONG[0], MOST_MERGED, by_class=False) is None:  # nor would they find a small one
+    if merge(tree, WRONG[0], MOST_MERGED, by_class=False) is None:  # nor would they find a small one
         return []
     return best(tree, aalpy_tables(tree))
 
@@ -148,10 +148,10 @@ def best(tree: PrefixTree, tables: list[Table]) -> list[Table]:
     """The tables polished, and those with the shortest descriptions by all kinds of moves."""
     tables = _distinct(tables)
     if tree.symbols >= MANY_TOKENS:
-        tables += [polished(tree, table, split=False, by_target=True) for table in tables]
-    first = _distinct([polished(tree, table, split=False) for table in _distinct(tables)])
+        tables += [polish(tree, table, split=False, by_target=True) for table in tables]
+    first = _distinct([polish(tree, table, split=False) for table in _distinct(tables)])
     first.sort(key=lambda table: description(tree, table))
-    return [polished(tree, table) for table in first[:FINALISTS]]
+    return [polish(tree, table) for table in first[:FINALISTS]]
 
 
 def _distinct(tables: list[Table]) -> list[Table]:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from csprop.learning.candidates import MOST_MERGED, WRONG, best
 from csprop.learning.description import miss_bits, state_bits, table_bits
-from csprop.learning.merging import merged
-from csprop.learning.polishing import polished
+from csprop.learning.merging import merge
+from csprop.learning.polishing import polish
 from csprop.learning.tree import PrefixTree, Table
 
 KICK = 4
@@ -51,14 +51,14 @@ class Controls:
         most = min(self.most, MOST_MERGED if effort else MOST_QUICKLY)
         for wrong in self.wrong if most > 1 else ():
             for by_class in (False, True) if effort else (False,):
-                found = merged(tree, wrong, most, by_class)
+                found = merge(tree, wrong, most, by_class)
                 if found is not None:
                     tables.append(found)
         if effort:
-            tables = [self._settled(table) for table in best(tree, tables)]
+            tables = [self._settle(table) for table in best(tree, tables)]
         else:
-            tables = [polished(tree, self._filled(table), split=False) for table in tables]
-        return self._kicked(min(tables, key=self.bits), effort)
+            tables = [polish(tree, self._fill(table), split=False) for table in tables]
+        return self._kick(min(tables, key=self.bits), effort)
 
     def bits(self, table: Table) -> float:
         """The bits of a table and of the labels that it contradicts."""
@@ -74,16 +74,16 @@ class Controls:
             states[nodes] = table[states[self.tree.parent[nodes]], self.tree.token[nodes]]
         return states
 
-    def _settled(self, table: Table) -> Table:
+    def _settle(self, table: Table) -> Table:
         """The table, polished and filled as long as that makes it shorter."""
-        table = self._filled(table)
+        table = self._fill(table)
         while True:
-            better = self._filled(polished(self.tree, table))
+            better = self._fill(polish(self.tree, table))
             if self.bits(better) >= self.bits(table) - 1e-9:
                 return table
             table = better
 
-    def _filled(self, table: Table) -> Table:
+    def _fill(self, table: Table) -> Table:
         """The table in which entries that no row takes lead where most states lead with that symbol.
 
         A state that no row leaves stays one that nothing leaves.
@@ -100,15 +100,15 @@ class Controls:
         table[last] = states[last, None]
         return table
 
-    def _kicked(self, table: Table, effort: int) -> Table:
+    def _kick(self, table: Table, effort: int) -> Table:
         lots, least = np.random.default_rng(0), self.bits(table)
         for _ in range(min(effort, KICKED // len(self.tree))):
             states, symbols = table.shape
             other = table[np.append(np.arange(states), lots.integers(states))]  # one state twice
             places = lots.integers(states + 1, size=KICK), lots.integers(symbols, size=KICK)
             other[places] = lots.integers(states + 1, size=KICK)
-            other = polished(self.tree, other, split=False)
-            other = polished(self.tree, self._filled(other), split=False)
+            other = polish(self.tree, other, split=False)
+            other = polish(self.tree, self._fill(other), split=False)
             if self.bits(other) < least - 1e-9:
                 table, least = other, self.bits(other)
-        return self._settled(table) if effort else table
+        return self._settle(table) if effort else table

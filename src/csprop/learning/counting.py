@@ -22,7 +22,7 @@ from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.learning.controls import Controls
 from csprop.learning.description import miss_bits, state_bits
-from csprop.learning.increments import Counters, bits, node_counts, promising
+from csprop.learning.increments import Counters, bits, node_counts, propose_counters
 from csprop.learning.tree import PrefixTree, Table
 
 Row = tuple[list[int], list[int]]
@@ -74,7 +74,7 @@ class _Fit:
     """Longer labels that are contradicted."""
 
 
-def counted(
+def find_counting_machine(
     rows: Iterable[Row],
     symbols: int,
     classes: int,
@@ -109,7 +109,7 @@ def counted(
         whole = _Trial(every, symbols, classes, most)
         better = whole.search(list(dict.fromkeys([seen, *_tried(whole.shorter)])))
         seen = seen if better is None else better.seen
-    last = _fitted(PrefixTree.of(every, symbols, classes), None, seen, THOROUGH, most)
+    last = _fit(PrefixTree.of(every, symbols, classes), None, seen, THOROUGH, most)
     machine = last.machine.reduce()
     if not machine.counters:
         return None
@@ -137,14 +137,14 @@ class _Trial:
         """The machine without counters."""
         if effort not in self._finite:
             most = None if self.most is None else math.inf
-            self._finite[effort] = _fitted(self.shorter, self.longer, ((), 0), effort, most)
+            self._finite[effort] = _fit(self.shorter, self.longer, ((), 0), effort, most)
         return self._finite[effort]
 
     def search(self, tried: list[Seen]) -> _Fit | None:
         """The machine with the fewest bits; None if a finite machine has as few."""
         fits: list[_Fit] = []
         for effort, stay in STAY.items():
-            fits = [_fitted(self.shorter, self.longer, seen, effort, self.most) for seen in tried]
+            fits = [_fit(self.shorter, self.longer, seen, effort, self.most) for seen in tried]
             if not fits:
                 return None
             most = self.finite(min(effort, CAREFUL)).bits + NEAR[effort]
@@ -181,34 +181,34 @@ def by_length(rows: list[Row]) -> tuple[list[Row], list[Row]]:
 def _tried(tree: PrefixTree) -> list[Seen]:
     return [
         (counters, window)
-        for counters in promising(tree)
+        for counters in propose_counters(tree)
         for window in (WINDOWS if len(counters) == 1 else WINDOWS[:1])
     ]
 
 
-def _fitted(
+def _fit(
     tree: PrefixTree, longer: PrefixTree | None, seen: Seen, effort: int, most: float | None = None
 ) -> _Fit:
     """The machine with given counters that describes a tree shortest."""
     counters, window = seen
-    pairs = extended(tree, counters, window)
+    pairs = extend_tree(tree, counters, window)
     few, used = _used(pairs)
     price = bits(counters) + WIDER * max(0, window - 1)
     controls = Controls(few, None if most is None else most - price)
     table = controls.shortest(effort)
-    control = pairs.machine(_expanded(table, used, tree.symbols, counters, window))
+    control = pairs.machine(_expand(table, used, tree.symbols, counters, window))
     total, misses = controls.bits(table) + price, 0
     increments = tuple(zip(*counters, strict=True)) if counters else ((),) * tree.symbols
     machine = CounterMachine(increments=increments, window=window, control=control)
     if longer is not None:
-        misses = contradicted(longer, machine)
+        misses = count_contradicted(longer, machine)
         total += float(miss_bits(int(longer.totals.sum()), tree.classes)[misses])
     return _Fit(seen, machine, total, misses)
 
 
-def refitted(tree: PrefixTree, machine: CounterMachine) -> CounterMachine:
+def refit(tree: PrefixTree, machine: CounterMachine) -> CounterMachine:
     """A machine with the same counters that is fitted to other rows."""
-    return _fitted(tree, None, seen_by(machine), THOROUGH).machine.reduce()
+    return _fit(tree, None, seen_by(machine), THOROUGH).machine.reduce()
 
 
 def as_seen(tree: PrefixTree, machine: Machine | CounterMachine) -> tuple[PrefixTree, Table, float]:
@@ -218,7 +218,7 @@ def as_seen(tree: PrefixTree, machine: Machine | CounterMachine) -> tuple[Prefix
     """
     if isinstance(machine, Machine):
         return tree, np.array(machine.transitions, np.int32), 0.0
-    few, used = _used(extended(tree, *seen_by(machine)))
+    few, used = _used(extend_tree(tree, *seen_by(machine)))
     table = np.array(machine.control.transitions, np.int32)[:, used]
     return few, table, bits(seen_by(machine)[0]) + WIDER * max(0, machine.window - 1)
 
@@ -228,7 +228,7 @@ def seen_by(machine: CounterMachine) -> Seen:
     return tuple(zip(*machine.increments, strict=True)), machine.window
 
 
-def extended(tree: PrefixTree, counters: Counters, window: int) -> PrefixTree:
+def extend_tree(tree: PrefixTree, counters: Counters, window: int) -> PrefixTree:
     """The same tree, each token together with the view of the counts after it."""
     size = 2 * window + 1
     seen = np.zeros(len(tree), np.int64)
@@ -249,7 +249,7 @@ def _used(pairs: PrefixTree) -> tuple[PrefixTree, Table]:
     return replace(pairs, symbols=len(used), token=token), used
 
 
-def _expanded(table: Table, used: Table, tokens: int, counters: Counters, window: int) -> Table:
+def _expand(table: Table, used: Table, tokens: int, counters: Counters, window: int) -> Table:
     """The table with a column for every symbol; what no row has is like the nearest of its token."""
     views = np.array([*product(range(-window, window + 1), repeat=len(counters))])
     whole = np.tile(np.arange(len(table), dtype=np.int32)[:, None], (1, tokens * len(views)))
@@ -261,7 +261,7 @@ def _expanded(table: Table, used: Table, tokens: int, counters: Counters, window
     return whole
 
 
-def contradicted(tree: PrefixTree, machine: Machine | CounterMachine) -> int:
+def count_contradicted(tree: PrefixTree, machine: Machine | CounterMachine) -> int:
     """The number of labels that a machine contradicts."""
     rows, table, _ = as_seen(tree, machine)
     counts = rows.counts(table)

@@ -16,9 +16,10 @@ A larger machine is worth its states only if it explains enough labels more. Thi
 minimum description length (Rissanen 1978). The number of states is not written: of the (k − 1)! orders
 of the states after the start one is used, which pays for it but for log2 e bits.
 
-The search for a machine counts these bits. Whether a machine is better than none is asked more exactly,
-because classes that are not equally common would make misses seem dearer than they are: the classes of
-the labels that are contradicted take the fewer bits of e log2(C − 1) and of a code by their numbers.
+The search for a machine counts these bits. The question whether a machine is better than none is asked
+more exactly: where classes are not equally common, misses would seem more expensive than they are. So
+the classes of the labels that are contradicted take the fewer bits of e log2(C − 1) and of a code by
+their numbers.
 """
 
 import math

@@ -41,7 +41,7 @@ def bits(counters: Counters) -> float:
     return len(counters) + sum(BITS[abs(each)] for vector in counters for each in vector)
 
 
-def promising(tree: PrefixTree) -> list[Counters]:
+def propose_counters(tree: PrefixTree) -> list[Counters]:
     """Counters to try, those with the best prospects first; none if no counter tells of the labels."""
     judge = _Judge(tree)
     vectors = sorted(_vectors(judge), key=lambda vector: judge.bits((vector,)))
@@ -81,7 +81,7 @@ def _vectors(judge: "_Judge") -> list[Vector]:
 
 
 def _is_counter(vector: Vector) -> bool:
-    """Whether it rises and falls, has no common factor, and rises first: one of equivalent vectors."""
+    """Return True if it rises and falls, rises first, and has no common factor."""
     sizes = [each for each in vector if each]
     return bool(sizes) and sizes[0] > 0 > min(sizes) and math.gcd(*sizes) == 1
 

@@ -10,7 +10,7 @@ from csprop.automata.automaton import Automaton, CounterAutomaton
 from csprop.automata.counting import CounterMachine
 from csprop.errors import InputError
 from csprop.learning.search import AnyMachine, Candidate, Search
-from csprop.learning.suspects import FEW, LONGEST, Suspect, file_of, suspects
+from csprop.learning.suspects import FEW, LONGEST, Suspect, suspects, suspects_file
 from csprop.learning.verdict import Verdict
 from csprop.progress import lines
 from csprop.runs.machines import from_machine
@@ -101,7 +101,7 @@ def learn(
     with lines(f"learn {task.name}", on_event, progress) as told:
         search = Search(task, training, held_out, seed, told)
         machine = search.run()
-    automaton = _named(machine, task)
+    automaton = _name_machine(machine, task)
     clear = search.clear(machine)
     wrong = suspects(task, machine) if clear and isinstance(task, RowsTask) else []
     rows = len(training) + len(held_out)
@@ -126,11 +126,11 @@ def learn(
         return Learned(automaton, verdict, wrong, search.tried, None)
     if out is not None and isinstance(task, RowsTask) and not isinstance(task, FileTask):
         task = task.save(Path(out) / ROWS)
-    run = from_machine(task, automaton, out, seed, verdict.evidence, recipe, file_of(wrong))
+    run = from_machine(task, automaton, out, seed, verdict.evidence, recipe, suspects_file(wrong))
     return Learned(automaton, replace(verdict, certificate=run.certificate), wrong, search.tried, run)
 
 
-def _named(machine: AnyMachine, task: Task) -> Automaton | CounterAutomaton:
+def _name_machine(machine: AnyMachine, task: Task) -> Automaton | CounterAutomaton:
     """The machine with the names of a task's tokens and classes."""
     names = task.vocab, task.classes, task.words
     if isinstance(machine, CounterMachine):

@@ -24,7 +24,7 @@ FLOOR = -64.0
 """A merger that has lost this many bits is given up, without looking at the rest of its nodes."""
 
 
-def merged(tree: PrefixTree, wrong: float, most: int, by_class: bool) -> Table | None:
+def merge(tree: PrefixTree, wrong: float, most: int, by_class: bool) -> Table | None:
     """The table that merging leads to, or None if it has more than `most` states.
 
     Args:
@@ -71,15 +71,15 @@ class _Merging:
                 _, state, node = max(offers, key=lambda offer: offer[0])
                 self._fold(state, node, -math.inf)
                 self.merged, self.adopted = [], []
-                red = [self._found(node) for node in red]
+                red = [self._root(node) for node in red]
         table = np.zeros((len(red), self.symbols), np.int32)
         for state, node in enumerate(red):
             for token in range(self.symbols):
                 there = self.child[node].get(token)
-                table[state, token] = state if there is None else red.index(self._found(there))
+                table[state, token] = state if there is None else red.index(self._root(there))
         return table
 
-    def _found(self, node: int) -> int:
+    def _root(self, node: int) -> int:
         while self.into[node] != node:
             node = self.into[node]
         return node
@@ -88,7 +88,7 @@ class _Merging:
         seen = set(red)
         for node in red:
             for token in sorted(self.child[node]):
-                there = self._found(self.child[node][token])
+                there = self._root(self.child[node][token])
                 if there not in seen:
                     seen.add(there)
                     yield there
@@ -101,7 +101,7 @@ class _Merging:
         best = max(gains)
         return best, red[gains.index(best)]
 
-    def _gained(self, x: list[int], y: list[int]) -> float:
+    def _gain(self, x: list[int], y: list[int]) -> float:
         if not (any(x) and any(y)):
             return 0.0
         both = [one + other for one, other in zip(x, y, strict=True)]
@@ -111,10 +111,10 @@ class _Merging:
     def _fold(self, a: int, b: int, floor: float) -> float:
         gain, waiting = 0.0, [(a, b)]
         while waiting and gain >= floor:
-            a, b = sorted(map(self._found, waiting.pop()))
+            a, b = sorted(map(self._root, waiting.pop()))
             if a == b:
                 continue
-            gain += self._gained(self.counts[a], self.counts[b])
+            gain += self._gain(self.counts[a], self.counts[b])
             self.into[b] = a
             self.merged.append((a, b))
             self.counts[a] = [

@@ -20,7 +20,7 @@ WORK = 30_000_000
 """Nodes that a search may walk: at most a few seconds of the compiled one."""
 
 
-def polished(
+def polish(
     tree: PrefixTree,
     table: Table,
     split: bool = True,
@@ -164,7 +164,7 @@ class _Polishing:
         return False
 
     def _shared(self, entry: tuple[int, int]) -> bool:
-        """Whether the state that an entry leads to is entered in another way too."""
+        """Return True if the state that an entry leads to is entered in another way too."""
         target = self.table[entry]
         others = (other for other in self.entered if other != entry)
         return target == 0 or any(self.table[other] == target for other in others)

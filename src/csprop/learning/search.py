@@ -25,20 +25,20 @@ from csprop.automata.machine import Machine
 from csprop.automata.reduction import Parts, views_met
 from csprop.data.examples import UNLABELLED, Examples
 from csprop.data.packing import Rows
-from csprop.learning.candidates import best, dearer, merging, plain
+from csprop.learning.candidates import best, is_plainly_right, list_methods, merging
 from csprop.learning.counting import (
     Counted,
     Row,
     as_seen,
-    contradicted,
-    counted,
-    extended,
-    refitted,
+    count_contradicted,
+    extend_tree,
+    find_counting_machine,
+    refit,
     seen_by,
 )
 from csprop.learning.description import alone, description, with_machine
 from csprop.learning.tree import PrefixTree, Table
-from csprop.learning.verdict import sized
+from csprop.learning.verdict import describe_machine
 from csprop.tasks.base import Task
 from csprop.tasks.rows import RowsTask
 from csprop.training.result import Preference
@@ -72,7 +72,7 @@ class Candidate:
 
     @property
     def counts(self) -> bool:
-        """Whether the machine counts."""
+        """Return True if the machine counts."""
         return isinstance(self.machine, CounterMachine)
 
 
@@ -99,8 +99,8 @@ class Search:
         size = (len(task.vocab), len(task.classes))
         generator = np.random.default_rng([seed, 0x1EA4])
         most = MOST_TOKENS // max(1, size[0] // MANY_SYMBOLS, size[1] // MANY_CLASSES)
-        drawn = _drawn(training, most, generator)
-        self.rows, others = _listed(drawn), _listed(_drawn(held_out, most // 4, generator))
+        drawn = _draw(training, most, generator)
+        self.rows, others = _list_rows(drawn), _list_rows(_draw(held_out, most // 4, generator))
         self.networks = _as_task(task, drawn)
         self.training = PrefixTree.of(self.rows, *size)
         self.others = PrefixTree.of(others, *size)
@@ -129,13 +129,17 @@ class Search:
         """The machine that is fitted to all rows, after the candidates were tried."""
         self.begin()
         since = 0
-        for method in dearer(self.networks, self.seed):
-            if self.tried and self.clear(self.chosen.machine) and (self._plain() or since >= PATIENCE):
+        for method in list_methods(self.networks, self.seed):
+            if (
+                self.tried
+                and self.clear(self.chosen.machine)
+                and (self._is_plainly_right() or since >= PATIENCE)
+            ):
                 break
             before = self.chosen.bits if self.tried else np.inf
             if self._try(method.name, method.family, method.tables):
                 since = 0 if self.chosen.bits < before - 1e-9 else since + 1
-        return self._fitted()
+        return self._refit()
 
     def begin(self) -> None:
         """Try what is cheap: merging, and counters beside what it has found."""
@@ -143,7 +147,7 @@ class Search:
         self._add("counters", "counters", self._counting)
 
     def _try(self, name: str, family: str, tables: Callable[[PrefixTree], list[Table]]) -> bool:
-        """Whether a way to tables led to a finite machine."""
+        """Return True if a way to tables led to a finite machine."""
         return self._add(name, family, lambda: map(self.training.machine, tables(self.training)))
 
     def _add(self, name: str, family: str, machines: Callable[[], Iterable[AnyMachine]]) -> bool:
@@ -155,7 +159,7 @@ class Search:
                 family,
                 machine,
                 self.bits(self.all, machine),
-                contradicted(self.others, machine),
+                count_contradicted(self.others, machine),
                 perf_counter() - started,
             )
             for machine in machines()
@@ -165,16 +169,19 @@ class Search:
         if found:
             first = min(found, key=lambda each: each.bits)
             right = self.held_out - first.misses
-            said = f"{sized(first.machine)}, {right:,} of {self.held_out:,} held-out labels right"
+            said = f"{describe_machine(first.machine)}, {right:,} of {self.held_out:,} held-out labels"
+            said = f"{said} right"
         self.on_event(f"{name}: {said}, {perf_counter() - started:.1f} s")
         return bool(found)
 
     def _counting(self) -> Iterable[AnyMachine]:
         """The machine that counts, if it is worth it beside the finite ones that were found."""
-        right = [each.machine for each in self.tried if not contradicted(self.training, each.machine)]
+        right = [
+            each.machine for each in self.tried if not count_contradicted(self.training, each.machine)
+        ]
         most = min((self.bits(self.training, each) - CLEAR for each in right), default=None)
         size = self.training.symbols, self.training.classes
-        self.counted = counted(self.rows, *size, self.seed, most)
+        self.counted = find_counting_machine(self.rows, *size, self.seed, most)
         return [] if self.counted is None else [self.counted.machine]
 
     @staticmethod
@@ -183,20 +190,22 @@ class Search:
         rows, table, more = as_seen(tree, machine)
         return description(rows, table) + more
 
-    def _plain(self) -> bool:
-        """Whether the chosen machine is plainly right."""
+    def _is_plainly_right(self) -> bool:
+        """Return True if the chosen machine is plainly right."""
         chosen = self.chosen
         families = {each.family for each in self.tried if each.machine == chosen.machine}
-        return len(families) > 1 or not (chosen.misses or contradicted(self.training, chosen.machine))
+        return len(families) > 1 or not (
+            chosen.misses or count_contradicted(self.training, chosen.machine)
+        )
 
-    def _fitted(self) -> AnyMachine:
+    def _refit(self) -> AnyMachine:
         """The machine with the shortest description of all rows, from the chosen one and from anew."""
         chosen = self.chosen.machine
         if isinstance(chosen, CounterMachine):
-            again = refitted(self.all, chosen)
+            again = refit(self.all, chosen)
             return min((chosen, again), key=lambda each: self.bits(self.all, each))
         tables = best(self.all, [np.array(chosen.transitions, np.int32)])
-        if not plain(self.all, tables[0]):
+        if not is_plainly_right(self.all, tables[0]):
             tables += merging(self.all)
         return self.all.machine(min(tables, key=lambda table: description(self.all, table)))
 
@@ -228,7 +237,7 @@ class Search:
         only those that some sequence can lead to.
         """
         if isinstance(machine, CounterMachine):
-            tree, control = extended(self.all, *seen_by(machine)), machine.control
+            tree, control = extend_tree(self.all, *seen_by(machine)), machine.control
             possible = views_met(Parts(machine.increments, machine.window, control))
             possible = possible.reshape(len(control), control.symbols)
         else:
@@ -243,12 +252,12 @@ class Search:
         return frozenset(zip(*(each.tolist() for each in possible.nonzero()), strict=True)) - taken
 
     def clear(self, machine: AnyMachine) -> bool:
-        """Whether a machine is better than none by a clear margin."""
+        """Return True if a machine is better than none by a clear margin."""
         rows, table, more = as_seen(self.all, machine)
         return with_machine(rows, table) + more + CLEAR <= self.alone
 
 
-def _drawn(examples: Examples, most: int, generator: np.random.Generator) -> Examples:
+def _draw(examples: Examples, most: int, generator: np.random.Generator) -> Examples:
     """All rows, or as many as have `most` tokens, drawn; then none has more than a quarter of that."""
     lengths = examples.lengths
     if lengths.sum() <= most:
@@ -261,7 +270,7 @@ def _drawn(examples: Examples, most: int, generator: np.random.Generator) -> Exa
     return examples[np.sort(kept)]
 
 
-def _listed(examples: Examples) -> list[Row]:
+def _list_rows(examples: Examples) -> list[Row]:
     """Tokens and labels of every row."""
     rows = []
     for steps in examples.matrices():

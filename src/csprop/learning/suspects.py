@@ -50,7 +50,7 @@ def suspects(task: RowsTask, machine: Machine | CounterMachine) -> list[Suspect]
     return found
 
 
-def file_of(found: Sequence[Suspect]) -> dict[str, bytes]:
+def suspects_file(found: Sequence[Suspect]) -> dict[str, bytes]:
     """The file of a run directory that has them, one JSON object a line; none if there are none."""
     lines = [json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in found]
     return {SUSPECTS: "".join(lines).encode()} if lines else {}

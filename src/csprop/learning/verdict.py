@@ -97,7 +97,7 @@ def explain_counting(chosen: Preference) -> str:
     )
 
 
-def sized(machine: Machine | CounterMachine) -> str:
+def describe_machine(machine: Machine | CounterMachine) -> str:
     """The size of a machine: its states, and its counters if it has any."""
     return describe_size(len(machine), machine.counters if isinstance(machine, CounterMachine) else 0)
 

@@ -29,9 +29,9 @@ from csprop.proof.locked import Locked
 from csprop.proof.locked_counter import LockedCounter
 from csprop.proof.places import is_router, repair
 from csprop.proof.prove import domain, prove, prove_counting
-from csprop.proof.prune import follow, prune, thinned
+from csprop.proof.prune import follow, prune, thin
 from csprop.proof.simplify import simplify
-from csprop.proof.statements import MADE_ANEW, NOTHING, reason, refused
+from csprop.proof.statements import MADE_ANEW, NOTHING, reason, state_failure
 from csprop.proof.tune import (
     draw_in,
     frozen_scores,
@@ -132,7 +132,7 @@ class Attempts:
                 self.on_round(_not_learned(self._right))
                 break
             model, kept, turning = self._tuned(simple)
-        return refused(self.task, self.failure)
+        return state_failure(self.task, self.failure)
 
     def _simpler(self, simple: "_Simple") -> "_Simple":
         """Return the model without the channels, rotations or places that the answers do not need."""
@@ -164,8 +164,8 @@ class Attempts:
         def still(turning: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
             return frozen_scores(model, kept, turning, tokens)
 
-        fewer = thinned(simple.scores, self.examples, kept)
-        for mine, turns in ((fewer, turning), (kept, thinned(still, self.examples, kept & turning))):
+        fewer = thin(simple.scores, self.examples, kept)
+        for mine, turns in ((fewer, turning), (kept, thin(still, self.examples, kept & turning))):
             thinner = _Simple(copy.deepcopy(model), mine, turns)
             tune(*thinner, self.examples, self.generator)
             if self._misses(thinner) <= self.misses + self.slack:
@@ -231,7 +231,7 @@ def certify_counting(
                 check_learned(certificate.locked, task, examples, misses)
                 return certificate
             except NotFinite as failure:
-                certificate = refused(task, failure)
+                certificate = state_failure(task, failure)
         when = "as trained" if number == 0 else f"round {number}"
         on_round(f"{when}: {certificate.statement.removeprefix(NOTHING)}")
         if model.routers:  # only switches are simplified
@@ -258,8 +258,8 @@ def certify_counter(model: CSP, task: Task, rounds: int = 0, control: str = "tra
         control = "router" if model.routers else control
         outcome = prove_counting(LockedCounter(model), task, rounds, control)
     except NotFinite as failure:
-        return refused(task, failure)
-    return refused(task, outcome) if isinstance(outcome, Difference) else outcome
+        return state_failure(task, failure)
+    return state_failure(task, outcome) if isinstance(outcome, Difference) else outcome
 
 
 def _not_learned(right: float) -> str:

@@ -22,7 +22,7 @@ from csprop.proof.lock import RADII, lock_at
 from csprop.proof.locked_counter import is_counter
 from csprop.proof.models import FromLayer, Stepwise
 from csprop.proof.prove import domain, prove
-from csprop.proof.statements import refused, tested
+from csprop.proof.statements import state_failure, state_trial
 from csprop.tasks import resolve
 from csprop.tasks.base import Task
 from csprop.training.batches import training_data
@@ -166,7 +166,7 @@ def certify_length(model: Any, task: Task, length: int) -> Certificate:
             f"{task.name}: a data file gives the correct class of its rows only: leave out the length"
         )
     _check_total(task)
-    return tested(task, length, exhaustive(model, task, length))
+    return state_trial(task, length, exhaustive(model, task, length))
 
 
 def certify_at(model: Stepwise, codes: Sequence[Tensor], task: Task) -> Certificate:
@@ -184,6 +184,6 @@ def certify_at(model: Stepwise, codes: Sequence[Tensor], task: Task) -> Certific
     try:
         locked, measured = lock_at(copy.deepcopy(model), codes, kept, domain(task, None))
     except NotFinite as failure:
-        return refused(task, failure)
+        return state_failure(task, failure)
     outcome = prove(locked, measured, task, None, rounds=0, radius=RADII[0])
-    return refused(task, outcome) if isinstance(outcome, Difference) else outcome
+    return state_failure(task, outcome) if isinstance(outcome, Difference) else outcome

@@ -63,7 +63,7 @@ class Choice:
         return sum(map(_size, self.forms)) + len(self.patterns)
 
 
-def clipped(tokens: Tensor, forms: Sequence[Weights], window: int) -> Tensor:
+def clip_counts(tokens: Tensor, forms: Sequence[Weights], window: int) -> Tensor:
     """The counts after every token as the window shows them, (F, N, T) int8."""
     counts = torch.empty(len(forms), *tokens.shape, dtype=torch.int8)
     for place, form in enumerate(forms):
@@ -124,7 +124,7 @@ class _Points:
         symbols, seen = int(tokens.max()) + 1, 2 * window + 1
         numbers = torch.randint(LARGE, (len(forms) + 1, 1 + symbols, seen), generator=generator)
         knowledge = [numbers[-1, 1:, 0][tokens][known]]
-        for number, counts in zip(numbers[:-1], clipped(tokens, forms, window), strict=True):
+        for number, counts in zip(numbers[:-1], clip_counts(tokens, forms, window), strict=True):
             shown = counts.long() + window
             total = number[0][shown]
             pairs = tokens * seen + shown
@@ -176,7 +176,7 @@ def patterns(tokens: int, forms: int, window: int) -> Iterator[Pattern]:
 def _with_patterns(examples: Labelled, forms: list[Weights], window: int, most: int) -> Choice | None:
     """Add the switch that resolves most conflicts, again and again; then leave out what can be."""
     tokens, known = examples.tokens, examples.labels != UNLABELLED
-    counts = clipped(tokens, forms, window)
+    counts = clip_counts(tokens, forms, window)
     listed = list(patterns(int(tokens.max()) + 1, len(forms), window))
     fired = torch.empty(len(listed), int(known.sum()), dtype=torch.bool)
     for place, pattern in enumerate(listed):

@@ -78,7 +78,7 @@ class Counting:
         )
 
 
-def tabulated(weights: Weights) -> Counting:
+def tabulate(weights: Weights) -> Counting:
     """The machine of a model that counts, with the smallest window that decides everything.
 
     Raises:

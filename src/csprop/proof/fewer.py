@@ -16,7 +16,7 @@ from csprop.automata.forms import primitive
 from csprop.cells.parts import unit
 from csprop.data.examples import UNLABELLED
 from csprop.nn.model import CSP
-from csprop.proof.choose import Choice, clipped
+from csprop.proof.choose import Choice, clip_counts
 from csprop.proof.examples import Labelled
 from csprop.proof.locked_counter import counting_parts
 from csprop.proof.tune import minimise, surprise
@@ -65,7 +65,7 @@ class Fewer:
         self.dropped = torch.zeros(model.config.width, dtype=torch.bool)
 
         known = examples.labels != UNLABELLED
-        counts = clipped(examples.tokens, choice.forms, window=1)
+        counts = clip_counts(examples.tokens, choice.forms, window=1)
         seen = torch.stack([examples.tokens, *counts], dim=2)[known].unique(dim=0)
         places = [choice.forms.index(form) if form in choice.forms else 0 for _, form in made]
         factors = torch.tensor([factor * SHARP for factor, _ in made]) * self.chosen

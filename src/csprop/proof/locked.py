@@ -155,7 +155,7 @@ class Locked(LockedModel):
         for layer, each in enumerate(codes):
             self.register_buffer(f"codes_{layer}", each)
         self.register_buffer("kept", kept)
-        self.machine, places, scores = self._explored()
+        self.machine, places, scores = self._explore()
         following = torch.tensor(self.machine.transitions)
         for name, value in (("places", places), ("following", following), ("scores", scores)):
             self.register_buffer(name, value, persistent=False)
@@ -190,7 +190,7 @@ class Locked(LockedModel):
         _, scores = self.network.step(at(self.codes, places), tokens, self.snapping(nearby))
         return torch.stack([numbers[:, 0] for _, numbers in nearby], dim=1), scores, nearby
 
-    def _explored(self) -> tuple[Machine, Int64[Tensor, "S L"], Float[Tensor, "S V C"]]:
+    def _explore(self) -> tuple[Machine, Int64[Tensor, "S L"], Float[Tensor, "S V C"]]:
         """The machine of all states that can be reached, their places, and their scores."""
         first = self.network.initial_state()[0]
         begin = tuple(

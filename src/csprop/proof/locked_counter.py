@@ -23,7 +23,7 @@ from csprop.nn.model import CSP
 from csprop.ops.backends import exporting
 from csprop.ops.over_time import over_time
 from csprop.proof.bounds import POINTS, Weights
-from csprop.proof.counters import Counting, counts, tabulated
+from csprop.proof.counters import Counting, counts, tabulate
 from csprop.proof.locked import LockedModel
 
 
@@ -60,7 +60,7 @@ class LockedCounter(LockedModel):
     def __init__(self, network: CSP) -> None:
         super().__init__()
         self.network, self.symbols = network, network.config.vocab_size
-        self.counting: Counting = tabulated(weights_of(network))
+        self.counting: Counting = tabulate(weights_of(network))
         self.machine = self.counting.machine
         self.increments = np.array(self.machine.increments, np.int64).reshape(self.symbols, -1)
 

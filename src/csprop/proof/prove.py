@@ -37,7 +37,7 @@ from csprop.proof.limits import DOUBT, RATIO, NotFinite
 from csprop.proof.locked import Locked
 from csprop.proof.locked_counter import LockedCounter
 from csprop.proof.margins import covered_moves, margin
-from csprop.proof.statements import proven
+from csprop.proof.statements import state_proof
 from csprop.tasks.base import Task
 
 MOST_KNOWN = 2**20
@@ -124,7 +124,7 @@ def prove(
         task_states=tuple(map(repr, numbers)),
     )
     automaton = locked.automaton(task.vocab, task.classes, task.words).minimal()
-    return proven(task, proof, automaton, rows, locked)
+    return state_proof(task, proof, automaton, rows, locked)
 
 
 def prove_counting(
@@ -161,7 +161,7 @@ def prove_counting(
     if task.oracle is None:
         rows = tuple(each.row + 1 for each in find_disagreements(automaton, task.data))
     proof = counting_proof(locked.counting, inner, outer, CountingSearch(rounds, control))
-    return proven(task, proof, automaton, rows, locked)
+    return state_proof(task, proof, automaton, rows, locked)
 
 
 def counting_proof(

@@ -77,7 +77,7 @@ def _by_need(
     return [each[i] for i in sorted(range(len(each)), key=losses.__getitem__)]
 
 
-def thinned(scores: Scores, examples: Labelled, used: Bool[Tensor, "L D"]) -> Bool[Tensor, "L D"]:
+def thin(scores: Scores, examples: Labelled, used: Bool[Tensor, "L D"]) -> Bool[Tensor, "L D"]:
     """The channels in use without the least needed third, whatever that does to the answers."""
     order = _by_need(scores, examples, used)
     for one in order[: -(-len(order) // 3)]:

@@ -29,8 +29,8 @@ from csprop.automata.comparison import Invariant, compare_counting
 from csprop.automata.forms import primitive
 from csprop.data.examples import UNLABELLED
 from csprop.nn.model import CSP
-from csprop.proof.choose import Choice, Pattern, choices, clipped, table
-from csprop.proof.counters import tabulated
+from csprop.proof.choose import Choice, Pattern, choices, clip_counts, table
+from csprop.proof.counters import tabulate
 from csprop.proof.examples import Labelled
 from csprop.proof.fewer import OPEN, SHARP, Fewer, misses
 from csprop.proof.limits import NotFinite
@@ -79,7 +79,7 @@ def simplify(model: CSP, examples: Labelled, generator: Generator) -> bool | Non
 def _agree(model: CSP, other: CSP) -> bool:
     """Return True if two models give the same answers at every length."""
     try:
-        machines = [tabulated(weights_of(each)).machine.reduce() for each in (model, other)]
+        machines = [tabulate(weights_of(each)).machine.reduce() for each in (model, other)]
     except NotFinite:
         return False
     return isinstance(compare_counting(*machines), Invariant)
@@ -157,7 +157,7 @@ class _Plan:
         """
         tokens, known = examples.tokens, examples.labels != UNLABELLED
         window = self.choice.window
-        counts = clipped(tokens, self.choice.forms, window)
+        counts = clip_counts(tokens, self.choice.forms, window)
         flags = [each.fired(tokens, counts) for each in self.choice.patterns]
         seen = torch.stack([tokens, *counts, *flags], dim=2)[known]  # (labels, 1 + forms + patterns)
         rows, groups = seen.unique(dim=0, return_inverse=True)

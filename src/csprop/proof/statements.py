@@ -42,7 +42,7 @@ TRUSTED = (
 )
 
 
-def proven(
+def state_proof(
     task: Task,
     proof: FiniteProof | CountingProof,
     automaton: Automaton | CounterAutomaton,
@@ -64,11 +64,12 @@ def proven(
     rows = len(task.data) if disagreeing else None
     return Certificate(
         verdict=verdict, proven=True, statement=statement, task=task.describe(), proof=proof,
-        automaton=automaton, disagreeing=disagreeing, rows=rows, trusted=trusted(task), locked=locked,
+        automaton=automaton, disagreeing=disagreeing, rows=rows, trusted=list_assumptions(task),
+        locked=locked,
     )  # fmt: skip
 
 
-def trusted(task: Task) -> tuple[str, ...]:
+def list_assumptions(task: Task) -> tuple[str, ...]:
     """Return the assumptions of a proof."""
     return TRUSTED if task.oracle is not None else TRUSTED[1:]
 
@@ -135,7 +136,7 @@ def _claim_of_rows(task: Task, machine: str, disagreeing: int) -> tuple[str, str
     )
 
 
-def unverifiable(certificate: Certificate, task: Task, reason: str) -> Certificate:
+def state_unchecked(certificate: Certificate, task: Task, reason: str) -> Certificate:
     """Return the certificate of a locked model whose task is a file that cannot be read any more."""
     machine = "the locked model is a finite machine"
     if isinstance(certificate.proof, CountingProof):
@@ -145,11 +146,11 @@ def unverifiable(certificate: Certificate, task: Task, reason: str) -> Certifica
     )
     return replace(
         certificate, verdict=NOT_CHECKED, proven=False, statement=statement, rows=None,
-        disagreeing=(), trusted=trusted(task), unchecked=reason,
+        disagreeing=(), trusted=list_assumptions(task), unchecked=reason,
     )  # fmt: skip
 
 
-def refused(task: Task, failure: Exception | Difference | None) -> Certificate:
+def state_failure(task: Task, failure: Exception | Difference | None) -> Certificate:
     """Return the certificate that gives the reason why nothing is proven."""
     verdict, example = getattr(failure, "verdict", NOT_FINITE), None
     if isinstance(failure, Difference):
@@ -177,7 +178,7 @@ def reason(task: Task, failure: Exception | Difference | None) -> str:
     return f"after {sequence} it says {said!r}, and {right!r} is right"
 
 
-def tested(task: Task, length: int, score: "Score") -> Certificate:
+def state_trial(task: Task, length: int, score: "Score") -> Certificate:
     """Return the certificate of a test on every input of one length."""
     right = not score.wrong
     statement = (

@@ -144,7 +144,7 @@ def _check_trial(certificate: Certificate, read: Read, task: Task, trial: Trial)
         score = trial(certificate.trial.length)
     except InputError as error:
         raise Rejected(f"it cannot be checked ({error})") from None
-    expected = statements.tested(task, certificate.trial.length, score)
+    expected = statements.state_trial(task, certificate.trial.length, score)
     demand(certificate.trial == expected.trial, "other inputs are answered wrongly")
     return _check_claim(certificate, expected)
 
@@ -196,8 +196,8 @@ def _verify_proof(certificate: Certificate, read: Read, model: dict[str, Any], t
         try:
             disagreeing = tuple(_disagreeing_rows(automaton, task))
         except InputError as error:  # the file is gone, or has changed
-            return Verified(statements.unverifiable(certificate, task, str(error)), scores)
-    expected = statements.proven(task, proof, automaton, disagreeing)
+            return Verified(statements.state_unchecked(certificate, task, str(error)), scores)
+    expected = statements.state_proof(task, proof, automaton, disagreeing)
     if certificate.verdict == statements.NOT_CHECKED:  # it was saved while the file was gone
         names = ("verdict", "proven", "statement", "rows", "disagreeing")
         claims = {name: getattr(expected, name) for name in names}

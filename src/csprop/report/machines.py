@@ -5,7 +5,7 @@ from html import escape
 from csprop.data.names import split_symbols
 from csprop.learning import suspects
 from csprop.learning.suspects import Suspect
-from csprop.learning.verdict import Verdict, sized
+from csprop.learning.verdict import Verdict, describe_machine
 from csprop.report.page import facts, folded, table
 from csprop.report.read import PageRun
 from csprop.training.checkpoint import SUSPECTS
@@ -52,7 +52,7 @@ def _learned(each: PageRun) -> str:
     verdict = read_verdict(each)
     low, high = (percent(value) for value in verdict.interval)
     where = "sequences of the task" if verdict.is_task else f"rows of {verdict.source}"
-    size = "0 states" if each.run.automaton is None else sized(each.run.automaton)
+    size = "0 states" if each.run.automaton is None else describe_machine(each.run.automaton)
     pairs = [
         ("machine", f"{size}, found by csprop learn in {verdict.rows:,} {where}"),
         (

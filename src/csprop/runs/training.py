@@ -4,7 +4,6 @@
 imported.
 """
 
-import pickle
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -109,8 +108,8 @@ def train_seeds(
         resume: as for `train`.
         on_epoch: is called after each epoch with the metrics of every seed.
         progress: show a bar for the worst seed, in a notebook or on a terminal.
-        workers: the number of processes that share the seeds. Several call `on_epoch` each for its
-            own seeds, and show no bar; `on_epoch` must then be a function that can be pickled.
+        workers: the number of processes that share the seeds, if there is an `out`. Each calls
+            `on_epoch`, a function of a module, for its own seeds, and shows no bar.
         changes: as for `train`.
 
     Returns:
@@ -121,13 +120,17 @@ def train_seeds(
     """
     outs = {seed: None if out is None else Path(out) / f"seed-{seed}" for seed in seeds}
     job, count = _prepare(task, outs, out, preset, resume, changes), len(outs)
-    if min(workers, count) <= 1:
+    if min(workers, count) <= 1 or out is None:
         return _execute(job, on_epoch, progress)
     shares = [job.part(count * i // workers, count * (i + 1) // workers) for i in range(workers)]
     shares = [share for share in shares if share.configs]
     with pool(len(shares), "add --resume to the same command to continue") as executor:
-        parts = [executor.submit(_execute_pickled, share, on_epoch) for share in shares]
-        return [outcome for part in parts for outcome in pickle.loads(part.result())]
+        parts = [executor.submit(_execute_share, share, on_epoch) for share in shares]
+        ends = [end for part in parts for end in part.result()]
+    return [
+        end if isinstance(end, Diverged) else _read(job.task, path, end)
+        for path, end in zip(job.outs, ends, strict=True)
+    ]
 
 
 def _prepare(
@@ -183,9 +186,21 @@ def _execute(
     return [Run.of(each) if isinstance(each, Trained) else each for each in outcomes]
 
 
-def _execute_pickled(job: Job, on_epoch: OnEpoch) -> bytes:
-    """Train in a worker process; torch's own way to send tensors needs the sender to live on."""
-    return pickle.dumps(_execute(job, on_epoch, progress=False))
+def _execute_share(job: Job, on_epoch: OnEpoch) -> "list[str | Diverged]":
+    """Train in a worker process; the runs themselves are in their directories."""
+    outcomes = _execute(job, on_epoch, progress=False)
+    return [each if isinstance(each, Diverged) else each.torch_because for each in outcomes]
+
+
+def _read(task: Task, path: Path | None, torch_because: str) -> "Run":
+    """Return a run that a worker process has trained."""
+    from csprop.runs.run import load
+    from csprop.training.stored import within
+
+    assert path is not None
+    run = load(path, within(task, path))
+    run.torch_because = torch_because
+    return run
 
 
 def _join() -> "AbstractContextManager[Group]":

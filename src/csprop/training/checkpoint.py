@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from csprop.errors import InputError, nearest
 from csprop.files import LOCK, as_json, digest, fault, from_json, move, replace
-from csprop.zoo.archive import in_zoo, opened
+from csprop.zoo.archive import in_zoo, open_archive
 
 if TYPE_CHECKING:
     from csprop.progress import Epoch
@@ -64,7 +64,7 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         """What messages call it."""
-        self.files = opened(path) if in_zoo(path) else self.path
+        self.files = open_archive(path) if in_zoo(path) else self.path
         """Where its files are read."""
 
     def exists(self) -> bool:

@@ -68,7 +68,7 @@ def name_of(path: str | Path) -> str:
     raise InputError(f"the zoo has no run {name!r}: {hint}")
 
 
-def opened(path: str | Path) -> zipfile.Path:
+def open_archive(path: str | Path) -> zipfile.Path:
     """The files of a run of the zoo.
 
     Raises:

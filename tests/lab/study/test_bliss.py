@@ -9,7 +9,7 @@ import pytest
 from csprop.automata.automaton import Automaton, CounterAutomaton
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
-from csprop.learning.counting import counted
+from csprop.learning.counting import find_counting_machine
 from csprop_lab.study import bliss
 from csprop_lab.study.bliss import (
     LANGUAGES,
@@ -42,7 +42,7 @@ def test_a_hundred_strings_are_enough(language: str) -> None:
     rows = strings(language, 100, seed=100)
     vocab = sorted({token for tokens, _ in rows for token in tokens})
     classes = sorted({label for _, labels in rows for label in labels})
-    found = counted(
+    found = find_counting_machine(
         [([*map(vocab.index, tokens)], [*map(classes.index, labels)]) for tokens, labels in rows],
         len(vocab), len(classes),
     )  # fmt: skip

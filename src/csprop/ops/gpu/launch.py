@@ -23,7 +23,7 @@ def scan(a: Tensor, u: Tensor, h0: Tensor, reset: Tensor | None) -> Tensor:
     if u.numel():
         grid, sizes = _sizes(a, u, reset)
         with torch.accelerator.device_index(u.device.index):
-            kernels.scan[grid](
+            kernels.scan[grid](  # pyright: ignore[reportIndexIssue]
                 a, u, h0, u if reset is None else reset, h, u.shape[1], u.shape[3], a.shape[-1], **sizes
             )
     return h
@@ -43,7 +43,7 @@ def adjoint(
     g_columns = grid[1] if sizes["SHARED"] else a.shape[-1]
     g_a, g_u, g_h0 = a.new_empty(*a.shape[:-1], g_columns), torch.empty_like(u), torch.empty_like(h0)
     with torch.accelerator.device_index(u.device.index):
-        kernels.adjoint[grid](
+        kernels.adjoint[grid](  # pyright: ignore[reportIndexIssue]
             g_h, a, u, h0, h, u if reset is None else reset, g_a, g_u, g_h0,
             u.shape[1], u.shape[3], a.shape[-1], g_columns, **sizes,
         )  # fmt: skip

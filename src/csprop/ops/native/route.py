@@ -74,5 +74,5 @@ def _call(like: Tensor, **arguments: Any) -> None:
     fields = {"wide": like.dtype is torch.float64, "batch": batch, "steps": steps, "width": width}
     for name, value in arguments.items():
         fields[name] = value.contiguous() if isinstance(value, Tensor) else value
-    arguments = pack("Route", fields)
-    call("route", arguments.address, torch.get_num_threads())
+    packed = pack("Route", fields)
+    call("route", packed.address, torch.get_num_threads())
