@@ -163,8 +163,7 @@ def test_saturated_states_agree(cell: Paper) -> None:
 @pytest.mark.parametrize("cell", [Rotor(), Rotor(order=3), Paper(decay="unit", norm="none")])
 def test_a_carried_state_beyond_every_limit_agrees(cell: Any) -> None:
     net = model(config(cell)).double()
-    tokens, state, _ = draw(net, 2, 9)
-    results = []
+    (tokens, state, _), results = draw(net, 2, 9), []
     for backend in ("torch", "native"):
         with use_backend(backend):
             results.append(net(tokens, 1e30 * state, return_state=True))

@@ -1,4 +1,7 @@
-"""`csprop train`: train a model on a task or on a data file."""
+"""`csprop train`: train a model on a task or on a data file.
+
+The file is over 300 lines because the options of every kind of model meet here.
+"""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields

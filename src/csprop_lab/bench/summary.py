@@ -7,8 +7,6 @@ from csprop_lab.study.texts import markdown
 
 Document = dict[str, Any]
 UNITS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
-
-
 MODULE = "csprop as a torch module"
 ANOTHER = (
     "reference loop",
@@ -17,8 +15,6 @@ ANOTHER = (
     "onnxruntime's LSTM",
 )
 """Of all others that were measured, those that the table shows, at most one of each work."""
-
-
 FEW = {
     "paper": "training step, the paper's model, width 64, 3 layers, 64 × 16 tokens",
     "rotor": "training step, csprop's model of parity, width 32, 64 × 16 tokens",
@@ -107,14 +103,10 @@ def _layers(work: Document) -> str:
         own = part["seconds"]["csprop"]
         cells = [f"{factor(part['seconds'][name] / own)} ×" for name in names if name != "csprop"]
         sizes = sorted(part["parameters"].values())
-        lines.append(
-            [
-                part["work"],
-                f"{duration(own)} ({spread(part['quartiles']['csprop'])})",
-                *cells,
-                f"{sizes[0]:,} to {sizes[-1]:,}",
-            ]
-        )
+        lines.append([
+            part["work"], f"{duration(own)} ({spread(part['quartiles']['csprop'])})", *cells,
+            f"{sizes[0]:,} to {sizes[-1]:,}",
+        ])  # fmt: skip
     return markdown([work["work"], *names, "parameters"], lines) if lines else ""
 
 

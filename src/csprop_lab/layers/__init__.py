@@ -46,7 +46,7 @@ PEERS: dict[str, Published] = {
     "gated-deltanet-negative": Published(
         "gated_deltanet:Negative", "Yang et al., with the eigenvalues of Grazzi et al., ICLR 2025"
     ),
-    "deltaproduct": Published("deltaproduct:GatedDeltaProduct", "Siems et al., NeurIPS 2025"),
+    "deltaproduct": Published("gated_deltanet:GatedDeltaProduct", "Siems et al., NeurIPS 2025"),
     "megalodon": Published("megalodon:Megalodon", "Ma et al., NeurIPS 2024"),
     "rwkv-7": Published("rwkv7:RWKV7", "Peng et al., arXiv:2503.14456, 2025"),
     "slstm": Published("slstm:SLSTM", "Beck et al., NeurIPS 2024"),

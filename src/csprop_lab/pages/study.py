@@ -63,16 +63,8 @@ def _grokking(rows: Rows) -> list[Chart]:
                 marks += here
                 called = f"seed {row['job']['seed']}"
                 series.append(Series(name=called, group="a seed", colour=0, points=points))
-            charts.append(
-                Chart(
-                    title=f"{task}: {words}",
-                    link=f"grokking {task}",
-                    x=EPOCH | LOG,
-                    y=axis,
-                    series=series,
-                    marks=marks,
-                )
-            )
+            titles = {"title": f"{task}: {words}", "link": f"grokking {task}"}
+            charts.append(Chart(**titles, x=EPOCH | LOG, y=axis, series=series, marks=marks))
     return charts
 
 
@@ -80,15 +72,15 @@ def _length(rows: Rows) -> list[Chart]:
     """The accuracy of each model by length, for each task."""
     charts = []
     for task in dict.fromkeys(task for task, _ in rows):
-        series = [
-            Series(
-                name=model,
-                group=model,
-                colour=colour,
-                points=list(accuracies(rows[task, model], model).items()),
-            )
-            for colour, model in enumerate(STYLES)
+        points = {
+            model: list(accuracies(rows[task, model], model).items())
+            for model in STYLES
             if (task, model) in rows
+        }
+        series = [
+            Series(name=model, group=model, colour=colour, points=points[model])
+            for colour, model in enumerate(STYLES)
+            if model in points
         ]
         charts.append(Chart(title=task, link=None, x=LENGTH, y=PERCENT, series=series, marks=[]))
     return charts

@@ -1,18 +1,14 @@
 """A released model as a rotor: the sum of angles of one layer, rounded.
 
-The state h of a layer with angle="accumulated" is a sum over the whole past, which decays little by
-little. It takes infinitely many values and cannot be locked. But the phase e^{iΘ} that turns the input
-is itself a state, which every step turns by θ_t. If θ_t is nearly the same whenever a token is read,
-the phase is a rotor with an angle for each token. Rounded to K-ths of a full turn, these angles make it
-a count modulo K, a finite machine.
+The state h of a layer with angle="accumulated" is a sum over the whole past. It takes infinitely many
+values and cannot be locked. But the phase e^{iΘ} that turns the input is itself a state, which every
+step turns by θ_t. If θ_t is nearly the same whenever a token is read, the phase is a rotor. Rounded to
+K-ths of a full turn, the angles of the tokens make it a count modulo K, a finite machine.
 
 That machine is all that remains of the model. Its answer at each count is the most frequent label of
-the training rows there. It is written as a layer of rotors, one for each frequency up to K/2, whose
-linear decoder can give any answer at any count. `csprop.certify` then proves it like any other model.
-
-Some angles are near such fractions by chance. So the model must have learned its training data, and
-the rounded model may not lose an answer. docs/notes/released.md counts the untrained models that would
-pass the rest.
+the training rows there. Rotors of all frequencies up to K/2 and a linear decoder can give any answer at
+any count. Some angles are near such fractions by chance, so the model must have learned its data, and
+the rounded model may not lose an answer (docs/notes/released.md).
 """
 
 import math

@@ -75,13 +75,9 @@ class Sequences(ABC):
     def network(self, kind: NetworkKind, features: int, width: int, draws: Generator) -> Network:
         """A network for these sequences."""
         config = NetworkConfig(
-            kind=kind,
-            vocab_size=self.vocab_size,
-            num_classes=self.num_classes,
-            features=features,
-            width=width,
-            last=self.last,
-        )
+            kind=kind, vocab_size=self.vocab_size, num_classes=self.num_classes, features=features,
+            width=width, last=self.last,
+        )  # fmt: skip
         return Network(config, draws)
 
 
@@ -161,13 +157,9 @@ def digits(as_levels: bool) -> Digits:
     parts = order.split([len(targets) - 2 * fifth, fifth, fifth])
     training, validation, test = (Rows(inputs[part], targets[part]) for part in parts)
     return Digits(
-        vocab_size=LEVELS if as_levels else 0,
-        num_classes=10,
-        last=True,
-        training=training,
-        validation=validation,
-        test=test,
-    )
+        vocab_size=LEVELS if as_levels else 0, num_classes=10, last=True, training=training,
+        validation=validation, test=test,
+    )  # fmt: skip
 
 
 def text() -> Text:
@@ -179,13 +171,9 @@ def text() -> Text:
     training, *held_out = tokens.split([len(tokens) - 2 * tenth, tenth, tenth])
     validation, test = map(_in_rows, held_out)
     return Text(
-        vocab_size=len(known),
-        num_classes=len(known),
-        last=False,
-        training=training,
-        validation=validation,
-        test=test,
-    )
+        vocab_size=len(known), num_classes=len(known), last=False, training=training,
+        validation=validation, test=test,
+    )  # fmt: skip
 
 
 def _in_rows(tokens: Tensor) -> Rows:

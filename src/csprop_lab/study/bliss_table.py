@@ -30,17 +30,13 @@ class Bliss(Table):
         for (language, size), some in rows.items():
             found = [row["result"] for row in some]
             reported = KNOWN[language]["reported"].get(size, ("–", "–"))
-            lines.append(
-                [
-                    KNOWN[language]["written"],
-                    f"{int(size):,}",
-                    f"{sum(each['counters'] > 0 for each in found)} of {len(found)}",
-                    f"{sum(each['right'] for each in found)} of {len(found)}",
-                    median_and_worst([each["tested_right"] / each["tested"] for each in found]),
-                    f"{max(row['seconds'] for row in some):.1f}",
-                    *reported,
-                ]
-            )
+            lines.append([
+                KNOWN[language]["written"], f"{int(size):,}",
+                f"{sum(each['counters'] > 0 for each in found)} of {len(found)}",
+                f"{sum(each['right'] for each in found)} of {len(found)}",
+                median_and_worst([each["tested_right"] / each["tested"] for each in found]),
+                f"{max(row['seconds'] for row in some):.1f}", *reported,
+            ])  # fmt: skip
         headings = [
             "language", "strings", "machines that count", "proven right at every length",
             "test strings right: median (worst)", "seconds at most", "their MDLRNN", "best other RNN",

@@ -84,16 +84,10 @@ class Cell:
         if task.preset == "rotor" and length > task.length:
             changes["short_first"] = SHORT_FIRST
         return csp(
-            self.task,
-            task.preset,
-            seed,
-            length=length,
-            hold_pairs=protocol.hold_pairs,
-            test_lengths=protocol.lengths(self.task, self.effort.longest),
-            test_tasks=protocol.others,
-            lock=task.finite or task.counting is not None,
-            **changes,
-        )
+            self.task, task.preset, seed, length=length, hold_pairs=protocol.hold_pairs,
+            test_lengths=protocol.lengths(self.task, self.effort.longest), test_tasks=protocol.others,
+            lock=task.finite or task.counting is not None, **changes,
+        )  # fmt: skip
 
     def _layer(self, rate: float, seed: int) -> AnyJob:
         protocol, effort = self.protocol, self.effort
@@ -110,14 +104,10 @@ class Cell:
             hold_pairs=protocol.hold_pairs,
         )
         return network(
-            self.task,
-            config,
-            recipe,
-            seed,
+            self.task, config, recipe, seed,
             test_lengths=protocol.lengths(self.task, min(FAR, effort.longest)),
-            test_tasks=protocol.others,
-            follow=protocol.follow,
-        )
+            test_tasks=protocol.others, follow=protocol.follow,
+        )  # fmt: skip
 
     def _file(self, method: str, options: dict[str, Any], seed: int) -> FileJob:
         rows, wrong = self.protocol.rows, self.protocol.wrong

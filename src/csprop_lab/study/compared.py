@@ -100,13 +100,10 @@ class Comparison:
         spent = [spending(row) for row in trained if "recipe" in row["job"]]
         ranges = [from_to(min(each), max(each)) for each in zip(*spent, strict=True)]
         return [
-            model,
-            *(ranges or ["–"] * 4),
-            f"{near} of {len(found)}",
-            f"{far} of {len(found)}",
+            model, *(ranges or ["–"] * 4), f"{near} of {len(found)}", f"{far} of {len(found)}",
             f"{certain} of {len(found)}" if any(map(any_proof, found)) else "not tried",
             PEERS[model].paper if model in PEERS else "this package" if model == CSPROP else "–",
-        ]
+        ]  # fmt: skip
 
     def heat_map(self) -> Any:
         """A picture of all models and tasks, as a matplotlib Figure: 0 is chance, 1 is right."""

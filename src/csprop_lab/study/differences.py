@@ -116,13 +116,10 @@ def _epochs_of(rows: Rows) -> int:
 
 def _focal(rows: Rows) -> str:
     return words(
-        "focal-loss",
-        epochs=_epochs_of(rows),
-        phase_entropy=_scores(rows, "phase, cross_entropy"),
-        phase_focal=_scores(rows, "phase, focal"),
-        cos_entropy=_scores(rows, "cos_sin, cross_entropy"),
+        "focal-loss", epochs=_epochs_of(rows), phase_entropy=_scores(rows, "phase, cross_entropy"),
+        phase_focal=_scores(rows, "phase, focal"), cos_entropy=_scores(rows, "cos_sin, cross_entropy"),
         cos_focal=_scores(rows, "cos_sin, focal"),
-    )
+    )  # fmt: skip
 
 
 def _structure(rows: Rows) -> str:
@@ -130,15 +127,12 @@ def _structure(rows: Rows) -> str:
         return score(rows[variant, "parenthesis"])
 
     return words(
-        "parts",
-        epochs=_epochs_of(rows),
-        without=_scores(rows, "without rotation, +Norm"),
+        "parts", epochs=_epochs_of(rows), without=_scores(rows, "without rotation, +Norm"),
         rotating=_scores(rows, "with rotation, +Norm"),
         parts=", ".join(f1(f"with rotation, {part}") for part in ("Base", "+SiLU", "+Skip", "+Norm")),
-        layer_norm=f1("LayerNorm"),
-        every_step=f1("SiLU at every step, no norm"),
+        layer_norm=f1("LayerNorm"), every_step=f1("SiLU at every step, no norm"),
         no_skip=f1("no skip"),
-    )
+    )  # fmt: skip
 
 
 def _grokking(rows: Rows) -> str:
@@ -152,11 +146,9 @@ def _grokking(rows: Rows) -> str:
         return f"{task} {near} of {len(started)} ({expected:.1f})"
 
     return words(
-        "jumps",
-        gaps=", ".join(map(gaps, PAPER_TASKS)),
-        near=NEAR,
+        "jumps", gaps=", ".join(map(gaps, PAPER_TASKS)), near=NEAR,
         spikes=", ".join(map(beside, PAPER_TASKS)),
-    )
+    )  # fmt: skip
 
 
 def _decoders(rows: Rows) -> str:
@@ -174,13 +166,9 @@ def _baselines(rows: Rows) -> str:
         return f"{median_and_worst(values(seeds, 'accuracy'))} held out, {percent(far)} at length 256"
 
     return words(
-        "mamba",
-        positive=parity("SSM [0, 1]"),
-        negative=parity("SSM [-1, 1]"),
-        lstm=parity("LSTM"),
-        paper=parity("csprop, paper"),
-        rotor=parity("csprop, rotor"),
-    )
+        "mamba", positive=parity("SSM [0, 1]"), negative=parity("SSM [-1, 1]"), lstm=parity("LSTM"),
+        paper=parity("csprop, paper"), rotor=parity("csprop, rotor"),
+    )  # fmt: skip
 
 
 CLAIMS: tuple[tuple[str, Callable[[Rows], str]], ...] = (

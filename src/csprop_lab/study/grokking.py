@@ -36,16 +36,11 @@ class Grokking(Figured):
             gaps = [gap for row in seeds if (gap := gap_of(row)) is not None]
             starts = [start for row in seeds if (start := first(row, ALMOST)) is not None]
             beside, expected = spikes(seeds)
-            lines.append(
-                [
-                    task,
-                    mean_and_std(gaps),
-                    f"{len(gaps)} of {len(seeds)}",
-                    get(task).paper_gap,
-                    f"{min(starts)} to {max(starts)}" if starts else "–",
-                    f"{beside} of {len(starts)} (by chance {expected:.1f})",
-                ]
-            )
+            lines.append([
+                task, mean_and_std(gaps), f"{len(gaps)} of {len(seeds)}", get(task).paper_gap,
+                f"{min(starts)} to {max(starts)}" if starts else "–",
+                f"{beside} of {len(starts)} (by chance {expected:.1f})",
+            ])  # fmt: skip
         table = markdown(headings, lines)
         return words("grokking", seeds=budget.seeds, epochs=budget.epochs, table=table)
 

@@ -69,16 +69,12 @@ class Layers(Table):
             test = sorted(scores(seeds, "test"), reverse=in_bits(data))
             ends = f"{shown(data, test[0])} to {shown(data, test[-1])}"
             sizes = {row["result"]["parameters"] for row in seeds if "result" in row}
-            lines.append(
-                [
-                    f"{data}, {'bits a character' if in_bits(data) else 'accuracy'}",
-                    name,
-                    " or ".join(f"{size:,}" for size in sizes),
-                    lr,
-                    shown(data, statistics.fmean(scores(seeds, "validation"))),
-                    f"{shown(data, statistics.fmean(test))} ({ends})",
-                ]
-            )
+            lines.append([
+                f"{data}, {'bits a character' if in_bits(data) else 'accuracy'}", name,
+                " or ".join(f"{size:,}" for size in sizes), lr,
+                shown(data, statistics.fmean(scores(seeds, "validation"))),
+                f"{shown(data, statistics.fmean(test))} ({ends})",
+            ])  # fmt: skip
         return markdown(headings, lines)
 
     def text(self, rows: Rows, budget: Budget) -> str:

@@ -17,8 +17,8 @@ PROBED = (9, 100)
 def register(name: str, factory: Make, effort: Effort) -> str:
     """Make a layer of one's own known by a name in this process, and return its version.
 
-    The version is a digest of its source and of what it makes of some features, with weights that are
-    not those of the start, so rows of an earlier version are not taken for rows of a changed one.
+    The version is a digest of its source and of its outputs with other weights than the first ones, so
+    rows of an earlier version are not taken for rows of a changed one.
 
     Raises:
         InputError: it is not a layer of features, fails, looks ahead, or mixes sequences.

@@ -29,15 +29,10 @@ def task_table(main: Rows) -> str:
     for task in TASKS:
         printed, ours = (main[task, preset, "disjoint"] for preset in ("paper", get(task).preset))
         longer = printed[0]["job"]["test_lengths"][1]
-        lines.append(
-            [
-                get(task).description,
-                _every(printed),
-                percent(accuracies(printed, "paper")[longer]),
-                _every(ours),
-                f"{proven(ours)} runs",
-            ]
-        )
+        lines.append([
+            get(task).description, _every(printed), percent(accuracies(printed, "paper")[longer]),
+            _every(ours), f"{proven(ours)} runs",
+        ])  # fmt: skip
     return markdown(headings, lines)
 
 
@@ -76,20 +71,13 @@ def summary(main: Rows) -> str:
         printed, released, ours = (main[task, preset, "disjoint"] for preset in presets)
         epochs = get(task).paper_epochs
         longer = printed[0]["job"]["test_lengths"][1]
-        lines.append(
-            [
-                task,
-                f"100%, {epochs}" if epochs else "–",
-                f"{exact(printed).count(0)} of {len(printed)}",
-                percent(accuracies(printed, "paper")[longer]),
-                f"{exact(released).count(0)} of {len(released)}",
-                proven(released),
-                f"`{suits}`",
-                f"{exact(ours).count(0)} of {len(ours)}",
-                f"{max(reached(ours))}" if reached(ours) else "never",
-                proven(ours),
-            ]
-        )
+        lines.append([
+            task, f"100%, {epochs}" if epochs else "–", f"{exact(printed).count(0)} of {len(printed)}",
+            percent(accuracies(printed, "paper")[longer]),
+            f"{exact(released).count(0)} of {len(released)}", proven(released), f"`{suits}`",
+            f"{exact(ours).count(0)} of {len(ours)}",
+            f"{max(reached(ours))}" if reached(ours) else "never", proven(ours),
+        ])  # fmt: skip
     return markdown(headings, lines)
 
 

@@ -8,19 +8,17 @@ from importlib.resources import files
 from typing import Any
 
 
-def read_asset(name: str) -> str:
-    """Return the text of a file in assets/."""
-    return files("csprop_lab.study").joinpath("assets", name).read_text("utf-8")
+ASSETS = files("csprop_lab.study") / "assets"
 
 
 def read_numbers(name: str) -> Any:
     """Return the content of a JSON file in assets/."""
-    return json.loads(read_asset(name))
+    return json.loads((ASSETS / name).read_text("utf-8"))
 
 
 @cache
 def _sections() -> dict[str, str]:
-    _, *parts = re.split(r"^# (\S+)\n", read_asset("texts.md"), flags=re.MULTILINE)
+    _, *parts = re.split(r"^# (\S+)\n", (ASSETS / "texts.md").read_text("utf-8"), flags=re.MULTILINE)
     within = re.compile(r"(?<!\n)\n(?!\n)")  # a line break within a paragraph
     sections = zip(parts[::2], parts[1::2], strict=True)
     return {name: within.sub(" ", text.strip()) for name, text in sections}

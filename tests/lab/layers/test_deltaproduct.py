@@ -6,8 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers.models.qwen3_next.modeling_qwen3_next import torch_recurrent_gated_delta_rule  # pyright: ignore
 
-from csprop_lab.layers.deltaproduct import GatedDeltaProduct
-from csprop_lab.layers.gated_deltanet import GatedDeltaNet
+from csprop_lab.layers.gated_deltanet import GatedDeltaNet, GatedDeltaProduct
 from tests.helpers import mixers
 
 

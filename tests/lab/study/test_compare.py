@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-import csprop
+import csprop_lab
 from csprop.cli.main import main
 from csprop.errors import InputError
 from csprop.tasks import get
@@ -135,7 +135,7 @@ def test_csprops_row_is_proven_and_every_seed_is_the_same_job_each_time(tmp_path
 
 def test_a_layer_of_ones_own_is_compared_by_ten_lines(tmp_path: Path) -> None:
     said: list[str] = []
-    found = csprop.compare(
+    found = csprop_lab.compare(
         Mean, models=["rnn"], tasks=["parity"], quick=True, out=tmp_path, say=said.append
     )
     assert found.models == ["rnn", "Mean"]
@@ -144,7 +144,9 @@ def test_a_layer_of_ones_own_is_compared_by_ten_lines(tmp_path: Path) -> None:
     assert 0 <= at_longest(row) <= 1
     assert "2 to run" in said[0]
     again: list[str] = []
-    csprop.compare(Mean, models=["rnn"], tasks=["parity"], quick=True, out=tmp_path, say=again.append)
+    csprop_lab.compare(
+        Mean, models=["rnn"], tasks=["parity"], quick=True, out=tmp_path, say=again.append
+    )
     assert again == []  # nothing was left to run
     for name in ("COMPARE.md", "compare.html", "heat-map.png", "lengths.png", "paper.json"):
         assert (tmp_path / name).stat().st_size
@@ -187,7 +189,7 @@ def test_mistakes_are_told_in_one_sentence(
 ) -> None:
     factory = options.pop("factory", None)
     with pytest.raises(InputError, match=complaint):
-        csprop.compare(factory, **{"quick": True, "out": tmp_path} | options)
+        csprop_lab.compare(factory, **{"quick": True, "out": tmp_path} | options)
     assert not list(tmp_path.glob("*.json"))
 
 
@@ -299,7 +301,7 @@ def test_files_are_learned_from_by_layers_and_by_csprop(tmp_path: Path) -> None:
 
 
 def test_a_page_of_files_alone_has_no_curves(tmp_path: Path) -> None:
-    csprop.compare(
+    csprop_lab.compare(
         models=["rnn"],
         protocol="files",
         tasks=["door"],
@@ -363,7 +365,7 @@ def test_a_layer_that_fails_does_not_keep_others_from_the_page(tmp_path: Path) -
 
     options: dict[str, Any] = {"models": ["rnn"], "tasks": ["parity"], "quick": True, "out": tmp_path}
     with pytest.raises(RuntimeError, match="too long") as failure:
-        csprop.compare(hooked(long), name="short", **options, say=lambda line: None)
+        csprop_lab.compare(hooked(long), name="short", **options, say=lambda line: None)
     assert failure.value.__notes__ == ["This happened to short on parity, seed 0."]
     text = (tmp_path / "COMPARE.md").read_text()
     assert re.search(r"^\| rnn \| \d", text, re.MULTILINE)
