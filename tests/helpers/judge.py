@@ -318,7 +318,7 @@ class Judge:
 
     def _announced(self, verb: str, *texts: str) -> None:
         for text in texts:
-            for found in CLAIMS.findall(text):
+            for found in CLAIMS.findall(re.sub("='[^']*'", "", text)):  # an option that is quoted
                 demand(self.claims, f"{verb} says {found!r}")
                 whole = found in ("agrees with every row", "agree with all")
                 demand(not whole or "agrees with every row" in self.claims, f"{verb} says {found!r}")
