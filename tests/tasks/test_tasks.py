@@ -83,7 +83,7 @@ def test_samples_come_from_the_generator_at_any_length(name: str, length: int) -
     assert task.sample(0, length, seeded()).shape == (0, length)
 
 
-@pytest.mark.parametrize("task", {type(task) for task in tasks.catalogue()} | {tasks.CountingTask})
+@pytest.mark.parametrize("task", dict.fromkeys([*map(type, tasks.catalogue()), tasks.CountingTask]))
 def test_every_task_has_worked_examples(task: type[tasks.Task]) -> None:
     """In its own docstring, and they are right."""
     assert ">>>" in (task.__doc__ or "")
