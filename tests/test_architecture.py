@@ -157,6 +157,13 @@ def test_the_public_names_are_there() -> None:
         assert getattr(csprop, name) is not None
 
 
+def test_a_file_over_300_lines_says_why_in_its_docstring() -> None:
+    for path in (Path(__file__).parents[1] / "src").rglob("*.py"):
+        text = path.read_text()
+        if len(text.splitlines()) > 300:
+            assert "lines" in (ast.get_docstring(ast.parse(text)) or ""), path
+
+
 def test_nothing_pickles() -> None:
     for path in SOURCE.rglob("*.py"):
         text = path.read_text()

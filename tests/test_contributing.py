@@ -1,6 +1,5 @@
 """The recipes of CONTRIBUTING.md work as they are written."""
 
-import importlib
 import json
 import re
 import textwrap
@@ -16,18 +15,20 @@ from csprop.tasks.base import every_sequence
 RECIPES = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text()
 
 
-def read_code(heading: str, language: str = "python") -> str:
-    """Return the first block of code below a heading."""
+def read_code(heading: str, language: str = "python", number: int = 0) -> str:
+    """Return a block of code below a heading, by default the first."""
     section = RECIPES.split(f"\n## {heading}\n")[1].split("\n## ")[0]
     blocks = re.findall(rf"^( *)```{language}\n(.*?)^\1```$", section, re.DOTALL | re.MULTILINE)
-    return textwrap.dedent(blocks[0][1])
+    return textwrap.dedent(blocks[number][1])
 
 
 def test_a_cell_of_ones_own_learns_parity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "flip.py").write_text(read_code("A cell"))
     monkeypatch.syspath_prepend(tmp_path)
-    run = importlib.import_module("flip").run
-    assert run.config.model.to_json()["cells"] == [{"kind": "flip:Flip"}]
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(read_code("A cell", number=1), names)
+    assert names["run"].config.model.to_json()["cells"] == [{"kind": "flip:Flip"}]
 
 
 def test_a_task_is_a_truth_and_a_machine() -> None:

@@ -1,6 +1,6 @@
 """Drawing of automata. Up to a dozen states, arrows have labels; above that, colours.
 
-The file is long because one class places and paints everything in a picture.
+The file has over 300 lines because one class places and paints everything in a picture.
 """
 
 import io

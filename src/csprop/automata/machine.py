@@ -1,8 +1,8 @@
 """Finite machines as tables: a finite task, a locked model and an exported automaton are all machines.
 
 A `Machine` is a Moore machine: each state has an output, the class of every input that leads to it. The
-first output comes after the first token, so a start that is never entered again needs none. The file is
-long because running, minimising and comparing a table are methods of one class.
+first output comes after the first token, so a start that is never entered again needs none. The file
+has over 300 lines because running, minimising and comparing a table are methods of one class.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -31,7 +31,7 @@ OUTPUT_LIMIT = 2.0**20
 scaled back to this and keeps its phase, because the gradients of a stack would overflow."""
 
 Transition = tuple[Tensor, Any]
-"""The a and u of every step; of a router the scores of its maps, and None."""
+"""a and u for every step; for a router, the map scores and None."""
 
 
 @runtime_checkable
@@ -137,7 +137,10 @@ class Block(nn.Module, ABC):
     def _entering(
         self, transition: Transition, reset: Tensor | None, coupled: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Return a, and u with the coupling and the starts of new sequences in it."""
+        """Return a, and u with the coupling and the starts of new sequences in it.
+
+        At a reset `scan` drops the state, h_t = u_t, so a · h_0 is added to u here.
+        """
         a, u = transition
         if coupled is not None:
             u = u + coupled

@@ -5,9 +5,9 @@
     h_t          c_t + i with a whole count c_t, exact up to 2^24 in float32            (B, T, 2, D)
     output       n / (|n| + 1e-8), n = h_t + σ(g) ⊙ z_t
 
-The phase of c + i tells zero, above and below with the same margin at any depth. Rounding has the
-gradient of Re z. In a first layer the increments are not trained: `increments.py` chooses them. The
-adjoint is a sum from the end: λ_t = g_t + λ_{t+1}, ∂Re z_t = Re λ_t.
+The phase of c + i distinguishes zero, positive and negative counts with the same margin, however large
+the count. Rounding has the gradient of Re z. In a first layer the increments are not trained:
+`increments.py` chooses them. The adjoint is a sum from the end: λ_t = g_t + λ_{t+1}, ∂Re z_t = Re λ_t.
 """
 
 import torch

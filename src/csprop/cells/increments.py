@@ -1,8 +1,8 @@
 """The increments of a first layer of counters: small whole numbers for each token, the simplest first.
 
-Rounding and learning at once does not go well: every change of an increment changes all later counts.
-So the increments of a first layer are not trained. Its channels have the increments that a task is
-likely to need, and training chooses among the channels.
+Increments are hard to learn while they are being rounded: every change of an increment changes all
+later counts. So the increments of a first layer are not trained. Its channels have the increments that
+a task is likely to need, and training chooses among the channels.
 """
 
 import itertools

@@ -9,6 +9,8 @@
     σ(g)         the skip's strength, one g per channel      (D,)
     output       n / (|n| + 1e-8), n = SiLU(h) + σ(g) ⊙ z    (B, T, 2, D)
 
+α_t may exceed 1, so states can grow: `scan` scales a modulus beyond 2^60 back to it, keeping the phase.
+
 Adjoint, with g_t the gradient of h_t and λ_t = g_t + α_{t+1} λ_{t+1} from the last step on:
 
     ∂u_t = λ_t,  ∂α_t = Re⟨λ_t, h_{t−1}⟩,  ∂h_0 = α_1 λ_1

@@ -18,7 +18,7 @@ TINY = 1e-30
 def linear(
     inputs: int, outputs: int, generator: Generator, bias: bool = True, spread: float = 1.0
 ) -> nn.Linear:
-    """Return torch's Linear with its usual start, `spread` times as wide, drawn from a generator."""
+    """Return an `nn.Linear` with PyTorch's default initialisation, scaled by `spread`."""
     layer = nn.Linear(inputs, outputs, bias=bias, device="meta")  # which draws nothing
     bound = spread / math.sqrt(inputs)
     for name, parameter in list(layer.named_parameters()):

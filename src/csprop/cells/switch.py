@@ -6,7 +6,7 @@
     p            a learned point of each channel                                        (2, D)
     output       h_t + σ(g) ⊙ z_t
 
-Above counters they remember what the counts have been. Adjoint: λ_t = g_t + ρ_{t+1} λ_{t+1},
+Stacked on counters, they remember what the counts have been. Adjoint: λ_t = g_t + ρ_{t+1} λ_{t+1},
 ∂ρ_t = ⟨λ_t, h_{t−1} − p / |p|⟩ and ∂(p / |p|) = Σ_t (1 − ρ_t) λ_t.
 """
 

@@ -1,6 +1,6 @@
 """`csprop train`: train a model on a task or on a data file.
 
-The file is over 300 lines because the options of every kind of model meet here.
+The file has over 300 lines because the options of every kind of model meet here.
 """
 
 from collections.abc import Iterator

@@ -49,8 +49,8 @@ class LinearDecoder(Decoder):
 
 
 class PhaseDecoder(Decoder):
-    """Linear(atan2(Im h, Re h)); where h is next to 0, where the gradient would be infinite, φ is next
-    to 0 too."""
+    """Linear(atan2(Im h, Re h)). Near h = 0, where the gradient would be infinite, φ is also set close
+    to 0."""
 
     def __init__(self, config: CSPConfig, generator: Generator) -> None:
         super().__init__()
@@ -83,7 +83,11 @@ DECODERS = (LinearDecoder, PhaseDecoder, ComplexDecoder)
 
 
 def make_decoder(config: CSPConfig, last: Block, generator: Generator) -> Decoder:
-    """Return the decoder that a configuration asks for; `last` is the block that it reads."""
+    """Return the decoder that a configuration asks for; `last` is the block that it reads.
+
+    If every number in that block's output has the modulus 1, its planes are cos φ and sin φ already, so
+    `cos_sin` is just the linear map.
+    """
     if config.decoder == "phase":
         return PhaseDecoder(config, generator)
     if config.decoder == "complex":

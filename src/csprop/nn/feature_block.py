@@ -19,30 +19,30 @@ from csprop.ops.planes import wide
 
 LayerKind = Literal["resonator", "rotor", "router", "counter", "switch", "paper"]
 MAPS = 16
-"""Maps of a router, unless it is told otherwise."""
+"""Default number of maps of a router."""
 SHARP, MIXED = 0.15, 0.25
-"""The scale of temperatures, so that maps learn as fast as everything else; and the temperature below
-which a router no longer mixes maps (docs/notes/layer.md)."""
+"""The scale of temperatures, which lets maps learn as fast as everything else; and the temperature
+below which a router no longer mixes maps (docs/notes/layer.md)."""
 
 
 class CSPBlock(nn.Module):
     """One residual layer: x + W h, where the input of the recurrence is a projection of norm(x).
 
     Args:
-        features: the numbers of a step, in and out.
+        features: size of the feature vector at each step, for input and output.
         width: the complex channels of the recurrence; as many as features by default.
         kind: `"resonator"`, for signals and text, has channels of fixed frequencies, and the input
             decides how long they remember. The others are the layers of `csprop.CSP`, which hold exact
             states: `"rotor"` rotates its state by angles from the input; `"router"` moves contents
             between places by one of several learned maps; `"counter"`, `"switch"`; and `"paper"`, the
-            printed block. A cell, such as `csprop.Rotor(order=3)`, does too.
-        depth: the number of blocks that follow each other; rotors start by it.
+            printed block. You can also pass a cell, such as `csprop.Rotor(order=3)`.
+        depth: the number of blocks in the stack; the initialisation of rotors depends on it.
         dropout: the probability that a number of W h is dropped while training.
-        generator: draws the parameters; by default, torch's own, as `torch.manual_seed` has it.
+        generator: draws the parameters; by default, torch's global generator.
         options: options of the cell of this kind, such as `order=3` of a rotor.
 
     Raises:
-        InputError: a value is out of range, or options do not go together.
+        InputError: a value is out of range, or options contradict each other.
     """
 
     def __init__(

@@ -24,24 +24,24 @@ class CSPLayer(nn.Module):
     `csprop.nn.CSPBlock`, each with a norm before it and a residual around it; a norm ends the stack.
 
     Args:
-        features: the numbers of a step, in and out.
+        features: size of the feature vector at each step, for input and output.
         width: the complex channels of each block; as many as features by default.
         kind: as in `csprop.nn.CSPBlock`: `"resonator"` for signals and text; `"rotor"`, `"router"`,
             `"counter"`, `"switch"` and `"paper"` to track states.
-        depth: how many blocks.
+        depth: the number of blocks.
         dropout: the probability that a number of what a block adds is dropped while training.
         bidirectional: adds to each block a second one that reads the sequence from its end.
-        batch_first: whether x is (B, T, F), or (T, B, F).
+        batch_first: x is (B, T, F); if False, (T, B, F).
         vocab_size: if given, x is token numbers (B, T), and the layer begins with an embedding of so
             many tokens. What the first block of resonators makes of a token is then computed once
             for each token of the vocabulary, not for each step.
-        generator: draws the parameters; by default, torch's own, as `torch.manual_seed` has it.
+        generator: draws the parameters; by default, torch's global generator.
         device: where the parameters are to be.
         dtype: their type of numbers.
         options: options of the cell of this kind, such as `order=3` of a rotor.
 
     Raises:
-        InputError: a value is out of range, or options do not go together.
+        InputError: a value is out of range, or options contradict each other.
     """
 
     def __init__(
@@ -81,10 +81,10 @@ class CSPLayer(nn.Module):
         self.to(device, dtype)
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
-        """Draw new parameters, as a new layer does: after `to_empty`, if no weights are loaded.
+        """Draw new parameters, for example after `to_empty` if no weights are loaded.
 
         Args:
-            generator: draws the parameters; by default, torch's own.
+            generator: draws the parameters; by default, torch's global generator.
         """
         start_again(self, lambda: CSPLayer(**self._options, generator=generator))
         self.temperature = 1.0
@@ -97,7 +97,7 @@ class CSPLayer(nn.Module):
     @property
     def temperature(self) -> float:
         """The softness of the maps of routers while training, 1 at first. In evaluation maps are hard.
-        Lower it to 0.2 over the first two thirds of the training, so that soft and hard maps agree. It
+        Lower it to 0.2 over the first two thirds of the training; soft and hard maps then agree. It
         is not saved with the weights: set it at every step, like a learning rate."""
         return self.layers[0].temperature
 
@@ -121,7 +121,8 @@ class CSPLayer(nn.Module):
         Args:
             x: features (B, T, F), or tokens (B, T) if the layer has an embedding; (T, B, …) without
                 `batch_first`; one sequence without B; or a `PackedSequence`.
-            state: what an earlier call returned; of one sequence without B, its batch is 1.
+            state: the state returned by an earlier call; for a single unbatched sequence its batch size
+                is 1.
             reset: where it is true, a sequence starts again before that step, so one row can hold
                 several sequences; it has the shape of a batch of tokens.
 
@@ -248,8 +249,11 @@ def _run_backward(
     reset: Tensor | None,
     lengths: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """Apply a block from the end of each row; a sequence that starts at a step ends there."""
-    if reset is not None:  # before the step after it
+    """Apply a block from the end of each row.
+
+    Read backwards, a step with a reset is the last step of its sequence.
+    """
+    if reset is not None:  # the next step backwards begins a sequence
         reset = torch.cat([reset[:, 1:], torch.zeros_like(reset[:, :1])], dim=1)
         reset = _reverse(reset, lengths)
     x, onto = _reverse(x, lengths), _reverse(onto, lengths)

@@ -31,13 +31,12 @@ if TYPE_CHECKING:
 class CSP(nn.Module):
     """The Complex State Propagator: tokens in, a score for each class after every token out.
 
-    Parameters start from the given generator; without one, from torch's own, as `torch.manual_seed` has
-    it. On the device `meta` they have no values: `to_empty`, then `load_state_dict` or
-    `reset_parameters`, gives them some.
+    Parameters are initialised from `generator`, or from torch's global generator if none is given. On
+    the device `meta` they have no values: call `to_empty`, and `load_state_dict` or `reset_parameters`.
     """
 
     trained_as: Any = None
-    """The configuration of the run that trained it: `certify` goes by the same data."""
+    """The configuration of the run that trained it: `certify` uses the same data."""
 
     def __init__(self, config: CSPConfig | dict[str, Any], generator: Generator | None = None) -> None:
         super().__init__()
@@ -62,10 +61,10 @@ class CSP(nn.Module):
         self.shapes = [parameter.shape for parameter in self.parameters()]
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
-        """Start again, as a new model does: after `to_empty`, if no weights are loaded.
+        """Initialise the parameters again, for example after `to_empty` if no weights are loaded.
 
         Args:
-            generator: what parameters start from; without one, torch's own.
+            generator: draws the parameters; by default, torch's global generator.
         """
         start_again(self, lambda: CSP(self.config, generator))
 
@@ -127,8 +126,8 @@ class CSP(nn.Module):
     def to_onnx(self, path: str | Path) -> None:
         """Write the model to an ONNX file, for batches and sequences of any size.
 
-        Its inputs are `tokens` (B, T) and `state`, which has no rows where sequences begin; its outputs
-        are `scores` and `last_state`, to carry on from. Names of tokens and classes are its metadata.
+        Inputs are `tokens` (B, T) and `state`, which has batch size 0 at the start of a sequence.
+        Outputs are `scores` and `last_state`, to carry on from. Names of tokens and classes are added.
 
         Args:
             path: the file; one that exists is replaced.

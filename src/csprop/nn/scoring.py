@@ -10,7 +10,8 @@ from csprop.ops.native import forward
 def row_scores(model: object, tokens: Tensor, labels: Tensor) -> Tensor | None:
     """Return the scores at the labelled steps of rows (B, T), in their order, (labels, classes).
 
-    A label below 0 is not a label. None if the kernel does not know the model, or its routers train.
+    A label below 0 is not a label. Return None if the kernel does not know the model, or if it has
+    routers and is in training mode.
 
     Raises:
         InputError: a token or a label is outside of its range, or a count is not exact.
@@ -22,7 +23,8 @@ def row_scores(model: object, tokens: Tensor, labels: Tensor) -> Tensor | None:
 def every_score(model: object, symbols: int, length: int) -> Tensor | None:
     """Return the scores after every sequence of the first `symbols` tokens, in lexicographic order.
 
-    They are (symbols^length, classes), and prefixes are computed once. None as by `row_scores`.
+    They are (symbols^length, classes), and prefixes are computed once. Return None in the same cases as
+    `row_scores`.
 
     Raises:
         InputError: a count is not exact.

@@ -32,14 +32,7 @@ from csprop.proof.prove import domain, prove, prove_counting
 from csprop.proof.prune import follow, prune, thin
 from csprop.proof.simplify import simplify
 from csprop.proof.statements import MADE_ANEW, NOTHING, reason, state_failure
-from csprop.proof.tune import (
-    draw_in,
-    frozen_scores,
-    is_rotor,
-    round_angles,
-    straighten,
-    tune,
-)
+from csprop.proof.tune import draw_in, frozen_scores, is_rotor, round_angles, straighten, tune
 from csprop.tasks.base import Task
 from csprop.training.scores import interval, percent
 

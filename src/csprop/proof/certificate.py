@@ -1,8 +1,8 @@
 """The certificate of a model: the claim, and everything that a verifier needs.
 
 `Certificate` holds the content of certificate.json, and `to_json` and `from_json` convert it. The file
-is long because it has all types of the format. The prover is `csprop.proof.certify`, the verifier
-`csprop.proof.verify`.
+has over 300 lines because it has all types of the format. The prover is `csprop.proof.certify`, the
+verifier `csprop.proof.verify`.
 """
 
 from collections.abc import Sequence

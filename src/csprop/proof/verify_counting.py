@@ -11,7 +11,7 @@ network runs, may round.
 A value v of a form with the bound N and the period m stands for v alone if |v| ≤ N, and beyond for v,
 v ± m, v ± 2m, …, away from 0.
 
-The file is long because it has both the walk over pairs and the network, which belong together.
+The file has over 300 lines because the walk over pairs and the network belong together.
 """
 
 import math

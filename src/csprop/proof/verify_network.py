@@ -1,7 +1,8 @@
 """One step of a locked model in NumPy and float64, for the verifier: nothing of csprop.cells is used.
 
 The model is given by its JSON: width, depth, decoder, and the kind and the options of the cell of each
-layer. A state is (M, D), without a batch. The file is long, for it has a step for every kind of cell.
+layer. A state is (M, D), without a batch. The file has over 300 lines because
+it has a step for every kind of cell.
 """
 
 from collections.abc import Sequence
