@@ -8,7 +8,7 @@ from torch import Generator, Tensor, nn
 from torch.optim import Adam
 
 from csprop import CSP, Cell, Counter, CSPConfig, Paper, Rotor, Router, Switch, use_backend
-from csprop.nn.training import described
+from csprop.nn.describe import describe_model
 from csprop.ops.native.model import Rows
 from csprop.ops.native.step import Descent, Loss, take
 from csprop.training.losses import loss
@@ -85,7 +85,7 @@ def natively(net: CSP, recipe: Recipe) -> Descent:
     rate, decay = recipe.lr, recipe.weight_decay
     optimizer = Adam(net.parameters(), lr=rate, weight_decay=decay, fused=True)
     kind = Loss(recipe.loss == "focal", recipe.focal_gamma, recipe.focal_alpha)
-    return Descent(described(net), optimizer, kind)
+    return Descent(describe_model(net), optimizer, kind)
 
 
 def close(got: Tensor, want: Tensor, tolerance: float = 1e-8) -> None:

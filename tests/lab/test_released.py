@@ -43,7 +43,7 @@ each_case = pytest.mark.parametrize("name", CASES)
 def model(name: str) -> tuple[Released, Tensor]:
     """A model in float64 whose weights are all away from their start, and tokens."""
     draws = Generator().manual_seed(0)
-    net = Released(ReleasedConfig(**BASE | CASES[name] | {"width": 4}), draws).double()
+    net = Released(ReleasedConfig(**dict(BASE | CASES[name], width=4)), draws).double()
     with torch.no_grad():
         for parameter in net.parameters():
             parameter += 0.2 * torch.randn(parameter.shape, generator=draws, dtype=torch.float64)
@@ -140,7 +140,8 @@ def test_fast_stays_finite_where_a_product_of_decays_underflows() -> None:
 
 
 def test_fast_without_its_gates_is_refused() -> None:
-    for change in ({"decay": "softplus"}, {"entrance": "softplus"}, {"gate_input": "state"}):
+    changes: Any = ({"decay": "softplus"}, {"entrance": "softplus"}, {"gate_input": "state"})
+    for change in changes:
         with pytest.raises(InputError, match="recurrence='cumulative' needs decay='exp'"):
             ReleasedConfig(**BASE, **FAST | change)
 
@@ -148,7 +149,7 @@ def test_fast_without_its_gates_is_refused() -> None:
 def turning(turns: list[float], task: str = "parity") -> Released:
     """A model whose first layer turns by these fractions of a turn, the others by nothing."""
     sizes = {"vocab_size": 2, "num_classes": len(tasks.get(task).classes), "width": 4}
-    options = UPLOADS["released"] | sizes | {"embedding": "complex"}
+    options: Any = UPLOADS["released"] | sizes | {"embedding": "complex"}
     net = Released(ReleasedConfig(**options), Generator().manual_seed(0))
     with torch.no_grad():
         net.embedding.zero_()

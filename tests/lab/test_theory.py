@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import cast
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from torch import Generator, Tensor, nn
 
 import csprop
 from csprop.cells.resonator import ResonatorBlock
+from csprop.cells.rotor import RotorBlock
 from csprop.training.presets import Plain, preset
 from csprop_lab.layers import PEERS, fast_weights, gated_deltanet, layer, rwkv7
 from csprop_lab.layers.attention import Attention
@@ -159,7 +161,7 @@ def test_one_rotor_of_any_order_cannot_hold_three_zeros_in_a_row() -> None:
     """Quarter turns about the axes of a cube, whose rotations are all back after 12 of them."""
     generator = Generator().manual_seed(0)
     model = drawn_rotor(0, order=3)
-    layer, tokens = model.layers[0], model.embedding.detach().flatten(1)
+    layer, tokens = cast(RotorBlock, model.layers[0]), model.embedding.detach().flatten(1)
     axes = torch.randint(3, (2, model.config.width), generator=generator)
     turns = (math.pi / 2) * nn.functional.one_hot(axes, 3).double().transpose(1, 2).flatten(1)
     with torch.no_grad():

@@ -200,6 +200,8 @@ def test_a_cell_of_ones_own_trains_alike_on_every_backend(tmp_path: Any) -> None
     assert again.model.config.cell == Leaky(rate=0.8)
     tokens = torch.tensor([[0, 1, 1, 0]])
     assert torch.equal(again.model(tokens), run.model(tokens))
+    with pytest.raises(InputError, match=r"the cell .*:Leaky cannot be certified: the verifier knows"):
+        again.certify(progress=False)
 
 
 def distance(one: Tensor, two: Tensor) -> float:

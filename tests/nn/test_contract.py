@@ -16,7 +16,7 @@ from tests.helpers.recurrent import NETS, draw_inputs, gradients, run, step
 
 EVERY = pytest.mark.parametrize("name", NETS)
 BACKENDS = ["reference", "torch", *([] if native.WHY_NOT else ["native"])]
-CLOSE = {"atol": 1e-5, "rtol": 1e-5}
+CLOSE: Any = {"atol": 1e-5, "rtol": 1e-5}
 
 
 def some_resets(*sizes: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -12,6 +12,7 @@ from torch import Generator
 
 from csprop import CSP, Counter, CSPConfig, Switch, use_backend
 from csprop.cells.increments import LARGEST, forms
+from csprop.cells.switch import SwitchBlock
 from csprop.errors import InputError
 from csprop.ops.counts import exact, most, whole
 
@@ -114,9 +115,10 @@ def test_seeds_that_train_together_are_refused_together() -> None:
 def test_a_switched_channel_keeps_its_point() -> None:
     """It is at its start or at its point, and never goes back."""
     net, seen = model(width=8), set()
-    torch.nn.init.zeros_(net.layers[1].gate.bias)  # so that some gates open late
+    latch = cast(SwitchBlock, net.layers[1])
+    torch.nn.init.zeros_(latch.gate.bias)  # some gates open late
     tokens = torch.tensor(list(itertools.product(range(3), repeat=5)))
-    state, latch = net.initial_state(len(tokens)), net.layers[1]
+    state = net.initial_state(len(tokens))
     point = latch.point / latch.point.norm(dim=0)
     before = torch.zeros(len(tokens), 8, dtype=torch.bool)
     for token in tokens.unbind(1):

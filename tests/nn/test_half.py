@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 from torch import Generator, Tensor
 
 from csprop import CSP, CSPConfig, Paper, scan, tasks
+from csprop.cells.paper import PaperBlock
 from csprop.ops.planes import HALF_LIMIT
 from csprop.training.presets import PRESETS, preset
 
@@ -52,7 +53,7 @@ def test_states_that_grow_stay_finite(norm: str, decoder: str, dtype: torch.dtyp
     """α well above 1 in every layer: states of 2^60 in float32, beyond the numbers of float16."""
     net = model("paper", "parity", cell=Paper(norm=norm), decoder=decoder)  # pyright: ignore
     for block in net.layers:
-        torch.nn.init.constant_(block.gate.bias, 1.0)
+        torch.nn.init.constant_(cast(PaperBlock, block).gate.bias, 1.0)
     want = net(tokens(400))[:, -1]
     scores = net.to(dtype)(tokens(400))
     assert scores.isfinite().all()

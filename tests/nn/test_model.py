@@ -3,12 +3,13 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 
 from csprop import CSP, CSPConfig, Paper, Rotor, Switch, use_backend
+from csprop.cells.paper import PaperBlock
 from csprop.errors import InputError
 from csprop.ops import native
 from tests.helpers import options
@@ -102,7 +103,7 @@ def test_a_growing_stack_has_finite_gradients(activation: str, norm: str, decode
         net = paper(gate=gate, width=16, **changes)
         with torch.no_grad():
             for block in net.layers:
-                block.gate.bias.fill_(1.0)
+                cast(PaperBlock, block).gate.bias.fill_(1.0)
         net(tokens(4, 200))[:, -1].logsumexp(dim=1).mean().backward()
         gradients = [p.grad for p in net.parameters() if p.grad is not None]
         assert len(gradients) == len(list(net.parameters()))
@@ -112,7 +113,7 @@ def test_a_growing_stack_has_finite_gradients(activation: str, norm: str, decode
 def test_the_printed_model_stays_finite_at_a_hundred_thousand_growing_steps() -> None:
     net = paper(depth=1, width=2)
     with torch.no_grad():
-        net.layers[0].gate.bias.fill_(3.0)  # α = softplus(3 + …) > 1
+        cast(PaperBlock, net.layers[0]).gate.bias.fill_(3.0)  # α = softplus(3 + …) > 1
     x = tokens(1, 100_000)
     logits = net(x)
     logits.mean().backward()

@@ -9,6 +9,7 @@ from torch import Generator
 
 from csprop import tasks
 from csprop.data import formats
+from csprop.data.formats import FileReader
 from csprop.data.splits import split
 from csprop.errors import InputError
 from csprop.tasks import FileTask, from_file
@@ -248,9 +249,27 @@ def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
     task = FileTask(path, task.sha256, task.vocab, task.classes, task.words)
     assert len(task.data) == 2
     task = FileTask(path, task.sha256, task.vocab, task.classes, task.words)
-    path.write_text("ab,no\naa,yes\n")
+    for content in ("ab,no\naa,yes\n", "not a row\n"):
+        path.write_text(content)
+        with pytest.raises(InputError, match="has changed since training"):
+            _ = task.data
+
+
+def test_a_file_that_changes_while_it_is_read_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, "d.csv", "ab,yes\naa,no\n")
+    task, first = from_file(path), FileReader.to_end
+
+    def read_then_change(reader: FileReader) -> FileReader:
+        first(reader)
+        path.write_text("ab,no\naa,yes\n")
+        return reader
+
+    task = FileTask(path, task.sha256, task.vocab, task.classes, task.words)
+    monkeypatch.setattr(FileReader, "to_end", read_then_change)
     with pytest.raises(InputError, match="has changed since training"):
-        _ = task.data
+        len(task.data)
 
 
 def test_rows_of_different_lengths_stay_apart_in_a_disjoint_split(tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ def test_a_run_directory_has_what_the_design_names(tmp_path: Path) -> None:
     assert config["environment"].keys() >= {"csprop", "python", "torch", "threads", "backend", "cpu"}
     assert len(rows_without_clock(tmp_path / "r")) == 6
     assert run.result is not None
+    assert run.result.exhaustive is not None
     assert run.result.exhaustive.count == 64
 
 

@@ -45,6 +45,7 @@ def test_a_run_is_proven_again(name: str) -> None:
     assert run.certificate.proven
     automaton = run.certificate.automaton
     assert automaton is not None
+    assert run.result is not None
     found: Entry = {
         "name": run.task.name,
         "states": len(automaton),

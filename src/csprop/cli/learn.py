@@ -57,7 +57,7 @@ def run(args: Args) -> int:
     if Path(args.source).suffix in SUFFIXES:
         common.check_file(Path(args.source))
     task = resolve(args.source)
-    drawn = {"length": args.length, "samples": args.samples}
+    drawn: dict[str, Any] = {"length": args.length, "samples": args.samples}
     if isinstance(task, RowsTask):
         for name, value in drawn.items():
             if value is not None:

@@ -52,7 +52,7 @@ def propagate(
     Raises:
         InputError: a token is outside of the vocabulary, or a count is not exact.
     """
-    from csprop.nn.training import described, unreadable
+    from csprop.nn.describe import describe_model, unreadable
 
     if devices.traced() or not tokens.numel() or unreadable(model) or not fits(model.embedding, state):
         return None
@@ -63,7 +63,7 @@ def propagate(
     if any(router.mixes or router.temperature != routers[0].temperature for router in routers):
         return None
     try:
-        return forward.propagate(described(model), tokens, state, reset, hard)
+        return forward.propagate(describe_model(model), tokens, state, reset, hard)
     except InputError:
         for bound in tokens.aminmax():
             model.check_token(int(bound))
@@ -72,8 +72,8 @@ def propagate(
 
 def make_stepper(model: "CSP", state: Tensor) -> Stepper | None:
     """Return the model laid out for single steps with hard maps, or None to leave them to torch."""
-    from csprop.nn.training import described, unreadable
+    from csprop.nn.describe import describe_model, unreadable
 
     if unreadable(model) or not fits(model.embedding, state):
         return None
-    return Stepper(described(model), state)
+    return Stepper(describe_model(model), state)

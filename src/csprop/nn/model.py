@@ -188,7 +188,7 @@ class CSP(nn.Module):
         done = propagate(self, tokens, state, reset)
         if done is None:
             start = self.initial_state(tokens.shape[0]) if state is None else state
-            done = self._propagate(tokens, start, reset)
+            done = self._propagate_in_torch(tokens, start, reset)
         logits, last = done
         return (logits, last) if return_state else logits
 
@@ -202,7 +202,7 @@ class CSP(nn.Module):
         """The input of the first layer for each token."""
         return self.embedding if self.trains_embedding else self.embedding.detach()
 
-    def _propagate(
+    def _propagate_in_torch(
         self, tokens: Int64[Tensor, "B T"], state: Float[Tensor, "B L M D"], reset: Tensor | None
     ) -> tuple[Float[Tensor, "B T V"], Float[Tensor, "B L M D"]]:
         """Return the scores and the last states, by torch operations."""

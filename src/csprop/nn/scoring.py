@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
+from csprop.nn.describe import describe_model, unreadable
 from csprop.nn.model import CSP
-from csprop.nn.training import described, unreadable
 from csprop.ops.native import forward
 
 
@@ -17,7 +17,7 @@ def row_scores(model: object, tokens: Tensor, labels: Tensor) -> Tensor | None:
         InputError: a token or a label is outside of its range, or a count is not exact.
     """
     known = _known(model)
-    return None if known is None else forward.row_scores(described(known), [(tokens, labels)])
+    return None if known is None else forward.row_scores(describe_model(known), [(tokens, labels)])
 
 
 def every_score(model: object, symbols: int, length: int) -> Tensor | None:
@@ -32,7 +32,7 @@ def every_score(model: object, symbols: int, length: int) -> Tensor | None:
     known = _known(model)
     if known is None or symbols > known.config.vocab_size or length < 1:
         return None
-    return forward.every_score(described(known), symbols, length)
+    return forward.every_score(describe_model(known), symbols, length)
 
 
 def _known(model: object) -> CSP | None:

@@ -9,10 +9,13 @@ import torch
 from torch import Generator, Tensor
 
 from csprop.automata.walk import OUTSIDE, Difference, Endless, Walk, moves
+from csprop.cells.options import BUILT_IN
 from csprop.cells.router import RouterBlock
 from csprop.data.examples import UNLABELLED
 from csprop.errors import InputError
+from csprop.nn.config import CSPConfig
 from csprop.nn.layer import CSPLayer
+from csprop.nn.model import CSP
 from csprop.progress import lines
 from csprop.proof.attempts import ROUNDS, Attempts, certify_counting
 from csprop.proof.certificate import Certificate
@@ -72,8 +75,20 @@ def certify(
             f"the model, a {type(model).__name__}, has no initial_state() and step() for tokens: wrap "
             "it in FromLayer, FromRNN or FromStep of csprop.proof.models"
         )
+    if isinstance(model, CSP):
+        _check_cells(model.config)
     with lines(f"certify {task.name}", on_round, progress) as report:
         return _certify(model, task, examples, rounds, depth, seed, report)
+
+
+def _check_cells(config: CSPConfig) -> None:
+    """Refuse cells that the verifier does not know: nobody could verify such a certificate."""
+    for cell in config.layers:
+        if type(cell) not in BUILT_IN.values():
+            raise InputError(
+                f"a model with the cell {cell.kind} cannot be certified: the verifier knows only the "
+                "cells of csprop"
+            )
 
 
 def _certify(

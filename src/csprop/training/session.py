@@ -12,8 +12,8 @@ import csprop
 from csprop.data.examples import Examples
 from csprop.errors import Diverged, InputError
 from csprop.files import one_writer
+from csprop.nn.describe import why_not
 from csprop.nn.model import CSP
-from csprop.nn.training import why_not
 from csprop.tasks.base import Task
 from csprop.training import checkpoint
 from csprop.training.batches import training_data

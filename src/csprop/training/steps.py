@@ -8,7 +8,7 @@ from torch import Tensor, nn, optim
 from torch.optim import Optimizer
 
 from csprop.data.examples import UNLABELLED
-from csprop.nn.training import described, why_not
+from csprop.nn.describe import describe_model, why_not
 from csprop.ops.native.model import Model
 from csprop.ops.native.step import Descent, Loss, foreign, take
 from csprop.training.batches import Batch
@@ -114,7 +114,7 @@ def choose_step(
         alone: False if gradients of several processes are added up before the optimiser moves.
     """
     if not why_not(model):
-        layout = described(model)  # pyright: ignore[reportArgumentType]
+        layout = describe_model(model)  # pyright: ignore[reportArgumentType]
         if not foreign(layout, optimizer):
             own: Any = optimizer if alone else Adam(model.parameters(), lr=0.0)
             return KernelStep(layout, own, recipe)

@@ -73,7 +73,7 @@ def _length(rows: Rows) -> list[Chart]:
     charts = []
     for task in dict.fromkeys(task for task, _ in rows):
         points = {
-            model: list(accuracies(rows[task, model], model).items())
+            model: [(float(x), y) for x, y in accuracies(rows[task, model], model).items()]
             for model in STYLES
             if (task, model) in rows
         }

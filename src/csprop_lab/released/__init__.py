@@ -33,9 +33,8 @@ def train(task: str, name: str = "released", seed: int = 0, **changes: Any) -> T
     """
     known = resolve(task)
     model, recipe = upload(name, known)
-    config: Any = RunConfig(
-        task=known.describe(), preset=name, seed=seed, model=model, recipe=replace(recipe, **changes)
-    )  # pyright: ignore[reportArgumentType]
+    options: Any = {"model": model, "recipe": replace(recipe, **changes)}
+    config = RunConfig(task=known.describe(), preset=name, seed=seed, **options)
     run = train_module(Released(model, generator(seed, "weights")), known, config, every_input=True)
     if isinstance(run, Diverged):
         raise run

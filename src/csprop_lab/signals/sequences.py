@@ -30,8 +30,8 @@ _DIGITS: dict[NetworkKind, int] = {
 FEATURES: dict[DataName, dict[NetworkKind, int]] = {
     "digits, levels": _DIGITS,
     "digits, numbers": _DIGITS,
-    "sentences": _DIGITS | {"GRU": 147, "SSM [0, 1]": 147},
-    GUIDE: _DIGITS | {"GRU": 145, "SSM [0, 1]": 145},
+    "sentences": {**_DIGITS, "GRU": 147, "SSM [0, 1]": 147},
+    GUIDE: {**_DIGITS, "GRU": 145, "SSM [0, 1]": 145},
 }
 """Features such that all networks for a data set have about as many parameters."""
 CHANNELS: dict[NetworkKind, int] = {"csprop": 170, "csprop, two blocks": 85}

@@ -89,9 +89,11 @@ class Layers(Table):
 
 def job(data: DataName, kind: NetworkKind, lr: float, steps: int, seed: int) -> LayerJob:
     """One run."""
-    sizes = {"features": FEATURES[data][kind], "width": CHANNELS.get(kind, 0)}
-    batch = BATCHES[data]
-    return LayerJob(data=data, kind=kind, lr=lr, steps=steps, batch_size=batch, seed=seed, **sizes)
+    features, width, batch = FEATURES[data][kind], CHANNELS.get(kind, 0), BATCHES[data]
+    return LayerJob(
+        data=data, kind=kind, features=features, width=width, lr=lr, steps=steps, batch_size=batch,
+        seed=seed,
+    )  # fmt: skip
 
 
 def scores(rows: Sequence[Row], part: str) -> list[float]:

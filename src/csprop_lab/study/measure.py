@@ -131,6 +131,7 @@ def _row(job: Job, run: Trained | Diverged, together: Sequence[Trained | Diverge
         epochs = [len(other.metrics) for other in together if isinstance(other, Trained)]
         for number, epoch in enumerate(run.metrics):
             seconds += epoch["seconds"] / sum(count > number for count in epochs)
+        assert run.result is not None
         row["result"], row["training_seconds"] = run.result.to_json(), round(seconds, 2)
         row["curve"] = {name: [short(epoch[name]) for epoch in run.metrics] for name in CURVES}
         row["lengths"] = _lengths(job, run)

@@ -7,6 +7,7 @@ the whole sequence alone, this makes it easier for all.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from csprop.errors import InputError
 from csprop.tasks import Task, get
@@ -88,10 +89,12 @@ def length_of(task: str, length: int) -> int:
     return known(task).length_from(length)
 
 
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
 PROTOCOLS = {
-    each["name"]: Protocol(
-        **{name: tuple(value) if isinstance(value, list) else value for name, value in each.items()}
-    )
+    each["name"]: Protocol(**{name: _frozen(value) for name, value in each.items()})
     for each in read_numbers("protocols.json")
 }
 """By the name that `csprop compare --protocol` takes."""

@@ -1,4 +1,4 @@
-"""A model as the compiled kernel trains it: what it is told, and whether it can."""
+"""The description of a model for the compiled kernel, if the kernel knows the model to the letter."""
 
 import torch
 from torch import Tensor, nn
@@ -77,7 +77,7 @@ class _Tensors:
         return {f"{name}_weight": self.add(weight, trained), f"{name}_bias": self.add(bias, trained)}
 
 
-def described(model: CSP) -> Model:
+def describe_model(model: CSP) -> Model:
     """Return what the kernel is told about a model."""
     tensors, config, layers = _Tensors(), model.config, model.layers
     embedding = tensors.add(model.embedding, model.trains_embedding)
