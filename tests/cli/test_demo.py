@@ -58,6 +58,7 @@ def truths(task: str, rows: Sequence[Sequence[int]]) -> list[int]:
     return [int(each.min() >= 0 and each[-1] == 0) for each in depths]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_the_accuracies_of_csprop_are_those_of_the_runs(told: Told, task: str) -> None:
     run = csprop.load(told.out / task)
@@ -71,6 +72,7 @@ def test_the_accuracies_of_csprop_are_those_of_the_runs(told: Told, task: str) -
             assert told.numbers["tasks"][task]["accuracy"][name][str(length)] == right
 
 
+@pytest.mark.slow
 def test_the_table_shows_the_numbers(told: Told) -> None:
     for task, found in told.numbers["tasks"].items():
         assert set(found["accuracy"]) == {TRAINED, LOCKED, LSTM, PRINTED}
@@ -81,6 +83,7 @@ def test_the_table_shows_the_numbers(told: Told) -> None:
             assert re.search(rf"^   {begin} +{name} +{shown}$", told.words, re.MULTILINE), (task, name)
 
 
+@pytest.mark.slow
 def test_csprop_learns_drifts_and_is_right_once_it_is_locked(told: Told) -> None:
     """What the demo is for. The words follow the numbers; here the numbers are those hoped for."""
     assert told.code == 0
@@ -93,6 +96,7 @@ def test_csprop_learns_drifts_and_is_right_once_it_is_locked(told: Told) -> None
     assert "Right at 16 tokens and not at 65,536 are: csprop, trained (parity, mod3)" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [*TASKS, "events"])
 def test_the_proofs_hold_and_the_machines_are_drawn(
     told: Told, task: str, capsys: pytest.CaptureFixture[str]
@@ -128,6 +132,7 @@ def state_after(events: Sequence[str]) -> str:
     return state
 
 
+@pytest.mark.slow
 def test_the_labels_that_look_wrong_are_the_wrong_ones(told: Told) -> None:
     found = told.numbers["events"]
     rows = [json.loads(line) for line in Path(found["file"]).read_text("utf-8").splitlines()]
@@ -143,6 +148,7 @@ def test_the_labels_that_look_wrong_are_the_wrong_ones(told: Told) -> None:
         assert re.search(rf"^ +{line} +{label} +{answer} +\w", told.words, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_the_log_has_a_line_for_each_part_and_none_for_an_epoch(told: Told) -> None:
     assert len(told.log.splitlines()) == 9 + 3 + 1 + 1
     assert not re.search(r"epoch +\d|loss", told.log)
@@ -152,6 +158,7 @@ def test_the_log_has_a_line_for_each_part_and_none_for_an_epoch(told: Told) -> N
     assert len(narrow) < 130
 
 
+@pytest.mark.slow
 def test_the_page_has_all_runs(told: Told) -> None:
     page = Path(told.numbers["page"])
     assert page == told.out / "page.html"
@@ -159,6 +166,7 @@ def test_the_page_has_all_runs(told: Told) -> None:
     assert all(name in text for name in (*TASKS, "events.jsonl"))
 
 
+@pytest.mark.slow
 def test_the_commands_at_the_end_work(told: Told, capsys: pytest.CaptureFixture[str]) -> None:
     commands = re.findall(r"^   csprop (.*)$", told.words.split("Try next:")[1], re.MULTILINE)
     assert commands == [
@@ -174,6 +182,7 @@ def test_the_commands_at_the_end_work(told: Told, capsys: pytest.CaptureFixture[
     assert csprop.tasks.from_file(path).vocab == ("fail", "ok")
 
 
+@pytest.mark.slow
 def test_an_existing_folder_is_refused(told: Told, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--out", str(told.out)]) == 2
     assert capsys.readouterr().err == (
