@@ -1,4 +1,4 @@
-"""What can go wrong: bad input, told in one sentence, and training that diverges."""
+"""Errors: bad input, described in one sentence, and training that diverges."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -100,10 +100,10 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def without(key: str, found: Iterable[str], wanted: Iterable[str]) -> str:
-    """What is said of a document that lacks a key: which keys it has, and which may be misspelt.
+    """Return the message about a missing key: the keys that exist, and one that may be misspelt.
 
     Args:
-        key: the one that it lacks.
+        key: the key that is missing.
         found: the keys that it has.
         wanted: the keys that it should have.
     """

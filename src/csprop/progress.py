@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 A_SECOND = 8
-"""How often a bar in a notebook is drawn anew, at most."""
+"""The largest number of times per second that a bar in a notebook is redrawn."""
 
 Epoch = dict[str, Any]
 """One row of metrics.jsonl."""

@@ -1,4 +1,4 @@
-"""What the commands share: parsing arguments, printing tables, showing progress."""
+"""Functions that the commands share: parse arguments, print tables, show progress."""
 
 import contextlib
 import json
@@ -45,11 +45,11 @@ def parse(
         arguments: the dataclass; its docstrings are the text of `--help`.
         verb: the name of the command.
         argv: the arguments that follow the name.
-        defaults: given the values of the options that were given, by their names, a dataclass with
-            those of the others; without it, they are those of the class.
+        defaults: takes the values that the user gave, by option name, and returns a dataclass with the
+            defaults of the other options; by default, the defaults of the class.
         usage: the ways to write the command, where one of several arguments is needed.
-        short: for a command with many options, those of `--help`, by their headings; `--help-all`
-            lists all.
+        short: for a command with many options, the options that `--help` shows, by heading;
+            `--help-all` lists all.
 
     Raises:
         InputError: an argument is unknown, malformed or missing, or a value does not fit.
@@ -93,7 +93,7 @@ def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: st
 
 
 def show_columns(rows: Sequence[tuple[str, str]]) -> None:
-    """Print names, and beside each what is said of it, wrapped at 80 columns."""
+    """Print names, each with its text beside it, wrapped at 80 columns."""
     indent = max(len(name) for name, _ in rows) + 4
     for name, text in rows:
         first = f"  {name}".ljust(indent)
@@ -107,7 +107,7 @@ def show_text(text: str) -> None:
 
 
 def drawing(automaton: Any) -> str:
-    """An automaton drawn as text, in ASCII if stdout cannot represent other characters."""
+    """Return an automaton drawn as text, in ASCII if stdout cannot represent other characters."""
     from csprop.automata.export import to_text
 
     text = to_text(automaton)
@@ -125,7 +125,7 @@ def say(line: str) -> None:
 
 
 def sentence(text: str) -> str:
-    """Text that may have names of files in it, as one line; on a terminal, broken between words."""
+    """Return a text that may contain file names as one line; on a terminal, wrapped between words."""
     line = escape(" ".join(text.splitlines()))
     if not sys.stderr.isatty():
         return line
@@ -172,7 +172,7 @@ def check_file(path: Path, option: str = "") -> None:
 
 
 def check_run(path: Path) -> None:
-    """Refuse what is no run, before torch is imported."""
+    """Refuse a directory that is not a run, before torch is imported."""
     from csprop.training.checkpoint import RunFolder
     from csprop.training.stored import stored_task
 
@@ -180,7 +180,7 @@ def check_run(path: Path) -> None:
 
 
 def load(path: Path) -> Any:
-    """A run with its model in torch, which is imported only if there is one."""
+    """Return a run with its model; torch is imported only if the run exists."""
     check_run(path)
     from csprop.runs.run import load
 
@@ -188,7 +188,7 @@ def load(path: Path) -> Any:
 
 
 def answering(run: Any, as_trained: bool) -> Any:
-    """The model that answers for a run; if it is the locked one, say so on stderr."""
+    """Return the model that answers for a run; if it is the locked one, say so on stderr."""
     model = run.answering(as_trained)
     if model is not run.model:
         say_locked(run)
@@ -196,7 +196,7 @@ def answering(run: Any, as_trained: bool) -> Any:
 
 
 def say_locked(run: Any) -> None:
-    """Say on stderr that the locked model answers, and what is proven of it."""
+    """Say on stderr that the locked model answers, and what is proven about it."""
     proof = run.certificate.verdict
     if run.certificate.unchecked:
         proof = f"the certificate could not be checked ({run.certificate.unchecked})"

@@ -244,7 +244,7 @@ def _page(out: Path, names: list[str], tell: "Tell") -> Path:
 
 
 def _show_next(out: Path, seconds: float) -> None:
-    """What to try next, as it has to be typed here."""
+    """Print commands to try next, as they have to be typed here."""
     print(f"This took {seconds:.0f} seconds. Try next:\n")
     here, activate = shutil.which("csprop"), Path(sys.prefix) / "bin" / "activate"
     if activate.exists() and (here is None or Path(here).parent != activate.parent):

@@ -1,4 +1,4 @@
-"""What `csprop COMMAND --help` prints, made of the docstrings of the command's dataclass."""
+"""The text of `csprop COMMAND --help`, made from the docstrings of the command's dataclass."""
 
 import inspect
 import re
@@ -27,7 +27,7 @@ TITLES = {
 
 
 def usages(verb: str, known: Sequence[Option], given: Sequence[str] = ()) -> list[str]:
-    """How a command is written, without its options.
+    """Return the ways to write a command, without its options.
 
     Args:
         verb: the name of the command.
@@ -46,13 +46,13 @@ def page(
     usage: Sequence[str],
     short: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
-    """The help of a command.
+    """Return the help of a command.
 
     Args:
         verb: the name of the command.
         arguments: its dataclass. Of its docstring, a paragraph that begins with `Examples:` comes last.
         known: the options.
-        usage: how the command is written.
+        usage: the ways to write the command.
         short: headings and the names of the options to show below each; without it, all are shown.
     """
     width = max(NARROWEST, min(WIDEST, shutil.get_terminal_size().columns))
@@ -77,7 +77,7 @@ def page(
 def _groups(
     known: Sequence[Option], short: Mapping[str, Sequence[str]] | None
 ) -> dict[str, list[Option]]:
-    """Options by the heading that they stand below."""
+    """Return the options under each heading."""
     if short is not None:
         named = {each.name: each for each in known}
         return {title: [named[name] for name in names] for title, names in short.items()}
@@ -88,7 +88,7 @@ def _groups(
 
 
 def _entry(option: Option, known: Sequence[Option], width: int) -> Iterator[str]:
-    """The lines about one option."""
+    """Yield the lines about one option."""
     indent = min(INDENT, width // 3)
     flags = {f"`{each.name}`": each.shown for each in known}
     text = re.sub(r"`\w+`", lambda match: flags.get(match[0], match[0]), option.text)
@@ -109,7 +109,7 @@ def _entry(option: Option, known: Sequence[Option], width: int) -> Iterator[str]
 
 
 def _default(option: Option) -> str:
-    """What is said of the value of an option that is not given."""
+    """Return the text about the default of an option."""
     if option.hint is not None or option.required:
         return "" if option.required else option.hint or ""
     value: Any = option.default
@@ -125,7 +125,7 @@ def _plain(value: Any) -> str:
 
 
 def _filled(text: str, width: int) -> str:
-    """Wrapped, with commands in one piece."""
+    """Return wrapped text; commands are not broken."""
     whole = re.sub("`(.+?)`", lambda match: match[1].replace(" ", "\xa0"), " ".join(text.split()))
     lines = textwrap.wrap(whole, width, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines).replace("\xa0", " ")

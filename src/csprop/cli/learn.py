@@ -79,7 +79,7 @@ def run(args: Args) -> int:
 
 
 def _told(found: "Summary") -> list[str]:
-    """What is in a file."""
+    """Return lines about the content of a file."""
     classes = ", ".join(f"{name} {count:,}" for name, count in list(found.classes.items())[:MOST_SHOWN])
     more = len(found.classes) - MOST_SHOWN
     labels = {"whole": "one for each row", "every step": "one for every token", "mixed": "mixed"}
@@ -155,7 +155,7 @@ def _show(learned: "Learned", path: str | None) -> None:
 
 
 def _show_finite(machine: "Automaton", unseen: frozenset[tuple[int, int]]) -> None:
-    """A table of the states, unless it is large."""
+    """Print a table of the states, unless it is large."""
     if max(len(machine), machine.symbols) > MOST_SHOWN:
         return
     rows = [
@@ -174,7 +174,7 @@ def _show_finite(machine: "Automaton", unseen: frozenset[tuple[int, int]]) -> No
 
 
 def _show_counting(machine: "CounterAutomaton") -> None:
-    """What is counted, and a table of what leads from state to state, unless it is large."""
+    """Print what is counted, and a table of the transitions unless it is large."""
     from csprop.automata.arrows import arrows, counter_names
 
     for counter, name in enumerate(counter_names(machine)):
@@ -202,5 +202,5 @@ def _show_counting(machine: "CounterAutomaton") -> None:
 
 
 def _marked(machine: "Automaton | CounterAutomaton", state: int) -> str:
-    """The number of a state; the first one has an arrow."""
+    """Return the number of a state; the first one has an arrow."""
     return f"{'→' if state == machine.start else ' '} {state}"

@@ -1,4 +1,4 @@
-"""The options of a command, as its dataclass declares them, and arguments parsed by them."""
+"""The options that a command's dataclass declares, and the parser of arguments."""
 
 import ast
 import dataclasses
@@ -17,24 +17,24 @@ from csprop.errors import InputError, did_you_mean
 A = TypeVar("A")
 MISSING = dataclasses.MISSING
 NAMES = {int: "N", float: "NUMBER", Path: "PATH", str: "TEXT"}
-"""What stands for a value in help, if the option does not say it."""
+"""Placeholders for values in help, unless the option has its own."""
 ASKED = {int: "a whole number", float: "a number"}
-"""What to write for a value; for any other type, a name."""
+"""Values to ask for in error messages; for any other type, a name."""
 
 
 @dataclass(frozen=True)
 class Arg:
-    """What an annotation says of an option: `Annotated[Path, Arg("RUN", positional=True)]`.
+    """More about an option, in its annotation: `Annotated[Path, Arg("RUN", positional=True)]`.
 
-    A switch that has one, such as `common.Flag`, has no second form that begins with --no-.
+    A switch with an `Arg`, such as `common.Flag`, has no second form that begins with --no-.
     """
 
     metavar: str = ""
-    """What stands for the value in help; without it, the choices, or a word for the type."""
+    """Placeholder for the value in help; by default, the choices, or a word for the type."""
     hint: str | None = None
-    """What help says of the default; None: the default itself."""
+    """Text about the default in help; None shows the default itself."""
     positional: bool = False
-    """Whether the value is given without a flag."""
+    """True if the value is given without a flag."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Option:
     positional: bool
     several: bool
     paired: bool
-    """Whether a switch has a second form, which begins with --no-."""
+    """True if a switch has a second form, which begins with --no-."""
     default: Any
     group: str
     """The field that the option is a part of; "" for one of the command itself."""
@@ -82,18 +82,18 @@ class Option:
 
     @property
     def heading(self) -> str:
-        """How the option is written, for help."""
+        """The option as the user types it, for help."""
         if self.positional:
             return self.metavar
         return ", ".join(self.flags) if self.kind is bool else f"{self.flag} {self.metavar}"
 
 
 def options(arguments: type, default: Any = None, group: str = "") -> Iterator[Option]:
-    """The options of a dataclass, in the order of its fields.
+    """Yield the options of a dataclass, in the order of its fields.
 
     Args:
         arguments: the dataclass; the docstring of each field is the text of its option.
-        default: an instance, whose values are the defaults; without it, those of the class.
+        default: an instance with the default values; without it, the defaults of the class.
         group: the field that holds the dataclass, if it is a part of another.
     """
     hints, texts = get_type_hints(arguments, include_extras=True), field_docs(arguments)
@@ -128,7 +128,7 @@ def options(arguments: type, default: Any = None, group: str = "") -> Iterator[O
 
 
 def _unwrapped(hint: Any) -> list[Any]:
-    """A type without `Annotated` and without None, and what the annotation says."""
+    """Return a type without `Annotated` and None, followed by its annotations."""
     told = list(get_args(hint)[1:]) if get_origin(hint) is Annotated else []
     hint = get_args(hint)[0] if told else hint
     given = [each for each in get_args(hint) if each is not NoneType]
@@ -136,7 +136,7 @@ def _unwrapped(hint: Any) -> list[Any]:
 
 
 def field_docs(cls: type) -> dict[str, str]:
-    """The docstring below each field of a class and of those that it inherits from."""
+    """Return the docstring below each field of a class and of its base classes."""
     found = {}
     for each in reversed([base for base in cls.__mro__ if dataclasses.is_dataclass(base)]):
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(each))).body
@@ -151,16 +151,16 @@ def field_docs(cls: type) -> dict[str, str]:
 
 
 def parsed(verb: str, known: Sequence[Option], argv: Sequence[str], usage: str) -> dict[str, Any]:
-    """The values that arguments give to options, by the name of the option.
+    """Return the values that arguments give to options, by the name of the option.
 
     Args:
         verb: the name of the command.
         known: its options.
         argv: its arguments.
-        usage: how the command is written, for what is missing.
+        usage: the command as it is typed, for messages about missing arguments.
 
     Raises:
-        InputError: an argument is unknown, malformed, missing or too much; the sentence names it.
+        InputError: an argument is unknown, malformed, missing or superfluous; the sentence names it.
     """
     flags = {flag: option for option in known for flag in option.flags if not option.positional}
     places = [option for option in known if option.positional]
@@ -202,7 +202,7 @@ def parsed(verb: str, known: Sequence[Option], argv: Sequence[str], usage: str) 
 
 
 def filled(arguments: type[A], known: Iterable[Option], given: dict[str, Any], default: A | None) -> A:
-    """The dataclass with what was given; what was not given is that of `default`, or of the class.
+    """Return the dataclass with the given values; the others come from `default`, or from the class.
 
     Raises:
         InputError: the values do not fit, as the dataclass or a part of it says.
@@ -219,7 +219,7 @@ def filled(arguments: type[A], known: Iterable[Option], given: dict[str, Any], d
 
 
 def _is_flag(word: str) -> bool:
-    """A negative number is a value."""
+    """Return True for a flag; a negative number is a value."""
     return re.match(r"-[^\d.]", word) is not None and word.lower() not in ("-inf", "-nan")
 
 

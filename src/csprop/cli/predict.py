@@ -68,7 +68,7 @@ def _is_file(stream: TextIO) -> bool:
 
 
 def _asked(args: Args) -> tuple[Any, Answers]:
-    """The task of the run, and what answers."""
+    """Return the task of the run, and the function that answers."""
     from csprop.proof.answers import load_certified
 
     run = None if args.as_trained else load_certified(args.run)

@@ -93,7 +93,7 @@ def parse(argv: list[str]) -> Args:
 
 
 def _defaults(given: dict[str, Any]) -> Args:
-    """What the options are that were not given: those of the run, or of the task and the preset."""
+    """Return the defaults: the options of a run that is resumed, or of the task and the preset."""
     if {"resume", "out"} <= given.keys() and not given.keys() & {"task", "data", "seeds"}:
         stored = Args(**_stored(given["out"]))
         check_options(stored.preset, stored.model, given.keys() & {*CELL_OPTIONS})
@@ -120,7 +120,7 @@ def options_of(args: Args) -> dict[str, Any]:
 
 
 def _asking(name: str | None) -> Asking:
-    """The task, which decides some defaults; an unknown name is reported later."""
+    """Return the task, which decides some defaults; an unknown name is reported later."""
     if name is None:
         return Plain()
     from csprop.data.formats import SUFFIXES
@@ -135,7 +135,7 @@ def _asking(name: str | None) -> Asking:
 
 
 def _stored(out: Path) -> dict[str, Any]:
-    """The arguments that a run was started with."""
+    """Return the arguments that a run was started with."""
     from csprop.training.stored import stored_config
 
     config = stored_config(out)

@@ -20,7 +20,7 @@ class Args(common.Arguments):
     """List the certified runs that come with csprop, or copy one to a directory.
 
     Every command that reads a run takes zoo:NAME, such as csprop predict zoo:parity. Its certificate is
-    checked again each time, as that of any run.
+    checked again each time, as for any run.
 
     Examples:
         csprop zoo

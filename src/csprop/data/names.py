@@ -15,7 +15,7 @@ UNKNOWN = -1
 
 
 class Names:
-    """Numbers for names: those of a known list, or else in the order in which they are seen."""
+    """Numbers for names: their places in a known list, or else in the order in which they are seen."""
 
     def __init__(self, known: Sequence[str] | None) -> None:
         self.known, self.longest = known, 1

@@ -28,11 +28,11 @@ WRONG = (1e-30, 1e-4, 1e-2, 5e-2, 1.5e-1)
 MOST_MERGED = 64
 """States of a machine beyond which merging has failed; more where each label names its state."""
 PLAIN = 10
-"""How much shorter a machine must be than the labels that it explains, to be plainly right."""
+"""A machine is plainly right if it is this many times shorter than the labels that it explains."""
 MANY_TOKENS = 8
 """Of so many, most may do nothing in most states: then entries that do nothing are looked for first."""
 FINALISTS = 2
-"""Tables of which copies of states are tried, too."""
+"""The number of tables for which copies of states are tried, too."""
 PLACES = (32, 16, 64, 8, 128)
 """Sizes of routers, in the order in which they are tried."""
 RECIPE: dict[str, Any] = {"epochs": 10, "cool_epochs": 8, "short_first": 5, "batch_size": 64}
@@ -66,7 +66,7 @@ def list_methods(task: Task, seed: int) -> Iterator[Method]:
 
 
 def merging(tree: PrefixTree) -> list[Table]:
-    """What merging leads to, for several shares of wrong labels."""
+    """Return the best tables that merging finds, for several shares of wrong labels."""
     fitting = math.isqrt(MOST_WEIGHTS // tree.symbols)  # in a model
     most, found = min(max(MOST_MERGED, 4 * tree.classes), MOST_PLACES, fitting), []
     for wrong in WRONG:
@@ -86,7 +86,7 @@ def is_plainly_right(tree: PrefixTree, table: Table) -> bool:
 
 
 def merge_by_aalpy(tree: PrefixTree) -> list[Table]:
-    """What RPNI and EDSM lead to; nothing where that would take long, or rows contradict each other."""
+    """Return the tables of RPNI and EDSM; none if that would take long or rows contradict others."""
     if len(tree) * tree.symbols > MOST_AALPY or (np.diff(tree.first) > 1).any():
         return []
     if merge(tree, WRONG[0], MOST_MERGED, by_class=False) is None:  # nor would they find a small one

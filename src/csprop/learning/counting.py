@@ -1,14 +1,14 @@
 """From labelled rows to a machine that counts, if one explains them better than a finite machine does.
 
 With given counters, a machine that counts is a finite machine over pairs of a token and a view of the
-counts, and is learned as such: merged and polished, the shortest description decides (`controls.py`).
+counts, and is learned like one: merged, polished, and chosen by its description (`controls.py`).
 So the search is one over counters, and `increments.py` says which are worth a try.
 
 A finite machine can imitate a counter up to some count, and fails beyond it. So the machines are
 fitted to the shorter rows, and must then predict the labels of the longer ones. What counts is the
 description of the shorter rows together with the bits of the longer labels that are contradicted. A
-machine with counters is chosen if that takes fewer bits, with those of the counters, than the finite
-machine takes, and if it is wrong on no more of the longer labels. At last it is fitted to all rows.
+machine with counters is chosen if that takes fewer bits, including the bits of the counters, than the
+finite machine takes, and if it is wrong on no more of the longer labels. It is then fitted to all rows.
 """
 
 import math
@@ -34,13 +34,13 @@ SHORTER = 0.8
 ROWS = 1000
 """Rows by which it is decided whether to count; of more, some are drawn."""
 QUICK, CAREFUL, THOROUGH = 0, 10, 100
-"""How hard to look for a control (`Controls.shortest`)."""
+"""Levels of effort in the search for a control (`Controls.shortest`)."""
 STAY = {QUICK: 6, CAREFUL: 3, THOROUGH: 1}
-"""How many counters stay after such a search."""
+"""The number of counters that stay after such a search."""
 NEAR = {QUICK: 32.0, CAREFUL: 8.0, THOROUGH: 0.0}
-"""How many bits more than the finite machine's they may have then."""
+"""The number of bits by which they may then exceed the finite machine."""
 WINDOWS = (1, 2)
-"""How far a control sees the count of a single counter; several are seen by their signs."""
+"""Windows in which a control sees the count of a single counter; of several it sees the signs."""
 MOST_TOKENS = 40
 """With more there are too many counters to try."""
 WIDER = 7.0
@@ -57,9 +57,9 @@ class Counted:
     longer: int
     """Labels of rows that are longer than those the machines were fitted to, at first."""
     misses: int
-    """How many of these it contradicted."""
+    """Number of these that it contradicted."""
     finite_misses: int
-    """How many of these a finite machine contradicted."""
+    """Number of these that a finite machine contradicted."""
 
 
 @dataclass(frozen=True)
@@ -81,10 +81,10 @@ def find_counting_machine(
     seed: int = 0,
     most: float | None = None,
 ) -> Counted | None:
-    """The machine that counts behind labelled rows, although some labels may be wrong.
+    """Return the machine with counters behind labelled rows; some labels may be wrong.
 
     Args:
-        rows: tokens and labels of each row; a single label is that of the whole.
+        rows: tokens and labels of each row; a single label is for the whole row.
         symbols: the number of tokens.
         classes: the number of classes.
         seed: decides which rows of many are looked at first.

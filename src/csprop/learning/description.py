@@ -1,4 +1,4 @@
-"""How many bits it takes to write labels down, with a machine and without one.
+"""The number of bits that it takes to write labels down, with a machine and without one.
 
 The sequences are known; what is written down is their labels. A machine explains them but for
 some, so it takes the bits of the machine, and the bits that say which labels it contradicts. With k
@@ -9,7 +9,7 @@ k log2 C bits for the answers, and for the table the fewer of
     for every state a target of its own      log2 k + log2 V + log2 (V choose x) + x log2 max(1, k − 1)
       that all but x of its entries lead to
 
-so that a state that ignores most of a large vocabulary is cheap. That e of n labels are contradicted
+so a state that ignores most of a large vocabulary is cheap. That e of n labels are contradicted
 takes one bit if e = 0, and otherwise 1 + log2(n + 1) + log2 (n choose e) + e log2(C − 1).
 
 A larger machine is worth its states only if it explains enough labels more. This is the principle of
@@ -61,12 +61,12 @@ def state_bits(most: int, symbols: int, classes: int) -> Reals:
 
 
 def row_bits(symbols: int) -> Reals:
-    """The bits that say which entries of a state lead elsewhere than to its own target, by number."""
+    """Return the bits that say which entries of a state do not lead to its own target, by number."""
     return _choices(symbols)[:symbols]
 
 
 def exceptions(table: Table) -> NDArray[np.int64]:
-    """How many entries of each state do not lead to the target that most of them lead to, (states,)."""
+    """Return how many entries of each state do not lead to its commonest target, (states,)."""
     most = [np.bincount(row).max() for row in table]
     return table.shape[1] - np.array(most, np.int64)
 

@@ -1,13 +1,13 @@
-"""Which counters are worth a try: those whose views tell most about the labels.
+"""A list of counters worth trying: the counters whose views tell most about the labels.
 
-A counter is a vector, what each token adds to it. Up to a factor and its sign only few vectors of small
-numbers are different, so that all are tried for a small vocabulary; for a large one, those with two
+A counter is a vector: the number that each token adds to it. Up to a factor and a sign there are few
+vectors of small numbers. For a small vocabulary all are tried; for a large one, the vectors with two
 tokens, and then the best of them with one token more. A vector is judged without a machine, by the bits
-of the labels if all are alike likely at first, given what a control could see of the counter: whether
-the count is now negative, zero or positive, whether it ever was negative, and ever positive, and the
-last token. A cell of c labels, of which n, m, … are equal, takes log2 (c + C − 1)! / ((C − 1)! n! m! …)
-bits, so that many cells with few labels each promise nothing. Counters that only rise or only fall are
-left out, because a finite machine sees as much.
+that the labels take given the view that a control has of the counter: the sign of the count, whether it
+was ever negative and ever positive, and the last token. At first all labels are equally likely. A cell
+of c labels, with n, m, … of each class, takes log2 (c + C − 1)! / ((C − 1)! n! m! …) bits, so many
+cells with few labels each gain nothing. Counters that only rise or only fall are left out, because a
+finite machine sees as much.
 """
 
 import math
@@ -22,12 +22,12 @@ from csprop.learning.tree import PrefixTree
 Ints = NDArray[np.int64]
 Vector = tuple[int, ...]
 Counters = tuple[Vector, ...]
-"""What each token adds, for each counter."""
+"""The numbers that the tokens add, for each counter."""
 
 BITS = {0: 1.0, 1: 3.0, 2: 4.0}
 """The bits of an increment by its size, with the sign: small ones are likelier."""
 WHOLE = 5
-"""The largest vocabulary of which all vectors are tried."""
+"""The largest vocabulary for which all vectors are tried."""
 LABELS = 2000
 """Labels by which vectors are judged; of more, some are drawn."""
 POOL, BEAM = 16, 8
@@ -126,7 +126,7 @@ class _Judge:
         return sorted(several, key=self.bits)[:most]
 
     def _views(self, vector: Vector) -> Ints:
-        """What is seen of a count, 0 to 11: its sign, and whether it ever was negative, or positive."""
+        """Return the view of a count, 0 to 11: its sign, and whether it was ever below or above 0."""
         if vector not in self.seen:
             counts = np.array([*vector, 0])[self.tokens].cumsum(axis=1)
             low, high = counts.min(axis=1) < 0, counts.max(axis=1) > 0
@@ -135,7 +135,7 @@ class _Judge:
 
 
 def _paths(tree: PrefixTree, nodes: Ints) -> Ints:
-    """The tokens that lead to some nodes, (N, T); a further token stands for what comes before them."""
+    """Return the tokens that lead to some nodes, (N, T), padded on the left with one more token."""
     steps: list[Ints] = []
     here = nodes
     while here.any():
@@ -145,7 +145,7 @@ def _paths(tree: PrefixTree, nodes: Ints) -> Ints:
 
 
 def node_counts(tree: PrefixTree) -> Iterator[Ints]:
-    """How often each token stands on the way to each node, by token, (N,) each."""
+    """Yield for each token how often it occurs on the way to each node, (N,)."""
     for token in range(tree.symbols):
         here = (tree.token == token).astype(np.int64)
         here[0] = 0

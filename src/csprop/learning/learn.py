@@ -26,7 +26,7 @@ from csprop.training.presets import preset
 
 @dataclass(frozen=True)
 class Learned:
-    """What came out."""
+    """The result of `learn`."""
 
     machine: Automaton | CounterAutomaton
     """The machine, with the names of tokens and classes: the minimal automaton, or one that counts."""

@@ -31,11 +31,11 @@ def polish(
 
     Args:
         tree: the labelled rows.
-        table: where the search begins.
-        split: whether to try copies of states, the most expensive kind of move.
-        work: how many nodes of the tree may be walked, after which the search ends where it is.
-        by_target: whether the table is written by the targets of its states in any case, so that every
-            entry that does nothing special saves bits.
+        table: the start of the search.
+        split: try copies of states, the most expensive kind of move.
+        work: the number of nodes of the tree that may be walked before the search ends.
+        by_target: always write the table by the targets of its states; every entry that leads to the
+            target then saves bits.
     """
     if backends.backend() == "native":
         of_states = state_bits(max(MOST_STATES, len(table)), tree.symbols, tree.classes)

@@ -210,7 +210,7 @@ class Search:
         return self.all.machine(min(tables, key=lambda table: description(self.all, table)))
 
     def preference(self, machine: AnyMachine) -> Preference | None:
-        """Why a machine that counts was chosen over a finite one."""
+        """Return the numbers by which a machine with counters was preferred to a finite one."""
         if self.counted is None or not isinstance(machine, CounterMachine):
             return None
         finite = [each for each in self.tried if not each.counts]
@@ -281,7 +281,7 @@ def _list_rows(examples: Examples) -> list[Row]:
 
 
 def _as_task(task: Task, examples: Examples) -> RowsTask:
-    """Some rows as a task of their own, so that networks see nothing but them."""
+    """Return some rows as a task of their own; networks see nothing but them."""
     lines = np.arange(1, len(examples) + 1)
     rows = RowsTask(task.name, Rows(list(task.vocab), list(task.classes), task.words, examples, lines))
     rows.order, rows.depth = task.order, task.depth

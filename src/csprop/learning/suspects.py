@@ -27,19 +27,19 @@ class Suspect:
     """Its line in the data file, from 1 on; without a file, the number of the row."""
     sequence: str
     label: str
-    """What the row says: its first label that differs, where every token has one."""
+    """The label of the row; if every token has one, the first that differs."""
     answer: str
-    """What the machine says there."""
+    """The machine's answer there."""
     position: int
-    """After how many tokens."""
+    """The number of tokens before the label."""
 
     def short(self, most: int) -> str:
-        """The sequence, or as much of its beginning as fits into so many characters."""
+        """Return the sequence, cut to at most so many characters."""
         return self.sequence if len(self.sequence) <= most else f"{self.sequence[: most - 1]}…"
 
 
 def suspects(task: RowsTask, machine: Machine | CounterMachine) -> list[Suspect]:
-    """The rows that disagree with a machine, in the order of the file."""
+    """Return the rows that disagree with a machine, in the order of the file."""
     found, data = [], task.data
     for row, step, answer in find_disagreements(machine, data):
         begin, length = int(data.begins[row]), int(data.lengths[row])
@@ -51,13 +51,13 @@ def suspects(task: RowsTask, machine: Machine | CounterMachine) -> list[Suspect]
 
 
 def suspects_file(found: Sequence[Suspect]) -> dict[str, bytes]:
-    """The file of a run directory that has them, one JSON object a line; none if there are none."""
+    """Return the file of the suspects, one JSON object per line; without suspects, no file."""
     lines = [json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in found]
     return {SUSPECTS: "".join(lines).encode()} if lines else {}
 
 
 def read(folder: Path) -> list[Suspect]:
-    """The suspects in a run directory; none if it has no such file.
+    """Return the suspects in a run directory; an empty list if it has no such file.
 
     Raises:
         InputError: the file is malformed.

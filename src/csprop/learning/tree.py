@@ -19,7 +19,7 @@ from csprop.automata.machine import Machine
 
 Ints = NDArray[np.int32]
 Rows = Iterable[tuple[Sequence[int], Sequence[int]]]
-"""Tokens and labels of each row. Labels are aligned at the end: one is that of the whole sequence."""
+"""Tokens and labels of each row. Labels are aligned at the end: a single label is for the whole row."""
 Table = NDArray[np.int32]
 """The transitions of a machine, (states, symbols); its start is state 0."""
 
@@ -77,7 +77,7 @@ class PrefixTree:
 
     @cached_property
     def totals(self) -> NDArray[np.int64]:
-        """How often each class occurs, (classes,)."""
+        """The number of labels of each class, (classes,)."""
         return np.bincount(self.label, self.weight, self.classes).astype(np.int64)
 
     @cached_property
@@ -89,7 +89,7 @@ class PrefixTree:
         return np.array(depths)
 
     def rows(self) -> Iterator[tuple[tuple[int, ...], int, int]]:
-        """The distinct labelled sequences: tokens, label, and how often."""
+        """Yield the distinct labelled sequences: tokens, label, and the number of times it occurs."""
         path: list[int] = []
         for node, depth in enumerate(self.depths.tolist()):
             path[max(0, depth - 1) :] = [int(self.token[node])] if node else []
@@ -97,7 +97,7 @@ class PrefixTree:
                 yield tuple(path), int(self.label[i]), int(self.weight[i])
 
     def counts(self, table: Table) -> NDArray[np.int64]:
-        """How often each label occurs in each state of a table, (states, classes)."""
+        """Return the number of labels of each class in each state of a table, (states, classes)."""
         following, state = table.tolist(), [0] * len(self)
         for node, (up, token) in enumerate(zip(self.parent.tolist(), self.token.tolist(), strict=True)):
             if node:
@@ -107,7 +107,7 @@ class PrefixTree:
         return counts
 
     def misses(self, table: Table) -> int:
-        """How many labels contradict the commonest one of their state."""
+        """Return the number of labels that differ from the commonest label of their state."""
         counts = self.counts(table)
         return int((counts.sum(axis=1) - counts.max(axis=1)).sum())
 

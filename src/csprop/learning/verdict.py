@@ -1,4 +1,4 @@
-"""What can be said of a learned machine, in plain words."""
+"""The verdict on a learned machine, in plain words."""
 
 from dataclasses import dataclass, fields
 
@@ -13,7 +13,7 @@ from csprop.training.scores import percent
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict(Evidence):
-    """How good a machine is, and how that is known."""
+    """The quality of a machine, and the evidence for it."""
 
     source: str
     clear: bool

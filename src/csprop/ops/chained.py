@@ -103,7 +103,7 @@ def _recur(
 def _starts(
     turns: list[Tensor], enters: list[Tensor], bent: list[Bends | None], start: Tensor, limit: float
 ) -> list[Float[Tensor, "B M D"]]:
-    """Where each chunk starts."""
+    """Return the state before each chunk."""
     batch, chunks, order, width = enters[0].shape
     if chunks == 1:
         return [start]

@@ -76,7 +76,7 @@ def choices(
 ) -> list[Choice]:
     """Sets of counters and switches with which at most `most` labels are in conflict.
 
-    The counters are as small as can be: those of the least size that are enough together, without any
+    The counters are as small as possible: the least size that is enough is used, without any counter
     that can be left out. The result depends on the order in which they are left out, so several orders
     are tried.
 

@@ -24,7 +24,7 @@ from csprop.training.workers import pool
 LENGTHS = (16, 256, 65_536)
 """The trained length, and longer ones."""
 SAMPLING = Sampling(tokens=1 << 21, fewest=1, most=1000)
-"""How many random sequences are tried at a length: the same for all models."""
+"""The number of random sequences tried at a length; the same for all models."""
 WIDTH = 32
 """Of the LSTM."""
 MOST_EPOCHS, HOLD = 100, 3

@@ -43,7 +43,7 @@ def from_machine(
         seed: the seed in the configuration, by which a data file is split into training and held-out
             rows.
         verdict: the numbers behind a machine that was learned.
-        recipe: which rows were learned from; by default that of the preset.
+        recipe: says which rows were learned from; by default, the preset's recipe.
         files: more files for the run directory.
 
     Raises:

@@ -47,7 +47,7 @@ class Run(Trained):
 
     @classmethod
     def of(cls, trained: Trained) -> "Run":
-        """The same model, task and configuration, which can be certified."""
+        """Return a run with the same model, task and configuration, which can be certified."""
         return cls(**{each.name: getattr(trained, each.name) for each in fields(Trained)})
 
     def __repr__(self) -> str:
@@ -63,7 +63,7 @@ class Run(Trained):
 
     @property
     def certificate(self) -> Certificate | None:
-        """What was proven, or why nothing was; None if the run was never certified.
+        """The certificate: a proof, or the reason why there is none; None if never certified.
 
         A certificate that is read from the run directory is checked first: the machine is computed
         again from the weights and compared with the task.
@@ -133,7 +133,7 @@ class Run(Trained):
         return found
 
     def answering(self, as_trained: bool = False) -> CSP | Locked | LockedCounter:
-        """The model to use: the locked one if there is one, unless `as_trained` is set."""
+        """Return the model to use: the locked one if there is one, unless `as_trained` is set."""
         return self.model if as_trained else self.locked or self.model
 
     def predict(

@@ -1,4 +1,4 @@
-"""What a notebook shows of a run."""
+"""A run as HTML, for notebooks."""
 
 from csprop import notebook
 from csprop.errors import InputError
@@ -7,7 +7,7 @@ from csprop.training.scores import percent
 
 
 def html(run: Run) -> str:
-    """The configuration, the accuracy, the proof, and curves of the training.
+    """Return the configuration, the accuracy, the proof, and curves of the training.
 
     A certificate in the run's directory is checked, as always when it is read.
     """

@@ -127,7 +127,7 @@ class Task(ABC):
 
     @property
     def source(self) -> str:
-        """Where the correct answers come from: the name of the task, or of the data file."""
+        """The origin of the correct answers: the name of the task, or of the data file."""
         return self.name
 
     @cached_property

@@ -63,9 +63,9 @@ class RunFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        """What messages call it."""
+        """Its name in messages."""
         self.files = open_archive(path) if in_zoo(path) else self.path
-        """Where its files are read."""
+        """The directory or archive that has its files."""
 
     def exists(self) -> bool:
         """Return True if the directory holds a run."""
@@ -113,7 +113,7 @@ class RunFolder:
 
     @property
     def way_on(self) -> str:
-        """What to do with a run that lacks a file."""
+        """The remedy for a run that lacks a file, for messages."""
         if in_zoo(self.path):
             return "install csprop again"
         if self.resumable:
@@ -122,7 +122,7 @@ class RunFolder:
 
     @property
     def certify_again(self) -> str:
-        """What to do with a run whose certificate is damaged or does not hold."""
+        """The remedy for a certificate that is damaged or does not hold, for messages."""
         return self.way_on if in_zoo(self.path) else f"run `csprop certify {self.path}` again"
 
     def read_bytes(self, name: str) -> bytes:

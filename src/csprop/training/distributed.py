@@ -24,11 +24,11 @@ from csprop.training.workers import check_torchrun
 
 T = TypeVar("T")
 PATIENCE = timedelta(minutes=10)
-"""How long a process waits for the others; one that has ended is noticed at once."""
+"""The longest time that a process waits for the others; one that has ended is noticed at once."""
 
 
 class Elsewhere(InputError):
-    """What was refused in another process, which says so."""
+    """An error in another process, which reports it."""
 
 
 class Group:
@@ -39,22 +39,22 @@ class Group:
         self.rank, self.size = dist.get_rank(within), dist.get_world_size(within)
 
     def own(self, examples: Examples) -> Examples:
-        """This process's share of some rows."""
+        """Return this process's share of some rows."""
         return examples[torch.arange(self.rank, len(examples), self.size)]
 
     def total(self, numbers: Tensor) -> Tensor:
-        """The sums of the numbers of all processes, in place."""
+        """Return the sums of the numbers of all processes, computed in place."""
         with _reaching():
             dist.all_reduce(numbers, group=self._within)
         return numbers
 
     def average(self, parameters: Sequence[Tensor], value: float, labels: int) -> float:
-        """Set the gradients of the whole batch on parameters that have those of some of its rows.
+        """Replace the gradients of this process's rows by the gradients of the whole batch.
 
         Args:
             parameters: the parameters of the model.
             value: the loss of this process's rows.
-            labels: how many labels they have.
+            labels: the number of their labels.
 
         Returns:
             The loss of the whole batch.
@@ -69,14 +69,14 @@ class Group:
         return float(sums[0] / sums[1])
 
     def of_first(self, value: T) -> T:
-        """What the first process gives; the others' own is ignored."""
+        """Return the value of the first process; the values of the others are ignored."""
         values = [value if self.rank == 0 else None]
         with _reaching():
             dist.broadcast_object_list(values, group=self._within, group_src=0)
         return value if self.rank == 0 else values[0]  # pyright: ignore[reportReturnType]
 
     def of_all(self, value: T) -> list[T]:
-        """What every process gives, in their order."""
+        """Return the values of all processes, in their order."""
         values: list[Any] = [None] * self.size
         with _reaching():
             dist.all_gather_object(values, value, group=self._within)
@@ -84,11 +84,11 @@ class Group:
 
     @contextmanager
     def agreed(self) -> Iterator[None]:
-        """What each process prepares for itself: where one of them fails, all of them do.
+        """Run a block in every process; if it fails in one, it fails in all.
 
         Raises:
-            InputError: the message of the first process that failed; in other processes than the first
-                it is an `Elsewhere`, and comes when the first one has left.
+            InputError: the message of the first process that failed; outside process 0 it is an
+                `Elsewhere`, raised after process 0 has ended.
         """
         error = None
         try:
@@ -112,7 +112,7 @@ class Group:
 
 @contextmanager
 def joined() -> Iterator[Group]:
-    """Join the processes that torchrun has started, or those of torch's process group, if there is one.
+    """Join the processes that torchrun has started, or torch's process group if there is one.
 
     Raises:
         InputError: this process was not started by torchrun.

@@ -80,7 +80,7 @@ def exhaustive(model: nn.Module, task: Task, length: int, *, positions: bool = F
 
 
 def sampled(model: Any, task: Task, length: int, count: int, generator: Generator) -> Score:
-    """The score on drawn sequences of any length: a state is carried on, whatever the length."""
+    """Return the score on drawn sequences; long ones go in pieces, with their state carried on."""
     tokens = task.sample(count, length, generator)
     labels = task.labels(tokens)[:, -1]
     given = torch.full_like(tokens, UNLABELLED)
@@ -102,14 +102,14 @@ def at_length(
     *,
     positions: bool = False,
 ) -> Score:
-    """The score on random sequences of a length; the same seed always draws the same sequences.
+    """Return the score on random sequences of a length; the same seed draws the same sequences.
 
     Args:
         model: the model.
-        task: what it should answer.
-        length: of the sequences.
-        seed: what the sequences are drawn by.
-        sampling: how many there are.
+        task: the task, which has the right answers.
+        length: the length of the sequences.
+        seed: the seed of the draws.
+        sampling: decides the number of sequences.
         positions: count the answers after all tokens, not only those after the last one.
 
     Raises:
@@ -124,7 +124,7 @@ def at_length(
 
 
 def last_logits(model: nn.Module, rows: list[list[int]]) -> list[Tensor]:
-    """The scores after the last token of each row; rows of similar length are batched together."""
+    """Return the scores after the last token of each row; rows of similar length form batches."""
     order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
     answers: dict[int, Tensor] = {}
     while order:
@@ -148,7 +148,7 @@ def _logits(model: nn.Module, tokens: Tensor) -> Tensor:
 
 
 def _answers(model: Any, batch: Steps) -> Tensor:
-    """The scores where the answers are; a long row goes piece by piece, with its state carried on."""
+    """Return the scores at the answers; a long row goes in pieces, with its state carried on."""
     labels = batch.labels.masked_fill(~batch.answers, UNLABELLED)
     if (found := row_scores(model, batch.tokens, labels)) is not None:
         return found
@@ -157,7 +157,7 @@ def _answers(model: Any, batch: Steps) -> Tensor:
 
 
 def _pieces(model: Any, tokens: Tensor, beside: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """The scores after every token of rows, and what stands beside them, both (B, T, …), in pieces."""
+    """Yield the scores after every token of rows, and the values beside them, (B, T, …), in pieces."""
     if tokens.numel() <= WINDOW or not hasattr(model, "initial_state"):
         yield _logits(model, tokens), beside
         return
@@ -168,7 +168,7 @@ def _pieces(model: Any, tokens: Tensor, beside: Tensor) -> Iterator[tuple[Tensor
 
 
 def _everywhere(model: Any, task: Task, tokens: Tensor) -> Score:
-    """The score after every token: some rows at a time, of which no scores are kept."""
+    """Return the score after every token; rows are scored in parts, and their scores are not kept."""
 
     def parts() -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64]]]:
         for some in tokens.split(_rows(tokens.shape[1])):

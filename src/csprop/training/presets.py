@@ -45,7 +45,7 @@ class Recipe:
     """Initial learning rate of Adam."""
 
     batch_size: int = 64
-    """Sequences per step; reduced for small data, so that an epoch has at least 20 steps."""
+    """Sequences per step; reduced for small data to give an epoch at least 20 steps."""
 
     epochs: int = 300
     """Largest number of epochs."""

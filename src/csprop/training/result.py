@@ -37,9 +37,9 @@ class Preference:
     longer: int
     """Labels of rows that are longer than those to which machines were fitted at first."""
     misses: int
-    """How many of these a machine that counts contradicted then."""
+    """Number of these that a machine with counters contradicted then."""
     finite_misses: int
-    """How many of these a finite machine contradicted then."""
+    """Number of these that a finite machine contradicted then."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,11 +48,11 @@ class Evidence:
 
     rows: int
     agreed: int
-    """Rows of a data file whose labels are all those of the machine; for a task, 0."""
+    """Rows of a data file on which the machine agrees with every label; for a task, 0."""
     held_out: int
     """Labels to which no candidate was fitted."""
     held_out_right: int
-    """How many of them the chosen candidate predicts."""
+    """Number of these that the chosen candidate predicts."""
     held_out_states: int
     """The number of its states."""
     same: bool
@@ -62,7 +62,7 @@ class Evidence:
     unseen_transitions: int = 0
     """Transitions that no row takes."""
     counting: Preference | None = None
-    """Why the machine counts; None if it is a finite one."""
+    """The reason why the machine counts; None for a finite machine."""
 
     @property
     def accuracy(self) -> float:
@@ -103,16 +103,16 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """How training ended, or how a machine was made into a model."""
+    """The outcome of training, or of writing a machine into a model."""
 
     epochs: int
     """The number of epochs; 0 if the model was made from a machine."""
     ended: str
-    """Why training ended."""
+    """The reason why training ended."""
     first_epoch_at_target: int | None = None
     best_epoch: int = 0
     accuracy: float
-    """On held-out answers, after the best epoch; of a machine, on the rows or on drawn sequences."""
+    """On held-out answers, after the best epoch; for a machine, on the rows or on drawn sequences."""
     f1: float
     parameters: int
     exhaustive: Exhaustive | None = None
@@ -125,7 +125,7 @@ class Result:
 
     @property
     def made(self) -> Literal["trained", "learned", "compiled"]:
-        """How the model came about; one that was not trained has a machine written into its weights."""
+        """The origin of the model; if it was not trained, a machine was written into its weights."""
         if self.epochs:
             return "trained"
         return "compiled" if self.verdict is None else "learned"

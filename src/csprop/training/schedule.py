@@ -1,4 +1,4 @@
-"""What changes from epoch to epoch: a function of its number alone, so that a run can be resumed."""
+"""Values that change from epoch to epoch. They depend only on its number, so a run can be resumed."""
 
 import math
 from dataclasses import replace
@@ -13,29 +13,29 @@ SHORTEST = 4
 
 
 def temperature(recipe: Recipe, epoch: int) -> float:
-    """The temperature of routers in an epoch, from 1 on: it falls from 1 to `cool`, geometrically."""
+    """Return the temperature of routers in an epoch, counted from 1; it falls geometrically."""
     done = min(1.0, (epoch - 1) / recipe.cool_epochs) if recipe.cool_epochs else 1.0
     return recipe.cool**done
 
 
 def learning_rate(recipe: Recipe, epoch: int) -> float:
-    """The learning rate of an epoch, from 1 on, with the schedule cosine.
+    """Return the learning rate of an epoch, counted from 1, with the schedule cosine.
 
-    It is that of torch's CosineAnnealingLR: `lr` in the first epoch, and `last_lr` after the last one.
+    It equals torch's CosineAnnealingLR: `lr` in the first epoch, and `last_lr` after the last one.
     """
     left = (1 + math.cos(math.pi * (epoch - 1) / recipe.epochs)) / 2
     return recipe.last_lr + (recipe.lr - recipe.last_lr) * left
 
 
 def longest(recipe: Recipe, epoch: int, whole: int) -> int:
-    """The longest sequence of an epoch, where `whole` is the longest of all."""
+    """Return the longest length of an epoch, where `whole` is the longest length of all."""
     if epoch > recipe.short_first:
         return whole
     return min(whole, SHORTEST + (whole - SHORTEST) * (epoch - 1) // recipe.short_first)
 
 
 def shortened(examples: Examples, longest: int) -> Examples:
-    """Sequences up to a length: longer ones are cut there, or left out where the cut has no label.
+    """Cut sequences to a length; leave out those that have no label at the cut.
 
     If all would be left out, they stay as they are.
     """

@@ -1,4 +1,4 @@
-"""What is said of the accuracy of a model, and how many sequences it is measured on."""
+"""The accuracy of a model as text and interval, and the number of sequences to measure it on."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -17,7 +17,7 @@ MOST_INPUTS = 1 << 20
 
 @dataclass(frozen=True)
 class Score:
-    """Accuracy and F1 over some answers. With two classes F1 is that of class 1, else the mean."""
+    """Accuracy and F1 over some answers. F1 is for class 1 of two classes, else the mean."""
 
     accuracy: float
     f1: float
@@ -27,14 +27,14 @@ class Score:
 
 
 def percent(accuracy: float) -> str:
-    """An accuracy as text: 100% only if nothing was wrong, and 0% only if nothing was right."""
+    """Return an accuracy as text: 100% only if nothing was wrong, and 0% only if nothing was right."""
     if accuracy in (0, 1):
         return f"{accuracy:.0%}"
     return f"{min(max(100 * accuracy, 0.1), 99.9):.1f}%"
 
 
 def interval(right: int, count: int, doubt: float = 0.05) -> tuple[float, float]:
-    """Wilson's interval for the accuracy of a model of which `right` of `count` answers are right.
+    """Return Wilson's interval for the accuracy of a model with `right` of `count` answers right.
 
     Args:
         right: the number of right answers.
@@ -50,7 +50,7 @@ def interval(right: int, count: int, doubt: float = 0.05) -> tuple[float, float]
 
 
 def check_exhaustive(task: Task, length: int) -> None:
-    """Raise an InputError for a length at which `exhaustive` is impossible."""
+    """Refuse a length at which `exhaustive` is impossible."""
     task.check_length(length)
     if not task.total:
         raise InputError(
@@ -66,14 +66,14 @@ def check_exhaustive(task: Task, length: int) -> None:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How many sequences to draw at a length: about `tokens` in all, within bounds."""
+    """The number of sequences to draw at a length: about `tokens` tokens in all, within bounds."""
 
     tokens: int
     fewest: int
     most: int
 
     def count(self, length: int) -> int:
-        """The number of sequences to draw at a length."""
+        """Return the number of sequences to draw at a length."""
         return min(self.most, max(self.fewest, self.tokens // length))
 
 
@@ -89,7 +89,7 @@ def scored(
 
     Args:
         parts: scores and classes.
-        everywhere: adds to sums those of other processes, which have other parts.
+        everywhere: adds the sums of other processes, which have other parts.
 
     Raises:
         InputError: there are no answers.

@@ -61,15 +61,15 @@ class Trained:
     path: Path | None = None
     """The run directory, if there is one."""
     environment: dict[str, Any] = field(default_factory=environment)
-    """Where it was trained: versions, CPU, threads, backend."""
+    """The machine and software of the training: versions, CPU, threads, backend."""
     torch_because: str = ""
-    """Why its last steps were torch operations; empty if each was one call of the kernel."""
+    """The reason why its last steps were torch operations; empty if the kernel took them."""
     training: Examples | None = field(default=None, repr=False)
     """The training set, if it is at hand; None for a run that was loaded."""
 
     @property
     def made(self) -> Literal["trained", "learned", "compiled"]:
-        """How the model came about; one that was not trained has a machine written into its weights."""
+        """The origin of the model; if it was not trained, a machine was written into its weights."""
         return "trained" if self.result is None else self.result.made
 
 

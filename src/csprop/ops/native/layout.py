@@ -90,7 +90,7 @@ class Arguments:
 
 
 def address(value: Value) -> int:
-    """Where the numbers of a torch tensor, a NumPy array or `Arguments` lie."""
+    """Return the address of the numbers of a torch tensor, a NumPy array or `Arguments`."""
     if isinstance(value, Arguments):
         return value.address
     return value.data_ptr() if hasattr(value, "data_ptr") else value.ctypes.data
