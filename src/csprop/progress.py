@@ -21,9 +21,9 @@ def epochs(label: str, most: int, show: bool = True) -> Iterator[Callable[[Epoch
     """Show the progress of training, through a callback to be called after every epoch.
 
     Args:
-        label: what is trained.
+        label: the name of the model or task.
         most: the largest number of epochs.
-        show: whether to show anything at all.
+        show: if False, show nothing.
     """
     with _bar(label, most, show) as tell:
         yield lambda row: tell(f"{row['epoch']}/{most} {summary(row)}", row["epoch"])
@@ -33,12 +33,12 @@ def epochs(label: str, most: int, show: bool = True) -> Iterator[Callable[[Epoch
 def lines(
     label: str, on_line: Callable[[str], None], show: bool = True
 ) -> Iterator[Callable[[str], None]]:
-    """Show the last line about something whose end is not known, through a callback.
+    """Show the last line about work of unknown length, through a callback.
 
     Args:
-        label: what is done.
+        label: the name of the work.
         on_line: is called with each line, too.
-        show: whether to show anything at all.
+        show: if False, show nothing.
     """
     with _bar(label, None, show) as tell:
 
@@ -51,21 +51,21 @@ def lines(
 
 @contextmanager
 def parts(label: str, total: int, show: bool = True) -> Iterator[Callable[[str, int], None]]:
-    """Show how many parts of something are done, until all are, through a callback.
+    """Show a bar of the parts that are done, through a callback.
 
-    The callback takes what is being done, and the number of parts that are done.
+    The callback takes a description of the current part, and the number of parts that are done.
 
     Args:
-        label: what the parts are parts of.
-        total: how many there are.
-        show: whether to show anything at all.
+        label: the name of the work.
+        total: the number of parts.
+        show: if False, show nothing.
     """
     with _bar(label, total, show, stays=False) as tell:
         yield tell
 
 
 def summary(row: Epoch) -> str:
-    """The loss and the held-out accuracy of an epoch."""
+    """Return the loss and the held-out accuracy of an epoch as text."""
     return f"loss {row['loss']:.4f}  acc {row['accuracy']:.2%}"
 
 
@@ -73,7 +73,7 @@ def summary(row: Epoch) -> str:
 def _bar(
     label: str, total: int | None, show: bool, stays: bool = True
 ) -> Iterator[Callable[[str, int], None]]:
-    """The callback takes what to say beside the bar, and how much is done."""
+    """Show a bar; the callback takes the text beside it, and the amount that is done."""
     notebook = show and _in_notebook()
     if not notebook and not (show and sys.stderr.isatty()):
         yield lambda said, done: None

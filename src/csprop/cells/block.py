@@ -175,11 +175,11 @@ class Block(nn.Module, ABC):
             check_tensor("coupled", coupled, "floating-point", z.shape, device)
 
     def describe_inputs(self, tensors: Numbering) -> dict[str, int]:
-        """Return the kernel's fields of what is computed from inputs; for built-in blocks alone."""
+        """Return the kernel's fields for the maps of the input; only for built-in blocks."""
         raise NotImplementedError
 
     def describe(self, tensors: Numbering) -> dict[str, int | str]:
-        """Return the kernel's other fields; for built-in blocks alone."""
+        """Return the kernel's other fields; only for built-in blocks."""
         raise NotImplementedError
 
 

@@ -13,7 +13,7 @@ MORE = [
     ("group-NAME-all", "every element of the group is a token"),
     ("group-NAME-K", "K of its elements are, evenly spaced"),
 ]
-"""Names with a number, beside those of the list."""
+"""Names with a number, besides the names in the list."""
 
 
 @dataclass(frozen=True, kw_only=True)

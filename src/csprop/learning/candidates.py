@@ -24,7 +24,7 @@ from csprop.training.config import configure
 from csprop.training.session import execute
 
 WRONG = (1e-30, 1e-4, 1e-2, 5e-2, 1.5e-1)
-"""Shares of wrong labels that merging is tried with; with the first, no contradiction is borne."""
+"""Shares of wrong labels that merging is tried with; the first allows no contradiction."""
 MOST_MERGED = 64
 """States of a machine beyond which merging has failed; more where each label names its state."""
 PLAIN = 10
@@ -53,7 +53,7 @@ class Method:
 
 
 def list_methods(task: Task, seed: int) -> Iterator[Method]:
-    """The ways to a table beside merging, cheap ones first.
+    """Yield the other methods to find a table, besides merging; cheap ones come first.
 
     Args:
         task: the rows of the tree that merging gets, for networks, which hold out a part of them.

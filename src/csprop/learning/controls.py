@@ -1,7 +1,7 @@
 """The control of a machine that counts: the table that describes a tree of tokens and views shortest.
 
 Many entries of such a table are taken by no row. They lead where most states lead with their symbol, so
-that states become alike that differ in nothing that was seen; a state that no row leaves is never left.
+states that no row tells apart become equal; a state that no row leaves is never left.
 Then the table is polished again, many times: from the best table so far, with one state twice and some
 entries changed at random.
 """

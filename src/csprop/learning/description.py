@@ -1,7 +1,7 @@
 """The number of bits that it takes to write labels down, with a machine and without one.
 
-The sequences are known; what is written down is their labels. A machine explains them but for
-some, so it takes the bits of the machine, and the bits that say which labels it contradicts. With k
+The sequences are known; only their labels are written down. A machine explains all labels except
+some, so they take the bits of the machine, and the bits that say which labels it contradicts. With k
 states, V tokens and C classes, a machine takes 1 bit to say which of two ways its table is written in,
 k log2 C bits for the answers, and for the table the fewer of
 
@@ -12,11 +12,11 @@ k log2 C bits for the answers, and for the table the fewer of
 so a state that ignores most of a large vocabulary is cheap. That e of n labels are contradicted
 takes one bit if e = 0, and otherwise 1 + log2(n + 1) + log2 (n choose e) + e log2(C − 1).
 
-A larger machine is worth its states only if it explains enough labels more. This is the principle of
+A larger machine is worth its states only if it explains enough more labels. This is the principle of
 minimum description length (Rissanen 1978). The number of states is not written: of the (k − 1)! orders
 of the states after the start one is used, which pays for it but for log2 e bits.
 
-The search for a machine counts these bits. The question whether a machine is better than none is asked
+The search for a machine counts these bits. Whether a machine is better than none is decided
 more exactly: where classes are not equally common, misses would seem more expensive than they are. So
 the classes of the labels that are contradicted take the fewer bits of e log2(C − 1) and of a code by
 their numbers.

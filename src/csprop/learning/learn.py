@@ -1,4 +1,4 @@
-"""From labelled rows to the best machine, and what can be said of it."""
+"""From labelled rows to the best machine and a verdict on it."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace

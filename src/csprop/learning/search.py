@@ -5,8 +5,8 @@ candidate that is clearly worse on them than the best one is out. Among the othe
 description of all rows decides (`description.py`), which weighs the contradicted labels against the
 states. A machine that counts must describe them shorter than every finite one by `CLEAR` bits. The
 search ends early where a candidate is plainly right: it contradicts no row, or another kind of
-candidate has found the same machine. In the end a machine is fitted to all rows, from the chosen one
-and from anew.
+candidate has found the same machine. In the end a machine is fitted to all rows, starting from the
+chosen one and from scratch.
 
 A machine must be better than none by a clear margin: it must describe the rows shorter by `CLEAR` bits
 than the better of two ways that know no machine (`description.alone`). A code that is fixed beforehand
@@ -142,7 +142,7 @@ class Search:
         return self._refit()
 
     def begin(self) -> None:
-        """Try what is cheap: merging, and counters beside what it has found."""
+        """Try the cheap methods: merging, and then counters."""
         self._try("merging", "merging", merging)
         self._add("counters", "counters", self._counting)
 
@@ -175,7 +175,7 @@ class Search:
         return bool(found)
 
     def _counting(self) -> Iterable[AnyMachine]:
-        """The machine that counts, if it is worth it beside the finite ones that were found."""
+        """Return a machine with counters, if it improves on the finite machines found so far."""
         right = [
             each.machine for each in self.tried if not count_contradicted(self.training, each.machine)
         ]
@@ -199,7 +199,7 @@ class Search:
         )
 
     def _refit(self) -> AnyMachine:
-        """The machine with the shortest description of all rows, from the chosen one and from anew."""
+        """Return the machine with the shortest description of all rows: the chosen one, or one refitted."""
         chosen = self.chosen.machine
         if isinstance(chosen, CounterMachine):
             again = refit(self.all, chosen)

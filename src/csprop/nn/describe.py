@@ -1,4 +1,4 @@
-"""The description of a model for the compiled kernel, if the kernel knows the model to the letter."""
+"""The description of a model for the compiled kernel, if all its parts are built-in and unmodified."""
 
 import torch
 from torch import Tensor, nn
@@ -35,7 +35,7 @@ def why_not(model: object) -> str:
 
 
 def unreadable(model: object) -> str:
-    """Return why the kernel does not know a model to the letter; empty if it does."""
+    """Return why the kernel cannot compute a model; empty if it can."""
     if type(model) is not CSP:
         return "the model is not a CSP"
     if has_hooks(model.modules()):
@@ -78,7 +78,7 @@ class _Tensors:
 
 
 def describe_model(model: CSP) -> Model:
-    """Return what the kernel is told about a model."""
+    """Return the description of a model for the kernel."""
     tensors, config, layers = _Tensors(), model.config, model.layers
     embedding = tensors.add(model.embedding, model.trains_embedding)
     inputs = [layers[0].describe_inputs(tensors)]

@@ -1,4 +1,4 @@
-"""The compiled kernel for whole models: it takes only models that it knows to the letter."""
+"""The compiled kernel for whole models: it takes only models built from unmodified built-in parts."""
 
 from collections.abc import Iterable, Sequence
 from functools import cache

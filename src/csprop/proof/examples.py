@@ -28,8 +28,8 @@ class Labelled:
     def of(cls, examples: Examples) -> "Labelled":
         """Return all labels of some examples, not only the labels of answers.
 
-        Of very many, or very different, examples some are chosen, spread evenly, and without those that
-        are much longer than the others. What is proven goes by all rows of a file, not by these.
+        If there are very many examples, or a few much longer than the others, a part is chosen, spread
+        evenly and without the longest. A proof always covers all rows of a file, not only these.
         """
         if len(examples) * examples.longest > MOST_PADDED:
             count = max(1, MOST_PADDED * len(examples) // (4 * int(examples.lengths.sum())))

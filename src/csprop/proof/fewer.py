@@ -122,7 +122,7 @@ class Fewer:
         return self.switch.gate(unit(token + torch.stack([self.counts, line], dim=1)).flatten(1))
 
     def _train(self, steps: int, near: float) -> None:
-        """Train, with some weight of what draws gates away from 0 beside the loss."""
+        """Train with the loss plus a weighted term that draws gates away from 0."""
 
         def loss(rows: Tensor) -> Tensor:
             scores = self.model(self.examples.tokens[rows])

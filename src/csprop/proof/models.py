@@ -115,9 +115,9 @@ class FromRNN(nn.Module):
 class FromLayer(nn.Module):
     """An adapter for a `csprop.CSPLayer` between an embedding and a head.
 
-    Of a network that reads features, such as measurements in which tokens are hidden by noise, the
-    embedding gives what each token looks like without noise: `nn.Embedding.from_pretrained(features)`,
-    followed by whatever stands before the layer. What is proven is then said of tokens, and
+    For a network that reads features, such as measurements in which tokens are hidden by noise, the
+    embedding gives the features of each token without noise: `nn.Embedding.from_pretrained(features)`,
+    followed by the modules before the layer. The proof is then about tokens, and
     `csprop.proof.noise.radius` says how much noise changes nothing.
 
     Args:

@@ -52,8 +52,8 @@ def curve(values: Sequence[float], keep: Sequence[int] = ()) -> list[Point]:
     """Return values by epoch, counted from 1, as points, and thin them if they are many.
 
     Half of the remaining points are at the same epochs for every run of this length, so lines can be
-    compared. The others are the highest and the lowest of every stretch. The epochs in `keep` remain
-    in any case.
+    compared. The others are the highest and the lowest of every stretch. The epochs in `keep` always
+    remain.
     """
     points: list[Point] = [(epoch, short(value)) for epoch, value in enumerate(values, start=1)]
     if len(points) <= MOST_POINTS:

@@ -23,9 +23,10 @@ AFTER = 8
 def choose_opening(runs: Sequence[PageRun], models: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     """Choose the first model, the one beside it, and where they differ; None if there are no models.
 
-    The first is a locked model if there is one. Beside it stands a model of the same task that was made
-    in another way and has no automaton, or else the model that it was made of. The page begins where
-    the second is wrong and the first is right, if one of a few random sequences leads there.
+    The first is a locked model if there is one. The second is a model of the same task that was
+    made in another way and has no automaton, or else the model from which the first was made. The page
+    begins where the second is wrong and the first is right, if one of a few random sequences leads
+    there.
     """
     if not models:
         return None

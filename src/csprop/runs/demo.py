@@ -33,7 +33,7 @@ epochs, or for a hundred."""
 TRAINED, LOCKED, LSTM, PRINTED = "csprop, trained", "csprop, locked", "LSTM", "printed model"
 
 Tell = Callable[[str, bool], None]
-"""Is called with what is being done, and whether a part of the work is done with it."""
+"""A callback for progress: a description of the work, and True if a part of it is done."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ def learn(
     Args:
         tasks: the names of the tasks.
         out: a folder for csprop's runs.
-        tell: is told of the progress, which has three parts for each task.
-        seed: of everything.
+        tell: a callback for the progress, which has three parts for each task.
+        seed: the seed of all draws.
 
     Returns:
         csprop's run on each task, and the models by task and name.

@@ -1,6 +1,6 @@
 """Training a run, or one for each of several seeds.
 
-`csprop train` and `csprop.train` both come through here. What is refused is refused before torch is
+`csprop train` and `csprop.train` both use this module. Wrong input is refused before torch is
 imported.
 """
 

@@ -82,9 +82,9 @@ class KernelStep:
     """Steps of the compiled kernel, which computes gradients and moves the weights in one call.
 
     Args:
-        model: what the kernel is told about the model.
+        model: the description of the model for the kernel.
         optimizer: the Adam whose state the kernel moves.
-        recipe: says which loss.
+        recipe: names the loss.
     """
 
     def __init__(self, model: Model, optimizer: optim.Adam, recipe: Recipe) -> None:
@@ -110,7 +110,7 @@ def choose_step(
     Args:
         model: the model.
         optimizer: its optimiser.
-        recipe: says which loss.
+        recipe: names the loss.
         alone: False if gradients of several processes are added up before the optimiser moves.
     """
     if not why_not(model):

@@ -19,10 +19,10 @@ def cores() -> int:
 
 @contextmanager
 def pool(workers: int, hint: str) -> Iterator[ProcessPoolExecutor]:
-    """Worker processes that end with this one.
+    """Start worker processes that end with this one.
 
     Args:
-        workers: how many.
+        workers: the number of processes.
         hint: what to do if a worker is killed, for the error message.
 
     Raises:
