@@ -199,7 +199,7 @@ class Search:
         )
 
     def _refit(self) -> AnyMachine:
-        """Return the machine with the shortest description of all rows: the chosen one, or one refitted."""
+        """Return the machine with the shortest description of all rows: the chosen one or a refit."""
         chosen = self.chosen.machine
         if isinstance(chosen, CounterMachine):
             again = refit(self.all, chosen)
