@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import csprop
-from csprop import CSP, CSPConfig, Rotor, Router
+from csprop import CSP, Counter, CSPConfig, Rotor, Router
 from csprop.proof.locked import Locked
 from csprop.report import embed
 from csprop.report.page import MODEL, asset
@@ -57,6 +57,13 @@ def compare(models: list[CSP]) -> None:
 
 def test_every_option_of_a_cell_gives_the_same_scores_and_states() -> None:
     compare([options.model(options.config(cell)) for cell in options.vary().values()])
+
+
+def test_increments_are_rounded_with_halves_to_even_numbers() -> None:
+    model = options.model(options.config(Counter(), depth=1))
+    with torch.no_grad():
+        model.embedding[:, 0, :3] = torch.tensor([0.5, 1.5, -2.5])
+    compare([model])
 
 
 @settings(max_examples=3)

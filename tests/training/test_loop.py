@@ -16,11 +16,12 @@ from csprop.errors import Diverged, InputError
 from csprop.ops import native
 from csprop.ops.backends import backend
 from csprop.tasks import get
-from csprop.training import batches, steps
+from csprop.training import batches, loop, steps
 from csprop.training.batches import supervised
 from csprop.training.loop import Trainer, run_epochs
 from csprop.training.presets import Recipe
 from csprop.training.schedule import learning_rate
+from csprop.training.scores import Score
 from csprop.training.seeding import generator
 from csprop.training.steps import Adam, KernelStep, TorchStep
 from tests.helpers.spoilt import spoil
@@ -402,3 +403,18 @@ def test_adam_is_that_of_torch(weight_decay: float) -> None:
         assert state.keys() == ours["state"][number].keys()
         assert all(torch.equal(value, ours["state"][number][key]) for key, value in state.items())
     assert all(map(torch.equal, *weights))
+
+
+def test_a_streak_ends_below_the_target_and_the_best_epoch_has_the_least_loss(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Held-out scores as they might come: right, wrong, right with more loss, right with less."""
+    scores = [(1.0, 0.4), (0.5, 0.1), (1.0, 0.5), (1.0, 0.3)]
+    held_out = iter(Score(accuracy, 1.0, 0, 16, loss) for accuracy, loss in scores)
+    monkeypatch.setattr(loop, "score", lambda model, rows, group: next(held_out))
+    net = trainer(hold=2, epochs=9)
+    ended = []
+    for _ in scores:
+        net.run_epoch()
+        ended.append((net.finished, net.best["epoch"]))
+    assert ended == [(False, 1), (False, 1), (False, 1), (True, 4)]
