@@ -9,7 +9,6 @@ import math
 import random
 import re
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import cast
 
@@ -93,7 +92,7 @@ def test_a_sum_stops_when_what_is_added_is_lost_in_rounding() -> None:
 def drawn_rotor(seed: int, order: int = 2) -> csprop.CSP:
     """One layer of the preset rotor, all of whose weights are drawn, so that some gates let go."""
     options = preset("rotor", Plain(order=order)).model
-    config = csprop.CSPConfig(vocab_size=2, num_classes=2, **asdict(options))
+    config = csprop.CSPConfig(vocab_size=2, num_classes=2, **vars(options))
     generator = Generator().manual_seed(seed)
     model = csprop.CSP(config, generator).double()
     with torch.no_grad():
@@ -569,7 +568,7 @@ def test_after_n_open_brackets_counters_know_little_of_their_order() -> None:
 def test_a_counter_forgets_what_was_written_last(seed: int) -> None:
     """After (ab ba)^k c and (ab ba)^k ab c, its scores become equal; c only reads."""
     options = preset("counter", Plain()).model
-    config = csprop.CSPConfig(vocab_size=3, num_classes=2, **asdict(options))
+    config = csprop.CSPConfig(vocab_size=3, num_classes=2, **vars(options))
     model = csprop.CSP(config, Generator().manual_seed(seed))
 
     def apart(k: int) -> float:

@@ -189,7 +189,7 @@ def test_a_cell_of_ones_own_has_a_page_without_the_explorer(tmp_path: Path) -> N
         (["explore"], "RUN is missing: write csprop explore RUN..."),
         (["report", "nothing", "--out", "page.html"], "nothing: is not a run"),
         (["eval", "."], "no config.json in it; choose one of the runs in it, ./*"),
-        (["report", "half", "--out", "page.html"], "half: has no completed epoch"),
+        (["report", "half", "--out", "page.html"], "half: has no model.safetensors"),
         (["report", "whole", "--out", "there/page.html"], "there is no directory there: make it first"),
         (["report", "whole", "--out", "whole"], "whole: write the name of a file that ends in .html"),
         (["report", "whole", "--out", "whole/config.json"], "write the name of a file that ends in"),

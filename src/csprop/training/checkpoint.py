@@ -133,7 +133,8 @@ class RunFolder:
                 raise InputError(f"{path}: cannot be read: it is not a regular file")
             return file.read_bytes()
         except FileNotFoundError:
-            raise InputError(f"{path}: is missing: {self.way_on}") from None
+            again = self.certify_again if name == LOCKED else self.way_on
+            raise InputError(f"{path}: is missing: {again}") from None
         except OSError as error:
             raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 
