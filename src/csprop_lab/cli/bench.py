@@ -9,7 +9,7 @@ from csprop.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Args:
+class Args(common.Arguments):
     """Measure csprop next to nn.LSTM, nn.GRU, a Transformer and other scans.
 
     Times are medians on one thread; all models are measured in turn, with one allocator.
@@ -28,13 +28,6 @@ class Args:
     """Works to measure, such as rotor,scan. There are paper, long,
     wide, rotor, router, counter, layer, seeds, lengths, memory,
     scan, inputs, stream and commands."""
-
-    json: common.Flag = False
-    """Print one JSON document on stdout."""
-
-
-def parse(argv: list[str]) -> Args:
-    return common.parse(Args, "bench", argv)
 
 
 def run(args: Args) -> int:

@@ -54,13 +54,6 @@ class Args(Where):
     out: Annotated[Path | None, Arg("DIR", "(default: runs/compare; runs/compare-quick)")] = None
     """Directory for rows, tables, pictures and the page."""
 
-    json: common.Flag = False
-    """Print one JSON document on stdout."""
-
-
-def parse(argv: list[str]) -> Args:
-    return common.parse(Args, "compare", argv)
-
 
 def run(args: Args) -> int:
     if args.list:

@@ -32,13 +32,6 @@ class Args(Where):
     only: Annotated[str | None, Arg("TABLES", "(default: all)")] = None
     """Tables to make, such as main,length."""
 
-    json: common.Flag = False
-    """Print one JSON document on stdout."""
-
-
-def parse(argv: list[str]) -> Args:
-    return common.parse(Args, "reproduce", argv)
-
 
 def run(args: Args) -> int:
     run_jobs = engine(args)

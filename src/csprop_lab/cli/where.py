@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from csprop.cli import common
 from csprop.cli.options import Arg
 from csprop.errors import InputError
 
 
 @dataclass(frozen=True)
-class Where:
+class Where(common.Arguments):
     """The place where the jobs of a study run."""
 
     workers: Annotated[int | None, Arg("N", "(default: one per core)")] = None
