@@ -74,6 +74,18 @@ def test_it_answers_with_the_locked_model_unless_asked_otherwise(certified: Path
     assert int(run.stream(as_trained=True).step(1).argmax()) == 0
 
 
+def test_the_preset_and_the_options_reach_the_model() -> None:
+    tiny: dict[str, Any] = {"epochs": 1, "samples": 20, "length": 4, "width": 4, "decay": "exp"}
+    runs = [
+        csprop.train("parity", "paper", **tiny),
+        *csprop.train_seeds("parity", [3], "paper", **tiny),
+    ]
+    for run, seed in zip(runs, (0, 3), strict=True):
+        assert isinstance(run, csprop.Run)
+        assert (run.config.preset, run.config.seed, run.config.recipe.samples) == ("paper", seed, 20)
+        assert run.model.config.cell == csprop.Paper(decay="exp")
+
+
 @pytest.mark.parametrize(
     ("sequences", "sentence"),
     [

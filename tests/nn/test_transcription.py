@@ -12,11 +12,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from csprop import CSP, Cell, Counter, CSPConfig, Paper, Rotor, Router, Switch
+from csprop import CSP, Cell, Counter, CSPConfig, Paper, Rotor, Router, Switch, use_backend
+from csprop.ops import native
 from tests.helpers import options
 from tests.helpers.options import configs, vary
 
 TOKENS = [2, 0, 1, 1, 2, 0]
+BACKENDS = ["torch"] if native.WHY_NOT else ["torch", "native"]
 Vector = list[complex]
 Weights = dict[str, Any]
 
@@ -210,10 +212,11 @@ def decode(config: CSPConfig, weights: Weights, h: Vector) -> list[float]:
 
 def agree(config: CSPConfig) -> None:
     model = options.model(config).double().eval()
-    with torch.no_grad():
-        got = model(torch.tensor([TOKENS]))[0]
     want = torch.tensor(transcribe(model, TOKENS), dtype=torch.float64)
-    torch.testing.assert_close(got, want, rtol=1e-6, atol=1e-6)
+    for backend in BACKENDS:  # the kernel, and the blocks in torch operations
+        with torch.no_grad(), use_backend(backend):
+            got = model(torch.tensor([TOKENS]))[0]
+        torch.testing.assert_close(got, want, rtol=1e-6, atol=1e-6)
 
 
 ORDER_2 = {name: cell for name, cell in vary().items() if cell.order == 2}

@@ -115,8 +115,10 @@ def test_the_scan_for_any_processor_equals_the_reference() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"CSPROP_PLAIN": "1"})
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("backend", ["torch", "native"])
+@pytest.mark.parametrize(
+    "kind", [KINDS[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])]
+)
+@pytest.mark.parametrize("backend", [pytest.param("torch", marks=pytest.mark.slow), "native"])
 def test_compile_and_export_trace_a_model(kind: str, backend: str) -> None:
     """In a process of its own: torch cannot trace the shape checks of these tests."""
     command = [sys.executable, "-W", "ignore", "-m", "tests.helpers.tracing", kind, backend]

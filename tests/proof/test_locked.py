@@ -1,6 +1,7 @@
 """A locked model: tables that say what the network, snapped at every step, says."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from csprop.proof.certify import certify
 from csprop.proof.locked import Locked, nearest
 from csprop.proof.store import save
 from tests.helpers import machines
+from tests.helpers.zoo import unpack
 
 MODULUS, MOVES, LABELS = 5, ((False, 2), (True, 3), (False, 4)), (0, 1, 2, 3, 0)
 
@@ -194,3 +196,19 @@ def test_a_damaged_file_is_one_sentence(tmp_path: Path) -> None:
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     with pytest.raises(InputError, match=r"does not match manifest\.json"):
         _ = csprop.load(tmp_path).locked
+
+
+def test_a_proof_is_not_used_if_torch_computes_another_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As another processor might: the verifier computes in float64, torch in float32."""
+    run = csprop.load(unpack("parity", tmp_path))
+    explore = Locked._explore
+
+    def explore_otherwise(locked: Locked) -> Any:
+        machine, *rest = explore(locked)
+        return replace(machine, transitions=tuple(row[::-1] for row in machine.transitions)), *rest
+
+    monkeypatch.setattr(Locked, "_explore", explore_otherwise)
+    with pytest.raises(InputError, match="torch computes another machine"):
+        _ = run.certificate

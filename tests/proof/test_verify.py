@@ -319,6 +319,13 @@ def test_a_changed_certificate_is_rejected(counted: Folder, kind: str) -> None:
     assert re.search(complaint, counted.complaint())
 
 
+@pytest.mark.parametrize("name", ["gate", "margin"])
+def test_other_margins_of_a_machine_that_counts_are_rejected(name: str, tmp_path: Path) -> None:
+    folder = of_zoo("parenthesis", tmp_path)
+    folder.write(folder.document | {name: folder.document[name] + 0.1})
+    assert "other margins" in folder.complaint()
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"proven": true}']
 )
