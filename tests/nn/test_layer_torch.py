@@ -299,4 +299,5 @@ def test_onnx_is_the_same_at_every_length(tmp_path: Path) -> None:
         truth = copy.deepcopy(net).double()(x.double())  # so that only ONNX rounds to float32
         for number, (mine, want) in enumerate(zip(got, truth, strict=True)):
             apart = (torch.from_numpy(mine) - want).abs().max() / want.abs().max().clamp(min=1)
-            assert apart < 1e-5, (list(KINDS)[number // 2], length)
+            rounding = 2 * torch.finfo(torch.float32).eps * (length + 16)  # every step rounds
+            assert apart < rounding, (list(KINDS)[number // 2], length)
