@@ -15,10 +15,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from csprop import use_backend
+from csprop import load, use_backend
 from csprop.cli import train
 from csprop.cli.main import VERBS, main
 from csprop.ops import native
+from csprop.training.metrics import at_length
 from csprop.training.seeds import parse_seeds, seed_ranges
 from tests.helpers.spoilt import spoil
 
@@ -52,6 +53,17 @@ def refused(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     assert said.err.count("\n") == 1
     assert said.err.startswith("csprop")
     return said.err
+
+
+def test_eval_draws_the_sequences_of_its_seed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A model that has not learned is right on another number of each sample."""
+    assert main(["train", "parity", *TINY, "--epochs", "1", "--out", "r"]) == 0
+    run = load("r")
+    for seed in (0, 3):
+        capsys.readouterr()
+        assert main(["eval", "r", "--lengths", "9", "--seed", str(seed), "--json"]) == 0
+        (row,) = document(capsys)["scores"]
+        assert row["loss"] == at_length(run.model, run.task, 9, seed).loss
 
 
 def test_train_eval_and_predict(
