@@ -17,6 +17,7 @@ from csprop.cells.paper import PaperBlock
 from csprop.cells.rotor import RotorBlock
 from csprop.errors import InputError
 from csprop.fields import find_changes
+from csprop.nn.describe import unreadable
 from csprop.training.config import configure
 from tests.helpers.options import config, configs, vary
 
@@ -280,3 +281,22 @@ def test_a_method_of_one_block_alone_is_never_ignored(method: str) -> None:
     with use_backend("native"):
         torch.testing.assert_close(net(tokens), want)
     assert not torch.allclose(want, plain)
+
+
+def test_a_start_of_another_type_is_not_read_by_the_kernel() -> None:
+    """Loading float64 weights by assignment leaves the constant h_0 in float32."""
+    net, tokens = CSP(config(Paper())), torch.tensor([[0, 1, 2, 1]])
+    net.load_state_dict({name: each.double() for name, each in net.state_dict().items()}, assign=True)
+    with use_backend("torch"):
+        want = net(tokens)
+    assert torch.allclose(net(tokens), want)
+    assert "not contiguous CPU tensors of one type" in unreadable(net)
+
+
+def test_layers_of_features_refuse_what_they_would_ignore() -> None:
+    with pytest.raises(InputError, match="has no coupling"):
+        csprop.CSPLayer(8, kind=Paper(coupling_rank=4), depth=2)
+    with pytest.raises(InputError, match="places=3: does not divide the width, 8"):
+        csprop.CSPLayer(8, kind="router", places=3)
+    with pytest.raises(InputError, match="leave out cell and depth"):
+        configure("parity", cells=[Counter(), Switch()], depth=7)

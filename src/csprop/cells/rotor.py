@@ -100,6 +100,6 @@ class RotorBlock(Block):
             "activation": "none",
             "norm": "none",
             "skip": tensors.add(self.skip),
-            "recall": tensors.add(self.recall if self.cell.recall else None),
+            "recall": tensors.add(self.recall if self.recalls else None),
             "start": tensors.add(self.h0),
         }

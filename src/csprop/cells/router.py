@@ -44,6 +44,9 @@ class RouterBlock(Block):
 
     def __init__(self, cell: Router, shape: Shape, generator: Generator) -> None:
         self.places = cell.places or shape.width
+        if shape.width % self.places:
+            complaint = f"does not divide the width, {shape.width}, into groups: choose a divisor"
+            raise InputError(complaint, "places", self.places)
         super().__init__(cell, shape, generator)
         count = cell.maps or shape.vocab_size
         if not count:

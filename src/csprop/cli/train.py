@@ -96,7 +96,7 @@ def _defaults(given: dict[str, Any]) -> Args:
     """Return the defaults: the options of a run that is resumed, or of the task and the preset."""
     if {"resume", "out"} <= given.keys() and not given.keys() & {"task", "data", "seeds"}:
         stored = Args(**_stored(given["out"]))
-        check_options(stored.preset, stored.model, given.keys() & {*CELL_OPTIONS})
+        check_options(stored.preset, stored.model, given.keys() & {*CELL_OPTIONS, "depth"})
         return stored
     asking = Plain(preset="router") if "data" in given else _asking(given.get("task"))
     name = given.get("preset", asking.preset)

@@ -44,11 +44,15 @@ def unreadable(model: object) -> str:
         return "a part of the model was replaced"
     if backend() != "native":
         return f"the backend is {backend()}"
-    tensors = list(model.parameters())
+    tensors = [*model.parameters(), *model.buffers()]
     if not fits(*tensors) or not all(each.is_contiguous() for each in tensors):
         return "the parameters are not contiguous CPU tensors of one type, float32 or float64"
-    if [each.shape for each in tensors] != model.shapes:
+    state = (model.config.order, model.config.width)
+    same = all(block.h0.shape == state for block in model.layers)
+    if not same or [each.shape for each in model.parameters()] != model.shapes:
         return "its parameters are not those that it was made with"
+    if any(isinstance(part, nn.LayerNorm) and part.eps != 1e-5 for part in model.modules()):
+        return "a norm has another epsilon"
     if torch.is_autocast_enabled("cpu"):
         return "autocast is on"
     return ""

@@ -178,6 +178,8 @@ def _cell(
     if kind == "router":
         options = {"maps": MAPS, **options}
     cell = kind if isinstance(kind, Cell) else BUILT_IN[kind](**options)
+    if getattr(cell, "coupling_rank", 0):
+        raise InputError("a layer of features has no coupling: leave out coupling_rank")
     return cell.make(Shape(width, depth), generator)
 
 

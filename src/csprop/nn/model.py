@@ -113,7 +113,7 @@ class CSP(nn.Module):
 
     def copy_to(self, cls: "type[CSP]") -> "CSP":
         """Return this model as one of another class, with the same weights and names."""
-        model = cls(self.config, Generator())
+        model = cls(self.config, Generator()).to(self.embedding)
         model.load_state_dict(self.state_dict(), assign=True)
         model.names = self.names
         return model.train(self.training)

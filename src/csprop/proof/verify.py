@@ -8,7 +8,8 @@ machine claims an invariant, a set of pairs of a state of the machine and a stat
     from each pair, every token leads to a pair, and the machine answers there as the task does;
     and every one of these steps is what the weights compute, with nothing near a tie.
 
-The verdict, the statement and every number that a user sees must be what follows from these facts.
+The verdict, the statement and every number that a user sees must be what follows from these facts,
+except the record of how the codes were searched.
 """
 
 import hashlib
@@ -167,6 +168,8 @@ def _verify_proof(certificate: Certificate, read: Read, model: dict[str, Any], t
     demand(weights is not None and weights.file == checkpoint.LOCKED, "it is about another file")
     assert weights is not None
     assert automaton is not None
+    alone = certificate.trial is None and certificate.counterexample is None
+    demand(alone, "it has a proof, and a trial or a counterexample beside it")
     content = read(checkpoint.LOCKED)
     _check_digest(content, weights.sha256, checkpoint.LOCKED)
     model = complete(model)
@@ -237,6 +240,7 @@ def _verify_counting(
     if task.oracle is None:
         demand(proof.task_ranges is None and not proof.task_pairs, "its task has no machine")
         return
+    demand(proof.task_ranges is not None, "it has no ranges of its task")
     assert proof.task_ranges is not None
     knowledge = Knowledge(proof.task_ranges, tokens)
     start, theirs = _task_stepping(task, knowledge)

@@ -74,8 +74,10 @@ def _change_model(chosen: Preset, name: str, changes: dict[str, Any]) -> Archite
     own = {field.name for field in fields(Architecture)}
     changed = {option: value for option, value in changes.items() if option in own}
     base = chosen.model
-    if "cells" in changed:
-        changed.pop("depth", None)
+    if changed.get("cells"):
+        depth = len(changed["cells"])
+        if "cell" in changed or changed.pop("depth", depth) != depth:
+            raise InputError(f"it has {depth} layers: leave out cell and depth", "cells")
     elif "cell" in changed:
         base = replace(base, cells=(), depth=changed.get("depth", base.depth))
     elif "depth" in changed:
