@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load, save
 
 import csprop
-from csprop import CSP, CSPConfig, Paper, Rotor
+from csprop import CSP, Cell, CSPConfig, Paper, Rotor
 from csprop.automata import comparison, walk
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
@@ -32,7 +32,7 @@ from csprop.proof.verify_network import Network, complete, network_shapes
 from csprop.tasks import from_file
 from csprop.training.checkpoint import RunFolder
 from tests.helpers import machines
-from tests.helpers.options import configs
+from tests.helpers.options import config, configs
 from tests.helpers.zoo import unpack
 
 Tamper = Callable[[dict[str, Any]], Any]
@@ -468,6 +468,33 @@ def test_its_network_and_its_shapes_are_the_model_s(config: CSPConfig, seed: int
         assert_transcribed(config, seed)
     except Rejected:  # a random gate may lie next to 0, or random weights be too large for float32
         reject()
+
+
+@pytest.mark.parametrize(
+    ("cell", "name", "place", "near", "complaint"),
+    [
+        (Rotor(), "blocks.0.gate.bias", 0, 1e-4, "rounding could turn a gate"),
+        (Rotor(), "blocks.0.gate.bias", 0, -1e-4, "rounding could turn a gate"),
+        (Counter(), "embedding", (0, 0, 0), 0.4995, "rounding could turn a count"),
+        (Counter(), "embedding", (0, 0, 0), -2.5, "rounding could turn a count"),
+    ],
+)
+def test_a_decision_near_a_tie_is_rejected(
+    cell: Cell, name: str, place: Any, near: float, complaint: str
+) -> None:
+    """A channel that is not kept decides nothing."""
+    model = CSP(config(cell, depth=1)).double().requires_grad_(False)
+    for parameter in model.parameters():
+        parameter.fill_(0.1)
+    if name != "embedding":
+        model.layers[0].gate.weight.zero_()
+    model.get_parameter(name)[place] = near
+    tensors = {f"network.{each}": value.numpy() for each, value in model.state_dict().items()}
+    tensors |= {"codes_0": model.initial_state()[0].numpy(), "kept": np.ones((1, 6))}
+    with pytest.raises(Rejected, match=complaint):
+        Network(tensors, complete(model.config.to_json())).move([0], 0)
+    tensors["kept"][0, 0] = 0
+    Network(tensors, complete(model.config.to_json())).move([0], 0)
 
 
 def test_options_that_are_missing_have_defaults() -> None:
