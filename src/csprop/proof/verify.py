@@ -1,7 +1,6 @@
 """The verifier: the only reader of certificates.
 
-It needs NumPy and safetensors, not torch, and shares no code with the prover: a step of the network is
-written out again, and so is every walk. A certificate of a finite
+It needs NumPy and safetensors, not torch, and shares no code with the prover. A certificate of a finite
 machine claims an invariant, a set of pairs of a state of the machine and a state of the task:
 
     the first states are a pair;
@@ -240,8 +239,8 @@ def _verify_counting(
     if task.oracle is None:
         demand(proof.task_ranges is None and not proof.task_pairs, "its task has no machine")
         return
-    demand(proof.task_ranges is not None, "it has no ranges of its task")
-    assert proof.task_ranges is not None
+    if proof.task_ranges is None:
+        raise Rejected("it has no ranges of its task")
     knowledge = Knowledge(proof.task_ranges, tokens)
     start, theirs = _task_stepping(task, knowledge)
     mine = small.stepping(knowledge)
@@ -279,10 +278,8 @@ def _disagreeing_rows(automaton: Automaton | CounterAutomaton, task: Task) -> It
     """Yield the rows with a label that is not the answer of an automaton; the first row is 1."""
     counts = isinstance(automaton, CounterAutomaton)
     control: Any = automaton.control if counts else automaton
-    following, answers = (
-        np.array(control.transitions),
-        np.array([-1 if a is None else a for a in control.outputs]),
-    )
+    following = np.array(control.transitions)
+    answers = np.array([-1 if a is None else a for a in control.outputs])
     first = 1
     for rows in task.data.matrices():
         symbols = _views(automaton, rows.tokens) if counts else rows.tokens
