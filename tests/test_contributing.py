@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ def test_a_task_is_a_truth_and_a_machine() -> None:
 def test_an_installed_package_adds_a_verb(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.delitem(sys.modules, "sizes", raising=False)
     (tmp_path / "sizes.py").write_text(read_code("A verb"))
     package = tmp_path / "sizes-1.0.dist-info"
     package.mkdir()

@@ -1,6 +1,7 @@
 """Commands that other packages add by entry points of the group csprop.commands."""
 
 import importlib.metadata
+import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import SimpleNamespace
@@ -45,6 +46,7 @@ def run(args):
 def added(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[EntryPoint]:
     """The entry points that are installed, of which there are none at first."""
     points: list[Any] = []
+    monkeypatch.delitem(sys.modules, "sizes", raising=False)
     (tmp_path / "sizes.py").write_text(VERB)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points)
