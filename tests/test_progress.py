@@ -23,34 +23,46 @@ class Terminal(io.StringIO):
 
 def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     """Not a fixture: pytest sets stderr anew before a test begins."""
-    made = Terminal()
-    monkeypatch.setattr("sys.stderr", made)
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
-    return made
+    return terminal
+
+
+def do_all(progress: bool = True) -> tuple[list[Any], list[str]]:
+    """Train, certify and learn; return the epochs and the events."""
+    rows: list[Any] = []
+    lines: list[str] = []
+    run = csprop.train("parity", on_epoch=rows.append, progress=progress, **SMALL)
+    run.certify(progress=progress)
+    csprop.certify(run.model, "parity", progress=progress)
+    csprop.learn("parity", samples=300, length=8, on_event=lines.append, progress=progress)
+    csprop.train_seeds("mod3", [3, 4], progress=progress, **SMALL)
+    assert [row["epoch"] for row in rows] == [1, 2, 3]
+    assert lines
+    return rows, lines
 
 
 def test_a_script_is_quiet_where_nobody_watches(capfd: pytest.CaptureFixture[str]) -> None:
-    csprop.train("parity", **SMALL).certify()
-    csprop.learn("parity", samples=300, length=8)
+    do_all()
     said = capfd.readouterr()
     assert (said.out, said.err) == ("", "")
 
 
 def test_a_terminal_shows_each_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_terminal(monkeypatch)
-    rows: list[Any] = []
-    csprop.train("parity", on_epoch=rows.append, **SMALL).certify()
-    lines: list[str] = []
-    csprop.learn("parity", samples=300, length=8, on_event=lines.append)
-    csprop.train_seeds("mod3", [3, 4], **SMALL)
-    last = rows[-1]
-    assert [row["epoch"] for row in rows] == [1, 2, 3]
-    assert f"3/3 loss {last['loss']:.4f}  acc {last['accuracy']:.2%}" in terminal.text
+    rows, lines = do_all()
+    assert f"3/3 loss {rows[-1]['loss']:.4f}  acc {rows[-1]['accuracy']:.2%}" in terminal.text
     for label in ("parity seed 0", "certify parity", "learn parity", "mod3 worst of 3-4"):
         assert label in terminal.text
-    assert lines
     assert lines[-1][:40] in terminal.text
+
+
+def test_a_bar_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    do_all(progress=False)
+    assert terminal.text == ""
 
 
 def test_parts_are_shown_while_they_are_done_and_leave_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,21 +72,8 @@ def test_parts_are_shown_while_they_are_done_and_leave_nothing(monkeypatch: pyte
         tell("the second", 2)
     assert "demo" in terminal.text
     assert "the second" in terminal.text
-    assert terminal.getvalue().rindex("\x1b[2K") > terminal.getvalue().rindex(
-        "demo"
-    )  # the line is erased
-
-
-def test_a_bar_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = on_terminal(monkeypatch)
-    rows: list[Any] = []
-    run = csprop.train("parity", progress=False, on_epoch=rows.append, **SMALL)
-    run.certify(progress=False)
-    csprop.certify(run.model, "parity", progress=False)
-    csprop.learn("parity", samples=300, length=8, progress=False)
-    csprop.train_seeds("parity", [0, 1], progress=False, **SMALL)
-    assert terminal.text == ""
-    assert len(rows) == 3
+    erased = terminal.getvalue().rindex("\x1b[2K")
+    assert erased > terminal.getvalue().rindex("demo")
 
 
 def test_a_notebook_gets_one_output_that_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from csprop.nn.hub import on_hub
 from csprop.proof.examples import Labelled
 from csprop.training.batches import training_data
 from csprop.training.checkpoint import RunFolder
+from tests.helpers.zoo import unpack
 
 OPTIONS: dict[str, Any] = {"epochs": 8, "samples": 1000, "width": 8, "hold": 0}
 
@@ -29,15 +31,16 @@ def trained() -> csprop.Run:
     return csprop.train("flip-flop", **OPTIONS)
 
 
-@pytest.fixture(scope="module")
-def certified(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("runs") / "flip"
-    assert csprop.train("flip-flop", out=path, **OPTIONS).certify().proven
-    return path
+@pytest.fixture
+def certified(tmp_path: Path) -> Path:
+    """A certified run on the disk, for each test its own."""
+    return unpack("flip-flop", tmp_path / "runs")
 
 
-def test_a_run_in_memory_knows_its_proof() -> None:
-    run = csprop.train("flip-flop", **OPTIONS)
+def test_a_run_in_memory_knows_its_proof_and_takes_it_along(
+    trained: csprop.Run, tmp_path: Path
+) -> None:
+    run = csprop.Run.of(trained)
     assert (run.certificate, run.locked, run.automaton) == (None, None, None)
     assert run.answering() is run.model
     found = run.certify()
@@ -48,9 +51,21 @@ def test_a_run_in_memory_knows_its_proof() -> None:
     assert run.automaton is found.automaton
     assert run.automaton is not None
     assert len(run.automaton) == 2
+    run.save_pretrained(tmp_path / "run")
+    check_saved(run, tmp_path / "run")
 
 
-def test_a_run_from_its_directory_has_the_proof_with_it(certified: Path) -> None:
+def check_saved(source: csprop.Run, path: Path) -> None:
+    again = csprop.Run.from_pretrained(path)
+    assert again.certificate is not None
+    assert again.certificate.verdict == "proven for all lengths"
+    assert again.predict(["01."]) == ["1"]
+    assert (again.metrics, again.result) == (source.metrics, source.result)
+    with pytest.raises(InputError, match="already holds a run"):
+        source.save_pretrained(path)
+
+
+def test_a_run_from_its_directory_has_the_proof_with_it(certified: Path, tmp_path: Path) -> None:
     run = csprop.load(certified)
     assert run.certificate is not None
     assert run.certificate.verdict == "proven for all lengths"
@@ -59,6 +74,10 @@ def test_a_run_from_its_directory_has_the_proof_with_it(certified: Path) -> None
     assert run.automaton == csprop.Automaton.from_json(document["automaton"])
     assert isinstance(run.automaton, csprop.Automaton)
     assert run.automaton == run.automaton.minimal()
+    run.environment["cpu"] = "an abacus"  # where it was trained
+    run.save_pretrained(tmp_path / "saved")
+    check_saved(run, tmp_path / "saved")
+    assert csprop.load(tmp_path / "saved").environment["cpu"] == "an abacus"
 
 
 def test_it_answers_with_the_locked_model_unless_asked_otherwise(certified: Path) -> None:
@@ -76,13 +95,10 @@ def test_it_answers_with_the_locked_model_unless_asked_otherwise(certified: Path
 
 def test_the_preset_and_the_options_reach_the_model() -> None:
     tiny: dict[str, Any] = {"epochs": 1, "samples": 20, "length": 4, "width": 4, "decay": "exp"}
-    runs = [
-        csprop.train("parity", "paper", **tiny),
-        *csprop.train_seeds("parity", [3], "paper", **tiny),
-    ]
-    for run, seed in zip(runs, (0, 3), strict=True):
+    alone, together = csprop.train, csprop.train_seeds
+    for run in (alone("parity", "paper", 3, **tiny), *together("parity", [3], "paper", **tiny)):
         assert isinstance(run, csprop.Run)
-        assert (run.config.preset, run.config.seed, run.config.recipe.samples) == ("paper", seed, 20)
+        assert (run.config.preset, run.config.seed, run.config.recipe.samples) == ("paper", 3, 20)
         assert run.model.config.cell == csprop.Paper(decay="exp")
 
 
@@ -120,73 +136,55 @@ def test_certify_goes_by_the_training_data_of_the_model(
     assert not torch.equal(judged[0][: len(training)], training.tokens)
 
 
-def test_a_proof_gives_way_to_another_proof_alone(certified: Path, tmp_path: Path) -> None:
-    run = csprop.load(shutil.copytree(certified, tmp_path / "flip"))
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_proof_gives_way_to_another_proof_alone(certified: Path, elsewhere: bool) -> None:
+    """Even if another process writes the proof after this one has looked."""
+    proof = [certified / name for name in ("certificate.json", "locked.safetensors")]
+    contents = [path.read_bytes() for path in proof]
+    if elsewhere:
+        RunFolder(certified).remove(*(path.name for path in proof))
+    run = csprop.load(certified)
+    assert (run.certificate is None) == elsewhere
+    for path, content in zip(proof, contents, strict=True):
+        RunFolder(certified).write(path.name, content)
     tried = run.certify(length=4)
     assert tried.verdict == "right on every input of length 4"
     assert run.certificate is not tried
-    assert csprop.load(tmp_path / "flip").locked is not None
+    assert csprop.load(certified).locked is not None
 
 
-def test_a_proof_of_another_process_is_not_lost(certified: Path, tmp_path: Path) -> None:
-    path = shutil.copytree(certified, tmp_path / "flip")
-    for name in ("certificate.json", "locked.safetensors"):
-        (path / name).unlink()
-    early = csprop.load(path)
-    assert early.certificate is None
-    assert csprop.load(path).certify().proven
-    early.certify(length=4)
-    assert csprop.load(path).locked is not None
-
-
-def test_a_proof_of_another_version_is_not_lost(certified: Path, tmp_path: Path) -> None:
-    path = shutil.copytree(certified, tmp_path / "flip")
-    document = json.loads((path / "certificate.json").read_text())
-    RunFolder(path).write_json("certificate.json", document | {"format": 1})
-    csprop.load(path).certify(length=4)
-    assert json.loads((path / "certificate.json").read_text())["format"] == 1
-    assert (path / "locked.safetensors").exists()
+def test_a_proof_of_another_version_is_not_lost(certified: Path) -> None:
+    document = json.loads((certified / "certificate.json").read_text())
+    RunFolder(certified).write_json("certificate.json", document | {"format": 1})
+    csprop.load(certified).certify(length=4)
+    assert json.loads((certified / "certificate.json").read_text())["format"] == 1
+    assert (certified / "locked.safetensors").exists()
     with pytest.raises(InputError, match="is not a certificate of the format"):
-        _ = csprop.load(path).locked
-
-
-def test_a_certificate_outlives_an_option_that_is_added(certified: Path, tmp_path: Path) -> None:
-    """As if `skip` had been added after the certificate was written."""
-    path = shutil.copytree(certified, tmp_path / "flip")
-    document = json.loads((path / "certificate.json").read_text())
-    del document["model"]["cells"][0]["skip"]
-    RunFolder(path).write_json("certificate.json", document)
-    assert csprop.load(path).locked is not None
-    document["model"]["width"] += 1
-    RunFolder(path).write_json("certificate.json", document)
-    with pytest.raises(InputError, match="describes another model"):
-        _ = csprop.load(path).locked
-
-
-def test_a_run_without_a_lock_answers_whatever_its_certificate(certified: Path, tmp_path: Path) -> None:
-    """The certificate of one length takes long to check, and nobody announces it."""
-    path = shutil.copytree(certified, tmp_path / "flip")
-    (path / "locked.safetensors").unlink()
-    RunFolder(path).write_json("certificate.json", {"format": 1})
-    run = csprop.load(path)
+        _ = csprop.load(certified).locked
+    (certified / "locked.safetensors").unlink()  # then nothing is asked of the certificate
+    run = csprop.load(certified)
     assert run.predict(["01."]) == ["1"]
     with pytest.raises(InputError, match="is not a certificate of the format"):
         _ = run.certificate
 
 
-def test_a_saved_run_is_not_trained_from_the_beginning(certified: Path, tmp_path: Path) -> None:
-    csprop.load(certified).save_pretrained(tmp_path / "saved")
-    before = {path.name: path.read_bytes() for path in (tmp_path / "saved").glob("*.*s*")}
+def test_a_certificate_outlives_an_option_that_is_added(certified: Path) -> None:
+    """As if `skip` had been added after the certificate was written."""
+    document = json.loads((certified / "certificate.json").read_text())
+    del document["model"]["cells"][0]["skip"]
+    RunFolder(certified).write_json("certificate.json", document)
+    assert csprop.load(certified).locked is not None
+    document["model"]["width"] += 1
+    RunFolder(certified).write_json("certificate.json", document)
+    with pytest.raises(InputError, match="describes another model"):
+        _ = csprop.load(certified).locked
+
+
+def test_a_saved_run_is_not_trained_from_the_beginning(certified: Path) -> None:
+    before = {path.name: path.read_bytes() for path in certified.glob("[!.]*")}
     with pytest.raises(InputError, match=r"state\.safetensors: is missing"):
-        csprop.train("flip-flop", out=tmp_path / "saved", resume=True, **OPTIONS)
-    assert {path.name: path.read_bytes() for path in (tmp_path / "saved").glob("*.*s*")} == before
-
-
-def test_a_saved_run_says_where_it_was_trained(certified: Path, tmp_path: Path) -> None:
-    run = csprop.load(certified)
-    run.environment["cpu"] = "an abacus"
-    run.save_pretrained(tmp_path / "saved")
-    assert csprop.load(tmp_path / "saved").environment["cpu"] == "an abacus"
+        csprop.train("flip-flop", out=certified, resume=True)
+    assert {path.name: path.read_bytes() for path in certified.glob("[!.]*")} == before
 
 
 def test_a_writer_that_is_killed_leaves_no_half_of_a_run(
@@ -221,11 +219,10 @@ def test_a_writer_that_is_killed_leaves_no_half_of_a_run(
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "metrics.jsonl", "manifest.json"])
-def test_a_run_that_was_not_trained_here_is_not_to_be_resumed(tmp_path: Path, name: str) -> None:
-    csprop.compile(csprop.tasks.get("parity").machine, tmp_path / "run")
-    (tmp_path / "run" / name).unlink()
+def test_a_run_that_was_not_trained_here_is_not_to_be_resumed(certified: Path, name: str) -> None:
+    (certified / name).unlink()
     with pytest.raises(InputError, match=rf"{name}: (is missing: )?make the run again"):
-        csprop.load(tmp_path / "run")
+        csprop.load(certified)
 
 
 def test_rows_that_are_kept_in_a_run_move_with_it(
@@ -255,26 +252,10 @@ def test_a_run_on_rows_is_resumed_where_it_was_moved(tmp_path: Path) -> None:
     assert len(csprop.load(tmp_path / "other").task.data) == 79
 
 
-def test_a_run_keeps_to_its_task(tmp_path: Path) -> None:
+def test_a_run_keeps_to_its_task() -> None:
     """mod3 has as many tokens and classes as parity."""
-    csprop.train("parity", out=tmp_path / "run", epochs=1, samples=100, width=4, length=4)
     with pytest.raises(InputError, match="was trained on 'parity', and not on this 'mod3'"):
-        csprop.load(tmp_path / "run", task=csprop.tasks.get("mod3"))
-
-
-def test_a_run_is_saved_with_names_lock_and_proof(certified: Path, tmp_path: Path) -> None:
-    for source in (csprop.load(certified), csprop.train("flip-flop", **OPTIONS)):
-        name = tmp_path / ("stored" if source.path else "in memory")
-        if source.path is None:
-            source.certify()
-        source.save_pretrained(name)
-        again = csprop.Run.from_pretrained(name)
-        assert again.certificate is not None
-        assert again.certificate.verdict == "proven for all lengths"
-        assert again.predict(["01."]) == ["1"]
-        assert (again.metrics, again.result) == (source.metrics, source.result)
-        with pytest.raises(InputError, match="already holds a run"):
-            source.save_pretrained(name)
+        csprop.load("zoo:parity", task=csprop.tasks.get("mod3"))
 
 
 def test_a_model_is_saved_with_its_names(certified: Path, tmp_path: Path) -> None:
@@ -296,34 +277,24 @@ def test_a_model_is_saved_with_its_names(certified: Path, tmp_path: Path) -> Non
 def test_push_to_hub_uploads_the_whole_run(certified: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import huggingface_hub
 
-    uploaded: dict[str, Any] = {}
+    api = mock.Mock()
 
-    class Api:
-        def __init__(self, token: str | None) -> None:
-            uploaded["token"] = token
+    def upload(*, folder_path: Path, ignore_patterns: list[str], **options: Any) -> str:
+        ignored = {path for pattern in ignore_patterns for path in folder_path.glob(pattern)}
+        paths = {path for path in folder_path.rglob("*") if path.is_file()} - ignored
+        assert {path.name for path in paths} == {
+            *("config.json", "model.safetensors", "locked.safetensors", "certificate.json"),
+            *("manifest.json", "metrics.jsonl", "result.json"),
+        }
+        assert options == {"repo_id": "me/flip", "commit_message": "mine"}
+        return "done"
 
-        def create_repo(self, name: str, exist_ok: bool) -> None:
-            uploaded["made"] = (name, exist_ok)
-
-        def upload_folder(
-            self, *, folder_path: Path, ignore_patterns: list[str], **options: Any
-        ) -> str:
-            ignored = {path for pattern in ignore_patterns for path in folder_path.glob(pattern)}
-            every = (path for path in folder_path.rglob("*") if path.is_file() and path not in ignored)
-            uploaded["files"] = {path.name for path in every}
-            uploaded["options"] = options
-            return "done"
-
-    monkeypatch.setattr(huggingface_hub, "HfApi", Api)
+    api.return_value.upload_folder = upload
+    monkeypatch.setattr(huggingface_hub, "HfApi", api)
     run = csprop.load(certified)
     assert run.push_to_hub("me/flip", token="secret", commit_message="mine") == "done"
-    assert (uploaded["token"], uploaded["made"]) == ("secret", ("me/flip", True))
-    assert uploaded["options"] == {"repo_id": "me/flip", "commit_message": "mine"}
-    assert uploaded["files"] == {
-        *("config.json", "model.safetensors", "locked.safetensors", "certificate.json"),
-        *("manifest.json", "metrics.jsonl", "result.json"),
-    }
-    assert LOCK not in uploaded["files"]
+    api.assert_called_once_with(token="secret")
+    api.return_value.create_repo.assert_called_once_with("me/flip", exist_ok=True)
 
 
 def test_what_needs_the_hub_says_how_to_install_it(
@@ -335,7 +306,7 @@ def test_what_needs_the_hub_says_how_to_install_it(
     install = r"needs huggingface_hub: python -m pip install 'csprop\[hub\]'$"
     with pytest.raises(InputError, match=f"^uploading a run {install}"):
         run.push_to_hub("me/flip")
-    with pytest.raises(InputError, match=f"^me/flip is no directory, and downloading it {install}"):
+    with pytest.raises(InputError, match=f"^me/flip is not a directory, and downloading it {install}"):
         csprop.Run.from_pretrained("me/flip")
     for needing in (run.model.save_pretrained, run.model.push_to_hub, CSP.from_pretrained):
         with pytest.raises(InputError, match=install):
@@ -360,21 +331,20 @@ def test_a_file_that_is_gone_leaves_the_certificate_unchecked(tmp_path: Path) ->
     assert again.predict(["ba", "ab"]) == ["yes", "no"]
 
 
-def test_a_run_that_appeared_meanwhile_is_not_drafted_over(tmp_path: Path) -> None:
+def test_a_draft_spares_a_run_that_appeared_meanwhile_and_an_error_leaves_none(tmp_path: Path) -> None:
     """Somebody else finished the directory between the first look and the lock, and left a draft."""
+
+    def fill(folder: RunFolder) -> None:
+        with folder.draft() as draft:
+            draft.write_json("result.json", {})
+            raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="full"):
+        fill(RunFolder(tmp_path))
+    assert list(tmp_path.iterdir()) == []
     (tmp_path / ".draft").mkdir()
     for name in ("config.json", "metrics.jsonl"):
         (tmp_path / name).write_text("theirs")
-    with pytest.raises(InputError, match="already holds a run"), RunFolder(tmp_path).draft():
-        pass
+    with pytest.raises(InputError, match="already holds a run"):
+        fill(RunFolder(tmp_path))
     assert (tmp_path / "metrics.jsonl").read_text() == "theirs"
-
-
-def test_an_error_leaves_no_draft(tmp_path: Path) -> None:
-    def fill(draft: RunFolder) -> None:
-        draft.write_json("result.json", {})
-        raise OSError("the disk is full")
-
-    with pytest.raises(OSError, match="full"), RunFolder(tmp_path).draft() as draft:
-        fill(draft)
-    assert list(tmp_path.iterdir()) == []

@@ -68,7 +68,7 @@ def described(value: object) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the known name that was probably meant by another; "" if none is near.
+    """Return the known name that was probably meant; "" if none is near.
 
     Names that differ only in capitals and hyphens are nearest, then names that begin alike.
     """

@@ -41,7 +41,7 @@ from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder
 from csprop.training.config import RunConfig, environment, to_json
 from csprop.training.presets import Recipe
-from csprop.training.result import Result
+from csprop.training.scores import Result
 from tests.helpers import machines, zoo
 
 PARITY = machines.Counter(2, ((False, 0), (False, 1)), (0, 1), 2)

@@ -18,17 +18,21 @@ from csprop.tasks.base import Task, every_sequence
 from csprop.training import metrics
 from csprop.training.config import configure
 from csprop.training.metrics import at_length, exhaustive, score
-from csprop.training.result import Evidence
-from csprop.training.scores import Sampling, Score, check_exhaustive, interval
+from csprop.training.scores import Evidence, Sampling, Score, check_exhaustive, interval
 from csprop.training.seeding import generator
 from csprop_lab.layers.basic import Kind, Peer, PeerConfig
 
 
 class Oracle:
-    """A model that answers as a function of the prefix says; its state is the prefix."""
+    """A model that answers as a function of the prefix says; its state is the prefix.
+
+    It remembers the number of tokens of each call, and which of its scores are alive.
+    """
 
     def __init__(self, answer: Any, classes: int = 2) -> None:
         self.answer, self.classes = answer, classes
+        self.seen: list[int] = []
+        self.alive: set[int] = set()
 
     def initial_state(self, batch: int) -> Tensor:
         return torch.zeros(batch, 0, dtype=torch.int64)
@@ -41,21 +45,21 @@ class Oracle:
             [self.answer(row[: t + 1]) for t in range(start, whole.shape[1])] for row in whole.tolist()
         ]
         logits = torch.nn.functional.one_hot(torch.tensor(answers).long(), self.classes).double()
+        self.alive.add(len(self.seen))
+        weakref.finalize(logits.untyped_storage(), self.alive.discard, len(self.seen))
+        self.seen.append(tokens.numel())
+        assert len(self.alive) <= 3
         return (logits, whole) if return_state else logits
 
 
 @pytest.mark.parametrize("name", ["parity", "mod3-residue", "parenthesis"])
-def test_a_perfect_model_scores_one_over_every_input(name: str) -> None:
-    task = get(name)
-    result = exhaustive(Oracle(task.truth, len(task.classes)), task, 8)  # pyright: ignore
-    assert (result.accuracy, result.f1, result.wrong, result.count) == (1.0, 1.0, 0, 256)
-
-
-def test_a_single_wrong_input_is_found() -> None:
-    task = get("parity")
-    poison = [0, 1] * 5
-    wrong = Oracle(lambda row: 1 - task.truth(row) if row == poison else task.truth(row))
-    assert exhaustive(wrong, task, 10).wrong == 1  # pyright: ignore
+def test_a_single_wrong_input_is_found(name: str) -> None:
+    task, poison = get(name), [0, 1] * 4
+    for wrong in (0, 1):
+        truth = lambda row, wrong=wrong: (task.truth(row) + wrong * (row == poison)) % len(task.classes)  # noqa: E731
+        result = exhaustive(Oracle(truth, len(task.classes)), task, 8)  # pyright: ignore
+        assert (result.wrong, result.count) == (wrong, 256)
+        assert (result.accuracy == result.f1 == 1.0) == (not wrong)
 
 
 @pytest.mark.parametrize(
@@ -116,25 +120,31 @@ WRONG_HERE_AND_THERE = {
 """Models, and tasks that they answer wrongly at some positions."""
 
 
-def check_everywhere(found: Score, model: Any, task: Task, rows: list[list[int]]) -> None:
-    """That a score is that of a model which reads every prefix of every row on its own."""
+def f1_by_definition(pairs: list[tuple[int, int]], classes: int) -> float:
+    """Return F1 of pairs of the right class and the answer: of class 1 of two, else the mean."""
+    f1 = {}
+    for c in range(classes):
+        hits = sum(t == p == c for t, p in pairs)
+        misses, alarms = (sum(t == c != p for t, p in pairs), sum(p == c != t for t, p in pairs))
+        if hits + misses + alarms:
+            f1[c] = 2 * hits / (2 * hits + misses + alarms)
+    return f1.get(1, 1.0) if classes == 2 else sum(f1.values()) / len(f1)
+
+
+def check_everywhere(got: Score, model: Any, task: Task, rows: list[list[int]]) -> None:
+    """Check that a score is that of a model which reads every prefix of every row on its own."""
     prefixes = [row[:end] for row in rows for end in range(1, len(row) + 1)]
     with torch.no_grad():
         scores = torch.stack([model(torch.tensor([prefix]))[0, -1].double() for prefix in prefixes])
-    said, truth = scores.argmax(dim=1).tolist(), [task.truth(prefix) for prefix in prefixes]
-    wrong = sum(map(ne, said, truth))
+    answers, truth = scores.argmax(dim=1).tolist(), [task.truth(prefix) for prefix in prefixes]
+    wrong = sum(map(ne, answers, truth))
     assert 0 < wrong < len(prefixes)
-    assert (found.count, found.wrong) == (len(prefixes), wrong)
-    assert found.accuracy == pytest.approx(1 - wrong / len(prefixes))
-    f1 = [
-        2
-        * sum(a == b == c for a, b in zip(said, truth, strict=True))
-        / (said.count(c) + truth.count(c))
-        for c in sorted({*said, *truth})
-    ]
-    assert found.f1 == pytest.approx(f1[1] if len(task.classes) == 2 else sum(f1) / len(f1))
-    losses = [-float(each.log_softmax(0)[c]) for each, c in zip(scores, truth, strict=True)]
-    assert found.loss == pytest.approx(sum(losses) / len(losses), rel=1e-5)
+    assert (got.count, got.wrong) == (len(prefixes), wrong)
+    assert got.accuracy == pytest.approx(1 - wrong / len(prefixes))
+    pairs = list(zip(truth, answers, strict=True))
+    assert got.f1 == pytest.approx(f1_by_definition(pairs, len(task.classes)))
+    loss = torch.nn.functional.cross_entropy(scores, torch.tensor(truth))
+    assert got.loss == pytest.approx(float(loss), rel=1e-5)
 
 
 @pytest.mark.parametrize("window", [5, 1 << 15])
@@ -154,22 +164,11 @@ def test_the_score_over_positions_is_that_of_every_prefix_on_its_own(
 def test_no_position_of_a_long_row_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """The model sees a window at a time, and its scores are counted before it sees the next."""
     monkeypatch.setattr(metrics, "WINDOW", 16)
-    alive: set[int] = set()
-    seen = []
-
-    class Watched(Oracle):
-        def __call__(self, tokens: Tensor, state: Any = None, return_state: bool = False) -> Any:
-            logits, whole = super().__call__(tokens, state, return_state=True)
-            alive.add(len(seen))
-            weakref.finalize(logits.untyped_storage(), alive.discard, len(seen))
-            seen.append(tokens.numel())
-            assert len(alive) <= 3
-            return (logits, whole) if return_state else logits
-
     task, sampling = get("parity"), Sampling(tokens=0, fewest=3, most=3)
-    result = at_length(Watched(task.truth), task, 100, 0, sampling, positions=True)
+    model = Oracle(task.truth)
+    result = at_length(model, task, 100, 0, sampling, positions=True)
     assert (result.wrong, result.count) == (0, 300)
-    assert seen == [16, 16, 16, 16, 16, 16, 4] * 3
+    assert model.seen == [16, 16, 16, 16, 16, 16, 4] * 3
 
 
 @given(
@@ -186,14 +185,7 @@ def test_accuracy_and_f1_by_their_definitions(drawn: tuple[int, list[tuple[int, 
     oracle = Oracle(lambda row: pairs[row[0]][1], classes)
     got = score(oracle, Examples.from_matrices(tokens, labels, torch.ones_like(labels) > 0))  # pyright: ignore
     assert got.accuracy == pytest.approx(sum(t == p for t, p in pairs) / len(pairs))
-    f1 = {}
-    for c in range(classes):
-        hits = sum(t == p == c for t, p in pairs)
-        misses, alarms = (sum(t == c != p for t, p in pairs), sum(p == c != t for t, p in pairs))
-        if hits + misses + alarms:
-            f1[c] = 2 * hits / (2 * hits + misses + alarms)
-    want = f1.get(1, 1.0) if classes == 2 else sum(f1.values()) / len(f1)
-    assert got.f1 == pytest.approx(want)
+    assert got.f1 == pytest.approx(f1_by_definition(pairs, classes))
 
 
 def test_rows_of_any_lengths_get_their_own_last_scores() -> None:
@@ -207,30 +199,14 @@ def test_a_long_row_is_scored_piece_by_piece(monkeypatch: pytest.MonkeyPatch) ->
     """The model sees at most a window at a time, and every answer of every row is the right one."""
     drawn = Generator().manual_seed(0)
     rows = [torch.randint(2, (length,), generator=drawn) for length in (1, 3, 40, 2, 100, 5)]
-    flat = torch.cat(rows)
     lengths = torch.tensor([len(row) for row in rows])
     truth = torch.cat([row.cumsum(0) % 2 for row in rows])
-    parts = (flat, truth, truth >= 0, lengths.cumsum(0) - lengths, lengths)
-    examples = Examples(*(each.numpy() for each in parts))
+    parts = (torch.cat(rows), truth, truth >= 0, lengths.cumsum(0) - lengths, lengths)
     monkeypatch.setattr(metrics, "WINDOW", 16)
-    seen = []
-
-    class Watched(Oracle):
-        def __call__(self, tokens: Tensor, state: Any = None, return_state: bool = False) -> Any:
-            seen.append(tokens.numel())
-            return super().__call__(tokens, state, return_state)
-
-    result = score(Watched(lambda row: sum(row) % 2), examples)  # pyright: ignore
+    model = Oracle(lambda row: sum(row) % 2)
+    result = score(model, Examples(*(each.numpy() for each in parts)))  # pyright: ignore
     assert (result.wrong, result.count) == (0, 151)
-    assert max(seen) <= 16
-
-
-def test_padding_is_never_scored() -> None:
-    tokens = torch.tensor([[1, 0, 0], [1, 1, 1]])
-    labels = torch.tensor([[1, -1, -1], [-1, -1, 1]])
-    examples = Examples.from_matrices(tokens, labels, labels >= 0)
-    result = score(Oracle(lambda row: sum(row) % 2), examples)  # pyright: ignore
-    assert (result.wrong, result.count) == (0, 2)
+    assert max(model.seen) <= 16
 
 
 def test_too_many_inputs_and_odd_lengths_are_refused() -> None:

@@ -20,7 +20,7 @@ from csprop.training.presets import Needs, Recipe, preset
 
 if TYPE_CHECKING:
     from csprop.runs.run import Run
-    from csprop.training.result import Result
+    from csprop.training.scores import Result
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,8 +41,7 @@ from csprop.learning.tree import PrefixTree, Table
 from csprop.learning.verdict import describe_machine
 from csprop.tasks.base import Task
 from csprop.tasks.rows import RowsTask
-from csprop.training.result import Preference
-from csprop.training.scores import interval
+from csprop.training.scores import Preference, interval
 
 AnyMachine = Machine | CounterMachine
 MOST_TOKENS = 1 << 19

@@ -7,8 +7,7 @@ from csprop.automata.machine import Machine
 from csprop.automata.names import describe_size
 from csprop.proof.certificate import Certificate
 from csprop.training.checkpoint import SUSPECTS
-from csprop.training.result import Evidence, Preference
-from csprop.training.scores import percent
+from csprop.training.scores import Evidence, Preference, percent
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,8 +24,7 @@ from csprop.tasks.base import Task
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder
 from csprop.training.config import RunConfig
-from csprop.training.result import Result
-from csprop.training.scores import EVALUATION, Score, check_exhaustive, scored
+from csprop.training.scores import EVALUATION, Result, Score, check_exhaustive, scored
 from csprop.training.stored import stored_result, stored_task
 
 WINDOW = 1 << 15

@@ -98,7 +98,9 @@ def load(trained: Trained) -> Certificate | None:
         locked = _locked(folder.read(checkpoint.LOCKED), config, certificate)
     except (NotFinite, RuntimeError, LookupError, ValueError):
         path = folder.path / checkpoint.LOCKED
-        raise InputError(f"{path}: torch computes another machine: {folder.certify_again}") from None
+        raise InputError(
+            f"{path}: torch computes another machine: {folder.remedy(path.name)}"
+        ) from None
     return replace(certificate, locked=locked)
 
 

@@ -114,7 +114,7 @@ def read_certificate(
         return verify(folder.read, model, task, trial)
     except Rejected as complaint:
         path = folder.path / checkpoint.CERTIFICATE
-        raise InputError(f"{path}: does not hold: {complaint}: {folder.certify_again}") from None
+        raise InputError(f"{path}: does not hold: {complaint}: {folder.remedy(path.name)}") from None
 
 
 def _parse(content: bytes) -> Certificate:

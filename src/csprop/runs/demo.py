@@ -25,11 +25,8 @@ LENGTHS = (16, 256, 65_536)
 """The trained length, and longer ones."""
 SAMPLING = Sampling(tokens=1 << 21, fewest=1, most=1000)
 """The number of random sequences tried at a length; the same for all models."""
-WIDTH = 32
-"""Of the LSTM."""
 MOST_EPOCHS, HOLD = 100, 3
-"""The LSTM and the printed model are trained until all held-out answers have been right for three
-epochs, or for a hundred."""
+"""The LSTM and the printed model train until all held-out answers are right for `HOLD` epochs."""
 TRAINED, LOCKED, LSTM, PRINTED = "csprop, trained", "csprop, locked", "LSTM", "printed model"
 
 Tell = Callable[[str, bool], None]
@@ -65,19 +62,12 @@ def learn(
 ) -> tuple[dict[str, Run], dict[str, dict[str, Measured]]]:
     """Train three models on each task, from the same sequences, and measure all on the same others.
 
-    Args:
-        tasks: the names of the tasks.
-        out: a folder for csprop's runs.
-        tell: a callback for the progress, which has three parts for each task.
-        seed: the seed of all draws.
-
     Returns:
         csprop's run on each task, and the models by task and name.
     """
     runs: dict[str, Run] = {}
     models: dict[str, dict[str, Measured]] = {task: {} for task in tasks}
-    printed: dict[str, Any] = {"preset": "paper", "split": "disjoint"}
-    printed |= {"epochs": MOST_EPOCHS, "hold": HOLD}
+    printed = {"preset": "paper", "split": "disjoint", "epochs": MOST_EPOCHS, "hold": HOLD}
     with pool(1, "run the same command again") as executor:
         others = {task: executor.submit(lstm, task, seed) for task in tasks}
         for task in tasks:
@@ -106,17 +96,12 @@ def lock(runs: dict[str, Run], tell: Tell, seed: int = 0) -> dict[str, Proof]:
 
 
 def lstm(task: str, seed: int) -> Measured:
-    """An LSTM of one layer, as wide as csprop's model and trained by its recipe.
-
-    Raises:
-        Diverged: a loss was not finite.
-    """
+    """Return the scores of an LSTM of one layer, as wide as csprop's model, trained by its recipe."""
     torch.set_num_threads(1)
     config = configure(task, None, seed)
     recipe = replace(config.recipe, epochs=MOST_EPOCHS, hold=HOLD)
     started, known = time.perf_counter(), get(task)
-    sizes = (len(known.vocab), WIDTH, len(known.classes))
-    model: Any = _LSTM(*sizes, generator(seed, "weights"))
+    model: Any = _LSTM(len(known.vocab), 32, len(known.classes), generator(seed, "weights"))
     trainer = Trainer(model, *training_data(known, replace(config, recipe=recipe)), recipe, seed)
     while not trainer.finished:
         trainer.run_epoch()

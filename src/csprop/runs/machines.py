@@ -21,7 +21,7 @@ from csprop.training.config import RunConfig, names_of
 from csprop.training.metrics import at_length, score
 from csprop.training.presets import Recipe
 from csprop.training.presets import preset as preset_of
-from csprop.training.result import Evidence, Result
+from csprop.training.scores import Evidence, Result
 from csprop.training.stored import within
 
 
@@ -34,20 +34,16 @@ def from_machine(
     recipe: Recipe | None = None,
     files: Mapping[str, bytes] | None = None,
 ) -> Run:
-    """A run whose model has a machine in its weights, certified.
+    """Return a certified run whose model has a machine in its weights.
 
     Args:
-        task: what the machine is an answer to: its own task (`machine_task`), a data file or any other.
+        task: the machine's own task (`machine_task`), a data file or any other.
         machine: finite or counting; has the task's tokens and classes, in their order.
         out: a run directory to write; without it, the run is kept in memory.
-        seed: the seed in the configuration, by which a data file is split into training and held-out
-            rows.
+        seed: the seed that splits a data file into training and held-out rows.
         verdict: the numbers behind a machine that was learned.
         recipe: says which rows were learned from; by default, the preset's recipe.
         files: more files for the run directory.
-
-    Raises:
-        InputError: the machine does not fit the task or is too large, or the directory holds a run.
     """
     _check_fits(task, machine)
     if out is not None:
@@ -61,22 +57,19 @@ def from_machine(
         task=task.describe(), preset=preset, seed=seed, model=model.config, recipe=recipe
     )
     model.trained_as, model.names = config, names_of(task)
-    found = certify_counter(model, task) if counts else certify_at(model, [codes(model)], task)
-    answering = found.locked or model
-    if task.oracle is None:
-        measured = score(answering, task.data)
-    else:
-        measured = at_length(answering, task, recipe.length, seed)
+    proof = certify_counter(model, task) if counts else certify_at(model, [codes(model)], task)
+    locked, drawn = proof.locked or model, task.oracle is not None
+    scores = at_length(locked, task, recipe.length, seed) if drawn else score(locked, task.data)
     result = Result(
         epochs=0,
         ended="compiled from a machine",
-        accuracy=measured.accuracy,
-        f1=measured.f1,
+        accuracy=scores.accuracy,
+        f1=scores.f1,
         parameters=sum(each.numel() for each in model.parameters()),
         verdict=verdict,
     )
     run = Run(model, task, config, [], result)
-    run._certificate, run._read = found, True
+    run._certificate, run._read = proof, True
     if out is not None:
         run._save(out, files or {})
         run.path = Path(out)

@@ -65,11 +65,8 @@ class Run(Trained):
     def certificate(self) -> Certificate | None:
         """The certificate: a proof, or the reason why there is none; None if never certified.
 
-        A certificate that is read from the run directory is checked first: the machine is computed
-        again from the weights and compared with the task.
-
-        Raises:
-            InputError: the certificate in the run directory does not hold.
+        A certificate in the run directory is checked first: the machine is computed again from the
+        weights and compared with the task. One that does not hold is an InputError.
         """
         if not self._read:
             self._certificate, self._read = store.load(self), True
@@ -116,21 +113,21 @@ class Run(Trained):
         """
         refuse_zoo([] if self.path is None else [self.path])
         if length is not None:
-            found = certify_length(self.model, self.task, length)
+            proof = certify_length(self.model, self.task, length)
         else:
             examples = None if self.training is None else Labelled.of(self.training)
-            found = certify(
+            proof = certify(
                 self.model, self.task, examples, rounds=rounds, depth=depth, on_round=on_round,
                 progress=progress,
             )  # fmt: skip
         if self.path is not None:
             self._read = False  # another process may have written one
-            kept = store.save(found, self.path, self)
+            better = store.save(proof, self.path, self)
         else:
-            kept = found.locked is not None or self.locked is None
-        if kept:
-            self._certificate, self._read = found, True
-        return found
+            better = proof.locked is not None or self.locked is None
+        if better:
+            self._certificate, self._read = proof, True
+        return proof
 
     def answering(self, as_trained: bool = False) -> CSP | Locked | LockedCounter:
         """Return the model to use: the locked one if there is one, unless `as_trained` is set."""
@@ -165,39 +162,22 @@ class Run(Trained):
         return [task.classes[int(each.argmax())] for each in scores]
 
     def stream(self, *, as_trained: bool = False) -> Stream:
-        """A stream that reads one token at a time, in constant memory.
-
-        Args:
-            as_trained: use the model as trained, even if the run is certified.
-        """
+        """Return a stream that reads one token at a time, in constant memory; see `predict`."""
         return self.answering(as_trained).stream()
 
     def to_onnx(self, path: str | Path, *, as_trained: bool = False) -> None:
-        """Write the model to an ONNX file: see `CSP.to_onnx`.
-
-        Args:
-            path: the file; one that exists is replaced.
-            as_trained: write the model as trained, even if the run is certified.
-
-        Raises:
-            InputError: the file cannot be written, or onnx is not installed.
-        """
+        """Write the model to an ONNX file: see `CSP.to_onnx` and `predict`."""
         onnx.write(self.answering(as_trained), path, self.model.names)
 
     def save_pretrained(self, save_directory: str | Path) -> None:
-        """Save the run as a run directory, with its locked model and its certificate.
+        """Save the run in a directory that holds no run, with its locked model and its certificate.
 
         `csprop.load` and `Run.from_pretrained` read it; `CSP.from_pretrained` reads only the model.
-
-        Args:
-            save_directory: a directory that holds no run; it is created if necessary.
-
-        Raises:
-            InputError: the directory already holds a run.
         """
-        suspects = Path(self.path or "") / checkpoint.SUSPECTS
-        known = self.path is not None and suspects.exists()
-        self._save(save_directory, {suspects.name: suspects.read_bytes()} if known else {})
+        more = {}
+        if self.path is not None and RunFolder(self.path).has(checkpoint.SUSPECTS):
+            more[checkpoint.SUSPECTS] = RunFolder(self.path).read_bytes(checkpoint.SUSPECTS)
+        self._save(save_directory, more)
 
     def _save(self, save_directory: str | Path, more: Mapping[str, bytes]) -> None:
         """Save the run, and more files."""
@@ -221,11 +201,7 @@ class Run(Trained):
 
         Args:
             repo_id: the repository, such as "me/parity"; it is created if necessary.
-            options: options of `huggingface_hub.HfApi.upload_folder`, such as `commit_message`, and
-                `token`.
-
-        Returns:
-            What `upload_folder` returns.
+            options: `token`, and options of `huggingface_hub.HfApi.upload_folder`, which is called.
         """
         require("huggingface_hub", "hub", "uploading a run")
         from huggingface_hub import HfApi
@@ -241,18 +217,15 @@ class Run(Trained):
 
     @classmethod
     def from_pretrained(cls, name: str | Path, **options: Any) -> "Run":
-        """Load a run from its directory or from the Hugging Face Hub.
+        """Load a run from its directory, or from the Hugging Face Hub.
 
         Args:
             name: a run directory, or a repository to which `push_to_hub` uploaded a run.
             options: options of `huggingface_hub.snapshot_download`, such as `revision`.
-
-        Raises:
-            InputError: the directory is not a run, or is damaged.
         """
         if in_zoo(name) or Path(name).is_dir():
             return load(name)
-        require("huggingface_hub", "hub", f"{name} is no directory, and downloading it")
+        require("huggingface_hub", "hub", f"{name} is not a directory, and downloading it")
         from huggingface_hub import snapshot_download
 
         return load(snapshot_download(str(name), **options))

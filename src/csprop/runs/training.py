@@ -4,9 +4,9 @@
 imported.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,16 +26,6 @@ if TYPE_CHECKING:
 
 OnEpoch = Callable[[dict[int, Epoch]], None]
 """Is called after an epoch with the metrics of every seed."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """A task, and the configuration and the run directory of each seed to train."""
-
-    task: Task
-    configs: list[RunConfig]
-    outs: list[Path | None]
-    resume: bool
 
 
 def train(
@@ -73,8 +63,10 @@ def train(
         first = group is None or group.rank == 0
         with nullcontext() if group is None else group.agreed():
             own = out if first else None
-            job = _prepare(task, {seed: own}, own, preset, resume and first, changes)
-        (outcome,) = _execute(job, lambda rows: on_epoch(rows[seed]), progress and first, group)
+            again = resume and first
+            task, configs = _prepare(task, {seed: own}, own, preset, again, changes)
+        tell = lambda rows: on_epoch(rows[seed])  # noqa: E731
+        (outcome,) = _execute(task, configs, [own], again, tell, progress and first, group)
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
@@ -91,7 +83,7 @@ def train_seeds(
     workers: int = 1,
     **changes: Any,
 ) -> "list[Run | Diverged]":
-    """Train one model for each seed, all in one computation.
+    """Train one model for each seed, all in one computation, with the arguments of `train`.
 
     Each result equals the result of `train` with this seed, up to the rounding of sums.
 
@@ -109,30 +101,26 @@ def train_seeds(
 
     Returns:
         For each seed its run, or the reason why it diverged.
-
-    Raises:
-        InputError: there is no such task or option, or a directory already holds a run.
     """
-    outs = {seed: None if out is None else Path(out) / f"seed-{seed}" for seed in seeds}
-    job, count = _prepare(task, outs, out, preset, resume, changes), len(outs)
-    workers = min(workers, count)
+    folders = {seed: None if out is None else Path(out) / f"seed-{seed}" for seed in seeds}
+    task, configs = _prepare(task, folders, out, preset, resume, changes)
+    outs, workers = list(folders.values()), min(workers, len(folders))
     if workers <= 1 or out is None:
-        return _execute(job, on_epoch, progress)
-    ends = [count * (worker + 1) // workers for worker in range(workers)]
+        return _execute(task, configs, outs, resume, on_epoch, progress)
+    ends = [len(outs) * (worker + 1) // workers for worker in range(workers)]
     with pool(workers, "add --resume to the same command to continue") as executor:
         parts = [
-            executor.submit(_execute_share, job, slice(begin, end), on_epoch)
+            executor.submit(_share, task, configs[begin:end], outs[begin:end], resume, on_epoch)
             for begin, end in zip([0, *ends], ends, strict=False)
         ]
         outcomes = [outcome for part in parts for outcome in part.result()]
     from csprop.runs.run import load
     from csprop.training.stored import within
 
-    paths = [path for path in outs.values() if path is not None]
     return [
-        each if isinstance(each, Diverged)
-        else replace(load(path, within(job.task, path)), torch_because=each)
-        for path, each in zip(paths, outcomes, strict=True)
+        each if isinstance(each, Diverged) or path is None
+        else replace(load(path, within(task, path)), torch_because=each)
+        for path, each in zip(outs, outcomes, strict=True)
     ]  # fmt: skip
 
 
@@ -143,7 +131,7 @@ def _prepare(
     preset: str | None,
     resume: bool,
     changes: dict[str, Any],
-) -> Job:
+) -> tuple[Task, list[RunConfig]]:
     """Look up the task, make the configurations, and refuse what cannot be trained.
 
     `outs` has the run directory of each seed. Rows from Python are written into `folder`.
@@ -159,24 +147,29 @@ def _prepare(
             task.check_length(config.recipe.length)
     if config.recipe.hold_pairs:
         check_share(task, config.recipe.hold_pairs)
-    paths = [None if out is None else Path(out) for out in outs.values()]
-    (refuse_zoo if resume else refuse_existing)(path for path in paths if path is not None)
+    (refuse_zoo if resume else refuse_existing)(out for out in outs.values() if out is not None)
     if folder is not None and isinstance(task, RowsTask) and not isinstance(task, FileTask):
         task = task.save(Path(folder) / checkpoint.ROWS)
         config = replace(config, task=task.describe())
-    return Job(task, [replace(config, seed=seed) for seed in outs], paths, resume)
+    return task, [replace(config, seed=seed) for seed in outs]
 
 
 def _execute(
-    job: Job, on_epoch: OnEpoch, progress: bool, group: "Group | None" = None
+    task: Task,
+    configs: Sequence[RunConfig],
+    outs: Sequence[str | Path | None],
+    resume: bool,
+    on_epoch: OnEpoch,
+    progress: bool = False,
+    group: "Group | None" = None,
 ) -> "list[Run | Diverged]":
     """Train, with a bar for the worst seed."""
     from csprop.runs.run import Run
     from csprop.training.session import execute
     from csprop.training.stored import Trained
 
-    label = label_seeds(job.task.name, [config.seed for config in job.configs])
-    most = job.configs[0].recipe.epochs
+    label = label_seeds(task.name, [config.seed for config in configs])
+    most = configs[0].recipe.epochs
     with bar(label, most, progress) as tell:
 
         def after(rows: dict[int, Epoch]) -> None:
@@ -184,14 +177,13 @@ def _execute(
             tell(f"{row['epoch']}/{most} {summary(row)}", row["epoch"])
             on_epoch(rows)
 
-        outcomes = execute(job.task, job.configs, job.outs, job.resume, after, group=group)
+        outcomes = execute(task, configs, outs, resume, after, group=group)
     return [Run.of(each) if isinstance(each, Trained) else each for each in outcomes]
 
 
-def _execute_share(job: Job, share: slice, on_epoch: OnEpoch) -> "list[str | Diverged]":
+def _share(*arguments: Any) -> "list[str | Diverged]":
     """Train some of the seeds in a worker process; the runs themselves are in their directories."""
-    part = replace(job, configs=job.configs[share], outs=job.outs[share])
-    outcomes = _execute(part, on_epoch, progress=False)
+    outcomes = _execute(*arguments)
     return [each if isinstance(each, Diverged) else each.torch_because for each in outcomes]
 
 

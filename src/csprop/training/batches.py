@@ -27,17 +27,12 @@ MOST_PADDED = 1 << 16
 
 
 def training_data(task: Task, config: RunConfig) -> tuple[Examples, Examples]:
-    """Return the training set and the held-out set of a run: see `split_data`."""
+    """Return the training set and the held-out set of a run."""
     return split_data(task, config.recipe, config.seed)
 
 
 def split_data(task: Task, recipe: Recipe, seed: int) -> tuple[Examples, Examples]:
-    """Return the training set and the held-out set of a task.
-
-    Raises:
-        InputError: there are too few sequences to split, a data file has changed, or the pairs that are
-            to be held out cannot be.
-    """
+    """Return the training set and the held-out set of a task."""
     whole = task.examples(recipe.samples or task.samples, recipe.length, generator(seed, "data"))
     try:
         training, held_out = split(whole, recipe.split, generator(seed, "split"))

@@ -55,10 +55,6 @@ class RunFolder:
         self.files = open_archive(path) if in_zoo(path) else self.path
         """The directory or archive that has its files."""
 
-    def exists(self) -> bool:
-        """Return True if the directory holds a run."""
-        return self.has(CONFIG)
-
     def has(self, name: str) -> bool:
         """Return True if a file exists."""
         return (self.files / name).exists()
@@ -83,10 +79,9 @@ class RunFolder:
             if self.digests().get(name) == digest(content):
                 return content
             time.sleep(0.02)
-        again = self.certify_again if name in (LOCKED, CERTIFICATE) else self.way_on
         raise InputError(
             f"{self.path / name}: does not match manifest.json: it was changed, or writing it was "
-            f"interrupted; in the latter case {again}"
+            f"interrupted; in the latter case {self.remedy(name)}"
         )
 
     @property
@@ -94,19 +89,15 @@ class RunFolder:
         """True if it was trained here, and neither saved from elsewhere nor made from a machine."""
         return (self.files / "last").is_dir()
 
-    @property
-    def way_on(self) -> str:
-        """The remedy for a run that lacks a file, for messages."""
+    def remedy(self, name: str = "") -> str:
+        """Return the remedy for a file that is missing or damaged, for messages."""
         if in_zoo(self.path):
             return "install csprop again"
+        if name in (LOCKED, CERTIFICATE):
+            return f"run `csprop certify {self.path}` again"
         if self.resumable:
             return f"run `csprop train --resume --out {self.path}`"
         return "make the run again, with another --out"
-
-    @property
-    def certify_again(self) -> str:
-        """The remedy for a certificate that is damaged or does not hold, for messages."""
-        return self.way_on if in_zoo(self.path) else f"run `csprop certify {self.path}` again"
 
     def read_bytes(self, name: str) -> bytes:
         """Return the content of a file, whatever the manifest says."""
@@ -116,8 +107,7 @@ class RunFolder:
                 raise InputError(f"{path}: cannot be read: it is not a regular file")
             return file.read_bytes()
         except FileNotFoundError:
-            again = self.certify_again if name == LOCKED else self.way_on
-            raise InputError(f"{path}: is missing: {again}") from None
+            raise InputError(f"{path}: is missing: {self.remedy(name)}") from None
         except OSError as error:
             raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 
@@ -130,7 +120,7 @@ class RunFolder:
 
     def read_config(self, verify: bool = True) -> dict[str, Any]:
         """Return the content of config.json; a run that is resumed may not have a manifest yet."""
-        if not self.exists():
+        if not self.has(CONFIG):
             hint, runs = "", (each.parent.name for each in self.path.parent.glob(f"*/{CONFIG}"))
             if any(self.path.glob(f"*/{CONFIG}")):
                 hint = f"; choose one of the runs in it, {self.path}/*"
@@ -238,7 +228,7 @@ def refuse_existing(outs: Iterable[str | Path], resumable: bool = True) -> None:
     for out in paths:
         if out.exists() and not out.is_dir():
             raise InputError(f"{out}: is a file, not a directory: choose another --out")
-        if RunFolder(out).exists():
+        if RunFolder(out).has(CONFIG):
             hint = "add --resume to continue it, or " if resumable else ""
             raise InputError(f"{out}: already holds a run: {hint}choose another --out")
 

@@ -41,16 +41,9 @@ class RunConfig:
 def configure(
     task: str | Path | Task, preset_name: str | None = None, seed: int = 0, **changes: Any
 ) -> RunConfig:
-    """Return the configuration of a preset for a task, with some options changed.
+    """Return the configuration of a preset for a task, or of the preset that suits the task.
 
-    Args:
-        task: a task, its name, or a data file.
-        preset_name: a name in `PRESETS`; by default, the preset that suits the task.
-        seed: the seed of the run.
-        changes: options of `CSPConfig`, of its cell or of `Recipe`, by name.
-
-    Raises:
-        InputError: there is no such task, preset or option, or a value is out of range.
+    `changes` are options of `CSPConfig`, of its cell or of `Recipe` that differ from the preset.
     """
     task = resolve(task)
     preset_name = task.preset if preset_name is None else preset_name

@@ -204,11 +204,7 @@ class Trainer:
 
 
 def run_epochs(trainers: Sequence[Trainer]) -> list[Epoch | Diverged]:
-    """Run the next epoch of models that differ only in their seed, step by step together.
-
-    Returns:
-        For each model its metrics, or the reason why it diverged.
-    """
+    """Run the next epoch of models that differ only in their seed, step by step together."""
     started = time.perf_counter()
     totals, largest, counts = [0.0] * len(trainers), [0.0] * len(trainers), [0] * len(trainers)
     failed: dict[int, Diverged] = {}
@@ -239,8 +235,7 @@ def take_steps(
 ) -> list[tuple[float, float] | FloatingPointError]:
     """Take a step of each model: in one call of the kernel if it knows all, else one after the other.
 
-    Returns:
-        For each model the loss and the norm of its gradients, or the error if one was not finite.
+    Each has a loss and the norm of its gradients, or an error if one was not finite.
     """
     steps = [
         (each.step.descent, batch, each.clip_norm)

@@ -15,10 +15,12 @@ from csprop.errors import InputError
 from csprop.nn.scoring import every_score, row_scores
 from csprop.tasks.base import Task, every_sequence
 from csprop.training.config import RunConfig, names_of
-from csprop.training.result import Exhaustive, Majority, Result
 from csprop.training.scores import (
     EVALUATION,
     MOST_INPUTS,
+    Exhaustive,
+    Majority,
+    Result,
     Sampling,
     Score,
     check_exhaustive,
@@ -65,17 +67,7 @@ def _shared(model: Any, examples: Examples, group: "Group") -> Score:
 
 
 def exhaustive(model: nn.Module, task: Task, length: int, *, positions: bool = False) -> Score:
-    """Return the score of a model on every input of a length.
-
-    Args:
-        model: the model.
-        task: the task, which has the right answers.
-        length: the length of the inputs.
-        positions: count the answers after all tokens, not only those after the last one.
-
-    Raises:
-        InputError: the task is not defined at the length, or there are too many inputs.
-    """
+    """Return the score of a model on every input of a length, with the arguments of `at_length`."""
     check_exhaustive(task, length)
     if positions:
         return _everywhere(model, task, every_sequence(len(task.vocab), length))
@@ -103,9 +95,6 @@ def at_length(
         seed: the seed of the draws.
         sampling: decides the number of sequences.
         positions: count the answers after all tokens, not only those after the last one.
-
-    Raises:
-        InputError: the task is not defined at the length.
     """
     tokens = task.sample(sampling.count(length), length, generator(seed, "eval", length))
     if positions:

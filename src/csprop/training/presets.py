@@ -25,73 +25,51 @@ class Recipe:
 
     length: int = 16
     """Length of the sequences that are drawn for a task, the paper's T."""
-
     samples: int = 0
     """Number of sequences to draw for a task, before the split; 0 means the task's default."""
-
     split: Literal["paper", "disjoint"] = "paper"
     """paper: split the rows; disjoint: no sequence is in both sets."""
-
     supervise: Literal["last", "every"] = "last"
     """Learn from the label of the whole sequence (last), or of every prefix (every)."""
-
     lengths: Literal["fixed", "drawn"] = "fixed"
     """Learn from whole sequences (fixed), or from prefixes drawn in each epoch (drawn)."""
-
     hold_pairs: float = 0.0
     """Share of all ordered pairs of tokens that never follow each other in training."""
-
     loss: Literal["cross_entropy", "focal"] = "cross_entropy"
     """The loss; focal loss gives less weight to well-classified examples."""
-
     focal_gamma: float = 2.0
     """Exponent γ of the focal loss."""
-
     focal_alpha: float = 0.25
     """Weight α of class 1 in the focal loss of two classes; class 0 has weight 1 − α."""
-
     lr: float = 1e-3
     """Initial learning rate of Adam."""
-
     batch_size: int = 64
     """Sequences per step; reduced for small data to give an epoch at least 20 steps."""
-
     epochs: int = 300
     """Largest number of epochs."""
-
     patience: int = 10
     """Epochs without a better held-out accuracy before schedule plateau halves the learning rate."""
-
     schedule: Literal["plateau", "cosine", "fixed"] = "plateau"
     """plateau: the learning rate is halved when the held-out accuracy stops rising; cosine: it falls
     along half a cosine over all epochs, from `lr` to `last_lr`; fixed: it stays as it is."""
-
     last_lr: float = 1e-6
     """Learning rate at the end of the schedule cosine."""
-
     weight_decay: float = 0.0
     """Adam adds this multiple of every weight to its gradient, which draws weights towards 0."""
-
     clip_norm: float = 1.0
     """Largest gradient norm; larger gradients are scaled down to it."""
-
     clip_from_epoch: int = 0
     """First epoch in which gradients are clipped."""
-
     target: float | None = None
     """Held-out accuracy to reach; if it is missed, the exit code is 1. Without it, `hold` waits for
     1.0."""
-
     hold: int = 0
     """Stop after this many consecutive epochs at the target; 0 trains for all epochs."""
-
     cool: float = 1.0
     """Last temperature of routers; the first is 1. The lower it is, the more each place sends all of
     its content to a single place."""
-
     cool_epochs: int = 0
     """Epochs until the last temperature is reached; 0: it holds from the first epoch on."""
-
     short_first: int = 0
     """Learn from short sequences first: for so many epochs the longest grows from 4 tokens on. 0: learn
     from all lengths at once."""

@@ -123,7 +123,7 @@ class _Session:
             return
         with files.one_writer(self.folder.path):
             document = to_json(self.config, self.task, self.environment)
-            if not self.folder.exists():
+            if not self.folder.has(CONFIG):
                 self.folder.create(document)
             elif again:
                 self._resume(self.folder, document)

@@ -18,13 +18,10 @@ from csprop.training.presets import Recipe
 
 
 class Adam(optim.Adam):
-    """torch's Adam, made without importing torch's compiler, which takes longer than short runs.
-
-    The overridden method imports it; where torch takes the steps, the first step does.
-    """
+    """torch's Adam, made without importing torch's compiler, which takes longer than short runs."""
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters, with options of their own."""
+        """Add parameters, with options of their own; torch's method would import the compiler."""
         self.param_groups.append(self.defaults | param_group)
 
 
@@ -36,10 +33,7 @@ def not_finite(value: float, norm: float) -> FloatingPointError:
 
 
 def loss(logits: Tensor, labels: Tensor, recipe: Recipe) -> Tensor:
-    """Return the mean loss of scores (…, B, T, V) over the labelled steps of (…, B, T).
-
-    The result has one number for each leading index.
-    """
+    """Return the mean loss of scores (B, T, V) over the steps of (B, T) that have a label."""
     surprise = F.cross_entropy(
         logits.flatten(0, -2), labels.flatten(), ignore_index=UNLABELLED, reduction="none"
     )

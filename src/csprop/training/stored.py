@@ -15,7 +15,7 @@ from csprop.tasks.rows import FileTask
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder
 from csprop.training.config import RunConfig, environment, from_json, names_of
-from csprop.training.result import Result
+from csprop.training.scores import Result
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -82,7 +82,7 @@ def stored_task(folder: RunFolder, task: Task | None = None) -> tuple[RunConfig,
     if not folder.has(checkpoint.WEIGHTS):
         begun = folder.resumable and not folder.has(checkpoint.LAST)
         lacks = "completed epoch" if begun else checkpoint.WEIGHTS
-        raise InputError(f"{folder.path}: has no {lacks}: {folder.way_on}")
+        raise InputError(f"{folder.path}: has no {lacks}: {folder.remedy()}")
     return config, task
 
 

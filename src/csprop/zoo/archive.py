@@ -1,9 +1,8 @@
 """The zoo: certified runs that come with csprop, one archive each, named zoo:parity and so on.
 
 A run is read from its archive into memory. Nothing is unpacked to a disk, so any number of processes
-may read it, and none needs a folder to write to. It is trusted no more than a run directory: its files
-must match its manifest, and its certificate is verified (`csprop.proof.verify`).
-docs/figures/zoo.py makes the archives.
+may read it. It is trusted no more than a run directory: its files must match its manifest, and its
+certificate is verified (`csprop.proof.verify`). docs/figures/zoo.py makes the archives.
 """
 
 import io
@@ -29,23 +28,20 @@ ASSETS = files("csprop.zoo") / "assets"
 
 
 class Entry(TypedDict):
-    """The entry of a run in the index."""
+    """The entry of a run in the index: its automaton, its origin and options beside the preset's."""
 
     name: str
     states: int
-    """Of the minimal automaton."""
     counters: int
     verdict: str
     made: str
-    """trained, learned or compiled."""
     preset: str
     seed: int
     options: dict[str, float | str]
-    """The options that differ from the preset."""
 
 
 def index() -> list[Entry]:
-    """The runs of the zoo, in the order of `csprop tasks`."""
+    """Return the runs of the zoo, in the order of `csprop tasks`."""
     return json.loads((ASSETS / INDEX).read_bytes())
 
 
@@ -55,11 +51,7 @@ def in_zoo(path: str | Path) -> bool:
 
 
 def name_of(path: str | Path) -> str:
-    """The name of a run without `zoo:`.
-
-    Raises:
-        InputError: the zoo has no run of this name.
-    """
+    """Return the name of a run without `zoo:`; refuse one that the zoo does not have."""
     name = str(path).removeprefix(PREFIX)
     names = [entry["name"] for entry in index()]
     if name in names:
@@ -69,11 +61,7 @@ def name_of(path: str | Path) -> str:
 
 
 def open_archive(path: str | Path) -> zipfile.Path:
-    """The files of a run of the zoo.
-
-    Raises:
-        InputError: there is no such run, or its archive is damaged.
-    """
+    """Return the files of a run of the zoo; refuse a damaged archive."""
     name = name_of(path)
     try:
         archive = zipfile.ZipFile(io.BytesIO((ASSETS / f"{name}.zip").read_bytes()))

@@ -1,21 +1,64 @@
-"""What changes from epoch to epoch, and that a resumed run does not notice."""
+"""The options of training: the losses, and what changes from epoch to epoch."""
 
+import math
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from torch import Generator
 
 import csprop
-from csprop import Rotor, Router, Run
+from csprop import Rotor, Router
 from csprop.data.examples import Examples
 from csprop.training.batches import shorten, training_data
 from csprop.training.config import configure
 from csprop.training.metrics import score
 from csprop.training.presets import Recipe
+from csprop.training.steps import loss
 
-SMALL: dict[str, Any] = {"preset": "router", "samples": 300, "width": 8, "hold": 0}
+
+def logits(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=Generator().manual_seed(0), dtype=torch.float64) * 3
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_focal_loss_is_its_formula(classes: int) -> None:
+    scores, labels = logits(6, classes), torch.tensor([0, 1, classes - 1, 0, 1, 1])
+    total = 0.0
+    for row, label in zip(scores.tolist(), labels.tolist(), strict=True):
+        p = math.exp(row[label]) / sum(map(math.exp, row))
+        weight = {0: 0.7, 1: 0.3}[label] if classes == 2 else 1.0
+        total += -weight * (1 - p) ** 1.5 * math.log(p)
+    assert focal(scores, labels, gamma=1.5, alpha=0.3).item() == pytest.approx(total / 6)
+
+
+def focal(scores: torch.Tensor, labels: torch.Tensor, gamma: float, alpha: float) -> torch.Tensor:
+    recipe = Recipe(loss="focal", focal_gamma=gamma, focal_alpha=alpha)
+    return loss(scores[:, None], labels[:, None], recipe)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 2.0])
+def test_focal_gradients_are_right_and_finite_at_certainty(gamma: float) -> None:
+    labels = torch.tensor([0, 1, 1])
+    scores = logits(3, 2).requires_grad_()
+    assert torch.autograd.gradcheck(lambda s: focal(s, labels, gamma, 0.25), (scores,))
+    certain = torch.tensor([[200.0, -200.0]], requires_grad=True)
+    focal(certain, torch.tensor([0]), gamma, 0.25).backward()
+    assert certain.grad is not None
+    assert certain.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["cross_entropy", "focal"])
+def test_only_labelled_steps_count(name: str) -> None:
+    recipe = Recipe(loss=name)  # pyright: ignore
+    scores = logits(2, 3, 2).requires_grad_()
+    labels = torch.tensor([[1, -1, 0], [-1, -1, 1]])
+    value = loss(scores, labels, recipe)
+    value.backward()
+    assert scores.grad is not None
+    assert torch.equal(scores.grad.abs().sum(dim=2) > 0, labels >= 0)
+    kept = torch.stack([scores[0, 0], scores[0, 2], scores[1, 2]])[None]
+    assert value.item() == pytest.approx(loss(kept, torch.tensor([[1, 0, 1]]), recipe).item())
 
 
 def test_the_temperature_falls_to_the_last_one_and_stays() -> None:
@@ -62,41 +105,13 @@ def test_if_none_is_short_all_stay() -> None:
     assert shorten(whole, 2) is whole
 
 
-def test_a_resumed_router_ends_with_the_same_bytes(tmp_path: Path) -> None:
-    whole = csprop.train("parity", out=tmp_path / "whole", epochs=5, **SMALL)
-    csprop.train("parity", out=tmp_path / "part", epochs=2, **SMALL)
-    csprop.train("parity", out=tmp_path / "part", epochs=5, resume=True, **SMALL)
-    best = "model.safetensors"
-    assert (tmp_path / "whole" / best).read_bytes() == (tmp_path / "part" / best).read_bytes()
-    first, second = (
-        load_file(tmp_path / each / "last/state.safetensors") for each in ("whole", "part")
-    )
-    assert first.keys() == second.keys()
-    assert all(first[name].equal(second[name]) for name in first)
-    part = csprop.load(tmp_path / "part")
-    assert [row["loss"] for row in whole.metrics] == [row["loss"] for row in part.metrics]
-
-
 def test_the_held_out_score_is_that_of_the_hard_model() -> None:
-    run = csprop.train("mod3", epochs=2, **SMALL)
+    run = csprop.train("mod3", preset="router", samples=300, width=8, hold=0, epochs=2)
     assert run.result is not None
     _, held_out = training_data(run.task, run.config)
     told = run.metrics[run.result.best_epoch - 1]["held_out_loss"]
     assert score(run.model, held_out).loss == pytest.approx(told, rel=1e-6)
     assert score(run.model.train(), held_out).loss != pytest.approx(told, rel=1e-3)
-
-
-def test_seeds_trained_together_are_those_trained_alone(tmp_path: Path) -> None:
-    """The rows of a file that are short are not equally many for each seed."""
-    rows = [(format(n, "b"), "odd" if format(n, "b").count("1") % 2 else "even") for n in range(1, 300)]
-    (tmp_path / "rows.csv").write_text("".join(f"{word},{label}\n" for word, label in rows))
-    options: dict[str, Any] = SMALL | {"samples": 0, "epochs": 3}
-    together = csprop.train_seeds(tmp_path / "rows.csv", [0, 1, 2], **options)
-    for seed, run in enumerate(together):
-        alone = csprop.train(tmp_path / "rows.csv", seed=seed, **options)
-        assert isinstance(run, Run)
-        for one, two in zip(run.metrics, alone.metrics, strict=True):
-            assert one["loss"] == pytest.approx(two["loss"], rel=1e-4)
 
 
 def test_a_file_is_learned_by_a_router_unless_another_is_asked_for(tmp_path: Path) -> None:
