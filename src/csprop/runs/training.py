@@ -118,9 +118,9 @@ def train_seeds(
     from csprop.training.stored import within
 
     return [
-        each if isinstance(each, Diverged) or path is None
+        each if isinstance(each, Diverged)
         else replace(load(path, within(task, path)), torch_because=each)
-        for path, each in zip(outs, outcomes, strict=True)
+        for path, each in zip(filter(None, outs), outcomes, strict=True)
     ]  # fmt: skip
 
 
