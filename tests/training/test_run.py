@@ -235,6 +235,13 @@ def test_no_seeds_are_refused() -> None:
         csprop.train_seeds("parity", [])
 
 
+def test_worker_processes_share_the_seeds(tmp_path: Path) -> None:
+    runs = csprop.train_seeds("parity", [0, 1, 2], out=tmp_path, workers=2, **TINY)
+    for seed, run in enumerate(runs):
+        assert isinstance(run, csprop.Run)
+        assert (run.config.seed, run.path) == (seed, tmp_path / f"seed-{seed}")
+
+
 def test_the_paper_keeps_focal_loss_for_parenthesis(tmp_path: Path) -> None:
     assert configure("parenthesis", "paper").recipe.loss == "focal"
     assert configure("parity", "paper").recipe.loss == "cross_entropy"

@@ -28,13 +28,17 @@ OnEpoch = Callable[[dict[int, Epoch]], None]
 """Is called after an epoch with the metrics of every seed."""
 
 
+def ignore(rows: object) -> None:
+    """Do nothing after an epoch; worker processes can import it, as they could not a lambda."""
+
+
 def train(
     task: str | Path | Task,
     preset: str | None = None,
     seed: int = 0,
     out: str | Path | None = None,
     resume: bool = False,
-    on_epoch: Callable[[Epoch], None] = lambda row: None,
+    on_epoch: Callable[[Epoch], None] = ignore,
     progress: bool = True,
     distributed: bool = False,
     **changes: Any,
@@ -78,7 +82,7 @@ def train_seeds(
     preset: str | None = None,
     out: str | Path | None = None,
     resume: bool = False,
-    on_epoch: OnEpoch = lambda rows: None,
+    on_epoch: OnEpoch = ignore,
     progress: bool = True,
     workers: int = 1,
     **changes: Any,
