@@ -167,7 +167,7 @@ def test_one_option_changes_one_part(here: Path) -> None:
 def test_a_flag_before_the_task_does_not_hide_it() -> None:
     for flags in (["--recall"], ["--no-recall"], ["--no-skip"]):
         chosen = train.parse([*flags, "group-S3"])
-        assert (chosen.task, chosen.preset) == ("group-S3", "rotor"), flags
+        assert (chosen.task, chosen.preset) == ("group-S3", None), flags
 
 
 def test_a_run_goes_on_with_its_own_task_alone(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

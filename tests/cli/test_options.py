@@ -35,8 +35,10 @@ LISTS = {"seeds", "lengths", "only", "models", "tasks", "protocol"}
 
 def valued(verb: str) -> list[Option]:
     """The options of a command that take a value."""
-    known = options(load_command(verb).Args)
-    return [each for each in known if each.kind is not bool and not each.positional]
+    module = load_command(verb)
+    groups = [module.Args, *getattr(module, "GROUPS", {}).values()]
+    known = [each for group in groups for each in options(group)]
+    return [each for each in known if each.kind is not bool and not each.arg.positional]
 
 
 CASES = [
@@ -59,7 +61,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     ("verb", "option", "value"),
-    [pytest.param(*case, id=f"{case[0]} {case[1].flag} {case[2][:24]}") for case in CASES],
+    [pytest.param(*case, id=f"{case[0]} {case[1].flags[0]} {case[2][:24]}") for case in CASES],
 )
 def test_a_value_that_does_not_fit_is_refused_by_the_name_of_its_option(
     verb: str,
@@ -72,12 +74,12 @@ def test_a_value_that_does_not_fit_is_refused_by_the_name_of_its_option(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     words = [word.replace("{run}", str(run)) for word in WORDS.get(verb, [])]
-    assert main([verb, *words, option.flag, value]) == 2
+    assert main([verb, *words, option.flags[0], value]) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.count("\n") == 1, said.err
     assert said.err.startswith(f"csprop {verb}: ")
-    assert re.search(rf"{option.flag}[ :]", said.err)
+    assert re.search(rf"{option.flags[0]}[ :]", said.err)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -206,7 +206,7 @@ def _show_proofs(proofs: "dict[str, Proof]") -> None:
 def _show_machines(machines: dict[str, Any]) -> None:
     for task, machine in machines.items():
         if machine is not None:
-            print(f"{task}:\n{common.drawing(machine)}")
+            print(f"{task}:\n{common.draw(machine)}")
 
 
 def _show_learned(learned: "Learned") -> None:
@@ -216,7 +216,7 @@ def _show_learned(learned: "Learned") -> None:
     print()
     if not learned.verdict.clear:
         return
-    print(common.drawing(learned.machine))
+    print(common.draw(learned.machine))
     count = len(learned.suspects)
     if not count:
         return

@@ -20,22 +20,21 @@ class Args(common.Arguments):
 
 
 def run(args: Args) -> int:
-    if args.version:
-        if args.json:
-            common.show_json({"csprop": __version__})
-        else:
-            print(f"csprop {__version__}")
-        return 0
+    facts = {"csprop": __version__} if args.version else _collect()
+    if args.json:
+        common.show_json(facts)
+    elif args.version:
+        print(f"csprop {__version__}")
+    else:
+        common.show_facts((name, str(value)) for name, value in facts.items())
+    return 0
+
+
+def _collect() -> dict[str, object]:
     from csprop.ops import gpu, native
     from csprop.training.config import environment
 
     facts = environment() | {"kernel": native.WHY_NOT or f"compiled, {native.TARGET} code"}
     facts["gpu"] = f"triton is {gpu.why_not()}" if gpu.why_not() else "triton"
     whole = "one call of the kernel; csprop train says if not, and why"
-    facts["step"] = whole if facts["backend"] == "native" else "torch operations"
-    if args.json:
-        common.show_json(facts)
-    else:
-        for name, value in facts.items():
-            print(f"{name:<9} {value}")
-    return 0
+    return facts | {"step": whole if facts["backend"] == "native" else "torch operations"}

@@ -10,7 +10,6 @@ from csprop.errors import InputError
 
 if TYPE_CHECKING:
     from csprop.automata.automaton import Automaton, CounterAutomaton
-    from csprop.data.summary import Summary
     from csprop.learning.learn import Learned
 
 MOST_SHOWN = 12
@@ -48,7 +47,6 @@ class Args(common.Arguments):
 
 
 def run(args: Args) -> int:
-    from csprop.automata.names import join_names
     from csprop.data.formats import SUFFIXES
     from csprop.tasks import resolve
     from csprop.tasks.rows import RowsTask
@@ -62,9 +60,7 @@ def run(args: Args) -> int:
         for name, value in drawn.items():
             if value is not None:
                 raise InputError(f"{args.source} has its own rows: leave it out", name, value)
-        common.say(f"tokens: {join_names(task.vocab)}")
-        for line in _told(task.summary):
-            common.say(line)
+        common.say_rows(task)
     out = args.out or Path("runs") / f"learned-{task.name}"
     refuse_existing([out], resumable=False)
     from csprop.learning.learn import learn
@@ -76,25 +72,6 @@ def run(args: Args) -> int:
     else:
         _show(learned, path)
     return int(not learned.verdict.clear)
-
-
-def _told(found: "Summary") -> list[str]:
-    """Return lines about the content of a file."""
-    classes = ", ".join(f"{name} {count:,}" for name, count in list(found.classes.items())[:MOST_SHOWN])
-    more = len(found.classes) - MOST_SHOWN
-    labels = {"whole": "one for each row", "every step": "one for every token", "mixed": "mixed"}
-    lines = [
-        f"{found.rows:,} rows of {found.shortest:,} to {found.longest:,} tokens (median "
-        f"{found.median:g}), {found.duplicates:,} of them duplicates",
-        f"labels: {labels[found.labels]}; in the end: {classes}"
-        f"{f', … ({more} more)' if more > 0 else ''}",
-    ]
-    if found.contradictions:
-        lines.append(
-            f"sequences that occur with different labels: {found.contradictions:,}, in "
-            f"{found.contradicting_rows:,} rows; so some labels are wrong, or depend on something else"
-        )
-    return lines
 
 
 def _document(learned: "Learned", path: str | None) -> dict[str, Any]:
@@ -129,70 +106,51 @@ def _show(learned: "Learned", path: str | None) -> None:
     from csprop.learning.suspects import FEW, LONGEST
 
     common.show_text(learned.verdict.text)
+    print()
     if path is None:
-        print()
         common.show_text(
             "Nothing was written. More rows, or rows with fewer wrong labels, may show a machine, "
             "unless the labels depend on something that is not in the sequences."
         )
         return
-    print()
     if isinstance(learned.machine, CounterMachine):
         _show_counting(learned.machine)
     else:
         _show_finite(learned.machine, learned.verdict.unseen)
-    if learned.suspects:
+    if count := len(learned.suspects):
         shown = [
             [each.short(LONGEST), str(each.line), each.label, each.answer]
             for each in learned.suspects[:FEW]
         ]
-        title = f"Suspects: the first {FEW} of {len(learned.suspects):,}, all in {path}/suspects.jsonl"
-        if len(learned.suspects) <= FEW:
-            title = f"Suspects, also in {path}/suspects.jsonl"
+        some = f": the first {FEW} of {count:,}, all" if count > FEW else ", also"
+        title = f"Suspects{some} in {path}/suspects.jsonl"
         common.show_table(["sequence", "line", "label", "machine says"], shown, title)
         print()
-    print(f"Next:\n  csprop predict {path}\n  csprop automaton {path}\n  csprop explore {path}")
+    common.show_next(f"predict {path}", f"automaton {path}", f"explore {path}")
 
 
 def _show_finite(machine: "Automaton", unseen: frozenset[tuple[int, int]]) -> None:
     """Print a table of the states, unless it is large."""
     if max(len(machine), machine.symbols) > MOST_SHOWN:
         return
-    rows = [
-        [
-            _marked(machine, state),
-            "" if output is None else machine.classes[output],
-            *(
-                f"{there}{'?' if (state, token) in unseen else ''}"
-                for token, there in enumerate(machine.transitions[state])
-            ),
-        ]
-        for state, output in enumerate(machine.outputs)
-    ]
+    rows = []
+    for state, moves in enumerate(machine.transitions):
+        marks = ["?" if (state, token) in unseen else "" for token in range(machine.symbols)]
+        places = [f"{there}{mark}" for there, mark in zip(moves, marks, strict=True)]
+        rows.append([*_describe_state(machine, state), *places])
     common.show_table(["state", "answer", *machine.vocab], rows)
     print()
 
 
 def _show_counting(machine: "CounterAutomaton") -> None:
     """Print what is counted, and a table of the transitions unless it is large."""
-    from csprop.automata.arrows import arrows, counter_names
+    from csprop.automata.arrows import arrows, describe_counters
 
-    for counter, name in enumerate(counter_names(machine)):
-        added = zip(machine.vocab, (row[counter] for row in machine.increments), strict=True)
-        said = [
-            f"{token} adds {size}" if size > 0 else f"{token} takes {-size} off"
-            for token, size in added
-            if size
-        ]
-        common.show_text(f"It counts: {name} begins at 0; {', '.join(said)}; nothing else changes it.")
+    for name, rule in describe_counters(machine).items():
+        common.show_text(f"It counts: {name} begins at 0; {rule}; nothing else changes it.")
     print()
     rows = [
-        [
-            _marked(machine, each.state),
-            "" if (output := machine.outputs[each.state]) is None else machine.classes[output],
-            label,
-            str(each.there),
-        ]
+        [*_describe_state(machine, each.state), label, str(each.there)]
         for each in arrows(machine)
         for label in each.labels
     ]
@@ -201,6 +159,8 @@ def _show_counting(machine: "CounterAutomaton") -> None:
         print()
 
 
-def _marked(machine: "Automaton | CounterAutomaton", state: int) -> str:
-    """Return the number of a state; the first one has an arrow."""
-    return f"{'→' if state == machine.start else ' '} {state}"
+def _describe_state(machine: "Automaton | CounterAutomaton", state: int) -> tuple[str, str]:
+    """Return the number of a state, with an arrow at the first one, and its answer."""
+    output = machine.outputs[state]
+    mark = "→" if state == machine.start else " "
+    return f"{mark} {state}", "" if output is None else machine.classes[output]
