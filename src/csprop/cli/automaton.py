@@ -44,12 +44,9 @@ def run(args: Args) -> int:
         from csprop.automata.drawing import draw
 
         draw(automaton, args.picture)
-    verdict, unchecked = certified.certificate.verdict, certified.certificate.unchecked
+    proof, size_text = common.describe_proof(certified.certificate), describe_size(*size.values())
     drawn = "" if args.picture is None else f", drawn in {args.picture}"
-    if unchecked:
-        common.say(f"{args.run}: the certificate could not be checked ({unchecked})")
-    else:
-        common.say(f"{args.run}: {verdict}; {describe_size(*size.values())}{drawn}")
+    common.say(f"{args.run}: {proof}; {size_text}{drawn}")
     if args.json:
         picture = None if args.picture is None else str(args.picture)
         facts = {"run": str(args.run), **size, "format": args.format, "source": source}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from csprop.cli import common
 from csprop.cli.options import Arg
 from csprop.errors import InputError, about
+from csprop.fields import check_ranges
 from csprop.zoo.archive import in_zoo, name_of
 
 if TYPE_CHECKING:
@@ -47,10 +48,7 @@ def run(args: Args) -> int:
         raise InputError("--check verifies an existing certificate: leave out --length and --depth")
     if args.length is not None and args.depth is not None:
         raise InputError("--length tests inputs of every depth: leave out --depth")
-    for name, least in (("depth", 1), ("rounds", 0)):
-        value = getattr(args, name)
-        if value is not None and not least <= value <= 1000:
-            raise InputError(f"--{name} {value}: write {least} to 1000")
+    check_ranges(args, depth=(1, 1000), rounds=(0, 1000))
     if args.check:
         documents = [_check(args, path) for path in args.runs]
     else:
@@ -70,6 +68,8 @@ def _certify(args: Args, path: Path) -> "Certificate":
             f"`csprop zoo {name_of(path)} --out DIR` copies it, and the copy can be certified"
         )
     run = common.load(path)
+    from csprop.proof.attempts import LEARNED
+
     if args.length is not None and run.task.total:
         from csprop.training.scores import check_exhaustive
 
@@ -86,7 +86,9 @@ def _certify(args: Args, path: Path) -> "Certificate":
         common.say(f"{path}: the existing certificate is kept; this result is not saved")
     if not args.json and len(args.runs) == 1:
         _show(path, certificate, run.config.model.width)
-        if args.length is None and (not certificate.proven or _is_poor(certificate)):
+        # Where many rows of a file disagree, the machine is probably wrong.
+        disagreeing = len(certificate.disagreeing) / (certificate.rows or 1)
+        if args.length is None and (not certificate.proven or disagreeing > 1 - LEARNED):
             _suggest(args, path, run)
     return certificate
 
@@ -109,14 +111,6 @@ def _show(path: Path, certificate: "Certificate", width: int) -> None:
         common.show_facts(facts)
         print(f"\nThe whole certificate is in {path}/certificate.json.")
         common.show_next(f"certify {path} --check", f"automaton {path} --format c", f"explore {path}")
-
-
-def _is_poor(certificate: "Certificate") -> bool:
-    """Return True if so many rows of a file disagree that the machine is probably wrong."""
-    from csprop.proof.attempts import LEARNED
-
-    wrong = len(certificate.disagreeing)
-    return certificate.rows is not None and wrong > (1 - LEARNED) * certificate.rows
 
 
 def _suggest(args: Args, path: Path, run: Any) -> None:

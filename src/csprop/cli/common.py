@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Flag = Annotated[bool, Arg(hint="")]
 """An option without a value: off unless it is given."""
-MOST_CLASSES = 12
+_fill = partial(textwrap.fill, break_long_words=False, break_on_hyphens=False)
 Runs = Annotated[tuple[Path, ...], Arg("RUN...", positional=True)]
 
 
@@ -79,8 +79,7 @@ def show_facts(pairs: Iterable[tuple[str, str]]) -> None:
 
 def show_text(text: str, first: str = "", indent: str = "") -> None:
     """Print a paragraph on stdout, wrapped at 80 columns."""
-    whole = {"break_long_words": False, "break_on_hyphens": False}
-    print(textwrap.fill(text, 80, initial_indent=first, subsequent_indent=indent, **whole))
+    print(_fill(text, 80, initial_indent=first, subsequent_indent=indent))
 
 
 def show_next(*commands: str) -> None:
@@ -92,12 +91,7 @@ def draw(automaton: Any) -> str:
     """Return an automaton drawn as text, in ASCII if stdout cannot represent other characters."""
     from csprop.automata.export import to_text
 
-    text = to_text(automaton)
-    try:
-        text.encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:
-        return to_text(automaton, ascii=True)
-    return text
+    return to_text(automaton, ascii=not (sys.stdout.encoding or "utf-8").lower().startswith("utf"))
 
 
 def say(line: str) -> None:
@@ -111,25 +105,22 @@ def sentence(text: str) -> str:
     line = escape(" ".join(text.splitlines()))
     if not sys.stderr.isatty():
         return line
-    width = shutil.get_terminal_size().columns
-    return textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) or line
+    return _fill(line, shutil.get_terminal_size().columns) or line
 
 
 def say_rows(task: Any) -> None:
-    """Say what a file of labelled rows contains: a misspelt token is noticed before the work begins."""
+    """Say what a file of labelled rows contains, before the work begins: a token may be misspelt."""
     from csprop.automata.names import join_names
 
     summary = task.summary
-    classes = [f"{name} {count:,}" for name, count in summary.classes.items()]
-    more = f", … ({len(classes) - MOST_CLASSES} more)" if len(classes) > MOST_CLASSES else ""
+    classes = join_names([f"{name} {count:,}" for name, count in summary.classes.items()])
     labels = {"whole": "one for each row", "every step": "one for every token", "mixed": "mixed"}
     say(f"tokens: {join_names(task.vocab)}")
     say(
         f"{summary.rows:,} rows of {summary.shortest:,} to {summary.longest:,} tokens (median "
         f"{summary.median:g}), {summary.duplicates:,} of them duplicates"
     )
-    in_the_end = ", ".join(classes[:MOST_CLASSES])
-    say(f"labels: {labels[summary.labels]}; in the end: {in_the_end}{more}")
+    say(f"labels: {labels[summary.labels]}; in the end: {classes}")
     if summary.contradictions:
         say(
             f"sequences that occur with different labels: {summary.contradictions:,}, in "
@@ -212,7 +203,11 @@ def open_run(args: RunArguments) -> "CertifiedRun | TorchRun":
 
 
 def _say_locked(run: Any) -> None:
-    proof = run.certificate.verdict
-    if run.certificate.unchecked:
-        proof = f"the certificate could not be checked ({run.certificate.unchecked})"
-    say(f"{run.path}: {proof}; the locked model answers")
+    say(f"{run.path}: {describe_proof(run.certificate)}; the locked model answers")
+
+
+def describe_proof(certificate: Any) -> str:
+    """Return the verdict of a certificate, or why it could not be checked."""
+    if certificate.unchecked:
+        return f"the certificate could not be checked ({certificate.unchecked})"
+    return certificate.verdict

@@ -5,7 +5,6 @@ import io
 import shlex
 import shutil
 import sys
-import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from csprop import progress
 from csprop.cli import common
+from csprop.cli.learn import show_suspects
 from csprop.errors import InputError
 from csprop.training.checkpoint import refuse_zoo
 
@@ -96,7 +96,7 @@ def _story(out: Path) -> dict[str, Any]:
         on_event = lambda line: tell(line, False)  # noqa: E731
         learned = learn(events, out=out / "events", progress=False, on_event=on_event)
         tell(learned.verdict.sentence, True)
-    _show_learned(learned)
+    _show_learned(learned, out / "events")
     print("5. Write a page, with these models to step through, in one file.")
     with _parts("page", 1) as tell:
         folders = [out / name for name in (*runs, "events") if (out / name).exists()]
@@ -204,26 +204,14 @@ def _show_proofs(proofs: "dict[str, Proof]") -> None:
     )
 
 
-def _show_learned(learned: "Learned") -> None:
-    from csprop.learning.suspects import FEW
-
+def _show_learned(learned: "Learned", path: Path) -> None:
     common.show_text(f"{learned.verdict.sentence}.", INDENT, INDENT)
     print()
     if learned.verdict.clear:
         print(common.draw(learned.machine))
-    count = len(learned.suspects)
-    if not learned.verdict.clear or not count:
-        return
-    print(f"   {count:,} label{' looks' if count == 1 else 's look'} wrong:\n")
-    rows = [(str(each.line), each.label, each.answer, each.sequence) for each in learned.suspects[:FEW]]
-    rows.insert(0, ("line", "label", "machine says", "sequence"))
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for *cells, sequence in rows:
-        start = "  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True))
-        print(f"   {start}  {textwrap.shorten(sequence, 75 - len(start), placeholder=' …')}")
-    if count > FEW:
-        print(f"   … ({count - FEW:,} more)")
-    print()
+        if count := len(learned.suspects):
+            print(f"   {count:,} label{' looks' if count == 1 else 's look'} wrong:\n")
+            show_suspects(learned.suspects, str(path))
 
 
 def _show_next(out: Path, seconds: float) -> None:

@@ -78,7 +78,10 @@ def _by_length(args: Args, opened: Any) -> list[dict[str, Any]]:
 
     trained = opened.config.recipe.length
     if args.lengths is not None:
-        lengths = parse_lengths(args.lengths)
+        if not re.fullmatch(r"\s*\d{1,8}\s*(,\s*\d{1,8}\s*)*", args.lengths):
+            below = "write whole numbers below 100 million, separated by commas, such as 16,64,1024"
+            raise InputError(below, "lengths", args.lengths)
+        lengths = list(map(int, args.lengths.split(",")))
     else:
         times = (1,) if args.exhaustive else (1, 2, 4, 16, 64)
         lengths = [opened.task.length_from(trained * each) for each in times]
@@ -96,21 +99,6 @@ def _by_length(args: Args, opened: Any) -> list[dict[str, Any]]:
         over = "every input" if args.exhaustive else "a sample"
         rows.append({"over": over, "length": length, **where, **asdict(score)})
     return rows
-
-
-def parse_lengths(text: str) -> list[int]:
-    """Read a list of lengths, such as "16,64,1024".
-
-    Raises:
-        InputError: it is not a list of whole numbers below 100 million.
-    """
-    parts = [part.strip() for part in text.split(",")]
-    if not all(re.fullmatch(r"\d{1,8}", part) for part in parts):
-        raise InputError(
-            f"--lengths {text}: write whole numbers below 100 million, separated by commas, "
-            "such as 16,64,1024"
-        )
-    return [int(part) for part in parts]
 
 
 def _show(rows: list[dict[str, Any]]) -> None:

@@ -31,13 +31,9 @@ def run(args: Args) -> int:
     from csprop.report.runs import page
 
     content = page(args.runs, measured=False)
-    path = Path(tempfile.mkdtemp(prefix="csprop-")) / "explorer.html"
-    try:
-        path.write_text(content, encoding="utf-8")
-    except OSError:
-        path.unlink(missing_ok=True)
-        path.parent.rmdir()
-        raise
+    with tempfile.NamedTemporaryFile(prefix="csprop-", suffix=".html", delete=False) as file:
+        file.write(content.encode())
+    path = Path(file.name)
     opened = not args.no_open and webbrowser.open(path.as_uri())
     if args.json:
         runs = [str(each) for each in args.runs]

@@ -1,6 +1,7 @@
 """`csprop info`: versions, backend, threads and CPU."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from csprop import __version__
 from csprop.cli import common
@@ -30,7 +31,7 @@ def run(args: Args) -> int:
     return 0
 
 
-def _collect() -> dict[str, object]:
+def _collect() -> dict[str, Any]:
     from csprop.ops import gpu, native
     from csprop.training.config import environment
 

@@ -1,5 +1,6 @@
 """`csprop learn`: from labelled sequences to the machine behind them."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +12,7 @@ from csprop.errors import InputError
 if TYPE_CHECKING:
     from csprop.automata.automaton import Automaton, CounterAutomaton
     from csprop.learning.learn import Learned
+    from csprop.learning.suspects import Suspect
 
 MOST_SHOWN = 12
 """States and tokens up to which the machine's table is printed."""
@@ -103,7 +105,6 @@ def _document(learned: "Learned", path: str | None) -> dict[str, Any]:
 
 def _show(learned: "Learned", path: str | None) -> None:
     from csprop.automata.counting import CounterMachine
-    from csprop.learning.suspects import FEW, LONGEST
 
     common.show_text(learned.verdict.text)
     print()
@@ -117,16 +118,20 @@ def _show(learned: "Learned", path: str | None) -> None:
         _show_counting(learned.machine)
     else:
         _show_finite(learned.machine, learned.verdict.unseen)
-    if count := len(learned.suspects):
-        shown = [
-            [each.short(LONGEST), str(each.line), each.label, each.answer]
-            for each in learned.suspects[:FEW]
-        ]
-        some = f": the first {FEW} of {count:,}, all" if count > FEW else ", also"
-        title = f"Suspects{some} in {path}/suspects.jsonl"
-        common.show_table(["sequence", "line", "label", "machine says"], shown, title)
-        print()
+    if learned.suspects:
+        show_suspects(learned.suspects, path)
     common.show_next(f"predict {path}", f"automaton {path}", f"explore {path}")
+
+
+def show_suspects(suspects: "Sequence[Suspect]", path: str) -> None:
+    """Print a table of rows whose labels look wrong."""
+    from csprop.learning.suspects import FEW, LONGEST
+
+    rows = [[each.short(LONGEST), str(each.line), each.label, each.answer] for each in suspects[:FEW]]
+    some = f": the first {FEW} of {len(suspects):,}, all" if len(suspects) > FEW else ", also"
+    title = f"Suspects{some} in {path}/suspects.jsonl"
+    common.show_table(["sequence", "line", "label", "machine says"], rows, title)
+    print()
 
 
 def _show_finite(machine: "Automaton", unseen: frozenset[tuple[int, int]]) -> None:

@@ -82,7 +82,7 @@ def options(arguments: type, title: str = "Options") -> list[Option]:
         for each in dataclasses.fields(arguments)
         if each.metadata.get("flag", True)
     ]
-    own = [vars(each).get("__annotations__", {}) for each in arguments.__mro__]
+    own = [inspect.get_annotations(each) for each in arguments.__mro__]
     depth = {name: number for number, names in reversed([*enumerate(own)]) for name in names}
     return sorted(known, key=lambda each: -1 if each.arg.positional else depth[each.name])
 
@@ -137,17 +137,15 @@ def parse(
         verb: the name of the command.
         argv: the arguments that follow the name.
         groups: more dataclasses of options, by their heading in help.
-        defaults: takes the values and returns defaults that `--help` shows instead of those of the
-            classes.
+        defaults: from the values, the defaults that `--help` shows instead of those of the classes.
         usage: the ways to write the command, where one of several arguments is needed.
-        short: for a command with many options, the options that `--help` shows, by heading;
-            `--help-all` lists all.
+        short: the options that `--help` shows, by heading; `--help-all` lists all.
 
     Raises:
         InputError: an argument is unknown, malformed or missing.
         SystemExit: help was asked for, and has been printed.
     """
-    known = list(options(arguments))
+    known = options(arguments)
     for title, group in (groups or {}).items():
         known += options(group, title)
     if not usage:

@@ -14,6 +14,7 @@ from csprop.cells.options import Paper, Rotor, Router
 from csprop.cli import common, options
 from csprop.cli.options import Arg
 from csprop.errors import Diverged, InputError
+from csprop.fields import check_ranges
 from csprop.nn.config import Architecture
 from csprop.training.checkpoint import DIAGNOSIS
 from csprop.training.config import RunConfig, configure
@@ -154,8 +155,7 @@ def _configure(args: Args) -> tuple[Any, RunConfig]:
         raise InputError("give either a TASK, such as parity, or --data FILE")
     if args.seeds is not None and args.seed is not None:
         raise InputError("--seed and --seeds exclude each other: leave one of them out")
-    if args.workers is not None and not 1 <= args.workers <= 1024:
-        raise InputError("write 1 to 1024", "workers", args.workers)
+    check_ranges(args, workers=(1, 1024))
     if args.workers is not None and args.seeds is None:
         raise InputError(
             "--workers needs several seeds: add --seeds, such as --seeds 0-9, or leave it out"
