@@ -7,20 +7,21 @@ from pathlib import Path
 import pytest
 
 import csprop
-from csprop.cli.main import LABORATORY, VERBS, load_command, main
+from csprop.cli.main import LABORATORY, VERBS, load_command
 from csprop.cli.options import Option, options
+from tests.cli.conftest import Shell
 
 WORDS = {
     "train": ["parity"],
     "learn": ["parity"],
     "example": ["events.jsonl"],
     "compile": [str(csprop.example("machine.json")), "--out", "new"],
-    "report": ["{run}", "--out", "page.html"],
-    "export": ["{run}", "model.onnx"],
+    "report": ["zoo:parity", "--out", "page.html"],
+    "export": ["zoo:parity", "model.onnx"],
     "reproduce": ["--quick"],
     "compare": ["--quick"],
     "bench": ["--quick"],
-    **{verb: ["{run}"] for verb in ("eval", "predict", "certify", "automaton", "explore")},
+    **{verb: ["zoo:parity"] for verb in ("eval", "predict", "certify", "automaton", "explore")},
 }
 """What each command needs beside the option; nothing, if it is not named."""
 BAD = {
@@ -52,43 +53,22 @@ CASES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("runs") / "parity"
-    csprop.train("parity", out=out, epochs=1, samples=60, length=6, progress=False)
-    return out
-
-
 @pytest.mark.parametrize(
     ("verb", "option", "value"),
     [pytest.param(*case, id=f"{case[0]} {case[1].flags[0]} {case[2][:24]}") for case in CASES],
 )
 def test_a_value_that_does_not_fit_is_refused_by_the_name_of_its_option(
-    verb: str,
-    option: Option,
-    value: str,
-    run: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    verb: str, option: Option, value: str, shell: Shell
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    words = [word.replace("{run}", str(run)) for word in WORDS.get(verb, [])]
-    assert main([verb, *words, option.flags[0], value]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.count("\n") == 1, said.err
-    assert said.err.startswith(f"csprop {verb}: ")
-    assert re.search(rf"{option.flags[0]}[ :]", said.err)
-    assert list(tmp_path.iterdir()) == []
+    said = shell.refuse(verb, *WORDS.get(verb, []), option.flags[0], value)
+    assert said.startswith(f"csprop {verb}: ")
+    assert re.search(rf"{option.flags[0]}[ :]", said)
 
 
 def test_there_are_many_such_options() -> None:
     assert len({(verb, option.name) for verb, option, _ in CASES}) > 60
 
 
-def test_after_two_hyphens_nothing_is_an_option(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["zoo", "--json", "--", "parity"]) == 0
-    assert json.loads(capsys.readouterr().out)["name"] == "parity"
-    assert main(["zoo", "--", "--json"]) == 2
-    assert "the zoo has no run '--json'" in capsys.readouterr().err
+def test_after_two_hyphens_nothing_is_an_option(shell: Shell) -> None:
+    assert json.loads(shell("zoo", "--json", "--", "parity").out)["name"] == "parity"
+    assert "the zoo has no run '--json'" in shell.refuse("zoo", "--", "--json")

@@ -1,27 +1,24 @@
-"""The sections of a page about runs: the explorer, the table of runs, certificates, provenance."""
+"""The sections of a page about runs: models, their machines, results, certificates, provenance."""
 
 import json
-import re
 from collections import Counter
 from collections.abc import Sequence
 from html import escape
-from typing import Any
 
-from csprop.errors import InputError
+from csprop.learning.suspects import read as read_suspects
+from csprop.learning.verdict import Verdict
 from csprop.proof.facts import list_facts
-from csprop.report import embed, machines
-from csprop.report.charts import ALMOST, first, spike
-from csprop.report.opening import choose_opening
-from csprop.report.page import Page, asset, badge, facts, folded, swatch, table
+from csprop.report.charts import ALMOST, first
+from csprop.report.page import badge, facts, folded, paragraph, swatch, table
 from csprop.report.read import PageRun
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder
 from csprop.training.scores import EVALUATION, percent
 
-MOST_EMBEDDED = 5 * 2**20
-"""Bytes of all models on a page; a larger page would be slow to open."""
 FEW = 3
 """The most certificates that are not folded away."""
+MOST_LISTED, LONGEST = 20, 80
+"""The most suspects that a page lists, and the most characters of a sequence."""
 
 
 def title(runs: Sequence[PageRun]) -> str:
@@ -59,119 +56,48 @@ def list_models(runs: Sequence[PageRun]) -> str:
         items += f"<li>{swatch(alike[0].colours[model])} {escape(name)} {badges}</li>"
     proven = [each.run.certificate for each in runs if each.proof(each.models[0])[1] == "yes"]
     claims = {each.statement for each in proven if each is not None}
-    claim = f'<p class="claim">{_text(claims.pop())}</p>' if len(claims) == 1 else ""
+    claim = paragraph(claims.pop(), "claim") if len(claims) == 1 else ""
     return f'<ul class="models">{items}</ul>{claim}'
 
 
-def _text(sentence: str) -> str:
-    """Return a sentence as HTML, with words in backticks as code."""
-    return re.sub("`([^`]*)`", r"<code>\1</code>", escape(sentence))
-
-
-def add_explorer(page: Page, runs: Sequence[PageRun]) -> None:
-    """Add the explorer with as many models as fit, and a sentence for each of the others."""
-    room, sentences = MOST_EMBEDDED, []
-    tasks: dict[str, int] = {}  # a task's JSON to its number
-    for number, each in enumerate(runs):
-        recipe, task = each.run.config.recipe, json.dumps(embed.embed_task(each.run))
-        only_last = recipe.supervise == "last" and recipe.lengths == "fixed"
-        # The first token on whose answer it was trained.
-        asked = recipe.length if only_last and each.run.made == "trained" else 1
-        entry = {"run": number, "task": tasks.get(task, len(tasks)), "asked": asked}
-        try:
-            entries = [entry | model for model in _embed_models(each)]
-        except InputError as error:
-            sentences.append(f"{each.name}: this model is not in the explorer, because {error}.")
-            continue
-        size = len(json.dumps(entries)) + (0 if task in tasks else len(task))
-        if size > room:
-            sentences.append(
-                f"{each.name}: this model is not in the explorer, because it would add "
-                f"{size / 2**20:.1f} MB to the page, which holds at most "
-                f"{MOST_EMBEDDED / 2**20:.0f} MB of models."
-            )
-            continue
-        room -= size
-        if task not in tasks:
-            tasks[task] = len(tasks)
-            page.tasks.append(json.loads(task))
-        page.models += entries
-    page.opening = choose_opening(runs, page.models)
-    if page.models:
-        page.sections.append(asset("explorer.html"))
-    page.sections += [f"<p>{escape(sentence)}</p>" for sentence in sentences]
-
-
-def _embed_models(each: PageRun) -> list[dict[str, Any]]:
-    """Embed a run's model, and before it the locked one, if there is one and it differs."""
-    locked, automaton, entries = each.run.locked, each.run.automaton, []
-    for model in each.models:
-        name = f"{each.name}, {model}" if len(each.models) > 1 else each.name
-        entry = {"name": name, "colour": each.colours[model], "proof": each.proof(model)}
-        if locked is not None and automaton is not None and model != "as trained":
-            entries.append(entry | {"sure": False} | embed.embed_locked(locked, automaton))
-            continue
-        routed = embed.router_automaton(each.run) if locked is None else None
-        drawing = {} if routed is None else {"automaton": embed.draw_automaton(routed)}
-        entries.append(entry | {"sure": True} | embed.embed_network(each.run.model) | drawing)
-    return entries
-
-
 def list_runs(runs: Sequence[PageRun]) -> str:
-    """List the runs in a table, and in a second one, folded away, the epochs at which they learned."""
-    learned = [_epochs(each) for each in runs]
-    text = _table("Runs", list(map(_results, runs)), list(map(_heading, runs)))
-    if any(any(line.values()) for line in learned):
-        names = [escape(each.name) for each in runs]
-        text += folded("How they learned", _table("How they learned", learned, names))
-    return text
-
-
-def _table(name: str, lines: Sequence[dict[str, str]], heads: list[str]) -> str:
-    """Return a table; a column that is empty for all rows is left out."""
+    """List the runs in a table; a column that is empty for all is left out."""
+    lines = list(map(_list_results, runs))
     headings = [name for name in lines[0] if any(line[name] for line in lines)]
     rows = [["", *(line[name] for name in headings)] for line in lines]
-    return table(name, ["run", *headings], rows, heads)
+    return table("Runs", ["run", *headings], rows, list(map(_heading, runs)))
 
 
 def _heading(each: PageRun) -> str:
-    """Return a run's name, folder and models with their proofs, as HTML."""
+    """Return a run's name, folder and models with their proofs."""
     models = "".join(
         f"<li>{swatch(each.colours[model])} {escape(model)} {badge(*each.proof(model))}</li>"
         for model in each.models
     )
-    return (
-        f"{escape(each.name)}<br><small>{escape(str(each.path))}</small>"
-        f'<ul class="models">{models}</ul>'
-    )
+    folder = f"<small>{escape(str(each.path))}</small>"
+    return f'{escape(each.name)}<br>{folder}<ul class="models">{models}</ul>'
 
 
-def _results(each: PageRun) -> dict[str, str]:
-    run = each.run
-    result, every = run.result, None if run.result is None else run.result.exhaustive
-    best = max(run.metrics, key=lambda epoch: epoch["accuracy"], default={})
-    best = best if result is None else {"accuracy": result.accuracy, "f1": result.f1}
-    epochs = str(len(run.metrics)) + ("" if result else ", unfinished")
-    if run.made != "trained":
-        best, epochs = {}, f"none: {run.made}"  # the result has no accuracy on held-out rows
-    held_out = percent(machines.read_verdict(each).accuracy) if run.made == "learned" else ""
+def _list_results(each: PageRun) -> dict[str, str]:
+    """Return the numbers of a run, by heading."""
+    run, result = each.run, each.run.result
+    every = None if result is None else result.exhaustive
+    epochs, held_out, f1 = f"none: {run.made}", "", ""
+    if run.made == "learned":
+        held_out = percent(_read_verdict(each).accuracy)
+    elif run.made == "trained":
+        epochs = str(len(run.metrics)) + ("" if result else ", unfinished")
+        best = max(run.metrics, key=lambda epoch: epoch["accuracy"], default={})
+        best = best if result is None else vars(result)
+        held_out, f1 = (percent(best["accuracy"]), f"{best['f1']:.4f}") if best else ("", "")
     return {
         "parameters": f"{sum(value.numel() for value in run.model.parameters()):,}",
         "epochs": epochs,
-        "held-out accuracy": percent(best["accuracy"]) if best else held_out,
-        "F1": f"{best['f1']:.4f}" if best else "",
+        "held-out accuracy": held_out,
+        "F1": f1,
+        "first at 90%": str(first(each.row, ALMOST) or ""),
+        "first at 100%": str(first(each.row, 1.0) or ""),
         "wrong, of every input": f"{every.wrong:,} of {every.count:,}" if every else "",
-    }
-
-
-def _epochs(each: PageRun) -> dict[str, str]:
-    """Return the epochs at which a run learned."""
-    run, row = each.run, each.row
-    return {
-        "first at 90%": str(first(row, ALMOST) or ""),
-        "first at 100%": str(first(row, 1.0) or ""),
-        "the paper (Table 2, text, Figure 3)": run.task.paper_epochs if run.metrics else "",
-        "largest gradient norm at": str(spike(row)) if run.metrics else "",
     }
 
 
@@ -180,17 +106,16 @@ def length_note(runs: Sequence[PageRun]) -> str:
     measured = [each for each in runs if each.accuracies and each.run.made == "trained"]
     trained = sorted({each.run.config.recipe.length for each in measured})
     lengths = f"Trained on length {', '.join(map(str, trained))}. " if trained else ""
-    return (
-        f"<p>{lengths}Tested on {EVALUATION.most:,} random "
-        f"sequences of each length, fewer where they would have more than {EVALUATION.tokens:,} tokens "
-        "in all. <code>csprop eval</code> tests on the same sequences and gives the same accuracies. "
-        "An accuracy near 0 means that the state has drifted until every answer is wrong. The proof of "
-        "a locked model does not depend on these samples.</p>"
+    return paragraph(
+        f"{lengths}Tested on {EVALUATION.most:,} random sequences of each length, fewer where they "
+        f"would have more than {EVALUATION.tokens:,} tokens in all. `csprop eval` tests on the same "
+        "sequences and gives the same accuracies. An accuracy near 0 means that the state has drifted "
+        "until every answer is wrong. The proof of a locked model does not depend on these samples."
     )
 
 
 def list_certificates(runs: Sequence[PageRun]) -> list[str]:
-    """Return the certificates of all runs as HTML; if they are many, they are folded away."""
+    """Return the certificates of all runs; if they are many, they are folded away."""
     texts = {each.name: text for each in runs if (text := _certificate(each))}
     return list(texts.values()) if len(texts) <= FEW else [folded(*each) for each in texts.items()]
 
@@ -204,24 +129,67 @@ def _certificate(each: PageRun) -> str:
     name = each.name if len(each.models) == 1 else f"{each.name}, {model}"
     heading = f"<h3>{swatch(each.colours[model])} {escape(name)} {badge(*each.proof(model))}</h3>"
     if certificate.unchecked:
-        return (
-            f"{heading}<p>The certificate is about rows that cannot be read now, so nothing is claimed "
-            "here. The explorer shows the locked model and its automaton as they are computed from the "
-            "weights.</p>"
+        return heading + paragraph(
+            "The certificate is about rows that cannot be read now, so nothing is claimed here. The "
+            "explorer shows the locked model and its automaton as they are computed from the weights."
         )
-    numbers = facts(list_facts(certificate, width))
-    return f"{heading}<p>{_text(certificate.statement)}</p>{numbers}"
+    return heading + paragraph(certificate.statement) + facts(list_facts(certificate, width))
 
 
 def provenance(each: PageRun) -> str:
     """Return the documents of a run directory, folded away."""
     folder = RunFolder(each.path)
-    documents = {checkpoint.CONFIG: folder.read_json(checkpoint.CONFIG)}
-    if folder.has(checkpoint.RESULT):
-        documents[checkpoint.RESULT] = folder.read_json(checkpoint.RESULT)
-    documents[checkpoint.MANIFEST] = folder.digests()
+    names = [name for name in (checkpoint.CONFIG, checkpoint.RESULT) if folder.has(name)]
+    documents = {name: folder.read_json(name) for name in names}
     text = ""
-    for name, document in documents.items():
+    for name, document in (documents | {checkpoint.MANIFEST: folder.digests()}).items():
         content = json.dumps(document, indent=2, ensure_ascii=False)
         text += f"<h3>{escape(name)}</h3><pre>{escape(content)}</pre>"
     return folded(str(each.path), text)
+
+
+def describe_source(each: PageRun) -> str:
+    """Return the source of a machine that is written into the weights; empty for a trained model."""
+    if each.run.made == "trained":
+        return ""
+    content = _describe_learned(each) if each.run.made == "learned" else _describe_compiled(each)
+    return f"<h3>{escape(each.name)}</h3>{content}"
+
+
+def _read_verdict(each: PageRun) -> Verdict:
+    """Return the verdict of `csprop learn`, with the numbers of result.json."""
+    run, result = each.run, each.run.result
+    assert result is not None
+    assert result.verdict is not None
+    states, is_task = len(run.automaton or ()), run.task.oracle is not None
+    known = {"source": run.task.source, "clear": True, "states": states, "is_task": is_task}
+    return Verdict(**vars(result.verdict), **known, certificate=run.certificate)
+
+
+def _describe_learned(each: PageRun) -> str:
+    """Return the verdict of `csprop learn`, and the suspects, with the position of each label."""
+    certificate, verdict = each.run.certificate, _read_verdict(each)
+    text = paragraph(verdict.text if certificate else "Not trained: found by `csprop learn`.")
+    if certificate is not None and certificate.unchecked:
+        text += paragraph("These numbers are from the day when it was learned.")
+    suspects = read_suspects(each.path)
+    if verdict.is_task or not suspects:
+        return text
+    lines = [
+        [str(one.line), one.short(LONGEST), one.label, one.answer, str(one.position)]
+        for one in suspects[:MOST_LISTED]
+    ]
+    few = len(suspects) <= MOST_LISTED
+    title = "The suspects" if few else f"The first {MOST_LISTED} of {len(suspects):,} suspects"
+    headings = ["line", "sequence", "label", "the machine says", "after so many tokens"]
+    note = "If the machine is right, these labels are wrong. `suspects.jsonl` has all suspects."
+    return text + folded(title, paragraph(note) + table("Suspects", headings, lines))
+
+
+def _describe_compiled(each: PageRun) -> str:
+    run, model = each.run, each.run.config.model
+    text = f"Not trained: {run.task.name}, {run.task.description}, is written into the weights"
+    if run.automaton is not None:
+        layers = "one router" if model.depth == 1 else "counters, and above them a router"
+        text += f": {layers} of {model.width} places, {len(run.automaton)} of them in use"
+    return paragraph(f"{text}.")
