@@ -19,7 +19,7 @@ from csprop.cli import train
 from csprop.cli.main import main
 from csprop.ops import native
 from csprop.training.metrics import at_length
-from csprop.training.seeds import parse_seeds, seed_ranges
+from csprop.training.workers import parse_seeds, seed_ranges
 from tests.cli.conftest import Shell
 from tests.helpers.spoilt import spoil
 

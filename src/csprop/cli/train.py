@@ -18,7 +18,7 @@ from csprop.fields import check_ranges
 from csprop.nn.config import Architecture
 from csprop.training.checkpoint import DIAGNOSIS
 from csprop.training.config import RunConfig, configure
-from csprop.training.presets import Asking, Plain, Recipe, preset
+from csprop.training.presets import Needs, Recipe, preset
 
 if TYPE_CHECKING:
     from csprop.runs.run import Run
@@ -106,9 +106,9 @@ def parse(argv: list[str]) -> Args:
 
 def _list_defaults(values: dict[str, Any]) -> dict[str, Any]:
     """Return the defaults of the preset and the task, for help."""
-    from csprop.tasks import get
+    from csprop.tasks import RowsTask, Task, get
 
-    task: Asking = Plain(preset="router" if "data" in values else "rotor")
+    task: Needs = RowsTask if "data" in values else Task
     with suppress(InputError):  # an unknown task is reported without --help
         task = get(values["task"]) if "task" in values else task
     chosen = preset(values.get("preset", task.preset), task)
@@ -174,7 +174,7 @@ def _configure(args: Args) -> tuple[Any, RunConfig]:
 def _train(args: Args, task: Any, config: RunConfig, speaks: bool = True) -> int:
     """Train; of several processes that train one model, the first alone speaks."""
     from csprop.runs.training import train, train_seeds
-    from csprop.training.seeds import parse_seeds, suggest_workers
+    from csprop.training.workers import parse_seeds, suggest_workers
 
     if task.oracle is None and speaks:
         common.say_rows(task)
@@ -199,7 +199,7 @@ def _say_epoch(task: str, epochs: int, rows: Mapping[int, progress.Epoch]) -> No
     """Say how the worst seed did in an epoch, unless a bar on a terminal shows it."""
     if sys.stderr.isatty() and parent_process() is None:  # several processes have no bar
         return
-    from csprop.training.seeds import label_seeds, worst_row
+    from csprop.training.workers import label_seeds, worst_row
 
     row = worst_row(rows)
     common.say(
