@@ -19,7 +19,7 @@ from csprop.cli import train
 from csprop.cli.main import main
 from csprop.ops import native
 from csprop.training.metrics import at_length
-from csprop.training.workers import parse_seeds, seed_ranges
+from csprop.training.workers import label_seeds, parse_seeds
 from tests.cli.conftest import Shell
 from tests.helpers.spoilt import spoil
 
@@ -305,7 +305,7 @@ def test_a_file_in_the_way_is_kept(shell: Shell) -> None:
 
 def test_seeds() -> None:
     assert parse_seeds("0-2,2,7") == [0, 1, 2, 7]
-    assert seed_ranges([0, 1, 2, 7]) == "0-2,7"
+    assert label_seeds("parity", [0, 1, 2, 7]) == "parity worst of 0-2,7"
 
 
 def test_a_run_that_has_not_learned_says_so_in_one_sentence(shell: Shell) -> None:

@@ -10,18 +10,20 @@ import csprop
 from csprop.cli.main import LABORATORY, VERBS, load_command
 from csprop.cli.options import Option, options
 from tests.cli.conftest import Shell
+from tests.helpers.zoo import unpack
 
 WORDS = {
     "train": ["parity"],
     "learn": ["parity"],
     "example": ["events.jsonl"],
     "compile": [str(csprop.example("machine.json")), "--out", "new"],
-    "report": ["zoo:parity", "--out", "page.html"],
-    "export": ["zoo:parity", "model.onnx"],
+    "report": ["{run}", "--out", "page.html"],
+    "export": ["{run}", "model.onnx"],
     "reproduce": ["--quick"],
     "compare": ["--quick"],
     "bench": ["--quick"],
-    **{verb: ["zoo:parity"] for verb in ("eval", "predict", "certify", "automaton", "explore")},
+    "eval": ["{run}", "--as-trained"],
+    **{verb: ["{run}"] for verb in ("predict", "certify", "automaton", "explore")},
 }
 """What each command needs beside the option; nothing, if it is not named."""
 BAD = {
@@ -53,14 +55,20 @@ CASES = [
 ]
 
 
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(unpack("parity", tmp_path_factory.mktemp("runs")))
+
+
 @pytest.mark.parametrize(
     ("verb", "option", "value"),
     [pytest.param(*case, id=f"{case[0]} {case[1].flags[0]} {case[2][:24]}") for case in CASES],
 )
 def test_a_value_that_does_not_fit_is_refused_by_the_name_of_its_option(
-    verb: str, option: Option, value: str, shell: Shell
+    verb: str, option: Option, value: str, run: str, shell: Shell
 ) -> None:
-    said = shell.refuse(verb, *WORDS.get(verb, []), option.flags[0], value)
+    words = [word.replace("{run}", run) for word in WORDS.get(verb, [])]
+    said = shell.refuse(verb, *words, option.flags[0], value)
     assert said.startswith(f"csprop {verb}: ")
     assert re.search(rf"{option.flags[0]}[ :]", said)
 

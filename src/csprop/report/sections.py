@@ -97,6 +97,7 @@ def _list_results(each: PageRun) -> dict[str, str]:
         "F1": f1,
         "first at 90%": str(first(each.row, ALMOST) or ""),
         "first at 100%": str(first(each.row, 1.0) or ""),
+        "in the paper (Table 2, text, Figure 3)": run.task.paper_epochs if run.metrics else "",
         "wrong, of every input": f"{every.wrong:,} of {every.count:,}" if every else "",
     }
 
@@ -169,9 +170,9 @@ def _read_verdict(each: PageRun) -> Verdict:
 def _describe_learned(each: PageRun) -> str:
     """Return the verdict of `csprop learn`, and the suspects, with the position of each label."""
     certificate, verdict = each.run.certificate, _read_verdict(each)
-    text = paragraph(verdict.text if certificate else "Not trained: found by `csprop learn`.")
-    if certificate is not None and certificate.unchecked:
-        text += paragraph("These numbers are from the day when it was learned.")
+    checked = certificate is not None and not certificate.unchecked
+    unchecked = f"Found by `csprop learn` in {verdict.rows:,} rows; what it found is not checked now."
+    text = paragraph(verdict.text if checked else unchecked)
     suspects = read_suspects(each.path)
     if verdict.is_task or not suspects:
         return text
