@@ -268,7 +268,7 @@ def test_a_file_of_ones_own(shell: Shell) -> None:
         ("train parity --length 1000000000", "--length 1000000000: out of range"),
         ("train parity --seeds 0-999999999", "--seeds 0-999999999: write at most 10,000"),
         ("train parity --seeds 3-1", "write a range such as 0-9"),
-        ("train parenthesis --length 15", "odd length 15"),
+        ("train parenthesis --length 15", "no sequences of length 15"),
         ("train --data none.jsonl", "none.jsonl: there is no such file"),
         ("train --resume --out nowhere", "nowhere: is not a run"),
         ("train --resume", "--resume needs the run to continue: add --out DIR"),
