@@ -57,7 +57,7 @@ def test_eval(shell: Shell) -> None:
     ("options", "sentence"),
     [
         (["16,x"], "--lengths 16,x: write whole numbers"),
-        (["16,0"], "--lengths 16,0: parity: length 0 is too short"),
+        (["16,0"], "--lengths 16,0: parity: has no sequences of length 0"),
         (["40", "--exhaustive"], "--lengths 40: length 40 has 2^40 inputs"),
     ],
 )

@@ -139,8 +139,8 @@ def alike(left: Any, right: Any) -> bool:
 
 
 HARMLESS = [
-    "", "--help", "help train", "train --help-all", "example", "--version", "info --version",
-    "info --version --json", "tasks", "tasks --json", "zoo", "zoo --json", "zoo parity",
+    "", "--help", "help train", "train --help-all", "example", "--version", "tasks",
+    "tasks --json", "zoo", "zoo --json", "zoo parity",
     *(f"{verb} --help" for verb in VERBS),
 ]  # fmt: skip
 MISTAKES = [

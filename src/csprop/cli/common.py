@@ -129,18 +129,15 @@ def say_rows(task: Any) -> None:
         )
 
 
-def check_file(path: Path, option: str = "") -> None:
+def check_file(path: Path) -> None:
     """Refuse a file that does not exist; if it is an example, say how to get it."""
     from csprop.data.shipped import EXAMPLES
     from csprop.files import open_file
 
-    try:
-        if not path.exists() and path.name in EXAMPLES:
-            raise InputError(f"{path}: there is no such file: `csprop example {path.name}` writes it")
-        with open_file(path):
-            pass
-    except InputError as error:
-        raise InputError(f"{option} {error}".strip()) from None
+    if not path.exists() and path.name in EXAMPLES:
+        raise InputError(f"{path}: there is no such file: `csprop example {path.name}` writes it")
+    with open_file(path):
+        pass
 
 
 def check_runs(paths: Iterable[Path]) -> None:

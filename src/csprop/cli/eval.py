@@ -41,7 +41,7 @@ def run(args: Args) -> int:
 
     check_seed(args.seed)
     if args.data is not None:
-        common.check_file(args.data, "--data")
+        common.check_file(args.data)
     opened = common.open_run(args)
     if args.data is None and opened.task.oracle is not None:
         rows = _by_length(args, opened)
@@ -104,18 +104,10 @@ def _by_length(args: Args, opened: Any) -> list[dict[str, Any]]:
 def _show(rows: list[dict[str, Any]]) -> None:
     from csprop.training.scores import percent
 
+    table = []
+    for row in rows:
+        length = f"{row['length']:,}" if "length" in row else "as given"
+        counts = [f"{row['count']:,}", f"{row['wrong']:,}"]
+        table.append([row["over"], length, *counts, percent(row["accuracy"]), f"{row['f1']:.4f}"])
     answers = "positions" if rows[0].get("positions") else "answers"
-    common.show_table(
-        ["over", "length", answers, "wrong", "accuracy", "F1"],
-        [
-            [
-                row["over"],
-                f"{row['length']:,}" if "length" in row else "as given",
-                f"{row['count']:,}",
-                f"{row['wrong']:,}",
-                percent(row["accuracy"]),
-                f"{row['f1']:.4f}",
-            ]
-            for row in rows
-        ],
-    )
+    common.show_table(["over", "length", answers, "wrong", "accuracy", "F1"], table)

@@ -10,7 +10,7 @@ from csprop.cli.options import Arg
 from csprop.errors import InputError
 
 if TYPE_CHECKING:
-    from csprop.automata.automaton import Automaton, CounterAutomaton
+    from csprop.automata.automaton import Automaton
     from csprop.learning.learn import Learned
     from csprop.learning.suspects import Suspect
 
@@ -115,9 +115,9 @@ def _show(learned: "Learned", path: str | None) -> None:
         )
         return
     if isinstance(learned.machine, CounterMachine):
-        _show_counting(learned.machine)
+        print(common.draw(learned.machine))
     else:
-        _show_finite(learned.machine, learned.verdict.unseen)
+        _show_states(learned.machine, learned.verdict.unseen)
     if learned.suspects:
         show_suspects(learned.suspects, path)
     common.show_next(f"predict {path}", f"automaton {path}", f"explore {path}")
@@ -134,38 +134,14 @@ def show_suspects(suspects: "Sequence[Suspect]", path: str) -> None:
     print()
 
 
-def _show_finite(machine: "Automaton", unseen: frozenset[tuple[int, int]]) -> None:
-    """Print a table of the states, unless it is large."""
+def _show_states(machine: "Automaton", unseen: frozenset[tuple[int, int]]) -> None:
+    """Print a table of the states, unless it is large; a transition that no row takes has a ?."""
     if max(len(machine), machine.symbols) > MOST_SHOWN:
         return
     rows = []
-    for state, moves in enumerate(machine.transitions):
-        marks = ["?" if (state, token) in unseen else "" for token in range(machine.symbols)]
-        places = [f"{there}{mark}" for there, mark in zip(moves, marks, strict=True)]
-        rows.append([*_describe_state(machine, state), *places])
+    for state, (output, moves) in enumerate(zip(machine.outputs, machine.transitions, strict=True)):
+        places = [f"{to}{'?' if (state, token) in unseen else ''}" for token, to in enumerate(moves)]
+        answer = "" if output is None else machine.classes[output]
+        rows.append([f"{'→' if state == machine.start else ' '} {state}", answer, *places])
     common.show_table(["state", "answer", *machine.vocab], rows)
     print()
-
-
-def _show_counting(machine: "CounterAutomaton") -> None:
-    """Print what is counted, and a table of the transitions unless it is large."""
-    from csprop.automata.arrows import arrows, describe_counters
-
-    for name, rule in describe_counters(machine).items():
-        common.show_text(f"It counts: {name} begins at 0; {rule}; nothing else changes it.")
-    print()
-    rows = [
-        [*_describe_state(machine, each.state), label, str(each.there)]
-        for each in arrows(machine)
-        for label in each.labels
-    ]
-    if len(rows) <= 2 * MOST_SHOWN:
-        common.show_table(["state", "answer", "token : count after it", "next"], rows)
-        print()
-
-
-def _describe_state(machine: "Automaton | CounterAutomaton", state: int) -> tuple[str, str]:
-    """Return the number of a state, with an arrow at the first one, and its answer."""
-    output = machine.outputs[state]
-    mark = "→" if state == machine.start else " "
-    return f"{mark} {state}", "" if output is None else machine.classes[output]

@@ -166,7 +166,7 @@ def _configure(args: Args) -> tuple[Any, RunConfig]:
             "and --workers N processes share the seeds"
         )
     if args.data is not None:
-        common.check_file(args.data, "--data")
+        common.check_file(args.data)
     task = resolve(args.data or args.task or "")
     return task, configure(task, args.preset, args.seed or 0, **args.changes)
 
