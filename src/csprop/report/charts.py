@@ -9,9 +9,7 @@ MOST_POINTS = 400
 """Points of one line, besides a few that are marked; more than a screen can show."""
 COLOURS = 8
 """Colours of lines in the page's style."""
-
 Point = tuple[float, float]
-# Axes.
 PERCENT = {"percent": True}
 LOG = {"log": True}
 EPOCH = {"label": "epoch", "whole": True}
@@ -28,8 +26,6 @@ class Series(TypedDict):
 
 
 class Mark(TypedDict):
-    """A point that is marked."""
-
     label: str
     shape: str
     colour: int

@@ -105,11 +105,8 @@ def embed_network(model: CSP) -> dict[str, Any]:
 def embed_locked(
     model: Locked | LockedCounter, automaton: Automaton | CounterAutomaton
 ) -> dict[str, Any]:
-    """Embed a locked network with its codes, and the automaton of its certificate.
-
-    A model that counts is run as a machine, so the page needs the automaton alone.
-    """
-    if isinstance(model, LockedCounter):
+    """Embed a locked network with its codes, and the automaton of its certificate."""
+    if isinstance(model, LockedCounter):  # the page runs a model that counts as a machine
         return {"automaton": draw_automaton(automaton)}
     assert isinstance(model.network, CSP)
     return {

@@ -106,10 +106,7 @@ def _name(runs: Sequence[PageRun]) -> None:
 
 
 def measure(each: PageRun, say: Say) -> None:
-    """Measure a run's accuracy at the trained length and beyond, as `csprop eval` does.
-
-    A run of a file is not measured, because a file has no sequences of other lengths.
-    """
+    """Measure a run's accuracy by length, as `csprop eval` does; a file has no other lengths."""
     run, task = each.run, each.run.task
     if task.oracle is None:
         return
