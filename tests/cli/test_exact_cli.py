@@ -89,20 +89,12 @@ def test_two_runs_are_a_table(certified: Path, original: Path, shell: Shell) -> 
 @pytest.mark.parametrize(
     ("name", "change", "complaint"),
     [
-        ("certificate.json", lambda text: b"{", "malformed"),
-        ("certificate.json", lambda text: b"{}", "it is malformed"),
-        (
-            "certificate.json",
-            lambda text: text.replace(b'"pairs"', b'"peers"'),
-            "'peers' is not a field",
-        ),
-        (
-            "certificate.json",
-            lambda text: text.replace(b'"flip-flop"', b'"parity"'),
-            "it is about another task",
-        ),
-        ("locked.safetensors", lambda content: b"nothing", ""),
-        ("locked.safetensors", lambda content: None, ""),
+        ("certificate.json", lambda it: b"{", "malformed"),
+        ("certificate.json", lambda it: b"{}", "it is malformed"),
+        ("certificate.json", lambda it: it.replace(b'"pairs"', b'"peers"'), "'peers' is not a field"),
+        ("certificate.json", lambda it: it.replace(b'"flip-flop"', b'"parity"'), "about another task"),
+        ("locked.safetensors", lambda it: b"nothing", ""),
+        ("locked.safetensors", lambda it: None, ""),
     ],
 )
 def test_a_spoilt_certificate_is_exit_1(

@@ -201,15 +201,6 @@ def test_a_word_that_is_not_a_token_is_named(page: Path, visit: Visit) -> None:
     assert tab.text("#play") == "Play", "there is nothing to play"
 
 
-def test_a_long_sequence_is_shown(page: Path, visit: Visit) -> None:
-    tab = visit(page)
-    tab.page.select_option("#beside", label="none")
-    tab.write("01" * 10000)
-    assert tab.text("#now") == "20,000 of 20,000"
-    assert tab.page.locator("#strip td").count() < 200
-    assert "Right after each of 20,000 tokens." in tab.text(".panel >> nth=0")
-
-
 @pytest.mark.parametrize("width", [360, 1440])
 def test_everything_is_reached_by_tab_and_has_a_name(width: int, page: Path, visit: Visit) -> None:
     tab = visit(page, width)

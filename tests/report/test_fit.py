@@ -11,8 +11,7 @@ import csprop
 from csprop.learning.learn import learn
 from csprop.report.charts import LENGTH, PERCENT, Chart, Series
 from csprop.report.page import Page
-from tests.helpers.axe import violations
-from tests.helpers.browser import Tab, Visit
+from tests.helpers.browser import Tab, Visit, violations
 from tests.helpers.zoo import unpack
 from tests.report.conftest import read_data, write_page
 
