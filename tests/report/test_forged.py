@@ -4,23 +4,18 @@ Whoever forges a run can also mend the digests in its manifest, as `RunFolder.wr
 forgeries of tests/proof/test_forgery.py go through the page as well; here are those of one kind each.
 """
 
-import copy
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from safetensors.torch import save
 
 import csprop
-from csprop.automata.automaton import Automaton
 from csprop.cli.main import main
 from csprop.files import digest
-from csprop.nn.model import CSP
-from csprop.proof.locked import Locked
-from csprop.training.checkpoint import CERTIFICATE, CONFIG, LOCKED, RunFolder
+from csprop.training.checkpoint import CERTIFICATE, CONFIG, RunFolder
+from tests.helpers.forgery import Draft
 
 Document = dict[str, Any]
 Forge = Callable[[Document], Any]
@@ -99,34 +94,15 @@ def test_a_forged_certificate_is_refused(
 
 def forge_weights(run: Path, to: Path) -> Path:
     """Copy a run with a locked model that is wrong, and a certificate that fits it in all else."""
-    loaded = csprop.load(run)
-    assert isinstance(loaded.locked, Locked)
-    network = copy.deepcopy(loaded.locked.network)
-    assert isinstance(network, CSP)
-    with torch.no_grad():
-        for value in network.decoder.parameters():
-            value.neg_()
-    task = loaded.task
-    codes = [each.clone() for each in loaded.locked.codes]
-    locked = Locked(network, codes, loaded.locked.kept.clone(), len(task.vocab))
-    automaton = locked.automaton(task.vocab, task.classes, task.words).minimal()
-    assert isinstance(loaded.automaton, Automaton)
-    assert automaton.difference(loaded.automaton) is not None
-    content = save(locked.state_dict())
-
-    def forge(document: Document) -> Document:
-        return document | {
-            "weights": {"file": LOCKED, "sha256": digest(content)},
-            "machine": {
-                "places": locked.places.tolist(),
-                "transitions": [list(row) for row in locked.machine.transitions],
-                "outputs": list(locked.machine.outputs),
-            },
-            "automaton": automaton.to_json(),
-            "minimal_states": len(automaton),
-        }
-
-    RunFolder(forge_run(run, to, forge)).write(LOCKED, content)
+    draft = Draft.of(run)
+    before, draft.data = dict(draft.certificate), None  # the rows stay where they are
+    for name in [each for each in draft.locked if each.startswith("network.decoder.")]:
+        draft.locked[name] = -draft.locked[name]
+    draft.complete()
+    machine = {name: draft.certificate[name] for name in ("machine", "automaton", "minimal_states")}
+    assert machine["automaton"] != before["automaton"]
+    draft.certificate = before | machine
+    draft.write(to)
     return to
 
 
