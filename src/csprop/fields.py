@@ -24,7 +24,8 @@ def check_names(cls: type, values: Mapping[str, Any]) -> None:
     known = [field.name for field in dataclasses.fields(cls)]
     for name in values:
         if name not in known:
-            raise InputError(f"{name!r} is not an option of {cls.__name__}: it has {', '.join(known)}")
+            options = ", ".join(known) or "no options"
+            raise InputError(f"{name!r} is not an option of {cls.__name__}: it has {options}")
 
 
 def check_ranges(options: Any, **ranges: tuple[float, float]) -> None:
@@ -44,13 +45,15 @@ def check_types(options: Any) -> None:
         if get_origin(hint) is Literal:
             expected = "one of " + ", ".join(repr(choice) for choice in get_args(hint))
             fits = value in get_args(hint)
-        elif name in ("cell", "cells"):  # the configuration checks these itself
-            continue
         elif hint is bool:
             expected, fits = "True or False", isinstance(value, bool)
+        elif hint is str:
+            expected, fits = "a text", isinstance(value, str)
         elif hint is int:
             expected = "a whole number"
             fits = isinstance(value, int) and not isinstance(value, bool)
+        elif not {int, float}.intersection((hint, *get_args(hint))):
+            continue  # such as a cell, or an option of a cell of one's own
         else:
             expected = "a number"
             fits = isinstance(value, float | int) and not isinstance(value, bool)

@@ -17,7 +17,7 @@ from csprop.cells.paper import PaperBlock
 from csprop.cells.rotor import RotorBlock
 from csprop.errors import InputError
 from csprop.fields import find_changes
-from csprop.nn.describe import unreadable
+from csprop.nn.kernel import unreadable
 from csprop.training.config import configure
 from tests.helpers.options import config, configs, vary
 

@@ -20,9 +20,8 @@ from csprop.cells.paper import PaperBlock
 from csprop.errors import InputError
 from csprop.nn.kernel import propagate
 from csprop.ops import native
-from csprop.ops.native import forward
 from csprop.ops.native import model as models
-from csprop.ops.planes import GRADIENT_LIMIT, LIMIT
+from csprop.ops.scan import GRADIENT_LIMIT, LIMIT
 from tests.helpers.options import config, configs, model, vary
 from tests.helpers.plain import passes_with_the_plain_kernel
 
@@ -78,7 +77,7 @@ def compute(
 def agree(net: CSP, steps: int, carries: bool, resets: bool, tolerance: float = 1e-7) -> None:
     """Check the kernel against torch, and that the kernel was used."""
     expected = compute(net, "torch", steps, carries, resets)
-    with patch.object(forward, "propagate", wraps=forward.propagate) as kernel:
+    with patch.object(models, "propagate", wraps=models.propagate) as kernel:
         results = compute(net, "native", steps, carries, resets)
     assert kernel.called
     for number, (got, want) in enumerate(zip(results, expected, strict=True)):
@@ -143,7 +142,7 @@ def test_gradcheck(cell: Paper, carries: bool) -> None:
         options = {"reset": reset, "return_state": True}
         return functional_call(net, given, (tokens, state if carries else None), options)
 
-    with patch.object(forward, "propagate", wraps=forward.propagate) as kernel:
+    with patch.object(models, "propagate", wraps=models.propagate) as kernel:
         assert torch.autograd.gradcheck(run, leaves, atol=1e-5)
     assert kernel.called
 

@@ -17,7 +17,7 @@ from csprop.errors import InputError
 from csprop.nn import CSPBlock
 from csprop.nn.compile import compile_machine
 from csprop.ops import native
-from csprop.ops.native import resonate as kernel
+from csprop.ops import resonate as kernel
 from tests.helpers.recurrent import FEATURES, KINDS, TOKENS, WIDTH, draw_inputs, features, layer, tokens
 
 EVERY = pytest.mark.parametrize("name", KINDS)

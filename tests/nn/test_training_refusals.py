@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from csprop import CSP, use_backend
 from csprop.errors import InputError
-from csprop.nn.describe import why_not
-from csprop.nn.scoring import row_scores
+from csprop.nn.kernel import row_scores, why_not
 from csprop.ops import native
 from csprop.ops.native import library
 from csprop.ops.native.step import take

@@ -14,7 +14,7 @@ from torch import Generator, Tensor
 from csprop import Counter, Paper, Rotor, Switch, scan, use_backend
 from csprop.ops import native
 from csprop.ops.native import library
-from csprop.ops.native.layout import Arguments, structures
+from csprop.ops.native.library import Arguments, structures
 from tests.helpers.options import config, model
 
 pytestmark = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)

@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from csprop.automata.minimal import minimise
 from csprop.automata.walk import MOST_STATES, Difference, Oracle, Walk, compare, moves
 from csprop.errors import InputError
-from csprop.ops import backends, native
+from csprop.ops import backends
+from csprop.ops.native.search import run_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,9 +217,7 @@ class Machine:
         self, table: NDArray[Any], sequence: NDArray[Any], state: int, out: NDArray[Any] | None
     ) -> int:
         """Run the compiled kernel: write entries of the table to `out`, return the last state."""
-        row, bad = native.run_table(
-            self._begins, table, self.symbols, state * self.symbols, sequence, out
-        )
+        row, bad = run_table(self._begins, table, self.symbols, state * self.symbols, sequence, out)
         if bad >= 0:
             self._refuse(sequence, bad)
         return row // self.symbols

@@ -5,11 +5,12 @@ from collections.abc import Callable
 
 import torch
 from jaxtyping import Bool, Float, Int64
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
+from csprop.cells.options import Resonator, Shape
 from csprop.ops.checks import check_tensor
-from csprop.ops.planes import turn, wide
 from csprop.ops.resonate import PARTS, moves, resonate
+from csprop.ops.scan import turn, wide
 
 SHORTEST, LONGEST = 1.5, 256.0
 """The memory of the first channel and of the last one at the start, in steps."""
@@ -28,9 +29,9 @@ class ResonatorBlock(nn.Module):
 
     order = 2
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, cell: Resonator, shape: Shape, generator: Generator) -> None:
         super().__init__()
-        self.theta = nn.Parameter(math.pi * (GOLDEN * torch.arange(width) % 1))
+        self.theta = nn.Parameter(math.pi * (GOLDEN * torch.arange(shape.width) % 1))
 
     @torch.no_grad()
     def spread(self, enter: nn.Linear) -> None:

@@ -141,6 +141,6 @@ class CSPConfig(Architecture):
         for name in known:
             if name not in options:
                 raise InputError(f"a model needs {name!r}")
-        if len(cells) != options["depth"]:
+        if type(options["depth"]) is not int or len(cells) != options["depth"]:
             raise InputError(f"`cells` has {len(cells)} entries, but depth is {options['depth']}")
         return cls(**options, cells=[Cell.from_json(each) for each in cells])

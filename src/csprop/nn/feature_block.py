@@ -8,14 +8,13 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Generator, Tensor, nn
 
-from csprop.cells.block import Block
+from csprop.cells.block import Block, linear
 from csprop.cells.options import BUILT_IN, Cell, Shape
-from csprop.cells.parts import linear
 from csprop.cells.resonator import ResonatorBlock
 from csprop.cells.router import RouterBlock
 from csprop.errors import InputError
 from csprop.ops.checks import check_tensor
-from csprop.ops.planes import wide
+from csprop.ops.scan import wide
 
 LayerKind = Literal["resonator", "rotor", "router", "counter", "switch", "paper"]
 MAPS = 16

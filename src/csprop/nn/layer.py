@@ -9,8 +9,8 @@ from jaxtyping import Bool, Float
 from torch import Generator, Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from csprop.cells.block import start_again
 from csprop.cells.options import Cell
-from csprop.cells.parts import start_again
 from csprop.errors import InputError
 from csprop.nn.feature_block import CSPBlock, LayerKind, check_sizes, look_up
 from csprop.ops.checks import check_tensor

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from csprop.automata.forms import primitive
-from csprop.cells.parts import unit
+from csprop.cells.block import unit
 from csprop.data.examples import UNLABELLED
 from csprop.nn.model import CSP
 from csprop.proof.choose import Choice, clip_counts

@@ -21,7 +21,7 @@ from csprop.errors import InputError
 from csprop.nn.decoder import LinearDecoder
 from csprop.nn.model import CSP
 from csprop.ops.backends import exporting
-from csprop.ops.over_time import over_time
+from csprop.ops.scan import over_time
 from csprop.proof.bounds import POINTS, Weights
 from csprop.proof.counters import Counting, counts, tabulate
 from csprop.proof.locked import LockedModel

@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 
 from csprop.data.examples import UNLABELLED, Examples, Steps
 from csprop.errors import InputError
-from csprop.nn.scoring import every_score, row_scores
+from csprop.nn.kernel import every_score, row_scores
 from csprop.tasks.base import Task, every_sequence
 from csprop.training.scores import EVALUATION, Sampling, Score, check_exhaustive, scored
 from csprop.training.seeding import generator

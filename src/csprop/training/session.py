@@ -12,7 +12,7 @@ import csprop
 from csprop.data.examples import Examples
 from csprop.errors import Diverged, InputError
 from csprop.files import one_writer
-from csprop.nn.describe import why_not
+from csprop.nn.kernel import why_not
 from csprop.nn.model import CSP
 from csprop.tasks.base import Task
 from csprop.training import checkpoint

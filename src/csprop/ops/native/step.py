@@ -12,8 +12,7 @@ from torch import Tensor
 from torch.optim import Adam, Optimizer
 
 from csprop.ops.native import model as models
-from csprop.ops.native.forward import run_steps
-from csprop.ops.native.model import Model, Rows, pack_rows
+from csprop.ops.native.model import Model, Rows, pack_rows, run_steps
 
 
 class Loss(NamedTuple):
