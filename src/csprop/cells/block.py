@@ -104,15 +104,9 @@ class Block(nn.Module, ABC):
     ) -> tuple[Float[Tensor, "B T M D"], Float[Tensor, "B M D"]]:
         """Return the output and the last state.
 
-        Args:
-            z: the input.
-            state: the state before the first step.
-            reset: where it is true, the state starts again from h_0 before that step.
-            coupled: added to u by the layer below.
-            transition: `self.transition(z)`, if it is known already.
-
-        Raises:
-            InputError: an argument is not a tensor of the right shape, type and device.
+        Where `reset` is true, the state starts again from h_0 before that step. `coupled` is added to
+        u. `transition` is `self.transition(z)`, if it is known. An argument that is not a tensor of the
+        right shape, type and device raises InputError.
         """
         self._check(z, state, reset, coupled)
         h, last = self.recur(transition or self.transition(z), state, reset, coupled)

@@ -62,11 +62,7 @@ class Cell:
 
     @staticmethod
     def from_json(values: dict[str, Any]) -> "Cell":
-        """Return the cell that `to_json` described; an option that is missing has its default.
-
-        Raises:
-            InputError: the kind is unknown, or an option is unknown or malformed.
-        """
+        """Return the cell that `to_json` described; an option that is missing has its default."""
         options = dict(values)
         kind = options.pop("kind", None)
         if not isinstance(kind, str) or kind not in KINDS:

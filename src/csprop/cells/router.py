@@ -77,8 +77,7 @@ class RouterBlock(Block):
     def read_tokens(self, embedding: Float[Tensor, "K 2 D"]) -> None:
         """Let each token choose its own map, by its row of the embedding.
 
-        z · e_k − |e_k|² / 2 is largest for the row e_k that is nearest to z, however many rows there
-        are; the division keeps the numbers small.
+        z · e_k − |e_k|² / 2 is largest for the row e_k nearest to z; the division keeps it small.
         """
         rows, scale = embedding.flatten(1), math.sqrt(embedding.shape[2])
         self.keys.weight.copy_(rows / scale)

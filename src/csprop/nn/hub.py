@@ -30,11 +30,7 @@ class Names:
 
     @classmethod
     def from_dict(cls, values: Any) -> "Names":
-        """The inverse of `dataclasses.asdict`.
-
-        Raises:
-            InputError: the names are malformed.
-        """
+        """Return the names that `dataclasses.asdict` wrote; refuse malformed ones."""
         try:
             vocab, classes, words = values["vocab"], values["classes"], values["words"]
             if all(isinstance(name, str) for name in (*vocab, *classes)) and isinstance(words, bool):

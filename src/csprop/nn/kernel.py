@@ -56,11 +56,7 @@ def unreadable(model: object) -> str:
 def propagate(
     model: CSP, tokens: Tensor, state: Tensor | None, reset: Tensor | None
 ) -> tuple[Tensor, Tensor] | None:
-    """Return the scores after every token and the last states, or None to leave it to torch.
-
-    Raises:
-        InputError: a token is outside of the vocabulary, or a count is not exact.
-    """
+    """Return the scores after every token and the last states, or None to leave it to torch."""
     if not tokens.numel() or unreadable(model) or not fits(model.embedding, state):
         return None
     routers = model.routers
@@ -89,9 +85,6 @@ def row_scores(model: object, tokens: Tensor, labels: Tensor) -> Tensor | None:
 
     A label below 0 is not a label. Return None if the kernel does not know the model, or if it has
     routers and is in training mode.
-
-    Raises:
-        InputError: a token or a label is outside of its range, or a count is not exact.
     """
     known = _scored(model)
     return None if known is None else native.row_scores(describe_model(known), [(tokens, labels)])
@@ -100,11 +93,7 @@ def row_scores(model: object, tokens: Tensor, labels: Tensor) -> Tensor | None:
 def every_score(model: object, symbols: int, length: int) -> Tensor | None:
     """Return the scores after every sequence of the first `symbols` tokens, in lexicographic order.
 
-    They are (symbols^length, classes), and prefixes are computed once. Return None in the same cases as
-    `row_scores`.
-
-    Raises:
-        InputError: a count is not exact.
+    They are (symbols^length, classes). Return None in the same cases as `row_scores`.
     """
     known = _scored(model)
     if known is None or symbols > known.config.vocab_size or length < 1:

@@ -27,10 +27,9 @@ if TYPE_CHECKING:
 
 
 class Coupling(nn.Module):
-    """The low-rank coupling of the paper's future work: h ↦ u vᵀ h on each plane, u and v real (d, r).
+    """The coupling of the paper's future work: h ↦ u vᵀ h on each plane enters the next recurrence.
 
-    The output of layer l − 1 enters the recurrence of layer l so. u starts at 0: a fresh model is
-    uncoupled.
+    u and v are real (d, r). u starts at 0: a fresh model is uncoupled.
     """
 
     def __init__(self, width: int, rank: int, generator: Generator) -> None:
@@ -75,11 +74,7 @@ class CSP(nn.Module):
         self.shapes = [parameter.shape for parameter in self.parameters()]
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
-        """Initialise the parameters again, for example after `to_empty` if no weights are loaded.
-
-        Args:
-            generator: draws the parameters; by default, torch's global generator.
-        """
+        """Draw new parameters, from torch's generator or this one, for example after `to_empty`."""
         start_again(self, lambda: CSP(self.config, generator))
 
     @property
@@ -93,29 +88,20 @@ class CSP(nn.Module):
         return cast(list[Block], list(self.blocks))
 
     def save_pretrained(self, save_directory: str | Path, **options: Any) -> Any:
-        """Save weights, configuration, and the names of tokens and classes if the model has them.
-
-        The options are those of `PyTorchModelHubMixin.save_pretrained`; `push_to_hub` saves the same.
-        """
+        """Save weights, configuration and names, with the options of `PyTorchModelHubMixin`."""
         from csprop.nn import hub
 
         return hub.save(self, save_directory, **options)
 
     def push_to_hub(self, repo_id: str, **options: Any) -> Any:
-        """Upload what `save_pretrained` saves to the Hugging Face Hub.
-
-        The options are those of `PyTorchModelHubMixin.push_to_hub`.
-        """
+        """Upload what `save_pretrained` saves, with the options of `PyTorchModelHubMixin`."""
         from csprop.nn import hub
 
         return hub.push(self, repo_id, **options)
 
     @classmethod
     def from_pretrained(cls, name: str | Path, **options: Any) -> "CSP":
-        """Read a model from a directory or from the Hugging Face Hub.
-
-        The options are those of `PyTorchModelHubMixin.from_pretrained`.
-        """
+        """Read a model from a directory or the Hugging Face Hub, with the options of its mixin."""
         from csprop.nn import hub
 
         return hub.pull(cls, name, **options)

@@ -31,9 +31,7 @@ def exact(
 ) -> Float[Tensor, "B T D"]:
     """Return the counts, if each is exactly the one before it and what was added to it.
 
-    Raises:
-        InputError: one is not, or is beyond what its type of numbers holds. An ONNX graph, which
-            cannot raise it, has NaN there.
+    Otherwise raise InputError; an ONNX graph, which cannot, has NaN there.
     """
     if exporting():
         return torch.where(_sound(counts, before, added), counts, torch.nan)

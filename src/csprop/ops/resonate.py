@@ -62,13 +62,13 @@ def resonate(
 def _check(
     entries: Tensor, theta: Tensor, h0: Tensor, reset: Tensor | None, index: Tensor | None
 ) -> None:
-    named, device = ("batch", "time") if index is None else ("rows",), entries.device
-    check_tensor("theta", theta, "floating-point", ("channels",), device)
-    check_tensor("entries", entries, "floating-point", (*named, PARTS, theta.shape[0]), device)
+    sizes, device = ("batch", "time") if index is None else ("rows",), theta.device
+    check_tensor("theta", theta, "floating-point", ("channels",))
+    check_tensor("entries", entries, "floating-point", (*sizes, PARTS, theta.shape[0]), device)
     if index is not None:
         check_tensor("index", index, "int64", ("batch", "time"), device)
     batch, steps = entries.shape[:2] if index is None else index.shape
-    check_tensor("h0", h0, "floating-point", (batch, 2, theta.shape[0]), device)
+    check_tensor("state", h0, "floating-point", (batch, 2, theta.shape[0]), device)
     if reset is not None:
         check_tensor("reset", reset, "bool", (batch, steps), device)
 

@@ -153,11 +153,7 @@ def pack(structure: str, *rows: dict[str, Value]) -> Arguments:
 
 
 def call(function: str, address: int, *others: int) -> int:
-    """Call a function of the library with the address of its arguments, and return its status.
-
-    Raises:
-        MemoryError: there was not enough memory.
-    """
+    """Call a function of the library with the address of its arguments, and return its status."""
     status = getattr(_library, f"csprop_{function}")(address, *others)
     if status == 1:
         raise MemoryError

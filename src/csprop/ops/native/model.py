@@ -55,11 +55,7 @@ class Model(NamedTuple):
 
 
 def pack_rows(rows: Rows) -> dict[str, Any]:
-    """Lay out rows as fields of the structure `Model`.
-
-    Raises:
-        InputError: tokens or labels are not CPU tensors of one shape (B, T), int64.
-    """
+    """Lay out rows as fields of the structure `Model`."""
     parts = []
     for tokens, labels in rows:
         alike = tokens.shape == labels.shape and tokens.dtype is labels.dtype is torch.int64
@@ -79,12 +75,7 @@ def _part(tokens: Tensor, labels: Tensor | None) -> dict[str, Any]:
 
 
 def run(function: str, address: int, dtype: torch.dtype, *others: int) -> None:
-    """Call a function of the kernel that reads rows.
-
-    Raises:
-        InputError: a token or a label is outside of its range, or a count is not exact.
-        MemoryError: there is not enough memory.
-    """
+    """Call a function of the kernel that reads rows; refuse tokens, labels and counts out of range."""
     status = call(function, address, *others, torch.get_num_threads())
     if status == 2:
         raise InputError("a token or a label is outside of its range")
@@ -97,15 +88,8 @@ def propagate(
 ) -> tuple[Tensor, Tensor]:
     """Return the scores (B, T, V) after every token, and the last states (B, L, M, D).
 
-    Args:
-        model: tensors and fields; gradients reach the trained tensors.
-        tokens: (B, T) int64, at least one.
-        state: (B, L, M, D) where rows begin, None for h_0.
-        reset: (B, T) bool, true where a sequence begins anew with h_0.
-        hard: maps of routers have single 1s; then there are no gradients.
-
-    Raises:
-        InputError: a token is outside of the vocabulary, or a count is not exact.
+    Rows begin with `state` (B, L, M, D), or with h_0, and again with h_0 where `reset` (B, T) is true.
+    Gradients reach the trained tensors, unless the maps of routers are hard.
     """
     tensors = [
         tensor if trained else tensor.detach()
@@ -157,12 +141,7 @@ class _Propagate(torch.autograd.Function):
 
 
 def run_steps(steps: list[Arguments], dtype: torch.dtype) -> None:
-    """Take a step of each model, or compute the adjoint of its scores.
-
-    Raises:
-        InputError: a token or a label is outside of its range, or a count is not exact.
-        MemoryError: there is not enough memory.
-    """
+    """Take a step of each model, or compute the adjoint of its scores."""
     pointers = array("q", [each.address for each in steps])
     run("steps", pointers.buffer_info()[0], dtype, len(steps))
 
@@ -173,14 +152,7 @@ def _run_scores(model: Model, temperature: float, **fields: Any) -> None:
 
 
 def row_scores(model: Model, rows: Rows) -> Tensor:
-    """Return the scores at all labelled steps of the rows, in their order, (labels, classes).
-
-    Routers have hard maps.
-
-    Raises:
-        InputError: a token or a label is outside of its range, or a count is not exact.
-        MemoryError: there is not enough memory.
-    """
+    """Return the scores at all labelled steps of the rows, (labels, classes); maps are hard."""
     fields = pack_rows(rows)
     labelled = sum(int((labels >= 0).sum()) for _, labels in rows)
     scores = model.tensors[0].new_empty(labelled, model.fields["classes"])
@@ -189,14 +161,9 @@ def row_scores(model: Model, rows: Rows) -> Tensor:
 
 
 def every_score(model: Model, symbols: int, length: int) -> Tensor:
-    """Return the scores after every sequence of the first `symbols` tokens.
+    """Return the scores after every sequence of the first `symbols` tokens; maps are hard.
 
-    Returns:
-        (symbols^length, classes), the sequences in lexicographic order; routers have hard maps.
-
-    Raises:
-        InputError: a count is not exact.
-        MemoryError: there is not enough memory.
+    They are (symbols^length, classes), the sequences in lexicographic order.
     """
     scores = model.tensors[0].new_empty(symbols**length, model.fields["classes"])
     arguments = model.pack(whole=SPAN, span=SPAN)

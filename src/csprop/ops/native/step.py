@@ -119,12 +119,7 @@ class Descent:
 
 
 def take(steps: Sequence[tuple[Descent, Rows, float]]) -> list[Taken]:
-    """Take a step of each model, with its own rows and the norm to which gradients are scaled down.
-
-    Raises:
-        InputError: a token or a label is outside of its range, or a count is not exact.
-        MemoryError: there is not enough memory.
-    """
+    """Take a step of each model, with its own rows and the norm to which gradients are scaled down."""
     for descent, rows, most in steps:
         descent.prepare(rows, most)
     run_steps([descent.arguments for descent, _, _ in steps], steps[0][0].gradient.dtype)
