@@ -20,9 +20,7 @@ from csprop.ops import backends, native
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """A deterministic Moore machine, which gives a class after every token.
-
-    States, tokens and classes are numbers. The tables are checked when the machine is made.
+    """A deterministic Moore machine, which gives a class after every token. All names are numbers.
 
     Raises:
         InputError: the tables are malformed or do not fit together.
@@ -75,12 +73,10 @@ class Machine:
         return machine
 
     def __len__(self) -> int:
-        """The number of states."""
         return len(self.transitions)
 
     @property
     def symbols(self) -> int:
-        """The number of tokens."""
         return len(self.transitions[0])
 
     @property
@@ -91,11 +87,8 @@ class Machine:
     @property
     def oracle(self) -> Oracle:
         """The machine as functions, for `Walk` and `compare`."""
-        transitions = self.transitions
-        return Oracle(
-            self.symbols, self.start, lambda state, token: transitions[state][token],
-            self.outputs.__getitem__,
-        )  # fmt: skip
+        rows, answer = self.transitions, self.outputs.__getitem__
+        return Oracle(self.symbols, self.start, lambda state, token: rows[state][token], answer)
 
     # Running.
 
@@ -148,7 +141,7 @@ class Machine:
         reset: NDArray[np.bool_] | None = None,
     ) -> NDArray[Any]:
         """Return the entry of a table (S, V) for every token."""
-        sequences = _sequences(tokens)
+        sequences = to_sequences(tokens)
         rows = sequences[None] if sequences.ndim == 1 else sequences  # (N, T)
         states = np.broadcast_to(self.start if first is None else integers(first, "first"), len(rows))
         if len(states) and not 0 <= states.min() <= states.max() < len(self):
@@ -217,12 +210,7 @@ class Machine:
     # Minimising and comparing.
 
     def minimal(self) -> Self:
-        """Return the minimal machine with the same answers; it is the same for equivalent machines.
-
-        The output of the start does not matter, because the first answer comes after the first token.
-        So the start is first treated as a state without an output, and in the end merged with a state
-        that has the same transitions; if there are several, with the one of the smallest class.
-        """
+        """Return the minimal machine with the same answers; it is the same for equivalent machines."""
         start, transitions, outputs = minimise(self.start, self.transitions, self.outputs)
         return replace(self, start=start, transitions=transitions, outputs=outputs)
 
@@ -275,11 +263,7 @@ def all_below(numbers: Iterable[Any], limit: int) -> bool:
 
 
 def integers(values: Any, what: str) -> NDArray[Any]:
-    """Convert values to an array of integers; `what` names them in the message.
-
-    Raises:
-        InputError: they are not integers in rows of equal length.
-    """
+    """Convert values to an array of integers, or raise an InputError that names them by `what`."""
     try:
         array = np.asarray(values)
     except (ValueError, OverflowError, TypeError, RuntimeError):  # such as rows of different lengths
@@ -291,7 +275,7 @@ def integers(values: Any, what: str) -> NDArray[Any]:
     return array
 
 
-def _sequences(tokens: Any) -> NDArray[Any]:
+def to_sequences(tokens: Any) -> NDArray[Any]:
     """Convert one sequence, or one per row, to a contiguous array of uint8 or int64 for the kernel."""
     array = integers(tokens, "tokens")
     if array.ndim not in (1, 2):

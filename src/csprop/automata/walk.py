@@ -12,10 +12,8 @@ from typing import Any, Final, Generic, TypeVar
 
 from csprop.errors import InputError
 
-MOST_STATES = 1 << 16
-"""The default bound on the states of one machine."""
-MOST_PAIRS = 1 << 20
-"""The default bound on the pairs of states in a comparison."""
+MOST_STATES, MOST_PAIRS = 1 << 16, 1 << 20
+"""The default bounds on the states of one machine, and on the pairs of states in a comparison."""
 MOST_BYTES = 1 << 28
 """A walk stops with an error where its states take more memory than this."""
 
@@ -47,7 +45,7 @@ class Oracle:
     """The class of every input that leads to a state; None for a start without an answer."""
 
     def within(self, inside: Callable[[Any], bool]) -> "Oracle":
-        """Return the same machine, restricted to inputs that visit only states that are `inside`."""
+        """Return the machine for the inputs that visit only states that are `inside`."""
 
         def step(state: Any, token: int) -> Any:
             after = self.step(state, token)
