@@ -81,7 +81,6 @@ class Machine:
 
     @property
     def control(self) -> "Machine":
-        """The machine itself, which has no counters beside it."""
         return self
 
     @property
@@ -127,9 +126,6 @@ class Machine:
             tokens: one sequence (T,), or one per row (N, T).
             first: the state in which each row begins; without it, the start.
             reset: (N, T), True where a row returns to the start before the token is read.
-
-        Raises:
-            InputError: the tokens are not whole numbers, or one is out of range.
         """
         return self._look_up(tokens, self._numbers, first, reset).astype(np.int64)
 
@@ -146,8 +142,6 @@ class Machine:
         states = np.broadcast_to(self.start if first is None else integers(first, "first"), len(rows))
         if len(states) and not 0 <= states.min() <= states.max() < len(self):
             raise InputError(f"machine: first must hold states, from 0 to {len(self) - 1}")
-        if reset is not None and (reset.dtype != np.bool_ or reset.shape != rows.shape):
-            raise InputError(f"machine: reset must be bool of shape {rows.shape}")
         begins = states.astype(np.int64) * self.symbols
         # The kernel takes one call per row, NumPy one per column.
         natively = backends.backend() == "native" and table.dtype == np.uint16 and reset is None
@@ -215,11 +209,7 @@ class Machine:
         return replace(self, start=start, transitions=transitions, outputs=outputs)
 
     def difference(self, other: "Machine") -> Difference | None:
-        """Return a shortest input to which the two machines give different answers, or None.
-
-        Raises:
-            InputError: the machines have different numbers of tokens.
-        """
+        """Return a shortest input to which the two machines give different answers, or None."""
         if self.symbols != other.symbols:
             raise InputError("machine: only machines with the same tokens can be compared")
         # Minimal machines meet in fewer pairs of states.
@@ -234,15 +224,9 @@ def tabulate(
     most: int = MOST_STATES,
     batch: int = 1,
 ) -> tuple[Machine, list[Any]]:
-    """Return the machine of all states that a walk reaches, and the states by their numbers in it.
+    """Return the machine of all states that `Walk.run` reaches, and the states by their numbers in it.
 
-    Args:
-        start: the start of the walk.
-        following: as for `Walk.run`, like `most` and `batch`; every token must lead to a state.
-        answer: the class of a state, or None for a start without one.
-
-    Raises:
-        Endless: there are more than `most` states.
+    Every token must lead to a state. `answer` returns the class of a state, None for some starts.
     """
     rows: list[list[Any]] = []
 

@@ -60,7 +60,7 @@ def every_input(symbols: int) -> Oracle:
 
 
 class Walk(Generic[State]):
-    """A breadth-first search. `order` has the states as they were reached, the start first."""
+    """A breadth-first search; `order` has the states as they were reached, the start first."""
 
     def __init__(self, start: State) -> None:
         self.order = [start]
@@ -77,13 +77,12 @@ class Walk(Generic[State]):
         """Visit every state that can be reached, and return this walk.
 
         Args:
-            following: returns the tokens and next states of each of some states.
+            following: returns the tokens and next states of each of up to `batch` states.
             most: the largest number of states; None for no bound.
             batch: the largest number of states passed to `following` at once.
 
         Raises:
             Endless: there are more than `most` states.
-            InputError: a state cannot be hashed, or does not equal itself.
         """
         done = 0
         while done < len(self.order):
@@ -173,9 +172,6 @@ def compare(left: Oracle, right: Oracle, most: int = MOST_PAIRS) -> Agreement | 
     """Compare the answers of two machines with the same tokens after every input of one or more.
 
     Inputs that lead either machine OUTSIDE are not considered.
-
-    Returns:
-        The pairs of states if the answers always agree, otherwise a shortest counterexample.
 
     Raises:
         Endless: there are more than `most` pairs of states.
