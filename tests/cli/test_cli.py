@@ -20,7 +20,7 @@ from csprop.cli import train
 from csprop.cli.main import VERBS, main
 from csprop.ops import native
 from csprop.training.metrics import at_length
-from csprop.training.seeds import parse_seeds, seed_ranges
+from csprop.training.workers import label_seeds, parse_seeds
 from tests.helpers.spoilt import spoil
 
 TINY = ["--length", "6", "--samples", "60", "--width", "8", "--epochs", "4"]
@@ -336,7 +336,7 @@ def test_an_empty_out_is_refused_and_nothing_is_written(
         (["train", "parity", "--seeds", "0-999999999"], "--seeds 0-999999999: write at most 10,000"),
         (["train", "--data", "a\nb.jsonl"], "a b.jsonl: there is no such file"),
         (["train", "parity", "--seeds", "3-1"], "write a range such as 0-9"),
-        (["train", "parenthesis", "--length", "15"], "odd length 15"),
+        (["train", "parenthesis", "--length", "15"], "no sequences of length 15"),
         (["train", "--data", "none.jsonl"], "none.jsonl: there is no such file"),
         (["train", "--resume", "--out", "nowhere"], "nowhere: is not a run"),
         (["eval", "nowhere"], "nowhere: is not a run: there is no config.json in it"),
@@ -372,7 +372,7 @@ def test_eval_counts_the_answers_at_all_positions_if_it_is_asked_to(
 def test_eval_refuses_before_it_works(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = str(trained)
     assert "write whole numbers" in refused(["eval", run, "--lengths", "16,x"], capsys)
-    assert "--lengths 16,0: parity: length 0 is too short" in refused(
+    assert "--lengths 16,0: parity: has no sequences of length 0" in refused(
         ["eval", run, "--lengths", "16,0"], capsys
     )
     assert "--lengths 40: length 40 has 2^40 inputs" in refused(
@@ -391,7 +391,7 @@ def test_an_unwritable_folder_is_refused(here: Path, capsys: pytest.CaptureFixtu
 
 def test_seeds() -> None:
     assert parse_seeds("0-2,2,7") == [0, 1, 2, 7]
-    assert seed_ranges([0, 1, 2, 7]) == "0-2,7"
+    assert label_seeds("parity", [0, 1, 2, 7]) == "parity worst of 0-2,7"
 
 
 def test_two_ways_to_say_which_seed_are_one_too_many(

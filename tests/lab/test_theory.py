@@ -20,7 +20,8 @@ from torch import Generator, Tensor, nn
 import csprop
 from csprop.cells.resonator import ResonatorBlock
 from csprop.cells.rotor import RotorBlock
-from csprop.training.presets import Plain, preset
+from csprop.tasks import Task
+from csprop.training.presets import preset
 from csprop_lab.layers import PEERS, fast_weights, gated_deltanet, layer, rwkv7
 from csprop_lab.layers.attention import Attention
 from csprop_lab.layers.basic import SelectiveSSM
@@ -91,7 +92,7 @@ def test_a_sum_stops_when_what_is_added_is_lost_in_rounding() -> None:
 
 def drawn_rotor(seed: int, order: int = 2) -> csprop.CSP:
     """One layer of the preset rotor, all of whose weights are drawn, so that some gates let go."""
-    options = preset("rotor", Plain(order=order)).model
+    options = preset("rotor", type("Turning", (Task,), {"order": order})).model
     config = csprop.CSPConfig(vocab_size=2, num_classes=2, **vars(options))
     generator = Generator().manual_seed(seed)
     model = csprop.CSP(config, generator).double()
@@ -567,7 +568,7 @@ def test_after_n_open_brackets_counters_know_little_of_their_order() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_counter_forgets_what_was_written_last(seed: int) -> None:
     """After (ab ba)^k c and (ab ba)^k ab c, its scores become equal; c only reads."""
-    options = preset("counter", Plain()).model
+    options = preset("counter", Task).model
     config = csprop.CSPConfig(vocab_size=3, num_classes=2, **vars(options))
     model = csprop.CSP(config, Generator().manual_seed(seed))
 

@@ -16,13 +16,13 @@ from csprop.nn.model import CSP
 from csprop.proof.choose import Choice, Pattern, choices, conflicts, patterns
 from csprop.proof.counters import tabulate
 from csprop.proof.examples import Labelled
-from csprop.proof.fewer import SHARP, misses
 from csprop.proof.locked_counter import counting_parts, weights_of
-from csprop.proof.simplify import _Plan, simplify
+from csprop.proof.simplify import SHARP, _Plan, misses, simplify
 from csprop.tasks import get
 from csprop.training.batches import training_data
 from csprop.training.config import configure
-from csprop.training.session import Trained, execute
+from csprop.training.session import execute
+from csprop.training.stored import Trained
 
 LETTERS = ((0, 1), (1, -1), (1, 0), (1, -2), (2, -1))
 
