@@ -32,7 +32,7 @@ class Names:
         if not isinstance(values, dict) or not isinstance(values.get("words"), bool):
             raise InputError("config.json: the names of tokens and classes are malformed")
         for field, count in counts.items():
-            names = values.get(field)
+            names: Any = values.get(field)
             texts = isinstance(names, list | tuple) and all(isinstance(each, str) for each in names)
             if not texts or not len(set(names)) == len(names) == count:
                 raise InputError(
