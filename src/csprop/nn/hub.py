@@ -29,15 +29,19 @@ class Names:
     """True if a sequence is written as words, False if as characters."""
 
     @classmethod
-    def from_dict(cls, values: Any) -> "Names":
-        """Return the names that `dataclasses.asdict` wrote; refuse malformed ones."""
-        try:
-            vocab, classes, words = values["vocab"], values["classes"], values["words"]
-            if all(isinstance(name, str) for name in (*vocab, *classes)) and isinstance(words, bool):
-                return cls(tuple(vocab), tuple(classes), words)
-        except (TypeError, KeyError):
-            pass
-        raise InputError("config.json: the names of tokens and classes are malformed")
+    def from_dict(cls, values: Any, config: CSPConfig) -> "Names":
+        """Return the names that `dataclasses.asdict` wrote; refuse malformed, equal or missing ones."""
+        counts = {"vocab": config.vocab_size, "classes": config.num_classes}
+        if not isinstance(values, dict) or not isinstance(values.get("words"), bool):
+            raise InputError("config.json: the names of tokens and classes are malformed")
+        for field, count in counts.items():
+            names: Any = values.get(field)
+            texts = isinstance(names, list | tuple) and all(isinstance(each, str) for each in names)
+            if not texts or not len(set(names)) == len(names) == count:
+                raise InputError(
+                    f"config.json: names.{field} must be a list of {count} different names"
+                )
+        return cls(tuple(values["vocab"]), tuple(values["classes"]), values["words"])
 
 
 def to_document(config: CSPConfig, names: Names | None) -> dict[str, Any]:
@@ -50,7 +54,8 @@ def read(document: Mapping[str, Any]) -> tuple[CSPConfig, Names | None]:
     values = dict(document)
     names = values.pop("names", None)
     options = values["model"] if isinstance(values.get("model"), dict) else values
-    return CSPConfig.from_json(options), None if names is None else Names.from_dict(names)
+    config = CSPConfig.from_json(options)
+    return config, None if names is None else Names.from_dict(names, config)
 
 
 @cache
