@@ -84,7 +84,6 @@ def test_python_counts_without_end() -> None:
 
 
 LIBRARY = """
-#define CSPROP_NO_MAIN
 #include "automaton.c"
 #include <stdio.h>
 int main(void) {

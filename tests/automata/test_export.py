@@ -91,9 +91,11 @@ def test_programs_answer_alike(tmp_path: Path, data: st.DataObject) -> None:
 
 
 LIBRARY = """
-#define CSPROP_NO_MAIN
-#include "automaton.c"
 #include <stdio.h>
+unsigned long csprop_start(void);
+unsigned long csprop_step(unsigned long, unsigned long);
+unsigned long csprop_answer(unsigned long);
+unsigned long csprop_run(const unsigned short *, size_t, unsigned short *);
 int main(void) {
     unsigned short answers[COUNT];
     unsigned long state = csprop_start(), i, end = csprop_run(tokens, COUNT, answers);
@@ -113,9 +115,10 @@ def build_library(folder: Path, automaton: AnyAutomaton, tokens: list[int], user
     listed = ", ".join(map(str, tokens))
     head = f"#define COUNT {len(tokens)}\nstatic const unsigned short tokens[] = {{{listed}}};\n"
     (folder / "user.c").write_text(head + user)
-    program, sanitised = str(folder / "user"), ["-fsanitize=undefined", "-fno-sanitize-recover"]
-    subprocess.run([GCC or "", *FLAGS, *sanitised, "-o", program, str(folder / "user.c")], check=True)
-    return [program]
+    parts = ["user.c"] if '#include "automaton.c"' in user else ["user.c", "automaton.c"]
+    sanitised = ["-DCSPROP_NO_MAIN", "-fsanitize=undefined", "-fno-sanitize-recover"]
+    subprocess.run([GCC or "", *FLAGS, *sanitised, "-o", "user", *parts], check=True, cwd=folder)
+    return [str(folder / "user")]
 
 
 @pytest.mark.skipif(not GCC, reason="there is no gcc here")

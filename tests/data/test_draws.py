@@ -30,12 +30,17 @@ def test_numpy_draws_what_torch_does(
     for least, limit in [*limits, (0, 2)]:
         asked = [
             (draws.below(limit, (rows, columns), least), draws.fractions((rows, columns)),
-             draws.permutation(rows**2), draws.fractions((rows, 1), single=True))
+             draws.permutation(rows), draws.fractions((rows, 1), single=True))
             for draws in (theirs, ours)
         ]  # fmt: skip
         for their, our in zip(*asked, strict=True):
             assert (their.dtype, their.shape) == (our.dtype, our.shape)
             assert np.array_equal(their, our)
+
+
+def test_a_long_permutation() -> None:
+    theirs, ours = both(7)
+    assert np.array_equal(theirs.permutation(100_000), ours.permutation(100_000))
 
 
 @pytest.mark.parametrize("task", catalogue(), ids=lambda task: task.name)
