@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from csprop.automata.minimal import minimise
 from csprop.automata.walk import MOST_STATES, Difference, Oracle, Walk, compare, moves
 from csprop.errors import InputError
-from csprop.ops import backends, native
+from csprop.ops import backends
+from csprop.ops.native.search import run_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +149,7 @@ class Machine:
         if natively and rows.shape[1] > len(rows):
             out = np.empty(rows.shape, table.dtype)
             for row, begin, here in zip(rows, begins.tolist(), out, strict=True):
-                _, bad = native.run_table(self._begins, table, self.symbols, begin, row, here)
+                _, bad = run_table(self._begins, table, self.symbols, begin, row, here)
                 if bad >= 0:
                     self._refuse(row, bad)
         else:

@@ -1,13 +1,20 @@
-"""The document beside a model's weights: its configuration, and the names of tokens and classes."""
+"""A model in the form of the Hugging Face Hub.
+
+The document beside a model's weights: its configuration, and the names of tokens and classes.
+"""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
+from pathlib import Path
 from types import new_class
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from csprop.errors import InputError, require
 from csprop.nn.config import CSPConfig
+
+if TYPE_CHECKING:
+    from csprop.nn.model import CSP
 
 
 @dataclass(frozen=True)
@@ -23,11 +30,7 @@ class Names:
 
     @classmethod
     def from_dict(cls, values: Any, config: CSPConfig) -> "Names":
-        """Return the names of a model from what `dataclasses.asdict` made of them.
-
-        Raises:
-            InputError: the names are malformed, not distinct, or not as many as the model has.
-        """
+        """Return the names that `dataclasses.asdict` wrote; refuse malformed, equal or missing ones."""
         counts = {"vocab": config.vocab_size, "classes": config.num_classes}
         if not isinstance(values, dict) or not isinstance(values.get("words"), bool):
             raise InputError("config.json: the names of tokens and classes are malformed")
@@ -63,3 +66,35 @@ def on_hub(model: type) -> Any:
 
     said = {"library_name": "csprop", "license": "mit"}
     return new_class(model.__name__, (PyTorchModelHubMixin, model), said)
+
+
+def save(model: "CSP", folder: str | Path, **options: Any) -> Any:
+    """Save weights and configuration in a folder."""
+    return _copy(model, on_hub(type(model))).save_pretrained(folder, **_with_config(model, options))
+
+
+def push(model: "CSP", repo_id: str, **options: Any) -> Any:
+    """Upload what `save` saves."""
+    return _copy(model, on_hub(type(model))).push_to_hub(repo_id, **_with_config(model, options))
+
+
+def pull(cls: "type[CSP]", name: str | Path, **options: Any) -> "CSP":
+    """Read a model from a folder or from the Hub."""
+    from torch import Generator
+
+    options.setdefault("generator", Generator())  # torch's own would go on from elsewhere
+    return _copy(on_hub(cls).from_pretrained(name, **options), cls)
+
+
+def _copy(model: "CSP", cls: Any) -> Any:
+    """Return a model as one of another class, with the same weights and names."""
+    from torch import Generator
+
+    copy = cls(model.config, Generator()).to(model.embedding)
+    copy.load_state_dict(model.state_dict(), assign=True)
+    copy.names = model.names
+    return copy.train(model.training)
+
+
+def _with_config(model: "CSP", options: dict[str, Any]) -> dict[str, Any]:
+    return {**options, "config": options.get("config") or to_document(model.config, model.names)}
