@@ -9,7 +9,7 @@ from torch import Generator, Tensor, nn
 Layer = TypeVar("Layer", bound=nn.Module)
 
 
-def drawn(layer: Layer, scale: float = 0.1) -> Layer:
+def perturb(layer: Layer, scale: float = 0.1) -> Layer:
     """The layer with weights drawn anew around what they are, so that none of them is 0."""
     with torch.no_grad():
         for parameter in layer.parameters():
