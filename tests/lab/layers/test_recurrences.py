@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from csprop_lab.layers import layer
-from csprop_lab.layers.delta_rule import delta_rule
 from csprop_lab.layers.mlstm import MLSTM
 from csprop_lab.layers.pd_ssm import PDSSM
 from csprop_lab.layers.short import ShortConvolution
@@ -87,43 +86,16 @@ def test_the_short_convolution_is_torch_s(steps: int) -> None:
     torch.testing.assert_close(ours(x), theirs(x.mT)[:, :, :steps].mT)
 
 
-def step_delta_rule(
-    q: Tensor, k: Tensor, v: Tensor, a: Tensor, log_w: Tensor, b: Tensor | None = None
-) -> Tensor:
-    """S_t = S_{t−1} diag(w_t) (I + a_t b_tᵀ) + v_t k_tᵀ with whole matrices."""
-    b = k if b is None else b
-    state, read = q.new_zeros(*q.shape[:2], v.shape[3], q.shape[3]), []
-    for t in range(q.shape[2]):
-        decay = torch.diag_embed(log_w[:, :, t].exp().expand(k[:, :, t].shape))
-        change = torch.eye(q.shape[3]).to(q) + a[:, :, t, :, None] * b[:, :, t, None]
-        state = state @ decay @ change + v[:, :, t, :, None] * k[:, :, t, None]
-        read.append(state @ q[:, :, t, :, None])
-    return torch.cat(read, dim=3).mT
-
-
-def draw_rule(steps: int, decays: int) -> list[Tensor]:
-    """Draw matrices with norms of at most 1; with several decays also keys to write, as RWKV-7 has."""
-    q, v = (torch.randn(2, 3, steps, size, dtype=torch.float64) for size in (8, 5))
-    k = nn.functional.normalize(torch.randn_like(q), dim=3)
-    beta = 2 * torch.rand_like(k[..., :1])
-    log_w = -torch.rand(2, 3, steps, decays, dtype=torch.float64)
-    return [q, k, v, -beta * k, log_w] + ([torch.rand_like(k) * k] if decays > 1 else [])
-
-
-@pytest.mark.parametrize("steps", [1, 40, 64, 150])
-@pytest.mark.parametrize("decays", [1, 8])
-def test_chunks_of_the_delta_rule_are_its_steps(steps: int, decays: int) -> None:
-    inputs = draw_rule(steps, decays)
-    torch.testing.assert_close(delta_rule(*inputs), step_delta_rule(*inputs), rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize(("decays", "log_w", "close"), [(1, -300.0, 1e-3), (8, -1.0, 1e-4)])
-def test_small_decays_are_right_in_single_precision(decays: int, log_w: float, close: float) -> None:
+@pytest.mark.parametrize(
+    ("name", "part", "close"), [("gated-deltanet", "log_rate", 1e-3), ("rwkv-7", "decay_bias", 1e-4)]
+)
+def test_the_least_decays_are_right_in_single_precision(name: str, part: str, close: float) -> None:
     """Also where the product of a chunk's decays is far below the least float."""
-    inputs = draw_rule(150, decays)
-    inputs[4][:, :, :: 7 if decays == 1 else 1] = log_w
-    inputs = [x.float().requires_grad_() for x in inputs]
-    outputs = delta_rule(*inputs)
-    torch.testing.assert_close(outputs, step_delta_rule(*inputs), rtol=0, atol=close)
-    for gradient in torch.autograd.grad(outputs.sum(), inputs):
+    (recurrence, width), made = CASES[name], make(name)
+    made.get_parameter(part).data += 4
+    x = torch.randn(3, 150, width, dtype=torch.float64)
+    expected = recurrence(made, x)
+    outputs = made.float()(x.float())
+    torch.testing.assert_close(outputs.double(), expected, rtol=close, atol=close)
+    for gradient in torch.autograd.grad(outputs.sum(), made.parameters()):
         assert gradient.isfinite().all()
