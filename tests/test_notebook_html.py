@@ -90,7 +90,7 @@ def test_a_machine_is_drawn_in_text_without_matplotlib(monkeypatch: pytest.Monke
     shown = machine._repr_html_()
     assert "<img" not in shown
     assert "─ &lt;b&gt; ─" in shown
-    assert "│ 1 y │" in shown
+    assert "→ 0 x      1 y\n" in shown
 
 
 def test_a_large_machine_is_not_drawn() -> None:

@@ -185,7 +185,7 @@ def test_other_presentations_have_the_same_minimum(data: st.DataObject) -> None:
     two = machines.automaton(one.vocab, one.classes, one.words, start, tuple(rows), tuple(said))
     assert one.minimal() == two.minimal()
     assert hash(one.minimal()) == hash(two.minimal())
-    assert one.distinguish(two) is None
+    assert one.difference(two) is None
 
 
 def test_the_start_that_answers_nothing_is_united() -> None:
@@ -199,58 +199,6 @@ def test_the_start_that_answers_nothing_is_united() -> None:
     # Nothing else can be the start of what remembers its first token.
     first = machines.automaton(("0", "1"), ("a", "b"), False, 0, ((1, 2), (1, 1), (2, 2)), (None, 0, 1))
     assert first.minimal() == first
-
-
-@settings(max_examples=100)
-@given(st.data())
-def test_distinguishing_is_the_shortest(data: st.DataObject) -> None:
-    one = data.draw(automata(most=4, tokens=2, classes=2))
-    two = data.draw(automata(most=4, tokens=2, classes=2))
-    if (one.vocab, one.classes) != (two.vocab, two.classes):
-        with pytest.raises(InputError, match="same tokens"):
-            one.distinguish(two)
-        return
-    found = one.distinguish(two)
-    for length in range(1, 9):  # 4 + 4 states differ within 7 tokens after the first, or never
-        for sequence in itertools.product(range(len(one.vocab)), repeat=length):
-            if plain(one, sequence)[-1] != plain(two, sequence)[-1]:
-                assert found is not None
-                assert len(found) == length
-                assert plain(one, found)[-1] != plain(two, found)[-1]
-                return
-    assert found is None
-
-
-@settings(max_examples=80)
-@given(st.data())
-def test_from_mealy(data: st.DataObject) -> None:
-    states, size, names = (data.draw(st.integers(1, most)) for most in (5, 3, 3))
-    square: dict[str, Any] = {"min_size": size, "max_size": size}
-    there = [data.draw(st.lists(st.integers(0, states - 1), **square)) for _ in range(states)]
-    said = [data.draw(st.lists(st.integers(0, names - 1), **square)) for _ in range(states)]
-    start = data.draw(st.integers(0, states - 1))
-    vocab, classes = [str(i) for i in range(size)], [str(i) for i in range(names)]
-    moore = Automaton.from_mealy(np.array(there), said, start, vocab, classes, True)
-    assert moore.outputs[moore.start] is None
-    sequence, state, expected = data.draw(st.lists(st.integers(0, size - 1), max_size=20)), start, []
-    for token in sequence:
-        expected.append(said[state][token])
-        state = there[state][token]
-    assert moore.run(sequence).tolist() == expected
-
-
-@pytest.mark.parametrize(
-    ("there", "said", "start"),
-    [
-        *(([[0, 1]], [[0, 0]], 0), ([[0, -1]], [[0, 0]], 0), ([[0, 0]], [[0, 2]], 0), ([], [], 0)),
-        *(([[0, 0]], [[0, -1]], 0), ([[0, 0]], [[0]], 0), ([[0]], [[0]], 0)),
-        *(([[0, 0], [0]], [[0, 0], [0]], 0), ([[0.0, 0.0]], [[0, 0]], 0)),
-        *(([[0, 0]], [["a", "b"]], 0), ([[0, 0]], [[0, 0]], 1), ([[0, 0]], [[0, 0]], -1)),
-    ],
-)
-def test_from_mealy_refuses(there: Any, said: Any, start: int) -> None:
-    with pytest.raises(InputError):
-        Automaton.from_mealy(there, said, start, ("0", "1"), ("a", "b"), False)
 
 
 def test_lists_are_not_tuples() -> None:

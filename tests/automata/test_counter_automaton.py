@@ -57,21 +57,6 @@ def test_a_file_of_either_format_is_read_and_a_machine_without_names_gets_number
         read_automaton(path)
 
 
-def test_automata_are_distinguished_by_a_shortest_sequence() -> None:
-    one = brackets()
-    names: Any = {"vocab": one.vocab, "classes": one.classes}
-    other = CounterAutomaton.from_machine(LANGUAGES["a^n b^n"].machine, **names)
-    assert (
-        one.distinguish(CounterAutomaton.from_machine(LANGUAGES["parenthesis"].machine, **names))
-        is None
-    )
-    assert one.distinguish(other) == (0, 1, 0, 1)
-    with pytest.raises(InputError, match="same tokens and classes"):
-        one.distinguish(CounterAutomaton.from_machine(one, "ab", one.classes))
-    assert len(one) == 3
-    assert one.reduce() == one
-
-
 # Programs.
 
 

@@ -72,6 +72,8 @@ def test_the_difference_is_a_shortest_one(data: st.DataObject) -> None:
     minimal = one.difference(two)
     assert minimal is not None
     assert len(minimal.tokens) == length
+    with pytest.raises(InputError, match="same tokens"):
+        one.difference(data.draw(machines(one.symbols + 1)))
 
 
 @settings(max_examples=200)

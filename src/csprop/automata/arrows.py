@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from csprop.automata.automaton import AnyAutomaton, Automaton
 from csprop.automata.names import escape
-from csprop.automata.reduction import Parts, views_met
+from csprop.automata.reduction import views_met
 
 Views = NDArray[np.bool_]
 """A set of views of the counters: True for each view in it, with an axis for each counter."""
@@ -54,18 +54,15 @@ def rules(automaton: AnyAutomaton) -> list[list[dict[int, str]]]:
     """
     if isinstance(automaton, Automaton):
         return [[{there: ""} for there in row] for row in automaton.transitions]
-    parts, names = (
-        Parts(automaton.increments, automaton.window, automaton.control),
-        counter_names(automaton),
-    )
-    table = np.array(automaton.control.transitions).reshape(parts.shape)
+    names = counter_names(automaton)
+    table = np.array(automaton.control.transitions).reshape(automaton.shape)
 
     def leads(row: NDArray[np.int64], met: Views) -> dict[int, str]:
         states = dict.fromkeys(row[met].tolist())
         return {there: describe_views(row == there, met, names) for there in states}
 
     made = []
-    for rows, met in zip(table, views_met(parts), strict=True):
+    for rows, met in zip(table, views_met(automaton), strict=True):
         met = met | ~met.any()  # a state that no input leads to must still have arrows
         made.append([leads(*each) for each in zip(rows, met, strict=True)])
     return made

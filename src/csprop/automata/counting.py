@@ -12,7 +12,7 @@ and the answer is the output of q_t. With w = 1 a counter is seen as negative, z
 """
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any, Self
 
@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from csprop.automata.machine import Machine, integers
-from csprop.automata.reduction import Parts, reduce_parts
 from csprop.automata.walk import Oracle
 from csprop.errors import InputError
 
@@ -115,6 +114,11 @@ class CounterMachine:
         """The number of different views of all counters."""
         return (2 * self.window + 1) ** self.counters
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the control's table: states, tokens, and an axis for each counter."""
+        return (len(self), self.symbols, *(2 * self.window + 1,) * self.counters)
+
     def view(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the number of the view of some counts, (..., counters)."""
         clipped = np.clip(counts, -self.window, self.window) + self.window
@@ -166,12 +170,7 @@ class CounterMachine:
         return int(classes[-1])
 
     def reduce(self) -> Self:
-        """Return a machine with the same answers and, where possible, fewer counters, states and views.
+        """Return a machine with the same answers, and fewer counters, states and views if possible."""
+        from csprop.automata.reduction import reduce_machine  # which imports this module
 
-        The greatest common divisor of a counter's increments is divided out, and its first increment
-        that is not 0 becomes positive. Counters that are multiples of one another become one, and
-        counters that do not matter are dropped. The window becomes as narrow as it can, and the control
-        is minimised.
-        """
-        parts = reduce_parts(Parts(self.increments, self.window, self.control))
-        return replace(self, **parts._asdict())
+        return reduce_machine(self)

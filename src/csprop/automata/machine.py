@@ -1,8 +1,7 @@
 """Finite machines as tables: a finite task, a locked model and an exported automaton are all machines.
 
 A `Machine` is a Moore machine: each state has an output, the class of every input that leads to it. The
-first output comes after the first token, so a start that is never entered again needs none. The file
-has over 300 lines because running, minimising and comparing a table are methods of one class.
+first output comes after the first token, so a start that is never entered again needs none.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -34,27 +33,21 @@ class Machine:
     outputs: tuple[int | None, ...]
     """The class of each state. None is allowed for a state that no transition enters."""
     start: int = 0
-    """The state before the first token."""
 
     counters: ClassVar[int] = 0
-    """A finite machine is a `CounterMachine` without counters."""
 
     def __post_init__(self) -> None:
         for table in (self.transitions, self.outputs):
             if not isinstance(table, tuple) or not table:
-                raise InputError(
-                    "machine: transitions and outputs must be tuples with at least one state"
-                )
+                raise InputError("machine: transitions and outputs must have at least one state")
         first = self.transitions[0]
         states, size = len(self.transitions), len(first) if isinstance(first, tuple) else 0
         if not size:
-            raise InputError("machine: transitions must be a tuple of tuples, with at least one token")
+            raise InputError("machine: a state must have a transition for each of its tokens")
         if len(self.outputs) != states:
             raise InputError(f"machine: there are {len(self.outputs)} outputs for {states} states")
         if states * size >= 2**32:
-            raise InputError(
-                f"machine: {states} states with {size} tokens have more than 2^32 transitions"
-            )
+            raise InputError(f"machine: {states} states with {size} tokens are too many for 32 bits")
         if not all_below((self.start,), states):
             raise InputError(f"machine: the start {self.start!r} is not one of the {states} states")
         for state, row in enumerate(self.transitions):
@@ -65,13 +58,9 @@ class Machine:
         entered = set().union(*self.transitions)
         for state, output in enumerate(self.outputs):
             if output is None and state in entered:
-                raise InputError(
-                    f"machine: state {state} is entered by a transition, so it needs an output"
-                )
+                raise InputError(f"machine: a transition enters state {state}: it needs an output")
             if output is not None and not all_below((output,), 2**16):
-                raise InputError(
-                    f"machine: state {state} has the output {output!r}, which is not a class"
-                )
+                raise InputError(f"machine: state {state} has the output {output!r}: write a class")
 
     @classmethod
     def explore(cls, oracle: Oracle, most: int = MOST_STATES) -> "Machine":
@@ -111,18 +100,12 @@ class Machine:
     # Running.
 
     def run(self, tokens: ArrayLike) -> NDArray[np.uint16]:
-        """Return the class after every token.
-
-        Args:
-            tokens: one sequence (T,), or one per row (N, T).
-
-        Returns:
-            The classes, in the shape of `tokens`.
+        """Return the class after every token of one sequence (T,), or of one per row (N, T).
 
         Raises:
             InputError: the tokens are not whole numbers, or one is out of range.
         """
-        return self._look_up(tokens, self._outputs, None)
+        return self._look_up(tokens, self._outputs)
 
     def final(self, tokens: ArrayLike) -> int:
         """Return the class after the last token of one sequence.
@@ -130,16 +113,10 @@ class Machine:
         Raises:
             InputError: the sequence is empty, or a token is out of range.
         """
-        sequence = _sequences(tokens)
-        if sequence.ndim != 1 or not len(sequence):
+        classes = self.run(tokens)
+        if classes.ndim != 1 or not len(classes):
             raise InputError("machine: tokens must be one sequence that is not empty")
-        if backends.backend() == "native":
-            last = self._run_native(self._outputs, sequence, self.start, None)
-        else:
-            last = int(self.visit(sequence)[-1])
-        output = self.outputs[last]
-        assert output is not None  # only a state that is never entered has none
-        return output
+        return int(classes[-1])
 
     def every(self, length: int) -> NDArray[np.uint16]:
         """Return the class after every sequence of a length of 1 or more, in lexicographic order."""
@@ -167,7 +144,7 @@ class Machine:
         self,
         tokens: ArrayLike,
         table: NDArray[Any],
-        first: ArrayLike | None,
+        first: ArrayLike | None = None,
         reset: NDArray[np.bool_] | None = None,
     ) -> NDArray[Any]:
         """Return the entry of a table (S, V) for every token."""
@@ -178,23 +155,27 @@ class Machine:
             raise InputError(f"machine: first must hold states, from 0 to {len(self) - 1}")
         if reset is not None and (reset.dtype != np.bool_ or reset.shape != rows.shape):
             raise InputError(f"machine: reset must be bool of shape {rows.shape}")
+        begins = states.astype(np.int64) * self.symbols
         # The kernel takes one call per row, NumPy one per column.
         natively = backends.backend() == "native" and table.dtype == np.uint16 and reset is None
         if natively and rows.shape[1] > len(rows):
             out = np.empty(rows.shape, table.dtype)
-            for row, state, here in zip(rows, states.tolist(), out, strict=True):
-                self._run_native(table, row, state, here)
+            for row, begin, here in zip(rows, begins.tolist(), out, strict=True):
+                _, bad = native.run_table(self._begins, table, self.symbols, begin, row, here)
+                if bad >= 0:
+                    self._refuse(row, bad)
         else:
-            out = self._run_columns(table, rows, states, reset)
+            out = self._run_columns(table, rows, begins, reset)
         return out[0] if sequences.ndim == 1 else out
 
     def _run_columns(
         self,
         table: NDArray[Any],
         rows: NDArray[Any],
-        states: NDArray[Any],
+        here: NDArray[np.int64],
         reset: NDArray[np.bool_] | None,
     ) -> NDArray[Any]:
+        """Run all rows side by side; `here` is the index at which each row's state begins."""
         outside = (rows < 0) | (rows >= self.symbols)
         if outside.any():
             row, position = divmod(int(outside.argmax()), rows.shape[1])
@@ -204,24 +185,12 @@ class Machine:
         begins, entries = self._begins.ravel().astype(np.int64), table.ravel()
         columns = np.ascontiguousarray(rows.T, np.int64)  # (T, N)
         out = np.empty(columns.shape, table.dtype)
-        here = np.array(states, np.int64) * self.symbols  # (N,)
         for t, column in enumerate(columns):
             if reset is not None:
                 here[reset[:, t]] = self.start * self.symbols
             place = here + column
             out[t], here = entries[place], begins[place]
         return np.ascontiguousarray(out.T)
-
-    def _run_native(
-        self, table: NDArray[Any], sequence: NDArray[Any], state: int, out: NDArray[Any] | None
-    ) -> int:
-        """Run the compiled kernel: write entries of the table to `out`, return the last state."""
-        row, bad = native.run_table(
-            self._begins, table, self.symbols, state * self.symbols, sequence, out
-        )
-        if bad >= 0:
-            self._refuse(sequence, bad)
-        return row // self.symbols
 
     def _refuse(self, sequence: NDArray[Any], position: int) -> None:
         raise InputError(

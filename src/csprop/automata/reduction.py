@@ -9,12 +9,14 @@ different states; states are merged if they agree wherever both meet a view; and
 met are filled with their neighbours.
 """
 
+from dataclasses import replace
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from csprop.automata.counting import CounterMachine
 from csprop.automata.forms import Increments, Ranges, primitive, view_function
 from csprop.automata.machine import Machine
 from csprop.automata.minimal import Outputs
@@ -26,64 +28,54 @@ MOST_MERGED = 64
 """In larger controls, only states that agree on all views are merged."""
 
 Array = NDArray[Any]
+Counting = TypeVar("Counting", bound=CounterMachine)
 
 
-class Parts(NamedTuple):
-    """The parts of a machine."""
-
-    increments: Increments
-    window: int
-    control: Machine
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the control's table: states, tokens, and an axis for each counter."""
-        size = 2 * self.window + 1
-        return (len(self.control), len(self.increments), *(size,) * len(self.increments[0]))
-
-
-def reduce_parts(parts: Parts) -> Parts:
+def reduce_machine(machine: Counting) -> Counting:
     """Return a smaller machine that gives the same answers after every input."""
-    parts = _make_primitive(parts)
+    machine = _make_primitive(machine)
     while True:
-        met = views_met(parts)
-        table = np.array(parts.control.transitions).reshape(parts.shape)
-        increments, table, met = _narrow(parts.increments, table, met)
-        merged = _merge(table, met, parts.control.outputs)
-        parts, before = _build(increments, *merged, parts.control.start), parts
-        if parts.shape == before.shape:
-            return parts
+        table = np.array(machine.control.transitions).reshape(machine.shape)
+        increments, table, met = _narrow(machine.increments, table, views_met(machine))
+        table, met, outputs = _merge(table, met, machine.control.outputs)
+        before, machine = machine, _build(machine, increments, _fill(table, met), outputs)
+        if machine.shape == before.shape:
+            return machine
 
 
-def _make_primitive(parts: Parts) -> Parts:
+def _build(machine: Counting, increments: Increments, table: Array, outputs: Outputs) -> Counting:
+    """Return a machine with other counters and another table."""
+    rows = tuple(map(tuple, table.reshape(len(table), -1).tolist()))
+    window = (table.shape[2] - 1) // 2 if table.ndim > 2 else 0
+    control = Machine(transitions=rows, outputs=outputs, start=machine.control.start).minimal()
+    return replace(machine, increments=increments, window=window, control=control)
+
+
+def _make_primitive(machine: Counting) -> Counting:
     """Make the counters distinct primitive forms. A window that is too wide is narrowed later."""
-    increments, window, control = parts
-    made = [primitive(weights) for weights in zip(*increments, strict=True)]
+    made = [primitive(weights) for weights in zip(*machine.increments, strict=True)]
     forms = tuple(dict.fromkeys(form for factor, form in made if factor))
-    least = max((-(-window // abs(factor)) for factor, _ in made if factor), default=0)
-    view = view_function(increments, window, forms)
+    least = max((-(-machine.window // abs(factor)) for factor, _ in made if factor), default=0)
+    view = view_function(machine.increments, machine.window, forms)
     seen = [view(each) for each in product(range(-least, least + 1), repeat=len(forms))]
-    views = len(control.transitions[0]) // len(increments)
-    symbols = [token * views + each for token in range(len(increments)) for each in seen]
-    rows = tuple(tuple(row[each] for each in symbols) for row in control.transitions)
-    fewer = Machine(transitions=rows, outputs=control.outputs, start=control.start)
-    added = tuple(tuple(form[token] for form in forms) for token in range(len(increments)))
-    return Parts(added, least, fewer.minimal())
+    table = np.array(machine.control.transitions).reshape(len(machine), machine.symbols, machine.views)
+    shape = (len(machine), machine.symbols, *(2 * least + 1,) * len(forms))
+    added = tuple(tuple(form[token] for form in forms) for token in range(machine.symbols))
+    return _build(machine, added, table[:, :, seen].reshape(shape), machine.control.outputs)
 
 
-def views_met(parts: Parts) -> Array:
+def views_met(machine: CounterMachine) -> Array:
     """Return True where a state may meet a view after a token, in the shape of the table."""
-    increments, window, control = parts
+    increments, window, control = machine.increments, machine.window, machine.control
     ranges = Ranges.coarsest((increments, window))
     view = view_function(increments, window, ranges.forms)
     met = np.zeros((len(control), control.symbols), bool)
-    views = control.symbols // len(increments)
 
     def leaving(state: Any) -> list[tuple[int, Any]]:
         made = []
         for token in range(len(increments)):
             for values in ranges.after(state[1], token):
-                symbol = token * views + view(values)
+                symbol = token * machine.views + view(values)
                 met[state[0], symbol] = True
                 made.append((token, (control.transitions[state[0]][symbol], values)))
         return made
@@ -93,7 +85,7 @@ def views_met(parts: Parts) -> Array:
         walk.run(lambda states: map(leaving, states), MOST_WALKED)
     except Endless:
         met[:] = True
-    return met.reshape(parts.shape)
+    return met.reshape(machine.shape)
 
 
 def _narrow(increments: Increments, table: Array, met: Array) -> tuple[Increments, Array, Array]:
@@ -172,9 +164,8 @@ def _fold(
     return rows, heads, tuple(outputs)
 
 
-def _build(increments: Increments, table: Array, met: Array, outputs: Outputs, start: int) -> Parts:
-    """Return the machine of a table, after filling in entries that are never met."""
-    table, met = table.copy(), met.copy()
+def _fill(table: Array, met: Array) -> Array:
+    """Fill entries that are never met with their neighbours."""
     reached = met.any(axis=tuple(range(2, table.ndim)))  # (states, tokens)
     while not met[reached].all():
         for axis in range(2, table.ndim):
@@ -184,8 +175,6 @@ def _build(increments: Increments, table: Array, met: Array, outputs: Outputs, s
                 edge[axis] = slice(0, 1) if shift > 0 else slice(-1, None)
                 known[tuple(edge)] = False
                 table, met = np.where(known & ~met, near, table), known | met
-    table[~reached] = table[reached].flat[0]  # states that are never reached
-    rows = tuple(map(tuple, table.reshape(len(table), -1).tolist()))
-    window = (table.shape[2] - 1) // 2 if table.ndim > 2 else 0
-    smaller = Machine(transitions=rows, outputs=outputs, start=start)
-    return Parts(increments, window, smaller.minimal())
+    return np.where(
+        reached.reshape(*reached.shape, *[1] * (table.ndim - 2)), table, table[reached].flat[0]
+    )

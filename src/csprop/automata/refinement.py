@@ -49,7 +49,12 @@ def cycle_sums(graph: Graph[Node], steps: Sequence[Vector]) -> list[set[Vector]]
     The sum of `steps`, the vectors that the tokens add, along any cycle of the part is a sum of integer
     multiples of these vectors.
     """
-    part = _parts(graph)
+    import networkx
+
+    edges = networkx.DiGraph((node, after) for node in graph for _, after in graph[node])
+    edges.add_nodes_from(graph)
+    parts = enumerate(networkx.strongly_connected_components(edges))
+    part = {node: number for number, nodes in parts for node in nodes}
     reached: dict[Node, Vector] = {}
     sums: dict[int, set[Vector]] = {}
     for root in graph:
@@ -59,7 +64,7 @@ def cycle_sums(graph: Graph[Node], steps: Sequence[Vector]) -> list[set[Vector]]
         while todo:
             node = todo.pop()
             for token, after in graph[node]:
-                if part.get(after) != part[root]:
+                if part[after] != part[root]:
                     continue
                 there = tuple(map(int.__add__, reached[node], steps[token]))
                 if after not in reached:
@@ -67,45 +72,6 @@ def cycle_sums(graph: Graph[Node], steps: Sequence[Vector]) -> list[set[Vector]]
                     todo.append(after)
                 sums.setdefault(part[root], set()).add(tuple(map(int.__sub__, there, reached[after])))
     return list(sums.values())
-
-
-def _parts(graph: Graph[Node]) -> dict[Node, int]:
-    """Return the number of each node's strongly connected part, by Kosaraju's two searches."""
-    before: dict[Node, list[Node]] = {node: [] for node in graph}
-    for node, after in graph.items():
-        for _, there in after:
-            if there in before:
-                before[there].append(node)
-    part: dict[Node, int] = {}
-    for root in reversed(_depth_first(graph)):
-        todo = [] if root in part else [root]
-        while todo:
-            node = todo.pop()
-            if node not in part:
-                part[node] = part[root] if root in part else len(part)
-                todo += [each for each in before[node] if each not in part]
-    return part
-
-
-def _depth_first(graph: Graph[Node]) -> list[Node]:
-    """Return the nodes in the order in which a depth-first search leaves them."""
-    order: list[Node] = []
-    seen: set[Node] = set()
-    for root in graph:
-        if root in seen:
-            continue
-        seen.add(root)
-        path = [(root, iter(graph[root]))]
-        while path:
-            node, rest = path[-1]
-            after = next((each for _, each in rest if each in graph and each not in seen), None)
-            if after is None:
-                order.append(node)
-                path.pop()
-            else:
-                seen.add(after)
-                path.append((after, iter(graph[after])))
-    return order
 
 
 def _invariant_sums(forms: Sequence[Weights], added: set[Vector]) -> list[Weights]:

@@ -5,9 +5,10 @@ lost. A DFA without a transition for a token rejects from there on, as both libr
 a state that rejects for ever. A Moore or Mealy machine without a transition is refused.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Iterable
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from csprop.automata.automaton import (
     AnyAutomaton,
@@ -24,8 +25,10 @@ from csprop.files import fault, from_json, open_file
 
 REJECT, ACCEPT = "reject", "accept"
 """The classes of a DFA."""
-MOST_BYTES = 1 << 28
-"""The largest file that is read."""
+FOREIGN = (
+    ("automata", "DFA"), ("aalpy", "Dfa"), ("aalpy", "MooreMachine"), ("aalpy", "MealyMachine")
+)  # fmt: skip
+"""The libraries and classes that are known. Neither library is imported here."""
 
 
 def read_automaton(path: str | Path) -> AnyAutomaton:
@@ -36,8 +39,6 @@ def read_automaton(path: str | Path) -> AnyAutomaton:
     """
     path = Path(path)
     with open_file(path) as file:
-        if path.stat().st_size > MOST_BYTES:
-            raise InputError(f"{path}: has more than {MOST_BYTES >> 20} MB, which is too large here")
         content = file.read()
     try:
         return automaton_from_json(from_json(content))
@@ -67,93 +68,51 @@ def to_automaton(machine: Any) -> AnyAutomaton:
         classes = 1 + max(output for output in machine.control.outputs if output is not None)
         tokens, names = (map(str, range(count)) for count in (machine.symbols, max(2, classes)))
         return name_machine(machine, [*tokens], [*names])
-    kind = type(machine)
-    adapter = _ADAPTERS.get((kind.__module__.split(".")[0], kind.__name__))
-    if adapter is None:
+    kind = type(machine).__name__
+    if (type(machine).__module__.split(".")[0], kind) not in FOREIGN:
         raise InputError(
-            f"a {kind.__name__} cannot be compiled: give an Automaton, a DFA of automata-lib, or a "
+            f"a {kind} cannot be compiled: give an Automaton, a DFA of automata-lib, or a "
             "Dfa, MooreMachine or MealyMachine of AALpy"
         )
-    return _explore(adapter(machine))
+    return _explore(machine, kind)
 
 
-class _Foreign(NamedTuple):
-    """A machine of another library, with its own states and outputs."""
-
-    start: Hashable
-    tokens: Iterable[Any]
-    classes: Iterable[Any]
-    step: Callable[[Any, Any], tuple[Any, Any]]
-    """(state, token) to the next state and the answer; raises LookupError where there is none."""
-
-
-_SINK: Any = object()
-"""The state in which an incomplete DFA ends."""
-
-
-def _from_dfa(dfa: Any) -> _Foreign:
-    """Adapt a DFA of automata-lib, complete or partial."""
-
-    def step(state: Any, token: Any) -> tuple[Any, Any]:
-        after = _SINK if state is _SINK else dfa.transitions.get(state, {}).get(token, _SINK)
-        return after, ACCEPT if after in dfa.final_states else REJECT
-
-    return _Foreign(dfa.initial_state, dfa.input_symbols, (REJECT, ACCEPT), step)
-
-
-def _from_aalpy_dfa(dfa: Any) -> _Foreign:
-    def step(state: Any, token: Any) -> tuple[Any, Any]:
-        after = _SINK if state is _SINK else state.transitions.get(token, _SINK)
-        return after, ACCEPT if after is not _SINK and after.is_accepting else REJECT
-
-    return _Foreign(dfa.initial_state, dfa.get_input_alphabet(), (REJECT, ACCEPT), step)
-
-
-def _from_moore(moore: Any) -> _Foreign:
-    def step(state: Any, token: Any) -> tuple[Any, Any]:
-        after = state.transitions[token]
-        return after, after.output
-
-    outputs = _sort(state.output for state in moore.states)
-    return _Foreign(moore.initial_state, moore.get_input_alphabet(), outputs, step)
-
-
-def _from_mealy(mealy: Any) -> _Foreign:
-    def step(state: Any, token: Any) -> tuple[Any, Any]:
-        return state.transitions[token], state.output_fun[token]
-
-    outputs = _sort(output for state in mealy.states for output in state.output_fun.values())
-    return _Foreign(mealy.initial_state, mealy.get_input_alphabet(), outputs, step)
-
-
-_ADAPTERS: dict[tuple[str, str], Callable[[Any], _Foreign]] = {
-    ("automata", "DFA"): _from_dfa,
-    ("aalpy", "Dfa"): _from_aalpy_dfa,
-    ("aalpy", "MooreMachine"): _from_moore,
-    ("aalpy", "MealyMachine"): _from_mealy,
-}
-"""By the library and the name of the class: neither library is imported here."""
-
-
-def _explore(foreign: _Foreign) -> AnyAutomaton:
+def _explore(foreign: Any, kind: str) -> AnyAutomaton:
     """Explore a machine; a state here is a state there with the answer that led to it."""
-    tokens, classes = _sort(foreign.tokens), list(foreign.classes)
+    accepts, classes, sink, aalpy = None, [REJECT, ACCEPT], object(), kind != "DFA"
+    if kind == "DFA":
+        accepts = foreign.final_states.__contains__
+    elif kind == "Dfa":
+        accepts = attrgetter("is_accepting")
+    elif kind == "MooreMachine":
+        classes = _sort(state.output for state in foreign.states)
+    else:
+        classes = _sort(each for state in foreign.states for each in state.output_fun.values())
     numbers = {answer: number for number, answer in enumerate(classes)}
+    tokens = _sort(foreign.get_input_alphabet() if aalpy else foreign.input_symbols)
     if not tokens:
         raise InputError("the machine has no tokens: it needs at least one")
 
-    def step(state: tuple[Any, Any], token: int) -> tuple[Any, Any]:
-        try:
-            after, answer = foreign.step(state[0], tokens[token])
-        except LookupError:
-            name = getattr(state[0], "state_id", state[0])
+    def step(pair: tuple[Any, Any], token: int) -> tuple[Any, int]:
+        state, name = pair[0], tokens[token]
+        if aalpy:
+            leaving = {} if state is sink else state.transitions
+        else:
+            leaving = foreign.transitions.get(state, {})
+        if accepts and name not in leaving:
+            return sink, numbers[REJECT]
+        if name not in leaving:
             raise InputError(
-                f"the machine has no transition from {name!r} for {tokens[token]!r}: complete it, for "
+                f"the machine has no transition from {state.state_id!r} for {name!r}: complete it, for "
                 "example with make_input_complete()"
-            ) from None
-        return after, numbers[answer]
+            )
+        after = leaving[name]
+        if accepts:
+            return after, numbers[ACCEPT if accepts(after) else REJECT]
+        return after, numbers[after.output if kind == "MooreMachine" else state.output_fun[name]]
 
-    oracle = Oracle(len(tokens), (foreign.start, None), step, lambda state: state[1])
+    start = foreign.initial_state, None
+    oracle = Oracle(len(tokens), start, step, lambda pair: pair[1])
     vocab = [*map(str, tokens)]
     words = any(len(name) > 1 for name in vocab)
     return name_machine(Machine.explore(oracle), vocab, [*map(str, classes)], words)

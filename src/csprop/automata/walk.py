@@ -31,12 +31,7 @@ class Endless(InputError):
         super().__init__(f"more than {states:,} states can be reached")
 
 
-class _Outside:
-    def __repr__(self) -> str:
-        return "OUTSIDE"
-
-
-OUTSIDE: Final = _Outside()
+OUTSIDE: Final = object()
 """The result of `Oracle.step` for an input that is not considered."""
 
 
@@ -45,7 +40,6 @@ class Oracle:
     """A machine of functions. Its states may be any hashable values."""
 
     symbols: int
-    """The number of tokens, which are 0, 1, …"""
     start: Any
     step: Callable[[Any, int], Any]
     """(state, token) to the next state, or to OUTSIDE."""
@@ -136,20 +130,15 @@ def _checked(state: State) -> State:
         raise InputError(
             f"the state {state!r} cannot be hashed: use a number, a string or a tuple as a state"
         ) from None
-    parts = state if isinstance(state, tuple) else (state,)
-    if not all(_equals_itself(part) for part in parts):
+    try:
+        equal = all(part == part for part in (state if isinstance(state, tuple) else (state,)))
+    except (RuntimeError, ValueError):  # a tensor, whose comparison has no single answer
+        equal = False
+    if not equal:
         raise InputError(
             f"the state {state!r} does not equal itself: use a value that equals itself as a state"
         )
     return state
-
-
-def _equals_itself(part: object) -> bool:
-    """Return False for NaN, and for a tensor, whose comparison has no single answer."""
-    try:
-        return bool(part == part)
-    except (RuntimeError, ValueError):
-        return False
 
 
 def moves(oracle: Oracle, state: Any) -> list[tuple[int, Any]]:
@@ -179,10 +168,7 @@ class Agreement:
 
 
 class _Differs(Exception):
-    def __init__(
-        self, pair: tuple[Any, Any], token: int, answers: tuple[int | None, int | None]
-    ) -> None:
-        self.pair, self.token, self.answers = pair, token, answers
+    """Its arguments are the parts of a `Difference`."""
 
 
 def compare(left: Oracle, right: Oracle, most: int = MOST_PAIRS) -> Agreement | Difference:
@@ -205,10 +191,10 @@ def compare(left: Oracle, right: Oracle, most: int = MOST_PAIRS) -> Agreement | 
                 continue
             answers = left.answer(here), right.answer(there)
             if answers[0] != answers[1]:
-                raise _Differs(pair, token, answers)
+                raise _Differs((*walk.way(pair), token), *answers)
             yield token, (here, there)
 
     try:
         return Agreement(walk.run(lambda pairs: map(leave, pairs), most).order)
     except _Differs as differs:
-        return Difference((*walk.way(differs.pair), differs.token), *differs.answers)
+        return Difference(*differs.args)

@@ -22,7 +22,7 @@ import numpy as np
 
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
-from csprop.automata.reduction import Parts, views_met
+from csprop.automata.reduction import views_met
 from csprop.data.examples import UNLABELLED, Examples
 from csprop.data.packing import Rows
 from csprop.learning.candidates import best, is_plainly_right, list_methods, merging
@@ -238,8 +238,7 @@ class Search:
         """
         if isinstance(machine, CounterMachine):
             tree, control = extend_tree(self.all, *seen_by(machine)), machine.control
-            possible = views_met(Parts(machine.increments, machine.window, control))
-            possible = possible.reshape(len(control), control.symbols)
+            possible = views_met(machine).reshape(len(control), control.symbols)
         else:
             tree, control = self.all, machine
             possible = np.ones((len(machine), machine.symbols), bool)

@@ -11,9 +11,7 @@ from csprop.automata.arrows import arrows, describe_counters, rules
 from csprop.automata.automaton import Automaton, CounterAutomaton
 from csprop.automata.cayley import cayley
 from csprop.automata.counting import CounterMachine
-from csprop.automata.drawing import MOST_DRAWN
-from csprop.automata.layout import READABLE, layout
-from csprop.automata.solids import EYE, turns
+from csprop.automata.drawing import MOST_DRAWN, READABLE, layout
 from csprop.automata.walk import Endless, Oracle, Walk, moves
 from csprop.cells import BUILT_IN
 from csprop.cells.router import RouterBlock
@@ -35,6 +33,9 @@ LONGEST = 64
 GAP, LETTER, LINE, SHORT = 1.9, 0.15, 16, 5
 """The distance of two states in a drawing, what each letter of a label adds to it, the most letters of
 a line, and the letters that fit without more distance."""
+TURNED, TILTED, EYE = (0.42, 0.5), (-0.9, 0.0), 4.2
+"""Radians by which a solid, or a circle, is turned at first about the horizontal and the vertical axis;
+and the distance of the eye."""
 
 
 def embed_task(run: Run) -> dict[str, Any]:
@@ -149,10 +150,11 @@ def draw_automaton(automaton: Automaton | CounterAutomaton) -> dict[str, Any]:
         return entry | {"readable": False, "places": None}
     solid = cayley(graph) if isinstance(automaton, Automaton) else None
     if solid is not None and not (solid.shape == "circle" and len(graph) <= READABLE):
+        turned = TILTED if solid.shape == "circle" else TURNED
         return entry | {
             "readable": len(graph) <= READABLE,
             "places": solid.places.round(4).tolist(),
-            "solid": {"tokens": solid.tokens, "shape": solid.shape, "turned": turns(solid), "eye": EYE},
+            "solid": {"tokens": solid.tokens, "shape": solid.shape, "turned": turned, "eye": EYE},
         }
     return entry | {"readable": len(graph) <= READABLE, "places": layout(graph, gap).round(3).tolist()}
 

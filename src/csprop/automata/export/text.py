@@ -5,25 +5,25 @@ from collections.abc import Callable
 
 from csprop.automata.arrows import Arrow, arrows, caption
 from csprop.automata.automaton import AnyAutomaton
-from csprop.automata.boxes import Arc, Box, draw_boxes, wide
 from csprop.automata.names import escape
 
 WIDTH = 80
 """Columns that a terminal has at least."""
-MOST_DRAWN = 8
-"""The largest number of states that is drawn."""
+MOST_DRAWN = 24
+"""The largest number of arrows that is drawn."""
 SHORT = 8
-"""Columns of a line inside a box, unless one token is longer."""
+"""Columns of a line below a state, unless one token is longer."""
 SIGNS = {"≥": ">=", "≤": "<=", "≠": "!=", "−": "-", "→": ">", "↻": "@"}
-"""The ASCII for signs in conditions and in the legend."""
+LINES = {"─": "-", "│": "|", "├": "|", "┤": "|", "┼": "+", "▶": ">", "◀": "<"}
+"""The ASCII for signs in conditions and in the legend, and for lines."""
 
 
 def to_text(automaton: AnyAutomaton, *, ascii: bool = False) -> str:
     """Return the automaton as a drawing in box-drawing characters, at most 80 columns wide.
 
-    A box is a state, with its number and its answer. An arrow is labelled with the tokens that lead
-    along it, and tokens that change nothing are in the box. Arrows to the right are above the boxes,
-    arrows to the left below. A machine that does not fit is a list with a line for each arrow.
+    A vertical line is a state, with its number and its answer above it, and the tokens that lead back
+    to it. Every other arrow is a line between two states, labelled with the tokens that lead along it.
+    A machine that does not fit is a list with a line for each arrow.
 
     Args:
         automaton: what to draw.
@@ -34,46 +34,69 @@ def to_text(automaton: AnyAutomaton, *, ascii: bool = False) -> str:
     answers = ["" if each is None else automaton.classes[each] for each in automaton.outputs]
     answers = [word(escape(each)) for each in answers]
     between = ";" if automaton.counters else ","
-    lines = _drawing(automaton.start, answers, moves, between, ascii)
-    if lines:
-        stays = any(each.state == each.there for each in moves)
-        lines.append(word("→ start" + ("   ↻ stays" if stays else "")))
-    else:
-        lines = _list(automaton.start, answers, moves, between, word)
+    lines = _draw(automaton.start, answers, moves, between, word)
+    lines = lines or _list(automaton.start, answers, moves, between, word)
     below = [part for line in caption(automaton) for part in textwrap.wrap(word(line), WIDTH)]
     return "".join(f"{line.rstrip()}\n" for line in [*lines, *below])
 
 
 def _in_ascii(text: str) -> str:
-    for sign, written in SIGNS.items():
+    for sign, written in (SIGNS | LINES).items():
         text = text.replace(sign, written)
     return text.encode("ascii", "backslashreplace").decode()
 
 
-def _drawing(
-    start: int, answers: list[str], moves: list[Arrow], between: str, ascii: bool
+def _wide(text: str) -> int:
+    """Return the number of columns that a text takes on a terminal."""
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _draw(
+    start: int, answers: list[str], moves: list[Arrow], between: str, word: Callable[[str], str]
 ) -> list[str]:
     """Return the lines of a drawing; none if it would be too large."""
-    if len(answers) > MOST_DRAWN:
-        return []
     stays = {each.state: each.labels for each in moves if each.state == each.there}
-    boxes = [
-        Box(f"{state} {answer}".rstrip(), tuple(_fill(stays.get(state, []), between, SHORT)))
-        for state, answer in enumerate(answers)
-    ]
     arcs = [
-        Arc(each.state, each.there, f"{between} ".join(each.labels))
+        (each.state, each.there, f" {f'{between} '.join(each.labels)} ")
         for each in moves
         if each.state != each.there
     ]
-    return draw_boxes(boxes, arcs, start, WIDTH, ascii)
+    columns, heads = [2], []
+    for state, answer in enumerate(answers):
+        loops = _fill(stays.get(state, []), between, SHORT)
+        heads.append([f"{state} {answer}", *(f"↻ {each}" for each in loops[:1])])
+        heads[-1] += [f"  {each}" for each in loops[1:]]
+        room = [columns[-1] + 3 + max(map(_wide, heads[-1]))]
+        room += [columns[min(arc[:2])] + 4 + _wide(arc[2]) for arc in arcs if max(arc[:2]) == state + 1]
+        columns.append(max(room))
+    if columns.pop() > WIDTH or len(arcs) > MOST_DRAWN:
+        return []
+    lines = [""] * max(map(len, heads))
+    for state, (column, head) in enumerate(zip(columns, heads, strict=True)):
+        for row, text in enumerate(head):
+            sign = "→ " if (state, row) == (start, 0) else "  "
+            lines[row] += " " * (column - 2 - _wide(lines[row])) + sign + text
+    lines = list(map(word, lines))
+    for state, there, text in arcs:
+        low, high = sorted((columns[state], columns[there]))
+        cells = ["│" if column in columns else " " for column in range(columns[-1] + 1)]
+        cells[low + 1 : high] = ("┼" if column in columns else "─" for column in range(low + 1, high))
+        cells[columns[state]] = "├" if state < there else "┤"
+        cells[high - 1 if state < there else low + 1] = "▶" if state < there else "◀"
+        size = _wide(text)
+        begin = low + 1 + (high - low - size) // 2
+        cells[begin : begin + size] = "\0" * size
+        lines.append(word("".join(cells)).replace("\0" * size, text))
+    return [*lines, word("→ start" + ("   ↻ stays" if stays else ""))]
 
 
 def _fill(labels: list[str], between: str, most: int) -> list[str]:
     """Return labels in lines of up to so many columns; a longer label has a line of its own."""
     lines: list[str] = []
     for label in labels:
-        if lines and wide(f"{lines[-1]}{between} {label}") <= most:
+        if lines and _wide(f"{lines[-1]}{between} {label}") <= most:
             lines[-1] += f"{between} {label}"
         else:
             lines = [*lines[:-1], lines[-1] + between, label] if lines else [label]
@@ -90,12 +113,12 @@ def _list(
         known = ["", ""] if state == last else [states[state], answers[state]]
         table.append(([*known, str(there)], labels))
         last = state
-    widths = [max(wide(cells[column]) for cells, _ in table) for column in range(3)]
+    widths = [max(_wide(cells[column]) for cells, _ in table) for column in range(3)]
     lines = []
     for cells, labels in table:
-        padded = (text + " " * (size - wide(text)) for text, size in zip(cells, widths, strict=True))
+        padded = (text + " " * (size - _wide(text)) for text, size in zip(cells, widths, strict=True))
         first = "  ".join(padded)
-        for part in _fill(labels, between, WIDTH - wide(first) - 3):
+        for part in _fill(labels, between, WIDTH - _wide(first) - 3):
             lines.append(f"{first}  {part}")
-            first = " " * wide(first)
+            first = " " * _wide(first)
     return lines

@@ -1,7 +1,7 @@
-// One step back through a recurrence that nothing bounds, in one pass over its channels: from the gradient of a state,
-// without what comes from later steps, and the carry from there,
+// One backward step of an unbounded recurrence, in one pass over its channels. `here` is the gradient of a state from
+// its own output; `carry` comes from the later steps:
 //   μ = here + carry      g_a += μ h_{t-1}ᵀ      g_u += μ      carry = aᵀ μ
-// Where steps do not share entries, μ takes the place of `here`, which is g_u, and g_a is set.
+// If steps do not share entries, μ overwrites `here`, which is g_u, and g_a is set instead of added to.
 #pragma once
 
 #include "transitions.hpp"

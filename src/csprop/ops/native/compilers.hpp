@@ -1,5 +1,5 @@
-// The words that differ between compilers. MSVC cannot compile for several kinds of processors in one library, so
-// avx2.cpp is empty there; it has no vectors either, and products.hpp has arrays in their place.
+// Keywords that differ between compilers. MSVC cannot compile for several processors in one library, so avx2.cpp is
+// empty there. It has no vector types either, and products.hpp uses arrays instead.
 #pragma once
 
 #if defined(__GNUC__)

@@ -1,4 +1,4 @@
-// What the layer below couples in: u_t += U Vᵀ z_t on each plane of each step, U and V (D, rank), and the adjoint
+// The coupling from the layer below: u_t += U Vᵀ z_t on each plane of each step, U and V (D, rank), and the adjoint
 //   y = Vᵀ z      g_U += g_u yᵀ      g_y = Uᵀ g_u      g_V += z g_yᵀ      g_z += V g_y
 // Rows of Uᵀ and Vᵀ lie one after the other: sums over channels are vectors.
 #pragma once

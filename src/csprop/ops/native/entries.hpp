@@ -1,5 +1,5 @@
 // From the inputs of a layer to a and u of its recurrence, h_t = a_t h_{t-1} + u_t with u = b w, and the adjoint.
-// level.hpp has the names, rotors.hpp for orders above 2. What enters, w, is also
+// level.hpp has the names, rotors.hpp the orders above 2. The entering vector w can also be
 //   a point of the channel, point / |point|       where there is one
 //   round(Re z), with the gradient of Re z        in a counter, whose a and b are 1
 // The gates of a tile of entries are computed again in the adjoint.
@@ -22,7 +22,7 @@ const real* entering(const Level<real>& level, const real* z, real* w) {
     return w;
 }
 
-// Adds to g_z, or to the gradient of the point, what reaches it through w.
+// Adds the gradient through w to g_z, or to the gradient of the point.
 template <typename real>
 void entering_adjoint(const Level<real>& level, const real* z, real* g_w, real* g_z) {
     const int64_t n = level.layer.decay == Decay::count ? level.size.D : level.size.state;
@@ -94,7 +94,7 @@ void turn_matrix(const Level<real>& level, const real* theta, const real* alpha,
         for (int64_t d = 0; d < extent; d++) a[entry * extent + d] = alpha[d] * real(Q[entry * E + (E == 1 ? 0 : d)]);
 }
 
-// From its gradient to those of theta and alpha.
+// From the gradient of a to the gradients of theta and alpha.
 template <typename real>
 void turn_matrix_adjoint(const Level<real>& level, const real* theta, const real* alpha, const real* g_a, real* g_theta,
                          real* g_alpha, double* memory) {
@@ -140,7 +140,7 @@ void entries_forward(const Level<real>& level, const Entries<real>& entries, int
     }
 }
 
-// From g_a and g_u to the gradients of projections, and of z, to which it adds.
+// From g_a and g_u to the gradients of the projections. Adds to the gradient of z.
 template <typename real>
 void entries_backward(const Level<real>& level, const Entries<real>& entries, int64_t count,
                       const Memory<real>& memory) {

@@ -1,5 +1,5 @@
-// Every sequence of one length through a model: the scores after its last token. walk.hpp and finish.hpp have the
-// layers, reading.hpp the scores.
+// Runs every sequence of one length through a model and computes the scores after its last token.
+// walk.hpp and finish.hpp have the layers, reading.hpp the scores.
 //
 // Glossary
 //   V, T     tokens that are read, 0 … V − 1; the length of the sequences
@@ -47,7 +47,7 @@ struct Every {
     void go_through(int64_t first, int64_t last) const {
         for (int64_t tree = first; tree < last; tree++) {
             const int64_t from = trees.prefixes * tree / trees.batch, to = trees.prefixes * (tree + 1) / trees.batch;
-            int64_t share = trees.prefixes;  // of the prefixes of the length `top`, those that begin alike
+            int64_t share = trees.prefixes;  // the prefixes of length `top` that begin alike
             for (int64_t t = 1; t <= trees.top; t++) {
                 share /= V;
                 advance(t, from / share / V, from / share, (to - 1) / share + 1, plan.inexact[tree]);
@@ -68,7 +68,7 @@ struct Every {
         }
     }
 
-    // The states of prefixes of length t from those of the block that they follow, which begins with `above`.
+    // The states of prefixes of length t, from the states of the block before them, which begins with `above`.
     void advance(int64_t t, int64_t above, int64_t first, int64_t last, int64_t& inexact) const {
         for (int64_t p = first; p < last; p++) {
             kept.parent[p - first] = p / V - above;

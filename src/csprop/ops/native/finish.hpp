@@ -1,10 +1,10 @@
-// What follows the recurrence of a layer, for all steps of a row, and its adjoint; level.hpp has the equations. Beside
-// them
+// The part of a layer after its recurrence, for all steps of a row, and its adjoint. level.hpp has the equations;
+// further ones are
 //   recall       p_t += r h_{t-1}                         in every channel
 //   LayerNorm    out = k (x − mean x) / sqrt(var x + 1e-5) + c      of x = bound(p, 2^20), all planes and channels
 // with the adjoint, x̂ being x less its mean and divided by its deviation s, and ĝ = k g,
 //   g_x = (ĝ − mean ĝ − x̂ mean(x̂ ĝ)) / s      g_k += x̂ g      g_c += g
-// σ(h) is kept for the adjoint, and of the norm 1/n and 1/m, or x̂.
+// The adjoint reuses σ(h), and from the norm 1/n and 1/m, or x̂.
 #pragma once
 
 #include "level.hpp"
@@ -13,12 +13,12 @@ namespace TARGET {
 
 constexpr double VARIANCE = 1e-5;
 
-// The steps of a row whose outputs are read: all of them, or those that a list has.
+// The steps of a row whose outputs are read: all of them, or a list.
 struct Read {
     const int64_t *steps, count;
     INLINE int64_t operator[](int64_t i) const { return steps ? steps[i] : i; }
 
-    // Where their numbers begin and how many there are: of all at once, or of each.
+    // Their first numbers and counts: of all at once, or one by one.
     template <typename Function>
     INLINE void each_piece(int64_t T, int64_t state, Function function) const {
         if (count == T) return function(0, T * state);
@@ -40,7 +40,7 @@ struct Moment {
     }
 };
 
-// p of one step, or p / n with n = l + ε and l = sqrt(|p|² + 1e-30), of which 1/n and 1/l are kept.
+// p of one step, or p / n with n = l + ε and l = sqrt(|p|² + 1e-30). Stores 1/n and 1/l.
 template <bool silu, bool norm, bool recalls, typename real, int fixed>
 void gather(const Level<real>& level, const Moment<real>& now, Order<fixed> m, real* __restrict out) {
     const int64_t D = level.size.D;
@@ -60,7 +60,7 @@ void gather(const Level<real>& level, const Moment<real>& now, Order<fixed> m, r
         });
         if (norm) {
             const real l = std::sqrt(sum), n = l + real(EPSILON), inverse = 1 / (l * n);
-            // One division serves both, unless l n may be infinite: what is recalled has no bound.
+            // One division serves both, unless l n may be infinite: a recalled state is not bounded.
             const real scale = recalls ? 1 / n : l * inverse;
             over[d] = scale, over[D + d] = recalls ? 1 / l : n * inverse;
             m.each([&](int64_t i) { out[i * D + d] *= scale; });
@@ -163,7 +163,7 @@ void open(const real* __restrict h, real* __restrict gate, int64_t n) {
     for (int64_t i = 0; i < n; i++) gate[i] = sigmoid(h[i]);
 }
 
-// Outputs from states; whether one was bounded.
+// Computes outputs from states. Returns true if one was bounded.
 template <bool silu, bool norm, typename real, int fixed>
 bool finish_row(const Level<real>& level, const Passage<real>& row, Order<fixed> m, const Read& read, int64_t T) {
     const int64_t D = level.size.D, state = level.size.state;
@@ -206,7 +206,7 @@ void finish_row_adjoint(const Level<real>& level, const Passage<real>& row, Orde
     const int64_t D = level.size.D, state = level.size.state;
     const bool tokens = row.entries.of_step;
     real *g_skip = level.g_skip ? level.g_skip : free, *p = free + state;
-    if (read.count < T) {  // nothing comes from the others
+    if (read.count < T) {  // the other steps have no gradient
         if (silu) std::memset(mu, 0, T * state * sizeof(real));
         if (!tokens) std::memset(row.entries.g_z, 0, T * state * sizeof(real));
     }

@@ -1,4 +1,4 @@
-// The functions of one real variable that a layer needs. A loop over channels that calls them becomes vector
+// Functions of one real variable. A loop over channels that calls them becomes vector
 // instructions: no branches, no calls, no table. Each is right to a few units in the
 // last place (tanh: of 1), has the right limit at ±inf, and gives NaN for NaN.
 //

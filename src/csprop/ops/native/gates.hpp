@@ -16,7 +16,7 @@ struct Gates {
     const int64_t D = level.size.D, extent = level.size.extent, angles = layer.angles / level.size.turns;
     const int64_t imaginary = TILE * extent;  // from a real part to its imaginary one
     const Rotate rotate = level.size.planes > 2 ? Rotate::none : layer.rotate;
-    // θ turns either b, of size γ, or a, of size α; the other one of them is real.
+    // θ rotates either b, of size γ, or a, of size α. The other one is real.
     const bool of_state = rotate == Rotate::state;
 
     // For the entries from `first` on, at most a tile.

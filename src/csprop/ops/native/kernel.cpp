@@ -1,5 +1,5 @@
-// The functions that Python calls. Rows of a batch are independent: they are dealt out to threads, and
-// sums over rows are taken afterwards, so results do not depend on the threads.
+// The functions that Python calls. Threads share the independent rows of a batch, and sums over rows are taken
+// afterwards, so results do not depend on the number of threads.
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
@@ -24,13 +24,13 @@ extern const Functions plain_functions, avx2_functions;
 static const Functions& chosen() {
 #if defined(HAS_AVX2_CODE)
     static const bool fast = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                             !std::getenv("CSPROP_PLAIN");  // for the tests of the other one
+                             !std::getenv("CSPROP_PLAIN");  // lets tests choose the plain code
     if (fast) return avx2_functions;
 #endif
     return plain_functions;
 }
 
-// How many threads the work is worth; `load`: how much more than one channel of one step.
+// Returns the number of threads worth starting; `load`: the cost of a step, relative to one channel.
 template <typename Arguments>
 static int64_t shares(const Arguments& work, int64_t load) {
     constexpr int64_t worth = 1 << 16;  // channel steps that take longer than starting a thread
@@ -42,7 +42,7 @@ static int64_t worthwhile(const Arguments& work, int64_t load, int64_t threads) 
     return std::max<int64_t>(1, std::min({threads, work.batch, shares(work, load)}));
 }
 
-// Rows to threads, each with so many numbers of the memory.
+// Splits rows among threads; each has `size` numbers of the memory.
 template <typename Arguments>
 static void deal(const Arguments& work, double* memory, int64_t size, int64_t threads,
                  void (*rows)(const Arguments&, void* memory, int64_t first, int64_t last)) {
@@ -53,7 +53,7 @@ static void deal(const Arguments& work, double* memory, int64_t size, int64_t th
         const int64_t first = batch * i / threads, last = batch * (i + 1) / threads;
         try {
             others.emplace_back(rows, std::cref(work), memory + i * size, first, last);
-        } catch (const std::exception&) {  // no thread to be had
+        } catch (const std::exception&) {  // no thread is available
             rows(work, memory + i * size, first, last);
         }
     }
@@ -61,7 +61,7 @@ static void deal(const Arguments& work, double* memory, int64_t size, int64_t th
     for (std::thread& other : others) other.join();
 }
 
-// With memory that is zeroed; `vectors`: what a thread needs, in vectors of the width.
+// Allocates zeroed memory: `vectors` vectors of the width for each thread.
 template <typename Arguments>
 static void deal(const Arguments& work, int64_t load, int64_t vectors, int64_t threads,
                  void (*rows)(const Arguments&, void* memory, int64_t first, int64_t last)) {
@@ -70,7 +70,7 @@ static void deal(const Arguments& work, int64_t load, int64_t vectors, int64_t t
     deal(work, memory.data(), vectors * work.width, threads, rows);
 }
 
-// Fresh memory comes in pages of 4 KiB, one fault each; ask for large ones where it is much.
+// Fresh memory comes in pages of 4 KiB, with one fault each. Large blocks ask for large pages.
 static void ask_for_large_pages(void* memory, int64_t bytes) {
 #if defined(__linux__)
     constexpr uintptr_t page = 1 << 21;
@@ -82,7 +82,7 @@ static void ask_for_large_pages(void* memory, int64_t bytes) {
 #endif
 }
 
-// Memory of a call: kept for the next one of the thread where it is little, in large pages where it is much.
+// Memory of a call. A small block is reused by the thread's next call; a large one has large pages.
 class Workspace {
    public:
     double* numbers;
@@ -130,7 +130,7 @@ static void run_scores(Model* model, int64_t threads) {
     deal(work, memory.numbers, planned.thread_numbers(), threads, chosen().go_through);
     if (!planned.exact()) throw std::range_error("count");
 }
-// All models' rows are dealt out together.
+// Threads share the rows of all models.
 static void run_steps(Model* const* models, int64_t count, int64_t threads) {
     std::vector<std::unique_ptr<Planned>> planned;
     std::vector<Chunk> chunks;

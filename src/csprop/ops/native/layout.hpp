@@ -1,6 +1,6 @@
 // The arguments of every function. Python reads this text: `LAYOUT` compiles its structures and keeps them as a string,
 // from which layout.py learns the names, types and order of fields and the options of each `enum class`. Every field has
-// 64 bits. `wide` means double in place of float; a null pointer is something absent, or not asked for.
+// 64 bits. `wide` means double instead of float; a null pointer is an absent argument or an unwanted result.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +54,7 @@ enum class Reading : int64_t { state, phasor, angle };
 
 // A tensor of a model in training, with the two moments of Adam and the number of its steps.
 struct Weight {
-    int64_t size, trained;  // one that is not trained keeps its value
+    int64_t size, trained;  // a tensor that is not trained keeps its value
     void *value, *mean, *square;
     float* steps;
 };
@@ -72,7 +72,7 @@ struct Layer {
     Tensor norm_weight, norm_bias, coupling_u, coupling_v, maps, keys_weight, keys_bias;
 };
 
-// Rows of one padded length. A label below 0 is not a label; without labels, every step counts as one with a label.
+// Rows of one padded length. A negative label stands for none; without labels, every step is scored.
 struct Part {
     int64_t rows, steps;
     const int64_t *tokens, *labels;  // (rows, steps)
@@ -126,7 +126,7 @@ struct Merge {
     int64_t most;         // states
     int64_t breadth;      // blue nodes that are looked at before each step
     double conflict;      // bits that a contradicted label costs
-    double floor;         // a merger that has gained less than this is given up
+    double floor;         // a merge that has gained less than this is abandoned
     const double* agree;  // (classes): bits of an answer
     int32_t* table;       // (most, symbols), written
 };
@@ -135,10 +135,10 @@ struct Merge {
 struct Polish {
     const Tree* tree;
     int64_t states, room;      // in the table, and at most
-    int64_t split, work;       // whether to try copies of states; how many nodes may be walked
+    int64_t split, work;       // split: try copies of states; work: the most nodes to visit
     const double* miss_bits;   // (labels' weight + 1)
     const double* state_bits;  // (3, room + 1): of all entries; of own targets; of each entry elsewhere
-    const double* row_bits;    // (symbols): of which entries of a state lead elsewhere
+    const double* row_bits;    // (symbols): to say which entries of a state lead elsewhere
     int32_t* table;            // (room, symbols), replaced
 };
 )

@@ -7,8 +7,8 @@
 //   a, b     transition and entrance, complex numbers:
 //              rotate the input   a = α           b = γ e^{iθ}
 //              rotate the state   a = α e^{iθ}    b = γ
-//   w        what enters: z, or z / (|z| + ε) where a switch replaces the state
-//   c        what the layer below couples in, or nothing      (T, m, D)
+//   w        the entering vector: z, or z / (|z| + ε) where a switch replaces the state
+//   c        the coupling from the layer below, or 0          (T, m, D)
 //   h        the state                                        (T, m, D)
 //   skip, s  g and σ(g), the strength of the skip             (D)
 //   start    h_0, where a sequence begins                     (m, D)
@@ -103,7 +103,7 @@ INLINE void with_order(int64_t m, Function function) {
     }
 }
 
-// Whether no vector of m of these numbers can be longer than the limit.
+// Returns true if no vector of m of these numbers can be longer than the limit.
 template <typename real>
 bool all_below(const real* x, int64_t n, real limit, int64_t m) {
     using Side = Wide<real>;
@@ -123,7 +123,7 @@ bool all_below(const real* x, int64_t n, real limit, int64_t m) {
     return most <= limit * limit / real(m);
 }
 
-// What comes back from later steps, if there are any.
+// The gradient from later steps, if there are any.
 template <typename real>
 INLINE void begin_carry(const real* later, real* carry, int64_t state) {
     if (later) std::memcpy(carry, later, state * sizeof(real));

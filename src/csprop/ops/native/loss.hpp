@@ -21,7 +21,7 @@ INLINE real logarithm(real x) {
     return exponent * real(0.6931471805599453) + log_1p(x - 1);
 }
 
-// The loss of one step and, by which its g_s is to be multiplied, dL / d(−log p_y).
+// The loss of one step, and dL / d(−log p_y), the factor of its g_s.
 struct Focal {
     double gamma, alpha;
     bool two;  // classes

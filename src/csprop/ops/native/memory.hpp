@@ -1,5 +1,5 @@
-// What a long walk asks of memory: to have ready what it will read, and to keep what it writes out of the cache.
-// Everything here is inlined: a compiler takes calls of a function that only fetches for calls without effect.
+// Memory access of long walks: prefetch the data to be read, and write results past the cache.
+// Everything here is inlined: a compiler may drop a call of a function that only prefetches.
 #pragma once
 
 #include "functions.hpp"
@@ -10,7 +10,7 @@
 
 namespace TARGET {
 
-constexpr int64_t LINE = 64;             // bytes that a cache takes and gives together
+constexpr int64_t LINE = 64;             // bytes of a cache line
 constexpr int64_t PAST_CACHE = 1 << 22;  // bytes written from which on it pays to write past the cache
 
 template <typename real>
@@ -18,24 +18,24 @@ INLINE void fetch(const real* from, int64_t numbers) {
     for (int64_t i = 0; i < numbers; i += LINE / sizeof(real)) FETCH(from + i);
 }
 
-// Processors foresee a walk through memory upwards, not downwards. While a walk goes down a tile of steps it therefore
-// fetches the tile below upwards: the first step of it at the last step of its own, and so on. Negative: there is none.
+// Processors prefetch upward walks through memory, not downward ones. While a walk goes down a tile of steps, it
+// fetches the tile below upwards: the first step there during the last step here, and so on. Negative: there is no tile.
 INLINE int64_t mirrored(int64_t step, int64_t tile) { return (step / tile - 1) * tile + tile - 1 - step % tile; }
 
-// So many steps that their numbers, of several tensors, have room in the second cache twice.
+// The number of steps whose numbers, over several tensors, fit twice into the second-level cache.
 INLINE int64_t tile_of(int64_t bytes_of_a_step) {
     constexpr int64_t bytes = 1 << 16;
     return bytes_of_a_step < bytes ? bytes / bytes_of_a_step : 1;
 }
 
-// Whether steps of so many numbers fill whole lines.
+// Returns true if steps of this size fill whole lines.
 template <typename real>
 INLINE bool fills_lines(const void* tensor, int64_t numbers) {
     return reinterpret_cast<uintptr_t>(tensor) % LINE == 0 && numbers * sizeof(real) % LINE == 0;
 }
 
-// Writes whole lines past the cache. That pays where more is written than a cache holds: a line need not be read
-// before it is written, and what is in the cache stays there.
+// Writes whole lines past the cache. This pays if more is written than the cache holds: a line is not read before it
+// is written, and the cache keeps its contents.
 template <typename real>
 INLINE void write_past_cache(const real* from, real* to, int64_t numbers) {
 #if defined(__SSE2__)

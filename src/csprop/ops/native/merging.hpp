@@ -4,8 +4,8 @@
 // red one merges what follows as well. What that gains is measured in bits: two nodes with labels that become one
 // need one answer instead of two, which saves the bits of that answer; and every label that the common answer
 // contradicts, and that the single answers did not, costs `conflict` bits. A blue node that no red one gains
-// from becomes red itself; otherwise the best of all mergers is done. Of many blue nodes only the first `breadth`
-// are looked at. learning/merging.py is the specification.
+// from becomes red itself; otherwise the best merge of all is made. Only the first `breadth` blue nodes are considered.
+// learning/merging.py is the specification.
 #pragma once
 
 #include <algorithm>
@@ -56,7 +56,7 @@ class Merging {
             } else {
                 fold(best_red, best_blue, -INFINITY);
                 merged.clear(), adopted.clear();
-                for (int64_t& r : red) r = found(r);
+                for (int64_t& r : red) r = find(r);
             }
         }
         return written(red);
@@ -69,7 +69,7 @@ class Merging {
     std::vector<std::pair<int64_t, int64_t>> merged, waiting;  // (a, b): b into a
     std::vector<int64_t> adopted;                              // entries of `child` that were empty
 
-    int64_t found(int64_t node) const {
+    int64_t find(int64_t node) const {
         while (into[node] != node) node = into[node];
         return node;
     }
@@ -80,7 +80,7 @@ class Merging {
             for (int64_t token = 0; token < tree.symbols; token++) {
                 int64_t node = child[r * tree.symbols + token];
                 if (node < 0) continue;
-                node = found(node);
+                node = find(node);
                 const auto in = [node](const std::vector<int64_t>& all) {
                     return std::find(all.begin(), all.end(), node) != all.end();
                 };
@@ -90,7 +90,7 @@ class Merging {
         return blue;
     }
 
-    // What it gains to give two nodes one answer.
+    // The gain of giving two nodes one answer.
     double gained(int64_t a, int64_t b) const {
         const int64_t *x = &counts[a * tree.classes], *y = &counts[b * tree.classes];
         int64_t all_x = 0, all_y = 0, most_x = 0, most_y = 0, most = -1, answer = 0;
@@ -108,7 +108,7 @@ class Merging {
         double gain = 0;
         waiting.assign(1, {a, b});
         while (!waiting.empty() && gain >= floor) {
-            a = found(waiting.back().first), b = found(waiting.back().second);
+            a = find(waiting.back().first), b = find(waiting.back().second);
             waiting.pop_back();
             if (a == b) continue;
             if (a > b) std::swap(a, b);
@@ -145,7 +145,7 @@ class Merging {
         for (size_t state = 0; state < red.size(); state++)
             for (int64_t token = 0; token < tree.symbols; token++) {
                 const int64_t node = child[red[state] * tree.symbols + token];
-                const auto there = node < 0 ? red.end() : std::find(red.begin(), red.end(), found(node));
+                const auto there = node < 0 ? red.end() : std::find(red.begin(), red.end(), find(node));
                 given.table[state * tree.symbols + token] =
                     int32_t(there == red.end() ? int64_t(state) : there - red.begin());
             }

@@ -4,7 +4,7 @@
 #include "compilers.hpp"
 #include "layout.hpp"
 
-// Inlined always, for it is compiled for several kinds of processors.
+// Always inlined, because it is compiled for several processors.
 #define PLAN INLINE
 
 constexpr int64_t FEWEST_STEPS = 256, MOST_CHUNKS = 64;  // of a chunk, and of a batch's part, whatever the threads
@@ -66,13 +66,13 @@ struct Chunk {
 };
 
 struct Chunks {
-    int64_t batch, steps, width;  // how many, of which size: by that they are dealt out
+    int64_t batch, steps, width;  // sizes, by which threads share the work
     const Chunk* each;
 };
 
 // All sequences of one length, by subtrees of the tree of their prefixes. See every.hpp.
 struct Subtrees {
-    int64_t batch, steps, width;             // how many, of which size: by that they are dealt out
+    int64_t batch, steps, width;             // sizes, by which threads share the work
     const Plan* plan;
     int64_t symbols, length, top, prefixes;  // subtrees begin with prefixes of the length `top`; how many there are
     void* scores;                            // (symbols^length, classes)
@@ -94,8 +94,8 @@ struct Extents {
           numbers(planes * extent) {}
 };
 
-// The inputs of some steps of a layer, and what they say about its recurrence: of every step of a row, or in the
-// first layer of every token, which is an entry for all steps that read it.
+// The inputs of some steps of a layer, and the a and u that follow from them. There is one entry for each step of a
+// row; in the first layer there is one for each token, shared by all steps that read it.
 template <typename real>
 struct Entries {
     real *z, *theta, *delta, *a, *u, *scores;  // (entries, …); scores: of a router's maps
@@ -105,7 +105,7 @@ struct Entries {
 
     PLAN int64_t operator[](int64_t t) const { return of_step ? of_step[t] : t; }
 
-    // What is computed from z.
+    // The values computed from z.
     PLAN void lay_out(const Model& model, const Layer& layer, int64_t count, Room<real>& room) {
         const Extents size(model, layer);
         theta = room.take(count * layer.angles);
@@ -123,7 +123,7 @@ struct Entries {
     }
 };
 
-// What follows from a model's tensors alone, before any row.
+// Values that depend on the model's tensors alone, computed before any row.
 template <typename real>
 struct Prepared {
     real *start, *strength, *point;  // of all layers (depth, m, D), (depth, D), (depth, m, D)
@@ -150,8 +150,8 @@ struct Prepared {
     }
 };
 
-// What rows add to: the gradients of tensors, from first_of_rows on, of what a complex decoder is made of, and of the
-// first layer's entries.
+// The gradients that rows add to: of tensors from first_of_rows on, of the parts of a complex decoder, and of the first
+// layer's entries.
 template <typename real>
 struct Gradients {
     real *tensors, *decoder;
@@ -167,7 +167,7 @@ struct Gradients {
     }
 };
 
-// One row in one layer: what the adjoint needs again.
+// One row in one layer: the values that the adjoint reuses.
 template <typename real>
 struct Passage {
     Entries<real> entries;
@@ -200,7 +200,7 @@ struct Gating {
     }
 };
 
-// What a thread needs for one row at a time.
+// The memory of a thread for one row at a time.
 template <typename real>
 struct Memory {
     real *g, *mu, *below;       // (T, m, D): gradients of outputs, of states, of inputs

@@ -1,4 +1,4 @@
-// A state as planes of real numbers, two for a complex one: what the scan and the block share.
+// A state as planes of real numbers, two for a complex one. The scan and the block share this.
 #pragma once
 
 #include "functions.hpp"
@@ -41,7 +41,7 @@ struct Order {
     int64_t given = fixed;
     INLINE operator int64_t() const { return fixed ? fixed : given; }
 
-    // Unrolled where fixed, as a loop over channels around it must be free of loops to become vectors.
+    // Unrolled where fixed: the loop over channels around it is only vectorised without inner loops.
     template <typename Function>
     INLINE void each(Function function) const {
         if constexpr (fixed != 0) {

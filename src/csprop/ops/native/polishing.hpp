@@ -1,7 +1,7 @@
 // A local search on the table of a machine, for the shortest description of the rows in a prefix tree.
 //
-// Each state answers with the commonest label of the rows that end there. The bits of a description are those of
-// learning/description.py. Three kinds of moves are tried until none of them saves any: an entry of the table leads
+// Each state answers with the majority label of the rows that end there. learning/description.py defines the bits of a
+// description. Three kinds of moves are tried until none saves bits: an entry of the table leads
 // elsewhere; all that leads to one state leads to another; an entry leads to a copy of its state, whose own entries
 // are then free. learning/polishing.py is the specification.
 //
@@ -150,7 +150,7 @@ class Polishing {
             }
     }
 
-    // How many labels would be contradicted if these entries led to `target`. Nothing is changed.
+    // Returns the number of contradicted labels if these entries led to `target`. Changes nothing.
     int64_t tried(const std::vector<int64_t>& entries, int64_t target) {
         mark++;
         touched.clear();
@@ -179,7 +179,7 @@ class Polishing {
             if (target == table[entry]) continue;
             Elsewhere all = others;
             all += of_most(std::max(top, led[target] + 1));
-            if (bits(0, states, all) >= least) continue;  // whatever it explains
+            if (bits(0, states, all) >= least) continue;  // no fit could make up for it
             const double length = bits(tried({entry}, target), states, all);
             if (length < least) least = length - SLACK, best = target;
         }
@@ -243,7 +243,7 @@ class Polishing {
         return false;
     }
 
-    // Whether the state that an entry leads to is entered in another way too.
+    // Returns true if another entry leads to the same state.
     bool shared(int64_t entry) const {
         if (table[entry] == 0) return true;  // the start
         for (int64_t other = 0; other < int64_t(table.size()); other++)

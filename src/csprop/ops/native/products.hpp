@@ -6,7 +6,7 @@
 namespace TARGET {
 
 #if !defined(__GNUC__)
-// A vector, for compilers that have none.
+// A vector, for compilers without vector types.
 template <typename real, int64_t lanes>
 struct Lanes {
     real each[lanes];
@@ -32,7 +32,7 @@ struct Lanes {
 };
 #endif
 
-// Several numbers side by side, at any address. Sums that stay in registers are more than a loop can be told.
+// Several numbers side by side, at any address. Plain loops do not keep these sums in registers.
 template <typename real>
 struct Wide {
     static constexpr int64_t lanes = 32 / sizeof(real);
@@ -81,7 +81,7 @@ real scale_and_dot(real a, const real* x, const real* y, real* out, int64_t n) {
     return sum;
 }
 
-// y = W x + b for four x and `rows` rows of W, all sums at once: none has to wait for itself.
+// y = W x + b for four x and `rows` rows of W, all sums at once, so no sum waits for its own last addition.
 template <int rows, typename real>
 INLINE void project_tile(const real* w, const real* bias, const real* x, real* y, int64_t inputs, int64_t stride,
                          int64_t across, int64_t along) {
@@ -98,7 +98,7 @@ INLINE void project_tile(const real* w, const real* bias, const real* x, real* y
     };
     int64_t i = 0;
     for (; i + Side::lanes <= inputs; i += Side::lanes) more(i, 0);
-    if (i < inputs && inputs >= Side::lanes) {  // the last numbers, with others that are counted already
+    if (i < inputs && inputs >= Side::lanes) {  // the last numbers, together with some that are already counted
         more(inputs - Side::lanes, i - (inputs - Side::lanes));
         i = inputs;
     }
@@ -192,8 +192,8 @@ INLINE void add_rows(real* y, int64_t y_stride, const real* c, int64_t across, i
         }
 }
 
-// y_r += Σ_k c_rk x_k, where c_rk stands at c[r · across + k · along]; vectors have n numbers. Two rows at once, so
-// that each x is read once for both.
+// y_r += Σ_k c_rk x_k, where c_rk stands at c[r · across + k · along]; vectors have n numbers. Works on two rows at
+// once and reads each x once for both.
 template <bool add = true, typename real>
 void add_products(real* y, int64_t rows, int64_t y_stride, const real* c, int64_t across, int64_t along, const real* x,
                   int64_t count, int64_t x_stride, int64_t n) {
@@ -202,7 +202,7 @@ void add_products(real* y, int64_t rows, int64_t y_stride, const real* c, int64_
     if (rows) add_rows<1, add>(y, y_stride, c, across, along, x, count, x_stride, n);
 }
 
-// The adjoint of project: adds to the gradients of W and b, and to that of x unless it sets it.
+// The adjoint of project: adds to the gradients of W and b, and adds to or sets the gradient of x.
 template <bool add = true, typename real>
 void project_adjoint(const real* weight, real* g_weight, real* g_bias, const real* x, const real* g_y, real* g_x,
                      int64_t count, int64_t inputs, int64_t outputs, int64_t stride, int64_t across, int64_t along) {

@@ -25,7 +25,7 @@ struct Decoder {
         project(weight, bias, f, memory.logits, count, inputs, model.classes, inputs, 1, count);
     }
 
-    // From the gradients of scores to memory.g, those of outputs, all of them, and those of W and b.
+    // From the gradients of the scores to memory.g, the gradients of all outputs, and to the gradients of W and b.
     void backward(const real* outputs, const int64_t* steps, int64_t count, int64_t T,
                   const Memory<real>& memory) const {
         const bool as_they_are = model.reading == Reading::state && count == T;
@@ -51,7 +51,7 @@ struct Decoder {
             f[d] = std::atan2(h[D + d], nowhere(h, d) ? real(1) : h[d]);
     }
 
-    // Next to 0, where φ is next to 0 too, and its gradient finite.
+    // Replaces 0 by a number near it: φ is near 0 there too, and its gradient is finite.
     bool nowhere(const real* h, int64_t d) const { return h[d] * h[d] + h[D + d] * h[D + d] < real(TINY); }
 
     // In place from g_φ, (D), to g_h, (2, D).

@@ -1,4 +1,4 @@
-// Resonators: channels that turn by a fixed angle, decay and are read as their inputs say, and the adjoint.
+// Resonators, and their adjoint: channels that rotate by a fixed angle; the inputs set how they decay and are read.
 //
 // Glossary                                                    shape, real numbers
 //   entry    z (two planes), κ and r (two planes) of a step   (B, T, 5, D)
@@ -6,11 +6,11 @@
 //   which    the move of each step; absent: from its entry    (B, T)
 //   turn     e^{iθ}, one for each channel                     (2, D)
 //   h        the state                                        (B, T, 2, D)
-//   y        what is read of it                               (B, T, D)
+//   y        the output                                       (B, T, D)
 //
 // Forward, with α = σ(κ), γ = √(1 − α²), a = α e^{iθ}, u = γ z and s = SiLU(r) on each plane:
 //   h_t = a h_{t-1} + u      y_t = Re(conj(s) h_t)            h_{t-1} = 0 where a reset stands
-// As α < 1, no state grows faster than the sum of what enters, and nothing needs a bound.
+// Since α < 1, no state grows faster than the sum of its inputs, and no bound is needed.
 //
 // Adjoint, with ⟨x, y⟩ = Re(conj(x) y) and λ the whole gradient of h_t:
 //   λ_t = g_y s + conj(a_{t+1}) λ_{t+1}                       the last term goes to h_0 at the first step
@@ -46,7 +46,7 @@ void move_of(const real* __restrict entry, const real* __restrict turn, real* __
     }
 }
 
-// From the gradient g of a move to that of its entry.
+// From the gradient g of a move to the gradient of its entry.
 template <typename real>
 void move_adjoint(const real* __restrict entry, const real* __restrict turn, const real* __restrict g,
                   real* __restrict g_entry, real* __restrict g_turn, int64_t D) {
@@ -93,7 +93,7 @@ void resonate_forward_row(const Resonate& work, real* memory, int64_t row) {
     }
 }
 
-// One step back: the gradient of its move, added to what is there or in its place, and what goes on to h_{t-1}.
+// One step back: sets or adds to the gradient of its move, and computes the gradient of h_{t-1}.
 template <bool adds, typename real>
 void resonate_back(const real* __restrict move, const real* __restrict before, const real* __restrict h,
                    const real* __restrict g_y, real* __restrict g, real* __restrict carry, int64_t D) {

@@ -147,8 +147,8 @@ void rotor_row(const Level<real>& level, const Passage<real>& row, int64_t T) {
     });
 }
 
-// From g, the gradients of outputs, to those of the entries, to which it adds where they are tokens, of the skip and of
-// the start. Otherwise g has those of u in the end.
+// From g, the gradients of the outputs, to the gradients of the entries, the skip and the start. Adds to the entries if
+// they are tokens; otherwise g holds the gradients of u at the end.
 template <bool tokens, typename real>
 void rotor_row_adjoint(const Level<real>& level, const Passage<real>& row, real* g, const real* later, real* skips,
                        int64_t T) {

@@ -4,7 +4,7 @@
 // Adjoint, from g = g_Q:
 //   squares    g ← g X_iᵀ + X_iᵀ g                       from i = s − 1 down to 0
 //   series     g_B += g P_kᵀ / k      g ← Bᵀ g / k       from k = 1 up to K
-// All in double precision: a power of two of rounding errors would show in single.
+// All in double precision: repeated squaring would make the rounding errors of single precision visible.
 #pragma once
 
 #include "plan.hpp"
@@ -49,7 +49,7 @@ struct Rotation {
         return square(squarings);
     }
 
-    // From g, the gradient of Q, to that of the angles, after forward.
+    // From g, the gradient of Q, to the gradient of the angles, after forward.
     void backward(const real* angles, real* g_angles) const {
         for (int64_t i = squarings - 1; i >= 0; i--) {
             std::memset(more, 0, size * sizeof(double));

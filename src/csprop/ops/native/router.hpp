@@ -1,7 +1,7 @@
 // A router: h_t = P_t h_{t-1}, P_t the map with the largest score. In training a map's columns are softmaxes of logits
 // over the targets; maps have a row for each source here, columns one for each target. Where rows begin with a start that
 // is not trained and has no imaginary part, no state has one. level.hpp has the other names.
-//   choice     k = argmax s, with s = K z + c; where it is learned, its gradient is that of P = Σ_k softmax(s)_k P^k
+//   choice     k = argmax s, with s = K z + c; where it is learned, it has the gradient of P = Σ_k softmax(s)_k P^k
 // Adjoint, with x = h_{t-1}:
 //   map        g_{P^k} += μ xᵀ                 of the map that was chosen
 //   choice     g_{p_k} = ⟨μ, P^k x⟩            of all maps, then through the softmax
@@ -25,7 +25,7 @@ void choose(const Level<real>& level, const Entries<real>& entries, int64_t coun
     }
 }
 
-// From the gradients of the shares that maps have, which it changes, to those of keys and inputs.
+// From the gradients of the maps' shares, which it overwrites, to the gradients of keys and inputs.
 template <typename real>
 void choose_adjoint(const Level<real>& level, const Entries<real>& entries, int64_t count, real* __restrict shares) {
     const int64_t K = level.layer.choices, state = level.size.state;
@@ -40,7 +40,7 @@ void choose_adjoint(const Level<real>& level, const Entries<real>& entries, int6
                     count, state, K, state, K, 1);
 }
 
-// Adds what a map makes of x, or its transpose, where the rows of that are given.
+// Adds P x, or Pᵀ x if the rows of the transpose are given.
 template <typename real>
 void share(const Level<real>& level, int64_t chosen, const real* x, const real* rows, real* out) {
     const int64_t D = level.size.D, places = level.layer.places;
@@ -49,7 +49,7 @@ void share(const Level<real>& level, int64_t chosen, const real* x, const real* 
                      places);
 }
 
-// Adds what a hard map makes of x.
+// Adds P x of a hard map.
 template <typename real>
 void move(const Level<real>& level, int64_t chosen, const real* x, real* out) {
     const int64_t D = level.size.D, *targets = level.targets + chosen * D;
@@ -72,7 +72,7 @@ void route_row(const Level<real>& level, const Passage<real>& row, int64_t T) {
     }
 }
 
-// Of one step, the gradients of the shares that maps have.
+// The gradients of the maps' shares at one step.
 template <typename real>
 void shares_adjoint(const Level<real>& level, const real* x, const real* mu, real* g_shares) {
     const int64_t D = level.size.D, places = level.layer.places;

@@ -1,5 +1,5 @@
-// Everything of one row of a batch, for one kind of processor: a source file defines TARGET, its namespace,
-// and includes this.
+// The code for one row of a batch, compiled for one kind of processor: a source file defines TARGET, its namespace, and
+// includes this file.
 #pragma once
 
 #include "every.hpp"

@@ -12,7 +12,7 @@
 
 namespace TARGET {
 
-// What one thread needs beside its arguments: states, and one step of a.
+// Memory of one thread: states, and one step of a.
 template <typename real>
 struct ScanScratch {
     real *zero, *carry, *pre, *mu, *g_a;
@@ -25,7 +25,7 @@ template <typename Transition, typename real, int fixed>
 void scan_forward_row(const Scan& scan, Order<fixed> m, const ScanScratch<real>& s, bool past_cache, int64_t row) {
     const int64_t D = scan.width, state = m * D, stride = scan.planes * scan.columns, end = (row + 1) * scan.steps;
     constexpr int64_t ahead = 2;
-    const bool wide = state * sizeof(real) > 1024;  // a processor foresees a walk through shorter steps by itself
+    const bool wide = state * sizeof(real) > 1024;  // processors prefetch shorter steps by themselves
     const real* h = at<real>(scan.h0, row * state);
     for (int64_t i = row * scan.steps; i < end; i++) {
         if (wide && i + ahead < end) {
@@ -41,7 +41,7 @@ void scan_forward_row(const Scan& scan, Order<fixed> m, const ScanScratch<real>&
     }
 }
 
-// mu = g + carry; whether it, or the state, may be beyond a limit.
+// Computes mu = g + carry. Returns true if it, or the state, may be beyond a limit.
 template <typename real, int fixed>
 bool collect(const real* __restrict g, const real* __restrict carry, const real* __restrict h, real* __restrict mu,
              Order<fixed> m, int64_t D) {

@@ -29,14 +29,14 @@ class PlannedSubtrees {
         plan.prepared = prepared_.get();
     }
 
-    // What a thread needs, in doubles.
+    // Memory of a thread, in doubles.
     int64_t thread_numbers() const { return plan.model->wide ? numbers<double>(true) : numbers<float>(true); }
 
     bool exact() const { return std::none_of(inexact_.begin(), inexact_.end(), [](int64_t each) { return each; }); }
 
    private:
     std::vector<int32_t> tokens_;
-    std::vector<int64_t> offsets_, inexact_;  // there are no gradients, and so no offsets in them
+    std::vector<int64_t> offsets_, inexact_;  // without gradients there are no offsets
     std::unique_ptr<double[]> prepared_;
 
     template <typename real>

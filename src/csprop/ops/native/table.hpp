@@ -1,12 +1,12 @@
-// A finite automaton over a sequence of tokens. Every state waits for the one before it, so what a token
-// costs is the one load that leads from a row of the table to the next; all else fits in its shadow.
+// A finite automaton over a sequence of tokens. Every state waits for the one before it, so a token costs
+// the one load that leads from a row of the table to the next; all other work overlaps with it.
 #pragma once
 
 #include <algorithm>
 
 #include "layout.hpp"
 
-// The position of the first token that is none, or -1.
+// Returns the position of the first invalid token, or -1.
 template <typename Token>
 static int64_t run_table(Table& table) {
     constexpr int64_t piece = 4096;  // tokens looked at before they are used, while in the nearest cache
@@ -15,7 +15,7 @@ static int64_t run_table(Table& table) {
     uint64_t row = table.row;
     for (int64_t first = 0; first < table.length; first += piece) {
         const int64_t last = std::min(first + piece, table.length);
-        Token largest = 0;  // unsigned: a negative number is a large one
+        Token largest = 0;  // unsigned, so a negative number is large
 #pragma omp simd reduction(max : largest)
         for (int64_t i = first; i < last; i++) largest = std::max(largest, tokens[i]);
         if (largest >= symbols) {

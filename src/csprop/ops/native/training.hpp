@@ -34,7 +34,7 @@ class Planned {
         else make_room<float>();
     }
 
-    // What a thread needs, in doubles.
+    // Memory of a thread, in doubles.
     int64_t thread_numbers() const { return plan.model->wide ? numbers_of<double>() : numbers_of<float>(); }
 
     bool exact() const { return std::none_of(inexact_.begin(), inexact_.end(), [](int64_t each) { return each; }); }

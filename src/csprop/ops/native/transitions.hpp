@@ -1,4 +1,4 @@
-// What a step does with a state of m planes, (m, D), one kind of a each: apply(), next = a h + u, and adjoint(),
+// A step on a state of m planes, (m, D), with one struct for each kind of a: apply(), next = a h + u, and adjoint(),
 // from μ the gradient of a, to which it adds where `add` is set, and the carry aᵀ μ. `shared`: one a for all channels.
 #pragma once
 

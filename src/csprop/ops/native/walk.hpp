@@ -1,5 +1,5 @@
 // One row through one layer, all its steps: what enters, the recurrence and what follows it, and the adjoint. level.hpp
-// has the equations. Beside them
+// has the equations; a further one is
 //   SiLU inside   h_t = SiLU(x_t), x_t = bound(a_t h_{t-1} + u_t, 2^60)      x is kept
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace TARGET {
 
-// Whether a count was rounded: numbers hold whole ones up to 2^p, p their binary digits.
+// Returns true if a count was rounded: numbers hold integers up to 2^p, p the binary digits of their type.
 template <typename real>
 bool rounded_count(const real* __restrict h, const real* __restrict before, const real* __restrict u, int64_t D) {
     constexpr real most = real(int64_t(1) << (Format<real>::mantissa + 1));
@@ -39,7 +39,7 @@ void activate_adjoint(const real* __restrict x, real* __restrict g, int64_t n) {
     }
 }
 
-// All states, from the entries; whether one was bounded. Where they are not bounded, none may need to be.
+// Computes all states from the entries. Returns true if one was bounded. Without bounding, no state may need it.
 template <bool careful, typename Transition, typename real, int fixed>
 bool walk(const Level<real>& level, const Passage<real>& row, Order<fixed> m, int64_t T, int64_t& inexact) {
     const int64_t D = level.size.D, state = level.size.state;
@@ -59,8 +59,8 @@ bool walk(const Level<real>& level, const Passage<real>& row, Order<fixed> m, in
     return bounded;
 }
 
-// Whether a gradient that a state passes back could pass its limit, going by T of them, those that come from later
-// steps, and the largest |a|.
+// Returns true if a gradient that a state passes back could exceed its limit, judged by T of them, the gradients from
+// later steps, and the largest |a|.
 template <typename real>
 bool may_be_large(const Level<real>& level, const Passage<real>& row, const real* mu, const real* later, int64_t T) {
     const Extents& size = level.size;
@@ -80,8 +80,8 @@ bool may_be_large(const Level<real>& level, const Passage<real>& row, const real
            (later && !all_below(later, size.state, limit, size.m));
 }
 
-// From mu, the gradients of all states, to those of the entries, to which it adds, and of the start. In the end mu has
-// those of a_t h_{t-1} + u_t, from everywhere, unless entries are tokens. `free` has room for two states.
+// From mu, the gradients of all states, to the gradients of the start and of the entries, to which it adds. At the end
+// mu holds the full gradients of a_t h_{t-1} + u_t, unless entries are tokens. `free` has room for two states.
 template <bool tokens, typename Transition, typename real, int fixed>
 void walk_adjoint(const Level<real>& level, const Passage<real>& row, Order<fixed> m, real* mu, const real* later,
                   real* free, int64_t T) {
@@ -120,7 +120,7 @@ INLINE void with_transition(const Extents& size, Function function) {
     else shared ? function(Real<true>{}, PAIR) : function(Real<false>{}, PAIR);
 }
 
-// What some inputs say about the recurrence, each on its own.
+// The a and u of the recurrence for some inputs, each on its own.
 template <typename real>
 void enter(const Level<real>& level, const Entries<real>& entries, int64_t count, const Memory<real>& memory) {
     if (level.layer.places) choose(level, entries, count);
@@ -166,7 +166,8 @@ void layer_forward(const Level<real>& level, Passage<real>& row, int64_t T, cons
     });
 }
 
-// From g, the gradients of outputs, and of the last state through later steps, to those of the entries and the start.
+// From g, the gradients of the outputs, and the gradient of the last state from later steps, to the gradients of the
+// entries and the start.
 template <typename real>
 void layer_backward(const Level<real>& level, Passage<real>& row, int64_t T, const Read& read, real* g,
                     const real* later, const Memory<real>& memory) {
