@@ -94,7 +94,7 @@ def test_tasks_and_commands_import_torch_only_where_it_is_used() -> None:
     readers = {
         "proof": ["answers", "certificate", "facts", "statements", "verify", "verify_counting",
                   "verify_finite", "verify_network"],
-        "training": ["checkpoint", "config", "presets", "scores", "seeds", "stored"],
+        "training": ["checkpoint", "config", "presets", "result", "scores", "stored", "workers"],
         "cells": ["options"], "nn": ["config", "hub"],
     }  # fmt: skip
     paths += [SOURCE / room / f"{name}.py" for room, names in readers.items() for name in names]

@@ -55,7 +55,7 @@ def test_a_terminal_shows_each_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_parts_are_shown_while_they_are_done_and_leave_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_terminal(monkeypatch)
-    with progress.parts("demo", 3) as tell:
+    with progress.bar("demo", 3, stays=False) as tell:
         tell("first", 1)
         tell("the second", 2)
     assert "demo" in terminal.text

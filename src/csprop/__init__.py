@@ -23,65 +23,37 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "CSP",
-    "Automaton",
-    "Block",
-    "CSPConfig",
-    "CSPLayer",
-    "Cell",
-    "Certificate",
-    "Counter",
-    "CounterAutomaton",
-    "Learned",
-    "Paper",
-    "Resonator",
-    "Rotor",
-    "Router",
-    "Run",
-    "Switch",
-    "certify",
-    "compile",
-    "example",
-    "learn",
-    "load",
-    "scan",
-    "tasks",
-    "train",
-    "train_seeds",
-    "use_backend",
-]
+    "CSP", "Automaton", "Block", "CSPConfig", "CSPLayer", "Cell", "Certificate", "Counter",
+    "CounterAutomaton", "Learned", "Paper", "Resonator", "Rotor", "Router", "Run", "Switch", "certify",
+    "compile", "example", "learn", "load", "scan", "tasks", "train", "train_seeds", "use_backend",
+]  # fmt: skip
 
 # Names are imported when first used: `csprop --help` must not wait for torch.
-_HOMES = {
-    "Automaton": "csprop.automata.automaton",
-    "Certificate": "csprop.proof.certificate",
-    "CounterAutomaton": "csprop.automata.automaton",
-    "Block": "csprop.cells.block",
-    **dict.fromkeys(
-        ("Cell", "Counter", "Paper", "Resonator", "Rotor", "Router", "Switch"), "csprop.cells.options"
-    ),
-    "CSP": "csprop.nn.model",
-    "CSPConfig": "csprop.nn.config",
-    "CSPLayer": "csprop.nn.layer",
-    "Learned": "csprop.learning.learn",
-    "Run": "csprop.runs.run",
-    "certify": "csprop.proof.certify",
-    "compile": "csprop.runs.machines",
-    "example": "csprop.data.shipped",
-    "learn": "csprop.learning.learn",
-    "load": "csprop.runs.run",
-    "scan": "csprop.ops.scan",
-    "train": "csprop.runs.training",
-    "train_seeds": "csprop.runs.training",
-    "use_backend": "csprop.ops.backends",
+_MODULES = {
+    "automata.automaton": ["Automaton", "CounterAutomaton"],
+    "cells.block": ["Block"],
+    "cells.options": ["Cell", "Counter", "Paper", "Resonator", "Rotor", "Router", "Switch"],
+    "data.shipped": ["example"],
+    "learning.learn": ["Learned", "learn"],
+    "nn.config": ["CSPConfig"],
+    "nn.layer": ["CSPLayer"],
+    "nn.model": ["CSP"],
+    "ops.backends": ["use_backend"],
+    "ops.scan": ["scan"],
+    "proof.certificate": ["Certificate"],
+    "proof.certify": ["certify"],
+    "runs.machines": ["compile"],
+    "runs.run": ["Run", "load"],
+    "runs.training": ["train", "train_seeds"],
 }
+_HOMES = {name: f"csprop.{module}" for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
     if name == "tasks":
         return import_module("csprop.tasks")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'csprop' has no attribute {name!r}")
 
 

@@ -16,13 +16,14 @@ class InputError(ValueError):
             command line writes --batch-size 0 instead.
     """
 
-    def __init__(self, message: str, field: str | None = None, value: object = None) -> None:
+    def __init__(self, message: str, field: str | None = None, *value: object) -> None:
         super().__init__(message)
-        self.message, self.field, self.value = message, field, value
+        self.message, self.field = message, field
+        self.value = value[0] if value else None
+        self.prefix = f"{field}={value[0]!r}: " if value else ""
 
     def __str__(self) -> str:
-        about = "" if self.value is None else f"{self.field}={self.value!r}: "
-        return f"{about}{self.message}"
+        return self.prefix + self.message
 
 
 class Diverged(RuntimeError):
@@ -46,16 +47,7 @@ def about(field: str, value: object) -> Iterator[None]:
 
 
 def require(module: str, extra: str, what: str) -> None:
-    """Refuse what needs a library that is not installed.
-
-    Args:
-        module: the library.
-        extra: the extra of csprop that installs it.
-        what: what needs it, to begin the sentence.
-
-    Raises:
-        InputError: it cannot be imported.
-    """
+    """Refuse `what`, the subject of the sentence, unless a library of an extra is installed."""
     try:
         import_module(module)
     except ImportError:
@@ -63,7 +55,7 @@ def require(module: str, extra: str, what: str) -> None:
 
 
 def described(value: object) -> str:
-    """A value, to end such a sentence: a tensor's type, shape and device, else its Python type."""
+    """Return a value as text: a tensor's type, shape and device, else its Python type."""
     if value is None:
         return "None"
     # A torch tensor, without the import of torch; NumPy's arrays have no layout.
@@ -76,40 +68,33 @@ def described(value: object) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name that was probably meant by another; "" if none is near.
+    """Return the known name that was probably meant by another; "" if none is near.
 
     Names that differ only in capitals and hyphens are nearest, then names that begin alike.
     """
     import difflib
 
-    def plain(text: str) -> str:
+    def letters(text: str) -> str:
         return "".join(filter(str.isalnum, text)).lower()
 
     names = list(dict.fromkeys(known))
-    near = [each for each in names if plain(each) == plain(name)]
-    if len(plain(name)) > 2:
-        near += sorted((each for each in names if plain(each).startswith(plain(name))), key=len)
+    near = [each for each in names if letters(each) == letters(name)]
+    if len(letters(name)) > 2:
+        near += sorted((each for each in names if letters(each).startswith(letters(name))), key=len)
     near += difflib.get_close_matches(name, names, n=1)
     return near[0] if near else ""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A question about the nearest name, to end such a sentence; "" if none is near."""
+    """Return a question about the nearest name; "" if none is near."""
     near = nearest(name, known)
     return f"did you mean {near}?" if near else ""
 
 
-def without(key: str, found: Iterable[str], wanted: Iterable[str]) -> str:
-    """Return the message about a missing key: the keys that exist, and one that may be misspelt.
-
-    Args:
-        key: the key that is missing.
-        found: the keys that it has.
-        wanted: the keys that it should have.
-    """
-    found, wanted = list(found), set(wanted)
-    near = nearest(key, (each for each in found if each not in wanted))
-    if near:
+def without(key: str, keys: Iterable[str], wanted: Iterable[str]) -> str:
+    """Return the message about a missing key: the keys that exist, and one that may be misspelt."""
+    keys, wanted = list(keys), set(wanted)
+    if near := nearest(key, (each for each in keys if each not in wanted)):
         return f"has no {key!r}, but {near!r}: did you mean {key!r}?"
-    shown = ", ".join(map(repr, found[:8])) or "nothing"
-    return f"has no {key!r}; it has {shown}{', …' if len(found) > 8 else ''}"
+    shown = ", ".join(map(repr, keys[:8])) or "nothing"
+    return f"has no {key!r}; it has {shown}{', …' if len(keys) > 8 else ''}"

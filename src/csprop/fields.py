@@ -36,7 +36,7 @@ def check_ranges(options: Any, **ranges: tuple[float, float]) -> None:
 
 
 def check_types(options: Any) -> None:
-    """Refuse a value that does not have the type of its field."""
+    """Refuse a value that does not have the type of its field; 1 becomes 1.0 in a field of floats."""
     for name, hint in get_type_hints(type(options)).items():
         if get_origin(hint) is ClassVar or not hasattr(options, name):
             continue
@@ -49,11 +49,11 @@ def check_types(options: Any) -> None:
         elif hint is bool:
             expected, fits = "True or False", isinstance(value, bool)
         elif hint is int:
-            expected = "a whole number"
-            fits = isinstance(value, int) and not isinstance(value, bool)
+            expected, fits = "a whole number", type(value) is int
         else:
             expected = "a number"
-            fits = isinstance(value, float | int) and not isinstance(value, bool)
-            fits = fits or (value is None and hint is not float)
+            if type(value) is int and abs(value) < 1e300:  # 1 and 1.0 have different digests
+                object.__setattr__(options, name, value := float(value))
+            fits = isinstance(value, float) or (value is None and hint is not float)
         if not fits:
             raise InputError(f"does not fit: write {expected}", name, value)

@@ -31,11 +31,7 @@ def digest(content: bytes) -> str:
 
 
 def from_json(content: bytes) -> Any:
-    """Read a JSON document that can be written again and shown.
-
-    Raises:
-        ValueError: it is not JSON, is nested too deeply, or has text that cannot be written as UTF-8.
-    """
+    """Read a JSON document; raise a ValueError if it is nested deeply, or cannot be written again."""
     try:
         value = json.loads(content)
         json.dumps(value, ensure_ascii=False).encode()
@@ -72,10 +68,7 @@ def replace(path: Path, content: bytes) -> None:
     """Replace a file atomically: even after a power cut it has the old content or the new one.
 
     The content is written to a temporary file in the same directory, which is then renamed. A link is
-    followed.
-
-    Raises:
-        OSError: the file cannot be written, or is not a regular one; the error names `path`.
+    followed. An OSError names `path`.
     """
     path = path.resolve()
     if path.exists() and not path.is_file():  # such as /dev/null, which a rename would remove
@@ -118,11 +111,7 @@ def sweep(folder: Path) -> None:
 
 @contextmanager
 def open_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a file of the user.
-
-    Raises:
-        InputError: it does not exist, is not a regular file, or cannot be read.
-    """
+    """Open a file of the user; if that is impossible, an InputError says why."""
     try:
         if path.exists() and not path.is_file():  # a pipe or a device might never end
             raise InputError(f"{path}: cannot be read: it is not a regular file")
@@ -148,11 +137,7 @@ def _suggest(path: Path) -> str:
 
 @contextmanager
 def one_writer(folder: Path) -> Iterator[None]:
-    """Create a directory if necessary, and lock it against other writers.
-
-    Raises:
-        InputError: `folder` is a file, or another process holds the lock.
-    """
+    """Create a directory if necessary, and lock it; refuse one that another process has locked."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file, not a directory")
     folder.mkdir(parents=True, exist_ok=True)

@@ -9,8 +9,6 @@ from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from html import escape
 
-MOST_POINTS = 200
-"""The largest number of points of one curve."""
 WIDE, HIGH, TOP = 230, 74, 20
 """A curve in pixels, and the room for its title."""
 # Not too light for a white page, and not too dark for a black one.
@@ -33,33 +31,33 @@ def paragraph(text: str) -> str:
 
 
 def preformatted(text: str) -> str:
-    """Text in which every character has its place."""
+    """Return text in which every character has its place."""
     style = "margin:4px 0;line-height:1.2;background:none;font-family:monospace"
     return f'<pre style="{style}">{escape(text)}</pre>'
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
     """Return a table of names and their values."""
-    cell = "text-align:left;vertical-align:top;padding:1px 14px 1px 0;border:none"
-    rows = "".join(
-        f'<tr style="background:none"><th style="{cell};font-weight:normal;color:{GREY};'
-        f'white-space:nowrap">{escape(name)}</th><td style="{cell}">{escape(value)}</td></tr>'
-        for name, value in pairs
-    )
-    return f'<table style="font-size:inherit;border:none;margin:4px 0">{rows}</table>'
+    grey = f"font-weight:normal;color:{GREY};white-space:nowrap"
+    return _table(_cell("th", name, grey) + _cell("td", value) for name, value in pairs)
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table of text."""
-    cell = f"text-align:left;padding:2px 14px 2px 0;border:none;border-bottom:1px solid {GREY}"
+    line = f"border-bottom:1px solid {GREY}"
+    body = ("".join(_cell("td", text, line) for text in row) for row in rows)
+    return _table(["".join(_cell("th", text, line) for text in headings), *body])
 
-    def row(kind: str, texts: Sequence[str]) -> str:
-        cells = "".join(f'<{kind} style="{cell}">{escape(text)}</{kind}>' for text in texts)
-        return f'<tr style="background:none">{cells}</tr>'
 
-    body = "".join(row("td", each) for each in rows)
-    style = "font-size:inherit;border-collapse:collapse;margin:4px 0"
-    return f'<table style="{style}">{row("th", headings)}{body}</table>'
+def _cell(kind: str, text: str, style: str = "") -> str:
+    shape = "text-align:left;vertical-align:top;padding:1px 14px 1px 0;border:none"
+    return f'<{kind} style="{shape};{style}">{escape(text)}</{kind}>'
+
+
+def _table(rows: Iterable[str]) -> str:
+    body = "".join(f'<tr style="background:none">{row}</tr>' for row in rows)
+    style = "font-size:inherit;border:none;border-collapse:collapse;margin:4px 0"
+    return f'<table style="{style}">{body}</table>'
 
 
 def picture(svg: bytes, meaning: str) -> str:
@@ -74,19 +72,13 @@ def picture(svg: bytes, meaning: str) -> str:
 def curve(
     title: str, values: Sequence[float], colour: str, span: tuple[float, float] | None = None
 ) -> str:
-    """Return a small chart of values by epoch.
-
-    `span` is the lowest and the highest value of the chart. Without it, it spans the values, on a
-    logarithmic scale.
-    """
-    every = [(epoch, value) for epoch, value in enumerate(values, start=1) if math.isfinite(value)]
-    shown = every[:: -(-len(every) // MOST_POINTS) or 1]
-    shown += every[-1:] if shown[-1:] != every[-1:] else []
+    """Return a small chart of values by epoch; without `span`, its range, the scale is logarithmic."""
+    shown = [(epoch, value) for epoch, value in enumerate(values) if math.isfinite(value)]
     heights = [value if span else math.log(max(value, 1e-12)) for _, value in shown]
     low, high = span or (min(heights, default=0.0), max(heights, default=1.0))
     room, last = high - low or 1.0, max(len(values) - 1, 1)
     points = " ".join(
-        f"{4 + (WIDE - 8) * (epoch - 1) / last:.1f},{TOP + 4 + (HIGH - 8) * (high - height) / room:.1f}"
+        f"{4 + (WIDE - 8) * epoch / last:.1f},{TOP + 4 + (HIGH - 8) * (high - height) / room:.1f}"
         for (epoch, _), height in zip(shown, heights, strict=True)
     )
     x, _, y = points.rpartition(" ")[2].partition(",")

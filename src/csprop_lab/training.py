@@ -7,7 +7,8 @@ from csprop.tasks import Task
 from csprop.training.batches import training_data
 from csprop.training.config import RunConfig
 from csprop.training.loop import Epoch, Trainer
-from csprop.training.session import Trained, ended
+from csprop.training.metrics import finish
+from csprop.training.stored import Trained
 
 
 def train_module(model: Any, task: Task, config: RunConfig, every_input: bool) -> Trained | Diverged:
@@ -19,4 +20,4 @@ def train_module(model: Any, task: Task, config: RunConfig, every_input: bool) -
             metrics.append(trainer.run_epoch())
         except Diverged as error:
             return error
-    return ended(trainer, task, config, metrics, every_input)
+    return finish(trainer, task, config, metrics, every_input)

@@ -20,7 +20,7 @@ from csprop.cli import train
 from csprop.cli.main import VERBS, main
 from csprop.ops import native
 from csprop.training.metrics import at_length
-from csprop.training.seeds import parse_seeds, seed_ranges
+from csprop.training.workers import label_seeds, parse_seeds
 from tests.helpers.spoilt import spoil
 
 TINY = ["--length", "6", "--samples", "60", "--width", "8", "--epochs", "4"]
@@ -391,7 +391,7 @@ def test_an_unwritable_folder_is_refused(here: Path, capsys: pytest.CaptureFixtu
 
 def test_seeds() -> None:
     assert parse_seeds("0-2,2,7") == [0, 1, 2, 7]
-    assert seed_ranges([0, 1, 2, 7]) == "0-2,7"
+    assert label_seeds("parity", [0, 1, 2, 7]) == "parity worst of 0-2,7"
 
 
 def test_two_ways_to_say_which_seed_are_one_too_many(

@@ -11,8 +11,8 @@ from csprop import CSP, Cell, Counter, CSPConfig, Paper, Rotor, Router, Switch, 
 from csprop.nn.describe import describe_model
 from csprop.ops.native.model import Rows
 from csprop.ops.native.step import Descent, Loss, take
-from csprop.training.losses import loss
 from csprop.training.presets import Recipe
+from csprop.training.steps import loss
 from tests.helpers import options
 from tests.helpers.options import config
 

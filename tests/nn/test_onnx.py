@@ -20,7 +20,8 @@ from csprop.cli.main import main
 from csprop.errors import InputError
 from csprop.nn import onnx as to_onnx
 from csprop.nn.hub import Names
-from csprop.training.presets import PRESETS, Plain, preset
+from csprop.tasks import Task
+from csprop.training.presets import PRESETS, preset
 from tests.helpers.zoo import unpack
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install 'csprop[onnx]'")
@@ -29,9 +30,8 @@ runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installe
 
 LENGTHS, LONG, BATCHES = (1, 8, 16), 257, (1, 5)
 TOKENS = 3
-MODELS = {name: Plain() for name in PRESETS} | {
-    "rotor of order 3": Plain(order=3),
-    "rotor of order 5": Plain(order=5),
+MODELS = dict.fromkeys(PRESETS, Task) | {
+    f"rotor of order {order}": type("Turning", (Task,), {"order": order}) for order in (3, 5)
 }
 EXACT = {"router", "counter"}
 """Models with states that are places or counts."""

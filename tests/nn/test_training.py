@@ -16,8 +16,8 @@ from csprop.ops import native
 from csprop.ops.native import model as models
 from csprop.ops.native.model import Rows
 from csprop.ops.native.step import Taken, take
-from csprop.training.losses import loss
 from csprop.training.presets import Recipe
+from csprop.training.steps import loss
 from tests.helpers.descent import (
     CELLS,
     Torch,

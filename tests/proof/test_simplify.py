@@ -22,7 +22,8 @@ from csprop.proof.simplify import _Plan, simplify
 from csprop.tasks import get
 from csprop.training.batches import training_data
 from csprop.training.config import configure
-from csprop.training.session import Trained, execute
+from csprop.training.session import execute
+from csprop.training.stored import Trained
 
 LETTERS = ((0, 1), (1, -1), (1, 0), (1, -2), (2, -1))
 

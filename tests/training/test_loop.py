@@ -16,11 +16,10 @@ from csprop.errors import Diverged, InputError
 from csprop.ops import native
 from csprop.ops.backends import backend
 from csprop.tasks import get
-from csprop.training import batches, loop, steps
+from csprop.training import batches, loop
 from csprop.training.batches import supervised
 from csprop.training.loop import Trainer, run_epochs
 from csprop.training.presets import Recipe
-from csprop.training.schedule import learning_rate
 from csprop.training.scores import Score
 from csprop.training.seeding import generator
 from csprop.training.steps import Adam, KernelStep, TorchStep
@@ -167,7 +166,7 @@ def test_an_epoch_reports_everything_that_the_design_names() -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_clipping_starts_at_its_epoch(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     clipped = []
-    clip, take = torch.nn.utils.clip_grads_with_norm_, steps.take
+    clip, take = torch.nn.utils.clip_grads_with_norm_, loop.take
 
     def torch_clips(parameters: Any, limit: float, norm: torch.Tensor) -> None:
         clipped.append((run.epoch + 1, limit))
@@ -178,7 +177,7 @@ def test_clipping_starts_at_its_epoch(monkeypatch: pytest.MonkeyPatch, way: str)
         return take(steps)
 
     monkeypatch.setattr(torch.nn.utils, "clip_grads_with_norm_", torch_clips)
-    monkeypatch.setattr(steps, "take", kernel_clips)
+    monkeypatch.setattr(loop, "take", kernel_clips)
     run = trainer(rows=20, batch_size=20, clip_norm=0.5, clip_from_epoch=3)
     with use_backend(way):
         for _ in range(4):
@@ -312,7 +311,7 @@ def test_the_cosine_schedule_decides_the_learning_rate_alone(way: str) -> None:
     with use_backend(way):
         rates = [run.run_epoch()["lr"] for _ in range(6)]
         assert run.finished
-    assert rates == [learning_rate(recipe, epoch) for epoch in range(1, 7)]
+    assert rates == [recipe.cosine_lr(epoch) for epoch in range(1, 7)]
     assert rates[0] == 0.01
     assert sorted(rates, reverse=True) == rates
     still, moved = trainer(**dataclasses.asdict(recipe)), []

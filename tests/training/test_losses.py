@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Generator
 
-from csprop.training.losses import loss
 from csprop.training.presets import Recipe
+from csprop.training.steps import loss
 
 
 def logits(*shape: int) -> torch.Tensor:

@@ -17,7 +17,7 @@ from csprop.tasks import get
 from csprop.tasks.base import Task, every_sequence
 from csprop.training import metrics
 from csprop.training.config import configure
-from csprop.training.metrics import at_length, exhaustive, sampled, score
+from csprop.training.metrics import at_length, exhaustive, score
 from csprop.training.result import Evidence
 from csprop.training.scores import Sampling, Score, check_exhaustive, interval
 from csprop.training.seeding import generator
@@ -81,8 +81,8 @@ def test_every_input_scores_the_same_by_the_walk_and_by_batches(
 @pytest.mark.parametrize("window", [1, 3, 1 << 15])
 def test_sampling_carries_the_state_over_windows(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
     monkeypatch.setattr(metrics, "WINDOW", window)
-    task = get("parity")
-    result = sampled(Oracle(task.truth), task, 13, 5, Generator().manual_seed(0))  # pyright: ignore
+    task, five = get("parity"), Sampling(tokens=0, fewest=5, most=5)
+    result = at_length(Oracle(task.truth), task, 13, 0, five)
     assert (result.accuracy, result.count) == (1.0, 5)
 
 

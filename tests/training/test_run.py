@@ -24,7 +24,7 @@ from csprop.errors import Diverged, InputError
 from csprop.ops import native
 from csprop.ops.backends import backend
 from csprop.training import checkpoint, session, workers
-from csprop.training import epochs as saving
+from csprop.training.config import configure, identity
 from tests.helpers.spoilt import spoil
 
 # patience=1: the learning rate changes on the way, and must survive a resume.
@@ -45,7 +45,7 @@ def same(left: Path, right: Path) -> None:
     """Both runs ended with the same weights and the same history."""
     assert (left / "model.safetensors").read_bytes() == (right / "model.safetensors").read_bytes()
     assert rows_without_clock(left) == rows_without_clock(right)
-    states = [saving.read_last(checkpoint.RunFolder(path)) for path in (left, right)]
+    states = [session.read_last(checkpoint.RunFolder(path)) for path in (left, right)]
     assert states[0][0].keys() == states[1][0].keys()
     assert all(torch.equal(value, states[1][0][name]) for name, value in states[0][0].items())
     for name in ("epoch", "held", "lr", "scheduler"):
@@ -458,7 +458,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
         real(path, content)
 
-    monkeypatch.setattr(saving, "replace", full)
+    monkeypatch.setattr(files, "replace", full)
     with pytest.raises(OSError, match="No space left"):
         tiny(tmp_path / "r", epochs=6, resume=True)
     monkeypatch.undo()
@@ -546,20 +546,39 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
         csprop.load(tmp_path)
 
 
+def test_a_whole_number_is_the_same_option_as_a_float(tmp_path: Path) -> None:
+    for one, other in ((1, 1.0), (0, 0.0)):
+        configs = [configure("parity", target=each, weight_decay=each) for each in (one, other)]
+        assert identity(configs[0]) == identity(configs[1])
+        assert json.dumps(configs[0].to_json()) == json.dumps(configs[1].to_json())
+    tiny(tmp_path / "r", epochs=1, target=1)
+    assert len(tiny(tmp_path / "r", epochs=2, target=1.0, resume=True).metrics) == 2
+
+
+def test_a_value_of_none_is_named_in_the_message() -> None:
+    with pytest.raises(InputError, match="lr=None: does not fit: write a number"):
+        csprop.train("parity", lr=None)
+    with pytest.raises(InputError, match=r"lr=1000.*: does not fit: write a number"):
+        csprop.train("parity", lr=10**400)
+
+
+def test_no_seeds_are_refused() -> None:
+    with pytest.raises(InputError, match=r"seeds=\[\]: give at least one"):
+        csprop.train_seeds("parity", [])
+
+
 def test_options_that_do_not_exist_are_refused() -> None:
     with pytest.raises(InputError, match="'zebra' is not an option: activation, "):
         csprop.train("parity", zebra="red")
-    with pytest.raises(InputError, match="no preset 'best': write rotor, router, counter, paper"):
+    with pytest.raises(InputError, match="no preset 'best': choose from rotor, router, counter, paper"):
         csprop.train("parity", preset="best")
-    with pytest.raises(InputError, match="lr=0: write a number above 0"):
+    with pytest.raises(InputError, match=r"lr=0\.0: write a number above 0"):
         csprop.train("parity", lr=0)
     with pytest.raises(InputError, match=r"'widht' is not an option: did you mean width\?"):
         csprop.train("parity", widht=3)
 
 
 def test_the_paper_keeps_focal_loss_for_parenthesis() -> None:
-    from csprop.training.config import configure
-
     assert configure("parenthesis", "paper").recipe.loss == "focal"
     assert configure("parity", "paper").recipe.loss == "cross_entropy"
     paper = configure("mod3", "paper")
@@ -596,8 +615,6 @@ def test_drawn_lengths_never_leave_a_batch_without_labels(tmp_path: Path) -> Non
 
 
 def test_a_file_named_like_a_task_is_a_file(tmp_path: Path) -> None:
-    from csprop.training.config import configure
-
     (tmp_path / "parenthesis.csv").write_text("ab,1\nba,0\naa,0\nbb,1\n")
     task = csprop.tasks.from_file(tmp_path / "parenthesis.csv")
     assert configure(task, "paper").recipe.loss == "cross_entropy"

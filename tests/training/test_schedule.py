@@ -10,20 +10,19 @@ from safetensors.torch import load_file
 import csprop
 from csprop import Rotor, Router, Run
 from csprop.data.examples import Examples
-from csprop.training.batches import training_data
+from csprop.training.batches import shorten, training_data
 from csprop.training.config import configure
 from csprop.training.metrics import score
 from csprop.training.presets import Recipe
-from csprop.training.schedule import learning_rate, longest, shortened, temperature
 
 SMALL: dict[str, Any] = {"preset": "router", "samples": 300, "width": 8, "hold": 0}
 
 
 def test_the_temperature_falls_to_the_last_one_and_stays() -> None:
     recipe = Recipe(cool=0.25, cool_epochs=2)
-    assert [temperature(recipe, epoch) for epoch in (1, 2, 3, 9)] == [1, 0.5, 0.25, 0.25]
-    assert temperature(Recipe(), 7) == 1
-    assert temperature(Recipe(cool=0.3), 1) == 0.3
+    assert [recipe.temperature(epoch) for epoch in (1, 2, 3, 9)] == [1, 0.5, 0.25, 0.25]
+    assert Recipe().temperature(7) == 1
+    assert Recipe(cool=0.3).temperature(1) == 0.3
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 7, 300])
@@ -33,25 +32,25 @@ def test_the_cosine_schedule_is_that_of_torch(epochs: int, last: float) -> None:
     optimizer = torch.optim.SGD([torch.zeros(1)], lr=recipe.lr)
     theirs = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs, eta_min=last)
     for epoch in range(1, epochs + 2):
-        assert learning_rate(recipe, epoch) == pytest.approx(theirs.get_last_lr()[0], rel=1e-9)
+        assert recipe.cosine_lr(epoch) == pytest.approx(theirs.get_last_lr()[0], rel=1e-9)
         optimizer.step()
         theirs.step()
-    assert learning_rate(recipe, 1) == 0.05
-    assert learning_rate(recipe, epochs + 1) == last
+    assert recipe.cosine_lr(1) == 0.05
+    assert recipe.cosine_lr(epochs + 1) == last
 
 
 def test_the_longest_sequence_grows() -> None:
     recipe = Recipe(short_first=4)
-    assert [longest(recipe, epoch, 16) for epoch in range(1, 7)] == [4, 7, 10, 13, 16, 16]
-    assert [longest(recipe, epoch, 3) for epoch in (1, 4)] == [3, 3]
-    assert longest(Recipe(), 1, 16) == 16
+    assert [recipe.longest(epoch, 16) for epoch in range(1, 7)] == [4, 7, 10, 13, 16, 16]
+    assert [recipe.longest(epoch, 3) for epoch in (1, 4)] == [3, 3]
+    assert Recipe().longest(1, 16) == 16
 
 
 def test_long_sequences_are_cut_at_a_label_or_left_out() -> None:
     labels = torch.tensor([[0, 1, 0, 1], [-1, -1, -1, 1], [-1, 1, -1, -1], [1, -1, -1, 0]])
     answers = torch.zeros(4, 4, dtype=torch.bool)
     answers[[0, 1, 2, 3], [3, 3, 1, 3]] = True
-    short = shortened(Examples.from_matrices(torch.arange(16).view(4, 4), labels, answers), 2)
+    short = shorten(Examples.from_matrices(torch.arange(16).view(4, 4), labels, answers), 2)
     assert short.tokens.tolist() == [[0, 1], [8, 9]]
     assert short.labels.tolist() == [[0, 1], [-1, 1]]
     assert short.answers.tolist() == [[False, True], [False, True]]
@@ -60,7 +59,7 @@ def test_long_sequences_are_cut_at_a_label_or_left_out() -> None:
 def test_if_none_is_short_all_stay() -> None:
     labels = torch.tensor([[-1, -1, 1]])
     whole = Examples.from_matrices(torch.zeros_like(labels), labels, labels >= 0)
-    assert shortened(whole, 2) is whole
+    assert shorten(whole, 2) is whole
 
 
 def test_a_resumed_router_ends_with_the_same_bytes(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def say_epoch(task: str, epochs: int, rows: Mapping[int, bar.Epoch]) -> None:
     """
     if sys.stderr.isatty() and parent_process() is None:  # several processes have no bar
         return
-    from csprop.training.seeds import label_seeds, worst_row
+    from csprop.training.workers import label_seeds, worst_row
 
     row = worst_row(rows)
     say(

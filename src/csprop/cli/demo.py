@@ -122,7 +122,7 @@ def _story(out: Path) -> dict[str, Any]:
 def _parts(label: str, total: int) -> "Iterator[Tell]":
     """A bar for a step; where there is no terminal, a line for each part of it."""
     done = 0
-    with progress.parts(label, total) as show:
+    with progress.bar(label, total, stays=False) as show:
 
         def tell(said: str, finished: bool) -> None:
             nonlocal done

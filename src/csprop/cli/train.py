@@ -16,7 +16,7 @@ from csprop.errors import Diverged, InputError
 from csprop.nn.config import Architecture
 from csprop.training.checkpoint import DIAGNOSIS
 from csprop.training.config import check_options
-from csprop.training.presets import Asking, Plain, Recipe, preset
+from csprop.training.presets import Needs, Recipe, preset
 
 if TYPE_CHECKING:
     from csprop.runs.run import Run
@@ -98,11 +98,11 @@ def _defaults(given: dict[str, Any]) -> Args:
         stored = Args(**_stored(given["out"]))
         check_options(stored.preset, stored.model, given.keys() & {*CELL_OPTIONS, "depth"})
         return stored
-    asking = Plain(preset="router") if "data" in given else _asking(given.get("task"))
-    name = given.get("preset", asking.preset)
-    chosen = preset(name, asking)
+    task = _find_needs(given)
+    name = given.get("preset", task.preset)
+    chosen = preset(name, task)
     check_options(name, chosen.model, given.keys() & {*CELL_OPTIONS, "depth"})
-    options: Any = {"preset": asking.preset, "model": chosen.model, "recipe": chosen.recipe}
+    options: Any = {"preset": task.preset, "model": chosen.model, "recipe": chosen.recipe}
     return Args(**options, **_cell_flags(chosen.model))
 
 
@@ -119,19 +119,18 @@ def options_of(args: Args) -> dict[str, Any]:
     return {"width": model.width, "decoder": model.decoder, **layers, **asdict(args.recipe)}
 
 
-def _asking(name: str | None) -> Asking:
+def _find_needs(given: dict[str, Any]) -> Needs:
     """Return the task, which decides some defaults; an unknown name is reported later."""
-    if name is None:
-        return Plain()
     from csprop.data.formats import SUFFIXES
-    from csprop.tasks import get
+    from csprop.tasks import RowsTask, Task, get
 
-    if Path(name).suffix in SUFFIXES:
-        return Plain(preset="router")  # a file, as with --data
+    name = given.get("task", "")
+    if "data" in given or Path(name).suffix in SUFFIXES:
+        return RowsTask
     try:
         return get(name)
     except InputError:
-        return Plain()
+        return Task
 
 
 def _stored(out: Path) -> dict[str, Any]:
@@ -199,7 +198,7 @@ def _read_task(args: Args) -> Any:
 def _train(args: Args, task: Any, speaks: bool = True) -> int:
     """Train; of several processes that train one model, the first alone speaks."""
     from csprop.runs.training import train, train_seeds
-    from csprop.training.seeds import parse_seeds, suggest_workers
+    from csprop.training.workers import parse_seeds, suggest_workers
 
     if task.oracle is None and speaks:
         for line in _summarise(task):

@@ -19,8 +19,7 @@ from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder, refuse_zoo
 from csprop.training.metrics import exhaustive
 from csprop.training.scores import Score
-from csprop.training.session import Trained
-from csprop.training.stored import network
+from csprop.training.stored import Trained, network
 
 
 def save(certificate: Certificate, path: str | Path, trained: Trained | None = None) -> bool:

@@ -30,7 +30,7 @@ from csprop.training.checkpoint import RunFolder, refuse_existing, refuse_zoo
 from csprop.training.config import to_json
 from csprop.training.metrics import last_logits
 from csprop.training.scores import percent
-from csprop.training.session import Trained
+from csprop.training.stored import Trained
 from csprop.training.stored import load as load_trained
 from csprop.zoo.archive import in_zoo
 

@@ -10,16 +10,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from csprop.errors import Diverged, about
-from csprop.progress import Epoch, epochs
+from csprop.errors import Diverged, InputError, about
+from csprop.progress import Epoch, bar, summary
 from csprop.tasks import FileTask, RowsTask, resolve
 from csprop.tasks.base import Task
 from csprop.tasks.pairs import check_share
 from csprop.training import checkpoint
 from csprop.training.checkpoint import refuse_existing, refuse_zoo
 from csprop.training.config import RunConfig, check_seed, configure
-from csprop.training.seeds import label_seeds, worst_row
-from csprop.training.workers import check_torchrun, pool
+from csprop.training.workers import check_torchrun, label_seeds, pool, worst_row
 
 if TYPE_CHECKING:
     from csprop.runs.run import Run
@@ -37,10 +36,6 @@ class Job:
     configs: list[RunConfig]
     outs: list[Path | None]
     resume: bool
-
-    def part(self, begin: int, end: int) -> "Job":
-        """Return the same job for some of the seeds."""
-        return replace(self, configs=self.configs[begin:end], outs=self.outs[begin:end])
 
 
 def train(
@@ -77,8 +72,8 @@ def train(
     with _join() if distributed else nullcontext() as group:
         first = group is None or group.rank == 0
         with nullcontext() if group is None else group.agreed():
-            outs = {seed: out if first else None}
-            job = _prepare(task, outs, out if first else None, preset, resume and first, changes)
+            own = out if first else None
+            job = _prepare(task, {seed: own}, own, preset, resume and first, changes)
         (outcome,) = _execute(job, lambda rows: on_epoch(rows[seed]), progress and first, group)
     if isinstance(outcome, Exception):
         raise outcome
@@ -120,17 +115,25 @@ def train_seeds(
     """
     outs = {seed: None if out is None else Path(out) / f"seed-{seed}" for seed in seeds}
     job, count = _prepare(task, outs, out, preset, resume, changes), len(outs)
-    if min(workers, count) <= 1 or out is None:
+    workers = min(workers, count)
+    if workers <= 1 or out is None:
         return _execute(job, on_epoch, progress)
-    shares = [job.part(count * i // workers, count * (i + 1) // workers) for i in range(workers)]
-    shares = [share for share in shares if share.configs]
-    with pool(len(shares), "add --resume to the same command to continue") as executor:
-        parts = [executor.submit(_execute_share, share, on_epoch) for share in shares]
-        ends = [end for part in parts for end in part.result()]
+    ends = [count * (worker + 1) // workers for worker in range(workers)]
+    with pool(workers, "add --resume to the same command to continue") as executor:
+        parts = [
+            executor.submit(_execute_share, job, slice(begin, end), on_epoch)
+            for begin, end in zip([0, *ends], ends, strict=False)
+        ]
+        outcomes = [outcome for part in parts for outcome in part.result()]
+    from csprop.runs.run import load
+    from csprop.training.stored import within
+
+    paths = [path for path in outs.values() if path is not None]
     return [
-        end if isinstance(end, Diverged) else _read(job.task, path, end)
-        for path, end in zip(job.outs, ends, strict=True)
-    ]
+        each if isinstance(each, Diverged)
+        else replace(load(path, within(job.task, path)), torch_because=each)
+        for path, each in zip(paths, outcomes, strict=True)
+    ]  # fmt: skip
 
 
 def _prepare(
@@ -143,18 +146,14 @@ def _prepare(
 ) -> Job:
     """Look up the task, make the configurations, and refuse what cannot be trained.
 
-    Args:
-        task: a task, its name, or a data file.
-        outs: the run directory of each seed.
-        folder: the directory that holds all of them; rows from Python are written into it.
-        preset: the name of a preset.
-        resume: continue the runs.
-        changes: options that differ from the preset.
+    `outs` has the run directory of each seed. Rows from Python are written into `folder`.
     """
     task = resolve(task)
+    if not outs:
+        raise InputError("give at least one", "seeds", [])
     for seed in outs:
         check_seed(seed)
-    config = configure(task, preset, next(iter(outs), 0), **changes)
+    config = configure(task, preset, next(iter(outs)), **changes)
     if task.oracle is not None:
         with about("length", config.recipe.length):
             task.check_length(config.recipe.length)
@@ -173,34 +172,27 @@ def _execute(
 ) -> "list[Run | Diverged]":
     """Train, with a bar for the worst seed."""
     from csprop.runs.run import Run
-    from csprop.training.session import Trained, execute
+    from csprop.training.session import execute
+    from csprop.training.stored import Trained
 
     label = label_seeds(job.task.name, [config.seed for config in job.configs])
-    with epochs(label, job.configs[0].recipe.epochs, progress) as show:
+    most = job.configs[0].recipe.epochs
+    with bar(label, most, progress) as tell:
 
         def after(rows: dict[int, Epoch]) -> None:
-            show(worst_row(rows))
+            row = worst_row(rows)
+            tell(f"{row['epoch']}/{most} {summary(row)}", row["epoch"])
             on_epoch(rows)
 
         outcomes = execute(job.task, job.configs, job.outs, job.resume, after, group=group)
     return [Run.of(each) if isinstance(each, Trained) else each for each in outcomes]
 
 
-def _execute_share(job: Job, on_epoch: OnEpoch) -> "list[str | Diverged]":
-    """Train in a worker process; the runs themselves are in their directories."""
-    outcomes = _execute(job, on_epoch, progress=False)
+def _execute_share(job: Job, share: slice, on_epoch: OnEpoch) -> "list[str | Diverged]":
+    """Train some of the seeds in a worker process; the runs themselves are in their directories."""
+    part = replace(job, configs=job.configs[share], outs=job.outs[share])
+    outcomes = _execute(part, on_epoch, progress=False)
     return [each if isinstance(each, Diverged) else each.torch_because for each in outcomes]
-
-
-def _read(task: Task, path: Path | None, torch_because: str) -> "Run":
-    """Return a run that a worker process has trained."""
-    from csprop.runs.run import load
-    from csprop.training.stored import within
-
-    assert path is not None
-    run = load(path, within(task, path))
-    run.torch_because = torch_because
-    return run
 
 
 def _join() -> "AbstractContextManager[Group]":

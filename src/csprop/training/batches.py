@@ -1,6 +1,7 @@
 """The rows of a run, and of each of its steps."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,6 @@ from csprop.tasks.base import Task
 from csprop.tasks.pairs import hold_pairs
 from csprop.training.config import RunConfig
 from csprop.training.presets import Recipe
-from csprop.training.schedule import longest, shortened
 from csprop.training.seeding import generator
 
 if TYPE_CHECKING:
@@ -49,20 +49,14 @@ def split_data(task: Task, recipe: Recipe, seed: int) -> tuple[Examples, Example
 
 
 class Batches:
-    """The batches of one epoch, or the share of each that one process of a group takes.
-
-    Args:
-        recipe: the options of training.
-        seed: the seed of the run.
-        group: the processes that share every batch, if there are several.
-    """
+    """The batches of one epoch, or the share of each that one process of a group takes."""
 
     def __init__(self, recipe: Recipe, seed: int, group: "Group | None" = None) -> None:
         self.recipe, self.seed, self.group = recipe, seed, group
 
     def of_epoch(self, epoch: int, training: Examples) -> Iterator[Batch]:
         """Yield the tokens and labels of each step of an epoch."""
-        training = shortened(training, longest(self.recipe, epoch, training.longest))
+        training = shorten(training, self.recipe.longest(epoch, training.longest))
         order = torch.randperm(len(training), generator=generator(self.seed, "order", epoch))
         cuts = generator(self.seed, "lengths", epoch)
         size = self.recipe.batch_size
@@ -99,6 +93,20 @@ class Batches:
             lots = None if lots is None else lots[own, : rows.longest]
         steps = rows.padded()
         return steps.tokens, supervised(steps, self.recipe, lots) if len(rows) else steps.labels
+
+
+def shorten(examples: Examples, longest: int) -> Examples:
+    """Cut sequences to a length, without those that have no label at the cut, unless all would go."""
+    if longest >= examples.longest:
+        return examples
+    lengths = np.minimum(examples.lengths, longest)
+    ends = examples.begins + lengths - 1
+    labelled = examples.flat_labels[ends] != UNLABELLED
+    if not labelled.any():
+        return examples
+    answers = examples.flat_answers.copy()
+    answers[ends[labelled]] = True
+    return replace(examples, flat_answers=answers, lengths=lengths)[labelled]
 
 
 def supervised(batch: Steps, recipe: Recipe, lots: Tensor | None) -> Tensor:

@@ -40,26 +40,14 @@ CONFIG, METRICS, WEIGHTS = "config.json", "metrics.jsonl", "model.safetensors"
 LAST, RESULT, DIAGNOSIS = "last/state.safetensors", "result.json", "diagnosis.json"
 LOCKED, CERTIFICATE = "locked.safetensors", "certificate.json"
 MANIFEST = "manifest.json"
-DRAFT = ".draft"
-"""The folder of a run that is not whole yet."""
+SUSPECTS, ROWS, DRAFT = "suspects.jsonl", "rows.jsonl", ".draft"
 MEASURED = ("epoch", "loss", "accuracy", "f1", "grad_norm")
 """Fields that are finite numbers in every row of the metrics."""
-SUSPECTS = "suspects.jsonl"
-"""Rows that disagree with a machine which was learned."""
-ROWS = "rows.jsonl"
-"""Rows that were given from Python."""
 FILES = (CONFIG, METRICS, WEIGHTS, LAST, RESULT, DIAGNOSIS, LOCKED, CERTIFICATE, SUSPECTS)
 
 
 class RunFolder:
-    """A run directory, for reading or for writing; or a run of the zoo, for reading.
-
-    Args:
-        path: the directory, or a name such as zoo:parity.
-
-    Raises:
-        InputError: the zoo has no run of this name.
-    """
+    """A run directory, for reading or for writing; or a run of the zoo, for reading."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -75,26 +63,21 @@ class RunFolder:
         """Return True if a file exists."""
         return (self.files / name).exists()
 
-    def read_json(self, name: str) -> Any:
-        """Return the content of a JSON file, checked against the manifest."""
-        return self._parse(name, self.read(name))
+    def damaged(self, name: str, why: str = "is malformed") -> InputError:
+        """Return the error about a file that csprop did not write like this."""
+        return InputError(f"{self.path / name}: {why}; the run is damaged")
 
-    def _parse(self, name: str, content: bytes) -> Any:
+    def read_json(self, name: str, verify: bool = True) -> Any:
+        """Return the content of a JSON file; with `verify`, checked against the manifest."""
         try:
-            return from_json(content)
+            return from_json(self.read(name) if verify else self.read_bytes(name))
+        except InputError:
+            raise
         except ValueError as error:
-            why = f"is not JSON: {fault(error)}"
-            raise InputError(f"{self.path / name}: {why}; the run is damaged") from None
-
-    def _malformed(self, name: str) -> InputError:
-        return InputError(f"{self.path / name}: is malformed; the run is damaged")
+            raise self.damaged(name, f"is not JSON: {fault(error)}") from None
 
     def read(self, name: str) -> bytes:
-        """Return the content of a file, checked against the manifest.
-
-        Raises:
-            InputError: the file is missing, or does not have the SHA-256 in the manifest.
-        """
+        """Return the content of a file, checked against the manifest."""
         for _ in range(10):  # training replaces the files one after the other
             content = self.read_bytes(name)
             if self.digests().get(name) == digest(content):
@@ -140,40 +123,30 @@ class RunFolder:
 
     def digests(self) -> dict[str, str]:
         """Return the content of manifest.json."""
-        digests = self._parse(MANIFEST, self.read_bytes(MANIFEST))
+        digests = self.read_json(MANIFEST, verify=False)
         if not isinstance(digests, dict):
-            raise self._malformed(MANIFEST)
+            raise self.damaged(MANIFEST)
         return digests
 
     def read_config(self, verify: bool = True) -> dict[str, Any]:
-        """Return the content of config.json.
-
-        Args:
-            verify: check it against the manifest; a run that is resumed may not have one yet.
-
-        Raises:
-            InputError: the directory is not a run, or config.json is damaged or too new.
-        """
+        """Return the content of config.json; a run that is resumed may not have a manifest yet."""
         if not self.exists():
-            inside = any(self.path.glob(f"*/{CONFIG}"))
-            hint = f"; choose one of the runs in it, {self.path}/*" if inside else self._suggest()
+            hint, runs = "", (each.parent.name for each in self.path.parent.glob(f"*/{CONFIG}"))
+            if any(self.path.glob(f"*/{CONFIG}")):
+                hint = f"; choose one of the runs in it, {self.path}/*"
+            elif near := nearest(self.path.name, runs):
+                hint = f": did you mean {self.path.with_name(near)}?"
             raise InputError(f"{self.path}: is not a run: there is no {CONFIG} in it{hint}")
         # Read before the manifest, which a newer format may keep differently.
-        config = self._parse(CONFIG, self.read_bytes(CONFIG))
+        config = self.read_json(CONFIG, verify=False)
         if not isinstance(config, dict) or not isinstance(config.get("format"), int):
-            raise self._malformed(CONFIG)
+            raise self.damaged(CONFIG)
         if config["format"] > FORMAT:
             raise InputError(
                 f"{self.path}: has format {config['format']}, but this csprop reads up to {FORMAT}: "
                 "install a newer csprop"
             )
         return self.read_json(CONFIG) if verify else config
-
-    def _suggest(self) -> str:
-        """Return a question about a run beside this directory; "" if none has a similar name."""
-        runs = (each.parent.name for each in self.path.parent.glob(f"*/{CONFIG}"))
-        near = nearest(self.path.name, runs)
-        return f": did you mean {self.path.with_name(near)}?" if near else ""
 
     def read_metrics(self) -> "list[Epoch]":
         """Return the rows of metrics.jsonl."""
@@ -184,7 +157,7 @@ class RunFolder:
                 return rows
         except (ValueError, LookupError, TypeError, OverflowError):
             pass
-        raise self._malformed(METRICS)
+        raise self.damaged(METRICS)
 
     # Writing.
 
@@ -202,10 +175,9 @@ class RunFolder:
 
     @contextmanager
     def draft(self) -> Iterator["RunFolder"]:
-        """Yield a folder in which to write a run; its files are moved here at last, config.json last.
+        """Yield a folder to write a run in; at the end its files are moved here, config.json last.
 
-        A process that is killed before that leaves nothing that looks like a run. No other process may
-        write here.
+        A process that is killed leaves nothing that looks like a run. No other process may write here.
         """
         draft = RunFolder(self.path / DRAFT)
         if self.has(CONFIG):  # written since somebody looked
@@ -234,7 +206,7 @@ class RunFolder:
                 )
 
     def write_json(self, name: str, value: Any) -> None:
-        """Replace a file by a JSON document, and update the manifest."""
+        """Write a JSON document."""
         self.write(name, as_json(value))
 
     def write(self, name: str, content: bytes) -> None:
@@ -260,15 +232,7 @@ def metrics_line(row: "Epoch") -> bytes:
 
 
 def refuse_existing(outs: Iterable[str | Path], resumable: bool = True) -> None:
-    """Check that no directory holds a run.
-
-    Args:
-        outs: the directories.
-        resumable: whether the user could continue the run instead.
-
-    Raises:
-        InputError: a directory holds a run, or is a file, or names a run of the zoo.
-    """
+    """Refuse a directory that holds a run, which the user might resume; a file; and the zoo."""
     paths = list(map(Path, outs))
     refuse_zoo(paths)
     for out in paths:
@@ -280,11 +244,7 @@ def refuse_existing(outs: Iterable[str | Path], resumable: bool = True) -> None:
 
 
 def refuse_zoo(outs: Iterable[str | Path]) -> None:
-    """Check that no path is one of the zoo, to which nothing is written.
-
-    Raises:
-        InputError: a path is.
-    """
+    """Refuse a path of the zoo, to which nothing is written."""
     for out in filter(in_zoo, outs):
         raise InputError(
             f"{out}: nothing is written to the zoo: name a directory; "

@@ -19,7 +19,7 @@ from csprop.ops.backends import as_before, backend, use_backend
 from csprop.tasks import resolve
 from csprop.tasks.base import Task
 from csprop.training import checkpoint
-from csprop.training.presets import Preset, Recipe, preset
+from csprop.training.presets import Recipe, preset
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ def configure(
     check_seed(seed)
     known = {field.name for field in fields(Recipe)}
     recipe = {name: changes.pop(name) for name in known & changes.keys()}
-    architecture = _change_model(chosen, preset_name, changes)
+    architecture = _change_model(chosen.model, preset_name, changes)
     sizes = {"vocab_size": len(task.vocab), "num_classes": len(task.classes)}
     return RunConfig(
         task=task.describe(),
@@ -69,11 +69,10 @@ def configure(
     )
 
 
-def _change_model(chosen: Preset, name: str, changes: dict[str, Any]) -> Architecture:
+def _change_model(base: Architecture, name: str, changes: dict[str, Any]) -> Architecture:
     """Return a preset's architecture with some options changed: its own, or those of its cell."""
     own = {field.name for field in fields(Architecture)}
     changed = {option: value for option, value in changes.items() if option in own}
-    base = chosen.model
     if changed.get("cells"):
         depth = len(changed["cells"])
         if "cell" in changed or changed.pop("depth", depth) != depth:
@@ -95,18 +94,16 @@ def check_options(name: str, model: Architecture, options: Iterable[str]) -> Non
     for option in options:
         if option == "depth" and model.cells:
             raise InputError(f"the preset {name} has {model.depth} layers: leave out depth", option)
-        if option not in own | others:
-            raise InputError(_unknown(option, name, model), option)
-
-
-def _unknown(option: str, name: str, model: Architecture) -> str:
-    """Return what is wrong with an option that the cell of a preset does not have."""
-    own = " and ".join(cell.kind for cell in model.cells) or model.cell.kind
-    kinds = [kind for kind, each in BUILT_IN.items() if option in {f.name for f in fields(each)}]
-    if kinds:
-        return f"{option} is an option of the cell {' or '.join(kinds)}; the preset {name} has {own}"
-    every = {f.name for each in (Recipe, Architecture, *BUILT_IN.values()) for f in fields(each)}
-    return f"{option!r} is not an option: {did_you_mean(option, every) or ', '.join(sorted(every))}"
+        if option in own | others:
+            continue
+        options = {kind: {f.name for f in fields(each)} for kind, each in BUILT_IN.items()}
+        if kinds := " or ".join(kind for kind in options if option in options[kind]):
+            has = " and ".join(cell.kind for cell in model.cells) or model.cell.kind
+            why = f"{option} is an option of the cell {kinds}; the preset {name} has {has}"
+            raise InputError(why, option)
+        every = others.union(*options.values())
+        hint = did_you_mean(option, every) or ", ".join(sorted(every))
+        raise InputError(f"{option!r} is not an option: {hint}", option)
 
 
 def identity(config: RunConfig) -> str:
@@ -177,15 +174,7 @@ def names_of(task: Task) -> Names:
 
 
 def from_json(path: Path, values: dict[str, Any]) -> RunConfig:
-    """Return the configuration that `to_json` described.
-
-    Args:
-        path: the run directory, for error messages.
-        values: the content of config.json.
-
-    Raises:
-        InputError: a field is unknown, missing or malformed.
-    """
+    """Return the configuration of a run directory, from the content of config.json."""
     known = {field.name for field in fields(RunConfig)}
     where = path / checkpoint.CONFIG
     for name in values.keys() - known - {"format", "environment", "names"}:
@@ -193,13 +182,9 @@ def from_json(path: Path, values: dict[str, Any]) -> RunConfig:
     try:
         _check_types(values)
         check_names(Recipe, values["recipe"])
-        return RunConfig(
-            task=values["task"],
-            preset=values["preset"],
-            seed=values["seed"],
-            model=CSPConfig.from_json(values["model"]),
-            recipe=Recipe(**values["recipe"]),
-        )
+        model, recipe = CSPConfig.from_json(values["model"]), Recipe(**values["recipe"])
+        same = {name: values[name] for name in ("task", "preset", "seed")}
+        return RunConfig(**same, model=model, recipe=recipe)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
     except (KeyError, TypeError, AttributeError) as error:
@@ -209,46 +194,33 @@ def from_json(path: Path, values: dict[str, Any]) -> RunConfig:
 def _check_types(values: dict[str, Any]) -> None:
     """Reject values of the wrong type: the file is damaged."""
     task, where = values["task"], values["environment"]
-    wanted = [
-        (task["name"], str),
-        (values["preset"], str),
-        (values["seed"], int),
-        (where["threads"], int),
-        (where["backend"], str),
-    ]
+    wanted = [(task["name"], str), (values["preset"], str), (where["backend"], str)]
+    names = [task["vocab"], task["classes"]] if "data" in task else []
     if "data" in task:
         wanted += [(task["data"], str), (task["sha256"], str), (task["words"], bool)]
-        for names in (task["vocab"], task["classes"]):
-            wanted += [(names, list), *((name, str) for name in names)]
-    for value, kind in wanted:
-        if type(value) is not kind:
-            raise InputError(f"{value!r} is malformed; the run is damaged")
-    if not 1 <= where["threads"] <= 1024:
-        raise InputError(f"environment.threads={where['threads']} is malformed; the run is damaged")
+        wanted += [(each, list) for each in names] + [(name, str) for each in names for name in each]
+    wrong = [value for value, kind in wanted if type(value) is not kind]
+    if type(where["threads"]) is not int or not 1 <= where["threads"] <= 1024:
+        wrong.append(where["threads"])
+    for each in [] if wrong else names:
+        if len(set(each)) < len(each) or not all(name and name.isprintable() for name in each):
+            wrong.append(each)
+    if wrong:
+        raise InputError(f"{wrong[0]!r} is malformed; the run is damaged")
     check_seed(values["seed"])
-    for names in (task["vocab"], task["classes"]) if "data" in task else ():
-        if len(set(names)) < len(names) or not all(name and name.isprintable() for name in names):
-            raise InputError(f"{names!r} is malformed; the run is damaged")
 
 
 def check_seed(seed: Any) -> None:
-    """Refuse what no generator takes."""
+    """Refuse a seed that a generator cannot take."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
         raise InputError("write a whole number from 0 on, below 2^63", "seed", seed)
 
 
 def check_same(path: Path, stored: RunConfig, asked: RunConfig) -> None:
-    """Check that a resumed run keeps its configuration; only `epochs` may change.
+    """Refuse to resume a run with another configuration; the message names the first difference.
 
-    With the schedule cosine not even that: an epoch would have another learning rate.
-
-    Args:
-        path: the run directory, for error messages.
-        stored: the configuration in the run directory.
-        asked: the configuration that was asked for.
-
-    Raises:
-        InputError: they differ; the message names the first difference.
+    Only `epochs` may change, and with the schedule cosine not even that: the learning rate of an epoch
+    depends on it.
     """
     if not stored.recipe.schedule == asked.recipe.schedule == "cosine":
         asked = replace(asked, recipe=replace(asked.recipe, epochs=stored.recipe.epochs))
@@ -263,17 +235,14 @@ def check_same(path: Path, stored: RunConfig, asked: RunConfig) -> None:
             break
     name = next(name for name in before if before[name] != now.get(name))
     if name == "task":
-        raise InputError(_other_task(path, before[name], now[name]))
+        was, asks = (each[name].get("data", each[name]["name"]) for each in (before, now))
+        if was == asks and "data" in before[name]:
+            raise InputError(f"{was}: has changed since training: restore the file, or train again")
+        remedy = "use the same data, or choose another --out"
+        raise InputError(f"{path}: was trained on {was}, not on {asks}: {remedy}")
     why = ", and its schedule cosine ends with them" if name == "epochs" else ""
     raise InputError(
         f"{path} was trained with {before[name]}{why}: use the same value, or choose another --out",
         name,
-        "none" if now.get(name) is None else now[name],
+        now.get(name),
     )
-
-
-def _other_task(path: Path, before: dict[str, Any], now: dict[str, Any]) -> str:
-    if before.get("data") and before.get("data") == now.get("data"):
-        return f"{before['data']}: has changed since training: restore the file, or train again"
-    was, asked = (each.get("data", each["name"]) for each in (before, now))
-    return f"{path}: was trained on {was}, not on {asked}: use the same data, or choose another --out"

@@ -49,15 +49,9 @@ class Group:
         return numbers
 
     def average(self, parameters: Sequence[Tensor], value: float, labels: int) -> float:
-        """Replace the gradients of this process's rows by the gradients of the whole batch.
+        """Replace the gradients of this process's rows by those of the whole batch; return its loss.
 
-        Args:
-            parameters: the parameters of the model.
-            value: the loss of this process's rows.
-            labels: the number of their labels.
-
-        Returns:
-            The loss of the whole batch.
+        `value` is the loss of this process's rows, and `labels` the number of their labels.
         """
         trained = [each for each in parameters if each.requires_grad]
         gradients = [torch.zeros_like(each) if each.grad is None else each.grad for each in trained]
@@ -84,40 +78,33 @@ class Group:
 
     @contextmanager
     def agreed(self) -> Iterator[None]:
-        """Run a block in every process; if it fails in one, it fails in all.
+        """Run a block in every process; if it fails in one, it fails in all with the same message.
 
-        Raises:
-            InputError: the message of the first process that failed; outside process 0 it is an
-                `Elsewhere`, raised after process 0 has ended.
+        Outside process 0 the error is an `Elsewhere`, raised after process 0 has ended.
         """
         error = None
         try:
             yield
         except (InputError, OSError, MemoryError) as caught:
             error = caught
-        said = self.of_all(None if error is None else str(error) or "there is not enough memory")
-        failed = [rank for rank, sentence in enumerate(said) if sentence is not None]
+        messages = self.of_all(None if error is None else str(error) or "there is not enough memory")
+        failed = [rank for rank, message in enumerate(messages) if message is not None]
         if not failed:
             return
         if self.rank == 0 and error is not None:
             raise error
         where = f"process {failed[0]} of {self.size}: " if failed[0] else ""
         if self.rank == 0:
-            raise InputError(f"{where}{said[failed[0]]}")
+            raise InputError(f"{where}{messages[failed[0]]}")
         with suppress(RuntimeError):
             dist.recv(torch.zeros(1), group=self._within, group_src=0)  # which does not come
         time.sleep(1)  # torchrun ends all where one has ended: the first is to speak before
-        raise Elsewhere(f"{where}{said[failed[0]]}")
+        raise Elsewhere(f"{where}{messages[failed[0]]}")
 
 
 @contextmanager
 def joined() -> Iterator[Group]:
-    """Join the processes that torchrun has started, or torch's process group if there is one.
-
-    Raises:
-        InputError: this process was not started by torchrun.
-        ConnectionError: the others cannot be reached.
-    """
+    """Join the processes that torchrun has started, or torch's process group if there is one."""
     if not dist.is_initialized():
         check_torchrun()
     with _reaching():

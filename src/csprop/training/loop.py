@@ -17,13 +17,12 @@ from torch import Tensor
 from csprop.data.examples import UNLABELLED, Examples
 from csprop.errors import Diverged, InputError
 from csprop.nn.model import CSP
-from csprop.ops.native.step import matches
+from csprop.ops.native.step import matches, take
 from csprop.progress import Epoch
 from csprop.training.batches import Batch, Batches
 from csprop.training.metrics import score
 from csprop.training.presets import Recipe
-from csprop.training.schedule import learning_rate, temperature
-from csprop.training.steps import Adam, KernelStep, TorchStep, choose_step, descend, take_in_one_call
+from csprop.training.steps import Adam, KernelStep, TorchStep, choose_step, descend, not_finite
 
 if TYPE_CHECKING:
     from csprop.training.distributed import Group
@@ -61,28 +60,24 @@ class Trainer:
     @property
     def finished(self) -> bool:
         """True if the target has held long enough, or this was the last epoch."""
-        enough = self.recipe.hold and self.streak >= self.recipe.hold
-        return bool(enough) or self.epoch >= self.recipe.epochs
+        enough = 0 < self.recipe.hold <= self.streak
+        return enough or self.epoch >= self.recipe.epochs
 
     def run_epoch(self) -> Epoch:
-        """Train on every example once, then evaluate on the held-out set.
-
-        Raises:
-            Diverged: a loss or a gradient was not finite.
-        """
+        """Train on every example once, then evaluate on the held-out set."""
         (row,) = run_epochs([self])
         if isinstance(row, Diverged):
             raise row
         return row
 
     def begin_epoch(self) -> None:
-        """Prepare the model for this epoch, and choose what takes its steps."""
+        """Prepare the model for this epoch, and choose between the steps of the kernel and of torch."""
         self.model.train()
         for router in self.model.routers:
-            router.temperature = temperature(self.recipe, self.epoch + 1)
+            router.temperature = self.recipe.temperature(self.epoch + 1)
         if self.recipe.schedule == "cosine":
             for group in self.optimizer.param_groups:
-                group["lr"] = learning_rate(self.recipe, self.epoch + 1)
+                group["lr"] = self.recipe.cosine_lr(self.epoch + 1)
         self.step = choose_step(self.model, self.optimizer, self.recipe, alone=self.group is None)
 
     def batches(self) -> Iterator[Batch]:
@@ -91,17 +86,13 @@ class Trainer:
         return batches.of_epoch(self.epoch + 1, self.training)
 
     @property
-    def clip_norm(self) -> float | None:
-        """The largest norm of the gradients of this epoch, if there is one."""
+    def clip_norm(self) -> float:
+        """The largest norm of the gradients of this epoch."""
         clips = self.epoch + 1 >= self.recipe.clip_from_epoch
-        return self.recipe.clip_norm if clips else None
+        return self.recipe.clip_norm if clips else math.inf
 
     def take_step(self, batch: Batch) -> tuple[float, float]:
-        """Take a step on a batch; return the loss, and the norm of the gradients before clipping.
-
-        Raises:
-            FloatingPointError: one of them is not finite.
-        """
+        """Take a step on a batch; return the loss, and the norm of the gradients before clipping."""
         assert self.step is not None
         value, parameters = self.step.set_gradients(batch), list(self.model.parameters())
         if self.group is not None:
@@ -174,7 +165,7 @@ class Trainer:
             }
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """The tensors and plain values that `restore` needs."""
+        """Return the tensors and other values that `restore` needs."""
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         tensors |= {f"best.{name}": value for name, value in self.best_weights.items()}
         for name, parameter in self.model.named_parameters():
@@ -204,9 +195,8 @@ class Trainer:
             for key in ("step", "exp_avg", "exp_avg_sq"):
                 if f"{key}.{name}" in adam:  # a parameter that is not trained has none
                     self.optimizer.state[parameter][key] = adam[f"{key}.{name}"]
-            if self.optimizer.state[parameter] and not matches(
-                self.optimizer.state[parameter], parameter
-            ):
+            moments = self.optimizer.state[parameter]
+            if moments and not matches(moments, parameter):
                 raise InputError(f"the state of the optimiser does not fit the parameter {name}")
         self.epoch, self.streak, self.best = values["epoch"], values["held"], values["best"]
         self.optimizer.param_groups[0]["lr"] = values["lr"]
@@ -247,14 +237,21 @@ def run_epochs(trainers: Sequence[Trainer]) -> list[Epoch | Diverged]:
 def take_steps(
     trainers: Sequence[Trainer], batches: Sequence[Batch]
 ) -> list[tuple[float, float] | FloatingPointError]:
-    """Take a step of each model: together if all are the kernel's, else one after the other.
+    """Take a step of each model: in one call of the kernel if it knows all, else one after the other.
 
     Returns:
         For each model the loss and the norm of its gradients, or the error if one was not finite.
     """
-    steps = [each.step for each in trainers if isinstance(each.step, KernelStep) and not each.group]
+    steps = [
+        (each.step.descent, batch, each.clip_norm)
+        for each, batch in zip(trainers, batches, strict=True)
+        if isinstance(each.step, KernelStep) and not each.group
+    ]
     if len(steps) == len(trainers):
-        return take_in_one_call(steps, batches, [trainer.clip_norm for trainer in trainers])
+        return [
+            (each.loss, each.norm) if each.taken else not_finite(each.loss, each.norm)
+            for each in take(steps)
+        ]
     outcomes: list[tuple[float, float] | FloatingPointError] = []
     for trainer, batch in zip(trainers, batches, strict=True):
         try:

@@ -1,51 +1,57 @@
-"""Accuracy, F1 and loss of a model, on given examples, drawn sequences or every input."""
+"""Accuracy, F1 and loss of a model, on rows, drawn sequences or every input, and at its end."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
 from csprop.data.examples import UNLABELLED, Examples, Steps
 from csprop.errors import InputError
 from csprop.nn.scoring import every_score, row_scores
 from csprop.tasks.base import Task, every_sequence
-from csprop.training.scores import EVALUATION, Sampling, Score, check_exhaustive, scored
+from csprop.training.config import RunConfig, names_of
+from csprop.training.result import Exhaustive, Majority, Result
+from csprop.training.scores import (
+    EVALUATION,
+    MOST_INPUTS,
+    Sampling,
+    Score,
+    check_exhaustive,
+    interval,
+    make_score,
+    scored,
+)  # fmt: skip
 from csprop.training.seeding import generator
+from csprop.training.stored import Trained
 
 if TYPE_CHECKING:
+    from csprop.progress import Epoch
     from csprop.training.distributed import Group
+    from csprop.training.loop import Trainer
 
-# Tokens in one forward pass: bounds the memory at any length.
 WINDOW = 1 << 15
+"""Tokens in one forward pass: bounds the memory at any length."""
 
 
 def score(model: nn.Module, examples: Examples, group: "Group | None" = None) -> Score:
-    """The score of a model on the answers of some examples.
-
-    Args:
-        model: the model.
-        examples: what it should answer.
-        group: processes that share the examples, if there are several.
-
-    Raises:
-        InputError: there are no examples.
-    """
+    """Return the score of a model on the answers of some examples, which processes may share."""
     if group is not None:
         return _shared(model, examples, group)
-    given = [batch.labels[batch.answers] for batch in examples.windows(WINDOW)]
-    if not given:
+    answers = [batch.labels[batch.answers] for batch in examples.windows(WINDOW)]
+    if not answers:
         raise InputError("there are no examples to score: give at least one")
-    labels, logits, end = torch.cat(given), torch.empty(0), 0
-    for batch, some in zip(examples.windows(WINDOW), given, strict=True):
-        found = _answers(model, batch)
+    labels, logits, end = torch.cat(answers), torch.empty(0), 0
+    for batch in examples.windows(WINDOW):
+        scores = _answers(model, batch)
         if not end:  # room for all: small pieces kept between large ones that are freed waste memory
-            logits = found.new_empty(len(labels), found.shape[1])
-        logits[end : end + len(some)] = found
-        end += len(some)
+            logits = scores.new_empty(len(labels), scores.shape[1])
+        logits[end : end + len(scores)] = scores
+        end += len(scores)
     return _score(logits, labels)
 
 
@@ -59,12 +65,12 @@ def _shared(model: Any, examples: Examples, group: "Group") -> Score:
 
 
 def exhaustive(model: nn.Module, task: Task, length: int, *, positions: bool = False) -> Score:
-    """The score of a model on every input of a length.
+    """Return the score of a model on every input of a length.
 
     Args:
         model: the model.
-        task: what it should answer.
-        length: of the inputs.
+        task: the task, which has the right answers.
+        length: the length of the inputs.
         positions: count the answers after all tokens, not only those after the last one.
 
     Raises:
@@ -77,20 +83,6 @@ def exhaustive(model: nn.Module, task: Task, length: int, *, positions: bool = F
     if logits is None:
         return score(model, task.labelled(every_sequence(len(task.vocab), length)))
     return _score(logits, task.every_label(length))
-
-
-def sampled(model: Any, task: Task, length: int, count: int, generator: Generator) -> Score:
-    """Return the score on drawn sequences; long ones go in pieces, with their state carried on."""
-    tokens = task.sample(count, length, generator)
-    labels = task.labels(tokens)[:, -1]
-    given = torch.full_like(tokens, UNLABELLED)
-    given[:, -1] = labels
-    if (found := row_scores(model, tokens, given)) is not None:
-        return _score(found, labels)
-    state, last = model.initial_state(count), torch.empty(0)
-    for part in tokens.split(max(1, WINDOW // count), dim=1):
-        last, state = _advance(model, part, state)
-    return _score(last, labels)
 
 
 def at_length(
@@ -115,14 +107,61 @@ def at_length(
     Raises:
         InputError: the task is not defined at the length.
     """
-    count, draws = sampling.count(length), generator(seed, "eval", length)
+    tokens = task.sample(sampling.count(length), length, generator(seed, "eval", length))
     if positions:
-        return _everywhere(model, task, task.sample(count, length, draws))
-    if hasattr(model, "initial_state"):  # any length: the state is carried from window to window
-        return sampled(model, task, length, count, draws)
-    return score(model, task.labelled(task.sample(count, length, draws)))
+        return _everywhere(model, task, tokens)
+    if not hasattr(model, "initial_state"):
+        return score(model, task.labelled(tokens))
+    labels, last = task.labels(tokens), torch.zeros_like(tokens, dtype=torch.bool)
+    last[:, -1] = True
+    steps = Steps(tokens, labels, last, torch.full((len(tokens),), length))
+    return _score(_answers(model, steps), labels[:, -1])
 
 
+def finish(
+    trainer: "Trainer", task: Task, config: RunConfig, metrics: "list[Epoch]", every_input: bool
+) -> Trained:
+    """Return the result of a completed training: the model with its best weights, and its scores."""
+    trainer.model.load_state_dict(trainer.best_weights)
+    trainer.model.eval()
+    trainer.model.zero_grad()  # the gradients of the last step are of no further use
+    trainer.model.trained_as, trainer.model.names = config, names_of(task)
+    recipe, best = config.recipe, trainer.best
+    early = trainer.epoch < recipe.epochs
+    at_target = [row["epoch"] for row in metrics if row["accuracy"] >= trainer.target]
+    every, answers = None, task.total and task.oracle is not None
+    if every_input and answers and len(task.vocab) ** recipe.length <= MOST_INPUTS:
+        every = exhaustive(trainer.model, task, recipe.length)
+    majority, learned = _judge(trainer, task)
+    result = Result(
+        epochs=trainer.epoch,
+        ended=f"the target held for {recipe.hold} epochs" if early else "the last epoch",
+        first_epoch_at_target=min(at_target, default=None),
+        best_epoch=best["epoch"],
+        accuracy=best["accuracy"],
+        f1=best["f1"],
+        learned=learned,
+        majority=majority,
+        parameters=sum(p.numel() for p in trainer.model.parameters()),
+        exhaustive=None if every is None else Exhaustive(**asdict(every), length=recipe.length),
+    )
+    return Trained(trainer.model, task, config, metrics, result, training=trainer.training)
+
+
+def _judge(trainer: "Trainer", task: Task) -> tuple[Majority, bool]:
+    """Return the majority class, and True if the accuracy is above its share by more than chance."""
+    counts = torch.zeros(len(task.classes), dtype=torch.int64)
+    for steps in trainer.held_out.windows():
+        counts += steps.labels[steps.answers].bincount(minlength=len(counts))
+    total, most = int(counts.sum()), int(counts.max())
+    accuracy = trainer.best["accuracy"]
+    # The best of many epochs is lucky: the probability of an error is shared among them.
+    low, _ = interval(round(accuracy * total), total, 0.01 / trainer.epoch)
+    majority = Majority(task.classes[int(counts.argmax())], most / total)
+    return majority, accuracy == 1 or low > majority.share
+
+
+@torch.no_grad()
 def last_logits(model: nn.Module, rows: list[list[int]]) -> list[Tensor]:
     """Return the scores after the last token of each row; rows of similar length form batches."""
     order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
@@ -133,7 +172,7 @@ def last_logits(model: nn.Module, rows: list[list[int]]) -> list[Tensor]:
         tokens = torch.zeros(len(group), longest, dtype=torch.int64)
         for place, i in enumerate(group):
             tokens[place, : len(rows[i])] = torch.tensor(rows[i])
-        for i, scores in zip(group, _logits(model, tokens), strict=True):
+        for i, scores in zip(group, model(tokens), strict=True):
             answers[i] = scores[len(rows[i]) - 1]
     return [answers[i] for i in range(len(rows))]
 
@@ -142,28 +181,27 @@ def _rows(length: int) -> int:
     return max(1, WINDOW // max(1, length))
 
 
-@torch.no_grad()
-def _logits(model: nn.Module, tokens: Tensor) -> Tensor:
-    return model(tokens)
-
-
 def _answers(model: Any, batch: Steps) -> Tensor:
-    """Return the scores at the answers; a long row goes in pieces, with its state carried on."""
+    """Return the scores at the answers; of several rows in pieces, only the last steps count."""
     labels = batch.labels.masked_fill(~batch.answers, UNLABELLED)
-    if (found := row_scores(model, batch.tokens, labels)) is not None:
-        return found
+    if (scores := row_scores(model, batch.tokens, labels)) is not None:
+        return scores
     pieces = _pieces(model, batch.tokens, batch.answers)
     return torch.cat([logits[answers] for logits, answers in pieces])
 
 
+@torch.no_grad()
 def _pieces(model: Any, tokens: Tensor, beside: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the scores after every token of rows, and the values beside them, (B, T, …), in pieces."""
+    """Yield the scores after every token of rows, and the values beside them, (B, T, …).
+
+    Long rows go in pieces, with their state carried on.
+    """
     if tokens.numel() <= WINDOW or not hasattr(model, "initial_state"):
-        yield _logits(model, tokens), beside
+        yield model(tokens), beside
         return
-    state = model.initial_state(len(tokens))
-    for part, other in zip(tokens.split(WINDOW, 1), beside.split(WINDOW, 1), strict=True):
-        logits, state = _carried(model, part, state)
+    state, size = model.initial_state(len(tokens)), max(1, WINDOW // len(tokens))
+    for part, other in zip(tokens.split(size, 1), beside.split(size, 1), strict=True):
+        logits, state = model(part, state, return_state=True)
         yield logits, other
 
 
@@ -179,28 +217,8 @@ def _everywhere(model: Any, task: Task, tokens: Tensor) -> Score:
     return scored(parts())
 
 
-@torch.no_grad()
-def _carried(model: Any, tokens: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    return model(tokens, state, return_state=True)
-
-
-def _advance(model: Any, tokens: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    logits, state = _carried(model, tokens, state)
-    return logits[:, -1], state
-
-
 def _score(logits: Tensor, labels: Tensor) -> Score:
-    predicted, classes = logits.argmax(dim=1), logits.shape[1]
-    right = predicted == labels
-    hits = torch.bincount(labels[right], minlength=classes)
-    # 2·hits + misses + false alarms: how often a class is true, plus how often it is predicted.
-    mentions = torch.bincount(labels, minlength=classes) + torch.bincount(predicted, minlength=classes)
-    f1 = torch.where(mentions > 0, 2 * hits / mentions.clamp(min=1), 1.0)
-    occurring = mentions > 0
-    return Score(
-        accuracy=float(right.double().mean()),
-        f1=float(f1[1] if classes == 2 else f1[occurring].mean()),
-        wrong=int((~right).sum()),
-        count=len(labels),
-        loss=float(F.cross_entropy(logits, labels)),
-    )
+    predicted = logits.argmax(dim=1)
+    every = (labels[predicted == labels], labels, predicted)
+    hits, true, answered = (each.bincount(minlength=logits.shape[1]).numpy() for each in every)
+    return make_score(hits, true + answered, float(F.cross_entropy(logits, labels)))

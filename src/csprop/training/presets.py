@@ -1,13 +1,22 @@
 """The presets, each a function of the task, and the options of training."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from csprop.cells.options import Counter, Paper, Rotor, Router, Switch
 from csprop.errors import InputError
 from csprop.fields import check_ranges, check_types
 from csprop.nn.config import Architecture
+
+if TYPE_CHECKING:
+    from csprop.tasks.base import Task
+
+SHORTEST = 4
+"""The longest sequences of the first epoch, where short ones come first."""
+Needs: TypeAlias = "Task | type[Task]"
+"""A task; a class has the defaults of its tasks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,30 +99,39 @@ class Recipe:
     def __post_init__(self) -> None:
         check_types(self)
         for name in ("lr", "clip_norm", "cool"):
-            if not 0 < (value := getattr(self, name)) < float("inf"):
+            if not 0 < (value := getattr(self, name)) < math.inf:
                 raise InputError("write a number above 0", name, value)
         for name in ("last_lr", "weight_decay"):
-            if not 0 <= (value := getattr(self, name)) < float("inf"):
+            if not 0 <= (value := getattr(self, name)) < math.inf:
                 raise InputError("write a number from 0 on", name, value)
         if self.schedule == "cosine" and self.last_lr > self.lr:
             above = f"it is above the first learning rate: write 0 to {self.lr}"
             raise InputError(above, "last_lr", self.last_lr)
+        counts = ("patience", "clip_from_epoch", "hold", "cool_epochs", "short_first")
         check_ranges(
-            self,
-            length=(1, 10**7),
-            samples=(0, 10**8),
-            batch_size=(1, 10**8),
-            epochs=(1, 10**8),
-            patience=(0, 10**8),
-            clip_from_epoch=(0, 10**8),
-            hold=(0, 10**8),
-            focal_gamma=(0, 100),
-            focal_alpha=(0, 1),
-            target=(0, 1),
-            hold_pairs=(0, 1),
-            cool_epochs=(0, 10**8),
-            short_first=(0, 10**8),
-        )
+            self, length=(1, 10**7), samples=(0, 10**8), batch_size=(1, 10**8), epochs=(1, 10**8),
+            focal_gamma=(0, 100), focal_alpha=(0, 1), target=(0, 1), hold_pairs=(0, 1),
+            **dict.fromkeys(counts, (0, 10**8)),
+        )  # fmt: skip
+
+    def temperature(self, epoch: int) -> float:
+        """Return the temperature of routers in an epoch, counted from 1; it falls geometrically."""
+        done = min(1.0, (epoch - 1) / self.cool_epochs) if self.cool_epochs else 1.0
+        return self.cool**done
+
+    def cosine_lr(self, epoch: int) -> float:
+        """Return the learning rate of an epoch with the schedule cosine, as torch's CosineAnnealingLR.
+
+        It is `lr` in the first epoch, and `last_lr` after the last one.
+        """
+        left = (1 + math.cos(math.pi * (epoch - 1) / self.epochs)) / 2
+        return self.last_lr + (self.lr - self.last_lr) * left
+
+    def longest(self, epoch: int, whole: int) -> int:
+        """Return the longest length of an epoch, where `whole` is the longest length of all."""
+        if epoch > self.short_first:
+            return whole
+        return min(whole, SHORTEST + (whole - SHORTEST) * (epoch - 1) // self.short_first)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,44 +142,12 @@ class Preset:
     recipe: Recipe = field(default_factory=Recipe)
 
 
-class Asking(Protocol):
-    """The attributes of a task that a preset depends on."""
-
-    @property
-    def preset(self) -> str: ...
-    @property
-    def length(self) -> int: ...
-    @property
-    def order(self) -> int: ...
-    @property
-    def depth(self) -> int: ...
-    @property
-    def places(self) -> int: ...
-    @property
-    def finite(self) -> bool: ...
-    @property
-    def loss(self) -> Literal["cross_entropy", "focal"]: ...
-
-
-@dataclass(frozen=True)
-class Plain:
-    """The values of a task with no special needs."""
-
-    preset: str = "rotor"
-    length: int = 16
-    order: int = 2
-    depth: int = 1
-    places: int = 32
-    finite: bool = True
-    loss: Literal["cross_entropy", "focal"] = "cross_entropy"
-
-
-def paper(task: Asking) -> Preset:
+def paper(task: Needs) -> Preset:
     """Return the model as printed, with the loss that the paper uses for the task."""
     return Preset(recipe=Recipe(loss=task.loss))
 
 
-def rotor(task: Asking) -> Preset:
+def rotor(task: Needs) -> Preset:
     """Return rotors, which can be locked: 64 real numbers per layer, with the task's order and depth.
 
     A gate of 0 or 1 in each channel keeps and rotates the state, or replaces it. If no finite machine
@@ -177,7 +163,7 @@ def rotor(task: Asking) -> Preset:
     return Preset(model=model, recipe=recipe)
 
 
-def router(task: Asking) -> Preset:
+def router(task: Needs) -> Preset:
     """Return a router with the task's number of places: any machine with at most that many states.
 
     It learns from every prefix that has a label; in a file that may be the whole sequence alone.
@@ -190,7 +176,7 @@ def router(task: Asking) -> Preset:
     return Preset(model=model, recipe=recipe)
 
 
-def counter(task: Asking) -> Preset:
+def counter(task: Needs) -> Preset:
     """Return counters below switches, for tasks that no finite machine solves.
 
     The first layer adds whole numbers, and the phases of its sums tell zero, above and below. Each
@@ -201,7 +187,7 @@ def counter(task: Asking) -> Preset:
     return Preset(model=model, recipe=recipe)
 
 
-PRESETS: dict[str, Callable[[Asking], Preset]] = {
+PRESETS: dict[str, Callable[[Needs], Preset]] = {
     "rotor": rotor,
     "router": router,
     "counter": counter,
@@ -209,17 +195,9 @@ PRESETS: dict[str, Callable[[Asking], Preset]] = {
 }
 
 
-def preset(name: str, task: Asking) -> Preset:
-    """Return a preset for a task.
-
-    Args:
-        name: `rotor`, `router`, `counter` or `paper`.
-        task: the task, or its attributes.
-
-    Raises:
-        InputError: there is no preset of this name.
-    """
+def preset(name: str, task: Needs) -> Preset:
+    """Return a preset for a task, by its name in `PRESETS`."""
     if name not in PRESETS:
-        raise InputError(f"there is no preset {name!r}: write {', '.join(PRESETS)}")
+        raise InputError(f"there is no preset {name!r}: choose from {', '.join(PRESETS)}")
     chosen = PRESETS[name](task)
     return replace(chosen, recipe=replace(chosen.recipe, length=task.length))

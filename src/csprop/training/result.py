@@ -39,7 +39,7 @@ class Preference:
     misses: int
     """Number of these that a machine with counters contradicted then."""
     finite_misses: int
-    """Number of these that a finite machine contradicted then."""
+    """The same for a finite machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,23 +76,19 @@ class Evidence:
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers, for result.json and `--json`."""
-        names = ("rows", "agreed", "held_out", "held_out_right", "held_out_states", "same")
-        document = {name: getattr(self, name) for name in names}
-        document |= {"interval": list(self.interval), "commonest": self.majority}
-        document |= {"unseen_transitions": self.unseen_transitions}
-        return document | ({} if self.counting is None else {"counting": asdict(self.counting)})
+        document = {each.name: getattr(self, each.name) for each in fields(Evidence)}
+        document |= {"interval": list(self.interval), "commonest": document.pop("majority")}
+        counting = document.pop("counting")
+        return document | ({} if counting is None else {"counting": asdict(counting)})
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> "Evidence":
-        """Return the evidence that `to_json` described.
-
-        Raises:
-            ValueError, TypeError, KeyError: it is malformed.
-        """
-        numbers = {key: value for key, value in values.items() if key not in ("interval", "commonest")}
+        """Return the evidence that `to_json` described; raise an error if it is malformed."""
+        numbers = dict(values)
+        del numbers["interval"]
         if "counting" in numbers:
             numbers["counting"] = Preference(**numbers["counting"])
-        known = Evidence(**numbers, majority=values["commonest"])
+        known = Evidence(majority=numbers.pop("commonest"), **numbers)
         counts = (known.rows, known.agreed, known.held_out, known.held_out_right, known.held_out_states)
         sound = all(type(count) is int and count >= 0 for count in counts) and known.held_out
         sound = sound and known.rows >= known.agreed and known.held_out >= known.held_out_right
@@ -132,8 +128,7 @@ class Result:
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of result.json."""
-        document = {each.name: getattr(self, each.name) for each in fields(self)}
-        document["exhaustive"] = None if self.exhaustive is None else asdict(self.exhaustive)
+        document = asdict(self)
         del document["majority"]
         if self.majority is not None:
             document["commonest"] = {"class": self.majority.name, "share": self.majority.share}
@@ -144,11 +139,7 @@ class Result:
 
     @staticmethod
     def from_json(values: Any) -> "Result":
-        """Return the result that `to_json` described.
-
-        Raises:
-            ValueError: it is malformed.
-        """
+        """Return the result that `to_json` described; raise a ValueError if it is malformed."""
         try:
             known = dict(values)
             if known["exhaustive"] is not None:

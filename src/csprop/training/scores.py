@@ -36,10 +36,7 @@ def percent(accuracy: float) -> str:
 def interval(right: int, count: int, doubt: float = 0.05) -> tuple[float, float]:
     """Return Wilson's interval for the accuracy of a model with `right` of `count` answers right.
 
-    Args:
-        right: the number of right answers.
-        count: the number of answers, at least 1.
-        doubt: the probability that the accuracy lies outside of the interval, at most.
+    The accuracy lies outside of it with a probability of at most `doubt`.
     """
     z = NormalDist().inv_cdf(1 - doubt / 2)
     share, scale = right / count, 1 + z * z / count
@@ -54,7 +51,7 @@ def check_exhaustive(task: Task, length: int) -> None:
     task.check_length(length)
     if not task.total:
         raise InputError(
-            f"{task.name}: most inputs have no answer, so that they cannot all be tested: draw a sample"
+            f"{task.name}: most inputs have no answer, so not all can be tested: draw a sample"
         )
     longest = int(math.log(MOST_INPUTS, max(2, len(task.vocab))) + 1e-9)
     if length > longest:
@@ -81,44 +78,40 @@ EVALUATION = Sampling(tokens=1 << 22, fewest=8, most=2000)
 """The samples of `csprop eval` and of the report."""
 
 
+def make_score(hits: NDArray[np.int64], mentions: NDArray[np.int64], loss: float) -> Score:
+    """Return the score of right answers by class, and of answers that are, or should be, this class.
+
+    F1 is 2·hits / (2·hits + misses + false alarms), and the denominator is `mentions`.
+    """
+    count, right = int(mentions.sum()) // 2, int(hits.sum())
+    if not count:
+        raise InputError("there are no examples to score: give at least one")
+    f1 = np.where(mentions > 0, 2 * hits / mentions.clip(min=1), 1.0)
+    f1 = f1[1] if len(f1) == 2 else f1[mentions > 0].mean()
+    return Score(right / count, float(f1), count - right, count, loss)
+
+
 def scored(
     parts: Iterable[tuple[NDArray[np.float64], NDArray[np.int64]]],
     everywhere: Callable[[NDArray[np.float64]], NDArray[np.float64]] = lambda sums: sums,
 ) -> Score:
-    """The score of a model, of its scores (N, classes) and the right classes (N,) in some parts.
+    """Return the score of a model.
 
     Args:
-        parts: scores and classes.
+        parts: its scores (N, classes), and the right classes (N,).
         everywhere: adds the sums of other processes, which have other parts.
-
-    Raises:
-        InputError: there are no answers.
     """
     hits = mentions = np.zeros(0, np.int64)  # by class
-    count, loss = 0, 0.0
+    loss = 0.0
     for logits, labels in parts:
         classes, predicted = logits.shape[1], logits.argmax(axis=1)
-        if not count:
+        if not len(hits):
             hits = mentions = np.zeros(classes, np.int64)
-        right = predicted == labels
-        hits = hits + np.bincount(labels[right], minlength=classes)
-        # 2·hits + misses + false alarms: how often a class is true, plus how often it is predicted.
+        hits = hits + np.bincount(labels[predicted == labels], minlength=classes)
         mentions = mentions + sum(np.bincount(each, minlength=classes) for each in (labels, predicted))
         largest = logits.max(axis=1)
         total = np.log(np.exp(logits - largest[:, None]).sum(axis=1)) + largest
         loss += float((total - logits[np.arange(len(labels)), labels]).sum())
-        count += len(labels)
-    sums = everywhere(np.concatenate([hits, mentions, [count, loss]], dtype=np.float64))
-    hits, mentions = sums[:-2].astype(np.int64).reshape(2, -1)
-    count, loss = int(sums[-2]), float(sums[-1])
-    if not count:
-        raise InputError("there are no examples to score: give at least one")
-    f1 = np.where(mentions > 0, 2 * hits / mentions.clip(min=1), 1.0)
-    right = int(hits.sum())
-    return Score(
-        accuracy=right / count,
-        f1=float(f1[1] if len(f1) == 2 else f1[mentions > 0].mean()),
-        wrong=count - right,
-        count=count,
-        loss=loss / count,
-    )
+    sums = everywhere(np.concatenate([hits, mentions, [loss]], dtype=np.float64))
+    hits, mentions = sums[:-1].astype(np.int64).reshape(2, -1)
+    return make_score(hits, mentions, float(sums[-1]) / max(1, int(mentions.sum()) // 2))

@@ -1,40 +1,51 @@
 """Training from start to end, in memory or in run directories."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save
+from torch import Tensor
 
 import csprop
-from csprop.data.examples import Examples
+from csprop import files
 from csprop.errors import Diverged, InputError
-from csprop.files import one_writer
 from csprop.nn.describe import why_not
 from csprop.nn.model import CSP
 from csprop.tasks.base import Task
-from csprop.training import checkpoint
 from csprop.training.batches import training_data
-from csprop.training.checkpoint import RunFolder, refuse_existing
+from csprop.training.checkpoint import (
+    CERTIFICATE,
+    CONFIG,
+    DIAGNOSIS,
+    FILES,
+    LAST,
+    LOCKED,
+    MANIFEST,
+    METRICS,
+    RESULT,
+    WEIGHTS,
+    RunFolder,
+    metrics_line,
+    refuse_existing,
+)  # fmt: skip
 from csprop.training.config import (
     RunConfig,
     check_same,
     environment,
     from_json,
     identity,
-    names_of,
     to_json,
     use_environment,
-)
-from csprop.training.epochs import commit_epoch, resume
+)  # fmt: skip
 from csprop.training.loop import Epoch, Trainer, run_epochs
-from csprop.training.metrics import exhaustive
-from csprop.training.result import Exhaustive, Majority, Result
-from csprop.training.scores import MOST_INPUTS, interval
+from csprop.training.metrics import finish
 from csprop.training.seeding import generator
-from csprop.training.stored import within
+from csprop.training.stored import Trained, within
 from csprop.training.workers import keep_freed_memory
 
 if TYPE_CHECKING:
@@ -42,35 +53,6 @@ if TYPE_CHECKING:
 
 MOST_TOKENS = 1 << 16
 """Largest number of tokens in one step of models that are trained together; bounds the memory."""
-
-
-@dataclass
-class Trained:
-    """A trained model, its task and its configuration."""
-
-    model: CSP
-    """The model as trained, with the best weights."""
-    task: Task
-    """The task that it was trained on."""
-    config: RunConfig
-    """The configuration, as in config.json."""
-    metrics: list[Epoch]
-    """One row per epoch, as in metrics.jsonl."""
-    result: Result | None
-    """The result, as in result.json; None if training is unfinished."""
-    path: Path | None = None
-    """The run directory, if there is one."""
-    environment: dict[str, Any] = field(default_factory=environment)
-    """The machine and software of the training: versions, CPU, threads, backend."""
-    torch_because: str = ""
-    """The reason why its last steps were torch operations; empty if the kernel took them."""
-    training: Examples | None = field(default=None, repr=False)
-    """The training set, if it is at hand; None for a run that was loaded."""
-
-    @property
-    def made(self) -> Literal["trained", "learned", "compiled"]:
-        """The origin of the model; if it was not trained, a machine was written into its weights."""
-        return "trained" if self.result is None else self.result.made
 
 
 def execute(
@@ -82,23 +64,13 @@ def execute(
     every_input: bool = True,
     group: "Group | None" = None,
 ) -> list[Trained | Diverged]:
-    """Train models whose configurations differ only in their seed.
+    """Train models whose configurations differ only in their seed, in directories or in memory.
 
-    Args:
-        task: the task.
-        configs: the configurations.
-        outs: the run directory of each, or None to keep it in memory.
-        resume: continue the runs in the directories.
-        on_epoch: is called after every epoch with the metrics of each seed.
-        every_input: in the end, test every input of the trained length, if there are at most 2^20.
-        group: processes that train the models together.
+    With `every_input`, every input of the trained length is tested in the end, if there are at most
+    2^20. The processes of a group train the models together.
 
     Returns:
         For each configuration the trained model, or the reason why it diverged.
-
-    Raises:
-        InputError: a directory holds a run, or the run to resume does not fit.
-        ConnectionError: another process of the group has ended.
     """
     keep_freed_memory()
     with ExitStack() as stack:
@@ -149,7 +121,7 @@ class _Session:
                 raise InputError("resume needs a run directory: give out")
             yield
             return
-        with one_writer(self.folder.path):
+        with files.one_writer(self.folder.path):
             document = to_json(self.config, self.task, self.environment)
             if not self.folder.exists():
                 self.folder.create(document)
@@ -163,24 +135,18 @@ class _Session:
         stored = folder.read_config(verify=False)
         check_same(folder.path, from_json(folder.path, stored), self.config)
         document["environment"] = self.environment = stored["environment"]
-        resume(folder, self.trainer, identity(self.config))
+        restore(folder, self.trainer, identity(self.config))
         if self.trainer.epoch > self.config.recipe.epochs:
             raise InputError(
                 f"{folder.path}: already has {self.trainer.epoch} epochs: "
                 f"write --epochs {self.trainer.epoch} or more"
             )
-        folder.write_json(checkpoint.CONFIG, document)  # `epochs` may have changed
+        folder.write_json(CONFIG, document)  # `epochs` may have changed
         if self.going:
-            # They are about weights that will change.
-            folder.remove(checkpoint.CERTIFICATE, checkpoint.LOCKED)
-            folder.remove(checkpoint.RESULT, checkpoint.DIAGNOSIS)
+            folder.remove(CERTIFICATE, LOCKED, RESULT, DIAGNOSIS)  # the weights will change
 
     def join(self, group: "Group") -> None:
-        """Begin where the first process of a group begins, and share every batch with all of them.
-
-        Raises:
-            InputError: another process has other options or other data.
-        """
+        """Begin where the first process of a group begins, and share every batch with all of them."""
         task = self.config.task  # where a file lies is each machine's own affair
         shown = {"task": task.get("sha256", task), "csprop": csprop.__version__}
         same = asdict(self.config) | shown
@@ -198,7 +164,7 @@ class _Session:
         if isinstance(row, Diverged):
             self.outcome = row
             if self.folder:
-                self.folder.write_json(checkpoint.DIAGNOSIS, row.diagnosis)
+                self.folder.write_json(DIAGNOSIS, row.diagnosis)
         elif self.folder:
             commit_epoch(self.folder, row, self.trainer, identity(self.config))
         else:
@@ -210,11 +176,67 @@ class _Session:
         metrics = self.folder.read_metrics() if self.folder else self.metrics
         if self.trainer.group is not None:
             metrics = self.trainer.group.of_first(metrics)
-        self.outcome = run = ended(self.trainer, self.task, self.config, metrics, every_input)
+        self.outcome = run = finish(self.trainer, self.task, self.config, metrics, every_input)
         run.environment, run.torch_because = self.environment, why_not(self.trainer.model)
         if self.folder and run.result is not None:
-            self.folder.write_json(checkpoint.RESULT, run.result.to_json())
+            self.folder.write_json(RESULT, run.result.to_json())
             run.path = self.folder.path
+
+
+def commit_epoch(folder: RunFolder, row: Epoch, trainer: Trainer, identity: str) -> None:
+    """Save a completed epoch, together with the identity of the run's configuration."""
+    files.append(folder.path / METRICS, metrics_line(row))
+    if trainer.best is row:
+        files.replace(folder.path / WEIGHTS, save(trainer.best_weights))
+    tensors, values = trainer.state()
+    values["sha256"] = {
+        "state": files.digest(save(tensors) + json.dumps(values).encode()),
+        "metrics": files.digest((folder.path / METRICS).read_bytes()),
+        "identity": identity,
+    }
+    files.replace(folder.path / LAST, save(tensors, {"csprop": json.dumps(values)}))
+    folder.write_manifest()
+
+
+def restore(folder: RunFolder, trainer: Trainer, identity: str) -> None:
+    """Return the trainer and every file to the last committed epoch; refuse files that were changed."""
+    for path in (folder.path, folder.path / "last"):
+        files.sweep(path)
+    lines: list[bytes] = []
+    if folder.has(LAST):
+        tensors, values = read_last(folder)
+        content = folder.read_bytes(METRICS) if folder.has(METRICS) else b""
+        lines = content.splitlines(keepends=True)[: values["epoch"]]
+        digests = {"metrics": files.digest(b"".join(lines)), "identity": identity}
+        for name, file in (("metrics", METRICS), ("identity", CONFIG)):
+            if values["sha256"][name] != digests[name]:
+                raise InputError(
+                    f"{folder.path / file}: was changed since {LAST} was written: "
+                    "train again with another --out"
+                )
+        trainer.restore(tensors, values)
+        files.replace(folder.path / WEIGHTS, save(trainer.best_weights))
+    else:
+        written = folder.digests() if folder.has(MANIFEST) else filter(folder.has, FILES)
+        if {LAST, WEIGHTS, RESULT}.intersection(written):
+            raise InputError(f"{folder.path / LAST}: is missing: train again with another --out")
+    (folder.path / "last").mkdir(exist_ok=True)
+    files.replace(folder.path / METRICS, b"".join(lines))
+    folder.write_manifest()
+
+
+def read_last(folder: RunFolder) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the state of the trainer after the last epoch, checked against its digest."""
+    path = folder.path / LAST
+    try:
+        with safe_open(path, framework="pt") as file:
+            values = json.loads(file.metadata()["csprop"])
+        tensors, digests = load_file(path), values.pop("sha256")
+        if files.digest(save(tensors) + json.dumps(values).encode()) == digests["state"]:
+            return tensors, values | {"sha256": digests}
+    except (SafetensorError, OSError, ValueError, RecursionError, LookupError, TypeError):
+        pass
+    raise InputError(f"{path}: is damaged: train again with another --out")
 
 
 def _groups(sessions: Sequence[_Session]) -> Iterator[list[_Session]]:
@@ -243,54 +265,3 @@ def _train(group: Sequence[_Session], on_epoch: Callable[[dict[int, Epoch]], Non
                 finished[session.config.seed] = row
         if finished:
             on_epoch(finished)
-
-
-def ended(
-    trainer: Trainer, task: Task, config: RunConfig, metrics: list[Epoch], every_input: bool
-) -> Trained:
-    """Return the result of a completed training: the model with its best weights, and its scores.
-
-    Args:
-        trainer: has finished; its model gets the best weights.
-        task: the task.
-        config: the configuration.
-        metrics: one row per epoch.
-        every_input: test every input of the trained length, if there are at most 2^20.
-    """
-    trainer.model.load_state_dict(trainer.best_weights)
-    trainer.model.eval()
-    trainer.model.zero_grad()  # the gradients of the last step are of no further use
-    trainer.model.trained_as, trainer.model.names = config, names_of(task)
-    recipe, best = config.recipe, trainer.best
-    early = trainer.epoch < recipe.epochs
-    at_target = [row["epoch"] for row in metrics if row["accuracy"] >= trainer.target]
-    every, answers = None, task.total and task.oracle is not None
-    if every_input and answers and len(task.vocab) ** recipe.length <= MOST_INPUTS:
-        every = exhaustive(trainer.model, task, recipe.length)
-    majority, learned = _judge(trainer, task)
-    result = Result(
-        epochs=trainer.epoch,
-        ended=f"the target held for {recipe.hold} epochs" if early else "the last epoch",
-        first_epoch_at_target=min(at_target, default=None),
-        best_epoch=best["epoch"],
-        accuracy=best["accuracy"],
-        f1=best["f1"],
-        learned=learned,
-        majority=majority,
-        parameters=sum(p.numel() for p in trainer.model.parameters()),
-        exhaustive=None if every is None else Exhaustive(**asdict(every), length=recipe.length),
-    )
-    return Trained(trainer.model, task, config, metrics, result, training=trainer.training)
-
-
-def _judge(trainer: Trainer, task: Task) -> tuple[Majority, bool]:
-    """Return the majority class, and True if the accuracy is above its share by more than chance."""
-    counts = torch.zeros(len(task.classes), dtype=torch.int64)
-    for steps in trainer.held_out.windows():
-        counts += steps.labels[steps.answers].bincount(minlength=len(counts))
-    total, most = int(counts.sum()), int(counts.max())
-    accuracy = trainer.best["accuracy"]
-    # The best of many epochs is lucky: the probability of an error is shared among them.
-    low, _ = interval(round(accuracy * total), total, 0.01 / trainer.epoch)
-    majority = Majority(task.classes[int(counts.argmax())], most / total)
-    return majority, accuracy == 1 or low > majority.share

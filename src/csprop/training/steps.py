@@ -1,9 +1,11 @@
-"""One training step: by the compiled kernel in one call, or by torch operations."""
+"""The loss, and one training step: by the compiled kernel in one call, or by torch operations."""
 
 import math
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn, optim
 from torch.optim import Optimizer
 
@@ -12,7 +14,6 @@ from csprop.nn.describe import describe_model, why_not
 from csprop.ops.native.model import Model
 from csprop.ops.native.step import Descent, Loss, foreign, take
 from csprop.training.batches import Batch
-from csprop.training.losses import loss
 from csprop.training.presets import Recipe
 
 
@@ -34,27 +35,46 @@ def not_finite(value: float, norm: float) -> FloatingPointError:
     )
 
 
-def descend(
-    optimizer: Optimizer, parameters: Sequence[Tensor], clip_norm: float | None, value: float = 0.0
-) -> float:
-    """Take one optimiser step with the gradients that are set on the parameters.
+def loss(logits: Tensor, labels: Tensor, recipe: Recipe) -> Tensor:
+    """Return the mean loss of scores (…, B, T, V) over the labelled steps of (…, B, T).
 
-    Args:
-        optimizer: takes the step.
-        parameters: the parameters, with their gradients.
-        clip_norm: gradients with a larger norm are scaled down to it.
-        value: the loss, which must be finite.
+    The result has one number for each leading index.
+    """
+    surprise = F.cross_entropy(
+        logits.flatten(0, -2), labels.flatten(), ignore_index=UNLABELLED, reduction="none"
+    )
+    surprise = surprise.view(labels.shape)  # −log p_t, 0 where there is no label
+    if recipe.loss == "focal":
+        surprise = focal(surprise, labels, logits.shape[-1], recipe.focal_gamma, recipe.focal_alpha)
+    return surprise.sum(dim=(-2, -1)) / (labels != UNLABELLED).sum(dim=(-2, -1))
+
+
+def focal(surprise: Tensor, labels: Tensor, classes: int, gamma: float, alpha: float) -> Tensor:
+    """−α_t (1 − p_t)^γ log p_t (Lin et al., 2017), p_t the probability of the correct class.
+
+    α_t is α for class 1 and 1 − α for class 0; with more classes than two it is 1.
+    """
+    # 1 − p_t, bounded away from 0, where the gradient of a power below 1 is infinite.
+    doubt = -torch.expm1(-surprise)
+    weighted = doubt.clamp(min=1e-12) ** gamma * surprise
+    return weighted * torch.where(labels == 1, alpha, 1 - alpha) if classes == 2 else weighted
+
+
+def descend(
+    optimizer: Optimizer, parameters: Sequence[Tensor], clip_norm: float, value: float = 0.0
+) -> float:
+    """Take one optimiser step with the gradients of the parameters, scaled down to a norm.
 
     Returns:
         The norm of the gradients before clipping.
 
     Raises:
-        FloatingPointError: the loss or the norm is not finite; no step is taken.
+        FloatingPointError: the loss, `value`, or the norm is not finite; no step is taken.
     """
     norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
     if not (math.isfinite(value) and math.isfinite(norm.item())):
         raise not_finite(value, norm.item())
-    if clip_norm is not None:
+    if clip_norm < math.inf:
         nn.utils.clip_grads_with_norm_(parameters, clip_norm, norm)
     optimizer.step()
     return norm.item()
@@ -79,23 +99,14 @@ class TorchStep:
 
 
 class KernelStep:
-    """Steps of the compiled kernel, which computes gradients and moves the weights in one call.
-
-    Args:
-        model: the description of the model for the kernel.
-        optimizer: the Adam whose state the kernel moves.
-        recipe: names the loss.
-    """
+    """Steps of the compiled kernel, which computes gradients and moves the weights in one call."""
 
     def __init__(self, model: Model, optimizer: optim.Adam, recipe: Recipe) -> None:
         focal = Loss(recipe.loss == "focal", recipe.focal_gamma, recipe.focal_alpha)
         self.descent = Descent(model, optimizer, focal)
 
     def set_gradients(self, batch: Batch) -> float:
-        """Set the gradients of a batch on the parameters, and return its loss.
-
-        The optimiser must have the learning rate 0.
-        """
+        """Set the gradients of a batch, and return its loss; the learning rate must be 0."""
         if batch:
             return take([(self.descent, batch, math.inf)])[0].loss
         self.descent.gradient.zero_()
@@ -107,11 +118,7 @@ def choose_step(
 ) -> TorchStep | KernelStep:
     """Return the kernel's step if it knows this model and this optimiser, else torch's.
 
-    Args:
-        model: the model.
-        optimizer: its optimiser.
-        recipe: names the loss.
-        alone: False if gradients of several processes are added up before the optimiser moves.
+    Unless the process is `alone`, gradients of several are added up before the optimiser moves.
     """
     if not why_not(model):
         layout = describe_model(model)  # pyright: ignore[reportArgumentType]
@@ -119,19 +126,3 @@ def choose_step(
             own: Any = optimizer if alone else Adam(model.parameters(), lr=0.0)
             return KernelStep(layout, own, recipe)
     return TorchStep(model, recipe)
-
-
-def take_in_one_call(
-    steps: Sequence[KernelStep], batches: Sequence[Batch], clip_norms: Sequence[float | None]
-) -> list[tuple[float, float] | FloatingPointError]:
-    """Take a step of each of several models in one call of the kernel.
-
-    Returns:
-        For each model the loss and the norm of its gradients, or the error if one was not finite.
-    """
-    limits = [math.inf if norm is None else norm for norm in clip_norms]
-    descents = [step.descent for step in steps]
-    return [
-        (each.loss, each.norm) if each.taken else not_finite(each.loss, each.norm)
-        for each in take([*zip(descents, batches, limits, strict=True)])
-    ]

@@ -1,17 +1,20 @@
-"""Reading what a run directory stores. Everything but the weights is read without torch."""
+"""Trained models, and reading them from run directories; everything but the weights without torch."""
 
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
+from csprop.data.examples import Examples
 from csprop.errors import InputError
+from csprop.progress import Epoch
 from csprop.tasks import from_description, resolve
 from csprop.tasks.base import Task
 from csprop.tasks.rows import FileTask
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder
-from csprop.training.config import RunConfig, from_json, names_of
+from csprop.training.config import RunConfig, environment, from_json, names_of
 from csprop.training.result import Result
 
 if TYPE_CHECKING:
@@ -19,29 +22,45 @@ if TYPE_CHECKING:
 
     from csprop.nn.config import CSPConfig
     from csprop.nn.model import CSP
-    from csprop.training.session import Trained
+
+
+@dataclass
+class Trained:
+    """A trained model, its task and its configuration."""
+
+    model: "CSP"
+    """The model as trained, with the best weights."""
+    task: Task
+    """The task that it was trained on."""
+    config: RunConfig
+    """The configuration, as in config.json."""
+    metrics: list[Epoch]
+    """One row per epoch, as in metrics.jsonl."""
+    result: Result | None
+    """The result, as in result.json; None if training is unfinished."""
+    path: Path | None = None
+    """The run directory, if there is one."""
+    environment: dict[str, Any] = field(default_factory=environment)
+    """The machine and software of the training: versions, CPU, threads, backend."""
+    torch_because: str = ""
+    """The reason why its last steps were torch operations; empty if the kernel took them."""
+    training: Examples | None = field(default=None, repr=False)
+    """The training set, if it is at hand; None for a run that was loaded."""
+
+    @property
+    def made(self) -> Literal["trained", "learned", "compiled"]:
+        """The origin of the model; if it was not trained, a machine was written into its weights."""
+        return "trained" if self.result is None else self.result.made
 
 
 def stored_config(path: str | Path) -> RunConfig:
-    """Return the configuration in a run directory.
-
-    Raises:
-        InputError: the directory is not a run, or config.json is malformed.
-    """
+    """Return the configuration in a run directory."""
     folder = RunFolder(path)
     return from_json(folder.path, folder.read_config(verify=False))
 
 
 def stored_task(folder: RunFolder, task: Task | None = None) -> tuple[RunConfig, Task]:
-    """Return the configuration and the task of a run that has weights.
-
-    Args:
-        folder: the run directory.
-        task: the task of the run, if it is one of the user's own.
-
-    Raises:
-        InputError: the directory is not a run or is damaged, or the task does not fit it.
-    """
+    """Return the configuration and the task of a run that has weights; the task may be the user's."""
     config = from_json(folder.path, folder.read_config())
     own, where = task, folder.path / checkpoint.CONFIG
     try:
@@ -68,20 +87,14 @@ def stored_task(folder: RunFolder, task: Task | None = None) -> tuple[RunConfig,
 
 
 def stored_result(folder: RunFolder) -> Result | None:
-    """Return the content of result.json; None if training is unfinished.
-
-    Raises:
-        InputError: it is malformed.
-    """
+    """Return the content of result.json; None if training is unfinished."""
     if not folder.has(checkpoint.RESULT):
         return None
+    document = folder.read_json(checkpoint.RESULT)
     try:
-        return Result.from_json(folder.read_json(checkpoint.RESULT))
-    except InputError:
-        raise
+        return Result.from_json(document)
     except ValueError:
-        path = folder.path / checkpoint.RESULT
-        raise InputError(f"{path}: is malformed; the run is damaged") from None
+        raise folder.damaged(checkpoint.RESULT) from None
 
 
 def within(task: Task, folder: Path) -> Task:
@@ -96,32 +109,19 @@ def within(task: Task, folder: Path) -> Task:
     return task
 
 
-def load(path: str | Path, task: Task | None = None) -> "Trained":
-    """Read a trained model from a run directory.
-
-    Args:
-        path: the run directory.
-        task: the task of the run. It is required for a task of your own, which csprop cannot find by
-            its name.
-
-    Raises:
-        InputError: the directory is not a run or is damaged, or the task does not fit it.
-    """
+def load(path: str | Path, task: Task | None = None) -> Trained:
+    """Read a trained model from a run directory; csprop cannot find a task of your own by its name."""
     folder = RunFolder(path)
     config, task = stored_task(folder, task)
     import safetensors.torch
 
-    from csprop.training.session import Trained
-
-    weights = folder.path / checkpoint.WEIGHTS
+    content = folder.read(checkpoint.WEIGHTS)
     try:
-        model = network(config.model, safetensors.torch.load(folder.read(checkpoint.WEIGHTS)))
-    except InputError:
-        raise
+        model = network(config.model, safetensors.torch.load(content))
     except (safetensors.SafetensorError, RuntimeError, LookupError, ValueError):
-        raise InputError(f"{weights}: does not fit config.json; the run is damaged") from None
+        raise folder.damaged(checkpoint.WEIGHTS, "does not fit config.json") from None
     if not all(bool(value.isfinite().all()) for value in model.parameters()):
-        raise InputError(f"{weights}: has weights that are not finite; the run is damaged")
+        raise folder.damaged(checkpoint.WEIGHTS, "has weights that are not finite")
     result = stored_result(folder)
     model.trained_as, model.names = config, names_of(task)
     environment = folder.read_config()["environment"]
@@ -130,10 +130,9 @@ def load(path: str | Path, task: Task | None = None) -> "Trained":
 
 
 def network(config: "CSPConfig", weights: "Mapping[str, Tensor]") -> "CSP":
-    """Return a model with these weights. It takes no memory before their shapes fit.
+    """Return a model with these weights; a ValueError or RuntimeError says that they do not fit.
 
-    Raises:
-        ValueError, RuntimeError: they do not fit.
+    It takes no memory before their shapes fit.
     """
     import torch
 

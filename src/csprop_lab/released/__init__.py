@@ -10,7 +10,7 @@ from csprop.tasks import resolve
 from csprop.training.batches import training_data
 from csprop.training.config import RunConfig
 from csprop.training.seeding import generator
-from csprop.training.session import Trained
+from csprop.training.stored import Trained
 from csprop_lab.released.config import UPLOADS, ReleasedConfig, upload
 from csprop_lab.released.frames import Frame, NotRounded, round_angles
 from csprop_lab.released.model import Released

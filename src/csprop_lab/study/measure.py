@@ -18,7 +18,8 @@ from csprop.training.config import RunConfig, environment
 from csprop.training.metrics import at_length
 from csprop.training.scores import Sampling
 from csprop.training.seeding import generator
-from csprop.training.session import Trained, execute
+from csprop.training.session import execute
+from csprop.training.stored import Trained
 from csprop_lab.layers.basic import Peer
 from csprop_lab.layers.frame import Frame
 from csprop_lab.released import NotRounded, Released, prove

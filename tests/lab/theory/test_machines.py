@@ -11,7 +11,8 @@ import torch
 from torch import Generator, Tensor, nn
 
 import csprop
-from csprop.training.presets import Plain, preset
+from csprop.tasks import Task
+from csprop.training.presets import preset
 from csprop_lab.layers import PEERS
 from csprop_lab.layers.attention import Attention
 from csprop_lab.layers.linear_attention import LinearAttention
@@ -134,7 +135,7 @@ def test_after_n_open_brackets_counters_know_little_of_their_order() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_counter_forgets_what_was_written_last(seed: int) -> None:
     """After (ab ba)^k c and (ab ba)^k ab c, its scores become equal; c only reads."""
-    options = preset("counter", Plain()).model
+    options = preset("counter", Task).model
     config = csprop.CSPConfig(vocab_size=3, num_classes=2, **vars(options))
     model = csprop.CSP(config, Generator().manual_seed(seed))
 

@@ -17,7 +17,8 @@ from torch import Generator, Tensor, nn
 import csprop
 from csprop.cells.resonator import ResonatorBlock
 from csprop.cells.rotor import RotorBlock
-from csprop.training.presets import Plain, preset
+from csprop.tasks import Task
+from csprop.training.presets import preset
 from csprop_lab.layers import fast_weights, gated_deltanet, layer, rwkv7
 from csprop_lab.layers.basic import SelectiveSSM
 from csprop_lab.layers.delta_rule import delta_rule
@@ -74,7 +75,7 @@ def test_a_sum_stops_when_what_is_added_is_lost_in_rounding() -> None:
 
 def draw_rotor(seed: int, order: int = 2) -> csprop.CSP:
     """One layer of the preset rotor with all weights drawn anew, so some gates let go."""
-    options = preset("rotor", Plain(order=order)).model
+    options = preset("rotor", type("Turning", (Task,), {"order": order})).model
     config = csprop.CSPConfig(vocab_size=2, num_classes=2, **vars(options))
     generator = Generator().manual_seed(seed)
     model = csprop.CSP(config, generator).double()
