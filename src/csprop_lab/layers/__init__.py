@@ -70,7 +70,7 @@ def check(name: str) -> None:
     if name not in PEERS and ":" not in name:
         near = difflib.get_close_matches(name, PEERS, n=1) or PEERS
         raise InputError(
-            f"there is no layer {name!r}: write {', '.join(near)}, or MODULE:CLASS for one of your own"
+            f"there is no layer {name!r}: choose from {', '.join(near)}, or MODULE:CLASS for your own"
         )
 
 

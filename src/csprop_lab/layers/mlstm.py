@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from csprop_lab.layers.short import ShortConvolution
+from csprop_lab.layers.parts import ShortConvolution
 
 HEADS = 4
 CHUNK = 64

@@ -66,7 +66,7 @@ class Comparison:
     def tasks(self, protocol: str) -> list[str]:
         """The tasks of a protocol, each once."""
         if protocol not in (names := [each.name for each in self.protocols]):
-            raise InputError(f"there is no protocol {protocol!r} here: write {', '.join(names)}")
+            raise InputError(f"there is no protocol {protocol!r} here: choose from {', '.join(names)}")
         return list(dict.fromkeys(cell.task for cell in self.cells if cell.protocol.name == protocol))
 
     def table(self, protocol: str) -> str:

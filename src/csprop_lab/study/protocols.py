@@ -106,10 +106,10 @@ def chosen(names: Sequence[str], tasks: Sequence[str] | None) -> list[Protocol]:
     """Protocols by their names, each once, of which tasks may be asked for."""
     for name in names:
         if name not in PROTOCOLS:
-            raise InputError(f"there is no protocol {name!r}: write {', '.join(PROTOCOLS)}")
+            raise InputError(f"there is no protocol {name!r}: choose from {', '.join(PROTOCOLS)}")
     found = [PROTOCOLS[name] for name in dict.fromkeys(names)]
     for task in tasks or ():
         if not any(task in each.tasks for each in found):
             there = ", ".join(dict.fromkeys(task for each in found for task in each.tasks))
-            raise InputError(f"there is no task {task!r} in {', '.join(names)}: write {there}")
+            raise InputError(f"there is no task {task!r} in {', '.join(names)}: choose from {there}")
     return found

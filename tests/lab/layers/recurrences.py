@@ -21,12 +21,12 @@ from csprop_lab.layers.mamba import Mamba
 from csprop_lab.layers.mamba2 import Mamba2
 from csprop_lab.layers.megalodon import CEMA, Megalodon, TimestepNorm
 from csprop_lab.layers.mlstm import MLSTM
+from csprop_lab.layers.parts import ShortConvolution
 from csprop_lab.layers.pd_ssm import PDSSM
 from csprop_lab.layers.retnet import Retention
 from csprop_lab.layers.rwkv7 import RWKV7
 from csprop_lab.layers.s4d import S4D
 from csprop_lab.layers.s5 import S5
-from csprop_lab.layers.short import ShortConvolution
 from csprop_lab.layers.slstm import SLSTM
 
 

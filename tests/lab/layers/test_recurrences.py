@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from csprop_lab.layers import layer
 from csprop_lab.layers.mlstm import MLSTM
+from csprop_lab.layers.parts import ShortConvolution
 from csprop_lab.layers.pd_ssm import PDSSM
-from csprop_lab.layers.short import ShortConvolution
 from csprop_lab.layers.slstm import SLSTM
 from tests.lab.layers import recurrences
 from tests.lab.layers.mixers import check_same, perturb

@@ -168,7 +168,7 @@ def test_a_changed_layer_of_the_same_name_is_trained_again() -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"models": ["lstn"]}, "there is no layer 'lstn': write lstm, or MODULE:CLASS"),
+        ({"models": ["lstn"]}, "there is no layer 'lstn': choose from lstm, or MODULE:CLASS"),
         ({"models": ["nowhere:Layer"]}, "nowhere:Layer: 'nowhere' cannot be imported: ModuleNotFound"),
         ({"models": [":x"]}, ":x: '' cannot be imported"),
         ({"models": ["torch.nn:Linear"]}, "Linear: cannot be made from a width alone: TypeError"),
@@ -179,8 +179,8 @@ def test_a_changed_layer_of_the_same_name_is_trained_again() -> None:
         ({"factory": Mean(8)}, "give a class, not a layer"),
         ({"factory": Mean, "name": "a|b"}, "name='a|b': write up to 60 letters"),
         ({"models": ["torch.nn:Nothing"]}, "torch.nn:Nothing: the module 'torch.nn' has no 'Nothing'"),
-        ({"protocol": "chess"}, "there is no protocol 'chess': write paper"),
-        ({"tasks": ["group-S5"]}, "there is no task 'group-S5' in paper: write parity"),
+        ({"protocol": "chess"}, "there is no protocol 'chess': choose from paper"),
+        ({"tasks": ["group-S5"]}, "there is no task 'group-S5' in paper: choose from parity"),
         ({"seeds": 0}, "seeds=0: write 1 to 1000"),
         ({"factory": Mean, "name": "lstm"}, "is that of another layer"),
     ],

@@ -24,9 +24,9 @@ from csprop_lab.layers.basic import SelectiveSSM
 from csprop_lab.layers.delta_rule import delta_rule
 from csprop_lab.layers.diagonal import DiagonalSSM
 from csprop_lab.layers.frame import Frame, FrameConfig
+from csprop_lab.layers.mamba import selective_scan
 from csprop_lab.layers.retnet import Retention
 from csprop_lab.layers.s5 import S5
-from csprop_lab.layers.selective import selective_scan
 from tests.lab.theory.weights import SEEDS, STEPS, clear, make_pd_ssm, words
 
 # 2: positive eigenvalues
