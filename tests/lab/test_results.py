@@ -1,5 +1,5 @@
-"""The committed results: their report is made of their rows, and their rows can be made again; the
-README and the guides say nothing measured that is not made of them."""
+"""The committed results and the committed comparison: texts are made of rows, and rows can be made
+again; the README and the guides say nothing measured that is not made of them."""
 
 import json
 import re
@@ -15,14 +15,20 @@ from matplotlib.image import imread
 from csprop.tasks import get
 from csprop.training.scores import percent
 from csprop_lab.bench.works import WORKS
+from csprop_lab.layers import PEERS
+from csprop_lab.pages.compare import TEXT
+from csprop_lab.pages.comparison import text
 from csprop_lab.signals.networks import NetworkKind
 from csprop_lab.study import job as jobs
 from csprop_lab.study import reproduce
 from csprop_lab.study import table as shown
+from csprop_lab.study.compared import FOLDER, at_longest, full, proven
 from csprop_lab.study.job import AnyJob, FileJob, Job, LayerJob, key_of
 from csprop_lab.study.length import Length, accuracies
 from csprop_lab.study.main import Main
 from csprop_lab.study.measure import POINTS, Row, measure
+from csprop_lab.study.protocols import CSPROP, PROTOCOLS, TABLED
+from csprop_lab.study.protocols import FULL as EFFORT
 from csprop_lab.study.publish import REPORT, blocks, publish, report, rows_of
 from csprop_lab.study.released import AND_EXP, ONE_BY_ONE, SUM_AND_MAP, Released
 from csprop_lab.study.results import Results
@@ -271,3 +277,50 @@ def test_the_bench_is_whole() -> None:
     assert document["environment"]["threads"] == 1
     assert [work["name"] for work in document["results"]] == list(WORKS)
     assert not any(work["missing"] for work in document["results"])
+
+
+COMPARISON = full(ROOT / "results")
+ROWS = COMPARISON.results.rows
+
+
+def test_every_layer_has_a_row_on_every_task_of_every_protocol() -> None:
+    tasks = [task for protocol in TABLED for task in PROTOCOLS[protocol].tasks]
+    assert len(COMPARISON.cells) == (1 + len(PEERS)) * len(tasks)
+    for cell in COMPARISON.cells:
+        count = len(cell.rows(ROWS))
+        assert count == EFFORT.seeds if cell.model == CSPROP else count >= 1, cell.title
+
+
+def test_every_row_of_the_comparison_is_used() -> None:
+    used = {job.key for cell in COMPARISON.cells for job in cell.first}
+    used |= {row["key"] for cell in COMPARISON.cells for row in cell.rows(ROWS)}
+    assert ROWS.keys() == used
+    assert all(key_of(row["job"]) == key for key, row in ROWS.items())
+
+
+def test_the_text_of_the_comparison_is_made_of_its_rows() -> None:
+    assert (ROOT / "results" / FOLDER / TEXT).read_text() == text(COMPARISON)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "task"), [(name, task) for name in TABLED for task in PROTOCOLS[name].tasks]
+)
+def test_csprop_is_proven_on_every_regular_and_counter_task_and_nobody_else_is(
+    protocol: str, task: str
+) -> None:
+    known = get(task)
+    if known.finite or known.counting is not None:
+        rows = COMPARISON[protocol, task, CSPROP]
+        assert proven(rows) >= 4
+        assert all(at_longest(row) == 1 for row in rows if row["locked"]["proven"])
+    assert not any(proven(COMPARISON[protocol, task, model]) for model in PEERS)
+
+
+@pytest.mark.parametrize("model", ["lstm", "linear-attention"])
+def test_a_row_of_the_comparison_comes_out_again(model: str) -> None:
+    """Up to how a processor rounds: least in the loss of the first epoch."""
+    (row, *_) = COMPARISON["pairs", "group-S3xS3-all", model]
+    (again,) = measure([Job.from_json(row["job"])])
+    assert again["result"]["parameters"] == row["result"]["parameters"]
+    assert again["curve"]["loss"][0] == pytest.approx(row["curve"]["loss"][0], rel=0.01)
+    assert again["result"]["accuracy"] == pytest.approx(row["result"]["accuracy"], abs=0.05)

@@ -152,33 +152,3 @@ def test_a_machine_that_is_wrong_once_is_wrong() -> None:
     assert not found["right"]
     flipped = replace(true, outputs=tuple(1 - each for each in true.outputs if each is not None))
     assert learners._judged(job(), flipped)["fresh_right"] == 0
-
-
-def row(method: str, language: str, rows: int, wrong: float, **result: Any) -> dict[str, Any]:
-    given = {"language": language, "rows": rows, "wrong": wrong, "method": method}
-    return {"job": given, "result": {"fresh": FRESH} | result, "seconds": 3.0}
-
-
-def test_the_text_counts_what_is_in_the_rows() -> None:
-    rows: dict[Any, list[dict[str, Any]]] = {}
-    for wrong, share in ((0.0, "clean"), (0.05, "5% wrong")):
-        for method in METHODS:
-            right = {} if method == "LSTM" else {"right": wrong == 0}
-            one = row(method, "door", 300, wrong, fresh_right=FRESH, **right)
-            other = row(method, "mutex", 300, wrong, fresh_right=FRESH // 2, **right)
-            rows[method, "300 rows", share] = [one, other]
-    rows["EDSM", "300 rows", "5% wrong"][1]["result"] = {"right": False, "given_up": True}
-    ours = rows["csprop", "300 rows", "5% wrong"]
-    ours[0]["result"] |= {"right": True, "wrong": 15, "suspects": 16, "hits": 12}
-    ours[1]["result"] |= {"wrong": 15, "suspects": 4, "hits": 3}
-    ours[1]["seconds"] = 17.0
-    text = OwnData().text(rows, QUICK)
-    assert "| 300 rows | clean | 2 | 2 | 2 | 1 | 1 | 1 | 1 |" in text
-    assert "| 300 rows | 5% wrong | 1 | 0 | 0 | 1 | 1 | 1 | 1 |" in text
-    assert "| 300 rows | clean | 75.0% | 75.0% | 75.0% | 75.0% | 3 | 3 | 3 | 3 |" in text
-    assert "| 300 rows | 5% wrong | 75.0% | 75.0% | 100% | 75.0% | 10 | 3 | 3 | 3 |" in text
-    assert "With clean labels, right machines: csprop 2 of 2, RPNI 2 of 2, EDSM 2 of 2." in text
-    assert "Given up: EDSM 1 of 2." in text
-    assert "csprop took 17 s at most, on mutex with 300 rows, 5% wrong." in text
-    assert "With 300 rows it missed mutex (5% wrong)." in text
-    assert "75.0% of the suspects are labelled wrongly, and 50.0% of the wrong labels" in text
