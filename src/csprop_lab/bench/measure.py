@@ -41,7 +41,7 @@ def settle() -> str:
     return ALLOCATORS[keep_freed_memory()]
 
 
-def interleaved(works: Mapping[str, Work], pace: Pace, most: int = 1000) -> Times:
+def measure_in_turn(works: Mapping[str, Work], pace: Pace, most: int = 1000) -> Times:
     """Measure works over rounds in which all take their turn.
 
     A work that takes less than 20 ms is repeated within a round, so it has enough samples
@@ -54,11 +54,11 @@ def interleaved(works: Mapping[str, Work], pace: Pace, most: int = 1000) -> Time
     while rounds < pace.rounds or (time.perf_counter() - started < pace.seconds and rounds < most):
         rounds += 1
         for name, work in works.items():
-            times[name] += [timed(work) for _ in range(repeats[name])]
+            times[name] += [measure_seconds(work) for _ in range(repeats[name])]
     return times
 
 
-def timed(work: Work) -> float:
+def measure_seconds(work: Work) -> float:
     """The seconds that a work takes."""
     before = time.perf_counter()
     work()
@@ -67,8 +67,8 @@ def timed(work: Work) -> float:
 
 def _warm(work: Work) -> float:
     """About how long a work takes, once it has been done before; a slow one is done only once."""
-    first = timed(work)
-    return first if first > 0.1 else timed(work)
+    first = measure_seconds(work)
+    return first if first > 0.1 else measure_seconds(work)
 
 
 def figures(times: Times, scale: float = 1.0) -> dict[str, Any]:
@@ -96,8 +96,8 @@ def peak_bytes(name: str, batch: int, length: int) -> int | None:
         "from csprop_lab.bench import measure, steps\n"
         "measure.settle()\n"
         "name, batch, length = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])\n"
-        "steps.training_step(name, steps.printed(batch, 16))()\n"
-        "step = steps.training_step(name, steps.printed(batch, length))\n"
+        "steps.training_step(name, steps.configure_printed(batch, 16))()\n"
+        "step = steps.training_step(name, steps.configure_printed(batch, length))\n"
         "before = measure.status('VmRSS')\n"
         "step()\n"
         "print(measure.status('VmHWM') - before)\n"

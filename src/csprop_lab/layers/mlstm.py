@@ -54,7 +54,7 @@ class MLSTM(nn.Module):
         parts = torch.cat([self.query_key(recent), self.value(entering)], dim=3)
         write, keep = self.gates(parts.flatten(2)).chunk(2, dim=2)
         query, key, value = parts.unflatten(2, (HEADS, -1)).permute(4, 0, 2, 1, 3, 5).flatten(4)
-        h = remembered(query, key, value, write.mT, F.logsigmoid(keep).mT)
+        h = read_memory(query, key, value, write.mT, F.logsigmoid(keep).mT)
         h = F.layer_norm(h, h.shape[3:], eps=1e-5).transpose(1, 2).flatten(2) * self.scale
         return self.down(torch.addcmul(h, self.skip, recent) * F.silu(z))
 
@@ -77,7 +77,7 @@ class Blocks(nn.Module):
         return torch.einsum("btkd,kmsd->btkms", x.unflatten(2, (blocks, size)), self.weight)
 
 
-def remembered(
+def read_memory(
     query: Float[Tensor, "B H T K"],
     key: Float[Tensor, "B H T K"],
     value: Float[Tensor, "B H T V"],

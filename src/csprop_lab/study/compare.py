@@ -21,7 +21,7 @@ from csprop_lab.study import engine
 from csprop_lab.study.job import AnyJob, FileJob, csp, network, sizes_of
 from csprop_lab.study.learners import LAYER, layer_recipe
 from csprop_lab.study.measure import Row
-from csprop_lab.study.protocols import CSPROP, Effort, Protocol, known
+from csprop_lab.study.protocols import CSPROP, Effort, Protocol, find_task
 from csprop_lab.study.results import Results
 
 SHORT_FIRST = 50
@@ -79,7 +79,7 @@ class Cell:
     def _csprop(self, seed: int) -> AnyJob:
         if self.protocol.rows:
             return self._file(CSPROP, {}, seed)
-        task, protocol = known(self.task), self.protocol
+        task, protocol = find_task(self.task), self.protocol
         length, changes = protocol.longest(self.task), {}
         if task.preset == "rotor" and length > task.length:
             changes["short_first"] = SHORT_FIRST
@@ -95,7 +95,7 @@ class Cell:
         trained = {"lr": rate, "batch_size": effort.batch_size, "epochs": effort.epochs}
         if protocol.rows:
             return self._file(LAYER, {"layer": self.model} | size | trained, seed)
-        task = known(self.task)
+        task = find_task(self.task)
         config = FrameConfig(layer=self.model, **sizes_of(task), **size)
         recipe = layer_recipe(
             **trained,

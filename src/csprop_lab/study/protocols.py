@@ -79,14 +79,14 @@ QUICK = Effort(seeds=1, rates=(0.003,), epochs=4, samples=500, tasks=1, longest=
 
 
 @cache
-def known(task: str) -> Task:
+def find_task(task: str) -> Task:
     """A built-in task: some are large, and asked for often."""
     return get(task)
 
 
 def length_of(task: str, length: int) -> int:
     """The first length from this one on at which a task has sequences."""
-    return known(task).length_from(length)
+    return find_task(task).length_from(length)
 
 
 def _frozen(value: Any) -> Any:
@@ -102,7 +102,7 @@ TABLED = tuple(name for name, each in PROTOCOLS.items() if not each.rows)
 """Those of the table in results/compare: all but the files."""
 
 
-def chosen(names: Sequence[str], tasks: Sequence[str] | None) -> list[Protocol]:
+def choose_protocols(names: Sequence[str], tasks: Sequence[str] | None) -> list[Protocol]:
     """Protocols by their names, each once, of which tasks may be asked for."""
     for name in names:
         if name not in PROTOCOLS:

@@ -23,7 +23,7 @@ class Source:
 SOURCES = tuple(Source(**each) for each in read_numbers("published.json"))
 
 
-def published(protocol: Protocol, models: Sequence[str]) -> str:
+def show_published(protocol: Protocol, models: Sequence[str]) -> str:
     """Return the printed numbers of these models on the tasks of a protocol, in Markdown, if any."""
     parts = []
     for source in SOURCES:

@@ -11,7 +11,7 @@ import torch
 
 from csprop.cli.main import load_command, main, parse
 from csprop_lab.bench import commands, measure, steps, works
-from csprop_lab.bench.measure import Pace, figures, interleaved, peak_bytes
+from csprop_lab.bench.measure import Pace, figures, measure_in_turn, peak_bytes
 from csprop_lab.bench.summary import summary
 
 TINY = Pace(0.0, 1)
@@ -46,7 +46,7 @@ def test_rounds_in_turn(clock: Clock) -> None:
         clock.now += costs[name][order.count(name) % len(costs[name])]
         order.append(name)
 
-    times = interleaved({name: lambda name=name: work(name) for name in "ab"}, Pace(0.0, 3))
+    times = measure_in_turn({name: lambda name=name: work(name) for name in "ab"}, Pace(0.0, 3))
     assert order == list("ab" + 3 * "ab"), "a first look at each, then three rounds in turn"
     assert times == {"a": [1.0, 9.0, 2.0], "b": [3.0] * 3}
 
@@ -55,7 +55,7 @@ def test_a_fast_work_is_repeated_within_a_round(clock: Clock) -> None:
     def work() -> None:
         clock.now += 1 / 256 if clock.now else 3 / 32  # the first time is slower
 
-    (times,) = interleaved({"a": work}, Pace(0.0, 1)).values()
+    (times,) = measure_in_turn({"a": work}, Pace(0.0, 1)).values()
     assert times == [1 / 256] * 5
 
 
@@ -80,7 +80,7 @@ def test_one_thread_and_one_allocator(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell")
 def test_memory_grows_with_the_length_where_states_are_kept() -> None:
     """Those of an LSTM are; csprop computes them again, piece by piece."""
-    activation = (1 << 15) * 2 * steps.printed(1, 16).model.width * 4
+    activation = (1 << 15) * 2 * steps.configure_printed(1, 16).model.width * 4
     ours, short, long = (
         peak_bytes(name, 1, length)
         for name, length in (("csprop", 1 << 15), ("nn.LSTM", 1 << 13), ("nn.LSTM", 1 << 15))

@@ -137,7 +137,7 @@ def test_every_scan_gives_the_same_states_and_gradients(monkeypatch: pytest.Monk
 
 def test_streams_answer_as_the_models_do() -> None:
     tokens = torch.randint(2, (1, 9), generator=torch.Generator().manual_seed(0))
-    config = steps.printed(1, 16)
+    config = steps.configure_printed(1, 16)
     want = {name: steps.network(name, config).eval()(tokens)[0] for name in ("csprop", "nn.LSTM")}
     want["onnxruntime's LSTM"] = want["nn.LSTM"]
     for name, step in streams.streams().items():

@@ -14,7 +14,7 @@ from csprop_lab.layers.fast_weights import FastWeights
 from csprop_lab.layers.gated_deltanet import GatedDeltaNet, GatedDeltaProduct
 from csprop_lab.layers.mamba import Mamba
 from csprop_lab.layers.mamba2 import Mamba2
-from csprop_lab.layers.mlstm import remembered
+from csprop_lab.layers.mlstm import read_memory
 from csprop_lab.layers.retnet import Retention
 from csprop_lab.layers.s5 import S5, hippo
 from tests.lab.layers import recurrences
@@ -185,7 +185,7 @@ def test_the_memory_of_an_mlstm_is_the_one_of_transformers_step_by_step(steps: i
     expected = xlstm.mlstm_recurrent_sequence_native(
         *inputs, keep, dtype_state=torch.float64, return_last_states=False
     )
-    got = remembered(*inputs, F.logsigmoid(keep))
+    got = read_memory(*inputs, F.logsigmoid(keep))
     torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-9)
 
 
@@ -193,7 +193,7 @@ def test_the_memory_of_an_mlstm_and_its_gradients_are_those_of_transformers_in_c
     """With nothing added to the denominator: there the gradients do not depend on the stabiliser."""
     xlstm = module("transformers.models.xlstm.modeling_xlstm")
     inputs = [part.requires_grad_() for part in draw_memory(128)]
-    got = remembered(*inputs[:4], F.logsigmoid(inputs[4]), eps=0.0)
+    got = read_memory(*inputs[:4], F.logsigmoid(inputs[4]), eps=0.0)
     expected = xlstm.mlstm_chunkwise_native_autograd(*inputs, chunk_size=32, eps=0.0)
     torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-9)
     weights = torch.randn_like(got)

@@ -26,7 +26,7 @@ from csprop_lab.study.compared import Comparison, at_longest, by_length, cell_te
 from csprop_lab.study.measure import measure
 from csprop_lab.study.own_layer import register
 from csprop_lab.study.protocols import CSPROP, FULL, PROTOCOLS, QUICK, Effort
-from csprop_lab.study.published import SOURCES, published
+from csprop_lab.study.published import SOURCES, show_published
 from csprop_lab.study.results import Results
 
 TINY = Effort(seeds=2, rates=(0.001, 0.003), epochs=2, samples=100, width=8, depth=1, longest=64)
@@ -182,7 +182,7 @@ def test_a_changed_layer_of_the_same_name_is_trained_again() -> None:
         ({"protocol": "chess"}, "there is no protocol 'chess': choose from paper"),
         ({"tasks": ["group-S5"]}, "there is no task 'group-S5' in paper: choose from parity"),
         ({"seeds": 0}, "seeds=0: write 1 to 1000"),
-        ({"factory": Mean, "name": "lstm"}, "is that of another layer"),
+        ({"factory": Mean, "name": "lstm"}, "is the name of another layer"),
     ],
 )
 def test_mistakes_are_told_in_one_sentence(
@@ -366,8 +366,8 @@ def test_published_numbers_are_of_known_layers_and_tasks() -> None:
         for name, numbers in source.numbers.items():
             assert name.partition(" (")[0] in PEERS
             assert len(numbers) == len(source.tasks)
-    assert "ICLR 2025" in published(PROTOCOLS["chomsky"], ["mamba"])
-    assert published(PROTOCOLS["paper"], list(PEERS)) == ""
+    assert "ICLR 2025" in show_published(PROTOCOLS["chomsky"], ["mamba"])
+    assert show_published(PROTOCOLS["paper"], list(PEERS)) == ""
 
 
 @pytest.mark.slow

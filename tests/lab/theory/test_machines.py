@@ -16,7 +16,7 @@ from csprop.training.presets import preset
 from csprop_lab.layers import PEERS
 from csprop_lab.layers.attention import Attention
 from csprop_lab.layers.linear_attention import LinearAttention
-from csprop_lab.layers.mlstm import remembered
+from csprop_lab.layers.mlstm import read_memory
 from tests.helpers import machines
 from tests.lab.theory.weights import SEEDS, STEPS, make_pd_ssm, words
 
@@ -119,7 +119,7 @@ def test_the_state_of_a_gru_is_never_above_1(seed: int) -> None:
 def test_an_mlstm_reads_a_difference_up_to_1() -> None:
     """Opposite keys: it divides by a quarter of the difference of counts, or by 1 if that is less."""
     keys, ones = STEPS.view(1, 1, -1, 1) / 4, torch.ones(1, 1, 1000, 1)
-    read = remembered(ones, keys, ones, 0 * ones[..., 0], 0 * ones[..., 0])
+    read = read_memory(ones, keys, ones, 0 * ones[..., 0], 0 * ones[..., 0])
     difference = STEPS.cumsum(0) / 4
     assert difference.abs().max() > 2
     torch.testing.assert_close(read.flatten(), difference.clamp(-1, 1), rtol=0, atol=1e-5)
