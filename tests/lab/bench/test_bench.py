@@ -82,12 +82,11 @@ def test_memory_grows_with_the_length_where_states_are_kept() -> None:
     """Those of an LSTM are; csprop computes them again, piece by piece."""
     activation = (1 << 15) * 2 * steps.configure_printed(1, 16).model.width * 4
     ours, short, long = (
-        peak_bytes(name, 1, length)
+        peak_bytes(name, 1, length) or 0
         for name, length in (("csprop", 1 << 15), ("nn.LSTM", 1 << 13), ("nn.LSTM", 1 << 15))
     )
-    assert ours is not None and short is not None and long is not None  # noqa: PT018
     assert long > 3 * activation  # the states of three layers
-    assert long > 2 * short
+    assert long > 2 * short > 0
     assert ours < activation
 
 

@@ -33,21 +33,22 @@ def qwen() -> Any:
     return module("transformers.models.qwen3_next.modeling_qwen3_next")
 
 
-def mamba(layer: Mamba, x: Tensor) -> Tensor:
-    config = module("transformers").MambaConfig(hidden_size=32, state_size=16, conv_kernel=4, expand=2)
-    other = module("transformers.models.mamba.modeling_mamba").MambaMixer(config, 0)
-    weights = {
+def mamba_weights(layer: Mamba | Mamba2) -> dict[str, Tensor]:
+    return {
         "in_proj.weight": layer.enter.weight,
         "conv1d.weight": layer.convolution.weight.T[:, None],
         "conv1d.bias": layer.convolution.bias,
-        "x_proj.weight": layer.select.weight,
-        "dt_proj.weight": layer.step.weight,
-        "dt_proj.bias": layer.step.bias,
-        "A_log": layer.log_a.T,
         "D": layer.skip,
         "out_proj.weight": layer.out.weight,
     }
-    other.load_state_dict(weights)
+
+
+def mamba(layer: Mamba, x: Tensor) -> Tensor:
+    config = module("transformers").MambaConfig(hidden_size=32, state_size=16, conv_kernel=4, expand=2)
+    other = module("transformers.models.mamba.modeling_mamba").MambaMixer(config, 0)
+    weights = {"x_proj.weight": layer.select.weight, "A_log": layer.log_a.T}
+    weights |= {"dt_proj.weight": layer.step.weight, "dt_proj.bias": layer.step.bias}
+    other.load_state_dict(weights | mamba_weights(layer))
     return other.eval()(x)
 
 
@@ -56,17 +57,8 @@ def mamba2(layer: Mamba2, x: Tensor) -> Tensor:
         hidden_size=32, num_heads=4, head_dim=16, state_size=32, n_groups=1, chunk_size=16
     )
     other = module("transformers.models.mamba2.modeling_mamba2").Mamba2Mixer(config, 0)
-    weights = {
-        "in_proj.weight": layer.enter.weight,
-        "conv1d.weight": layer.convolution.weight.T[:, None],
-        "conv1d.bias": layer.convolution.bias,
-        "dt_bias": layer.step_bias,
-        "A_log": layer.log_a,
-        "D": layer.skip,
-        "norm.weight": layer.norm.weight,
-        "out_proj.weight": layer.out.weight,
-    }
-    other.load_state_dict(weights)
+    weights = {"dt_bias": layer.step_bias, "A_log": layer.log_a, "norm.weight": layer.norm.weight}
+    other.load_state_dict(weights | mamba_weights(layer))
     return other.eval()(x)
 
 
