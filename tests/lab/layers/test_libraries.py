@@ -164,28 +164,30 @@ def test_a_layer_is_the_layer_of_another_library(
     torch.testing.assert_close(made(x), expected, rtol=rtol, atol=atol)
 
 
-def draw_memory(steps: int) -> list[Tensor]:
-    vectors = torch.randn(3, 2, 4, steps, 8, dtype=torch.float64)
+def draw_memory(steps: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    query, key, value = torch.randn(3, 2, 4, steps, 8, dtype=torch.float64)
     write, keep = 3 * torch.randn(2, 2, 4, steps, dtype=torch.float64)
-    return [*vectors, write, keep + 2]
+    return query, key, value, write, keep + 2
 
 
 @pytest.mark.parametrize("steps", [1, 7, 64, 65, 200])
 def test_the_memory_of_an_mlstm_is_the_one_of_transformers_step_by_step(steps: int) -> None:
     xlstm = module("transformers.models.xlstm.modeling_xlstm")
-    *inputs, keep = draw_memory(steps)
+    q, k, v, write, keep = draw_memory(steps)
     expected = xlstm.mlstm_recurrent_sequence_native(
-        *inputs, keep, dtype_state=torch.float64, return_last_states=False
+        q, k, v, write, keep, dtype_state=torch.float64, return_last_states=False
     )
-    got = read_memory(*inputs, F.logsigmoid(keep))
+    got = read_memory(q, k, v, write, F.logsigmoid(keep))
     torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-9)
 
 
 def test_the_memory_of_an_mlstm_and_its_gradients_are_those_of_transformers_in_chunks() -> None:
     """With nothing added to the denominator: there the gradients do not depend on the stabiliser."""
     xlstm = module("transformers.models.xlstm.modeling_xlstm")
-    inputs = [part.requires_grad_() for part in draw_memory(128)]
-    got = read_memory(*inputs[:4], F.logsigmoid(inputs[4]), eps=0.0)
+    inputs = q, k, v, write, keep = draw_memory(128)
+    for part in inputs:
+        part.requires_grad_()
+    got = read_memory(q, k, v, write, F.logsigmoid(keep), eps=0.0)
     expected = xlstm.mlstm_chunkwise_native_autograd(*inputs, chunk_size=32, eps=0.0)
     torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-9)
     weights = torch.randn_like(got)

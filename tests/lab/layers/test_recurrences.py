@@ -97,5 +97,5 @@ def test_the_least_decays_are_right_in_single_precision(name: str, part: str, cl
     expected = recurrence(made, x)
     outputs = made.float()(x.float())
     torch.testing.assert_close(outputs.double(), expected, rtol=close, atol=close)
-    for gradient in torch.autograd.grad(outputs.sum(), made.parameters()):
+    for gradient in torch.autograd.grad(outputs.sum(), list(made.parameters())):
         assert gradient.isfinite().all()

@@ -282,10 +282,8 @@ def test_a_layer_of_a_module_is_trained_in_worker_processes(
 ) -> None:
     (tmp_path / "own_layer.py").write_text(OWN_LAYER)
     monkeypatch.chdir(tmp_path)
-    arguments = (
-        "compare --quick --models own_layer:LSTM --json --workers 2 --protocol paper,files --out out"
-    )
-    arguments = arguments.split()
+    arguments = ["compare", "--quick", "--models", "own_layer:LSTM", "--json", "--workers", "2"]
+    arguments += ["--protocol", "paper,files", "--out", "out"]
     assert main(arguments) == 0
     found = json.loads(capsys.readouterr().out)["cells"]
     assert [cell["model"] for cell in found] == ["own_layer:LSTM"] * 2

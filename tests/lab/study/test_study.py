@@ -53,7 +53,7 @@ def test_a_key_is_that_of_the_whole_configuration() -> None:
     assert Job.from_json(json.loads(json.dumps(asdict(job)))).key == job.key
     others = [
         tiny(1), tiny(lr=0.1), tiny(width=5), tiny(test_lengths=(32,)), tiny(lock=True),
-        tiny(every_input=True), replace(job, task="mod3"),
+        tiny(every_input=True), tiny(follow=0.5), replace(job, task="mod3"),
     ]  # fmt: skip
     assert len({job.key, *(other.key for other in others)}) == len(others) + 1
     assert tiny(1).group == job.group != tiny(lr=0.1).group
