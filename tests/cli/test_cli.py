@@ -336,7 +336,7 @@ def test_an_empty_out_is_refused_and_nothing_is_written(
         (["train", "parity", "--seeds", "0-999999999"], "--seeds 0-999999999: write at most 10,000"),
         (["train", "--data", "a\nb.jsonl"], "a b.jsonl: there is no such file"),
         (["train", "parity", "--seeds", "3-1"], "write a range such as 0-9"),
-        (["train", "parenthesis", "--length", "15"], "odd length 15"),
+        (["train", "parenthesis", "--length", "15"], "no sequences of length 15"),
         (["train", "--data", "none.jsonl"], "none.jsonl: there is no such file"),
         (["train", "--resume", "--out", "nowhere"], "nowhere: is not a run"),
         (["eval", "nowhere"], "nowhere: is not a run: there is no config.json in it"),
@@ -372,7 +372,7 @@ def test_eval_counts_the_answers_at_all_positions_if_it_is_asked_to(
 def test_eval_refuses_before_it_works(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = str(trained)
     assert "write whole numbers" in refused(["eval", run, "--lengths", "16,x"], capsys)
-    assert "--lengths 16,0: parity: length 0 is too short" in refused(
+    assert "--lengths 16,0: parity: has no sequences of length 0" in refused(
         ["eval", run, "--lengths", "16,0"], capsys
     )
     assert "--lengths 40: length 40 has 2^40 inputs" in refused(

@@ -5,12 +5,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Generator
 
 from csprop import tasks
 from csprop.data import formats
 from csprop.data.formats import FileReader
-from csprop.data.splits import split
 from csprop.errors import InputError
 from csprop.tasks import FileTask, from_file
 
@@ -270,15 +268,6 @@ def test_a_file_that_changes_while_it_is_read_is_noticed(
     monkeypatch.setattr(FileReader, "to_end", read_then_change)
     with pytest.raises(InputError, match="has changed since training"):
         len(task.data)
-
-
-def test_rows_of_different_lengths_stay_apart_in_a_disjoint_split(tmp_path: Path) -> None:
-    """Padding must not make "0" and "00" one sequence, nor two rows of "0" two."""
-    lines = [f"{'0' * n},{n % 2}" for n in range(1, 21) for _ in range(3)]
-    data = from_file(written(tmp_path, "d.csv", "\n".join(lines))).data
-    training, held_out = split(data, "disjoint", Generator().manual_seed(0))
-    assert not set(training.lengths.tolist()) & set(held_out.lengths.tolist())
-    assert len(held_out) == 12
 
 
 def test_a_file_of_another_ending_is_not_called_a_task(

@@ -11,10 +11,9 @@ from torch import Generator
 from csprop import tasks
 from csprop.data.draws import NumpyDraws
 from csprop.data.names import split_symbols
-from csprop.data.splits import split
 from csprop.errors import InputError
 from csprop.tasks.base import every_sequence
-from csprop.tasks.parenthesis import Parenthesis, ParenthesisPrefix, balanced
+from csprop.tasks.brackets import Parenthesis, ParenthesisPrefix, balanced
 
 GROUPS = ["S3", "A4", "S4", "A5", "S5", "S3xS3"]
 NAMES = [
@@ -53,8 +52,7 @@ def test_labels_equal_the_truth_of_every_prefix_of_every_sequence(name: str) -> 
 @pytest.mark.parametrize("name", NAMES)
 def test_labels_of_long_rows_equal_the_truth_and_every_class_occurs(name: str) -> None:
     task = tasks.get(name)
-    least = max(40, task.length)  # the sums of group-C60 take as long to come round
-    length = next(each for each in range(least, least + 4) if task.has_length(each))
+    length = task.length_from(max(40, task.length))  # the sums of group-C60 take as long to come round
     tokens = task.sample(300, length, seeded())
     labels = task.labels(tokens)
     assert labels.dtype == torch.int64
@@ -76,14 +74,14 @@ def test_names_of_tokens_and_classes_are_unique_and_can_be_written(name: str) ->
 @pytest.mark.parametrize("length", [2, 16, 1000])
 def test_samples_come_from_the_generator_at_any_length(name: str, length: int) -> None:
     task = tasks.get(name)
-    length = next(each for each in range(length, length + 4) if task.has_length(each))
+    length = task.length_from(length)
     tokens = task.sample(7, length, seeded())
     assert tokens.shape == (7, length)
     assert torch.equal(tokens, task.sample(7, length, seeded()))
     assert task.sample(0, length, seeded()).shape == (0, length)
 
 
-@pytest.mark.parametrize("task", dict.fromkeys([*map(type, tasks.catalogue()), tasks.CountingTask]))
+@pytest.mark.parametrize("task", dict.fromkeys(map(type, tasks.catalogue())))
 def test_every_task_has_worked_examples(task: type[tasks.Task]) -> None:
     """In its own docstring, and they are right."""
     assert ">>>" in (task.__doc__ or "")
@@ -111,29 +109,22 @@ def test_balanced_strings_of_a_hundred_thousand_brackets() -> None:
     assert Parenthesis().labels(tokens)[:, -1].tolist() == [1, 1]
 
 
-def test_half_of_a_parenthesis_sample_is_balanced_and_the_rest_uniform() -> None:
-    task = Parenthesis()
-    tokens = task.sample(9000, 4, seeded())
-    labels = task.labels(tokens)[:, -1]
-    assert int(labels.sum()) == 4500
-    others = Counter(keys(tokens[labels == 0]))
-    assert len(others) == 14
-    assert sum((count - 4500 / 14) ** 2 / (4500 / 14) for count in others.values()) < 13 + 5 * 26**0.5
-
-
 def depths(row: tuple[int, ...]) -> list[int]:
     return list(accumulate(1 - 2 * token for token in row))
 
 
-def test_half_of_a_sample_of_prefixes_is_balanced_and_the_rest_falls_below_zero() -> None:
-    task = ParenthesisPrefix()
+@pytest.mark.parametrize(("task", "others"), [(Parenthesis(), 14), (ParenthesisPrefix(), 10)])
+def test_half_of_a_sample_is_balanced_and_the_rest_of_the_16_strings_uniform(
+    task: tasks.Task, others: int
+) -> None:
     tokens = task.sample(9000, 4, seeded())
     labels = task.labels(tokens)[:, -1]
     assert all(depths(row)[-1] == 0 <= min(depths(row)) for row in keys(tokens[labels == 1]))
-    below = Counter(keys(tokens[labels == 0]))
-    assert len(below) == 10  # of 16 strings, 6 are never below 0
-    assert below.total() == 4500
-    assert sum((count - 450) ** 2 / 450 for count in below.values()) < 9 + 5 * 18**0.5
+    counts = Counter(keys(tokens[labels == 0]))
+    assert (len(counts), counts.total()) == (others, 4500)
+    share, degrees = 4500 / others, others - 1
+    statistic = sum((count - share) ** 2 / share for count in counts.values())
+    assert statistic < degrees + 5 * (2 * degrees) ** 0.5
 
 
 @pytest.mark.parametrize(("length", "different"), [(1, 1), (3, 2), (5, 5), (7, 14)])
@@ -197,42 +188,16 @@ def test_unknown_tasks_are_refused(name: str, sentence: str) -> None:
         tasks.get(name)
 
 
-def test_lengths_without_a_question_are_refused() -> None:
-    with pytest.raises(InputError, match="no string of odd length 15 is balanced: write an even"):
-        tasks.get("parenthesis").sample(4, 15, seeded())
-    for name in ("parenthesis-words", "interleaved", "nested-3"):
-        with pytest.raises(InputError, match=f"{name}: no string of odd length 15 is balanced"):
-            tasks.get(name).sample(4, 15, seeded())
-    for name, length, longer in (("anbn", 15, 16), ("anb2n", 16, 18), ("anbmcnm", 2, 4)):
-        said = f"{name}: no string of length {length} is in the language: write {longer}"
-        with pytest.raises(InputError, match=said):
-            tasks.get(name).sample(4, length, seeded())
-    with pytest.raises(InputError, match="length 0 is too short"):
-        tasks.get("parity").sample(4, 0, seeded())
-
-
-@pytest.mark.parametrize("name", ["parity", "parenthesis"])
-def test_a_disjoint_split_shares_no_sequence_and_a_paper_split_may(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "length", "longer"),
+    [
+        *((name, 15, 16) for name in ("parenthesis", "parenthesis-words", "interleaved", "nested-3")),
+        *(("anbn", 15, 16), ("anb2n", 16, 18), ("anbmcnm", 2, 4), ("missing-duplicate", 7, 8)),
+        *(("parity", 0, 1), ("parity", -1, 1), ("solve-equation", 2, 3), ("flip-flop-language", 2, 3)),
+    ],
+)
+def test_lengths_without_a_sequence_are_refused(name: str, length: int, longer: int) -> None:
     task = tasks.get(name)
-    examples = task.labelled(task.sample(task.samples, 16, seeded()))
-    training, held_out = split(examples, "disjoint", seeded(1))
-    assert not set(keys(training.tokens)) & set(keys(held_out.tokens))
-    assert len(training) + len(held_out) == task.samples
-    assert len(held_out) == task.samples / 5
-    training, held_out = split(examples, "paper", seeded(1))
-    assert set(keys(training.tokens)) & set(keys(held_out.tokens))
-    assert len(held_out) == task.samples / 5
-
-
-def test_a_split_keeps_the_share_of_every_class() -> None:
-    task = tasks.get("parenthesis")
-    examples = task.labelled(task.sample(1000, 16, seeded()))
-    for part in split(examples, "paper", seeded(1)):
-        assert part.labels[:, -1].double().mean().item() == pytest.approx(0.5, abs=0.01)
-
-
-def test_too_few_sequences_to_split_are_refused() -> None:
-    task = tasks.get("parity")
-    examples = task.labelled(torch.tensor([[0], [1], [1]]))
-    with pytest.raises(InputError, match="2 different sequences cannot be split"):
-        split(examples, "disjoint", seeded())
+    with pytest.raises(InputError, match=f"has no sequences of length {length}: write {longer}"):
+        task.sample(4, length, seeded())
+    assert task.length_from(length) == task.length_from(longer) == longer

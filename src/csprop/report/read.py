@@ -133,7 +133,7 @@ def measure(each: PageRun, say: Say) -> None:
     say(f"{each.path}: measuring accuracy by length")
     trained = run.config.recipe.length
     longer = {task.length_from(trained * times) for times in TIMES}
-    lengths = [n for n in sorted(longer | {trained + 1, trained + 2}) if task.has_length(n)]
+    lengths = [n for n in sorted(longer | {trained + 1, trained + 2}) if n in task.lengths]
     for kind in each.models:
         model = run.answering(as_trained=kind == "as trained")
         each.accuracies[kind] = {n: at_length(model, task, n).accuracy for n in lengths}

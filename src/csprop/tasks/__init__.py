@@ -10,19 +10,12 @@ from csprop.data.examples import Examples
 from csprop.data.formats import SUFFIXES
 from csprop.data.summary import Summary
 from csprop.errors import InputError, did_you_mean
-from csprop.tasks.arithmetic import ModularArithmetic, ModularPrecedence
+from csprop.tasks import arithmetic, brackets, finite, powers, whole
 from csprop.tasks.base import Task
-from csprop.tasks.circle import CycleNav, Modular, ModularReset, Parity
-from csprop.tasks.counting import CountingTask
 from csprop.tasks.group import GROUPS, Cyclic, Group
-from csprop.tasks.machine import CountingMachineTask, MachineTask, machine_task
-from csprop.tasks.memory import EvenPairs, FlipFlop, FlipFlopLanguage
-from csprop.tasks.nested import Interleaved, Nested
-from csprop.tasks.parenthesis import Parenthesis, ParenthesisPrefix, ParenthesisWords
-from csprop.tasks.powers import LANGUAGES, Majority, Powers
+from csprop.tasks.machine import CountingMachineTask, CountingTask, MachineTask, machine_task
 from csprop.tasks.rows import FileTask, RowsTask, from_file, from_rows
 from csprop.tasks.tomita import Tomita
-from csprop.tasks.whole import MissingDuplicate, ModularBrackets, SolveEquation
 
 __all__ = [
     "CountingMachineTask", "CountingTask", "Examples", "FileTask", "MachineTask", "RowsTask", "Summary",
@@ -30,9 +23,11 @@ __all__ = [
 ]  # fmt: skip
 
 SINGLE: tuple[type[Task], ...] = (
-    Parity, Parenthesis, CycleNav, FlipFlop, EvenPairs, ModularArithmetic, ModularPrecedence,
-    ParenthesisWords, ParenthesisPrefix, Interleaved, Majority, ModularBrackets, SolveEquation,
-    MissingDuplicate,
+    finite.Parity, finite.CycleNav, finite.FlipFlop, finite.EvenPairs,
+    arithmetic.ModularArithmetic, arithmetic.ModularPrecedence,
+    brackets.Parenthesis, brackets.ParenthesisWords, brackets.ParenthesisPrefix, brackets.Interleaved,
+    powers.PowersSum, powers.Majority,
+    whole.ModularBrackets, whole.SolveEquation, whole.MissingDuplicate,
 )  # fmt: skip
 """Tasks without a parameter."""
 KINDS: dict[str, tuple[str, ...]] = {
@@ -44,7 +39,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "The languages of Tomita": tuple(f"tomita-{number}" for number in range(1, 8)),
     "Brackets and equal numbers": (
         *("parenthesis", "parenthesis-words", "parenthesis-prefix", "interleaved", "nested-3"),
-        *(*LANGUAGES, "majority"),
+        *(*powers.POWERS, "majority"),
     ),
     "Products in a group": tuple(f"group-{group}" for group in (*GROUPS, "C60")),
     "With an answer at the end only; no proof exists for these": (
@@ -55,12 +50,7 @@ KINDS: dict[str, tuple[str, ...]] = {
 
 
 def get(name: str) -> Task:
-    """Return a built-in task by its name.
-
-    Args:
-        name: such as "parity", "mod3", "mod5-residue", "mod3-reset", "tomita-4", "anbn",
-            "nested-3", "group-A5", "group-A5-all", "group-S5-32" or "group-C60"; `csprop tasks`
-            lists all names.
+    """Return a built-in task by its name, such as "parity" or "mod3"; `csprop tasks` lists all names.
 
     Raises:
         InputError: there is no built-in task of this name.
@@ -68,24 +58,23 @@ def get(name: str) -> Task:
     for task in SINGLE:
         if name == task.name:
             return task()
-    if name in LANGUAGES:
-        return Powers(name)
+    if name in powers.POWERS:
+        return powers.Powers(name)
     if match := re.fullmatch(r"flip-flop-language(-0|-[1-9]\d{0,8})?", name):
-        return FlipFlopLanguage(int(match[1][1:]) if match[1] else None)
+        return finite.FlipFlopLanguage(int(match[1][1:]) if match[1] else None)
     if match := re.fullmatch(r"nested-(\d{1,9})", name):
-        return Nested(int(match[1]))
+        return brackets.Nested(int(match[1]))
     if match := re.fullmatch(r"mod(\d{1,9})(-residue|-reset)?", name):
-        modulus, kind = int(match[1]), match[2]
-        return ModularReset(modulus) if kind == "-reset" else Modular(modulus, kind == "-residue")
+        kinds = {"-residue": finite.ModularResidue, "-reset": finite.ModularReset}
+        return kinds.get(match[2], finite.Modular)(int(match[1]))
     if match := re.fullmatch(r"tomita-(\d{1,9})", name):
         return Tomita(int(match[1]))
-    if match := re.fullmatch(r"group-(\w+)(-all|-[1-9]\d{0,8})?", name):
-        every = match[2] == "-all"
-        some = 0 if every else int((match[2] or "-0")[1:])
-        if cyclic := re.fullmatch(r"C(0|[1-9]\d{0,8})", match[1]):
-            return Cyclic(int(cyclic[1]), every, some)
-        if match[1] in GROUPS:
-            return Group(match[1], every, some)
+    if match := re.fullmatch(r"group-(\w+?)(?:-(all|[1-9]\d{0,8}))?", name):
+        group, tokens = match[1], match[2] or ""
+        if re.fullmatch(r"C(0|[1-9]\d{0,8})", group):
+            return Cyclic(int(group[1:]), tokens)
+        if group in GROUPS:
+            return Group(group, tokens)
     raise InputError(f"there is no task {name!r}: {_suggest(name)}")
 
 
@@ -100,10 +89,7 @@ def _suggest(name: str) -> str:
 
 
 def resolve(task: str | Path | Task) -> Task:
-    """Return a task from its name, its data file, or itself.
-
-    Args:
-        task: the name of a built-in task, a data file, or a task, which is returned unchanged.
+    """Return a task from its name or its data file; a task is returned unchanged.
 
     Raises:
         InputError: there is no such task or file, or a task of the user's own has the name of a

@@ -27,8 +27,7 @@ class ModularArithmetic(Task):
     added to 0, and before it the value is 0.
 
     >>> task = ModularArithmetic()
-    >>> def value(text): return task.classes[task.truth([task.vocab.index(each) for each in text])]
-    >>> [value(text) for text in ("2+1x4", "1-3", "3x4", "34", "2+", "2+-1", "-1")]
+    >>> [task.classify_text(text) for text in ("2+1x4", "1-3", "3x4", "34", "2+", "2+-1", "-1")]
     ['2', '3', '2', '2', '2', '1', '4']
     """
 
@@ -58,9 +57,8 @@ class ModularArithmetic(Task):
     def answer(self, state: tuple[int, ...]) -> int:
         return state[0]
 
-    def draw(self, count: int, length: int, draws: Draws) -> Whole:
+    def _draw(self, count: int, length: int, draws: Draws) -> Whole:
         """Draw each row either as an expression or of any tokens, with equal probability."""
-        self.check_length(length)
         shape = (count, length)
         digits = draws.below(MODULUS, shape)
         operators = draws.below(len(self.vocab), shape, least=MODULUS)
@@ -76,8 +74,7 @@ class ModularPrecedence(ModularArithmetic):
     of its digits; every sign begins a new term, and a term without digits counts as 0.
 
     >>> task = ModularPrecedence()
-    >>> def value(text): return task.classes[task.truth([task.vocab.index(each) for each in text])]
-    >>> [value(text) for text in ("2+1x4", "1-3x3", "3x4", "34", "2+", "2+-1", "-1x")]
+    >>> [task.classify_text(text) for text in ("2+1x4", "1-3x3", "3x4", "34", "2+", "2+-1", "-1x")]
     ['1', '2', '2', '2', '2', '1', '4']
     """
 

@@ -1,10 +1,9 @@
 """The base class of tasks: sequences of tokens, and the class of each."""
 
-import operator
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
-from contextlib import suppress
 from functools import cached_property
+from itertools import count as count_from
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -14,10 +13,14 @@ from csprop.automata.machine import Machine
 from csprop.automata.walk import Endless, Oracle
 from csprop.data.draws import Draws, TorchDraws, Whole
 from csprop.data.examples import Examples
+from csprop.data.names import split_symbols
 from csprop.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
+
+ENDLESS = 1 << 62
+"""The end of a range that has no end."""
 
 
 class Task(ABC):
@@ -25,8 +28,8 @@ class Task(ABC):
 
     To define a task, subclass this and define the correct answer twice: `truth` is the definition, for
     a whole sequence, and `start`, `step` and `answer` are a state machine that reads one token at a
-    time. States may be any hashable values. Such a task has an `oracle`: sequences of any length
-    can be drawn and labelled. A file of labelled rows is a task without an oracle.
+    time. States may be any hashable values. Such a task has an `oracle`: sequences of any length can be
+    drawn, by `_draw`, and labelled. A file of labelled rows is a task without an oracle.
     """
 
     name: str
@@ -35,10 +38,11 @@ class Task(ABC):
     """The question that the task asks, for tables and certificates."""
     vocab: tuple[str, ...]
     """The names of the tokens; token i is `vocab[i]`."""
-    classes: tuple[str, ...]
-    """The names of the classes."""
+    classes: tuple[str, ...] = ("no", "yes")
     words: bool = False
     """True if a sequence is written as words separated by spaces, rather than as characters."""
+    lengths: range = range(1, ENDLESS)
+    """The lengths of its sequences."""
 
     # What the task asks of a model and of training.
     preset: str = "rotor"
@@ -58,12 +62,10 @@ class Task(ABC):
     """True if the machine has finitely many states that can be reached."""
     total: bool = True
     """True if every sequence has an answer. If only some do (`WholeTask`), there is no proof."""
-    loss: Literal["cross_entropy", "focal"] = "cross_entropy"
-    """The loss that the preset `paper` uses."""
 
-    # What the paper reports about it.
+    # The paper's loss and metric, and its results.
+    loss: Literal["cross_entropy", "focal"] = "cross_entropy"
     metric: Literal["accuracy", "f1"] = "accuracy"
-    """The paper's metric."""
     paper_epochs: str = ""
     """Epochs to 100% according to the paper's Table 2, its text, and its Figure 3."""
     paper_gap: str = ""
@@ -76,24 +78,20 @@ class Task(ABC):
     def truth(self, sequence: Sequence[int]) -> int:
         """Return the class of a whole sequence: the definition of the task, written for clarity."""
 
-    @abstractmethod
     def start(self) -> Hashable:
-        """Return the state before the first token."""
+        """Return the state before the first token; 0, unless overridden."""
+        return 0
 
     @abstractmethod
     def step(self, state: Any, token: int) -> Hashable:
         """Return the state after one more token."""
 
-    @abstractmethod
     def answer(self, state: Any) -> int:
-        """Return the class of any sequence that leads to this state."""
+        """Return the class of sequences that lead to a state; the state itself, unless overridden."""
+        return state
 
     def size(self, state: Any) -> int:
-        """Return the depth of a state, for a task with infinitely many states.
-
-        Only finitely many states may have the same or a smaller depth: the inputs up to a depth
-        form a finite task.
-        """
+        """Return the depth of a state; only finitely many states may have the same or a smaller one."""
         return 0
 
     @property
@@ -103,13 +101,12 @@ class Task(ABC):
 
     def _answer(self, state: Any) -> int:
         answer = self.answer(state)
-        with suppress(TypeError):
-            if 0 <= operator.index(answer) < len(self.classes):
-                return operator.index(answer)
-        raise InputError(
-            f"{self.name}: answer() returned {answer!r} for the state {state!r}: return the number of "
-            f"a class, from 0 to {len(self.classes) - 1}"
-        )
+        if answer not in range(len(self.classes)):
+            raise InputError(
+                f"{self.name}: answer() returned {answer!r} for the state {state!r}: return the number "
+                f"of a class, from 0 to {len(self.classes) - 1}"
+            )
+        return int(answer)
 
     @cached_property
     def counting(self) -> CounterMachine | None:
@@ -118,11 +115,7 @@ class Task(ABC):
 
     @property
     def data(self) -> Examples:
-        """The labelled rows of a data file.
-
-        Raises:
-            InputError: the task is not a data file, or the file has changed.
-        """
+        """The labelled rows of a data file; an InputError if the task is not one, or it has changed."""
         raise InputError(f"{self.name}: is not a data file and has no rows: draw some with examples()")
 
     @property
@@ -137,32 +130,19 @@ class Task(ABC):
         Raises:
             InputError: there are infinitely or too many states, or the task is a data file.
         """
-        oracle = self._known()
+        if self.oracle is None:
+            raise InputError(f"{self.name}: the correct class is known only for the rows of the file")
         if not self.finite:
             raise InputError(f"{self.name}: has infinitely many states, which no table can hold")
         try:
-            return Machine.explore(oracle)
-        except Endless as error:
-            raise InputError(
-                f"{self.name}: {error}: if there are infinitely many, set finite = False and define "
-                "size()"
-            ) from None
+            return Machine.explore(self.oracle)
         except InputError as error:
-            raise InputError(f"{self.name}: {error}") from None
-
-    def _known(self) -> Oracle:
-        if self.oracle is None:
-            raise InputError(f"{self.name}: the correct class is known only for the rows of the file")
-        return self.oracle
+            endless = ": if there are infinitely many, set finite = False and define size()"
+            advice = endless if isinstance(error, Endless) else ""
+            raise InputError(f"{self.name}: {error}{advice}") from None
 
     def labels(self, tokens: "Tensor") -> "Tensor":
-        """Return the class of every prefix of every row.
-
-        Args:
-            tokens: (N, T) int64.
-
-        Returns:
-            The classes, (N, T) int64.
+        """Return the class of every prefix of every row, (N, T) int64.
 
         Raises:
             InputError: a token is outside of the vocabulary.
@@ -182,39 +162,34 @@ class Task(ABC):
         """Return the class of every sequence of a length, in lexicographic order, (V^length,) int64."""
         import torch
 
-        own = type(self).labels is not Task.labels or type(self).classify is not Task.classify
-        if self.counting is not None or own:
+        if self.counting is not None:
             return self.labels(every_sequence(len(self.vocab), length))[:, -1]
         return torch.from_numpy(self.machine.every(length).astype(np.int64))
 
     def sample(self, count: int, length: int, generator: "Generator") -> "Tensor":
-        """Draw `count` sequences of one length, (count, length) int64; uniformly, unless overridden."""
+        """Draw `count` sequences of one length, (count, length) int64."""
         import torch
 
         return torch.from_numpy(self.draw(count, length, TorchDraws(generator)))
 
     def draw(self, count: int, length: int, draws: Draws) -> Whole:
         """Return the same in arrays of NumPy, from any source of random numbers."""
-        self._known()
         self.check_length(length)
+        return self._draw(count, length, draws)
+
+    def _draw(self, count: int, length: int, draws: Draws) -> Whole:
+        """Draw as `draw` does, at a length that the task has; uniformly, unless overridden."""
         return draws.below(len(self.vocab), (count, length))
 
     def check_length(self, length: int) -> None:
-        """Raise an InputError for a length at which the task is not defined."""
-        if length < 1:
-            raise InputError(f"{self.name}: length {length} is too short: write 1 or more")
-
-    def has_length(self, length: int) -> bool:
-        """Return True if the task is defined at a length."""
-        try:
-            self.check_length(length)
-        except InputError:
-            return False
-        return True
+        """Raise an InputError if the task has no sequences of this length."""
+        if length not in self.lengths:
+            longer = self.length_from(length)
+            raise InputError(f"{self.name}: has no sequences of length {length}: write {longer}")
 
     def length_from(self, least: int) -> int:
-        """Return the first length from `least` on at which the task is defined."""
-        return next(filter(self.has_length, range(least, 2 * least + 8)), least)
+        """Return the first length from `least` on at which the task has sequences."""
+        return next(each for each in count_from(least) if each in self.lengths)
 
     def labelled(self, tokens: "Tensor") -> Examples:
         """Label sequences (N, T): every prefix gets its class, and the last class is the answer."""
@@ -230,6 +205,11 @@ class Task(ABC):
         """Return the names of tokens as one string."""
         return "".join(self.vocab[token] for token in sequence)
 
+    def classify_text(self, text: str) -> str:
+        """Return the name of the class of a written sequence, by `truth`."""
+        symbols = split_symbols(text, self.words)
+        return self.classes[self.truth([self.vocab.index(each) for each in symbols])]
+
     def describe(self) -> dict[str, Any]:
         """Return the task as config.json stores it; `from_description` is the inverse."""
         return {"name": self.name}
@@ -239,8 +219,5 @@ def every_sequence(symbols: int, length: int) -> "Tensor":
     """Return all `symbols`^`length` sequences in lexicographic order, (symbols^length, length)."""
     import torch
 
-    if length < 2:
-        return torch.arange(symbols**length)[:, None][:, :length]
-    first, last = every_sequence(symbols, length // 2), every_sequence(symbols, length - length // 2)
-    pairs = first[:, None].expand(-1, len(last), -1), last.expand(len(first), -1, -1)
-    return torch.cat(pairs, dim=2).flatten(0, 1)
+    places = symbols ** torch.arange(length - 1, -1, -1)
+    return torch.arange(symbols**length)[:, None] // places % symbols

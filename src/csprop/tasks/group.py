@@ -8,7 +8,6 @@ from math import gcd
 
 from csprop.errors import InputError
 from csprop.tasks.base import Task
-from csprop.tasks.circle import RemainderTask
 
 Permutation = tuple[int, ...]
 """In one-line notation: entry i is the image of i."""
@@ -49,45 +48,33 @@ class Group(Task):
     0, 1, 2 and the points 3, 4, 5.
 
     >>> task = Group("S3")  # a = (01), b = (012)
-    >>> [task.classes[task.truth(word)] for word in ([], [0], [1], [0, 1], [1, 0])]
+    >>> [task.classify_text(word) for word in ("", "a", "b", "ab", "ba")]
     ['012', '102', '120', '210', '021']
-    >>> task = Group("S3", every=True)
-    >>> task.vocab
-    ('012', '021', '102', '120', '201', '210')
-    >>> task.classes[task.truth([2, 3])]  # 102 and then 120
+    >>> Group("S3", "all").classify_text("102 120")
     '210'
-    >>> Group("S4", some=5).vocab
+    >>> Group("S4", "5").vocab
     ('0123', '0312', '1230', '2103', '3021')
     """
 
-    def __init__(self, group: str, every: bool = False, some: int = 0) -> None:
-        if group not in GROUPS:
-            known = ", ".join(GROUPS)
-            raise InputError(
-                f"there is no task for the group {group!r}: write group-NAME with NAME = {known} or Cn "
-                "(n = 2, 3, …)"
-            )
-        kind = GROUPS[group]
+    def __init__(self, group: str, tokens: str = "") -> None:
+        kind, self.name = GROUPS[group], f"group-{group}"
         self.order = kind.order
         self.elements = elements(kind)
         self.classes = tuple("".join(map(str, element)) for element in self.elements)
         self._number = {element: number for number, element in enumerate(self.elements)}
-        count = len(self.elements)
-        if every or some:
-            self.name = f"group-{group}-{some or 'all'}"
-            self.description = "the product of the permutations read"
-            numbers = spaced(group, some, count) if some else range(count)
-            self.tokens = tuple(self.elements[number] for number in numbers)
-            self.vocab, self.words = tuple(self.classes[number] for number in numbers), True
-        else:
-            letters = "abcd"[: len(kind.generators)]
-            pairs = zip(letters, kind.generators, strict=True)
-            self.name = f"group-{group}"
-            self.description = f"the product of {', '.join(f'{a}={cycle}' for a, cycle in pairs)}"
+        if not tokens:
             self.tokens = tuple(cycles(each, sum(kind.degrees)) for each in kind.generators)
-            self.vocab = tuple(letters)
-        if some:
-            check_generated(self.name, some, len(self.machine), count)
+            self.vocab = tuple("abcd"[: len(self.tokens)])
+            pairs = zip(self.vocab, kind.generators, strict=True)
+            self.description = f"the product of {', '.join(f'{a}={cycle}' for a, cycle in pairs)}"
+            return
+        numbers = choose_elements(self.name, tokens, len(self.elements))
+        self.name += f"-{tokens}"
+        self.description = "the product of the permutations read"
+        self.tokens = tuple(self.elements[number] for number in numbers)
+        self.vocab, self.words = tuple(self.classes[number] for number in numbers), True
+        if tokens != "all":
+            check_generated(self, len(self.machine))
 
     def truth(self, sequence: Sequence[int]) -> int:
         """Follow each point through the word."""
@@ -108,23 +95,25 @@ class Group(Task):
         return self._number[state]
 
 
-def spaced(group: str, some: int, count: int) -> list[int]:
-    """Return the numbers of `some` of `count` elements, evenly spaced, the identity first.
+def choose_elements(name: str, tokens: str, count: int) -> Sequence[int]:
+    """Return the numbers of all of `count` elements, or of some, evenly spaced, the identity first.
 
     Raises:
         InputError: there are not so many, or all of them are.
     """
-    if not 2 <= some < count:
-        fewer = f"group-{group}-2 to group-{group}-{count - 1}" if count > 2 else f"group-{group}-all"
-        raise InputError(f"group-{group}-{some}: write {fewer}")
+    some = count if tokens == "all" else int(tokens)
+    if tokens != "all" and not 2 <= some < count:
+        fewer = f"{name}-2 to {name}-{count - 1}" if count > 2 else f"{name}-all"
+        raise InputError(f"{name}-{some}: write {fewer}")
     return [i * count // some for i in range(some)]
 
 
-def check_generated(name: str, some: int, order: int, count: int) -> None:
-    """Raise an InputError if `some` elements generate `order` of `count`, and not all of them."""
-    if order < count:
+def check_generated(task: Task, order: int) -> None:
+    """Raise an InputError if the tokens of a task generate `order` elements and not all of them."""
+    if order < len(task.classes):
         raise InputError(
-            f"{name}: these {some} elements generate only {order} of {count}: write another number"
+            f"{task.name}: these {len(task.vocab)} elements generate only {order} of "
+            f"{len(task.classes)}: write another number"
         )
 
 
@@ -159,41 +148,33 @@ def cycles(text: str, degree: int) -> Permutation:
     return tuple(image)
 
 
-class Cyclic(RemainderTask):
+class Cyclic(Task):
     """The sum of numbers modulo n: the word problem of the cyclic group Cn.
 
     In `group-Cn` the tokens are two numbers, 1 and one near 2n/5; in `group-Cn-all` every number below
     n is a token, and in `group-Cn-K` only K of them: every (n/K)-th, 0 first. The difference of the
     two numbers has no divisor in common with n, so long words of one length have every sum.
 
-    >>> task = Cyclic(60, every=True)
-    >>> task.classes[task.truth([59, 7, 0, 55])]
+    >>> Cyclic(60).vocab, Cyclic(60).classify_text("24 1 24 24")
+    (('1', '24'), '13')
+    >>> Cyclic(60, "all").classify_text("59 7 0 55")
     '1'
-    >>> Cyclic(60, some=8).vocab
+    >>> Cyclic(60, "8").vocab
     ('0', '7', '15', '22', '30', '37', '45', '52')
-    >>> Cyclic(60).vocab
-    ('1', '24')
-    >>> Cyclic(60).classes[Cyclic(60).truth([1, 0, 1, 1])]
-    '13'
     """
 
-    def __init__(self, size: int, every: bool = False, some: int = 0) -> None:
-        group = f"C{size}"
+    words = True
+
+    def __init__(self, size: int, tokens: str = "") -> None:
+        self.modulus, self.name = size, f"group-C{size}"
         if not 2 <= size <= LARGEST:
-            raise InputError(f"group-{group} is out of range: write group-C2 to group-C{LARGEST}")
-        self.modulus = size
-        self.name = f"group-{group}"
+            raise InputError(f"{self.name} is out of range: write group-C2 to group-C{LARGEST}")
         self.description = f"the sum of the numbers read, modulo {size}"
         self.classes = tuple(map(str, range(size)))
-        if every or some:
-            self.numbers = tuple(spaced(group, some, size) if some else range(size))
-        else:
-            self.numbers = (1, _second(size))
+        self.numbers = choose_elements(self.name, tokens, size) if tokens else (1, _second(size))
         self.vocab = tuple(self.classes[number] for number in self.numbers)
-        self.words = True
-        if every or some:
-            self.name += f"-{some or 'all'}"
-            check_generated(self.name, some, size // gcd(size, *self.numbers), size)
+        self.name += f"-{tokens}" if tokens else ""
+        check_generated(self, size // gcd(size, *self.numbers))
 
     def truth(self, sequence: Sequence[int]) -> int:
         return sum(self.numbers[token] for token in sequence) % self.modulus

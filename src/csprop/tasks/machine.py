@@ -1,6 +1,8 @@
-"""A machine as a task: a table gives the answers to learn or to prove."""
+"""Tasks that are machines: with counters, where no finite machine is enough, or from a table."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -9,7 +11,55 @@ from csprop.automata.counting import CounterMachine
 from csprop.automata.walk import Oracle
 from csprop.errors import InputError
 from csprop.tasks.base import Task
-from csprop.tasks.counting import CountingTask
+
+State = tuple[int, tuple[int, ...]]
+"""The state of the control, and the counts."""
+
+
+class CountingTask(Task):
+    """A task that declares a `CounterMachine`, from which its states, answers and labels follow.
+
+    Such a task is defined by `truth` and by its machine: what each token adds to each counter, and how
+    the control moves and answers, which sees the counts after each token as −1, 0 or 1 (or as far as
+    the window reaches). `Majority` in `tasks/powers.py` is a short one.
+    """
+
+    preset = "counter"
+    finite = False
+
+    @cached_property
+    @abstractmethod
+    def counting(self) -> CounterMachine:
+        """The machine."""
+
+    @property
+    def oracle(self) -> Oracle:
+        return replace(self.counting.oracle, step=self.step)
+
+    def start(self) -> State:
+        return self._counting.start
+
+    def step(self, state: State, token: int) -> State:
+        """Return the state after a token, without the counts if the control can change no more."""
+        control, counts = self._counting.step(state, token)
+        return control, (0,) * len(counts) if control in self._last else counts
+
+    def answer(self, state: State) -> int:
+        return _known(self, self._counting.answer(state))
+
+    def size(self, state: State) -> int:
+        """Return the largest count, above or below 0."""
+        return max(map(abs, state[1]), default=0)
+
+    @cached_property
+    def _counting(self) -> Oracle:
+        return self.counting.oracle
+
+    @cached_property
+    def _last(self) -> frozenset[int]:
+        """The states of the control that nothing leaves."""
+        rows = enumerate(self.counting.control.transitions)
+        return frozenset(state for state, row in rows if set(row) == {state})
 
 
 class MachineTask(Task):
@@ -55,10 +105,7 @@ class MachineTask(Task):
         return self.automaton.control.transitions[state][token]
 
     def answer(self, state: Any) -> int:
-        answer = self.automaton.outputs[state]
-        if answer is None:
-            raise InputError(f"{self.name}: there is no answer before the first token")
-        return answer
+        return _known(self, self.automaton.outputs[state])
 
     def describe(self) -> dict[str, Any]:
         return {"name": self.name, "automaton": self.automaton.to_json()}
@@ -77,3 +124,9 @@ def machine_task(automaton: AnyAutomaton, name: str = "machine") -> MachineTask:
     """Return the task of answering as an automaton does, finite or with counters."""
     kind = CountingMachineTask if isinstance(automaton, CounterAutomaton) else MachineTask
     return kind(automaton, name)
+
+
+def _known(task: Task, answer: int | None) -> int:
+    if answer is None:
+        raise InputError(f"{task.name}: there is no answer before the first token")
+    return answer

@@ -1,9 +1,11 @@
-"""Drawing sequences of a language, and sequences that just miss it."""
+"""Drawing sequences of a language, sequences that just miss it, and sequences of several lengths."""
 
 import numpy as np
 
 from csprop.automata.machine import Machine
 from csprop.data.draws import Draws, Whole
+from csprop.data.examples import UNLABELLED, Examples
+from csprop.tasks.base import Task
 
 
 def members(machine: Machine, answer: int, count: int, length: int, draws: Draws) -> Whole:
@@ -48,14 +50,26 @@ def near(tokens: Whole, symbols: int, draws: Draws) -> Whole:
     return changed
 
 
-def mix(members: Whole, quarter: int, symbols: int, draws: Draws) -> Whole:
-    """Change some of the members a little, add uniform rows, as many of each, and shuffle all."""
-    members[:quarter] = near(members[:quarter], symbols, draws)
-    uniform = draws.below(symbols, (quarter, members.shape[1]))
-    return shuffled(members, uniform, draws=draws)
-
-
 def shuffled(*parts: Whole, draws: Draws) -> Whole:
     """Return all rows of some matrices, in random order."""
     rows = np.concatenate(parts)
     return rows[draws.permutation(len(rows))]
+
+
+def draw_lengths(task: Task, count: int, longest: int, draws: Draws) -> Whole:
+    """Draw lengths that a task has, each with the same probability, (count,)."""
+    task.check_length(longest)
+    lengths = np.arange(task.lengths.start, longest + 1, task.lengths.step)
+    return lengths[draws.below(len(lengths), (count,))]
+
+
+def draw_examples(task: Task, lengths: Whole, draws: Draws) -> Examples:
+    """Draw a row of each of these lengths (N,), which is answered at its end."""
+    places = np.arange(1, lengths.max(initial=0) + 1)
+    tokens = np.zeros((len(lengths), len(places)), np.int64)
+    labels = np.full_like(tokens, UNLABELLED)
+    for length in np.unique(lengths).tolist():
+        rows = np.flatnonzero(lengths == length)
+        tokens[rows, :length] = drawn = task.draw(len(rows), length, draws)
+        labels[rows, :length] = task.classify(drawn)
+    return Examples.from_matrices(tokens, labels, places == lengths[:, None])

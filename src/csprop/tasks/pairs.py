@@ -17,18 +17,7 @@ def hold_pairs(
 
     After each token the same number of tokens, drawn at random, never follows. In the training set
     these are replaced by others, from the left to the right. The held-out set keeps the sequences that
-    contain such a pair.
-
-    Args:
-        task: a task with an oracle.
-        training: sequences of one length.
-        held_out: sequences of one length.
-        share: the share of the ordered pairs, such as 1/3.
-        generator: decides which pairs are held out, and what replaces them.
-
-    Raises:
-        InputError: the task is a data file, the share leaves no or every pair, or no held-out sequence
-            contains a pair that is held out.
+    contain such a pair; if there are none, that is an InputError.
     """
     check_share(task, share)
     held = draw_pairs(len(task.vocab), share, generator)

@@ -7,8 +7,7 @@ whole sequence, or a list with one class for every token:
     {"sequence": ["open", "close"], "label": [0, 1]}
 
 CSV and TSV have two columns, sequence and label; a header row with these names is skipped. The tokens
-of a string are its characters. If any sequence of the file contains spaces or longer tokens, they are
-its words instead.
+of a string are its characters, or its words if any sequence has spaces or longer tokens.
 """
 
 import json
@@ -46,7 +45,6 @@ class RowsTask(Task):
 
     @property
     def data(self) -> Examples:
-        """All rows, in their order."""
         return self.rows.examples
 
     def line(self, row: int) -> int:
@@ -66,13 +64,8 @@ class RowsTask(Task):
         return self.data
 
     def describe(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "sha256": self.sha256,
-            "vocab": list(self.vocab),
-            "classes": list(self.classes),
-            "words": self.words,
-        }
+        names = {"vocab": list(self.vocab), "classes": list(self.classes), "words": self.words}
+        return {"name": self.name, "sha256": self.sha256, **names}
 
     @cached_property
     def sha256(self) -> str:
@@ -80,18 +73,10 @@ class RowsTask(Task):
         return digest(self._to_jsonl())
 
     def save(self, path: str | Path) -> "FileTask":
-        """Write the rows to a JSONL file, from which a run can read them again.
-
-        A file that has these rows already is left as it is.
-
-        Args:
-            path: a file with a name that ends in .jsonl.
-
-        Returns:
-            The file as a task, with the same tokens and classes.
+        """Write the rows to a .jsonl file, unless it has them already, and return it as a task.
 
         Raises:
-            InputError: the file exists and has other content, or has another suffix.
+            InputError: the file exists and has other content, or its name does not end in .jsonl.
         """
         path, content = Path(path), self._to_jsonl()
         if path.suffix != ".jsonl":
@@ -120,27 +105,14 @@ class RowsTask(Task):
                 lines.append(json.dumps(row, ensure_ascii=False) + "\n")
         return "".join(lines).encode()
 
-    def truth(self, sequence: Sequence[int]) -> NoReturn:
-        self._refuse()
-
-    def start(self) -> NoReturn:
-        self._refuse()
-
-    def step(self, state: Any, token: int) -> NoReturn:
-        self._refuse()
-
-    def answer(self, state: Any) -> NoReturn:
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
+    def truth(self, *_: Any, **__: Any) -> NoReturn:
         raise InputError(f"{self.source}: the correct class is known only for the rows that are given")
+
+    start = step = answer = draw = truth
 
 
 class FileTask(RowsTask):
-    """A file of labelled sequences. The correct class of any other sequence is unknown.
-
-    The file is read when `data` is first used, and must still have this SHA-256 then.
-    """
+    """A file of labelled sequences. When it is first used, it must still have this SHA-256."""
 
     def __init__(
         self,
@@ -158,11 +130,7 @@ class FileTask(RowsTask):
 
     @cached_property
     def rows(self) -> Rows:
-        """The rows, and the line of each.
-
-        Raises:
-            InputError: the file is missing or has changed.
-        """
+        """The rows, and the line of each; an InputError if the file is missing or has changed."""
         reader = FileReader(self.path)
         if FileReader(self.path).to_end().sha256 == self.sha256:
             rows = pack(str(self.path), reader.batches, self.words, self.vocab, self.classes)
@@ -192,16 +160,16 @@ def from_file(path: str | Path, like: Task | None = None) -> FileTask:
     Raises:
         InputError: the file cannot be read, or a row is malformed; the message names the row.
     """
-    path = Path(path)
-    readers: list[FileReader] = []
+    reader = FileReader(path := Path(path))
 
     def batches() -> Iterator[Batch]:
-        readers.append(FileReader(path))
-        return readers[-1].batches()
+        nonlocal reader
+        reader = FileReader(path)
+        return reader.batches()
 
     names: Any = () if like is None else (like.words, like.vocab, like.classes)
     rows = pack(str(path), batches, *names)
-    task = FileTask(path.absolute(), readers[-1].sha256, rows.vocab, rows.classes, rows.words)
+    task = FileTask(path.absolute(), reader.sha256, rows.vocab, rows.classes, rows.words)
     task.rows = rows
     return task
 

@@ -1,4 +1,4 @@
-"""Memory of one bit or of the first token: even pairs, flip-flop, and the flip-flop language."""
+"""Small finite machines: counting in a circle, and memory of one bit or of the first token."""
 
 import re
 from collections.abc import Sequence
@@ -9,16 +9,120 @@ import numpy as np
 from csprop.data.draws import Draws, Whole
 from csprop.data.examples import Examples
 from csprop.errors import InputError
-from csprop.tasks.base import Task
-from csprop.tasks.circle import RemainderTask
+from csprop.tasks.base import ENDLESS, Task
 
 if TYPE_CHECKING:
     from torch import Generator
 
 WRITE, READ, IGNORE, ZERO = range(4)
 """The tokens of the instructions, and of the bit 0."""
-PERCENT = 80
-"""The percentage of instructions `i`, unless the name gives another."""
+
+
+class Parity(Task):
+    """The paper's Parity Check.
+
+    >>> Parity().classify_text("1011")
+    'odd'
+    """
+
+    name = "parity"
+    description = "is the number of 1s odd?"
+    vocab = ("0", "1")
+    classes = ("even", "odd")
+    paper_epochs, paper_gap = "~70, ~50, 30", "3.2 ± 1.2"
+
+    def truth(self, sequence: Sequence[int]) -> int:
+        return sum(sequence) % 2
+
+    def step(self, state: int, token: int) -> int:
+        return (state + token) % 2
+
+
+class CycleNav(Task):
+    """Five positions on a ring, starting at 0: `-` is a step back, `.` stays, `+` is a step forward.
+
+    >>> [CycleNav().classify_text(text) for text in ("+.+", "-", "++++++")]
+    ['2', '4', '1']
+    """
+
+    name = "cycle-nav"
+    description = "the position on a ring of 5, starting at 0"
+    vocab = ("-", ".", "+")
+    classes = ("0", "1", "2", "3", "4")
+
+    def truth(self, sequence: Sequence[int]) -> int:
+        tokens = list(sequence)
+        return (tokens.count(2) - tokens.count(0)) % 5
+
+    def step(self, state: int, token: int) -> int:
+        return (state + token - 1) % 5
+
+
+class ModularResidue(Task):
+    """`modK-residue`: the number of ones modulo K.
+
+    >>> ModularResidue(5).classify_text("1011")
+    '3'
+    """
+
+    suffix, question = "-residue", "the number of 1s modulo {}"
+    vocab = ("0", "1")
+
+    def __init__(self, modulus: int) -> None:
+        self.modulus, self.name = modulus, f"mod{modulus}{self.suffix}"
+        if not 2 <= modulus <= 10_000:
+            raise InputError(
+                f"{self.name} is out of range: write mod2{self.suffix} to mod10000{self.suffix}"
+            )
+        self.description = self.question.format(modulus)
+        self.classes = tuple(map(str, range(modulus)))
+
+    def truth(self, sequence: Sequence[int]) -> int:
+        return sum(sequence) % self.modulus
+
+    def step(self, state: int, token: int) -> int:
+        return (state + token) % self.modulus
+
+
+class Modular(ModularResidue):
+    """`modK`: is the number of ones divisible by K?
+
+    The paper describes its Mod-3 Counting as this, and reports the chance level of `mod3-residue`, 33%.
+
+    >>> Modular(3).classify_text("1011")
+    'yes'
+    """
+
+    suffix, question = "", "is the number of 1s divisible by {}?"
+
+    def __init__(self, modulus: int) -> None:
+        super().__init__(modulus)
+        self.classes = ("no", "yes")
+        if modulus == 3:
+            self.paper_epochs, self.paper_gap = "~50, –, 80", "8.4 ± 2.1"
+
+    def truth(self, sequence: Sequence[int]) -> int:
+        return int(sum(sequence) % self.modulus == 0)
+
+    def answer(self, state: int) -> int:
+        return int(state == 0)
+
+
+class ModularReset(ModularResidue):
+    """`modK-reset`: the number of ones since the last `r`, or since the beginning, modulo K.
+
+    >>> [ModularReset(3).classify_text(text) for text in ("11", "11r", "1r101", "1111")]
+    ['2', '0', '2', '1']
+    """
+
+    suffix, question = "-reset", "1s since the last r, modulo {}"
+    vocab = ("0", "1", "r")
+
+    def truth(self, sequence: Sequence[int]) -> int:
+        return self.text(sequence).rpartition("r")[2].count("1") % self.modulus
+
+    def step(self, state: int, token: int) -> int:
+        return 0 if token == 2 else (state + token) % self.modulus
 
 
 class EvenPairs(Task):
@@ -27,15 +131,13 @@ class EvenPairs(Task):
     The answer for the empty sequence is yes. The model has to recognise the first token and remember
     it, for which a rotor needs two layers and a router one.
 
-    >>> task = EvenPairs()
-    >>> [task.classes[task.truth(s)] for s in ([1, 0, 1], [1, 1, 0], [0], [])]
+    >>> [EvenPairs().classify_text(text) for text in ("101", "110", "0", "")]
     ['yes', 'no', 'yes', 'yes']
     """
 
     name = "even-pairs"
     description = "does the first token equal the last?"
     vocab = ("0", "1")
-    classes = ("no", "yes")
     preset = "router"
     depth = 2
 
@@ -53,11 +155,10 @@ class EvenPairs(Task):
         return int(state is None or state[0] == state[1])
 
 
-class FlipFlop(RemainderTask):
+class FlipFlop(Task):
     """One bit of memory, initially 0: `0` and `1` write it, and `.` leaves it unchanged.
 
-    >>> task = FlipFlop()
-    >>> [task.classes[task.truth(s)] for s in ([0, 1, 2, 2], [1, 0], [2, 2])]
+    >>> [FlipFlop().classify_text(text) for text in ("01..", "10", "..")]
     ['1', '0', '0']
     """
 
@@ -87,8 +188,7 @@ class FlipFlopLanguage(Task):
     stands right after a `w`, and 0 before any. So half of the rows to learn from are of any tokens.
 
     >>> task = FlipFlopLanguage()
-    >>> def bit(text): return task.classes[task.truth([task.vocab.index(each) for each in text])]
-    >>> [bit(text) for text in ("w1i0r", "w1i0r1w0r", "r", "w1w", "ww10")]
+    >>> [task.classify_text(text) for text in ("w1i0r", "w1i0r1w0r", "r", "w1w", "ww10")]
     ['1', '0', '0', '1', '1']
     """
 
@@ -96,17 +196,18 @@ class FlipFlopLanguage(Task):
     description = "the bit last written, which is read next"
     vocab = ("w", "r", "i", "0", "1")
     classes = ("0", "1")
+    lengths = range(1, ENDLESS, 2)
     preset = "router"
     length = 17
 
     def __init__(self, percent: int | None = None) -> None:
         if percent is not None:
+            self.name = f"{self.name}-{percent}"
             if percent > 99:
                 raise InputError(
-                    f"{self.name}-{percent} is out of range: write {self.name}-0 to {self.name}-99"
+                    f"{self.name} is out of range: write flip-flop-language-0 to flip-flop-language-99"
                 )
-            self.name = f"{self.name}-{percent}"
-        self.ignored = (PERCENT if percent is None else percent) / 100
+        self.ignored = (80 if percent is None else percent) / 100
 
     def truth(self, sequence: Sequence[int]) -> int:
         written = re.findall("w([01])", self.text(sequence))
@@ -123,16 +224,7 @@ class FlipFlopLanguage(Task):
     def answer(self, state: tuple[int, bool]) -> int:
         return state[0]
 
-    def check_length(self, length: int) -> None:
-        super().check_length(length)
-        if length % 2 == 0:
-            raise InputError(
-                f"{self.name}: a sequence is pairs and a last r, and none has even length {length}: "
-                f"write {length + 1}"
-            )
-
-    def draw(self, count: int, length: int, draws: Draws) -> Whole:
-        self.check_length(length)
+    def _draw(self, count: int, length: int, draws: Draws) -> Whole:
         shape = (count, length // 2)
         kinds = draws.fractions(shape)
         written = np.where(kinds < (1 + self.ignored) / 2, WRITE, READ)
