@@ -35,7 +35,7 @@ def settle() -> str:
     """Set what everything that is measured in this process shares: one thread, and one allocator.
 
     Freed memory is kept: glibc otherwise returns it to the system and gets it back page by page, which
-    costs torch's models, that allocate much in every step, more than csprop's.
+    slows torch's models, which allocate much in every step, more than csprop's.
     """
     torch.set_num_threads(1)
     return ALLOCATORS[keep_freed_memory()]
@@ -66,7 +66,7 @@ def measure_seconds(work: Work) -> float:
 
 
 def _warm(work: Work) -> float:
-    """About how long a work takes, once it has been done before; a slow one is done only once."""
+    """Estimate the seconds of a work by its second run; a slow work runs only once."""
     first = measure_seconds(work)
     return first if first > 0.1 else measure_seconds(work)
 

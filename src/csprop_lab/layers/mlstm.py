@@ -26,7 +26,7 @@ class MLSTM(nn.Module):
     heads of 32 at width 64), a causal convolution of four steps and a SiLU before q and k,
     block-diagonal q, k and v with blocks of four, gates that read q, k and v, a norm of each head,
     a learnt skip from the convolution, an output gate SiLU(z), and the projection down; also the
-    initial weights, those of one block. The forget gate is a sigmoid, as in the authors' code, of
+    initial weights of one block. The forget gate is a sigmoid, as in the authors' code, of
     the two that the paper allows.
     """
 
@@ -72,7 +72,7 @@ class Blocks(nn.Module):
         self.weight = nn.Parameter(torch.randn(blocks, maps, size, size) * math.sqrt(0.4 / fan))
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T K M S"]:
-        """Of K blocks, M maps and S features."""
+        """Return the outputs of K blocks, M maps and S features."""
         blocks, _, _, size = self.weight.shape
         return torch.einsum("btkd,kmsd->btkms", x.unflatten(2, (blocks, size)), self.weight)
 

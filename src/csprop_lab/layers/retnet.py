@@ -15,7 +15,7 @@ class Retention(nn.Module):
 
     S_n = γ S_{n−1} + K_nᵀ V_n and Q_n S_n / √d, with queries and keys turned by n θ, and for head h the
     decay γ = 1 − 2^{−5−h}. Each head is normalised (GroupNorm without weights), multiplied by
-    swish(X W_G), and projected. θ and the initialisation are those of the authors' code. Values are as
+    swish(X W_G), and projected. θ and the initialisation are from the authors' code. Values are as
     wide as keys, as in the paper's equations; its language models double them. The row sums by which
     the authors divide against overflow are left out: the norm undoes them.
     """

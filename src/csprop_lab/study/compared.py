@@ -178,7 +178,7 @@ def from_to(least: float, most: float) -> str:
 
 
 def spending(row: Row) -> tuple[float, float, float, float]:
-    """Parameters, sequences to learn from, steps, and seconds with those of locking and proof."""
+    """Parameters, sequences to learn from, steps, and seconds including locking and proof."""
     recipe, result = row["job"]["recipe"], row["result"]
     samples = recipe["samples"] or find_task(row["job"]["task"]).samples
     sequences = samples * 4 // 5

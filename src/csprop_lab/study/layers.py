@@ -114,5 +114,5 @@ def shown(data: str, score: float) -> str:
 
 
 def in_bits(data: str) -> bool:
-    """Return True if a score is in bits a character, of which fewer are better; else an accuracy."""
+    """Return True if a score is in bits a character (fewer are better), False if it is an accuracy."""
     return not data.startswith("digits")

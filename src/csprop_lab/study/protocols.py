@@ -24,7 +24,7 @@ class Protocol:
     name: str
     title: str
     source: str
-    """Who proposed it, and where."""
+    """The authors, and where they proposed it."""
     tasks: tuple[str, ...]
     length: int
     """The longest sequences to learn from."""
@@ -56,10 +56,10 @@ class Effort:
 
     seeds: int
     rates: tuple[float, ...]
-    """Learning rates of Adam, of which the best on held-out sequences is taken."""
+    """Learning rates of Adam to choose from, by held-out sequences."""
     epochs: int
     samples: int
-    """Sequences, of which a fifth are held out."""
+    """Sequences; a fifth of them are held out."""
     batch_size: int = 16
     width: int = 64
     depth: int = 2
@@ -103,7 +103,7 @@ TABLED = tuple(name for name, each in PROTOCOLS.items() if not each.rows)
 
 
 def choose_protocols(names: Sequence[str], tasks: Sequence[str] | None) -> list[Protocol]:
-    """Protocols by their names, each once, of which tasks may be asked for."""
+    """Return protocols by their names, each once, and check that they have the tasks."""
     for name in names:
         if name not in PROTOCOLS:
             raise InputError(f"there is no protocol {name!r}: choose from {', '.join(PROTOCOLS)}")
