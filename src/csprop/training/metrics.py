@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from csprop.data.examples import UNLABELLED, Examples, Steps
 from csprop.errors import InputError
-from csprop.nn.scoring import every_score, row_scores
+from csprop.nn.kernel import every_score, row_scores
 from csprop.tasks.base import Task, every_sequence
 from csprop.training.config import RunConfig, names_of
 from csprop.training.result import Exhaustive, Majority, Result

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
 import csprop
-from csprop.cells.resonator import ResonatorBlock
+from csprop.cells import Resonator, Shape
 from csprop.cells.rotor import RotorBlock
 from csprop.tasks import Task
 from csprop.training.presets import preset
@@ -200,7 +200,7 @@ def add_in_pd_ssm(x: Tensor) -> Tensor:
 
 
 def add_in_resonator(x: Tensor) -> Tensor:
-    block, entries = ResonatorBlock(1), torch.zeros(1, 1000, 5, 1)
+    block, entries = Resonator().make(Shape(1), Generator()), torch.zeros(1, 1000, 5, 1)
     entries[..., 2, :], entries[..., 3, :] = 20.0, 64.0  # κ, and what reads
     entries[..., 0, :] = x / math.sqrt(2 / (1 + math.exp(20))) / 64
     block.theta.zero_()
