@@ -28,7 +28,7 @@ KINDS: dict[NetworkKind, str] = {
     "GRU": "nn.GRU",
     "SSM [0, 1]": "selective SSM",
 }
-"""The networks, and what they are called."""
+"""The networks and their names in tables."""
 STEPS, FEW_STEPS = 600, 5
 RATES: dict[DataName, tuple[float, ...]] = {
     "digits, levels": (0.001, 0.003, 0.01),

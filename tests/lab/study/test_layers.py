@@ -12,7 +12,7 @@ from csprop_lab.signals.networks import NetworkKind
 from csprop_lab.signals.sequences import Learner, sequences
 from csprop_lab.study import engine
 from csprop_lab.study.job import LayerJob
-from csprop_lab.study.layers import KINDS, MEASURED, RATES, Layers, chosen, job
+from csprop_lab.study.layers import KINDS, RATES, Layers, chosen, job
 from csprop_lab.study.measure import measure
 from csprop_lab.study.table import FULL, QUICK
 
@@ -42,7 +42,7 @@ def test_the_table_asks_for_what_it_says() -> None:
         assert {(each.data, KINDS[each.kind], f"{each.lr:g}") for each in seeds} == {(data, name, lr)}
         assert {each.steps for each in seeds} == {600}
         assert {each.batch_size for each in seeds} == {32 if "digits" in data else 16}
-    assert {each.data for seeds in jobs.values() for each in seeds} == set(MEASURED)
+    assert {each.data for seeds in jobs.values() for each in seeds} == set(RATES)
     assert {each.kind for seeds in jobs.values() for each in seeds} == set(get_args(NetworkKind))
     assert len(engine.groups("layers", [each for seeds in jobs.values() for each in seeds])) == 40
     assert sum(each.steps for seeds in Layers().jobs(QUICK).values() for each in seeds) < 300
