@@ -55,6 +55,20 @@ def test_the_configuration_is_imported_without_the_kernel() -> None:
     run("import sys, csprop.nn.config; assert not {'numpy', 'csprop.ops.native'} & set(sys.modules)")
 
 
+def test_the_printed_model_imports_neither_other_cells_nor_operators() -> None:
+    run("""
+import sys, torch, csprop
+with csprop.use_backend("torch"):
+    net = csprop.CSP(csprop.CSPConfig(vocab_size=2, num_classes=2))
+    net(torch.tensor([[0, 1, 1]])).sum().backward()
+ours = [each for name, each in sys.modules.items() if name.split(".")[0] == "csprop"]
+assert sum(len(open(each.__file__).readlines()) for each in ours) < 1900
+assert {"paper", "block", "options"} == {
+    each.__name__.split(".")[2] for each in ours if each.__name__.startswith("csprop.cells.")
+}
+""")
+
+
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("programs")

@@ -44,6 +44,14 @@ def draw(
     return [a, u, h0, torch.rand(batch, steps, generator=g) < 0.01]
 
 
+def agree(given: list[Tensor], backend: str, tolerance: float) -> None:
+    """Check the kernel against another backend."""
+    with use_backend(backend):
+        expected = everything(*given)
+    for got, want in zip(everything(*given), expected, strict=True):
+        torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance)
+
+
 def everything(a: Tensor, u: Tensor, h0: Tensor, reset: Tensor) -> list[Tensor]:
     """States and last state, and the gradients of a generic function of both."""
     leaves = [each.clone().requires_grad_() for each in (a, u, h0)]
@@ -52,31 +60,6 @@ def everything(a: Tensor, u: Tensor, h0: Tensor, reset: Tensor) -> list[Tensor]:
     size = torch.linalg.vector_norm(h.detach(), dim=2, keepdim=True) + 1
     gradients = torch.autograd.grad((h / size * seen).sum() + last.sum(), leaves)
     return [h.detach(), last.detach(), *gradients]
-
-
-def by_hand(a: Tensor, u: Tensor, h0: Tensor, reset: Tensor) -> list[Tensor]:
-    """The same for complex a, in complex numbers step by step, with the adjoint written out."""
-    a, u, before = (torch.complex(*each.unbind(-2)) for each in (a, u, h0))
-    kept = a * ~reset[..., None]
-    states = [before]
-    for t in range(u.shape[1]):
-        states.append(kept[:, t] * states[-1] + u[:, t])
-    h, start = torch.stack(states[1:], 1), torch.stack(states[:-1], 1) * ~reset[..., None]
-    seen = torch.randn(
-        u.shape[0], u.shape[1], 2, u.shape[2], generator=Generator().manual_seed(1), dtype=torch.float64
-    )
-    g = torch.complex(*seen.unbind(2)) / (h.abs() + 1)
-    g[:, -1] += 1 + 1j
-    carry, reaching = torch.zeros_like(before), []
-    for t in reversed(range(u.shape[1])):
-        reaching.append(g[:, t] + carry)
-        carry = kept[:, t].conj() * reaching[-1]
-    mu = torch.stack(reaching[::-1], 1)
-    g_a = start.conj() * mu
-    if a.shape[2] == 1:
-        g_a = g_a.sum(2, keepdim=True)
-    numbers = (h, h[:, -1], g_a, mu, carry)
-    return [torch.stack([each.real, each.imag], -2) for each in numbers]
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -89,31 +72,23 @@ def by_hand(a: Tensor, u: Tensor, h0: Tensor, reset: Tensor) -> list[Tensor]:
         (3, LONG),
     ],
 )
-def test_long_complex_scans_equal_the_loop(batch: int, steps: int, columns: int, threads: int) -> None:
-    given = draw(batch, steps, (2, columns))
+def test_long_complex_scans_equal_torch(batch: int, steps: int, columns: int, threads: int) -> None:
     torch.set_num_threads(threads)
-    for got, want in zip(everything(*given), by_hand(*given), strict=True):
-        torch.testing.assert_close(got, want, rtol=1e-11, atol=1e-11)
+    agree(draw(batch, steps, (2, columns)), "torch", 1e-11)
 
 
 @pytest.mark.parametrize("width", [1, 7, 17, 50, 129])
-def test_rows_of_any_width_equal_the_loop(width: int) -> None:
+def test_rows_of_any_width_equal_torch(width: int) -> None:
     """Some do not fill the lines of the cache."""
-    given = draw(3, 160_000 // max(width, 40), (2, width), width)
     torch.set_num_threads(2)
-    for got, want in zip(everything(*given), by_hand(*given), strict=True):
-        torch.testing.assert_close(got, want, rtol=1e-11, atol=1e-11)
+    agree(draw(3, 160_000 // max(width, 40), (2, width), width), "torch", 1e-11)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_transition_equals_the_reference_past_the_cache(kind: tuple[int, ...]) -> None:
-    given = draw(8, 560 // max(2, kind[0]), kind, 128)
-    with use_backend("reference"):
-        expected = everything(*given)
     for threads in (1, 3):
         torch.set_num_threads(threads)
-        for got, want in zip(everything(*given), expected, strict=True):
-            torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-9)
+        agree(draw(8, 560 // max(2, kind[0]), kind, 128), "reference", 1e-9)
 
 
 @pytest.mark.parametrize("modulus", [0.98, 1.5])

@@ -207,15 +207,10 @@ def start_again(module: nn.Module, make: Callable[[], nn.Module]) -> None:
 
 def unit(h: Float[Tensor, "*batch M D"], epsilon: float = EPSILON) -> Float[Tensor, "*batch M D"]:
     """Return h / (|h| + ε) in float32 or float64, with a finite gradient at h = 0."""
-    return h / modulus(h, TINY, epsilon)
-
-
-def modulus(h: Float[Tensor, "*batch M D"], under: float, beside: float) -> Float[Tensor, "*batch 1 D"]:
-    """Return sqrt(|h|² + under) + beside."""
     squared = wide(h).square().sum(dim=-2, keepdim=True)
     if exporting():  # which takes a number this small for 0, but no tensor of one dimension
-        return (squared + squared.new_full((1,), under)).sqrt() + squared.new_full((1,), beside)
-    return (squared + under).sqrt() + beside
+        return h / ((squared + squared.new_full((1,), TINY)).sqrt() + squared.new_full((1,), epsilon))
+    return h / ((squared + TINY).sqrt() + epsilon)
 
 
 def polar(modulus: Tensor, angle: Tensor) -> Float[Tensor, "*batch 2 D"]:

@@ -8,9 +8,6 @@
 The paper hopes that a decoder within C halves the parameters. A full complex matrix does not: its dV
 complex weights are 2dV real numbers, as many as cos_sin has. Keeping the phases of W's entries fixed
 does, and leaves the choice of phase to the projection.
-
-`as_linear` returns the decoder as one map of all planes, a weight (V, m, D) and a bias; None if it is
-not linear.
 """
 
 import torch
@@ -27,24 +24,18 @@ class Decoder(nn.Module):
 
     linear: nn.Linear
 
-    def as_linear(self) -> tuple[Tensor, Tensor] | None:
-        return None
-
 
 class LinearDecoder(Decoder):
     """Linear(h) of all planes; for cos_sin of h / |h|, whose two planes are cos φ and sin φ."""
 
     def __init__(self, config: CSPConfig, generator: Generator, normalises: bool = False) -> None:
         super().__init__()
-        self.order, self.normalises = config.order, normalises
+        self.normalises = normalises
         self.linear = linear(config.order * config.width, config.num_classes, generator)
 
     def forward(self, h: Float[Tensor, "B T M D"]) -> Float[Tensor, "B T V"]:
         read = unit(h, epsilon=0.0).to(h.dtype) if self.normalises else h
         return self.linear(read.flatten(2))
-
-    def as_linear(self) -> tuple[Tensor, Tensor]:
-        return self.linear.weight.unflatten(1, (self.order, -1)), self.linear.bias
 
 
 class PhaseDecoder(Decoder):
@@ -73,9 +64,6 @@ class ComplexDecoder(Decoder):
 
     def forward(self, h: Float[Tensor, "B T 2 D"]) -> Float[Tensor, "B T V"]:
         return (self.linear(h) * self.projection).sum(dim=2) + self.bias
-
-    def as_linear(self) -> tuple[Tensor, Tensor]:
-        return self.projection.T[:, :, None] * self.linear.weight[:, None], self.bias
 
 
 def make_decoder(config: CSPConfig, last: Block, generator: Generator) -> Decoder:

@@ -110,13 +110,7 @@ class CSP(nn.Module):
         """Write the model to an ONNX file, for batches and sequences of any size.
 
         Inputs are `tokens` (B, T) and `state`, which has batch size 0 at the start of a sequence.
-        Outputs are `scores` and `last_state`, to carry on from. Names of tokens and classes are added.
-
-        Args:
-            path: the file; one that exists is replaced.
-
-        Raises:
-            InputError: the file cannot be written, or onnx is not installed.
+        Outputs are `scores` and `last_state`. Names of tokens and classes are added.
         """
         from csprop.nn import onnx
 

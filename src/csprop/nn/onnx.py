@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from jaxtyping import Int64
@@ -27,22 +27,12 @@ from csprop import files
 from csprop.errors import InputError
 from csprop.nn.hub import Names
 
-PACKAGES = ("onnx", "onnxscript")
 BEYOND = 2**31
 """A token outside every vocabulary."""
-INPUTS, OUTPUTS = ["tokens", "state"], ["scores", "last_state"]
-
-
-class Carrying(Protocol):
-    """A module with a state to carry on: `CSP`, or a locked model."""
-
-    def initial_state(self, batch: int = 1) -> Tensor: ...
-    def __call__(self, tokens: Tensor, state: Tensor, *, return_state: bool) -> Any: ...
-    def modules(self) -> Iterator[nn.Module]: ...
 
 
 class _Carried(nn.Module):
-    def __init__(self, model: Carrying) -> None:
+    def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
 
@@ -52,14 +42,14 @@ class _Carried(nn.Module):
         return self.model(tokens, state, return_state=True)
 
 
-def write(model: Carrying, path: str | Path, names: Names | None = None) -> None:
+def write(model: Any, path: str | Path, names: Names | None = None) -> None:
     """Write a model, or a locked one, to an ONNX file, in evaluation mode.
 
     Names of tokens and classes go to the file's `metadata_props`: `vocab` and `classes` are lists in
     JSON, `words` is true where a sequence is written as words. A file that exists is replaced.
     """
     path = Path(path)
-    if not all(map(find_spec, PACKAGES)):
+    if not all(map(find_spec, ("onnx", "onnxscript"))):
         raise InputError("an ONNX file needs onnx and onnxscript: pip install 'csprop[onnx]'")
     if not path.parent.is_dir() or path.is_dir():
         raise InputError(f"{path}: write the name of a file in a directory that exists")
@@ -76,7 +66,7 @@ def write(model: Carrying, path: str | Path, names: Names | None = None) -> None
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
 
 
-def _exported(model: Carrying) -> Any:
+def _exported(model: Any) -> Any:
     """Return the graph, with a batch and a length of any size."""
     batch, time = torch.export.Dim("batch"), torch.export.Dim("time")
     start = model.initial_state(2).detach()
@@ -90,8 +80,8 @@ def _exported(model: Carrying) -> Any:
                 (tokens, start),
                 dynamo=True,
                 verbose=False,
-                input_names=INPUTS,
-                output_names=OUTPUTS,
+                input_names=["tokens", "state"],
+                output_names=["scores", "last_state"],
                 dynamic_shapes=({0: batch, 1: time}, {0: batch}),
                 custom_translation_table={torch.ops.aten.scalar_tensor.default: _number},
             )
