@@ -32,8 +32,8 @@ from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
 from csprop.proof import prove, statements
 from csprop.proof.certificate import Certificate, FiniteProof
+from csprop.proof.lock import covered_moves, measure
 from csprop.proof.locked import Locked
-from csprop.proof.margins import covered_moves, measure
 from csprop.runs.machines import from_machine
 from csprop.tasks import from_description
 from csprop.tasks.base import Task

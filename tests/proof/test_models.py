@@ -12,7 +12,7 @@ from csprop.errors import InputError
 from csprop.proof.lock import lock
 from csprop.proof.models import FromRNN, FromStep
 from csprop.proof.prove import compare_with_task
-from csprop.proof.prune import follow
+from csprop.proof.tune import follow
 
 
 def parity_cell(state: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:

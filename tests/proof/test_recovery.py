@@ -13,9 +13,8 @@ from csprop.automata.walk import Difference, every_input
 from csprop.cells.rotor import RotorBlock
 from csprop.proof.certify import certify
 from csprop.proof.limits import NotFinite
-from csprop.proof.lock import lock
+from csprop.proof.lock import check_margins, covered_moves, lock, measure
 from csprop.proof.locked import Locked
-from csprop.proof.margins import check_layers, covered_moves, measure
 from csprop.proof.models import FromStep
 from csprop.proof.prove import compare_with_task
 from tests.helpers import machines
@@ -183,5 +182,6 @@ def test_a_code_that_could_fall_to_either_neighbour_is_refused() -> None:
     turned = [torch.roll(codes, 1, 0) for codes in machine.codes]
     halfway = [(codes + other) / 2 for codes, other in zip(machine.codes, turned, strict=True)]
     astray = Locked(model, halfway, machines.everything(model), 1)
+    taken = covered_moves(astray, every_input(1))
     with pytest.raises(NotFinite, match="the gap must be"):
-        check_layers(measure(astray, covered_moves(astray, every_input(1))))
+        check_margins(astray, measure(astray, taken), taken)

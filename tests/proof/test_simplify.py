@@ -16,9 +16,8 @@ from csprop.nn.model import CSP
 from csprop.proof.choose import Choice, Pattern, choices, conflicts, patterns
 from csprop.proof.counters import tabulate
 from csprop.proof.examples import Labelled
-from csprop.proof.fewer import SHARP, misses
 from csprop.proof.locked_counter import counting_parts, weights_of
-from csprop.proof.simplify import _Plan, simplify
+from csprop.proof.simplify import SHARP, _Plan, misses, simplify
 from csprop.tasks import get
 from csprop.training.batches import training_data
 from csprop.training.config import configure

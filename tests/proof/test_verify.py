@@ -56,9 +56,7 @@ class Folder:
         return Folder(shutil.copytree(self.path, path / "copy"), self.model, self.task)
 
     def check(self) -> str:
-        certificate = verify(
-            lambda name: (self.path / name).read_bytes(), self.model, self.task
-        ).certificate
+        certificate = verify(lambda name: (self.path / name).read_bytes(), self.model, self.task)
         assert certificate.proven
         return certificate.statement
 

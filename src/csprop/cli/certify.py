@@ -228,7 +228,7 @@ def _check(args: Args, path: Path) -> dict[str, Any]:
         return file.read_bytes()
 
     try:
-        certificate = verify(read, config.model.to_json(), task).certificate
+        certificate = verify(read, config.model.to_json(), task)
     except Rejected as reason:
         complaint = str(reason)
     else:

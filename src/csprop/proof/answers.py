@@ -1,7 +1,10 @@
-"""A certified run that answers without torch, by the machine that the verifier confirmed."""
+"""Machines that answer rows of tokens, and certified runs that answer by them.
+
+They are tables in NumPy: they need neither torch nor the network.
+"""
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,8 +33,9 @@ from csprop.training.stored import stored_result, stored_task
 
 WINDOW = 1 << 15
 """Tokens that are read at once."""
-Reals = NDArray[np.float64]
+Reals = NDArray[np.floating]
 Whole = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 
 class FiniteAnswers:
@@ -44,10 +48,24 @@ class FiniteAnswers:
         """Return the start, for each row."""
         return np.full(batch, self.machine.start)
 
-    def run(self, tokens: Whole, state: Whole) -> tuple[Reals, Whole]:
+    def check(self, state: Whole, steps: int) -> None:
+        """Raise an InputError for numbers that are not states."""
+        if state.size and not 0 <= state.min() <= state.max() < len(self.machine):
+            raise InputError(f"state must have numbers from 0 to {len(self.machine) - 1}")
+
+    def run(self, tokens: Whole, state: Whole, reset: Flags | None = None) -> tuple[Reals, Whole]:
         """Return the scores after every token of rows (N, T), and the states after the last."""
-        visited = np.concatenate([state[:, None], self.machine.visit(tokens, state)], axis=1)
-        return self.scores[visited[:, :-1], tokens], visited[:, -1]
+        self.check(state, tokens.shape[1])
+        after = self.machine.visit(tokens, state, reset)
+        visited = np.concatenate([state[:, None], after], axis=1)  # (N, T + 1)
+        before = (
+            visited[:, :-1] if reset is None else np.where(reset, self.machine.start, visited[:, :-1])
+        )
+        return self.scores[before, tokens], visited[:, -1]
+
+    def single_step(self) -> Callable[[int, int], tuple[Reals, int]]:
+        """Return a function from a state and a token to the scores and the next state."""
+        return lambda state, token: (self.scores[state, token], self.machine.transitions[state][token])
 
     def probabilities(self, scores: Reals) -> Reals:
         """Return the softmax of scores (N, classes)."""
@@ -59,29 +77,50 @@ class CountingAnswers:
     """A machine with counters. A state is the state of the control and the counts, for each row."""
 
     def __init__(self, machine: CounterMachine, classes: int) -> None:
-        self.machine, self.classes = machine, classes
+        self.machine, self.classes = machine, np.eye(classes)
         self.increments = np.array(machine.increments, np.int64).reshape(machine.symbols, -1)
+        self.outputs = np.array([each or 0 for each in machine.control.outputs])
 
     def initial_state(self, batch: int) -> Whole:
         """Return the start of the control and counts of 0, for each row."""
-        state = np.zeros((batch, 1 + self.machine.counters), np.int64)
-        state[:, 0] = self.machine.control.start
-        return state
+        return np.tile([self.machine.control.start] + [0] * self.machine.counters, (batch, 1))
 
-    def run(self, tokens: Whole, state: Whole) -> tuple[Reals, Whole]:
-        """Return 1 for the answer and 0 for other classes after every token, and the last states.
-
-        Raises:
-            InputError: a count could become too large.
-        """
-        machine, control = self.machine, self.machine.control
-        most = tokens.shape[1] * int(np.abs(self.increments).max(initial=0))
-        if most + int(np.abs(state[:, 1:]).max(initial=0)) > MOST_COUNT:
+    def check(self, state: Whole, steps: int) -> None:
+        """Raise an InputError for numbers that are not states, or counts that could be too large."""
+        control, counts, states = state[:, 0], state[:, 1:], len(self.machine)
+        if control.size and not 0 <= control.min() <= control.max() < states:
+            raise InputError(f"state[:, 0] must have numbers from 0 to {states - 1}")
+        largest = max(map(abs, (int(counts.min(initial=0)), int(counts.max(initial=0)))))
+        if steps * int(np.abs(self.increments).max(initial=0)) + largest > MOST_COUNT:
             raise InputError("the sequence is so long that a count could exceed 2^62")
-        counts = state[:, None, 1:] + self.increments[tokens].cumsum(axis=1)  # (N, T, k)
-        visited = control.visit(tokens * machine.views + machine.view(counts), state[:, 0])
-        said = np.array([each or 0 for each in control.outputs])[visited]
-        return np.eye(self.classes)[said], np.concatenate([visited[:, -1:], counts[:, -1]], axis=1)
+
+    def run(self, tokens: Whole, state: Whole, reset: Flags | None = None) -> tuple[Reals, Whole]:
+        """Return 1 for the answer and 0 for other classes after every token, and the last states."""
+        self.check(state, tokens.shape[1])
+        machine, added = self.machine, self.increments[tokens]
+        counts = state[:, None, 1:] + added.cumsum(axis=1)  # (N, T, k)
+        if reset is not None and tokens.size:  # what was counted before the last reset is taken off
+            before = np.where(reset, np.arange(tokens.shape[1]), -1)
+            last = np.maximum.accumulate(before, axis=1)[..., None]
+            gone = np.take_along_axis(counts - added, np.maximum(last, 0), axis=1)
+            counts = counts - np.where(last >= 0, gone, 0)
+        symbols = tokens * machine.views + machine.view(counts)
+        visited = machine.control.visit(symbols, state[:, 0], reset)
+        states = np.concatenate([visited[..., None], counts], axis=2)
+        scores = self.classes[self.outputs[visited]]
+        return scores, np.concatenate([state[:, None], states], axis=1)[:, -1]
+
+    def single_step(self) -> Callable[[list[int], int], tuple[Reals, list[int]]]:
+        """Return a function from a state and a token to the scores and the next state."""
+        oracle = self.machine.oracle
+
+        def step(state: list[int], token: int) -> tuple[Reals, list[int]]:
+            place, counts = oracle.step((state[0], tuple(state[1:])), token)
+            if any(abs(each) > MOST_COUNT for each in counts):
+                raise InputError("a count would exceed 2^62: the stream must be reset")
+            return self.classes[self.outputs[place]], [place, *counts]
+
+        return step
 
     def probabilities(self, scores: Reals) -> Reals:
         """Return the scores: an answer is certain."""
@@ -197,16 +236,15 @@ def load_certified(path: str | Path) -> CertifiedRun | None:
         return None
     model = config.model.to_json()
     _check_trained(folder, model)
-    verified = read_certificate(folder, model, task)
-    if verified is None or verified.certificate.automaton is None:
+    certificate = read_certificate(folder, model, task)
+    if certificate is None or certificate.automaton is None:
         return None
-    certificate, result = verified.certificate, stored_result(folder)
+    result = stored_result(folder)
     folder.read_metrics()  # which must be readable, too
     if isinstance(certificate.proof, FiniteProof):
         table = certificate.proof.machine
-        assert verified.scores is not None
         machine = Machine(transitions=table.transitions, outputs=table.outputs)
-        answering = FiniteAnswers(machine, verified.scores)
+        answering = FiniteAnswers(machine, certificate.scores)
     else:
         assert isinstance(certificate.automaton, CounterMachine)
         answering = CountingAnswers(certificate.automaton, len(task.classes))

@@ -12,7 +12,8 @@ must be better than the majority class by a clear margin.
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Generator, nn
@@ -25,14 +26,13 @@ from csprop.proof.certificate import Certificate
 from csprop.proof.examples import Labelled
 from csprop.proof.limits import NotFinite, NotLearned
 from csprop.proof.lock import RADII, lock
-from csprop.proof.locked import Locked
+from csprop.proof.locked import LockedModel
 from csprop.proof.locked_counter import LockedCounter
 from csprop.proof.places import is_router, repair
 from csprop.proof.prove import domain, prove, prove_counting
-from csprop.proof.prune import follow, prune, thin
 from csprop.proof.simplify import simplify
 from csprop.proof.statements import MADE_ANEW, NOTHING, reason, state_failure
-from csprop.proof.tune import draw_in, frozen_scores, is_rotor, round_angles, straighten, tune
+from csprop.proof.tune import Pruned, draw_in, follow, is_rotor, round_angles, tune
 from csprop.tasks.base import Task
 from csprop.training.scores import interval, percent
 
@@ -48,24 +48,6 @@ FEWER_ERRORS = 0.75
 learned."""
 
 
-class _Simple(NamedTuple):
-    """A model, the channels in use, and for a rotor the channels that rotate."""
-
-    model: Any
-    kept: torch.Tensor
-    turning: torch.Tensor
-
-    def scores(self, kept: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-        """Return the scores after every token, with only these channels in use."""
-        if is_rotor(self.model):
-            return frozen_scores(self.model, kept, self.turning, tokens)
-        return follow(self.model, kept, tokens)
-
-    def __str__(self) -> str:
-        kept, turning = int(self.kept.sum()), int((self.kept & self.turning).sum())
-        return f"{kept} channels" + (f", {turning} rotating" if is_rotor(self.model) else "")
-
-
 class Attempts:
     """All attempts at one model; `run` makes them and returns a certificate."""
 
@@ -78,102 +60,78 @@ class Attempts:
         seed: int,
         on_round: Callable[[str], None],
     ) -> None:
-        self.model, self.task, self.examples, self.depth = model, task, examples, depth
-        self.generator, self.on_round = Generator().manual_seed(seed), on_round
+        self.task, self.examples, self.depth, self.on_round = task, examples, depth, on_round
+        self.generator, self.domain = Generator().manual_seed(seed), domain(task, depth)
         if isinstance(model, nn.Module):
             model.eval().requires_grad_(False)
-        first = self.model.initial_state()[0]
-        scores = follow(
-            self.model, torch.ones(first.shape[0], first.shape[2]) > 0, examples.tokens[:1, :1]
-        )
-        check_classes(scores.shape[2], task)
-        self.everything = torch.ones(first.shape[0], first.shape[2], dtype=torch.bool)
-        self.misses = self._misses(_Simple(model, self.everything, self.everything))
-        labels = examples.labels[examples.labels != UNLABELLED]
-        self.labels = len(labels)
-        self.slack = int(SLACK * self.labels)
+        self.whole = Pruned.whole(model)
+        check_classes(follow(model, self.whole.kept, examples.tokens[:1, :1]).shape[2], task)
+        self.misses = self.whole.judge(examples).misses
+        labels = int((examples.labels != UNLABELLED).sum())
+        self.accuracy, self.most = 1 - self.misses / labels, self.misses + int(SLACK * labels)
         self.failure: NotFinite | Difference | None = None
         self.loose: Sequence[torch.Tensor] | None = None
         """Codes that are too close to each other, from the last attempt."""
-        self.domain = domain(task, depth)
-
-    def _misses(self, simple: "_Simple") -> int:
-        return self.examples.judge(simple.scores(simple.kept, self.examples.tokens)).misses
-
-    @property
-    def _right(self) -> float:
-        """The accuracy of the model on its training labels."""
-        return 1 - self.misses / self.labels
 
     def run(self, rounds: int) -> Certificate:
         """Try to lock and prove the model, with at most `rounds` rounds of further training."""
-        certificate = self._attempt(self.model, self.everything, 0, RADII[:1])
-        if certificate is not None:
+        model = self.whole
+        if certificate := self._attempt(model, 0, RADII[:1]):
             return certificate
-        model, kept, turning = self.model, self.everything, self.everything
         for number in range(rounds + 1):
-            simple = _Simple(model, kept, turning)
-            if self._misses(simple) <= self.misses + self.slack:  # else pruning would keep its errors
-                simple = self._simpler(simple)
-            certificate = self._attempt(simple.model, simple.kept, number)
-            if certificate is not None:
+            simple = self._simpler(model)
+            if certificate := self._attempt(simple, number):
                 return certificate
             self.on_round(f"round {number}: {simple}: {reason(self.task, self.failure)}")
-            if number == rounds or not self._can_go_on(model):
+            if number == rounds or not self._is_trainable(model.model):
                 break
-            if self._right < LEARNED:
-                self.on_round(_not_learned(self._right))
+            if self.accuracy < LEARNED:
+                self.on_round(_not_learned(self.accuracy))
                 break
-            model, kept, turning = self._tuned(simple)
+            model = self._tuned(simple)
         return state_failure(self.task, self.failure)
 
-    def _simpler(self, simple: "_Simple") -> "_Simple":
+    def _simpler(self, simple: Pruned) -> Pruned:
         """Return the model without the channels, rotations or places that the answers do not need."""
-        model, kept, turning = simple
-        if is_router(model):
-            if self._right < LEARNED or isinstance(self.failure, NotLearned):
+        if simple.judge(self.examples).misses > self.most:  # pruning would keep its errors
+            return simple
+        if is_router(simple.model):
+            if self.accuracy < LEARNED or isinstance(self.failure, NotLearned):
                 return simple
-            model = copy.deepcopy(model)
-            return _Simple(model, repair(model, self.examples), turning)
-        kept = prune(simple.scores, self.examples, kept)
-        if is_rotor(model):
-            model = copy.deepcopy(model)
-            turning = straighten(model, kept, turning, self.examples)
-            round_angles(model, kept, turning, self.examples)
-        return _Simple(model, kept, turning)
+            model = copy.deepcopy(simple.model)
+            return replace(simple, model=model, kept=repair(model, self.examples))
+        simple = simple.prune(self.examples)
+        if is_rotor(simple.model):
+            simple = simple.straighten(self.examples)
+            round_angles(simple, self.examples)
+        return simple
 
-    def _can_go_on(self, model: Any) -> bool:
+    def _is_trainable(self, model: Any) -> bool:
         trainable = isinstance(model, nn.Module) and any(True for _ in model.parameters())
         return is_rotor(model) or (trainable and self.loose is not None)
 
-    def _tuned(self, simple: "_Simple") -> "_Simple":
+    def _tuned(self, simple: Pruned) -> Pruned:
         """Train further, if possible with a third fewer channels, or with fewer that rotate."""
-        model, kept, turning = simple
-        if not is_rotor(model):
+        if not is_rotor(simple.model):
             assert self.loose is not None
-            draw_in(model, kept, self.loose, self.examples, self.generator)
+            draw_in(simple.model, simple.kept, self.loose, self.examples, self.generator)
             return simple
-
-        def still(turning: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-            return frozen_scores(model, kept, turning, tokens)
-
-        fewer = thin(simple.scores, self.examples, kept)
-        for mine, turns in ((fewer, turning), (kept, thin(still, self.examples, kept & turning))):
-            thinner = _Simple(copy.deepcopy(model), mine, turns)
-            tune(*thinner, self.examples, self.generator)
-            if self._misses(thinner) <= self.misses + self.slack:
+        for part in ("kept", "turning"):
+            thinner = simple.thin(part, self.examples)
+            tune(thinner, self.examples, self.generator)
+            if thinner.judge(self.examples).misses <= self.most:
                 return thinner
-        tune(*simple, self.examples, self.generator)
+        tune(simple, self.examples, self.generator)
         return simple
 
     def _attempt(
-        self, model: Any, kept: torch.Tensor, number: int, radii: Sequence[float] = RADII
+        self, simple: Pruned, number: int, radii: Sequence[float] = RADII
     ) -> Certificate | None:
         """Lock and prove with these channels; if that fails, remember the reason."""
         self.loose = None
         for radius in radii:
             try:
-                locked, measured = lock(model, kept, radius, self.domain)
+                locked, measured = lock(simple.model, simple.kept, radius, self.domain)
                 check_learned(locked, self.task, self.examples, self.misses)
                 outcome = prove(locked, measured, self.task, self.depth, number, radius)
             except NotFinite as failure:
@@ -195,16 +153,7 @@ def certify_counting(
     seed: int,
     on_round: Callable[[str], None],
 ) -> Certificate:
-    """Prove a model that counts; if that fails, simplify it, and try again.
-
-    Args:
-        model: the model, which may be changed.
-        task: the task.
-        examples: the training data, on which the locked model may not make more errors.
-        rounds: how many times to simplify it, each time with another draw.
-        seed: the seed of the draws.
-        on_round: is called with a line about each round that did not lead to a proof.
-    """
+    """Prove a model that counts; if that fails, simplify it, with another draw in each round."""
     model.eval().requires_grad_(False)
     check_classes(model.config.num_classes, task)
     misses = examples.judge(model(examples.tokens)).misses
@@ -236,16 +185,13 @@ def certify_counting(
 
 
 def certify_counter(model: CSP, task: Task, rounds: int = 0, control: str = "trained") -> Certificate:
-    """Prove a model that counts as it is. Nothing is searched or trained.
+    """Prove a model that counts as it is.
 
     Args:
         model: the model.
         task: the task.
         rounds: the rounds of simplification that it took, for the certificate.
         control: the origin of its switches, for the certificate.
-
-    Returns:
-        The certificate, whether or not anything is proven.
     """
     try:
         control = "router" if model.routers else control
@@ -255,8 +201,8 @@ def certify_counter(model: CSP, task: Task, rounds: int = 0, control: str = "tra
     return state_failure(task, outcome) if isinstance(outcome, Difference) else outcome
 
 
-def _not_learned(right: float) -> str:
-    return f"it is right on {percent(right)} of its training labels: not learned"
+def _not_learned(accuracy: float) -> str:
+    return f"it is right on {percent(accuracy)} of its training labels: not learned"
 
 
 def check_classes(scores: int, task: Task) -> None:
@@ -268,17 +214,11 @@ def check_classes(scores: int, task: Task) -> None:
         )
 
 
-def check_learned(locked: Locked | LockedCounter, task: Task, examples: Labelled, before: int) -> None:
+def check_learned(locked: LockedModel, task: Task, examples: Labelled, before: int) -> None:
     """Refuse a locked model that has lost what was learned, or learned nothing of a data file.
 
-    Args:
-        locked: the locked model.
-        task: the task.
-        examples: the training data.
-        before: how many labels the model missed before it was locked.
-
     Raises:
-        NotFinite: it misses more labels than before.
+        NotFinite: it misses more labels than the model missed before.
         NotLearned: it is not better than one that always gives the majority class of the file.
     """
     misses = examples.judge(locked(examples.tokens)).misses

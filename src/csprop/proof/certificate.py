@@ -5,11 +5,11 @@ has over 300 lines because it has all types of the format. The prover is `csprop
 verifier `csprop.proof.verify`.
 """
 
-from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cache
+from math import isfinite
 from types import UnionType
-from typing import Any, NoReturn, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from csprop.automata.automaton import Automaton, CounterAutomaton
 
@@ -23,13 +23,12 @@ class StateTable:
     places: tuple[tuple[int, ...], ...]
     """The number of the code of each layer, for each state."""
     transitions: tuple[tuple[int, ...], ...]
-    """The next state: `transitions[state][token]`."""
     outputs: tuple[int | None, ...]
     """The class of each state; None for the start, unless a transition enters it."""
 
     @property
     def network_states(self) -> int:
-        """The number of states of the network, which may have several answers each."""
+        """The states of the network, which may have several answers each."""
         return len(set(self.places))
 
 
@@ -38,7 +37,6 @@ class LayerMargins:
     """The distances between the codes of a layer, and from its states to their codes."""
 
     codes: int
-    """The number of codes."""
     gap: float | None
     """The smallest distance between two codes; None if there is only one."""
     snap: float
@@ -52,10 +50,9 @@ class LayerMargins:
 
 @dataclass(frozen=True)
 class Search:
-    """The search that led to a finite machine."""
+    """The search that led to a finite machine, after rounds of further training."""
 
     rounds: int
-    """Rounds of further training."""
     radius: float
     """States that are closer than this are one state."""
     channels: tuple[int, ...]
@@ -117,21 +114,21 @@ class CountRanges:
 
 @dataclass(frozen=True)
 class ExactCounts:
-    """The largest counts that are exact."""
+    """The largest counts that are exact: in the network's float32 numbers, and in the locked model."""
 
     network: int
-    """In the float32 numbers of the network."""
     locked: int
-    """In the locked model."""
 
 
 @dataclass(frozen=True)
 class CountingSearch:
-    """The search that led to a machine that counts."""
+    """The search that led to a machine that counts.
+
+    The weights above the counters are `trained`, `made anew`, or those of a `router`.
+    """
 
     rounds: int
     control: str
-    """The origin of the weights above the counters: `trained`, `made anew` or `router`."""
 
 
 CountPairs = tuple[tuple[int, int, tuple[int, ...]], ...]
@@ -192,7 +189,6 @@ class Certificate:
     proven: bool
     statement: str
     task: dict[str, Any] = field(repr=False)
-    """The description of the task."""
     proof: FiniteProof | CountingProof | None = field(default=None, repr=False)
     automaton: Automaton | CounterAutomaton | None = field(default=None, repr=False)
     """The smallest automaton with the same answers."""
@@ -209,6 +205,8 @@ class Certificate:
     weights: WeightsFile | None = field(default=None, repr=False)
     locked: Any = field(default=None, repr=False, compare=False)
     """The locked model, a `Locked` or `LockedCounter`; None if nothing is proven."""
+    scores: Any = field(default=None, repr=False, compare=False)
+    """The scores after each transition of a finite machine, once it is verified."""
     unchecked: str = field(default="", repr=False)
     """The reason why a stored certificate could not be verified; then `proven` is False."""
 
@@ -239,15 +237,14 @@ class Certificate:
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of certificate.json."""
-        names = ("verdict", "proven", "statement", "task")
-        document = {"format": FORMAT} | {name: getattr(self, name) for name in names}
+        document = {"format": FORMAT} | {name: getattr(self, name) for name in REQUIRED}
         for part in (self.trial, self.proof):
             document |= {} if part is None else _to_json(part)
         if self.automaton is not None:
             document |= {"automaton": self.automaton.to_json(), "minimal_states": len(self.automaton)}
         for name in OPTIONAL:
-            value = getattr(self, name)
-            document |= {name: _to_json(value)} if value is not None and value != () else {}
+            if (value := getattr(self, name)) not in (None, ()):
+                document[name] = _to_json(value)
         return document
 
     @classmethod
@@ -257,36 +254,31 @@ class Certificate:
         Raises:
             ValueError: the document is malformed.
         """
-        if type(document) is not dict or document.get("format") != FORMAT:
+        if type(document) is not dict or _typed(int, document.get("format"), "format") != FORMAT:
             raise ValueError("it is not a certificate of the format that this csprop reads")
-        rest = dict(document)
+        rest = {name: value for name, value in document.items() if name != "format"}
         kinds = {"counting": CountingProof, "machine": FiniteProof}
-        proof, trial = next((kinds[name] for name in kinds if name in rest), None), None
+        proof = next((kinds[name] for name in kinds if name in rest), None)
         values: dict[str, Any] = {"proof": None if proof is None else _take(proof, rest)}
-        if "automaton" in rest:
-            counts = proof is CountingProof
-            values["automaton"] = (CounterAutomaton if counts else Automaton).from_json(
-                rest.pop("automaton")
-            )
+        if (proof is None) != ("automaton" not in rest):
+            raise ValueError("it has a proof without an automaton, or an automaton without a proof")
+        if proof is not None:
+            kind = CounterAutomaton if proof is CountingProof else Automaton
+            values["automaton"] = kind.from_json(rest.pop("automaton"))
             if _typed(int, rest.pop("minimal_states"), "minimal_states") != len(values["automaton"]):
                 raise ValueError("minimal_states is not the number of states of its automaton")
         if "length" in rest:
-            trial = _take(Trial, rest)
-        _typed(int, rest.pop("format"), "format")
-        hints = _hints(cls)
-        for name in ("verdict", "proven", "statement", "task", *OPTIONAL):
-            if name in rest or name not in OPTIONAL:
-                values[name] = _typed(hints[name], rest.pop(name), name)
+            values["trial"] = _take(Trial, rest)
+        for name in (*REQUIRED, *OPTIONAL):
+            if name in rest or name in REQUIRED:
+                values[name] = _typed(_hints(cls)[name], rest.pop(name), name)
         if rest:
             raise ValueError(f"{next(iter(rest))!r} is not a field of a certificate")
-        if (proof is None) != ("automaton" not in values):
-            raise ValueError("it has a proof without an automaton, or an automaton without a proof")
-        return cls(trial=trial, **values)
+        return cls(**values)
 
 
-OPTIONAL = (
-    "counterexample", "trusted", "rows", "disagreeing", "model", "weights",
-)  # fmt: skip
+REQUIRED = ("verdict", "proven", "statement", "task")
+OPTIONAL = ("counterexample", "trusted", "rows", "disagreeing", "model", "weights")
 """Fields that JSON has only where they say something."""
 
 
@@ -295,14 +287,10 @@ def _to_json(value: Any) -> Any:
     if is_dataclass(value):
         named = ((each, getattr(value, each.name)) for each in fields(value))
         return {each.name: _to_json(inside) for each, inside in named if inside != each.default}
-    if isinstance(value, tuple):
-        return [_to_json(each) for each in value]
-    return value
+    return [_to_json(each) for each in value] if isinstance(value, tuple) else value
 
 
-@cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
+_hints = cache(get_type_hints)
 
 
 def _take(kind: Any, rest: dict[str, Any]) -> Any:
@@ -321,33 +309,21 @@ def _typed(hint: Any, value: Any, name: str) -> Any:
         ValueError: it does not have this type. A bool is not an int, and an int is not a float.
         KeyError: a field is missing.
     """
-    if isinstance(hint, UnionType):
-        inner = next(each for each in get_args(hint) if each is not type(None))
-        return None if value is None else _typed(inner, value, name)
-    if get_origin(hint) is tuple:
-        return _typed_tuple(get_args(hint), value, name)
-    if is_dataclass(hint):
-        rest = dict(value) if type(value) is dict else _refuse(name)
-        made = _take(hint, rest)
-        return _refuse(name) if rest else made
-    if type(value) is not (get_origin(hint) or hint):
-        _refuse(name)
-    if hint is float and not -float("inf") < value < float("inf"):
-        _refuse(name)
-    return value
-
-
-def _typed_tuple(hints: Sequence[Any], value: Any, name: str) -> tuple[Any, ...]:
-    if type(value) is not list:
-        _refuse(name)
-    if hints[-1] is not ...:
-        if len(value) != len(hints):
-            _refuse(name)
-        return tuple(_typed(hint, each, name) for hint, each in zip(hints, value, strict=True))
-    if hints[0] in (int, str):  # long lists are checked at once
-        return tuple(value) if set(map(type, value)) <= {hints[0]} else _refuse(name)
-    return tuple(_typed(hints[0], each, name) for each in value)
-
-
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} has a wrong type")
+    kind, inside = get_origin(hint) or hint, get_args(hint)
+    if kind is UnionType:  # always with None
+        return None if value is None else _typed(inside[0], value, name)
+    structure = list if kind is tuple else dict if is_dataclass(kind) else kind
+    if type(value) is not structure or (kind is float and not isfinite(value)):
+        raise ValueError(f"{name} has a wrong type")
+    if is_dataclass(kind):
+        rest = dict(value)
+        made = _take(kind, rest)
+        if rest:
+            raise ValueError(f"{next(iter(rest))!r} is not a field of {name}")
+        return made
+    if kind is not tuple:
+        return value
+    if inside == (int, ...) and set(map(type, value)) <= {int}:  # long lists at once
+        return tuple(value)
+    hints = inside[:1] * len(value) if inside[-1] is ... else inside
+    return tuple(_typed(each, below, name) for each, below in zip(hints, value, strict=True))

@@ -13,7 +13,6 @@ from csprop.cells.options import BUILT_IN
 from csprop.cells.router import RouterBlock
 from csprop.data.examples import UNLABELLED
 from csprop.errors import InputError
-from csprop.nn.config import CSPConfig
 from csprop.nn.layer import CSPLayer
 from csprop.nn.model import CSP
 from csprop.progress import lines
@@ -76,19 +75,14 @@ def certify(
             "it in FromLayer, FromRNN or FromStep of csprop.proof.models"
         )
     if isinstance(model, CSP):
-        _check_cells(model.config)
+        for cell in model.config.layers:
+            if type(cell) not in BUILT_IN.values():
+                raise InputError(
+                    f"a model with the cell {cell.kind} cannot be certified: the verifier knows only "
+                    "the cells of csprop"
+                )
     with lines(f"certify {task.name}", on_round, progress) as report:
         return _certify(model, task, examples, rounds, depth, seed, report)
-
-
-def _check_cells(config: CSPConfig) -> None:
-    """Refuse cells that the verifier does not know: nobody could verify such a certificate."""
-    for cell in config.layers:
-        if type(cell) not in BUILT_IN.values():
-            raise InputError(
-                f"a model with the cell {cell.kind} cannot be certified: the verifier knows only the "
-                "cells of csprop"
-            )
 
 
 def _certify(
@@ -107,8 +101,7 @@ def _certify(
         examples = Labelled.of(training_data(task, trained_as)[0])
     elif examples is None:
         generator = Generator().manual_seed(seed or 0)
-        drawn = task.examples(task.samples, task.length_from(LENGTH), generator)
-        examples = Labelled.of(drawn)
+        examples = Labelled.of(task.examples(task.samples, task.length_from(LENGTH), generator))
     if seed is None:
         seed = 0 if trained_as is None else int(trained_as.seed)
     if depth is not None and depth < 1:
@@ -168,13 +161,8 @@ def _within(task: Task, depth: int, examples: Labelled) -> Labelled:
 def certify_length(model: Any, task: Task, length: int) -> Certificate:
     """Test a model on every input of one length. Nothing is locked.
 
-    Args:
-        model: any model.
-        task: a task with an oracle.
-        length: the length, with at most 2^20 inputs.
-
     Raises:
-        InputError: the task is a data file, or there are too many inputs.
+        InputError: the task is a data file, or there are more than 2^20 inputs.
     """
     if task.oracle is None:
         raise InputError(
@@ -185,19 +173,10 @@ def certify_length(model: Any, task: Task, length: int) -> Certificate:
 
 
 def certify_at(model: Stepwise, codes: Sequence[Tensor], task: Task) -> Certificate:
-    """Prove a model whose states are known, such as a compiled one. Nothing is searched or trained.
-
-    Args:
-        model: the model, which is not changed.
-        codes: the states of each layer, (S, M, D).
-        task: the task.
-
-    Returns:
-        The certificate, whether or not anything is proven.
-    """
-    kept = torch.ones(len(codes), codes[0].shape[2], dtype=torch.bool)
+    """Prove a model with known states of each layer, (S, M, D), such as a compiled one."""
+    everything = torch.ones(len(codes), codes[0].shape[2], dtype=torch.bool)
     try:
-        locked, measured = lock_at(copy.deepcopy(model), codes, kept, domain(task, None))
+        locked, measured = lock_at(copy.deepcopy(model), codes, everything, domain(task, None))
     except NotFinite as failure:
         return state_failure(task, failure)
     outcome = prove(locked, measured, task, None, rounds=0, radius=RADII[0])

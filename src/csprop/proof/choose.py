@@ -64,7 +64,7 @@ class Choice:
 
 
 def clip_counts(tokens: Tensor, forms: Sequence[Weights], window: int) -> Tensor:
-    """The counts after every token as the window shows them, (F, N, T) int8."""
+    """Return the counts after every token as the window shows them, (F, N, T) int8."""
     counts = torch.empty(len(forms), *tokens.shape, dtype=torch.int8)
     for place, form in enumerate(forms):
         counts[place] = torch.tensor(form)[tokens].cumsum(dim=1).clamp(-window, window)
@@ -74,17 +74,14 @@ def clip_counts(tokens: Tensor, forms: Sequence[Weights], window: int) -> Tensor
 def choices(
     examples: Labelled, forms: Sequence[Weights], window: int, most: int, generator: Generator
 ) -> list[Choice]:
-    """Sets of counters and switches with which at most `most` labels are in conflict.
+    """Return sets of counters and switches with which at most `most` labels are in conflict.
 
     The counters are as small as possible: the least size that is enough is used, without any counter
     that can be left out. The result depends on the order in which they are left out, so several orders
-    are tried.
-
-    Returns:
-        The choices, the smallest first; none if all counters together are not enough.
+    are tried. The smallest choice comes first; there is none if all counters are not enough.
     """
     forms = sorted(forms, key=lambda form: (_size(form), form))
-    points = _Points(examples, forms, window, generator)
+    points = _points_of_forms(examples, forms, window, generator)
     enough = range(len(forms))
     for size in sorted(set(map(_size, forms))):
         enough = [place for place, form in enumerate(forms) if _size(form) <= size]
@@ -94,15 +91,12 @@ def choices(
         return []
     subsets = set()
     for _ in range(ORDERS):
-        kept = list(enough)
         lots = torch.rand(len(forms), generator=generator).tolist()
-        for place in sorted(enough, key=lambda place: (-_size(forms[place]), lots[place])):
-            fewer = [each for each in kept if each != place]
-            if points.conflicts(fewer) <= most:
-                kept = fewer
-        subsets.add(tuple(kept))
-    chosen = ([forms[i] for i in each] for each in sorted(subsets))
-    made = [_with_patterns(examples, each, window, most) for each in chosen]
+        order = sorted(enough, key=lambda place: (-_size(forms[place]), lots[place]))
+        subsets.add(tuple(points.leave_out(enough, order, most)))
+    made = [
+        _with_patterns(examples, [forms[i] for i in each], window, most) for each in sorted(subsets)
+    ]
     return sorted((each for each in made if each is not None), key=lambda choice: choice.size)
 
 
@@ -111,35 +105,58 @@ def _size(form: Weights) -> int:
 
 
 class _Points:
-    """All labelled points, and a number for what each form tells about each of them.
+    """All labelled points, and a number for what each part of a control tells about each of them.
 
-    The numbers are sums of random ones: one for what the window shows now, and one for each pair of a
-    token and a count that was seen so far. So equal knowledge has equal sums.
+    The numbers are sums of random ones, so equal knowledge has equal sums. Points with the same
+    knowledge of all parts are one point with several labels.
+
+    Args:
+        base: what is known without any part, (P,).
+        parts: what each part tells, (K, P).
+        numbers: a factor for each part, (K,).
+        labels: the label of each point, (P,).
     """
 
-    def __init__(
-        self, examples: Labelled, forms: Sequence[Weights], window: int, generator: Generator
-    ) -> None:
-        tokens, known = examples.tokens, examples.labels != UNLABELLED
-        symbols, seen = int(tokens.max()) + 1, 2 * window + 1
-        numbers = torch.randint(LARGE, (len(forms) + 1, 1 + symbols, seen), generator=generator)
-        knowledge = [numbers[-1, 1:, 0][tokens][known]]
-        for number, counts in zip(numbers[:-1], clip_counts(tokens, forms, window), strict=True):
-            shown = counts.long() + window
-            total = number[0][shown]
-            pairs = tokens * seen + shown
-            for pair, each in enumerate(number[1:].flatten().tolist()):
-                total += each * (pairs == pair).cummax(dim=1).values
-            knowledge.append(total[known])
-        together = torch.stack(knowledge, dim=1)  # (P, 1 + F)
-        groups = together.sum(dim=1).unique(return_inverse=True)[1]
-        self.labels = table(groups, examples.labels[known])
-        self.knowledge = together[one_of_each(groups)]
+    def __init__(self, base: Tensor, parts: Tensor, numbers: Tensor, labels: Tensor) -> None:
+        knowledge = base.clone()
+        for number, part in zip(numbers.tolist(), parts, strict=True):
+            knowledge += number * part
+        groups = knowledge.unique(return_inverse=True)[1]
+        self.labels = table(groups, labels)
+        one_of_each = torch.empty(len(self.labels), dtype=torch.int64)
+        one_of_each[groups] = torch.arange(len(groups))
+        self.base, self.parts = base[one_of_each], parts[:, one_of_each] * numbers[:, None]
 
-    def conflicts(self, forms: Sequence[int]) -> int:
+    def conflicts(self, parts: Sequence[int]) -> int:
         """Return the number of labels that differ from the majority label of equal knowledge."""
-        known = self.knowledge[:, 0] + self.knowledge[:, [1 + form for form in forms]].sum(dim=1)
-        return conflicts(known, self.labels)
+        return conflicts(self.base + self.parts[list(parts)].sum(dim=0), self.labels)
+
+    def leave_out(self, parts: Sequence[int], order: Sequence[int], most: int) -> list[int]:
+        """Return the parts without those, tried in an order, that can be left out."""
+        kept = list(parts)
+        for part in order:
+            fewer = [each for each in kept if each != part]
+            if self.conflicts(fewer) <= most:
+                kept = fewer
+        return kept
+
+
+def _points_of_forms(
+    examples: Labelled, forms: Sequence[Weights], window: int, generator: Generator
+) -> _Points:
+    """Return what each form tells: the view now, and each pair of a token and a view so far."""
+    tokens, known = examples.tokens, examples.labels != UNLABELLED
+    symbols, seen = int(tokens.max()) + 1, 2 * window + 1
+    numbers = torch.randint(LARGE, (len(forms) + 1, 1 + symbols, seen), generator=generator)
+    parts = torch.empty(len(forms), int(known.sum()), dtype=torch.int64)
+    for place, counts in enumerate(clip_counts(tokens, forms, window)):
+        shown = counts.long() + window
+        total, pairs = numbers[place, 0][shown], tokens * seen + shown
+        for pair, number in enumerate(numbers[place, 1:].flatten().tolist()):
+            total += number * (pairs == pair).cummax(dim=1).values
+        parts[place] = total[known]
+    ones = torch.ones(len(forms), dtype=torch.int64)
+    return _Points(numbers[-1, 1:, 0][tokens][known], parts, ones, examples.labels[known])
 
 
 def table(groups: Tensor, labels: Tensor) -> Tensor:
@@ -147,13 +164,6 @@ def table(groups: Tensor, labels: Tensor) -> Tensor:
     classes = int(labels.max()) + 1
     flat = (groups * classes + labels).bincount(minlength=(int(groups.max()) + 1) * classes)
     return flat.view(-1, classes)
-
-
-def one_of_each(groups: Tensor) -> Tensor:
-    """A point of each group, (G,)."""
-    chosen = torch.empty(int(groups.max()) + 1, dtype=torch.int64)
-    chosen[groups] = torch.arange(len(groups))
-    return chosen
 
 
 def conflicts(known: Tensor, labels: Tensor) -> int:
@@ -164,7 +174,7 @@ def conflicts(known: Tensor, labels: Tensor) -> int:
 
 
 def patterns(tokens: int, forms: int, window: int) -> Iterator[Pattern]:
-    """All switches that look at one counter and at one token or none, the simplest first."""
+    """Yield all switches that look at one counter and at one token or none, the simplest first."""
     for token in (None, *range(tokens)):
         for form in range(forms):
             for count, inside in product(range(1 - window, window + 1), (True, False)):
@@ -185,29 +195,16 @@ def _with_patterns(examples: Labelled, forms: list[Weights], window: int, most: 
     for count in counts:
         now = now * (2 * window + 1) + count[known] + window
     numbers = torch.randint(LARGE, (len(listed) + 1,), generator=Generator().manual_seed(0))
-    base = now * numbers[-1]
-    knowledge = base.clone()
-    for number, each in zip(numbers.tolist(), fired, strict=False):
-        knowledge += number * each
-    groups = knowledge.unique(return_inverse=True)[1]
-    labels, points = table(groups, examples.labels[known]), one_of_each(groups)
-    base, fired = base[points], fired[:, points]
-    different = {each.numpy().tobytes(): place for place, each in reversed(list(enumerate(fired)))}
-    columns = fired * numbers[:-1, None]
-
-    def left(kept: list[int]) -> int:
-        return conflicts(base + columns[kept].sum(dim=0), labels)
-
+    points = _Points(now * numbers[-1], fired, numbers[:-1], examples.labels[known])
+    fires = list(enumerate(points.parts != 0))
+    first = {each.numpy().tobytes(): place for place, each in reversed(fires)}
     kept: list[int] = []
-    remaining = left(kept)
+    remaining = points.conflicts(kept)
     while remaining > most:
-        tried = {each: left([*kept, each]) for each in sorted(different.values())}
+        tried = {each: points.conflicts([*kept, each]) for each in sorted(first.values())}
         best = min(tried, key=tried.__getitem__)
         if tried[best] >= remaining or len(kept) == MOST_SWITCHES:
             return None
         kept, remaining = [*kept, best], tried[best]
-    for each in list(kept):
-        fewer = [other for other in kept if other != each]
-        if left(fewer) <= most:
-            kept = fewer
+    kept = points.leave_out(kept, kept, most)
     return Choice(tuple(forms), tuple(listed[each] for each in kept), window)

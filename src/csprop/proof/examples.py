@@ -69,7 +69,6 @@ class Judgement(NamedTuple):
     """A comparison of scores with labels."""
 
     misses: int
-    """The number of errors."""
     loss: float
     lead: float
     """The smallest margin of a correct score over the next one; negative if there is an error."""

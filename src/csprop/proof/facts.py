@@ -25,26 +25,21 @@ def html(certificate: Certificate) -> str:
 
 
 def list_facts(certificate: Certificate, width: int) -> list[tuple[str, str]]:
-    """Return the numbers of a certificate, each with a name; none, unless a machine was proven.
-
-    Args:
-        certificate: the certificate.
-        width: the channels of a layer.
-    """
+    """Return the numbers of a proof, each with a name; a layer has `width` channels."""
     proof, automaton = certificate.proof, certificate.automaton
+    if proof is None or automaton is None:
+        return []
     if isinstance(proof, CountingProof):
         assert isinstance(automaton, CounterAutomaton)
         lines = _counting(proof, automaton)
-    elif proof is not None:
-        lines = _finite(proof, width, certificate.minimal_states)
     else:
-        return []
+        lines = _finite(proof, width, len(automaton))
     if certificate.disagreeing:
         lines.append(("disagree", f"rows {join_names(list(map(str, certificate.disagreeing)))}"))
     return lines
 
 
-def _finite(proof: FiniteProof, width: int, minimal_states: int | None) -> list[tuple[str, str]]:
+def _finite(proof: FiniteProof, width: int, minimal_states: int) -> list[tuple[str, str]]:
     channels = " + ".join(map(str, proof.search.channels))
     every = min(proof.search.channels) == width
     states = f"{proof.machine.network_states}, and {minimal_states} in the smallest automaton"

@@ -14,6 +14,7 @@ scores        the scores after each transition                      (S, V, class
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -26,27 +27,25 @@ from csprop.errors import InputError
 from csprop.ops.backends import exporting
 from csprop.ops.checks import check_tensor
 from csprop.ops.over_time import over_time
+from csprop.proof.answers import CountingAnswers, FiniteAnswers
 from csprop.proof.limits import MOST_LOCKED, NotFinite
-from csprop.proof.models import Snap, Stepwise
-from csprop.stream import SingleSteps, Stream
+from csprop.proof.models import Mask, Snap, Stepwise
+from csprop.stream import Stream
 
 CPU = torch.device("cpu")
 AT_ONCE = 1 << 18
 """The largest number of differences in memory during the search for the nearest code: a megabyte, which
 stays in the cache."""
-
-
-_Node = tuple[tuple[int, ...], int | None]
+Node = tuple[tuple[int, ...], int | None]
 """The code of each layer, and the last answer."""
 
 
 def nearest(
     h: Float[Tensor, "N M D"], codes: Float[Tensor, "S M D"]
 ) -> tuple[Float[Tensor, "N k"], Int64[Tensor, "N k"]]:
-    """The two nearest codes of each state, or the only one.
+    """Return the distances and numbers of the two nearest codes of each state, or of the only one.
 
-    Returns:
-        Their distances and their numbers, nearest first. A distance is the largest over the channels.
+    A distance is the largest over the channels.
     """
     count, size = min(2, len(codes)), len(codes) * codes.shape[1]
     theirs = codes.permute(2, 1, 0).contiguous()[:, :, None]  # (D, M, 1, S)
@@ -65,7 +64,7 @@ def nearest(
 def at(
     codes: Sequence[Float[Tensor, "S M D"]], places: Int64[Tensor, "N L"]
 ) -> Float[Tensor, "N L M D"]:
-    """The states of the network in which layer l is at code places[:, l]."""
+    """Return the states of the network in which layer l is at code places[:, l]."""
     return torch.stack([each[i] for each, i in zip(codes, places.unbind(1), strict=True)], dim=1)
 
 
@@ -73,20 +72,16 @@ class LockedModel(nn.Module, ABC):
     """A model that runs as the machine which a network computes; its state is (B, …) int64."""
 
     symbols: int
+    answers: FiniteAnswers | CountingAnswers
+    state_shape: tuple[int, ...] = ()
 
-    @abstractmethod
     def initial_state(self, batch: int = 1) -> Int64[Tensor, "B ..."]:
-        """The start of the machine, for each row."""
+        """Return the start of the machine, for each row."""
+        return torch.zeros(batch, *self.state_shape, dtype=torch.int64)
 
     @abstractmethod
-    def run(
-        self, tokens: Int64[Tensor, "B T"], state: Tensor, reset: Bool[Tensor, "B T"] | None
-    ) -> tuple[Float[Tensor, "B T C"], Tensor]:
-        """The scores after every token and the last states, of arguments that were checked."""
-
-    @abstractmethod
-    def stepper(self, state: Tensor) -> SingleSteps:
-        """Single steps from a state, for `Stream`."""
+    def _in_steps(self, tokens: Tensor, state: Tensor, reset: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return the scores and the last states, by steps that `torch.onnx.export` can see."""
 
     @torch.no_grad()
     def forward(
@@ -97,7 +92,7 @@ class LockedModel(nn.Module, ABC):
         reset: Bool[Tensor, "B T"] | None = None,
         return_state: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """The scores after every token.
+        """Return the scores after every token.
 
         Args:
             tokens: (B, T) int64.
@@ -106,8 +101,8 @@ class LockedModel(nn.Module, ABC):
             return_state: return the last states too.
 
         Raises:
-            InputError: an argument has a wrong type or shape, a token is outside the vocabulary, or a
-                state is not a state of the machine.
+            InputError: an argument has a wrong type or shape, a token is outside the vocabulary, a
+                state is not a state of the machine, or a count could become too large.
         """
         check_tensor("tokens", tokens, "int64", ("batch", "time"), CPU)
         if not exporting() and tokens.numel():  # a graph cannot refuse a token
@@ -118,7 +113,12 @@ class LockedModel(nn.Module, ABC):
         check_tensor("state", state, "int64", tuple(start.shape), CPU)
         if reset is not None:
             check_tensor("reset", reset, "bool", tuple(tokens.shape), CPU)
-        scores, last = self.run(tokens, state, reset)
+        if exporting():
+            scores, last = self._in_steps(tokens, state, reset)
+        else:
+            resets = None if reset is None else reset.numpy()
+            made = self.answers.run(tokens.numpy(), state.numpy(), resets)
+            scores, last = torch.from_numpy(made[0]).float(), torch.from_numpy(made[1])
         return (scores, last) if return_state else scores
 
     def check_token(self, token: int) -> None:
@@ -126,9 +126,29 @@ class LockedModel(nn.Module, ABC):
         if not 0 <= token < self.symbols:
             raise InputError(f"token {token} is outside the vocabulary: write 0 to {self.symbols - 1}")
 
+    def stepper(self, state: Tensor) -> "_Steps":
+        """Return single steps from a state, for `Stream`."""
+        self.answers.check(state.numpy(), 1)
+        return _Steps(self.answers, state)
+
     def stream(self) -> Stream:
-        """A stream that reads one token at a time."""
+        """Return a stream that reads one token at a time."""
         return Stream(self)
+
+
+class _Steps:
+    """Single steps for a stream."""
+
+    def __init__(self, answers: Any, state: Tensor) -> None:
+        self.next, (self.place,) = answers.single_step(), state.tolist()
+
+    @property
+    def state(self) -> Tensor:
+        return torch.tensor([self.place])
+
+    def step(self, token: int) -> Tensor:
+        scores, self.place = self.next(self.place, token)
+        return torch.tensor(scores, dtype=torch.float32)
 
 
 class Locked(LockedModel):
@@ -147,7 +167,7 @@ class Locked(LockedModel):
         self,
         network: Stepwise,
         codes: Sequence[Float[Tensor, "S M D"]],
-        kept: Bool[Tensor, "L D"],
+        kept: Mask,
         symbols: int,
     ) -> None:
         super().__init__()
@@ -159,6 +179,7 @@ class Locked(LockedModel):
         following = torch.tensor(self.machine.transitions)
         for name, value in (("places", places), ("following", following), ("scores", scores)):
             self.register_buffer(name, value, persistent=False)
+        self.answers = FiniteAnswers(self.machine, scores.numpy())
 
     @property
     def codes(self) -> list[Tensor]:
@@ -181,7 +202,7 @@ class Locked(LockedModel):
     def leave(
         self, places: Int64[Tensor, "N L"], tokens: Int64[Tensor, " N"]
     ) -> tuple[Int64[Tensor, "N L"], Float[Tensor, "N C"], list[tuple[Tensor, Tensor]]]:
-        """Let the network take one step from codes to codes.
+        """Take one step from codes to codes.
 
         Returns:
             The new places, the scores, and for each layer the result of `nearest`.
@@ -191,14 +212,14 @@ class Locked(LockedModel):
         return torch.stack([numbers[:, 0] for _, numbers in nearby], dim=1), scores, nearby
 
     def _explore(self) -> tuple[Machine, Int64[Tensor, "S L"], Float[Tensor, "S V C"]]:
-        """The machine of all states that can be reached, their places, and their scores."""
+        """Return the machine of all states that can be reached, their places, and their scores."""
         first = self.network.initial_state()[0]
         begin = tuple(
             int(nearest(h[None], codes)[1][0, 0]) for h, codes in zip(first, self.codes, strict=True)
         )
         scores: list[Tensor] = []
 
-        def following(nodes: Sequence[_Node]) -> list[list[tuple[int, _Node]]]:
+        def following(nodes: Sequence[Node]) -> list[list[tuple[int, Node]]]:
             places = torch.tensor([place for place, _ in nodes]).repeat_interleave(self.symbols, dim=0)
             reached, said, _ = self.leave(places, torch.arange(self.symbols).repeat(len(nodes)))
             scores.append(said)
@@ -214,51 +235,17 @@ class Locked(LockedModel):
         places = torch.tensor([place for place, _ in nodes])
         return machine, places, torch.cat(scores).unflatten(0, (len(nodes), self.symbols))
 
-    def initial_state(self, batch: int = 1) -> Int64[Tensor, " B"]:
-        """The start of the machine, for each row."""
-        return torch.zeros(batch, dtype=torch.int64)
-
-    def run(
-        self, tokens: Int64[Tensor, "B T"], state: Tensor, reset: Bool[Tensor, "B T"] | None
-    ) -> tuple[Float[Tensor, "B T C"], Tensor]:
-        """The scores after every token and the last states, of arguments that were checked."""
-        if exporting():
-            after = over_time(_look_up, state, tokens, reset, fixed=[self.following])
-        else:
-            self._check_numbers(state)
-            resets = None if reset is None else reset.numpy()
-            after = torch.from_numpy(self.machine.visit(tokens.numpy(), state.numpy(), resets))
+    def _in_steps(self, tokens: Tensor, state: Tensor, reset: Tensor | None) -> tuple[Tensor, Tensor]:
+        after = over_time(_look_up, state, tokens, reset, fixed=[self.following])
         visited = torch.cat([state[:, None], after], dim=1)  # (B, T + 1)
         before = visited[:, :-1] if reset is None else visited[:, :-1].masked_fill(reset, 0)
-        scores = self.scores[before, tokens]
-        return scores, visited[:, -1]
-
-    def _check_numbers(self, state: Int64[Tensor, " B"]) -> None:
-        if state.numel() and not 0 <= int(state.min()) <= int(state.max()) < len(self.following):
-            raise InputError(f"state must have numbers from 0 to {len(self.following) - 1}")
-
-    def stepper(self, state: Int64[Tensor, "1"]) -> "_Lookups":
-        """Single steps from a state, for `Stream`."""
-        self._check_numbers(state)
-        return _Lookups(self, state)
+        return self.scores[before, tokens], visited[:, -1]
 
     def automaton(self, vocab: Sequence[str], classes: Sequence[str], words: bool) -> Automaton:
-        """The machine, with names for its tokens and classes."""
+        """Return the machine, with names for its tokens and classes."""
         return Automaton.from_machine(self.machine, vocab, classes, words)
 
 
 def _look_up(state: Tensor, tokens: Tensor, reset: Tensor | None, following: Tensor) -> Tensor:
     state = state if reset is None else state.masked_fill(reset, 0)
     return following[state, tokens]
-
-
-class _Lookups:
-    """Single steps for a stream."""
-
-    def __init__(self, model: Locked, state: Tensor) -> None:
-        self.following, self.scores, self.state = model.following, model.scores, state
-
-    def step(self, token: int) -> Tensor:
-        scores = self.scores[self.state[0], token].clone()
-        self.state = self.following[self.state, token]
-        return scores

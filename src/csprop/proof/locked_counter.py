@@ -8,22 +8,17 @@ and a sequence that could lead beyond 2^62 is refused.
 from collections.abc import Sequence
 from typing import TypeGuard
 
-import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 from csprop.automata.automaton import CounterAutomaton
-from csprop.automata.counting import MOST_COUNT
 from csprop.cells.counter import CounterBlock
 from csprop.cells.switch import SwitchBlock
-from csprop.errors import InputError
 from csprop.nn.decoder import LinearDecoder
 from csprop.nn.model import CSP
-from csprop.ops.backends import exporting
 from csprop.ops.over_time import over_time
-from csprop.proof.bounds import POINTS, Weights
-from csprop.proof.counters import Counting, counts, tabulate
+from csprop.proof.answers import CountingAnswers
+from csprop.proof.counters import POINTS, Weights, counts, tabulate
 from csprop.proof.locked import LockedModel
 
 
@@ -60,57 +55,12 @@ class LockedCounter(LockedModel):
     def __init__(self, network: CSP) -> None:
         super().__init__()
         self.network, self.symbols = network, network.config.vocab_size
-        self.counting: Counting = tabulate(weights_of(network))
+        self.counting = tabulate(weights_of(network))
         self.machine = self.counting.machine
-        self.increments = np.array(self.machine.increments, np.int64).reshape(self.symbols, -1)
+        self.answers = CountingAnswers(self.machine, network.config.num_classes)
+        self.state_shape = (1 + self.machine.counters,)
 
-    @property
-    def routes(self) -> bool:
-        """True if the layer above the counters is a router."""
-        return bool(self.network.routers)
-
-    def initial_state(self, batch: int = 1) -> Int64[Tensor, "B K"]:
-        """The start of the control and counts of 0, for each row."""
-        return torch.zeros(batch, 1 + self.machine.counters, dtype=torch.int64)
-
-    def run(
-        self, tokens: Int64[Tensor, "B T"], state: Tensor, reset: Bool[Tensor, "B T"] | None
-    ) -> tuple[Float[Tensor, "B T C"], Tensor]:
-        """The scores after every token, 1 for the answer and 0 for other classes, and the last states.
-
-        Raises:
-            InputError: a state is not a state of the control, or a count could become too large.
-        """
-        if exporting():
-            return self._in_steps(tokens, state, reset)
-        self._check_state(state, tokens.shape[1])
-        counts = self._counts(tokens, state[:, 1:], reset)
-        symbols = tokens.numpy() * self.machine.views + self.machine.view(counts)
-        control = self.machine.control
-        visited = control.visit(symbols, state[:, 0].numpy(), None if reset is None else reset.numpy())
-        said = np.array([each or 0 for each in control.outputs])[visited]
-        scores = nn.functional.one_hot(torch.from_numpy(said), self.network.config.num_classes).float()
-        if not tokens.shape[1]:
-            return scores, state
-        last = np.concatenate([visited[:, -1:], counts[:, -1]], axis=1)
-        return scores, torch.from_numpy(last)
-
-    def _counts(self, tokens: Tensor, first: Tensor, reset: Tensor | None) -> np.ndarray:
-        """The counts after every token, (B, T, k)."""
-        added = self.increments[tokens.numpy()]
-        sums = first.numpy()[:, None] + added.cumsum(axis=1)
-        if reset is None or not tokens.shape[1]:
-            return sums
-        # What was counted before the last reset is taken off again.
-        before = np.where(reset.numpy(), np.arange(tokens.shape[1]), -1)
-        last = np.maximum.accumulate(before, axis=1)[:, :, None]
-        gone = np.take_along_axis(sums - added, np.maximum(last, 0), axis=1)
-        return sums - np.where(last >= 0, gone, 0)
-
-    def _in_steps(
-        self, tokens: Int64[Tensor, "B T"], state: Tensor, reset: Bool[Tensor, "B T"] | None
-    ) -> tuple[Float[Tensor, "B T C"], Tensor]:
-        """The same in torch, as steps that `torch.onnx.export` can see."""
+    def _in_steps(self, tokens: Tensor, state: Tensor, reset: Tensor | None) -> tuple[Tensor, Tensor]:
         machine, window = self.machine, self.machine.window
         sizes = [(2 * window + 1) ** place for place in reversed(range(machine.counters))]
 
@@ -135,39 +85,6 @@ class LockedCounter(LockedModel):
         scores = torch.eye(self.network.config.num_classes)[said]
         return scores[visited[:, :, 0]], visited[:, -1]
 
-    def _check_state(self, state: Int64[Tensor, "B K"], steps: int) -> None:
-        control, counts = state[:, 0], state[:, 1:]
-        states = len(self.machine)
-        if control.numel() and not 0 <= int(control.min()) <= int(control.max()) < states:
-            raise InputError(f"state[:, 0] must have numbers from 0 to {states - 1}")
-        most = steps * int(np.abs(self.increments).max(initial=0))
-        if counts.numel() and most + max(map(abs, map(int, counts.aminmax()))) > MOST_COUNT:
-            raise InputError("the sequence is so long that a count could exceed 2^62")
-
-    def stepper(self, state: Int64[Tensor, "1 K"]) -> "_Steps":
-        """Single steps from a state, for `Stream`."""
-        self._check_state(state, 1)
-        return _Steps(self, state)
-
     def automaton(self, vocab: Sequence[str], classes: Sequence[str], words: bool) -> CounterAutomaton:
-        """The machine, with names for its tokens and classes."""
+        """Return the machine, with names for its tokens and classes."""
         return CounterAutomaton.from_machine(self.machine, vocab, classes, words)
-
-
-class _Steps:
-    """Single steps for a stream."""
-
-    def __init__(self, model: LockedCounter, state: Tensor) -> None:
-        self.machine, (self.place, *self.counts) = model.machine.oracle, state[0].tolist()
-        self.classes = torch.eye(model.network.config.num_classes)
-
-    @property
-    def state(self) -> Int64[Tensor, "1 K"]:
-        return torch.tensor([[self.place, *self.counts]])
-
-    def step(self, token: int) -> Float[Tensor, " C"]:
-        place, counts = self.machine.step((self.place, tuple(self.counts)), token)
-        if any(abs(each) > MOST_COUNT for each in counts):
-            raise InputError("a count would exceed 2^62: the stream must be reset")
-        self.place, self.counts = place, list(counts)
-        return self.classes[self.machine.answer((place, counts)) or 0].clone()

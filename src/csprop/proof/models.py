@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 from csprop.errors import InputError
@@ -15,19 +15,21 @@ from csprop.nn.layer import CSPLayer
 
 Snap = Callable[[int, Tensor], Tensor]
 """(layer, its new state (B, M, D)) to the state that the layer keeps and passes on."""
+Mask = Bool[Tensor, "L D"]
+"""The channels in use."""
 
 
 class Stepwise(Protocol):
     """A model that reads one token at a time."""
 
     def initial_state(self, batch: int = 1) -> Float[Tensor, "B L M D"]:
-        """The state before the first token, for each row."""
+        """Return the state before the first token, for each row."""
         ...
 
     def step(
         self, state: Float[Tensor, "B L M D"], tokens: Int64[Tensor, " B"], snap: Snap, /
     ) -> tuple[Float[Tensor, "B L M D"], Float[Tensor, "B V"]]:
-        """The states and scores after one more token; `snap` is applied to each layer's state."""
+        """Return the states and scores after a token; `snap` is applied to each layer's state."""
         ...
 
 
@@ -50,11 +52,9 @@ class FromStep(nn.Module):
         self.function = step
 
     def initial_state(self, batch: int = 1) -> Tensor:
-        """The state before the first token, for each row."""
         return self.get_buffer("start").expand(batch, 1, 1, -1)
 
     def step(self, state: Tensor, tokens: Tensor, snap: Snap) -> tuple[Tensor, Tensor]:
-        """The states and scores after one more token."""
         new, scores = self.function(state[:, 0, 0], tokens)
         return snap(0, new[:, None])[:, None], scores
 
@@ -83,33 +83,27 @@ class FromRNN(nn.Module):
         self.order = 2 if isinstance(rnn, nn.LSTM) else 1
 
     def initial_state(self, batch: int = 1) -> Tensor:
-        """The state before the first token, for each row: zeros."""
         like = next(self.rnn.parameters())
         return like.new_zeros(batch, self.rnn.num_layers, self.order, self.rnn.hidden_size)
 
     def step(self, state: Tensor, tokens: Tensor, snap: Snap) -> tuple[Tensor, Tensor]:
-        """The states and scores after one more token."""
         _, last = self._run(tokens[:, None], state)
         snapped = torch.stack([snap(layer, h) for layer, h in enumerate(last.unbind(1))], dim=1)
         return snapped, self.head(snapped[:, -1, 0])
 
     def forward(self, tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
-        """The scores after every token, for training."""
+        """Return the scores after every token, for training."""
         seen, _ = self._run(tokens, self.initial_state(len(tokens)))
         return self.head(seen)
 
     def _run(self, tokens: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """The outputs of the top layer (B, T, D), and the last states of all layers."""
-        x = self.embedding(tokens)
+        """Return the outputs of the top layer (B, T, D), and the last states of all layers."""
+        x, swap = self.embedding(tokens), not self.rnn.batch_first
         parts = tuple(part.transpose(0, 1).contiguous() for part in state.unbind(2))  # (L, B, D) each
-        seen, last = self.rnn(
-            x if self.rnn.batch_first else x.transpose(0, 1), parts if self.order == 2 else parts[0]
-        )
+        seen, last = self.rnn(x.transpose(0, 1) if swap else x, parts if self.order == 2 else parts[0])
         lasts = last if self.order == 2 else (last,)
-        return (
-            seen if self.rnn.batch_first else seen.transpose(0, 1),
-            torch.stack([each.transpose(0, 1) for each in lasts], dim=2),
-        )
+        states = torch.stack([each.transpose(0, 1) for each in lasts], dim=2)
+        return seen.transpose(0, 1) if swap else seen, states
 
 
 class FromLayer(nn.Module):
@@ -144,14 +138,12 @@ class FromLayer(nn.Module):
         return [block.cell for block in self.layer.layers]
 
     def initial_state(self, batch: int = 1) -> Tensor:
-        """The state before the first token, for each row."""
         return self.layer.initial_state(batch)
 
     def step(self, state: Tensor, tokens: Tensor, snap: Snap) -> tuple[Tensor, Tensor]:
-        """The states and scores after one more token."""
         x, last = self.layer.step(self.embedding(tokens), state, snap)
         return last, self.head(x)
 
     def forward(self, tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
-        """The scores after every token."""
+        """Return the scores after every token."""
         return self.head(self.layer(self.embedding(tokens))[0])

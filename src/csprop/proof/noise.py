@@ -57,7 +57,8 @@ class _Comparisons:
             shift = each.weight.new_zeros(len(each.weight)) if each.bias is None else each.bias
             weight, bias = each.weight @ weight, each.weight @ bias + shift
             sizes, terms = each.weight.abs() @ sizes, each.weight.abs() @ terms + shift.abs()
-        chosen = (_normalised(x, norm.eps) @ weight.T + bias).argmax(dim=1)
+        normal = nn.functional.layer_norm(x, x.shape[-1:], eps=norm.eps)
+        chosen = (normal @ weight.T + bias).argmax(dim=1)
         others = torch.arange(len(weight)) != chosen[:, None]
         w = _centred(weight[chosen][:, None] - weight)  # (N, K, F)
         self.size, self.constant = w.norm(dim=2)[others], (bias[chosen][:, None] - bias)[others]
@@ -90,18 +91,14 @@ def _centred(x: Tensor) -> Tensor:
     return x - x.mean(dim=-1, keepdim=True)
 
 
-def _normalised(x: Tensor, epsilon: float) -> Tensor:
-    return nn.functional.layer_norm(x, x.shape[-1:], eps=epsilon)
-
-
 @torch.no_grad()
 def radius(certificate: Certificate) -> float:
-    """Return the largest Euclidean distance of the features of a step from the features of its token.
+    """Return a distance within which noise in the features of tokens changes nothing.
 
-    For every sequence of features, each within this distance of the features of a token,
-    the network takes the places and gives the answers that it does for these tokens, whatever the
-    length: what the certificate proves of tokens holds for such features. The distance is measured
-    at the inputs of the layer. It is a bound; more noise may or may not change something.
+    For every sequence of features, each within this Euclidean distance of the features of a token, the
+    network takes the places and gives the answers that it does for these tokens, whatever the length:
+    what the certificate proves of tokens holds for such features. The distance is measured at the
+    inputs of the layer. It is a bound; more noise may or may not change something.
 
     Args:
         certificate: the certificate of a `csprop.proof.models.FromLayer` whose layer is of the kind
@@ -120,7 +117,7 @@ def radius(certificate: Certificate) -> float:
     if not (
         all(type(each) is nn.Linear for each in linear)
         and all(type(each) is nn.LayerNorm and each.bias is not None for each in norms)
-        and all(map(_only_routes, model.cells))
+        and all(type(cell) is RouterBlock for cell in model.cells)
     ):
         raise InputError(
             "a radius takes a layer of the kind router, without rotate or skip, whose parts were not "
@@ -138,11 +135,6 @@ def radius(certificate: Certificate) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if all(each.hold(middle) for each in comparisons) else (low, middle)
     return low
-
-
-def _only_routes(cell: nn.Module) -> bool:
-    """Return True if a layer only moves contents, and features only choose a map."""
-    return type(cell) is RouterBlock
 
 
 def _comparisons(locked: Locked, model: FromLayer, eps: float) -> list[_Comparisons]:

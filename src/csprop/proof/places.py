@@ -39,14 +39,9 @@ def is_router(model: object) -> TypeGuard[CSP]:
 
 @torch.no_grad()
 def repair(model: CSP, examples: Labelled) -> Bool[Tensor, "1 D"]:
-    """Redirect moves and merge places. No more labels are missed than before.
+    """Redirect moves and merge places of a router; return the places that any input still reaches.
 
-    Args:
-        model: a router, whose maps are changed.
-        examples: the labelled rows.
-
-    Returns:
-        The places that any input still reaches.
+    No more labels are missed than before.
     """
     (router,) = model.routers
     before = router.targets().T  # (D, V)
@@ -91,7 +86,7 @@ class _Repair:
 
     @property
     def _reached(self) -> Int64[Tensor, " D"]:
-        """The number of visits of the rows to each place, the start included."""
+        """The visits of the rows to each place, the start included."""
         at = torch.cat([torch.zeros_like(self.places[:, 0]), self.places[self.inside]])
         return at.bincount(minlength=len(self.targets))
 

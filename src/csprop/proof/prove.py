@@ -28,15 +28,14 @@ from csprop.proof.certificate import (
     CountRanges,
     ExactCounts,
     FiniteProof,
-    LayerMargins,
     Search,
     StateTable,
 )
 from csprop.proof.counters import Counting
 from csprop.proof.limits import DOUBT, RATIO, NotFinite
+from csprop.proof.lock import Measured
 from csprop.proof.locked import Locked
 from csprop.proof.locked_counter import LockedCounter
-from csprop.proof.margins import covered_moves, margin
 from csprop.proof.statements import state_proof
 from csprop.tasks.base import Task
 
@@ -54,16 +53,9 @@ def domain(task: Task, depth: int | None) -> Oracle:
 def compare_with_task(
     machine: Machine, task: Task, depth: int | None = None
 ) -> list[tuple[int, Hashable]] | Difference:
-    """Compare a machine with a task.
+    """Return pairs of states of a machine and a task, closed under every token, or a counterexample.
 
-    Args:
-        machine: the machine.
-        task: a task that is not a data file.
-        depth: for a task with infinitely many states, the largest depth of the inputs to cover.
-
-    Returns:
-        Pairs of a state of the machine and a state of the task, closed under every token; or a shortest
-        counterexample.
+    The counterexample is a shortest one. The task is not a data file.
 
     Raises:
         InputError: the task has too many states.
@@ -78,68 +70,54 @@ def compare_with_task(
 
 def prove(
     locked: Locked,
-    measured: tuple[LayerMargins, ...],
+    measured: Measured,
     task: Task,
     depth: int | None,
     rounds: int,
     radius: float,
 ) -> Certificate | Difference:
-    """Prove that a locked model answers as a task does; for a data file, list the rows that disagree.
+    """Prove that a locked model answers as a task does, or return a shortest counterexample.
 
-    Args:
-        locked: the locked model.
-        measured: the distances in its layers.
-        task: the task.
-        depth: for a task with infinitely many states, the largest depth of the inputs to cover.
-        rounds: the rounds of training that the search took.
-        radius: the radius of the search.
-
-    Returns:
-        The certificate, or a shortest counterexample.
-
-    Raises:
-        InputError: the task has too many states.
+    For a data file, the rows that disagree are listed.
     """
-    pairs, rows = [], ()
-    if task.oracle is None:
-        rows = tuple(each.row + 1 for each in find_disagreements(locked.machine, task.data))
-    else:
+    pairs = []
+    if task.oracle is not None:
         pairs = compare_with_task(locked.machine, task, depth)
         if isinstance(pairs, Difference):
             return pairs
     numbers = {state: number for number, state in enumerate(dict.fromkeys(b for _, b in pairs))}
     proof = FiniteProof(
-        machine=StateTable(
-            places=tuple(map(tuple, locked.places.tolist())),
-            transitions=locked.machine.transitions,
-            outputs=locked.machine.outputs,
-        ),
-        layers=measured,
+        machine=state_table(locked),
+        layers=measured[0],
         gap_over_snap=RATIO,
         doubt=DOUBT,
-        margin=margin(locked, covered_moves(locked, domain(task, depth))),
+        margin=measured[1],
         depth=depth,
         search=Search(rounds, radius, tuple(locked.kept.sum(1).tolist())),
         pairs=tuple((mine, numbers[theirs]) for mine, theirs in pairs),
         task_states=tuple(map(repr, numbers)),
     )
     automaton = locked.automaton(task.vocab, task.classes, task.words).minimal()
-    return state_proof(task, proof, automaton, rows, locked)
+    return state_proof(task, proof, automaton, disagreeing_rows(automaton, task), locked)
+
+
+def state_table(locked: Locked) -> StateTable:
+    """Return the machine of a locked model, as a certificate has it."""
+    places = tuple(map(tuple, locked.places.tolist()))
+    return StateTable(places, locked.machine.transitions, locked.machine.outputs)
+
+
+def disagreeing_rows(machine: Machine | CounterMachine, task: Task) -> tuple[int, ...]:
+    """Return the rows of a data file with other labels than the machine gives; the first row is 1."""
+    if task.oracle is not None:
+        return ()
+    return tuple(each.row + 1 for each in find_disagreements(machine, task.data))
 
 
 def prove_counting(
     locked: LockedCounter, task: Task, rounds: int, control: str
 ) -> Certificate | Difference:
-    """Prove that a model that counts answers as a task does, at every length and depth.
-
-    Args:
-        locked: the locked model.
-        task: the task.
-        rounds: the rounds of simplification that it took.
-        control: the origin of the weights above the counters.
-
-    Returns:
-        The certificate, or a shortest counterexample.
+    """Prove that a model that counts answers as a task does, or return a shortest counterexample.
 
     Raises:
         NotFinite: neither a proof nor a counterexample was found.
@@ -152,16 +130,13 @@ def prove_counting(
     for each in (outer, inner):
         if isinstance(each, Undecided):
             raise NotFinite(f"the comparison is undecided: {each.reason}")
+        ranges = each.ranges if isinstance(each, Invariant) else None
+        if ranges and max((*ranges.bounds, *ranges.periods), default=0) >= MOST_KNOWN:
+            raise NotFinite("the proof needs to know counts too far from 0")
     assert isinstance(inner, Invariant)
     assert not isinstance(outer, Undecided)
-    for ranges in (each.ranges for each in (outer, inner) if each is not None):
-        if max((*ranges.bounds, *ranges.periods), default=0) >= MOST_KNOWN:
-            raise NotFinite("the proof needs to know counts too far from 0")
-    rows = ()
-    if task.oracle is None:
-        rows = tuple(each.row + 1 for each in find_disagreements(automaton, task.data))
     proof = counting_proof(locked.counting, inner, outer, CountingSearch(rounds, control))
-    return state_proof(task, proof, automaton, rows, locked)
+    return state_proof(task, proof, automaton, disagreeing_rows(automaton, task), locked)
 
 
 def counting_proof(
@@ -169,11 +144,8 @@ def counting_proof(
 ) -> CountingProof:
     """Return a proof as a certificate has it.
 
-    Args:
-        counting: the machine of the weights.
-        inner: the pairs of this machine and the small one.
-        outer: the pairs of the small machine and the task's; None for a data file.
-        search: the search that led to the model.
+    The inner pairs are of the machine of the weights and the small one; the outer pairs are of the
+    small machine and the task's, and None for a data file.
     """
     table = counting.table
     numbers = [table.holds.index(state) for state in counting.states]
@@ -185,7 +157,7 @@ def counting_proof(
         gate=counting.gate,
         margin=counting.lead,
         doubt=DOUBT,
-        exact_up_to=ExactCounts(network=2**24 // counting.unit, locked=MOST_COUNT),
+        exact_up_to=ExactCounts(network=2**24 // table.unit, locked=MOST_COUNT),
         search=search,
         task_ranges=None if outer is None else _ranges(outer),
         task_pairs=() if outer is None else tuple(outer.pairs),

@@ -12,13 +12,15 @@ Its gates follow from the patterns. Its decoder is fitted to the labels: what it
 finite table, of a token, the counts as the window shows them, and the switches.
 
 This control follows from the rows: the trained weights play no part in it. So the model is also trained
-further with the same counters (`fewer.py`). If it then gives the same answers at every length, it
-is the one that is kept.
+further with the same counters: the others are set to 0, and switches are dropped one by one. Gates are
+drawn away from 0 at every token and every count that the rows show, and where these counts are at
+infinity. If this model gives the same answers at every length, it is the one that is kept.
+
+The file has over 300 lines because it has both ways to a small control.
 """
 
 import copy
 import math
-from dataclasses import dataclass
 from itertools import product
 
 import torch
@@ -27,15 +29,28 @@ from torch import Generator, Tensor
 
 from csprop.automata.comparison import Invariant, compare_counting
 from csprop.automata.forms import primitive
+from csprop.cells.parts import unit
 from csprop.data.examples import UNLABELLED
 from csprop.nn.model import CSP
 from csprop.proof.choose import Choice, Pattern, choices, clip_counts, table
 from csprop.proof.counters import tabulate
 from csprop.proof.examples import Labelled
-from csprop.proof.fewer import OPEN, SHARP, Fewer, misses
 from csprop.proof.limits import NotFinite
 from csprop.proof.locked_counter import counting_parts, weights_of
+from csprop.proof.tune import OPEN, minimise, surprise
 
+SHARP = 8
+"""Factor of increments, for counts that are only compared with 0."""
+FAR = 1e6
+"""A factor of counts that moves their phases to infinity, up to rounding."""
+STEPS = (100, 200, 400)
+"""Steps of training without the other counters, until no more labels are missed than before."""
+REPAIR = 60
+"""Steps of training without a switch, if labels are missed."""
+LAST = 120
+"""Steps of training in the end."""
+GLANCE_ROWS = 1024
+"""Rows that are tried before a switch is dropped; in the end it must be right on all."""
 WINDOWS = (1, 2, 3)
 """The windows that are tried, the smallest first."""
 FRACTION = 0.4
@@ -48,16 +63,17 @@ LEAD = 4.0
 """The least lead of a right score in the rows, in the end."""
 
 
+def misses(model: CSP, examples: Labelled) -> int:
+    """Return the number of labels that a model misses."""
+    with torch.no_grad():
+        return examples.judge(model(examples.tokens)).misses
+
+
 def simplify(model: CSP, examples: Labelled, generator: Generator) -> bool | None:
     """Give a model as few counters and switches as the labels need, each far from a tie.
 
     It misses no more labels than before. If no choice of its counters is enough for that, it stays as
-    it is.
-
-    Args:
-        model: a counter, whose weights are changed.
-        examples: the labelled rows.
-        generator: chooses the orders in which counters are left out, and rows to train on.
+    it is. The generator chooses the orders in which counters are left out, and rows to train on.
 
     Returns:
         True if the control comes from training, in the model's own weights; False if it is written by
@@ -70,7 +86,7 @@ def simplify(model: CSP, examples: Labelled, generator: Generator) -> bool | Non
     if choice.window > 1:
         return False
     most = misses(model, examples)
-    same = Fewer(trained, examples, choice, most, generator).run() and _agree(trained, model)
+    same = _Fewer(trained, examples, choice, most, generator).run() and _agree(trained, model)
     if same:
         model.load_state_dict(trained.state_dict())
     return same
@@ -92,36 +108,24 @@ def _made_anew(model: CSP, examples: Labelled, missed: int, generator: Generator
     before = copy.deepcopy(model.state_dict())
     for most, window in product(sorted({0, missed}), WINDOWS):
         for choice in choices(examples, forms, window, most, generator):
-            if _fits(model, choice):
-                _Plan(model, choice).write(examples)
+            plan = _Plan(model, choice)
+            if plan.end <= model.config.width:  # there are enough channels
+                plan.write(examples)
                 if misses(model, examples) <= most:
                     return choice
                 model.load_state_dict(before)
     return None
 
 
-def _scales(choice: Choice) -> tuple[int, ...]:
-    return (SHARP,) if choice.window == 1 else (SHARP, 1)
-
-
-def _fits(model: CSP, choice: Choice) -> bool:
-    """Return True if there are enough channels."""
-    tokens, counters = len(model.embedding), len(choice.forms) * len(_scales(choice))
-    return tokens + counters + len(choice.patterns) <= model.config.width
-
-
-@dataclass
 class _Plan:
     """The roles of the channels: first the tokens, then the counters, then the switches."""
 
-    model: CSP
-    choice: Choice
-
-    def __post_init__(self) -> None:
-        self.tokens, self.width = len(self.model.embedding), self.model.config.width
-        self.scales = _scales(self.choice)
-        self.first = self.tokens + len(self.choice.forms) * len(self.scales)  # of the switches
-        self.end = self.first + len(self.choice.patterns)
+    def __init__(self, model: CSP, choice: Choice) -> None:
+        self.model, self.choice = model, choice
+        self.tokens, self.width = len(model.embedding), model.config.width
+        self.scales = (SHARP,) if choice.window == 1 else (SHARP, 1)
+        self.first = self.tokens + len(choice.forms) * len(self.scales)  # of the switches
+        self.end = self.first + len(choice.patterns)
 
     def channel(self, form: int, scale: int) -> int:
         return self.tokens + form * len(self.scales) + self.scales.index(scale)
@@ -199,10 +203,9 @@ def _phase(count: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _inside(pattern: Pattern, scale: int) -> tuple[tuple[float, float], float, float]:
-    """A linear function of a phase: at least 1 where the pattern looks, and at most −1 elsewhere.
+    """Return a function of a phase: at least 1 where the pattern looks, and at most −1 elsewhere.
 
-    Returns:
-        The weights of both planes, the bias, and a bound of the function plus 1.
+    It is the weights of both planes and the bias, with a bound of the function plus 1.
     """
     below, here, above = (math.atan2(1, scale * (pattern.count + each)) for each in (-1, 0, 1))
     if pattern.above:
@@ -217,7 +220,7 @@ def _inside(pattern: Pattern, scale: int) -> tuple[tuple[float, float], float, f
 
 
 def _fitted(read: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
-    """The weights and the bias of a decoder: as small as they can be if no label is to be missed.
+    """Return the weights and the bias of a decoder: as small as they can be if no label is missed.
 
     All classes weigh the same, because of those in a table few may have a rare class.
     """
@@ -226,28 +229,107 @@ def _fitted(read: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]
     share = labels.bincount(minlength=classes).double().clamp(min=1).reciprocal()
     lead = -math.inf
     for decay in DECAYS:
-        if lead <= 0:
-            _minimise(read, labels, weight, bias, share, decay)
-            scores = (read @ weight.T + bias).detach()
-            right = scores.gather(1, labels[:, None])[:, 0]
-            lead = float((right - scores.scatter(1, labels[:, None], -math.inf).amax(dim=1)).min())
+        optimizer = torch.optim.LBFGS(
+            [weight, bias], max_iter=ITERATIONS, line_search_fn="strong_wolfe", tolerance_change=1e-12
+        )
+
+        @torch.enable_grad()
+        def loss(decay: float = decay, optimizer: torch.optim.Optimizer = optimizer) -> Tensor:
+            optimizer.zero_grad()
+            surprise = F.cross_entropy(read @ weight.T + bias, labels, weight=share)
+            total = surprise + decay * weight.square().sum()
+            total.backward()
+            return total
+
+        optimizer.step(loss)
+        scores = (read @ weight.T + bias).detach()
+        right = scores.gather(1, labels[:, None])[:, 0]
+        lead = float((right - scores.scatter(1, labels[:, None], -math.inf).amax(dim=1)).min())
+        if lead > 0:
+            break
     factor = max(1.0, LEAD / lead) if lead > 0 else 1.0
     return factor * weight.detach(), factor * bias.detach()
 
 
-@torch.enable_grad()
-def _minimise(
-    read: Tensor, labels: Tensor, weight: Tensor, bias: Tensor, share: Tensor, decay: float
-) -> None:
-    optimizer = torch.optim.LBFGS(
-        [weight, bias], max_iter=ITERATIONS, line_search_fn="strong_wolfe", tolerance_change=1e-12
-    )
+class _Fewer:
+    """A model, whose weights are changed, with chosen counters that are compared with 0 alone.
 
-    def loss() -> Tensor:
-        optimizer.zero_grad()
-        surprise = F.cross_entropy(read @ weight.T + bias, labels, weight=share)
-        total = surprise + decay * weight.square().sum()
-        total.backward()
-        return total
+    The window of the choice is 1, and at most `most` labels may be missed.
+    """
 
-    optimizer.step(loss)
+    def __init__(
+        self, model: CSP, examples: Labelled, choice: Choice, most: int, generator: Generator
+    ) -> None:
+        self.model, self.examples, self.most, self.generator = model, examples, most, generator
+        self.counter, self.switch, _ = counting_parts(model)
+        made = [primitive(each) for each in model.embedding[:, 0].round().int().T.tolist()]
+        self.chosen = torch.tensor([form in choice.forms for _, form in made])
+        self.increments = model.embedding[:, 0].round() * self.chosen * SHARP
+        self.dropped = torch.zeros(model.config.width, dtype=torch.bool)
+
+        known = examples.labels != UNLABELLED
+        counts = clip_counts(examples.tokens, choice.forms, window=1)
+        seen = torch.stack([examples.tokens, *counts], dim=2)[known].unique(dim=0)
+        places = [choice.forms.index(form) if form in choice.forms else 0 for _, form in made]
+        factors = torch.tensor([factor * SHARP for factor, _ in made]) * self.chosen
+        near = (seen[:, 1:][:, places] * factors).float()  # (views, D)
+        self.tokens, self.counts = seen[:, 0].repeat(2), torch.cat([near, FAR * near])
+        self._hold()
+
+    def run(self) -> bool:
+        """Train, and drop switches; return True if no more labels are missed than may be."""
+        for steps in STEPS:
+            self._train(steps, 0.3)
+            if self._good(self.examples):
+                break
+        else:
+            return False
+        with torch.no_grad():
+            self.dropped = (self._gates() > 0).all(dim=0)
+        self._hold()
+        for channel in (~self.dropped).nonzero()[:, 0].tolist():
+            self._drop(channel)
+        before = copy.deepcopy(self.model.state_dict())
+        self._train(LAST, 1.0)
+        if self._good(self.examples):
+            return True
+        self.model.load_state_dict(before)
+        return self._good(self.examples)
+
+    def _drop(self, channel: int) -> None:
+        """Drop a switch, unless labels are missed even with some training."""
+        few, before = self.examples.first(GLANCE_ROWS), copy.deepcopy(self.model.state_dict())
+        self.dropped[channel] = True
+        self._hold()
+        if not self._good(few):
+            self._train(REPAIR, 0.3)
+            if not self._good(few):
+                self.dropped[channel] = False
+                self.model.load_state_dict(before)
+
+    def _good(self, examples: Labelled) -> bool:
+        return misses(self.model, examples) <= self.most
+
+    @torch.no_grad()
+    def _hold(self) -> None:
+        """Restore the weights that are not trained: increments, what they hide, dropped switches."""
+        self.model.embedding[:, 0] = self.increments
+        self.counter.skip[self.chosen] = -OPEN
+        self.switch.gate.weight[self.dropped] = 0.0
+        self.switch.gate.bias[self.dropped] = 1.0
+
+    def _gates(self) -> Tensor:
+        """Return the gates at every token and every count that the rows show, (2 · views, D)."""
+        token = torch.sigmoid(self.counter.skip) * self.model.embedding[self.tokens]
+        line = torch.ones_like(self.counts)
+        return self.switch.gate(unit(token + torch.stack([self.counts, line], dim=1)).flatten(1))
+
+    def _train(self, steps: int, near: float) -> None:
+        """Train with the loss plus a weighted term that draws gates away from 0."""
+
+        def loss(rows: Tensor) -> Tensor:
+            scores = self.model(self.examples.tokens[rows])
+            close = F.relu(1 - self._gates().abs()).mean()
+            return surprise(scores, self.examples.labels[rows]) + near * close
+
+        minimise(self.model, steps, loss, self.examples, self.generator, self._hold)

@@ -49,18 +49,16 @@ def state_proof(
     disagreeing: tuple[int, ...] = (),
     locked: Any = None,
 ) -> Certificate:
-    """Return the certificate of a proof.
-
-    Args:
-        task: the task.
-        proof: the proof.
-        automaton: the smallest automaton with the same answers.
-        disagreeing: the rows of a data file with other labels.
-        locked: the locked model.
-    """
-    verdict, statement = _claim(task, proof, automaton, len(disagreeing))
-    if isinstance(proof, CountingProof) and proof.search.control == MADE_ANEW:
-        statement += " Its switches and its decoder were made anew from the training rows."
+    """Return the certificate of a proof; `disagreeing` are rows of a data file with other labels."""
+    claim = _claim_of_rows if task.oracle is None else _claim_of_task
+    verdict, statement = claim(task, proof, automaton, len(disagreeing))
+    if isinstance(proof, CountingProof):
+        statement += (
+            " Counts are exact up to 2^62 in the locked model, and up to "
+            f"{proof.exact_up_to.network:,} in the network's own float32; both refuse to go beyond."
+        )
+        if proof.search.control == MADE_ANEW:
+            statement += " Its switches and its decoder were made anew from the training rows."
     rows = len(task.data) if disagreeing else None
     return Certificate(
         verdict=verdict, proven=True, statement=statement, task=task.describe(), proof=proof,
@@ -74,33 +72,18 @@ def list_assumptions(task: Task) -> tuple[str, ...]:
     return TRUSTED if task.oracle is not None else TRUSTED[1:]
 
 
-def _claim(
-    task: Task,
-    proof: FiniteProof | CountingProof,
-    automaton: Automaton | CounterAutomaton,
-    disagreeing: int,
-) -> tuple[str, str]:
-    """Return the verdict and the statement of a proof."""
-    exact = ""
-    if isinstance(proof, CountingProof):
-        exact = (
-            " Counts are exact up to 2^62 in the locked model, and up to "
-            f"{proof.exact_up_to.network:,} in the network's own float32; both refuse to go beyond."
-        )
-    if task.oracle is None:
-        verdict, statement = _claim_of_rows(task, machine_sentence(proof, automaton), disagreeing)
-        return verdict, statement + exact
+def _claim_of_task(task: Task, proof: FiniteProof | CountingProof, *_: Any) -> tuple[str, str]:
+    """Return the verdict and the statement about a task."""
     tokens = ", ".join(task.vocab)
     if len(task.vocab) > 6:
         tokens = f"{', '.join(task.vocab[:3])}, … ({len(task.vocab)} in all)"
     meant = f"the locked model's answer after each token is that of the task {task.name!r}"
     meant += f" ({task.description})."
+    every = f"For every sequence of one or more tokens {tokens}, of any length"
     if isinstance(proof, CountingProof):
-        every = f"For every sequence of one or more tokens {tokens}, of any length and any depth, "
-        return EVERY_DEPTH, f"{every}{meant}{exact}"
+        return EVERY_DEPTH, f"{every} and any depth, {meant}"
     if proof.depth is None:
-        every = f"For every sequence of one or more tokens {tokens}, of any length, "
-        return ALL_LENGTHS, every + meant
+        return ALL_LENGTHS, f"{every}, {meant}"
     return UP_TO_DEPTH.format(proof.depth), (
         f"For every sequence of tokens {tokens}, of any length, in which no prefix goes deeper than "
         f"{proof.depth}, {meant} Deeper inputs are not covered: the task is not regular, and no finite "
@@ -108,22 +91,18 @@ def _claim(
     )
 
 
-def machine_sentence(
-    proof: FiniteProof | CountingProof, automaton: Automaton | CounterAutomaton
-) -> str:
-    """Return a sentence about the machine alone."""
-    if isinstance(proof, CountingProof):
-        assert isinstance(automaton, CounterAutomaton)
-        machine = f"a machine of {describe_size(len(automaton), automaton.counters)}"
-        return f"The locked model computes what {machine} does, at every length."
-    return (
-        f"The locked model is a finite machine of {proof.machine.network_states} states, and computes "
-        f"what its minimal automaton of {len(automaton)} states does, at every length."
-    )
-
-
-def _claim_of_rows(task: Task, machine: str, disagreeing: int) -> tuple[str, str]:
+def _claim_of_rows(
+    task: Task,
+    proof: FiniteProof | CountingProof,
+    automaton: Automaton | CounterAutomaton,
+    disagreeing: int,
+) -> tuple[str, str]:
     """Return the verdict and the statement about a data file."""
+    if isinstance(proof, CountingProof):
+        machine = f"computes what a machine of {describe_size(len(automaton), automaton.counters)}"
+    else:
+        machine = f"is a finite machine of {proof.machine.network_states} states, and computes what "
+        machine += f"its minimal automaton of {len(automaton)} states"
     rows = len(task.data)
     agreeing, rest, verdict = f"all {rows}", ".", EVERY_ROW
     if disagreeing:
@@ -131,18 +110,17 @@ def _claim_of_rows(task: Task, machine: str, disagreeing: int) -> tuple[str, str
         rest = f"; the other {disagreeing:,} are listed in the certificate, as `disagreeing`."
         verdict = SOME_ROWS.format(rows - disagreeing, rows)
     return verdict, (
-        f"{machine} Its answers agree with {agreeing} rows of {task.source}{rest} What is right beyond "
-        "them, the file does not say."
+        f"The locked model {machine} does, at every length. Its answers agree with {agreeing} rows of "
+        f"{task.source}{rest} What is right beyond them, the file does not say."
     )
 
 
 def state_unchecked(certificate: Certificate, task: Task, reason: str) -> Certificate:
     """Return the certificate of a locked model whose task is a file that cannot be read any more."""
-    machine = "the locked model is a finite machine"
-    if isinstance(certificate.proof, CountingProof):
-        machine = "the locked model is a machine that counts"
+    kind = "machine that counts" if isinstance(certificate.proof, CountingProof) else "finite machine"
     statement = (
-        f"{NOTHING}{machine}, and whether it answers as its file does cannot be checked ({reason})."
+        f"{NOTHING}the locked model is a {kind}, and whether it answers as its file does cannot be "
+        f"checked ({reason})."
     )
     return replace(
         certificate, verdict=NOT_CHECKED, proven=False, statement=statement, rows=None,
@@ -155,27 +133,28 @@ def state_failure(task: Task, failure: Exception | Difference | None) -> Certifi
     verdict, example = getattr(failure, "verdict", NOT_FINITE), None
     if isinstance(failure, Difference):
         verdict = COUNTEREXAMPLE
-        example = Counterexample(
-            sequence=join_symbols([task.vocab[token] for token in failure.tokens], task.words),
-            length=len(failure.tokens),
-            said=task.classes[failure.left or 0],
-            right=task.classes[failure.right or 0],
-        )
-    return Certificate(
-        verdict=verdict, proven=False, statement=f"{NOTHING}{reason(task, failure)}.",
-        task=task.describe(), counterexample=example,
-    )  # fmt: skip
+        said = _answers(task, failure)
+        example = Counterexample(_sequence(task, failure), len(failure.tokens), *said)
+    statement = f"{NOTHING}{reason(task, failure)}."
+    return Certificate(verdict, False, statement, task.describe(), counterexample=example)
 
 
 def reason(task: Task, failure: Exception | Difference | None) -> str:
     """Return the reason why nothing is proven, in a few words."""
     if not isinstance(failure, Difference):
         return str(failure)
-    sequence = join_symbols([task.vocab[token] for token in failure.tokens], task.words)
+    sequence, (said, right) = _sequence(task, failure), _answers(task, failure)
     if len(sequence) > LONGEST_SHOWN:
         sequence = f"{sequence[: LONGEST_SHOWN - 3]}… ({len(failure.tokens)} tokens)"
-    said, right = task.classes[failure.left or 0], task.classes[failure.right or 0]
     return f"after {sequence} it says {said!r}, and {right!r} is right"
+
+
+def _sequence(task: Task, failure: Difference) -> str:
+    return join_symbols([task.vocab[token] for token in failure.tokens], task.words)
+
+
+def _answers(task: Task, failure: Difference) -> tuple[str, str]:
+    return task.classes[failure.left or 0], task.classes[failure.right or 0]
 
 
 def state_trial(task: Task, length: int, score: "Score") -> Certificate:

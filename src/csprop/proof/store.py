@@ -9,11 +9,11 @@ from safetensors.torch import save as pack
 from csprop.errors import InputError
 from csprop.files import digest, one_writer
 from csprop.nn.config import CSPConfig
-from csprop.nn.model import CSP
 from csprop.proof.certificate import Certificate, CountingProof, FiniteProof, WeightsFile
 from csprop.proof.limits import NotFinite
-from csprop.proof.locked import Locked, LockedModel
+from csprop.proof.locked import Locked
 from csprop.proof.locked_counter import LockedCounter
+from csprop.proof.prove import state_table
 from csprop.proof.verify import read_certificate
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder, refuse_zoo
@@ -26,12 +26,7 @@ def save(certificate: Certificate, path: str | Path, trained: Trained | None = N
     """Write a certificate into a run directory.
 
     An existing proof is replaced only by another proof. One that does not hold is replaced by the
-    result of any full attempt at a proof.
-
-    Args:
-        certificate: the certificate.
-        path: the run directory.
-        trained: the run in it, whose earlier proof is verified.
+    result of any full attempt at a proof; `trained` is the run whose earlier proof is verified.
 
     Returns:
         True if it was written.
@@ -43,22 +38,15 @@ def save(certificate: Certificate, path: str | Path, trained: Trained | None = N
             return False
         # Without a certificate a locked model is not used: never is an old one beside a new one.
         folder.remove(checkpoint.CERTIFICATE)
-        if certificate.locked is not None:
-            assert isinstance(certificate.locked, LockedModel)
-            content = pack(certificate.locked.state_dict())
-            folder.write(checkpoint.LOCKED, content)
-            assert isinstance(certificate.locked.network, CSP)
-            certificate = replace(
-                certificate,
-                model=certificate.locked.network.config.to_json(),
-                weights=WeightsFile(checkpoint.LOCKED, digest(content)),
-            )
+        locked, name = certificate.locked, checkpoint.WEIGHTS
+        if locked is not None:
+            name = checkpoint.LOCKED
+            folder.write(name, pack(locked.state_dict()))
+            certificate = replace(certificate, model=locked.network.config.to_json())
         else:
             folder.remove(checkpoint.LOCKED)
-            if certificate.trial is not None:
-                content = folder.read(checkpoint.WEIGHTS)
-                weights = WeightsFile(checkpoint.WEIGHTS, digest(content))
-                certificate = replace(certificate, weights=weights)
+        if locked is not None or certificate.trial is not None:
+            certificate = replace(certificate, weights=WeightsFile(name, digest(folder.read(name))))
         folder.write_json(checkpoint.CERTIFICATE, certificate.to_json())
         return True
 
@@ -90,10 +78,9 @@ def load(trained: Trained) -> Certificate | None:
     def trial(length: int) -> Score:
         return exhaustive(trained.model, trained.task, length)
 
-    verified = read_certificate(folder, config.to_json(), trained.task, trial)
-    if verified is None or verified.certificate.proof is None:
-        return None if verified is None else verified.certificate
-    certificate = verified.certificate
+    certificate = read_certificate(folder, config.to_json(), trained.task, trial)
+    if certificate is None or certificate.proof is None:
+        return certificate
     try:
         locked = _locked(folder.read(checkpoint.LOCKED), config, certificate)
     except (NotFinite, RuntimeError, LookupError, ValueError):
@@ -112,18 +99,13 @@ def _locked(content: bytes, config: CSPConfig, certificate: Certificate) -> Lock
     weights = {name.removeprefix(prefix): tensors[name] for name in tensors if name.startswith(prefix)}
     model, proof = network(config, weights).eval().requires_grad_(False), certificate.proof
     if isinstance(proof, CountingProof):
-        locked = LockedCounter(model).eval()
+        locked = LockedCounter(model)
         same = locked.counting.table == proof.counting
     else:
         assert isinstance(proof, FiniteProof)
         codes = [tensors[f"codes_{layer}"] for layer in range(len(tensors["kept"]))]
-        locked = Locked(model, codes, tensors["kept"], config.vocab_size).eval()
-        table = (
-            tuple(map(tuple, locked.places.tolist())),
-            locked.machine.transitions,
-            locked.machine.outputs,
-        )
-        same = table == (proof.machine.places, proof.machine.transitions, proof.machine.outputs)
+        locked = Locked(model, codes, tensors["kept"], config.vocab_size)
+        same = state_table(locked) == proof.machine
     if not same:
         raise ValueError("its machine is not the one that was verified")
-    return locked
+    return locked.eval()

@@ -17,14 +17,20 @@ The file has over 300 lines because the walk over pairs and the network belong t
 import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 
-from csprop.proof.certificate import CountingTable, CountPairs, CountRanges
-from csprop.proof.verify_network import DOUBT, Array, demand, sigmoid, unit
+from csprop.automata.automaton import CounterAutomaton
+from csprop.proof.certificate import CountingProof, CountingTable, CountPairs, CountRanges, ExactCounts
+from csprop.proof.verify_network import DOUBT, TIE, Array, Rejected, close, demand, sigmoid, unit
+from csprop.tasks.base import Task
 
 CLEAR = 1e3
 """The largest distance from a tie that a certificate states."""
+MOST_STATES = 1 << 16
+CONTROLS = {"switch": ("trained", "made anew"), "router": ("router",)}
+"""The possible origins of the weights above the counters."""
 LARGEST = 2**20
 """Bounds, periods and windows are below this."""
 Values = tuple[int, ...]
@@ -32,7 +38,40 @@ Step = Callable[[int, int, Values], tuple[int, int | None]]
 """(state, token, values after it) to the next state and its answer."""
 
 
-class Knowledge:
+def verify_counting(
+    proof: CountingProof,
+    automaton: CounterAutomaton,
+    tensors: dict[str, Array],
+    model: dict[str, Any],
+    task: Task,
+) -> None:
+    """Verify that a network computes a machine with counters, and that it answers as the task does."""
+    kinds, table, tokens = [cell["kind"] for cell in model["cells"]], proof.counting, len(task.vocab)
+    fits = kinds[:1] == ["counter"] and kinds[1:] in (["switch"], ["router"])
+    demand(fits and model["decoder"] == "linear", "its model is not one that counts")
+    network = _Network(tensors, kinds[1] == "router", table.window)
+    knowledge = _Knowledge(proof.ranges, tokens)
+    unit = max([1, *(abs(knowledge.multiple(column)[1]) for column in network.increments)])
+    exact = table.unit == unit and proof.exact_up_to == ExactCounts(2**24 // unit, 2**62)
+    demand(exact, "its counts are exact elsewhere")
+    start, step = automaton.control.start, _network_step(table, network, knowledge)
+    _check_closed(proof.pairs, knowledge, tokens, (0, start), step, _machine_step(automaton, knowledge))
+    stated = zip((network.gate, network.margin), (proof.gate, proof.margin), strict=True)
+    same = all(close(mine, theirs, least=0.1) for mine, theirs in stated)
+    demand(same and proof.doubt == DOUBT, "it has other margins than this locked model")
+    sound = 0 <= proof.search.rounds < 2**31 and proof.search.control in CONTROLS[kinds[1]]
+    demand(sound, "its search is malformed")
+    if task.oracle is None:
+        demand(proof.task_ranges is None and not proof.task_pairs, "its task has no machine")
+        return
+    if proof.task_ranges is None:
+        raise Rejected("it has no ranges of its task")
+    knowledge = _Knowledge(proof.task_ranges, tokens)
+    (begin, right), left = _task_step(task, knowledge), _machine_step(automaton, knowledge)
+    _check_closed(proof.task_pairs, knowledge, tokens, (start, begin), left, right)
+
+
+class _Knowledge:
     """The knowledge about the values of some forms, and what follows from it."""
 
     def __init__(self, ranges: CountRanges, tokens: int) -> None:
@@ -43,17 +82,15 @@ class Knowledge:
         sound = sound and all(0 <= bound < LARGEST for bound in self.bounds)
         sound = sound and all(1 <= period < LARGEST for period in self.periods)
         for relation in self.relations:
-            sound = sound and len(relation) == len(self.forms)
-            columns = zip(*self.forms, strict=True)
-            sound = sound and not any(_dot(relation, column) for column in columns)
+            sums = (_dot(relation, column) for column in zip(*self.forms, strict=True))
+            sound = sound and len(relation) == len(self.forms) and not any(sums)
         demand(sound, "its ranges are malformed")
 
     def after(self, values: Values, token: int) -> Iterator[Values]:
         """Yield every value that can follow by a token, without those that a relation excludes."""
         following = []
-        for value, form, bound, period in zip(
-            values, self.forms, self.bounds, self.periods, strict=True
-        ):
+        known = zip(values, self.forms, self.bounds, self.periods, strict=True)
+        for value, form, bound, period in known:
             numbers = [value]
             if abs(value) > bound:  # and those that come near 0, up to where all beyond look alike
                 away = 1 if value > 0 else -1
@@ -61,23 +98,21 @@ class Knowledge:
                 steps = range(max(0, least), max(0, least) + 4 * (bound // period) + 8)
                 numbers += [value + away * period * i for i in steps]
             following.append({_rough(each + form[token], bound, period) for each in numbers})
-        return (
-            each for each in product(*following) if all(self._possible(each, r) for r in self.relations)
-        )
+        for each in product(*following):
+            if all(self._possible(each, relation) for relation in self.relations):
+                yield each
 
     def _possible(self, values: Values, relation: Values) -> bool:
         """Return False only if the sum of the relation cannot be 0."""
         total = _dot(relation, values)
+        known = zip(relation, values, self.bounds, self.periods, strict=True)
         growing = [
             factor * (period if value > 0 else -period)
-            for factor, value, bound, period in zip(
-                relation, values, self.bounds, self.periods, strict=True
-            )
+            for factor, value, bound, period in known
             if factor and abs(value) > bound
         ]
-        if total == 0:
-            return True
-        return any(each * total < 0 for each in growing) and total % math.gcd(*growing) == 0
+        towards = any(each * total < 0 for each in growing)
+        return total == 0 or (towards and total % math.gcd(*growing) == 0)
 
     def multiple(self, increments: Sequence[int]) -> tuple[int, int]:
         """Return the number of a form and a factor, whose product a counter is."""
@@ -90,8 +125,7 @@ class Knowledge:
             for each in (factor, -factor):
                 if each and all(each * a == b for a, b in zip(form, increments, strict=True)):
                     return number, each
-        demand(False, "a counter is not a multiple of any of its forms")
-        raise AssertionError
+        raise Rejected("a counter is not a multiple of any of its forms")
 
     def view(self, values: Values, number: int, factor: int, window: int) -> int:
         """Return a counter as a window shows it, the same for all that a value stands for."""
@@ -114,9 +148,9 @@ def _rough(number: int, bound: int, period: int) -> int:
     return rest if number > 0 else -rest
 
 
-def check_closed(
+def _check_closed(
     pairs: CountPairs,
-    knowledge: Knowledge,
+    knowledge: _Knowledge,
     tokens: int,
     starts: tuple[int, int],
     mine: Step,
@@ -139,44 +173,46 @@ def check_closed(
     demand(len(pairs) == len(seen), "it lists pairs that no input reaches")
 
 
-class CounterTable:
-    """A machine with counters, from its tables.
+def _machine_step(machine: Any, knowledge: _Knowledge) -> Step:
+    """Return the step of a machine with counters, by its tables, from values of forms."""
+    window, transitions, answers = machine.window, machine.control.transitions, machine.control.outputs
+    parts = [knowledge.multiple(column) for column in zip(*machine.increments, strict=True)]
+    views = (2 * window + 1) ** len(parts)
+    demand(len(transitions[0]) == len(machine.increments) * views, "its automaton is malformed")
 
-    Args:
-        increments: `increments[token][counter]`.
-        window: counts are seen from −window to window.
-        transitions: `transitions[state][token · views + view]`.
-        answers: the class of each state.
-    """
+    def step(state: int, token: int, values: Values) -> tuple[int, int | None]:
+        symbol = token
+        for part in parts:
+            symbol = symbol * (2 * window + 1) + knowledge.view(values, *part, window) + window
+        there = transitions[state][symbol]
+        return there, answers[there]
 
-    def __init__(
-        self,
-        increments: Sequence[Sequence[int]],
-        window: int,
-        transitions: Sequence[Sequence[int]],
-        answers: Sequence[int | None],
-    ) -> None:
-        self.columns, self.window = list(zip(*increments, strict=True)), window
-        self.views = (2 * window + 1) ** len(self.columns)
-        self.transitions, self.answers = transitions, answers
-        demand(len(transitions[0]) == len(increments) * self.views, "its automaton is malformed")
-
-    def stepping(self, knowledge: Knowledge) -> Step:
-        """Return the step of the machine, from values of forms."""
-        parts = [knowledge.multiple(column) for column in self.columns]
-
-        def step(state: int, token: int, values: Values) -> tuple[int, int | None]:
-            view = 0
-            for part in parts:
-                count = knowledge.view(values, *part, self.window)
-                view = view * (2 * self.window + 1) + count + self.window
-            there = self.transitions[state][token * self.views + view]
-            return there, self.answers[there]
-
-        return step
+    return step
 
 
-class CountingNetwork:
+def _task_step(task: Task, knowledge: _Knowledge) -> tuple[int, Step]:
+    """Return the start and the step of the task's machine, declared or explored."""
+    if task.counting is not None:
+        return task.counting.control.start, _machine_step(task.counting, knowledge)
+    demand(task.finite, "its task declares no machine")
+    states = [task.start()]
+    numbers, following = {states[0]: 0}, []
+    for state in states:  # which grows
+        following.append([task.step(state, token) for token in range(len(task.vocab))])
+        for after in following[-1]:
+            if after not in numbers:
+                numbers[after] = len(states)
+                states.append(after)
+        demand(len(states) <= MOST_STATES, "its task has too many states")
+
+    def step(state: int, token: int, values: Values) -> tuple[int, int | None]:
+        after = following[state][token]
+        return numbers[after], task.answer(after)
+
+    return 0, step
+
+
+class _Network:
     """A network of counters below switches or a router, in float64, for many counts at once.
 
     `gate` and `margin` are the smallest distances from a tie of all decisions so far.
@@ -196,7 +232,7 @@ class CountingNetwork:
         self.choosing = own(f"blocks.1.{name}.weight"), own(f"blocks.1.{name}.bias")
         self.scoring = own("decoder.linear.weight"), own("decoder.linear.bias")
         if routes:
-            self.maps = own("blocks.1.maps")  # (K, G, m, m)
+            self.maps, self.skip = own("blocks.1.maps"), np.zeros(embedding.shape[2])  # (K, G, m, m)
             self.start: Values = (0,) * self.maps.shape[1]
         else:
             self.skip = sigmoid(own("blocks.1.skip"))
@@ -218,9 +254,8 @@ class CountingNetwork:
         after = self._routed(held, low, high) if self.routes else self._switched(held, low, high)
         weights, biases = self.scoring
         state = self._content(after)
-        through = np.zeros_like(low) if self.routes else np.tile(self.skip, 2)
         sizes = np.abs(weights) @ np.abs(state) + np.abs(biases)
-        scores = weights * through, weights @ state + biases, sizes
+        scores = weights * np.tile(self.skip, 2), weights @ state + biases, sizes
         answer, lead = _chosen(*scores, low, high, "answer")
         self.margin = min(self.margin, lead)
         return after, answer
@@ -237,8 +272,7 @@ class CountingNetwork:
             length = math.hypot(x, y)
             demand(length >= 0.0099, "a phase is taken of a number near 0")
             errors.append(2.0**-21 * max(abs(factor * count) + abs(along), 1 + abs(across)) / length)
-            here = (x / length, y / length)
-            there = here
+            here = there = (x / length, y / length)
             if factor and abs(count) == self.window:
                 demand(x * factor * count > 0, "a large count is outweighed by the last token")
                 there = (math.copysign(1.0, x), 0.0)
@@ -256,7 +290,7 @@ class CountingNetwork:
             if not replaced:  # and one that was is replaced by the same point
                 least, most = centre[channel] - reach[channel], centre[channel] + reach[channel]
                 distance = float(max(least, -most))
-                demand(distance >= DOUBT, f"the gate of switch {channel + 1} is not decided")
+                demand(distance >= TIE, f"the gate of switch {channel + 1} is not decided")
                 self.gate, replaced = min(self.gate, distance), int(most < 0)
             after.append(replaced)
         return tuple(after)
@@ -269,7 +303,7 @@ class CountingNetwork:
             logits = self.maps[chosen, group, :, place]
             after.append(int(logits.argmax()))
             leads.append(float(np.diff(np.sort(logits)[-2:]).min(initial=math.inf)))
-        demand(min(leads) >= DOUBT, "a place is not decided")
+        demand(min(leads) >= TIE, "a place is not decided")
         self.gate = min(self.gate, *leads)
         return tuple(after)
 
@@ -282,7 +316,7 @@ class CountingNetwork:
         return content.ravel()
 
 
-def network_step(table: CountingTable, network: CountingNetwork, knowledge: Knowledge) -> Step:
+def _network_step(table: CountingTable, network: _Network, knowledge: _Knowledge) -> Step:
     """Return the step of a network, after each of its decisions was computed again from the weights."""
     window, tokens = table.window, network.extra.shape[0]
     demand(1 <= window < LARGEST, "its window is malformed")
@@ -314,11 +348,6 @@ def network_step(table: CountingTable, network: CountingNetwork, knowledge: Know
     return step
 
 
-def largest_factor(network: CountingNetwork, knowledge: Knowledge) -> int:
-    """Return the largest factor of a channel."""
-    return max([1, *(abs(knowledge.multiple(column)[1]) for column in network.increments)])
-
-
 def _rounding(weights: Array, sizes: Array, low: Array, high: Array) -> Array:
     """Return how much float32 may change linear functions of n products and a constant of a size."""
     largest = np.maximum(np.abs(low), np.abs(high))
@@ -335,5 +364,5 @@ def _chosen(
     least = np.where(apart > 0, apart * low, apart * high).sum(axis=1)
     least += constants[best] - constants - rounding[best] - rounding
     lead = float(np.delete(least, best).min(initial=CLEAR))
-    demand(lead >= DOUBT, f"a choice of {what} is not decided")
+    demand(lead >= TIE, f"a choice of {what} is not decided")
     return best, lead

@@ -11,14 +11,21 @@ from typing import Any
 import numpy as np
 
 from csprop.automata.automaton import Automaton
-from csprop.proof.certificate import FiniteProof, LayerMargins
-from csprop.proof.verify_network import Array, Move, Network, demand, nearest
+from csprop.proof.certificate import FiniteProof
+from csprop.proof.verify_network import (
+    DOUBT,
+    RATIO,
+    TIE,
+    Array,
+    Move,
+    Network,
+    close,
+    code_gap,
+    demand,
+    nearest,
+)
 from csprop.tasks.base import Task
 
-DOUBT, RATIO = 1e-3, 5.0
-"""Differences below DOUBT are not trusted; a gap must be RATIO times the snapping distance."""
-TOLERANCE = 1e-3
-"""Tolerance of stated distances, which another processor computes a little differently."""
 BLUR, DRAWS = 1e-5, 4
 """Random changes of weights and codes under which the machine must stay the same."""
 Leaving = tuple[tuple[int, ...], int]
@@ -58,18 +65,15 @@ def verify_finite(
 def _check_tables(proof: FiniteProof, tokens: int) -> None:
     """Demand tables that fit together: Python would read a negative index as one from the end."""
     machine, states = proof.machine, len(proof.machine.places)
-    fits = len(machine.transitions) == len(machine.outputs) == states > 0
-    fits = fits and all(len(row) == tokens for row in machine.transitions)
-    fits = fits and all(0 <= state < states for row in machine.transitions for state in row)
+    rows, outputs = machine.transitions, machine.outputs
+    entered = {state for row in rows for state in row}
+    fits = len(rows) == len(outputs) == states > 0 and all(len(row) == tokens for row in rows)
+    fits = fits and min(entered) >= 0 and max(entered) < states
     fits = fits and all(code >= 0 for place in machine.places for code in place)
-    fits = fits and all(output is None or output >= 0 for output in machine.outputs)
+    fits = fits and all(output is None or output >= 0 for output in outputs)
+    fits = fits and all((outputs[state] is not None) == (state in entered) for state in range(states))
     demand(fits, "its tables do not fit together")
-    reached = _reached(0, machine.transitions)
-    demand(len(reached) == states, "it has a state that no input reaches")
-    entered = {state for row in machine.transitions for state in row}
-    outputs = machine.outputs
-    fits = all((outputs[state] is not None) == (state in entered) for state in range(states))
-    demand(fits, "its tables do not fit together")
+    demand(len(_reached(0, rows)) == states, "it has a state that no input reaches")
     distinct = len(set(zip(machine.places, outputs, strict=True))) == states
     demand(distinct, "it has a state twice")
 
@@ -159,44 +163,27 @@ def _check_moves(
         The covered moves, and the scores of all.
     """
     machine, known = proof.machine, dict[Leaving, Move]()
-    least = [DOUBT * max(1.0, np.abs(codes).max()) for codes in network.codes]
-    starts = [nearest(h, codes) for h, codes in zip(network.start, network.codes, strict=True)]
-    begins = tuple(number for number, _ in starts) == machine.places[0]
+    starts = zip(network.start, network.codes, strict=True)
+    begins = tuple(nearest(h, codes)[0] for h, codes in starts) == machine.places[0]
     demand(begins, "the machine does not begin where the network does")
-    near = [distance for _, distance in starts]
-    _check_snaps(network, near, least, "the start")
-    loose = Network(network.tensors, network.model, network.gaps, doubt=0.0)
-    scores = []
+    loose, scores = Network(network.tensors, network.model, tie=0.0), []
     for state, token in moves:
         place, there = machine.places[state], machine.transitions[state][token]
         target, answer = machine.places[there], machine.outputs[there]
         where, key = f"from state {state}, token {token}", (place, token)
-        if (state, token) not in covered:  # nothing is claimed: it may be a tie
+        if (state, token) in covered:
+            move = known[key] = known.get(key) or network.move(place, token)
+            behind = 0.0
+        else:  # nothing is claimed: it may be a tie
             move = loose.move(place, token, target)
-            demand(np.isfinite(move.scores).all(), f"{where} leads to scores that are not finite")
-            behind = move.scores.max() - move.scores[answer]
-            demand(
-                behind <= DOUBT * max(1.0, np.abs(move.scores).max()), f"{where} leads to other scores"
-            )
-        else:
-            move = known.get(key) or network.move(place, token)
-            demand(move.place == target, f"{where} leads elsewhere")
-            demand(np.isfinite(move.scores).all(), f"{where} leads to scores that are not finite")
-            demand(int(move.scores.argmax()) == answer, f"{where} leads to other scores")
-            _check_snaps(network, move.snaps, least, where)
-            demand(_lead(move.scores) >= 0.99 * DOUBT, f"{where} leads to scores that are nearly a tie")
-            known[key] = move
+            behind = DOUBT * max(1.0, np.abs(move.scores).max())
+        demand(move.place == target, f"{where} leads elsewhere")
+        demand(np.isfinite(move.scores).all(), f"{where} leads to scores that are not finite")
+        same = move.scores.max() - move.scores[answer] <= behind
+        demand(same, f"{where} leads to other scores")
         scores.append(move.scores)
     tokens = len(machine.transitions[0])
     return known, np.array(scores).reshape(len(machine.places), tokens, -1)
-
-
-def _check_snaps(network: Network, snaps: Sequence[float], least: Sequence[float], where: str) -> None:
-    for distance, gap, low in zip(snaps, network.gaps, least, strict=True):
-        clear = gap >= (RATIO - 0.01) * max(distance, low)
-        demand(
-            clear, f"{where}: a state is {distance:.3g} away from its code; codes are {gap:.3g} apart"
-        )
 
 
 def _lead(scores: Array) -> float:
@@ -206,33 +193,23 @@ def _lead(scores: Array) -> float:
 
 
 def _check_margins(proof: FiniteProof, network: Network, taken: Sequence[Move]) -> None:
-    """Demand the margins that are stated."""
-    layers = []
-    for layer, codes in enumerate(network.codes):
-        gate = min((move.gates[layer] for move in taken if layer in move.gates), default=np.inf)
+    """Demand margins that are large enough, and stated: decisions more closely than distances."""
+    same = len(network.codes) == len(proof.layers)
+    for layer, (codes, stated) in enumerate(zip(network.codes, proof.layers, strict=False)):
+        gap, size = code_gap(codes), float(np.abs(codes).max())
         start = nearest(network.start[layer], codes)[1]
-        layers.append(
-            LayerMargins(
-                codes=len(codes),
-                gap=network.gaps[layer] if len(codes) > 1 else None,
-                snap=max(start, *(move.snaps[layer] for move in taken)),
-                size=float(np.abs(codes).max()),
-                gate=None if gate == np.inf else gate,
-            )
-        )
-    same = len(layers) == len(proof.layers)
-    for mine, stated in zip(layers, proof.layers, strict=False):
-        same = same and mine.codes == stated.codes
-        names = ("gap", "snap", "size", "gate")
-        same = same and all(close(getattr(mine, name), getattr(stated, name)) for name in names)
-    same = same and close(min(_lead(move.scores) for move in taken), proof.margin)
-    demand(same, "it has other margins than this locked model")
-
-
-def close(measured: float | None, stated: float | None) -> bool:
-    if measured is None or stated is None:
-        return measured is stated
-    return abs(stated - measured) <= TOLERANCE * max(1, abs(measured))
+        snap = max(start, *(move.snaps[layer] for move in taken))
+        clear = gap >= (RATIO - 0.01) * max(snap, DOUBT * max(1.0, size))
+        demand(clear, f"a state is {snap:.3g} away from its code; codes are {gap:.3g} apart")
+        gate = min((move.gates[layer] for move in taken if layer in move.gates), default=np.inf)
+        same = same and stated.codes == len(codes) and close(size, stated.size)
+        same = same and close(gap if len(codes) > 1 else None, stated.gap) and close(snap, stated.snap)
+        same = same and close(None if gate == np.inf else gate, stated.gate, least=0.1)
+    margin = min(_lead(move.scores) for move in taken)
+    demand(margin >= TIE, "two scores are nearly a tie")
+    demand(
+        same and close(margin, proof.margin, least=0.1), "it has other margins than this locked model"
+    )
 
 
 def _check_steady(network: Network, taken: dict[Leaving, Move]) -> None:
@@ -244,10 +221,7 @@ def _check_steady(network: Network, taken: dict[Leaving, Move]) -> None:
             for name, value in exact.items()
             if name != "kept"
         }
-        shifts = (blurred[f"codes_{layer}"] - codes for layer, codes in enumerate(network.codes))
-        most = [2 * float(np.sqrt((each**2).sum(axis=1)).max()) for each in shifts]
-        gaps = [gap - shift for gap, shift in zip(network.gaps, most, strict=True)]
-        other = Network(blurred | {"kept": exact["kept"]}, network.model, gaps, doubt=0.0)
+        other = Network(blurred | {"kept": exact["kept"]}, network.model, tie=0.0)
         for leaving, here in taken.items():
             there = other.move(*leaving)
             same = here.place == there.place and here.scores.argmax() == there.scores.argmax()

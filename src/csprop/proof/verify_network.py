@@ -11,8 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Array = np.ndarray
-DOUBT = 0.99e-3
-"""Decisions that are nearer to a tie are refused."""
+DOUBT, RATIO = 1e-3, 5.0
+"""Differences below DOUBT are not trusted; a gap must be RATIO times the snapping distance."""
+TIE = 0.99 * DOUBT
+"""Decisions that are nearer to a tie are refused; the rest is for rounding."""
+TOLERANCE = 1e-3
+"""Relative tolerance of stated distances, which another processor computes a little differently."""
 DEFAULTS: dict[str, dict[str, Any]] = {
     "paper": {
         "rotate": "input", "rotation": "shared", "decay": "softplus", "gate": "shared",
@@ -34,6 +38,13 @@ class Rejected(Exception):
 def demand(condition: object, complaint: str) -> None:
     if not condition:
         raise Rejected(complaint)
+
+
+def close(measured: float | None, stated: float | None, least: float = 1.0) -> bool:
+    """Return True if a stated number is what was measured, relative to it or to `least`."""
+    if measured is None or stated is None:
+        return measured is stated
+    return abs(stated - measured) <= TOLERANCE * max(least, abs(measured))
 
 
 def complete(model: dict[str, Any]) -> dict[str, Any]:
@@ -76,56 +87,46 @@ def network_shapes(model: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     """Return the shape of every parameter of a model, by its name."""
     order, width, classes = planes(model), model["width"], model["num_classes"]
     features = width if model["decoder"] in ("complex", "phase") else order * width
-    shapes = {
-        "embedding": (model["vocab_size"], order, width), "decoder.linear.weight": (classes, features)
-    }  # fmt: skip
+    shapes = {"embedding": (model["vocab_size"], order, width)}
+    shapes |= {"decoder.linear.weight": (classes, features)}
     if model["decoder"] == "complex":
         shapes |= {"decoder.projection": (2, classes), "decoder.bias": (classes,)}
     else:
         shapes |= {"decoder.linear.bias": (classes,)}
-    links, rank = _links(model)
-    shapes |= {f"couplings.{link}.{name}": (width, rank) for link in range(links) for name in "uv"}
+    first = model["cells"][0]
+    if rank := first.get("coupling_rank", 0):
+        links = 1 if first["coupling"] == "shared" else model["depth"] - 1
+        shapes |= {f"couplings.{link}.{name}": (width, rank) for link in range(links) for name in "uv"}
     for layer, cell in enumerate(model["cells"]):
         own = _cell_shapes(cell, order, width, model["vocab_size"])
         shapes |= {f"blocks.{layer}.{name}": shape for name, shape in own.items()}
     return shapes
 
 
-def _links(model: dict[str, Any]) -> tuple[int, int]:
-    """Return the number of couplings between layers, and their rank."""
-    first = model["cells"][0]
-    rank = first.get("coupling_rank", 0)
-    if not rank:
-        return 0, 0
-    return (1 if first["coupling"] == "shared" else model["depth"] - 1), rank
-
-
 def _cell_shapes(
     cell: dict[str, Any], order: int, width: int, tokens: int
 ) -> dict[str, tuple[int, ...]]:
-    kind, whole = cell["kind"], order * width
+    def linear(name: str, outputs: int) -> dict[str, tuple[int, ...]]:
+        return {f"{name}.weight": (outputs, order * width), f"{name}.bias": (outputs,)}
+
+    kind, skip, point = cell["kind"], {"skip": (width,)}, (order, width)
     if kind == "counter":
-        return {"skip": (width,)}
+        return skip
     if kind == "router":
         places, maps = cell["places"] or width, cell["maps"] or tokens
-        keys: dict[str, tuple[int, ...]] = {"keys.weight": (maps, whole), "keys.bias": (maps,)}
-        return keys | {"maps": (maps, width // places, places, places)}
-    point = {"h0": (order, width)}
+        return linear("keys", maps) | {"maps": (maps, width // places, places, places)}
     if kind == "switch":
-        gate = {"gate.weight": (width, whole), "gate.bias": (width,)}
-        return gate | point | {"skip": (width,), "point": (order, width)}
-    shapes: dict[str, tuple[int, ...]] = {"skip": (width,)} if cell["skip"] else {}
+        return linear("gate", width) | skip | {"h0": point, "point": point}
+    shapes = skip if cell["skip"] else {}
     if kind == "rotor":
-        angles = width * order * (order - 1) // 2
-        shapes |= {"angle.weight": (angles, whole), "angle.bias": (angles,)}
-        shapes |= {"gate.weight": (width, whole), "gate.bias": (width,)}
-        return shapes | point | ({"recall": (width,)} if cell["recall"] else {})
+        shapes = shapes | linear("angle", width * order * (order - 1) // 2) | linear("gate", width)
+        return shapes | {"h0": point} | ({"recall": (width,)} if cell["recall"] else {})
     turns, gates = (width if cell[name] == "per_channel" else 1 for name in ("rotation", "gate"))
+    shapes = shapes | linear("gate", gates)
     shapes |= {} if cell["rotate"] == "none" else {"angle.weight": (turns, width)}
-    shapes |= {"gate.weight": (gates, whole), "gate.bias": (gates,)}
-    shapes |= point if cell["h0"] == "learned" else {}
+    shapes |= {"h0": point} if cell["h0"] == "learned" else {}
     if cell["norm"] == "layer":
-        shapes |= {"norm.weight": (whole,), "norm.bias": (whole,)}
+        shapes |= {"norm.weight": (order * width,), "norm.bias": (order * width,)}
     return shapes
 
 
@@ -185,33 +186,20 @@ class Move(NamedTuple):
 
 
 class Network:
-    """A locked model.
+    """A locked model: its tensors in float64, and its options.
 
-    Args:
-        tensors: the content of its file, in float64.
-        model: its options.
-        gaps: lower bounds of the distances between the codes of each layer; measured by default.
-        doubt: decisions that are nearer to a tie are rejected.
+    Decisions that are nearer to a tie than `tie` are rejected.
     """
 
-    def __init__(
-        self,
-        tensors: dict[str, Array],
-        model: dict[str, Any],
-        gaps: list[float] | None = None,
-        doubt: float = DOUBT,
-    ) -> None:
-        self.tensors, self.model, self.doubt = tensors, model, doubt
+    def __init__(self, tensors: dict[str, Array], model: dict[str, Any], tie: float = TIE) -> None:
+        self.tensors, self.model, self.tie = tensors, model, tie
         self.cells, self.depth, self.order = model["cells"], model["depth"], planes(model)
         self.kept = tensors["kept"] != 0
         self.codes = [tensors[f"codes_{layer}"] for layer in range(self.depth)]
         self.start = [self._start(layer) for layer in range(self.depth)]
-        self.gaps = [code_gap(codes) for codes in self.codes] if gaps is None else gaps
         self._gates: dict[int, float] = {}
         self._targets: dict[tuple[int, int], tuple[Array, Array]] = {}
         self._rotations: dict[tuple[int, bytes], Array] = {}
-        self._flat = [codes.reshape(len(codes), -1) for codes in self.codes]
-        self._squares = [(flat**2).sum(axis=1) for flat in self._flat]
 
     def _own(self, layer: int, name: str) -> Array:
         return self.tensors[f"network.blocks.{layer}.{name}"]
@@ -234,10 +222,7 @@ class Network:
     def move(self, place: Sequence[int], token: int, after: Sequence[int] | None = None) -> Move:
         """Return the effect of a token in the state with these codes.
 
-        Args:
-            place: the code of each layer.
-            token: the token.
-            after: the codes to which it leads; each must be a nearest one, up to rounding.
+        If the codes to which it leads are given, each must be a nearest one, up to rounding.
         """
         z = self.tensors["network.embedding"][token]
         reached, snaps, self._gates = [], [], {}
@@ -252,7 +237,7 @@ class Network:
             if cell.get("activation") == "step":
                 h = h * sigmoid(h)
             h = np.where(self.kept[layer], h, self.start[layer])
-            number, distance = self._nearest(layer, h)
+            number, distance = nearest(h, self.codes[layer])
             if after is not None and after[layer] != number:
                 number, nearer = after[layer], distance
                 distance = nearest(h, self.codes[layer][number][None])[1]
@@ -261,13 +246,6 @@ class Network:
             snaps.append(distance)
             z = self._output(layer, self.codes[layer][number], z, before)
         return Move(tuple(reached), snaps, self._decode(z), self._gates)
-
-    def _nearest(self, layer: int, h: Array) -> tuple[int, float]:
-        likely = int((self._squares[layer] - 2 * (self._flat[layer] @ h.ravel())).argmin())
-        distance = nearest(h, self.codes[layer][likely][None])[1]
-        if distance < self.gaps[layer] / 2:  # then every other code is farther away
-            return likely, distance
-        return nearest(h, self.codes[layer])
 
     def _paper(self, layer: int, z: Array, h: Array) -> Array:
         """α h + γ e^{iθ} z, or with e^{iθ} at h."""
@@ -297,7 +275,7 @@ class Network:
     def _kept_by_gate(self, layer: int, z: Array) -> Array:
         delta = self._linear(layer, "gate", z)
         used = np.abs(delta)[self.kept[layer]]
-        demand((used >= self.doubt).all(), f"rounding could turn a gate of layer {layer + 1}")
+        demand((used >= self.tie).all(), f"rounding could turn a gate of layer {layer + 1}")
         self._gates[layer] = float(used.min(initial=np.inf))
         return delta > 0
 
@@ -313,11 +291,11 @@ class Network:
     def _router(self, layer: int, z: Array, h: Array) -> Array:
         """The content of each place moves to where the logit of its column is largest."""
         chosen, lead = best(self._linear(layer, "keys", z))
-        demand(lead >= self.doubt, f"rounding could choose another map of layer {layer + 1}")
+        demand(lead >= self.tie, f"rounding could choose another map of layer {layer + 1}")
         targets, leads = self._columns(layer, int(chosen))
         held = np.flatnonzero((h != 0).any(axis=0))
         least = leads[held].min(initial=np.inf)
-        demand(least >= self.doubt, f"rounding could choose another place in layer {layer + 1}")
+        demand(least >= self.tie, f"rounding could choose another place in layer {layer + 1}")
         self._gates[layer] = float(min(lead, least))
         moved = np.zeros_like(h)
         np.add.at(moved.T, targets[held], h[:, held].T)
@@ -360,9 +338,8 @@ class Network:
         if self._norm(layer) == "layer":
             flat = h.ravel()
             flat = (flat - flat.mean()) / np.sqrt(flat.var() + 1e-5)
-            h = (flat * self._own(layer, "norm.weight") + self._own(layer, "norm.bias")).reshape(
-                h.shape
-            )
+            flat = flat * self._own(layer, "norm.weight") + self._own(layer, "norm.bias")
+            return flat.reshape(h.shape)
         return h
 
     def _norm(self, layer: int) -> str:
