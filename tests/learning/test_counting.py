@@ -142,8 +142,7 @@ def test_a_tree_of_tokens_and_views_is_that_of_the_rows_written_so(
 @given(rows=ROWS)
 def test_how_often_a_token_stands_on_the_way_to_a_node(rows: list[tuple[list[int], int]]) -> None:
     tree = PrefixTree.of([(tokens, [label]) for tokens, label in rows], 3, 2)
-    counts = list(node_counts(tree))
-    node = 0
+    counts = node_counts(tree)
     for node in range(len(tree)):
         path, here = [], node
         while here:

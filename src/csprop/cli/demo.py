@@ -210,7 +210,7 @@ def _show_machines(machines: dict[str, Any]) -> None:
 
 
 def _show_learned(learned: "Learned") -> None:
-    from csprop.learning.suspects import FEW
+    from csprop.learning.verdict import FEW
 
     _show_paragraph(f"{learned.verdict.sentence}.")
     print()

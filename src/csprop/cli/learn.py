@@ -126,7 +126,7 @@ def _document(learned: "Learned", path: str | None) -> dict[str, Any]:
 
 def _show(learned: "Learned", path: str | None) -> None:
     from csprop.automata.counting import CounterMachine
-    from csprop.learning.suspects import FEW, LONGEST
+    from csprop.learning.verdict import FEW, LONGEST
 
     common.show_text(learned.verdict.text)
     if path is None:

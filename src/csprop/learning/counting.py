@@ -215,17 +215,13 @@ def seen_by(machine: CounterMachine) -> Seen:
 
 
 def extend_tree(tree: PrefixTree, counters: Counters, window: int) -> PrefixTree:
-    """The same tree, each token together with the view of the counts after it."""
-    size = 2 * window + 1
-    seen = np.zeros(len(tree), np.int64)
+    """Return the same tree, each token together with the view of the counts after it."""
+    size, symbols, token = 2 * window + 1, tree.symbols, tree.token.astype(np.int64)
     if counters:
         counts = np.array(counters) @ node_counts(tree)  # (counters, nodes)
         for count in np.clip(counts, -window, window) + window:
-            seen = seen * size + count
-    views = size ** len(counters)
-    return replace(
-        tree, symbols=tree.symbols * views, token=(tree.token * views + seen).astype(np.int32)
-    )
+            symbols, token = symbols * size, token * size + count
+    return replace(tree, symbols=symbols, token=token.astype(np.int32))
 
 
 def _used(pairs: PrefixTree) -> tuple[PrefixTree, Table]:

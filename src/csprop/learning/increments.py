@@ -11,6 +11,7 @@ finite machine sees as much.
 """
 
 import math
+from collections.abc import Iterable
 from itertools import combinations, product
 
 import numpy as np
@@ -48,7 +49,7 @@ def propose_counters(tree: PrefixTree) -> list[Counters]:
     if not vectors or judge.bits((vectors[0],)) >= judge.bits(()):
         return []
     pool = list(dict.fromkeys(vectors[:POOL] + plain))
-    pairs = judge.best([*combinations(pool, 2)], PAIRS) + judge.best([*combinations(plain, 2)], 1)
+    pairs = judge.best(combinations(pool, 2), PAIRS) + judge.best(combinations(plain, 2), 1)
     threes = [(*pair, vector) for pair in pairs for vector in pool if vector not in pair]
     triples = [each for each in judge.best(threes, TRIPLES) if judge.bits(each) < judge.bits(pairs[0])]
     found = [*((vector,) for vector in vectors[:SINGLE]), *pairs, *triples]
@@ -118,8 +119,8 @@ class _Judge:
         total = self.factorial[counts.sum(axis=1) + self.classes - 1].sum()
         return float(total - each) + bits(counters)
 
-    def best(self, several: list[Counters], most: int) -> list[Counters]:
-        """Those with the fewest bits."""
+    def best(self, several: Iterable[Counters], most: int) -> list[Counters]:
+        """Return the counters with the fewest bits."""
         return sorted(several, key=self.bits)[:most]
 
     def _views(self, vector: Vector) -> Ints:

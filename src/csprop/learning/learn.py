@@ -9,8 +9,7 @@ from csprop import notebook
 from csprop.automata.automaton import AnyAutomaton, name_machine
 from csprop.errors import InputError
 from csprop.learning.search import Candidate, Search
-from csprop.learning.suspects import FEW, LONGEST, Suspect, suspects, suspects_file
-from csprop.learning.verdict import Verdict
+from csprop.learning.verdict import FEW, LONGEST, Suspect, Verdict, find_suspects, write_suspects
 from csprop.progress import lines
 from csprop.runs.machines import from_machine
 from csprop.runs.run import Run
@@ -101,7 +100,7 @@ def learn(
         machine = search.run()
     automaton = name_machine(machine, task.vocab, task.classes, task.words)
     clear = search.clear(machine)
-    wrong = suspects(task, machine) if clear and isinstance(task, RowsTask) else []
+    wrong = find_suspects(task, machine) if clear and isinstance(task, RowsTask) else []
     rows = len(training) + len(held_out)
     unseen = search.unseen(machine)
     verdict = Verdict(
@@ -124,5 +123,5 @@ def learn(
         return Learned(automaton, verdict, wrong, search.tried, None)
     if out is not None and isinstance(task, RowsTask) and not isinstance(task, FileTask):
         task = task.save(Path(out) / ROWS)
-    run = from_machine(task, automaton, out, seed, verdict.evidence, recipe, suspects_file(wrong))
+    run = from_machine(task, automaton, out, seed, verdict.evidence, recipe, write_suspects(wrong))
     return Learned(automaton, replace(verdict, certificate=run.certificate), wrong, search.tried, run)

@@ -131,12 +131,8 @@ class _Polishing:
             if entry not in self.entered or not self._shared(entry):
                 continue
             before, table, count = self._bits, self.table, len(self.table)
-            steps = zip(self.tree.parent.tolist(), self.tree.token.tolist(), strict=True)
-            met = next(
-                node
-                for node, (up, token) in enumerate(steps)
-                if node and (self.where[up], token) == entry
-            )
+            above = np.array(self.where)[self.tree.parent[1:]]
+            met = 1 + ((above == entry[0]) & (self.tree.token[1:] == entry[1])).argmax()
             self.table = np.concatenate([table, table[table[entry]][None]])
             self.table[entry] = count
             self._settle()

@@ -47,8 +47,7 @@ CLEAR = 7.0
 PLACES = (32, 16, 64, 8, 128)
 """Sizes of routers, in the order in which they are tried."""
 PATIENCE = 2
-"""Routers in a row without a better machine, after which the search ends; one fewer if a machine
-contradicts no training label."""
+"""Routers without a better machine that end the search; one fewer if no row is contradicted."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,9 @@ class Search:
         most = MOST_TOKENS // max(1, size[0] // MANY_SYMBOLS, size[1] // MANY_CLASSES)
         drawn = _draw(training, most, generator)
         self.rows, others = _list_rows(drawn), _list_rows(_draw(held_out, most // 4, generator))
-        self.networks = _as_task(task, drawn)
+        names = list(task.vocab), list(task.classes), task.words
+        lines = np.arange(1, len(drawn) + 1)
+        self.networks = RowsTask(task.name, Rows(*names, drawn, lines))  # they see only these rows
         self.training = PrefixTree.of(self.rows, *size)
         self.others = PrefixTree.of(others, *size)
         self.all = PrefixTree.of(self.rows + others, *size)
@@ -136,16 +137,10 @@ class Search:
     def _add(self, method: str, machines: Callable[[], Iterable[AnyMachine]]) -> bool:
         """Add the candidates that a method leads to; return True if there are any."""
         started, event, right = perf_counter(), "nothing", self.held_out
-        more = [
-            Candidate(
-                method,
-                machine,
-                self.bits(self.all, machine),
-                count_contradicted(self.others, machine),
-                perf_counter() - started,
-            )
-            for machine in machines()
-        ]
+        more = []
+        for machine in machines():
+            bits, misses = self.bits(self.all, machine), count_contradicted(self.others, machine)
+            more.append(Candidate(method, machine, bits, misses, perf_counter() - started))
         self.tried += more
         if more:
             first = min(more, key=lambda each: each.bits)
@@ -251,14 +246,8 @@ def _draw(examples: Examples, most: int, generator: np.random.Generator) -> Exam
 def _list_rows(examples: Examples) -> list[Row]:
     """Tokens and labels of every row."""
     rows = []
-    for steps in examples.matrices():
-        columns = (steps.tokens.tolist(), steps.labels.tolist(), steps.lengths.tolist())
-        for tokens, labels, length in zip(*columns, strict=True):
-            rows.append((tokens[:length], [each for each in labels[:length] if each != UNLABELLED]))
+    for begin, length in zip(examples.begins.tolist(), examples.lengths.tolist(), strict=True):
+        step = slice(begin, begin + length)
+        labels = examples.flat_labels[step]
+        rows.append((examples.flat_tokens[step].tolist(), labels[labels != UNLABELLED].tolist()))
     return rows
-
-
-def _as_task(task: Task, examples: Examples) -> RowsTask:
-    """Return some rows as a task of their own; networks see nothing but them."""
-    lines = np.arange(1, len(examples) + 1)
-    return RowsTask(task.name, Rows(list(task.vocab), list(task.classes), task.words, examples, lines))

@@ -3,9 +3,7 @@
 from html import escape
 
 from csprop.data.names import split_symbols
-from csprop.learning import suspects
-from csprop.learning.suspects import Suspect
-from csprop.learning.verdict import Verdict, describe_machine
+from csprop.learning.verdict import Suspect, Verdict, describe_machine, read_suspects
 from csprop.report.page import facts, folded, table
 from csprop.report.read import PageRun
 from csprop.training.checkpoint import SUSPECTS
@@ -69,7 +67,7 @@ def _learned(each: PageRun) -> str:
         when = " when it was learned; they cannot be read now" if unread else ""
         pairs.insert(1, ("agrees with", f"{verdict.agreed:,} of {verdict.rows:,} rows{when}"))
         pairs.append(("suspects", f"{wrong:,} rows disagree with the machine" if wrong else "none"))
-        listed = _list_suspects(suspects.read(each.path), each.run.task.words)
+        listed = _list_suspects(read_suspects(each.path), each.run.task.words)
     return facts(pairs) + listed
 
 
