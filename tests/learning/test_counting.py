@@ -25,7 +25,7 @@ ROWS = st.lists(
 def rows_of(name: str, count: int, wrong: float, every: bool = False, longest: int = 16) -> list[Row]:
     """Rows of all lengths at which a task is defined, with the label of the whole or at every step."""
     task, lots = tasks.get(name), np.random.default_rng(5)
-    lengths = [length for length in range(1, longest + 1) if task.has_length(length)]
+    lengths = [length for length in range(1, longest + 1) if length in task.lengths]
     rows = []
     for length in lots.choice(lengths, count).tolist():
         tokens = task.sample(8, length, torch.Generator().manual_seed(int(lots.integers(2**31))))
@@ -41,10 +41,7 @@ def mistakes(name: str, machine: object) -> int:
     """How many short sequences, and long drawn ones, a machine answers wrongly somewhere."""
     task, wrong = tasks.get(name), 0
     tested = [every_sequence(len(task.vocab), {2: 12, 3: 8, 4: 6}[len(task.vocab)])]
-    lengths = [
-        next(each for each in range(length, length + 4) if task.has_length(length))
-        for length in (24, 96)
-    ]
+    lengths = map(task.length_from, (24, 96))
     tested += [task.sample(300, length, torch.Generator().manual_seed(9)) for length in lengths]
     for rows in tested:
         said = machine.run(rows.numpy())  # pyright: ignore[reportAttributeAccessIssue]
@@ -145,8 +142,7 @@ def test_a_tree_of_tokens_and_views_is_that_of_the_rows_written_so(
 @given(rows=ROWS)
 def test_how_often_a_token_stands_on_the_way_to_a_node(rows: list[tuple[list[int], int]]) -> None:
     tree = PrefixTree.of([(tokens, [label]) for tokens, label in rows], 3, 2)
-    counts = list(node_counts(tree))
-    node = 0
+    counts = node_counts(tree)
     for node in range(len(tree)):
         path, here = [], node
         while here:

@@ -167,8 +167,8 @@ def test_a_counter_must_save_seven_bits() -> None:
     search, constant = searched(rows, labels), Machine(transitions=((0, 0),), outputs=(0,))
     for saved, counts in ((CLEAR - 0.1, False), (CLEAR + 0.1, True)):
         search.tried = [
-            Candidate("merging", "merging", constant, 100.0, 3, 0.0),
-            Candidate("counters", "counters", brackets(), 100.0 - saved, 3, 0.0),
+            Candidate("merging", constant, 100.0, 3, 0.0),
+            Candidate("counters", brackets(), 100.0 - saved, 3, 0.0),
         ]
         assert search.chosen.counts == counts
 

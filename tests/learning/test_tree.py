@@ -36,7 +36,12 @@ def labels_of(given: list[tuple[list[int], list[int]]]) -> Counter[tuple[tuple[i
 @given(rows)
 def test_every_label_is_counted_at_its_prefix(given: list[tuple[list[int], list[int]]]) -> None:
     tree = PrefixTree.of(given, 3, 2)
-    assert Counter({(path, label): weight for path, label, weight in tree.rows()}) == labels_of(given)
+    paths: list[tuple[int, ...]] = [()]
+    for node in range(1, len(tree)):
+        paths.append((*paths[tree.parent[node]], int(tree.token[node])))
+    node = np.repeat(np.arange(len(tree)), np.diff(tree.first)).tolist()
+    counted = zip(node, tree.label.tolist(), tree.weight.tolist(), strict=True)
+    assert {(paths[at], label): weight for at, label, weight in counted} == labels_of(given)
     prefixes = {tuple(tokens[:n]) for tokens, _ in given for n in range(len(tokens) + 1)}
     assert len(tree) == len(prefixes)
     for node in range(1, len(tree)):  # in preorder, a subtree ends where its depth is reached again

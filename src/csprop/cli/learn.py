@@ -12,7 +12,7 @@ from csprop.errors import InputError
 if TYPE_CHECKING:
     from csprop.automata.automaton import Automaton
     from csprop.learning.learn import Learned
-    from csprop.learning.suspects import Suspect
+    from csprop.learning.verdict import Suspect
 
 MOST_SHOWN = 12
 """States and tokens up to which the machine's table is printed."""
@@ -125,7 +125,7 @@ def _show(learned: "Learned", path: str | None) -> None:
 
 def show_suspects(suspects: "Sequence[Suspect]", path: str) -> None:
     """Print a table of rows whose labels look wrong."""
-    from csprop.learning.suspects import FEW, LONGEST
+    from csprop.learning.verdict import FEW, LONGEST
 
     rows = [[each.short(LONGEST), str(each.line), each.label, each.answer] for each in suspects[:FEW]]
     some = f": the first {FEW} of {len(suspects):,}, all" if len(suspects) > FEW else ", also"

@@ -24,12 +24,7 @@ MOST_QUICKLY = 24
 
 
 class Controls:
-    """Tables over the symbols of a tree.
-
-    Args:
-        tree: the rows.
-        most: if every label is to be explained, the bits of a table beyond which it is of no use.
-    """
+    """Tables over the symbols of a tree; `most` bits if they are to explain every label."""
 
     def __init__(self, tree: PrefixTree, most: float | None = None) -> None:
         self.tree, self.wrong, self.most = tree, WRONG, MOST_MERGED
@@ -42,11 +37,7 @@ class Controls:
         self.of_misses = miss_bits(int(tree.totals.sum()), tree.classes)
 
     def shortest(self, effort: int) -> Table:
-        """The table with the shortest description that is found.
-
-        Args:
-            effort: the number of searches from near the best one; 0 does without copies of states too.
-        """
+        """Return the shortest table after `effort` searches near the best; 0 copies no states."""
         tree, tables = self.tree, [np.zeros((1, self.tree.symbols), np.int32)]
         most = min(self.most, MOST_MERGED if effort else MOST_QUICKLY)
         for wrong in self.wrong if most > 1 else ():
@@ -84,10 +75,7 @@ class Controls:
             table = better
 
     def _fill(self, table: Table) -> Table:
-        """The table in which entries that no row takes lead where most states lead with that symbol.
-
-        A state that no row leaves stays one that nothing leaves.
-        """
+        """Lead entries that no row takes where most states lead with that symbol."""
         before = self._states(table)[self.tree.parent[1:]]
         taken = np.zeros(table.shape, bool)
         taken[before, self.tree.token[1:]] = True

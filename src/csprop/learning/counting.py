@@ -13,8 +13,9 @@ finite machine takes, and if it is wrong on no more of the longer labels. It is 
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,10 +36,8 @@ ROWS = 1000
 """Rows by which it is decided whether to count; of more, some are drawn."""
 QUICK, CAREFUL, THOROUGH = 0, 10, 100
 """Levels of effort in the search for a control (`Controls.shortest`)."""
-STAY = {QUICK: 6, CAREFUL: 3, THOROUGH: 1}
-"""The number of counters that stay after such a search."""
-NEAR = {QUICK: 32.0, CAREFUL: 8.0, THOROUGH: 0.0}
-"""The number of bits by which they may then exceed the finite machine."""
+STAY = {QUICK: (6, 32.0), CAREFUL: (3, 8.0), THOROUGH: (1, 0.0)}
+"""Counters that stay after such a search, and the bits by which they may exceed the finite machine."""
 WINDOWS = (1, 2)
 """Windows in which a control sees the count of a single counter; of several it sees the signs."""
 MOST_TOKENS = 40
@@ -47,13 +46,10 @@ WIDER = 7.0
 """Bits that a wider window must save: with more views a table can fit a few rows by chance."""
 
 
-@dataclass(frozen=True)
-class Counted:
+class Counted(NamedTuple):
     """A machine that counts, and why it was chosen."""
 
     machine: CounterMachine
-    bits: float
-    """Of the description of all rows with its help."""
     longer: int
     """Labels of rows that are longer than those the machines were fitted to, at first."""
     misses: int
@@ -62,16 +58,13 @@ class Counted:
     """Number of these that a finite machine contradicted."""
 
 
-@dataclass(frozen=True)
-class _Fit:
+class _Fit(NamedTuple):
     """A machine that is fitted to some rows; without counters it is a finite one."""
 
     seen: Seen
     machine: CounterMachine
-    bits: float
-    """Of these rows, of the longer labels that are contradicted, and of the counters."""
-    misses: int
-    """Longer labels that are contradicted."""
+    bits: float  # of these rows, of the longer labels that are contradicted, and of the counters
+    misses: int  # longer labels that are contradicted
 
 
 def find_counting_machine(
@@ -81,7 +74,7 @@ def find_counting_machine(
     seed: int = 0,
     most: float | None = None,
 ) -> Counted | None:
-    """Return the machine with counters behind labelled rows; some labels may be wrong.
+    """Return the machine with counters behind labelled rows; None if a finite one explains them too.
 
     Args:
         rows: tokens and labels of each row; a single label is for the whole row.
@@ -90,37 +83,30 @@ def find_counting_machine(
         seed: decides which rows of many are looked at first.
         most: if a finite machine explains every label, the bits beyond which one that counts is of no
             use; it must explain every label, too.
-
-    Returns:
-        The machine, or None if a finite machine explains the rows as well.
     """
-    if symbols > MOST_TOKENS or (most is not None and most < _least(symbols, classes)):
+    # The simplest machine that counts has two states, and a counter that two tokens change.
+    simplest = bits(((1, -1, *(0,) * (symbols - 2)),))
+    simplest += float(state_bits(2, symbols + 1, classes)[:2, 2].min())
+    if symbols > MOST_TOKENS or (most is not None and most < simplest):
         return None
     every = [(list(tokens), list(labels)) for tokens, labels in rows]
     if len(every) < 2:
         return None
     order = np.random.default_rng([seed, 0xC0]).permutation(len(every))
     trial = _Trial([every[place] for place in order[:ROWS]], symbols, classes, most)
-    chosen = trial.search(_tried(trial.shorter))
+    chosen = trial.search(trial.propose())
     if chosen is None or chosen.misses > trial.finite(CAREFUL).misses:
         return None
     seen = chosen.seen
     if len(every) > ROWS:  # more rows may ask for other counters
         whole = _Trial(every, symbols, classes, most)
-        better = whole.search(list(dict.fromkeys([seen, *_tried(whole.shorter)])))
+        better = whole.search(list(dict.fromkeys([seen, *whole.propose()])))
         seen = seen if better is None else better.seen
-    last = _fit(PrefixTree.of(every, symbols, classes), None, seen, THOROUGH, most)
-    machine = last.machine.reduce()
+    machine = _fit(PrefixTree.of(every, symbols, classes), None, seen, THOROUGH, most).machine.reduce()
     if not machine.counters:
         return None
     longer, finite_misses = int(trial.longer.totals.sum()), trial.finite(CAREFUL).misses
-    return Counted(machine, last.bits, longer, chosen.misses, finite_misses)
-
-
-def _least(symbols: int, classes: int) -> float:
-    """Bits of the simplest machine that counts: two states, and a counter that two tokens change."""
-    counter = bits(((1, -1, *(0,) * (symbols - 2)),))
-    return counter + float(state_bits(2, symbols + 1, classes)[:2, 2].min())
+    return Counted(machine, longer, chosen.misses, finite_misses)
 
 
 class _Trial:
@@ -140,14 +126,22 @@ class _Trial:
             self._finite[effort] = _fit(self.shorter, self.longer, ((), 0), effort, most)
         return self._finite[effort]
 
+    def propose(self) -> list[Seen]:
+        """Return counters to try, and windows in which to see them."""
+        return [
+            (counters, window)
+            for counters in propose_counters(self.shorter)
+            for window in (WINDOWS if len(counters) == 1 else WINDOWS[:1])
+        ]
+
     def search(self, tried: list[Seen]) -> _Fit | None:
         """The machine with the fewest bits; None if a finite machine has as few."""
         fits: list[_Fit] = []
-        for effort, stay in STAY.items():
-            fits = [_fit(self.shorter, self.longer, seen, effort, self.most) for seen in tried]
-            if not fits:
+        for effort, (stay, near) in STAY.items():
+            if not tried:
                 return None
-            most = self.finite(min(effort, CAREFUL)).bits + NEAR[effort]
+            fits = [_fit(self.shorter, self.longer, seen, effort, self.most) for seen in tried]
+            most = self.finite(min(effort, CAREFUL)).bits + near
             most = most if self.most is None else min(most, self.most)
             fits = sorted((fit for fit in fits if fit.bits < most), key=lambda fit: fit.bits)
             tried = [fit.seen for fit in fits[:stay]]
@@ -176,14 +170,6 @@ def by_length(rows: list[Row]) -> tuple[list[Row], list[Row]]:
     if not longer:
         longer, shorter = shorter[::5], [row for place, row in enumerate(shorter) if place % 5]
     return shorter, longer
-
-
-def _tried(tree: PrefixTree) -> list[Seen]:
-    return [
-        (counters, window)
-        for counters in propose_counters(tree)
-        for window in (WINDOWS if len(counters) == 1 else WINDOWS[:1])
-    ]
 
 
 def _fit(
@@ -229,21 +215,17 @@ def seen_by(machine: CounterMachine) -> Seen:
 
 
 def extend_tree(tree: PrefixTree, counters: Counters, window: int) -> PrefixTree:
-    """The same tree, each token together with the view of the counts after it."""
-    size = 2 * window + 1
-    seen = np.zeros(len(tree), np.int64)
+    """Return the same tree, each token together with the view of the counts after it."""
+    size, symbols, token = 2 * window + 1, tree.symbols, tree.token.astype(np.int64)
     if counters:
-        counts = np.array(counters) @ np.array(list(node_counts(tree)))  # (counters, nodes)
+        counts = np.array(counters) @ node_counts(tree)  # (counters, nodes)
         for count in np.clip(counts, -window, window) + window:
-            seen = seen * size + count
-    views = size ** len(counters)
-    return replace(
-        tree, symbols=tree.symbols * views, token=(tree.token * views + seen).astype(np.int32)
-    )
+            symbols, token = symbols * size, token * size + count
+    return replace(tree, symbols=symbols, token=token.astype(np.int32))
 
 
 def _used(pairs: PrefixTree) -> tuple[PrefixTree, Table]:
-    """The same tree with symbols that occur alone, and which these are."""
+    """Return the same tree with only the symbols that occur, and these symbols."""
     used, number = np.unique(pairs.token[1:], return_inverse=True)
     token = np.append(0, number).astype(np.int32)
     return replace(pairs, symbols=len(used), token=token), used

@@ -48,10 +48,9 @@ def miss_bits(labels: int, classes: int) -> Reals:
 
 
 def state_bits(most: int, symbols: int, classes: int) -> Reals:
-    """The parts of a machine's bits that its number of states decides, (3, most + 1).
+    """Return the parts of a machine's bits that its number of states decides, (3, most + 1).
 
-    They are the bits of all entries and answers one by one; of the answers and the targets that states
-    have of their own; and of each entry that leads elsewhere.
+    All entries and answers one by one; answers and targets; each entry that leads elsewhere.
     """
     states = np.arange(most + 1)
     own = np.log2(np.maximum(1, states)) + math.log2(symbols)
@@ -65,17 +64,11 @@ def row_bits(symbols: int) -> Reals:
     return _choices(symbols)[:symbols]
 
 
-def exceptions(table: Table) -> NDArray[np.int64]:
-    """Return how many entries of each state do not lead to its commonest target, (states,)."""
-    most = [np.bincount(row).max() for row in table]
-    return table.shape[1] - np.array(most, np.int64)
-
-
 def table_bits(table: Table, classes: int, by_target: bool = False) -> float:
     """The bits of a machine with this table; with `by_target`, in the second way only."""
     states, symbols = table.shape
     listed, own, each = state_bits(states, symbols, classes)[:, states]
-    elsewhere = exceptions(table)
+    elsewhere = symbols - np.array([np.bincount(row).max() for row in table])
     second = own + row_bits(symbols)[elsewhere].sum() + elsewhere.sum() * each
     return float(second if by_target else min(listed, second))
 
@@ -87,11 +80,9 @@ def description(tree: PrefixTree, table: Table) -> float:
 
 
 def unlike_bits(many: int, unlike: NDArray[np.int64]) -> float:
-    """The bits that say which of `many` labels are not the expected ones, and what they are.
+    """Return the bits that say which of `many` labels are not the expected ones, and their classes.
 
-    Args:
-        many: the number of labels.
-        unlike: how many of them are not as expected, by their class, (classes,).
+    `unlike` is the number of these labels by class, (classes,).
     """
     few, classes = int(unlike.sum()), len(unlike)
     if not few:
@@ -139,10 +130,9 @@ def _by_class(tree: PrefixTree, counts: NDArray[np.int64]) -> float:
     order = np.argsort(-saved, kind="stable")[: int((saved > 0).sum())]
     fewer = np.concatenate([[0], np.cumsum(saved[order])])
     missed = int(tree.totals.sum() - tree.totals.max())
-    of_sequences, of_labels = (
-        miss_bits(many, tree.classes) for many in (len(sequences), int(tree.totals.sum()))
-    )
-    best = int((of_sequences[: len(fewer)] + of_labels[missed - fewer]).argmin())
+    of_sequences = miss_bits(len(sequences), tree.classes)[: len(fewer)]
+    of_labels = miss_bits(int(tree.totals.sum()), tree.classes)[missed - fewer]
+    best = int((of_sequences + of_labels).argmin())
 
     def bits(listed: int) -> float:
         """With so many sequences written down."""

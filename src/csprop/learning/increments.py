@@ -11,7 +11,7 @@ finite machine sees as much.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable
 from itertools import combinations, product
 
 import numpy as np
@@ -49,7 +49,7 @@ def propose_counters(tree: PrefixTree) -> list[Counters]:
     if not vectors or judge.bits((vectors[0],)) >= judge.bits(()):
         return []
     pool = list(dict.fromkeys(vectors[:POOL] + plain))
-    pairs = judge.best([*combinations(pool, 2)], PAIRS) + judge.best([*combinations(plain, 2)], 1)
+    pairs = judge.best(combinations(pool, 2), PAIRS) + judge.best(combinations(plain, 2), 1)
     threes = [(*pair, vector) for pair in pairs for vector in pool if vector not in pair]
     triples = [each for each in judge.best(threes, TRIPLES) if judge.bits(each) < judge.bits(pairs[0])]
     found = [*((vector,) for vector in vectors[:SINGLE]), *pairs, *triples]
@@ -112,17 +112,15 @@ class _Judge:
         for vector in counters:
             cells = cells * 12 + self._views(vector)
         _, cells = np.unique(cells, return_inverse=True)
-        counts = np.bincount(
-            cells * self.classes + self.label, minlength=self.classes * (cells.max() + 1)
-        )
+        size = self.classes * (cells.max() + 1)
+        counts = np.bincount(cells * self.classes + self.label, minlength=size)
         counts = counts.reshape(-1, self.classes)
         each = self.factorial[counts].sum() + len(counts) * self.factorial[self.classes - 1]
-        return float(self.factorial[counts.sum(axis=1) + self.classes - 1].sum() - each) + bits(
-            counters
-        )
+        total = self.factorial[counts.sum(axis=1) + self.classes - 1].sum()
+        return float(total - each) + bits(counters)
 
-    def best(self, several: list[Counters], most: int) -> list[Counters]:
-        """Those with the fewest bits."""
+    def best(self, several: Iterable[Counters], most: int) -> list[Counters]:
+        """Return the counters with the fewest bits."""
         return sorted(several, key=self.bits)[:most]
 
     def _views(self, vector: Vector) -> Ints:
@@ -144,17 +142,14 @@ def _paths(tree: PrefixTree, nodes: Ints) -> Ints:
     return np.array([*reversed(steps)], np.int64).reshape(len(steps), len(nodes)).T
 
 
-def node_counts(tree: PrefixTree) -> Iterator[Ints]:
-    """Yield for each token how often it occurs on the way to each node, (N,)."""
-    for token in range(tree.symbols):
-        here = (tree.token == token).astype(np.int64)
-        here[0] = 0
-        yield _summed(tree, here)
+def node_counts(tree: PrefixTree) -> Ints:
+    """Return how often each token occurs on the way to each node, (symbols, N).
 
-
-def _summed(tree: PrefixTree, each: Ints) -> Ints:
-    """The sums along the way from the root, by doubling: an ancestor, then one twice as far."""
-    total, above = each, tree.parent.astype(np.int64)
+    The sums along the way from the root are made by doubling: an ancestor, then one twice as far.
+    """
+    total = (tree.token == np.arange(tree.symbols)[:, None]).astype(np.int64)
+    total[:, 0] = 0
+    above = tree.parent.astype(np.int64)
     while above.any():
-        total, above = total + total[above], above[above]
+        total, above = total + total[:, above], above[above]
     return total

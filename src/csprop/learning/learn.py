@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from csprop import notebook
-from csprop.automata.automaton import Automaton, CounterAutomaton
-from csprop.automata.counting import CounterMachine
+from csprop.automata.automaton import AnyAutomaton, name_machine
 from csprop.errors import InputError
-from csprop.learning.search import AnyMachine, Candidate, Search
-from csprop.learning.suspects import FEW, LONGEST, Suspect, suspects, suspects_file
-from csprop.learning.verdict import Verdict
+from csprop.learning.search import Candidate, Search
+from csprop.learning.verdict import FEW, LONGEST, Suspect, Verdict, find_suspects, write_suspects
 from csprop.progress import lines
 from csprop.runs.machines import from_machine
 from csprop.runs.run import Run
@@ -28,7 +26,7 @@ from csprop.training.presets import preset
 class Learned:
     """The result of `learn`."""
 
-    machine: Automaton | CounterAutomaton
+    machine: AnyAutomaton
     """The machine, with the names of tokens and classes: the minimal automaton, or one that counts."""
     verdict: Verdict
     suspects: list[Suspect]
@@ -88,22 +86,21 @@ def learn(
             f"{task.name}: has infinitely many states and declares no machine that counts: make it a "
             "CountingTask"
         )
-    drawn: dict[str, Any] = {"length": length, "samples": samples}
-    drawn = {name: value for name, value in drawn.items() if value is not None}
-    if task.oracle is None and drawn:
-        field = next(iter(drawn))
-        raise InputError(f"{task.source}: has its own rows: leave it out", field, drawn[field])
+    options: dict[str, Any] = {"length": length, "samples": samples}
+    options = {name: value for name, value in options.items() if value is not None}
+    for name, value in options.items() if task.oracle is None else ():
+        raise InputError(f"{task.source}: has its own rows: leave it out", name, value)
     check_seed(seed)
     if out is not None:
         refuse_existing([out], resumable=False)
-    recipe = replace(preset("router", task).recipe, **drawn)
+    recipe = replace(preset("router", task).recipe, **options)
     training, held_out = split_data(task, recipe, seed)
-    with lines(f"learn {task.name}", on_event, progress) as told:
-        search = Search(task, training, held_out, seed, told)
+    with lines(f"learn {task.name}", on_event, progress) as show:
+        search = Search(task, training, held_out, seed, show)
         machine = search.run()
-    automaton = _name_machine(machine, task)
+    automaton = name_machine(machine, task.vocab, task.classes, task.words)
     clear = search.clear(machine)
-    wrong = suspects(task, machine) if clear and isinstance(task, RowsTask) else []
+    wrong = find_suspects(task, machine) if clear and isinstance(task, RowsTask) else []
     rows = len(training) + len(held_out)
     unseen = search.unseen(machine)
     verdict = Verdict(
@@ -126,13 +123,5 @@ def learn(
         return Learned(automaton, verdict, wrong, search.tried, None)
     if out is not None and isinstance(task, RowsTask) and not isinstance(task, FileTask):
         task = task.save(Path(out) / ROWS)
-    run = from_machine(task, automaton, out, seed, verdict.evidence, recipe, suspects_file(wrong))
+    run = from_machine(task, automaton, out, seed, verdict.evidence, recipe, write_suspects(wrong))
     return Learned(automaton, replace(verdict, certificate=run.certificate), wrong, search.tried, run)
-
-
-def _name_machine(machine: AnyMachine, task: Task) -> Automaton | CounterAutomaton:
-    """The machine with the names of a task's tokens and classes."""
-    names = task.vocab, task.classes, task.words
-    if isinstance(machine, CounterMachine):
-        return CounterAutomaton.from_machine(machine, *names)
-    return Automaton.from_machine(machine, *names)

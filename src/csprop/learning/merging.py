@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 import numpy as np
+from numpy.typing import NDArray
 
 from csprop.learning.tree import PrefixTree, Table
 from csprop.ops import backends
@@ -50,10 +51,8 @@ class _Merging:
         self.child: list[dict[int, int]] = [{} for _ in self.into]
         for node in range(1, len(tree)):
             self.child[tree.parent[node]][int(tree.token[node])] = node
-        self.counts = [[0] * tree.classes for _ in self.into]
-        for node, (begin, end) in enumerate(zip(tree.first[:-1], tree.first[1:], strict=True)):
-            for label, weight in zip(tree.label[begin:end], tree.weight[begin:end], strict=True):
-                self.counts[node][label] += int(weight)
+        self.counts = np.zeros((len(tree), tree.classes), np.int64)
+        self.counts[np.repeat(self.into, np.diff(tree.first)), tree.label] = tree.weight
         self.symbols = tree.symbols
         self.merged: list[tuple[int, int]] = []
         self.adopted: list[tuple[int, int]] = []
@@ -101,12 +100,12 @@ class _Merging:
         best = max(gains)
         return best, red[gains.index(best)]
 
-    def _gain(self, x: list[int], y: list[int]) -> float:
-        if not (any(x) and any(y)):
+    def _gain(self, x: NDArray[np.int64], y: NDArray[np.int64]) -> float:
+        if not (x.any() and y.any()):
             return 0.0
-        both = [one + other for one, other in zip(x, y, strict=True)]
-        contradicted = max(x) + max(y) - max(both)
-        return self.agree[both.index(max(both))] - self.conflict * contradicted
+        both = x + y
+        contradicted = int(x.max() + y.max() - both.max())
+        return self.agree[both.argmax()] - self.conflict * contradicted
 
     def _fold(self, a: int, b: int, floor: float) -> float:
         gain, waiting = 0.0, [(a, b)]
@@ -117,9 +116,7 @@ class _Merging:
             gain += self._gain(self.counts[a], self.counts[b])
             self.into[b] = a
             self.merged.append((a, b))
-            self.counts[a] = [
-                one + other for one, other in zip(self.counts[a], self.counts[b], strict=True)
-            ]
+            self.counts[a] += self.counts[b]
             for token in sorted(self.child[b]):
                 if token in self.child[a]:
                     waiting.append((self.child[a][token], self.child[b][token]))
@@ -135,6 +132,4 @@ class _Merging:
         while self.merged:
             a, b = self.merged.pop()
             self.into[b] = b
-            self.counts[a] = [
-                one - other for one, other in zip(self.counts[a], self.counts[b], strict=True)
-            ]
+            self.counts[a] -= self.counts[b]

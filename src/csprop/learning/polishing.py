@@ -58,9 +58,9 @@ class _Polishing:
 
     def run(self, split: bool) -> Table:
         while True:
-            while self._redirected_some():
+            while self._redirect_some():
                 pass
-            if not (self._merged_some() or (split and self._split_some())):
+            if not (self._merge_some() or (split and self._split_some())):
                 return self.table
 
     @property
@@ -86,85 +86,65 @@ class _Polishing:
         self.entered = {(number[state], token) for state, token in entered}
         self.misses = self.tree.misses(self.table)
 
-    def _tried(self, entries: list[tuple[int, int]], target: int, without: int | None = None) -> float:
-        """The bits if these entries led to `target`, and the table went without a state."""
-        table = self.table.copy()
-        for entry in entries:
-            table[entry] = target
-        kept = table if without is None else np.delete(table, without, axis=0)
-        of_table = table_bits(kept, self.tree.classes, self.by_target)
-        return self.of_misses[self.tree.misses(table)] + of_table
+    def _lead(self, entries: list[tuple[int, int]], now: int, drop: bool = False) -> bool:
+        """Lead entries from one target to the one at the fewest bits, if these are fewer than now.
 
-    def _least(self, entries: list[tuple[int, int]], gone: int | None, others: list[int]) -> int | None:
-        """The target to which these entries are led at the fewest bits, if they are fewer than now."""
-        best, least = None, self._bits - SLACK
-        for target in others:
-            bits = self._tried(entries, target, gone)
+        With `drop`, the table then goes without the state that they led to.
+        """
+        best, least, places = None, self._bits - SLACK, tuple(zip(*entries, strict=True))
+        for target in range(len(self.table)):
+            if target == now:
+                continue
+            table = self.table.copy()
+            table[places] = target
+            rest = np.delete(table, now, axis=0) if drop else table
+            bits = table_bits(rest, self.tree.classes, self.by_target)
+            bits = self.of_misses[self.tree.misses(table)] + bits
             if bits < least:
                 best, least = target, bits - SLACK
-        return best
-
-    def _entries(self) -> list[tuple[int, int]]:
-        return [
-            (state, token) for state in range(len(self.table)) for token in range(self.tree.symbols)
-        ]
-
-    def _redirected(self, entry: tuple[int, int]) -> bool:
-        if entry not in self.entered:
-            return False
-        others = [state for state in range(len(self.table)) if state != self.table[entry]]
-        best = self._least([entry], None, others)
         if best is None:
             return False
-        self.table[entry] = best
+        self.table[places] = best
         self._settle()
         return True
 
-    def _redirected_some(self) -> bool:
-        any_of_them, number = False, 0
-        while number < self.table.size:  # a state may be dropped on the way
-            any_of_them |= self._redirected(divmod(number, self.tree.symbols))
-            number += 1
-        return any_of_them
+    def _redirect(self, entry: tuple[int, int]) -> bool:
+        return entry in self.entered and self._lead([entry], int(self.table[entry]))
 
-    def _merged_some(self) -> bool:
-        any_of_them = False
+    def _redirect_some(self) -> bool:
+        changed, number = False, 0
+        while number < self.table.size:  # a state may be dropped on the way
+            changed |= self._redirect(divmod(number, self.tree.symbols))
+            number += 1
+        return changed
+
+    def _merge_some(self) -> bool:
+        changed = False
         for state in range(len(self.table) - 1, 0, -1):
-            if state >= len(self.table):
-                continue
-            entries = [entry for entry in self._entries() if self.table[entry] == state]
-            others = [other for other in range(len(self.table)) if other != state]
-            best = self._least(entries, state, others)
-            if best is not None:
-                for entry in entries:
-                    self.table[entry] = best
-                self._settle()
-                any_of_them = True
-        return any_of_them
+            if state < len(self.table):
+                entries = np.argwhere(self.table == state).tolist()
+                changed |= self._lead([(row, token) for row, token in entries], state, drop=True)
+        return changed
 
     def _split_some(self) -> bool:
-        for entry in self._entries() if self.misses else ():
+        for entry in np.ndindex(*self.table.shape) if self.misses else ():
             if entry not in self.entered or not self._shared(entry):
                 continue
-            before, kept, count = self._bits, self.table, len(self.table)
-            met = next(
-                node
-                for node in range(1, len(self.tree))
-                if (self.where[self.tree.parent[node]], self.tree.token[node]) == entry
-            )
-            self.table = np.concatenate([kept, kept[kept[entry]][None]])
+            before, table, count = self._bits, self.table, len(self.table)
+            above = np.array(self.where)[self.tree.parent[1:]]
+            met = 1 + ((above == entry[0]) & (self.tree.token[1:] == entry[1])).argmax()
+            self.table = np.concatenate([table, table[table[entry]][None]])
             self.table[entry] = count
             self._settle()
             for token in range(self.tree.symbols):
-                self._redirected((self.where[met], token))
+                self._redirect((self.where[met], token))
             if self._bits < before - SLACK:
                 return True
-            self.table = kept
+            self.table = table
             self._settle()
         return False
 
     def _shared(self, entry: tuple[int, int]) -> bool:
         """Return True if the state that an entry leads to is entered in another way too."""
-        target = self.table[entry]
-        others = (other for other in self.entered if other != entry)
+        target, others = self.table[entry], self.entered - {entry}
         return target == 0 or any(self.table[other] == target for other in others)

@@ -16,6 +16,7 @@ one for labels that are independent, copied, or carried along a row.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -25,17 +26,9 @@ from csprop.automata.machine import Machine
 from csprop.automata.reduction import views_met
 from csprop.data.examples import UNLABELLED, Examples
 from csprop.data.packing import Rows
-from csprop.learning.candidates import best, is_plainly_right, list_methods, merging
-from csprop.learning.counting import (
-    Counted,
-    Row,
-    as_seen,
-    count_contradicted,
-    extend_tree,
-    find_counting_machine,
-    refit,
-    seen_by,
-)
+from csprop.learning import counting
+from csprop.learning.candidates import best, is_plainly_right, merging, train_router
+from csprop.learning.counting import Counted, Row, as_seen, count_contradicted
 from csprop.learning.description import alone, description, with_machine
 from csprop.learning.tree import PrefixTree, Table
 from csprop.learning.verdict import describe_machine
@@ -47,13 +40,13 @@ AnyMachine = Machine | CounterMachine
 MOST_TOKENS = 1 << 19
 """Tokens of the rows that are searched; of a larger file, a part is drawn. All rows are counted."""
 MANY_SYMBOLS, MANY_CLASSES = 64, 16
-"""With more of them fewer tokens are searched: every node has a child for each token, and a count for
-each class."""
+"""With more of them fewer tokens are searched: nodes have a child for each token, a count by class."""
 CLEAR = 7.0
-"""Bits by which a machine must describe the rows shorter than they can be described without one, and
-by which one that counts must describe them shorter than a finite one."""
+"""Bits that a machine must save, compared with none, and one that counts, compared with finite ones."""
+PLACES = (32, 16, 64, 8, 128)
+"""Sizes of routers, in the order in which they are tried."""
 PATIENCE = 2
-"""Candidates in a row without a better machine, after which the search ends."""
+"""Routers without a better machine that end the search; one fewer if no row is contradicted."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +54,7 @@ class Candidate:
     """A machine that was found on the training rows."""
 
     method: str
-    family: str
+    """Its first word is the kind of the method; what one kind finds, another can confirm."""
     machine: AnyMachine
     bits: float
     """Of the shortest description of all rows with its help."""
@@ -71,20 +64,12 @@ class Candidate:
 
     @property
     def counts(self) -> bool:
-        """Return True if the machine counts."""
+        """True if the machine counts."""
         return isinstance(self.machine, CounterMachine)
 
 
 class Search:
-    """The rows, and the candidates that were tried on them.
-
-    Args:
-        task: names the tokens and classes.
-        training: rows that candidates are fitted to.
-        held_out: rows that they are tested on.
-        seed: of everything random.
-        on_event: is called with a line about every candidate.
-    """
+    """The rows, and the candidates: they are fitted to the training rows and tested on the others."""
 
     def __init__(
         self,
@@ -100,7 +85,9 @@ class Search:
         most = MOST_TOKENS // max(1, size[0] // MANY_SYMBOLS, size[1] // MANY_CLASSES)
         drawn = _draw(training, most, generator)
         self.rows, others = _list_rows(drawn), _list_rows(_draw(held_out, most // 4, generator))
-        self.networks = _as_task(task, drawn)
+        names = list(task.vocab), list(task.classes), task.words
+        lines = np.arange(1, len(drawn) + 1)
+        self.networks = RowsTask(task.name, Rows(*names, drawn, lines))  # they see only these rows
         self.training = PrefixTree.of(self.rows, *size)
         self.others = PrefixTree.of(others, *size)
         self.all = PrefixTree.of(self.rows + others, *size)
@@ -125,83 +112,74 @@ class Search:
         return min(fair, key=lambda each: each.bits + CLEAR * each.counts)
 
     def run(self) -> AnyMachine:
-        """The machine that is fitted to all rows, after the candidates were tried."""
+        """Try the candidates, and return the machine that is fitted to all rows."""
         self.begin()
-        since = 0
-        for method in list_methods(self.networks, self.seed):
-            if (
-                self.tried
-                and self.clear(self.chosen.machine)
-                and (self._is_plainly_right() or since >= PATIENCE)
-            ):
+        since = int(bool(self._right()))
+        for places in PLACES:
+            if (since >= PATIENCE or self._is_plainly_right()) and self.clear(self.chosen.machine):
                 break
             before = self.chosen.bits if self.tried else np.inf
-            if self._try(method.name, method.family, method.tables):
+            train = partial(train_router, self.networks, self.seed, places)
+            if self._add(f"router of {places} places", partial(self._find, train)):
                 since = 0 if self.chosen.bits < before - 1e-9 else since + 1
         return self._refit()
 
     def begin(self) -> None:
         """Try the cheap methods: merging, and then counters."""
-        self._try("merging", "merging", merging)
-        self._add("counters", "counters", self._counting)
+        self._add("merging", partial(self._find, merging))
+        self._add("counters", self._counting)
 
-    def _try(self, name: str, family: str, tables: Callable[[PrefixTree], list[Table]]) -> bool:
-        """Return True if a way to tables led to a finite machine."""
-        return self._add(name, family, lambda: map(self.training.machine, tables(self.training)))
+    def _find(self, tables: Callable[[PrefixTree], list[Table]]) -> Iterable[AnyMachine]:
+        """Return the finite machines of tables that are fitted to the training rows."""
+        return map(self.training.machine, tables(self.training))
 
-    def _add(self, name: str, family: str, machines: Callable[[], Iterable[AnyMachine]]) -> bool:
-        """Add what a way leads to, if it leads to a machine."""
-        started = perf_counter()
-        found = [
-            Candidate(
-                name,
-                family,
-                machine,
-                self.bits(self.all, machine),
-                count_contradicted(self.others, machine),
-                perf_counter() - started,
-            )
-            for machine in machines()
-        ]
-        self.tried += found
-        said = "nothing"
-        if found:
-            first = min(found, key=lambda each: each.bits)
-            right = self.held_out - first.misses
-            said = f"{describe_machine(first.machine)}, {right:,} of {self.held_out:,} held-out labels"
-            said = f"{said} right"
-        self.on_event(f"{name}: {said}, {perf_counter() - started:.1f} s")
-        return bool(found)
+    def _add(self, method: str, machines: Callable[[], Iterable[AnyMachine]]) -> bool:
+        """Add the candidates that a method leads to; return True if there are any."""
+        started, event, right = perf_counter(), "nothing", self.held_out
+        more = []
+        for machine in machines():
+            bits, misses = self.bits(self.all, machine), count_contradicted(self.others, machine)
+            more.append(Candidate(method, machine, bits, misses, perf_counter() - started))
+        self.tried += more
+        if more:
+            first = min(more, key=lambda each: each.bits)
+            event = f"{describe_machine(first.machine)}, {right - first.misses:,} of {right:,}"
+            event += " held-out labels right"
+        self.on_event(f"{method}: {event}, {perf_counter() - started:.1f} s")
+        return bool(more)
 
     def _counting(self) -> Iterable[AnyMachine]:
         """Return a machine with counters, if it improves on the finite machines found so far."""
-        right = [
-            each.machine for each in self.tried if not count_contradicted(self.training, each.machine)
-        ]
-        most = min((self.bits(self.training, each) - CLEAR for each in right), default=None)
+        most = min((self.bits(self.training, each) - CLEAR for each in self._right()), default=None)
         size = self.training.symbols, self.training.classes
-        self.counted = find_counting_machine(self.rows, *size, self.seed, most)
+        self.counted = counting.find_counting_machine(self.rows, *size, self.seed, most)
         return [] if self.counted is None else [self.counted.machine]
+
+    def _right(self) -> list[AnyMachine]:
+        """Return the machines that contradict no training label."""
+        machines = (each.machine for each in self.tried)
+        return [each for each in machines if not count_contradicted(self.training, each)]
 
     @staticmethod
     def bits(tree: PrefixTree, machine: AnyMachine) -> float:
-        """Those of a machine and of the labels that it contradicts."""
+        """Return the bits of a machine and of the labels that it contradicts."""
         rows, table, more = as_seen(tree, machine)
         return description(rows, table) + more
 
     def _is_plainly_right(self) -> bool:
-        """Return True if the chosen machine is plainly right."""
+        """Return True if the chosen machine contradicts no row, or two kinds of methods found it."""
+        if not self.tried:
+            return False
         chosen = self.chosen
-        families = {each.family for each in self.tried if each.machine == chosen.machine}
-        return len(families) > 1 or not (
-            chosen.misses or count_contradicted(self.training, chosen.machine)
-        )
+        kinds = {each.method.split()[0] for each in self.tried if each.machine == chosen.machine}
+        wrong = chosen.misses or count_contradicted(self.training, chosen.machine)
+        return len(kinds) > 1 or not wrong
 
     def _refit(self) -> AnyMachine:
         """Return the machine with the shortest description of all rows: the chosen one or a refit."""
         chosen = self.chosen.machine
         if isinstance(chosen, CounterMachine):
-            again = refit(self.all, chosen)
+            again = counting.refit(self.all, chosen)
             return min((chosen, again), key=lambda each: self.bits(self.all, each))
         tables = best(self.all, [np.array(chosen.transitions, np.int32)])
         if not is_plainly_right(self.all, tables[0]):
@@ -230,24 +208,20 @@ class Search:
         return float(self.all.totals.max() / self.all.totals.sum())
 
     def unseen(self, machine: AnyMachine) -> frozenset[tuple[int, int]]:
-        """The states and tokens of transitions that no row takes.
+        """Return the states and tokens of transitions that no row takes.
 
         Of a machine that counts, pairs of a token and a view of the counts stand for the tokens, and
         only those that some sequence can lead to.
         """
+        tree, control = self.all, machine.control
+        possible = np.ones((len(control), control.symbols), bool)
         if isinstance(machine, CounterMachine):
-            tree, control = extend_tree(self.all, *seen_by(machine)), machine.control
-            possible = views_met(machine).reshape(len(control), control.symbols)
-        else:
-            tree, control = self.all, machine
-            possible = np.ones((len(machine), machine.symbols), bool)
-        where, taken = [control.start] * len(tree), set()
-        steps = zip(tree.parent.tolist(), tree.token.tolist(), strict=True)
-        for node, (up, token) in enumerate(steps):
-            if node:
-                taken.add((where[up], token))
-                where[node] = control.transitions[where[up]][token]
-        return frozenset(zip(*(each.tolist() for each in possible.nonzero()), strict=True)) - taken
+            tree = counting.extend_tree(tree, *counting.seen_by(machine))
+            possible = views_met(machine).reshape(possible.shape)
+        states = np.array(tree.states(np.array(control.transitions)))
+        taken = zip(states[tree.parent[1:]].tolist(), tree.token[1:].tolist(), strict=True)
+        every = zip(*(each.tolist() for each in possible.nonzero()), strict=True)
+        return frozenset(every).difference(taken)
 
     def clear(self, machine: AnyMachine) -> bool:
         """Return True if a machine is better than none by a clear margin."""
@@ -271,16 +245,8 @@ def _draw(examples: Examples, most: int, generator: np.random.Generator) -> Exam
 def _list_rows(examples: Examples) -> list[Row]:
     """Tokens and labels of every row."""
     rows = []
-    for steps in examples.matrices():
-        columns = (steps.tokens.tolist(), steps.labels.tolist(), steps.lengths.tolist())
-        for tokens, labels, length in zip(*columns, strict=True):
-            rows.append((tokens[:length], [each for each in labels[:length] if each != UNLABELLED]))
-    return rows
-
-
-def _as_task(task: Task, examples: Examples) -> RowsTask:
-    """Return some rows as a task of their own; networks see nothing but them."""
-    lines = np.arange(1, len(examples) + 1)
-    rows = RowsTask(task.name, Rows(list(task.vocab), list(task.classes), task.words, examples, lines))
-    rows.order, rows.depth = task.order, task.depth
+    for begin, length in zip(examples.begins.tolist(), examples.lengths.tolist(), strict=True):
+        step = slice(begin, begin + length)
+        labels = examples.flat_labels[step]
+        rows.append((examples.flat_tokens[step].tolist(), labels[labels != UNLABELLED].tolist()))
     return rows

@@ -8,9 +8,10 @@ first             where its labels begin                                     (N 
 label, weight     the different labels of each node, and how often each      (labels,)
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,9 @@ class PrefixTree:
         parent, token, counts = [0], [0], [{}]
         path, before = [0], ()
         for tokens, labels in sorted((tuple(tokens), tuple(labels)) for tokens, labels in rows):
-            common = _common(before, tokens)
+            both = enumerate(zip(before, tokens, strict=False))
+            differ = (place for place, (one, other) in both if one != other)
+            common = next(differ, min(len(before), len(tokens)))
             del path[common + 1 :]
             for each in tokens[common:]:
                 parent.append(path[-1])
@@ -72,7 +75,7 @@ class PrefixTree:
 
     @property
     def columns(self) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints]:
-        """The arrays, for the compiled search."""
+        """All arrays."""
         return self.parent, self.token, self.end, self.first, self.label, self.weight
 
     @cached_property
@@ -88,22 +91,19 @@ class PrefixTree:
             depths[node] = depths[up] + 1 if node else 0
         return np.array(depths)
 
-    def rows(self) -> Iterator[tuple[tuple[int, ...], int, int]]:
-        """Yield the distinct labelled sequences: tokens, label, and the number of times it occurs."""
-        path: list[int] = []
-        for node, depth in enumerate(self.depths.tolist()):
-            path[max(0, depth - 1) :] = [int(self.token[node])] if node else []
-            for i in range(self.first[node], self.first[node + 1]):
-                yield tuple(path), int(self.label[i]), int(self.weight[i])
+    def states(self, table: Table) -> list[int]:
+        """Return the state of each node in a machine with this table."""
+        following, states = table.tolist(), [0] * len(self)
+        steps = zip(self.parent.tolist(), self.token.tolist(), strict=True)
+        for node, (up, token) in islice(enumerate(steps), 1, None):
+            states[node] = following[states[up]][token]
+        return states
 
     def counts(self, table: Table) -> NDArray[np.int64]:
         """Return the number of labels of each class in each state of a table, (states, classes)."""
-        following, state = table.tolist(), [0] * len(self)
-        for node, (up, token) in enumerate(zip(self.parent.tolist(), self.token.tolist(), strict=True)):
-            if node:
-                state[node] = following[state[up]][token]
         counts = np.zeros((len(table), self.classes), np.int64)
-        np.add.at(counts, (np.repeat(state, np.diff(self.first)), self.label), self.weight)
+        place = np.repeat(self.states(table), np.diff(self.first)), self.label
+        np.add.at(counts, place, self.weight)
         return counts
 
     def misses(self, table: Table) -> int:
@@ -120,10 +120,3 @@ class PrefixTree:
         answers = np.where(counts.any(axis=1), counts.argmax(axis=1), self.totals.argmax())
         transitions = tuple(map(tuple, table.tolist()))
         return Machine(transitions=transitions, outputs=tuple(answers.tolist())).minimal()
-
-
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    for place, (left, right) in enumerate(zip(one, other, strict=False)):
-        if left != right:
-            return place
-    return min(len(one), len(other))

@@ -1,13 +1,25 @@
-"""The verdict on a learned machine, in plain words."""
+"""The verdict on a learned machine, in plain words, and the rows that disagree with it."""
 
-from dataclasses import dataclass, fields
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.names import describe_size
+from csprop.data.names import join_symbols
+from csprop.data.summary import find_disagreements
+from csprop.errors import InputError
 from csprop.proof.certificate import Certificate
+from csprop.tasks.rows import RowsTask
 from csprop.training.checkpoint import SUSPECTS
 from csprop.training.scores import Evidence, Preference, percent
+
+LONGEST = 40
+"""Characters of a suspect's sequence that are shown."""
+FEW = 10
+"""Suspects that are shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +56,13 @@ class Verdict(Evidence):
                 f"{self.source}: no machine is clearly better than none; always predicting the "
                 f"majority class is right on {percent(self.majority)} of the labels"
             )
-        found = f"{self.source}: a machine of {self.size}"
+        machine = f"{self.source}: a machine of {self.size}"
         if self.is_task:
             assert self.certificate is not None
-            return f"{found}, {self.certificate.verdict}"
+            return f"{machine}, {self.certificate.verdict}"
         every = self.agreed == self.rows
         agreed = f"all {self.rows:,}" if every else f"{self.agreed:,} of {self.rows:,}"
-        return f"{found}, which agrees with {agreed} rows"
+        return f"{machine}, which agrees with {agreed} rows"
 
     @property
     def text(self) -> str:
@@ -69,13 +81,11 @@ class Verdict(Evidence):
         if self.counting is not None:
             said.insert(1, explain_counting(self.counting))
         if self.unseen_transitions:
-            verb = "occurs" if self.unseen_transitions == 1 else "occur"
-            transitions = counted(self.unseen_transitions, "transition")
-            said.append(f"{transitions} {verb} in no row: there the machine is a guess.")
+            occur = _count(self.unseen_transitions, "transition occurs", "transitions occur")
+            said.append(f"{occur} in no row: there the machine is a guess.")
         if self.rows > self.agreed and not self.is_task:
-            disagreeing = counted(self.rows - self.agreed, "row")
-            verb = "disagrees" if self.rows - self.agreed == 1 else "disagree"
-            said.append(f"{disagreeing} {verb} with it, and may be labelled wrongly: see {SUSPECTS}.")
+            disagree = _count(self.rows - self.agreed, "row disagrees", "rows disagree")
+            said.append(f"{disagree} with it, and may be labelled wrongly: see {SUSPECTS}.")
         if self.is_task and self.certificate is not None:
             said.append(self.certificate.statement)
         return " ".join(said)
@@ -87,7 +97,7 @@ def explain_counting(chosen: Preference) -> str:
     if chosen.finite_bits is not None and chosen.finite_states is not None:
         bits = (
             f"It describes the labels in {chosen.bits:,} bits; the best finite machine, of "
-            f"{counted(chosen.finite_states, 'state')}, takes {chosen.finite_bits:,}."
+            f"{describe_size(chosen.finite_states)}, takes {chosen.finite_bits:,}."
         )
     return (
         f"{bits} Fitted to the shorter rows alone, a machine that counts was wrong on "
@@ -101,6 +111,61 @@ def describe_machine(machine: Machine | CounterMachine) -> str:
     return describe_size(len(machine), machine.counters if isinstance(machine, CounterMachine) else 0)
 
 
-def counted(number: int, what: str) -> str:
-    """A number of things: 1 state, 2 states."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def _count(number: int, one: str, several: str) -> str:
+    return f"{number:,} {one if number == 1 else several}"
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A row whose label is not the machine's answer."""
+
+    line: int
+    """Its line in the data file, from 1 on; without a file, the number of the row."""
+    sequence: str
+    label: str
+    """The label of the row; if every token has one, the first that differs."""
+    answer: str
+    """The machine's answer there."""
+    position: int
+    """The number of tokens before the label."""
+
+    def short(self, most: int) -> str:
+        """Return the sequence, cut to at most so many characters."""
+        return self.sequence if len(self.sequence) <= most else f"{self.sequence[: most - 1]}…"
+
+
+def find_suspects(task: RowsTask, machine: Machine | CounterMachine) -> list[Suspect]:
+    """Return the rows that disagree with a machine, in the order of the file."""
+    suspects, data = [], task.data
+    for row, step, answer in find_disagreements(machine, data):
+        begin, length = int(data.begins[row]), int(data.lengths[row])
+        names = [task.vocab[token] for token in data.flat_tokens[begin : begin + length].tolist()]
+        label = task.classes[int(data.flat_labels[begin + step])]
+        sequence = join_symbols(names, task.words)
+        suspects.append(Suspect(task.line(row), sequence, label, task.classes[answer], step + 1))
+    return suspects
+
+
+def write_suspects(suspects: Sequence[Suspect]) -> dict[str, bytes]:
+    """Return the file of the suspects, one JSON object per line; without suspects, no file."""
+    lines = [json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in suspects]
+    return {SUSPECTS: "".join(lines).encode()} if lines else {}
+
+
+def read_suspects(folder: Path) -> list[Suspect]:
+    """Return the suspects in a run directory; an empty list if it has no such file.
+
+    Raises:
+        InputError: the file is malformed.
+    """
+    path = folder / SUSPECTS
+    if not path.exists():
+        return []
+    kinds = [int, str, str, str, int]
+    try:
+        suspects = [Suspect(**json.loads(line)) for line in path.read_text("utf-8").splitlines()]
+        if any(list(map(type, vars(each).values())) != kinds for each in suspects):
+            raise TypeError
+    except (TypeError, ValueError):
+        raise InputError(f"{path}: is malformed; the run is damaged") from None
+    return suspects

@@ -7,8 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from csprop.learning.suspects import read as read_suspects
-from csprop.learning.verdict import Verdict
+from csprop.learning.verdict import Verdict, read_suspects
 from csprop.proof.facts import list_facts
 from csprop.report.charts import ALMOST, EPOCH, LENGTH, LOG, PERCENT, Chart, Series, curve, first, jump
 from csprop.report.explorer import add_explorer
