@@ -177,7 +177,7 @@ def test_a_page_tells_what_was_compiled(compiled: Path, tmp_path: Path, visit: V
     assert "Not trained: football.json, a machine of 60 states, is written into the weights" in text
     assert "held-out accuracy" not in text.lower()
     assert "Trained on length" not in text
-    assert tab.text(".legend") == "compiled, exact"
+    assert tab.text("[data-chart] .legend") == "compiled, exact"
 
 
 def test_rows_that_are_gone_are_not_claimed(learned: Path, tmp_path: Path) -> None:
