@@ -55,12 +55,17 @@ def counting_page(brackets: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 @pytest.fixture
-def visit(browser: Any) -> Iterator[Visit]:
-    """Open a file with the network off; nothing may be fetched, and the console stays empty."""
+def visit(browser: Any, tmp_path: Path) -> Iterator[Visit]:
+    """Open a page, or that of a run, with the network off.
+
+    Nothing may be fetched, and the console stays empty.
+    """
     tabs: list[Tab] = []
     contexts: list[Any] = []
 
     def open_tab(path: Path, width: int = 1440, **options: Any) -> Tab:
+        if path.is_dir():
+            path = write_page(tmp_path / f"page-{len(tabs)}.html", path)
         viewport = {"width": width, "height": 900}
         settings = {"offline": True, "reduced_motion": "reduce"} | options
         context = browser.new_context(viewport=viewport, **settings)

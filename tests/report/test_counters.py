@@ -15,7 +15,6 @@ from csprop.report import embed
 from tests.helpers.browser import Visit
 from tests.helpers.counters import plain, plain_step
 from tests.helpers.zoo import unpack
-from tests.report.conftest import write_page
 
 MARKS = """explorer.panels[0].counters.lines.map(({svg}) => {
     const at = svg.querySelector("circle.tally").getAttribute("cx");
@@ -62,8 +61,7 @@ def test_the_mark_is_at_the_depth_after_each_token(
 
 @pytest.mark.parametrize("name", ["interleaved", "anbncn", "anb2n", "parenthesis-words"])
 def test_every_count_and_answer_is_that_of_python(name: str, tmp_path: Path, visit: Visit) -> None:
-    path = write_page(tmp_path / "page.html", unpack(name, tmp_path))
-    tab, draw, task = visit(path), random.Random(0), tasks.get(name)
+    tab, draw, task = visit(unpack(name, tmp_path)), random.Random(0), tasks.get(name)
     machine = csprop.load(f"zoo:{name}").automaton
     assert isinstance(machine, CounterMachine)
     for _ in range(3):

@@ -11,7 +11,6 @@ import torch
 import csprop
 from tests.helpers.browser import Visit
 from tests.helpers.zoo import unpack
-from tests.report.conftest import write_page
 
 
 def test_every_prefix_is_predicted_as_by_python(
@@ -145,10 +144,11 @@ def test_a_second_model_can_be_chosen_or_left_out(page: Path, visit: Visit) -> N
     assert tab.page.locator("#sequence").input_value(), "the sequence stays"
 
 
-def test_only_models_of_the_same_task_stand_beside_each_other(
-    page: Path, parity: Path, tmp_path: Path, visit: Visit
-) -> None:
-    tab = visit(write_page(tmp_path / "page.html", parity, unpack("mod3", tmp_path)))
+def test_only_models_of_the_same_task_stand_beside_each_other(tmp_path: Path, visit: Visit) -> None:
+    for name in ("parity", "mod3"):
+        unpack(name, tmp_path / "runs")
+    tab = visit(tmp_path / "runs")
+    tab.page.select_option("#model", label="parity, rotor, seed 0, locked")
     listed = tab.page.locator("#beside option").all_inner_texts()
     assert listed == ["none", "parity, rotor, seed 0, as trained"]
     tab.page.select_option("#model", label="mod3, rotor, seed 0, locked")
@@ -163,7 +163,7 @@ def test_long_names_leave_the_present_token_in_sight(tmp_path: Path, visit: Visi
     data = tmp_path / "long.jsonl"
     data.write_text("\n".join(map(json.dumps, rows)))
     csprop.train(data, out=tmp_path / "run", preset="rotor", epochs=1, width=4)
-    tab = visit(write_page(tmp_path / "page.html", tmp_path / "run"), 360)
+    tab = visit(tmp_path / "run", 360)
     tab.write("ab" * 40)
     for time in ("80", "40", "1"):
         tab.page.locator("#time").fill(time)
@@ -239,7 +239,7 @@ def test_a_label_with_markup_is_text(tmp_path: Path, visit: Visit) -> None:
     data.write_text("\n".join(map(json.dumps, rows)))
     run = tmp_path / "run <u>"
     csprop.train(data, out=run, preset="rotor", epochs=2, width=4)
-    tab = visit(write_page(tmp_path / "page.html", run))
+    tab = visit(run)
     tab.write(f"{token} b")
     assert tab.page.evaluate("window.caught") is None
     assert tab.page.locator("main img, main b, main u, main i").count() == 0

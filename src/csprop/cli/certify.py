@@ -85,7 +85,7 @@ def _certify(args: Args, path: Path) -> "Certificate":
     if not _is_current(run, certificate):
         common.say(f"{path}: the existing certificate is kept; this result is not saved")
     if not args.json and len(args.runs) == 1:
-        _show(path, certificate, run.config.model.width)
+        show_certificate(path, certificate, run.config.model.width)
         # Where many rows of a file disagree, the machine is probably wrong.
         disagreeing = len(certificate.disagreeing) / (certificate.rows or 1)
         if args.length is None and (not certificate.proven or disagreeing > 1 - LEARNED):
@@ -101,7 +101,8 @@ def _is_current(run: Any, certificate: "Certificate") -> bool:
         return False
 
 
-def _show(path: Path, certificate: "Certificate", width: int) -> None:
+def show_certificate(path: Path, certificate: "Certificate", width: int) -> None:
+    """Print what is proven about a run, with the numbers of the proof."""
     from csprop.proof.facts import list_facts
 
     print(f"{path}: {certificate.verdict if certificate.proven else 'not proven'}\n")

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from csprop.cli import common
+from csprop.cli.certify import show_certificate
 from csprop.cli.options import Arg
 
 
@@ -40,7 +41,7 @@ def run(args: Args) -> int:
     certificate, task = made.certificate, made.task
     assert certificate is not None
     counting = task.counting
-    document: dict[str, Any] = {
+    document = {
         "run": str(args.out),
         "states": len(task.machine if counting is None else counting),
         "counters": 0 if counting is None else counting.counters,
@@ -57,26 +58,5 @@ def run(args: Args) -> int:
     if args.json:
         common.show_json(document)
     else:
-        _show(**document)
+        show_certificate(args.out, certificate, made.config.model.width)
     return int(not certificate.proven)
-
-
-def _show(run: str, states: int, counters: int, **found: Any) -> None:
-    print(f"{run}: {found['verdict'] if found['proven'] else 'not proven'}\n")
-    common.show_text(found["statement"])
-    if not found["proven"]:
-        return
-    counted = f"{counters} counter{'s' if counters > 1 else ''}"
-    size = f"{states} states, {counted}" if counters else f"{states} reachable states"
-    layers = f"{counted} and a router" if counters else "a router"
-    sizes = "{minimal_states} in the smallest; {tokens} tokens, {classes} classes".format(**found)
-    print()
-    common.show_facts(
-        [
-            ("machine", f"{size}, {sizes}"),
-            ("model", f"{layers} of {found['places']} places, {found['parameters']:,} parameters"),
-            ("proof", f"{found['pairs']:,} pairs of states, in each of which both answer the same"),
-        ]
-    )
-    print()
-    common.show_next(f"certify {run} --check", f"predict {run}", f"explore {run}")
