@@ -31,8 +31,7 @@ from csprop.training.result import Result
 from csprop.training.scores import EVALUATION, Score, check_exhaustive, scored
 from csprop.training.stored import stored_result, stored_task
 
-WINDOW = 1 << 15
-"""Tokens that are read at once."""
+WINDOW = 1 << 15  # tokens that are read at once
 Reals = NDArray[np.floating]
 Whole = NDArray[np.int64]
 Flags = NDArray[np.bool_]

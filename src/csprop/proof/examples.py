@@ -11,10 +11,8 @@ from torch import Tensor
 from csprop.data.examples import UNLABELLED, Examples
 from csprop.errors import InputError
 
-MOST_PADDED = 1 << 20
-"""Tokens of the examples, with their padding, up to which all of them are used."""
-LEAD = 0.25
-"""The fraction of the margin of the correct scores that a simplified model must keep."""
+MOST_PADDED = 1 << 20  # tokens of the examples, with their padding, up to which all of them are used
+LEAD = 0.25  # the fraction of the margin of the correct scores that a simplified model must keep
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,7 @@ CPU = torch.device("cpu")
 AT_ONCE = 1 << 18
 """The largest number of differences in memory during the search for the nearest code: a megabyte, which
 stays in the cache."""
-Node = tuple[tuple[int, ...], int | None]
-"""The code of each layer, and the last answer."""
+Node = tuple[tuple[int, ...], int | None]  # the code of each layer, and the last answer
 
 
 def nearest(

@@ -38,8 +38,7 @@ PART = (
     "what was proven is a part of the network, and the rest does something else: train it longer, or "
     "with fewer layers"
 )
-HALVINGS = 60
-"""Steps of the bisection."""
+HALVINGS = 60  # steps of the bisection
 
 
 class _Comparisons:

@@ -2,15 +2,10 @@
 
 From the pair of starts every token leads to another pair of states. There are finitely many pairs, and
 if both machines give the same answer in each of them, they agree after every input of every length. The
-certificate contains the pairs: an invariant that can be verified without a search.
-
-The proof of a model that counts has two such sets of pairs (`automata.comparison`). One says that the
-weights compute a small machine: a pair is what the layer above the counters holds, a state of the small
-machine, and the knowledge about the counts. The other says that the small machine answers as the task
-does.
-
-A data file gives the class of its rows only, and some of them may be wrong. So the machine is run over
-the rows instead, and the certificate lists the rows with which it disagrees.
+certificate contains the pairs: an invariant that can be verified without a search. A model that counts
+has two such sets (`automata.comparison`): of the weights and a small machine, and of the small machine
+and the task. A data file gives the class of its rows only, and some may be wrong, so the certificate
+lists the rows with which the machine disagrees.
 """
 
 from collections.abc import Hashable
@@ -39,8 +34,7 @@ from csprop.proof.locked_counter import LockedCounter
 from csprop.proof.statements import state_proof
 from csprop.tasks.base import Task
 
-MOST_KNOWN = 2**20
-"""Bounds and periods of the pairs are below this."""
+MOST_KNOWN = 2**20  # bounds and periods of the pairs are below this
 
 
 def domain(task: Task, depth: int | None) -> Oracle:
@@ -53,9 +47,7 @@ def domain(task: Task, depth: int | None) -> Oracle:
 def compare_with_task(
     machine: Machine, task: Task, depth: int | None = None
 ) -> list[tuple[int, Hashable]] | Difference:
-    """Return pairs of states of a machine and a task, closed under every token, or a counterexample.
-
-    The counterexample is a shortest one. The task is not a data file.
+    """Return pairs of states, closed under every token, or a shortest counterexample.
 
     Raises:
         InputError: the task has too many states.

@@ -90,11 +90,7 @@ def load(trained: Trained) -> Certificate | None:
 
 
 def _locked(content: bytes, config: CSPConfig, certificate: Certificate) -> Locked | LockedCounter:
-    """Return the locked model of a verified file.
-
-    Raises:
-        ValueError, NotFinite: its machine is not the one that was verified.
-    """
+    """Return the locked model of a verified file, if torch computes the verified machine."""
     tensors, prefix = unpack(content), "network."
     weights = {name.removeprefix(prefix): tensors[name] for name in tensors if name.startswith(prefix)}
     model, proof = network(config, weights).eval().requires_grad_(False), certificate.proof

@@ -30,8 +30,7 @@ from csprop.proof.models import Mask, Stepwise
 from csprop.training.steps import descend
 
 PRUNING_ROWS, GLANCE_ROWS = 1024, 256
-OPEN = 40.0
-"""σ(40) is 1 in float32 and in float64."""
+OPEN = 40.0  # σ(40) is 1 in float32 and in float64
 STEPS, BATCH, RATE, CLIP_NORM = 150, 64, 3e-3, 1.0
 DRAWING_STEPS = 60
 MOST_PARTS = 8

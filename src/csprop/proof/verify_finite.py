@@ -26,10 +26,8 @@ from csprop.proof.verify_network import (
 )
 from csprop.tasks.base import Task
 
-BLUR, DRAWS = 1e-5, 4
-"""Random changes of weights and codes under which the machine must stay the same."""
-Leaving = tuple[tuple[int, ...], int]
-"""The codes of a state, and a token."""
+BLUR, DRAWS = 1e-5, 4  # random changes of weights and codes under which the machine must stay the same
+Leaving = tuple[tuple[int, ...], int]  # the codes of a state, and a token
 
 
 def verify_finite(

@@ -13,8 +13,7 @@ import numpy as np
 Array = np.ndarray
 DOUBT, RATIO = 1e-3, 5.0
 """Differences below DOUBT are not trusted; a gap must be RATIO times the snapping distance."""
-TIE = 0.99 * DOUBT
-"""Decisions that are nearer to a tie are refused; the rest is for rounding."""
+TIE = 0.99 * DOUBT  # decisions that are nearer to a tie are refused; the rest is for rounding
 TOLERANCE = 1e-3
 """Relative tolerance of stated distances, which another processor computes a little differently."""
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -176,13 +175,10 @@ def unit(h: Array, epsilon: float = 0.0) -> Array:
 class Move(NamedTuple):
     """The effect of a token."""
 
-    place: tuple[int, ...]
-    """The code of each layer after it."""
-    snaps: list[float]
-    """The distance of each layer's state from that code."""
+    place: tuple[int, ...]  # the code of each layer after it
+    snaps: list[float]  # the distance of each layer's state from that code
     scores: Array
-    gates: dict[int, float]
-    """In layers that round, the distance of the nearest decision from a tie."""
+    gates: dict[int, float]  # in layers that round, the distance of the nearest decision from a tie
 
 
 class Network:
