@@ -203,8 +203,8 @@ def near_a_half(model: CSP) -> None:
     [
         (near_a_gate, "gate of switch 1 is not decided"), (near_an_answer, "answer is not decided"),
         (cancelling_in_a_gate, "gate of switch 1 is not decided"), (cancelling_in_a_score, "beyond"),
-        (in_common, "not decided"), (overflowing, "beyond"), (no_number, "not a number"), (cancelling_in_a_phase, "gate of switch 2"),
-        (near_a_half, "near a half"),
+        (in_common, "not decided"), (overflowing, "beyond"), (no_number, "not a number"),
+        (cancelling_in_a_phase, "gate of switch 2"), (near_a_half, "near a half"),
     ],
 )  # fmt: skip
 def test_what_float32_may_not_decide_is_refused(fault: Callable[[CSP], None], complaint: str) -> None:

@@ -340,7 +340,8 @@ def test_margins_that_are_a_little_larger_are_rejected(
     folder = of_zoo(name, tmp_path)
     assert folder.check()
     document = folder.document
-    put(*keys, value=reduce(getitem, keys, document) + more)(document)
+    stated: Any = reduce(getitem, keys, document)
+    put(*keys, value=stated + more)(document)
     folder.write(document)
     assert "other margins" in folder.complaint()
 
@@ -521,7 +522,7 @@ def test_a_decision_near_a_tie_is_rejected(
     for parameter in model.parameters():
         parameter.fill_(0.1)
     if name != "embedding":
-        model.layers[0].gate.weight.zero_()
+        model.layers[0].gate.weight.zero_()  # pyright: ignore
     model.get_parameter(name)[place] = near
     tensors = {f"network.{each}": value.numpy() for each, value in model.state_dict().items()}
     tensors |= {"codes_0": model.initial_state()[0].numpy(), "kept": np.ones((1, 6))}

@@ -32,7 +32,7 @@ from csprop.training.scores import EVALUATION, Score, check_exhaustive, scored
 from csprop.training.stored import stored_result, stored_task
 
 WINDOW = 1 << 15  # tokens that are read at once
-Reals = NDArray[np.floating]
+Reals = NDArray[np.float64]
 Whole = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 

@@ -60,10 +60,10 @@ class Attempts:
     ) -> None:
         self.task, self.examples, self.depth, self.on_round = task, examples, depth, on_round
         self.generator, self.domain = Generator().manual_seed(seed), domain(task, depth)
+        self.whole = Pruned.whole(model)
         if isinstance(model, nn.Module):
             model.eval().requires_grad_(False)
-        self.whole = Pruned.whole(model)
-        check_classes(follow(model, self.whole.kept, examples.tokens[:1, :1]).shape[2], task)
+        check_classes(follow(self.whole.model, self.whole.kept, examples.tokens[:1, :1]).shape[2], task)
         self.misses = self.whole.judge(examples).misses
         labels = int((examples.labels != UNLABELLED).sum())
         self.accuracy, self.most = 1 - self.misses / labels, self.misses + int(SLACK * labels)

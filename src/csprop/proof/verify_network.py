@@ -86,7 +86,7 @@ def network_shapes(model: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     """Return the shape of every parameter of a model, by its name."""
     order, width, classes = planes(model), model["width"], model["num_classes"]
     features = width if model["decoder"] in ("complex", "phase") else order * width
-    shapes = {"embedding": (model["vocab_size"], order, width)}
+    shapes: dict[str, tuple[int, ...]] = {"embedding": (model["vocab_size"], order, width)}
     shapes |= {"decoder.linear.weight": (classes, features)}
     if model["decoder"] == "complex":
         shapes |= {"decoder.projection": (2, classes), "decoder.bias": (classes,)}
@@ -222,13 +222,9 @@ class Network:
         """
         z = self.tensors["network.embedding"][token]
         reached, snaps, self._gates = [], [], {}
-        steps = {
-            "paper": self._paper, "rotor": self._rotor, "router": self._router,
-            "counter": self._counter, "switch": self._switch,
-        }  # fmt: skip
         for layer, cell in enumerate(self.cells):
             before = self.codes[layer][place[layer]]
-            h = steps[cell["kind"]](layer, z, before)
+            h = getattr(self, f"_{cell['kind']}")(layer, z, before)
             h = h / np.maximum(np.sqrt(((h / 2.0**60) ** 2).sum(axis=0)), 1)
             if cell.get("activation") == "step":
                 h = h * sigmoid(h)
@@ -248,9 +244,8 @@ class Network:
         cell, x = self.cells[layer], z
         if cell["rotate"] != "none":
             theta = np.pi * np.tanh(linear(self._own(layer, "angle.weight"), z[0]))
-            cos, sin = np.cos(theta), np.sin(theta)
-            turned = h if cell["rotate"] == "state" else z
-            turned = np.stack([cos * turned[0] - sin * turned[1], sin * turned[0] + cos * turned[1]])
+            (a, b), cos, sin = h if cell["rotate"] == "state" else z, np.cos(theta), np.sin(theta)
+            turned = np.stack([cos * a - sin * b, sin * a + cos * b])
             h, x = (turned, z) if cell["rotate"] == "state" else (h, turned)
         gamma = softplus(self._linear(layer, "gate", z))
         alpha = {"softplus": gamma, "exp": np.exp(-gamma), "unit": 1.0}[cell["decay"]]
