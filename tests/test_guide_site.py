@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import axe
-from tests.helpers.browser import Tab
+from tests.helpers.browser import Tab, violations
 from tests.test_guide import DOCS, PAGES, ROOT, read_blocks
 
 NAMES = sorted(path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md"))
@@ -74,7 +73,7 @@ def test_a_page_is_accessible_and_as_wide_as_the_screen(name: str, read: Callabl
     for scheme, width in (("light", WIDE), ("dark", NARROW)):
         page = read(name, width, color_scheme=scheme).page
         assert page.evaluate("document.documentElement.scrollWidth") <= width, scheme
-        assert axe.violations(page) == [], scheme
+        assert violations(page) == [], scheme
 
 
 @pytest.mark.slow
@@ -87,7 +86,7 @@ def test_what_is_searched_for_is_found_without_a_server(width: int, read: Callab
     tab.page.keyboard.type("counterexample")
     first = tab.page.locator(".md-search-result__link").first
     first.wait_for()
-    assert axe.violations(tab.page) == []
+    assert violations(tab.page) == []
     assert "/notes/" not in first.get_attribute("href"), "the guide comes first"
     first.click()
     tab.page.wait_for_url("**/*.html?h=*")
@@ -111,7 +110,7 @@ def test_the_menu_of_a_narrow_screen_is_accessible(read: Callable[..., Tab]) -> 
     page = read("learn", NARROW).page
     page.locator("label.md-header__button[for=__drawer]").click()
     page.get_by_role("link", name="Train your own").first.wait_for()
-    assert axe.violations(page) == []
+    assert violations(page) == []
 
 
 @pytest.mark.slow

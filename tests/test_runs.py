@@ -287,10 +287,15 @@ def test_a_model_is_saved_with_its_names(certified: Path, tmp_path: Path) -> Non
     pairs = zip(again.parameters(), csprop.load(certified).model.parameters(), strict=True)
     assert all(torch.equal(one, other) for one, other in pairs)
     config = json.loads((tmp_path / "config.json").read_text())
-    config["names"]["vocab"] = 3
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(InputError, match="the names of tokens and classes are malformed"):
-        CSP.from_pretrained(str(tmp_path))
+    for names in ("01.", ["0", "1"], ["0", "1", ".", "2"], ["0", "1", "1"], ["0", "1", 2], 3, None):
+        changed = config | {"names": config["names"] | {"vocab": names}}
+        (tmp_path / "config.json").write_text(json.dumps(changed))
+        with pytest.raises(InputError, match=r"names.vocab must be a list of 3 different names"):
+            CSP.from_pretrained(str(tmp_path))
+    for wrong in ([], config["names"] | {"words": 1}):
+        (tmp_path / "config.json").write_text(json.dumps(config | {"names": wrong}))
+        with pytest.raises(InputError, match="the names of tokens and classes are malformed"):
+            CSP.from_pretrained(str(tmp_path))
 
 
 def test_push_to_hub_uploads_the_whole_run(certified: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
+from types import UnionType
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from csprop.errors import InputError
@@ -24,7 +25,8 @@ def check_names(cls: type, values: Mapping[str, Any]) -> None:
     known = [field.name for field in dataclasses.fields(cls)]
     for name in values:
         if name not in known:
-            raise InputError(f"{name!r} is not an option of {cls.__name__}: it has {', '.join(known)}")
+            options = ", ".join(known) or "no options"
+            raise InputError(f"{name!r} is not an option of {cls.__name__}: it has {options}")
 
 
 def check_ranges(options: Any, **ranges: tuple[float, float]) -> None:
@@ -44,12 +46,14 @@ def check_types(options: Any) -> None:
         if get_origin(hint) is Literal:
             expected = "one of " + ", ".join(repr(choice) for choice in get_args(hint))
             fits = value in get_args(hint)
-        elif name in ("cell", "cells"):  # the configuration checks these itself
-            continue
         elif hint is bool:
             expected, fits = "True or False", isinstance(value, bool)
+        elif hint is str:
+            expected, fits = "a text", isinstance(value, str)
         elif hint is int:
             expected, fits = "a whole number", type(value) is int
+        elif float not in (get_args(hint) if get_origin(hint) is UnionType else (hint,)):
+            continue  # such as a cell, or an option of a cell of one's own
         else:
             expected = "a number"
             if type(value) is int and abs(value) < 1e300:  # 1 and 1.0 have different digests

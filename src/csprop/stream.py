@@ -86,6 +86,19 @@ class Stream:
         return logits[0, 0]
 
 
+class Steps:
+    """Single steps of a model in torch operations; maps of routers are hard in them."""
+
+    def __init__(self, model: Any, state: Tensor) -> None:
+        self.model, self.state = model, state
+
+    def step(self, token: int) -> Tensor:
+        """Return the scores after one more token."""
+        tokens = torch.tensor([token], device=self.state.device)
+        self.state, scores = self.model.step(self.state, tokens)
+        return scores[0]
+
+
 def _is_like(state: object, like: Tensor) -> bool:
     return (
         isinstance(state, Tensor)

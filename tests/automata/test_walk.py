@@ -179,8 +179,6 @@ def test_a_machine_begins_in_one_of_its_states_and_is_reset_to_its_start() -> No
     for first in ([0, 3], [-1, 0], 5):
         with pytest.raises(InputError, match="first must hold states, from 0 to 2"):
             machine.visit(np.ones((2, 40), int), first)
-    with pytest.raises(InputError, match="reset must be bool of shape"):
-        machine.visit(rows, None, reset[:, :2])
 
 
 def test_inputs_left_out_are_not_walked() -> None:

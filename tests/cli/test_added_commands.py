@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from csprop.cli.main import LABORATORY, main
+from csprop.cli.main import LABORATORY
+from tests.cli.conftest import Shell
 
 VERB = '''"""`csprop size`: count the letters of a word.
 
@@ -59,62 +60,40 @@ def entry(name: str, value: str) -> EntryPoint:
     return point
 
 
-def test_an_installed_package_adds_a_verb(
-    added: list[EntryPoint], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_installed_package_adds_a_verb(added: list[EntryPoint], shell: Shell) -> None:
     added.append(entry("size", "sizes"))
-    assert main(["--help"]) == 0
-    text = capsys.readouterr().out
+    text = shell("--help").out
     assert "\nFrom csprop-sizes:\n  size       count the letters of a word\n" in text
-    assert main(["size", "word"]) == 1
-    assert capsys.readouterr().out == "4\n"
-    assert main(["size", "word", "--most", "3"]) == 2
-    assert capsys.readouterr().err == "csprop size: --most 3: the word is longer\n"
-    with pytest.raises(SystemExit):
-        main(["size", "--help"])
-    assert "usage: csprop size WORD [options]" in capsys.readouterr().out
-    assert main(["siz"]) == 2
-    assert "did you mean size?" in capsys.readouterr().err
+    assert shell("size", "word", code=1).out == "4\n"
+    assert shell.refuse("size", "word", "--most", 3) == "csprop size: --most 3: the word is longer\n"
+    assert "usage: csprop size WORD [options]" in shell("size", "--help").out
+    assert "did you mean size?" in shell.refuse("siz")
 
 
-def test_a_verb_whose_package_is_broken_is_one_sentence(
-    added: list[EntryPoint], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_verb_whose_package_is_broken_is_one_sentence(added: list[EntryPoint], shell: Shell) -> None:
     added.append(entry("size", "no_such_package.sizes"))
-    assert main(["--help"]) == 0
-    assert "\n  size\n" in capsys.readouterr().out
-    assert main(["size", "word"]) == 2
-    said = capsys.readouterr().err
+    assert "\n  size\n" in shell("--help").out
+    said = shell.refuse("size", "word")
     assert said.startswith("csprop size: no_such_package.sizes cannot be imported: ")
-    assert said.count("\n") == 1
 
 
-def test_a_package_replaces_no_verb_of_csprop(
-    added: list[EntryPoint], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_package_replaces_no_verb_of_csprop(added: list[EntryPoint], shell: Shell) -> None:
     added.append(entry("info", "sizes"))
-    assert main(["info", "--version"]) == 0
-    assert capsys.readouterr().out.startswith("csprop ")
+    assert shell.json("info")["backend"]
 
 
 @pytest.mark.parametrize("verb", LABORATORY)
 def test_without_the_laboratory_its_verbs_say_what_to_install(
-    verb: str, added: list[EntryPoint], capsys: pytest.CaptureFixture[str]
+    verb: str, added: list[EntryPoint], shell: Shell
 ) -> None:
     assert added == []
-    assert main([verb, "--quick"]) == 2
-    said = capsys.readouterr()
-    assert (said.out, said.err) == (
-        "",
-        f"csprop {verb}: it is a part of the laboratory: python -m pip install 'csprop[lab]'\n",
-    )
-    assert main(["--help"]) == 0
-    assert f"\n  {verb} " not in capsys.readouterr().out
+    missing = "it is a part of the laboratory: python -m pip install 'csprop[lab]'"
+    assert shell.refuse(verb, "--quick") == f"csprop {verb}: {missing}\n"
+    assert f"\n  {verb} " not in shell("--help").out
 
 
-def test_help_lists_the_laboratory(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
-    text = capsys.readouterr().out
+def test_help_lists_the_laboratory(shell: Shell) -> None:
+    text = shell("--help").out
     assert "\nFrom csprop-lab:\n" in text
     assert all(f"\n  {verb} " in text for verb in LABORATORY)
     assert max(map(len, text.splitlines())) <= 80

@@ -1,9 +1,7 @@
 """`csprop compile`, and every verb on the run that it writes."""
 
-import io
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,8 +10,8 @@ import torch
 import csprop
 from csprop.automata.automaton import CounterAutomaton
 from csprop.automata.counting import CounterMachine
-from csprop.cli.main import main
 from csprop.runs.machines import from_machine
+from tests.cli.conftest import Shell
 from tests.helpers import machines
 from tests.helpers.counters import LANGUAGES, plain
 
@@ -37,108 +35,79 @@ STOCK = CounterAutomaton.from_machine(
 )  # fmt: skip
 
 
-def written(folder: Path) -> Path:
-    path, out = folder / "door.json", folder / "run"
-    path.write_text(json.dumps(DOOR.to_json()))
-    assert main(["compile", str(path), "--out", str(out)]) == 0
-    return out
-
-
 @pytest.fixture
-def door(tmp_path: Path) -> Path:
-    return written(tmp_path)
+def door(shell: Shell) -> Path:
+    """The run of a machine whose file is door.json."""
+    path = Path("door.json")
+    path.write_text(json.dumps(DOOR.to_json()))
+    shell("compile", path, "--out", "run")
+    return shell.folder / "run"
 
 
-def test_it_says_what_it_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = written(tmp_path)
-    said = capsys.readouterr().out
-    assert said.startswith(f"{run}: proven for all lengths\n")
-    words = " ".join(said.split())
+def test_it_says_what_it_made(door: Path, shell: Shell) -> None:
+    words = shell.words("compile", "door.json", "--out", "other")
+    assert words.startswith("other: proven for all lengths ")
     assert "is that of the task 'door.json' (a machine of 5 states)." in words
     assert "5 reachable states, 4 in the smallest; 4 tokens, 2 classes" in words
     assert "a router of 8 places" in words
-    other = str(tmp_path / "other")
-    assert main(["compile", str(tmp_path / "door.json"), "--out", other, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found, made = shell.json("compile", "door.json", "--out", "third"), csprop.load(door)
     assert (found["states"], found["minimal_states"], found["tokens"], found["classes"]) == (5, 4, 4, 2)
-    made = csprop.load(other)
     assert found["parameters"] == sum(each.numel() for each in made.model.parameters())
     assert found["proven"] is True
     assert made.certificate is not None
     assert found["pairs"] == len(made.certificate.document["pairs"])
 
 
-def test_every_verb_works_on_it(
-    door: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = str(door)
-    assert main(["certify", run, "--check"]) == 0
-    assert main(["certify", run]) == 0
-    assert main(["eval", run, "--lengths", "5,300"]) == 0
-    assert main(["eval", run, "--lengths", "5", "--exhaustive", "--as-trained"]) == 0
-    assert main(["report", run, "--out", str(tmp_path / "page.html")]) == 0
-    assert main(["explore", run, "--no-open"]) == 0
-    capsys.readouterr()
+def test_every_verb_works_on_it(door: Path, shell: Shell) -> None:
+    for argv in (
+        ["certify", door, "--check"],
+        ["certify", door],
+        ["eval", door, "--lengths", "5,300"],
+        ["eval", door, "--lengths", "5", "--exhaustive", "--as-trained"],
+        ["report", door, "--out", "page.html"],
+        ["explore", door, "--no-open"],
+    ):
+        shell(*argv)
+    lines = ["open close lock", "lock open", "open lock close"]
     for options in ([], ["--as-trained"]):
-        monkeypatch.setattr(sys, "stdin", io.StringIO("open close lock\nlock open\nopen lock close\n"))
-        assert main(["predict", run, *options]) == 0
-        assert capsys.readouterr().out.split() == ["fine", "alarm", "alarm"]
-    assert main(["automaton", run]) == 0
-    printed = capsys.readouterr().out
+        assert shell.predict(door, lines, *options) == ["fine", "alarm", "alarm"]
+    printed = shell("automaton", door).out
     assert csprop.Automaton.from_json(json.loads(printed)) == DOOR.minimal()
-    (tmp_path / "again.json").write_text(printed)
-    assert main(["compile", str(tmp_path / "again.json"), "--out", str(tmp_path / "again")]) == 0
-    stream = csprop.load(run).stream()
+    Path("again.json").write_text(printed)
+    shell("compile", "again.json", "--out", "again")
+    stream = csprop.load(door).stream()
     assert [int(stream.step(token).argmax()) for token in (2, 3, 2, 0, 1)] == [0, 0, 0, 1, 1]
 
 
-def test_a_run_is_not_overwritten(door: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_not_overwritten(door: Path, shell: Shell) -> None:
     before = (door / "config.json").read_bytes()
-    capsys.readouterr()
-    assert main(["compile", str(door.parent / "door.json"), "--out", str(door)]) == 2
-    said = capsys.readouterr().err
-    assert said == f"csprop compile: {door}: already holds a run: choose another --out\n"
+    said = shell.refuse("compile", "door.json", "--out", "run")
+    assert said == "csprop compile: run: already holds a run: choose another --out\n"
+    shell.refuse("train", "--resume", "--out", "run")  # there is nothing to resume
     assert (door / "config.json").read_bytes() == before
-    assert main(["train", "--resume", "--out", str(door)]) == 2  # there is nothing to resume
-    assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_without_out_it_is_bad_usage(door: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    capsys.readouterr()
-    assert main(["compile", str(door.parent / "door.json")]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+def test_a_copy_elsewhere_still_holds(door: Path, shell: Shell) -> None:
+    shutil.copytree(door, "copy")
+    Path("door.json").unlink()  # the machine is in the configuration
+    shell("certify", "copy", "--check")
+    assert csprop.load("copy").locked is not None
 
 
-def test_a_copy_elsewhere_still_holds(door: Path, tmp_path: Path) -> None:
-    copy = shutil.copytree(door, tmp_path / "copy")
-    (tmp_path / "door.json").unlink()  # the machine is in the configuration
-    assert main(["certify", str(copy), "--check"]) == 0
-    assert csprop.load(copy).locked is not None
-
-
-def test_a_machine_that_counts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, run = tmp_path / "stock.json", str(tmp_path / "run")
+def test_a_machine_that_counts(shell: Shell) -> None:
+    path = Path("stock.json")
     path.write_text(json.dumps(STOCK.to_json()))
-    assert main(["compile", str(path), "--out", run]) == 0
-    said = capsys.readouterr().out
-    assert all(len(line) <= 80 or str(tmp_path) in line for line in said.splitlines())
-    words = " ".join(said.split())
-    assert f"{run}: proven for all lengths and depths" in words
+    words = shell.words("compile", path, "--out", "run")
+    assert "run: proven for all lengths and depths" in words
     assert f"machine {len(STOCK)} states, 1 counter, 3 in the smallest; 3 tokens, 3 classes" in words
     assert "model 1 counter and a router of 3 places" in words
-    path.unlink()  # the machine is in the configuration
-    assert main(["certify", run, "--check"]) == 0
-    assert main(["eval", run, "--lengths", "5", "--exhaustive", "--as-trained"]) == 0
-    capsys.readouterr()
-    monkeypatch.setattr(sys, "stdin", io.StringIO("deliver deliver sell\ndeliver sell\nsell wait\n"))
-    assert main(["predict", run]) == 0
-    assert capsys.readouterr().out.split() == ["many", "few", "short"]
-    assert main(["automaton", run]) == 0
-    (tmp_path / "again.json").write_text(capsys.readouterr().out)
-    assert main(["compile", str(tmp_path / "again.json"), "--out", f"{run}2", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["counters"] == 1
+    path.unlink()
+    shell("certify", "run", "--check")
+    shell("eval", "run", "--lengths", "5", "--exhaustive", "--as-trained")
+    lines = ["deliver deliver sell", "deliver sell", "sell wait"]
+    assert shell.predict("run", lines) == ["many", "few", "short"]
+    Path("again.json").write_text(shell("automaton", "run").out)
+    assert shell.json("compile", "again.json", "--out", "run2")["counters"] == 1
 
 
 @pytest.mark.parametrize("name", LANGUAGES)

@@ -19,9 +19,13 @@ from csprop.cli import demo
 from csprop.cli.demo import TASKS
 from csprop.cli.main import main
 from csprop.proof.answers import load_certified
-from csprop.runs.demo import LENGTHS, LOCKED, LSTM, PRINTED, SAMPLING, TRAINED, Measured
+from csprop.runs.demo import LENGTHS, LOCKED, LSTM, PRINTED, SAMPLING, TRAINED, Measured, lstm
+from csprop.tasks import get
+from csprop.training.batches import training_data
+from csprop.training.config import configure
 from csprop.training.scores import percent
 from csprop.training.seeding import generator
+from tests.cli.conftest import Shell
 
 STATES = {"parity": 2, "mod3": 3, "parenthesis": 3}
 
@@ -98,11 +102,8 @@ def test_csprop_learns_drifts_and_is_right_once_it_is_locked(told: Told) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", [*TASKS, "events"])
-def test_the_proofs_hold_and_the_machines_are_drawn(
-    told: Told, task: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["certify", str(told.out / task), "--check"]) == 0  # other code than the prover's
-    capsys.readouterr()
+def test_the_proofs_hold_and_the_machines_are_drawn(told: Told, task: str, shell: Shell) -> None:
+    shell("certify", told.out / task, "--check")  # other code than the prover's
     certified = load_certified(told.out / task)
     assert certified is not None
     machine = certified.certificate.automaton
@@ -145,68 +146,49 @@ def test_the_labels_that_look_wrong_are_the_wrong_ones(told: Told) -> None:
     assert (found["rows"], found["states"], found["clear"]) == (800, 5, True)
     assert f"   {len(wrong)} labels look wrong:" in told.words
     for line, label, answer in wrong:
-        assert re.search(rf"^ +{line} +{label} +{answer} +\w", told.words, re.MULTILINE)
+        assert re.search(rf"│ +{line} │ +{label} │ +{answer} │", told.words)
 
 
 @pytest.mark.slow
-def test_the_log_has_a_line_for_each_part_and_none_for_an_epoch(told: Told) -> None:
+def test_the_log_and_the_page(told: Told, shell: Shell) -> None:
     assert len(told.log.splitlines()) == 9 + 3 + 1 + 1
     assert not re.search(r"epoch +\d|loss", told.log)
     assert "epoch" not in told.words
     narrow = [line for line in told.words.splitlines() if str(told.out) not in line]
     assert max(map(len, narrow)) <= 80
     assert len(narrow) < 130
-
-
-@pytest.mark.slow
-def test_the_page_has_all_runs(told: Told) -> None:
-    page = Path(told.numbers["page"])
-    assert page == told.out / "page.html"
-    text = page.read_text("utf-8")
+    assert Path(told.numbers["page"]) == told.out / "page.html"
+    text = Path(told.numbers["page"]).read_text("utf-8")
     assert all(name in text for name in (*TASKS, "events.jsonl"))
+    said = shell.refuse("demo", "--out", told.out)
+    assert said == f"csprop demo: {told.out}: already exists: remove it, or choose another --out\n"
 
 
 @pytest.mark.slow
-def test_the_commands_at_the_end_work(told: Told, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_at_the_end_work(told: Told, shell: Shell) -> None:
     commands = re.findall(r"^   csprop (.*)$", told.words.split("Try next:")[1], re.MULTILINE)
     assert commands == [
         f"explore {told.out / 'parity'}",
         "train group-A5 && csprop certify runs/group-A5",
         "learn YOUR-FILE.jsonl",
     ]
-    assert main([*commands[0].split(), "--no-open"]) == 0
-    assert Path(capsys.readouterr().out.strip()).exists()
+    assert Path(shell(*commands[0].split(), "--no-open").out.strip()).exists()
     row = json.loads(re.findall(r"lines such as (.*)$", told.words, re.MULTILINE)[0])
     path = told.out / "mine.jsonl"
     path.write_text(f"{json.dumps(row)}\n{json.dumps(row | {'label': 'out'})}\n")
     assert csprop.tasks.from_file(path).vocab == ("fail", "ok")
 
 
-@pytest.mark.slow
-def test_an_existing_folder_is_refused(told: Told, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--out", str(told.out)]) == 2
-    assert capsys.readouterr().err == (
-        f"csprop demo: {told.out}: already exists: remove it, or choose another --out\n"
-    )
-
-
 @pytest.mark.parametrize(
     ("proven", "clear", "code"), [(True, True, 0), (False, True, 1), (True, False, 1)]
 )
 def test_json_is_one_document_and_the_code_says_whether_all_came_out(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    proven: bool,
-    clear: bool,
-    code: int,
+    shell: Shell, proven: bool, clear: bool, code: int
 ) -> None:
     numbers = {"proven": proven, "events": {"clear": clear}}
-    monkeypatch.setattr(demo, "_story", lambda out: print("words") or numbers)
-    assert main(["demo", "--out", str(tmp_path / "new"), "--json"]) == code
-    assert json.loads(capsys.readouterr().out) == numbers
-    assert main(["demo", "--out", str(tmp_path / "newer")]) == code
-    assert capsys.readouterr().out == "words\n"
+    shell.monkeypatch.setattr(demo, "_story", lambda out: print("words") or numbers)
+    assert shell.json("demo", "--out", "new", code=code) == numbers
+    assert shell("demo", "--out", "newer", code=code).out == "words\n"
 
 
 def test_the_words_claim_no_drift_where_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:
@@ -220,3 +202,21 @@ def test_the_words_claim_no_drift_where_there_is_none(capsys: pytest.CaptureFixt
     demo._show_models({"parity": dict(zip(names, (steady, drifting, wrong), strict=True))})
     said = " ".join(capsys.readouterr().out.split())
     assert "Right at 16 tokens and not at 65,536 are: LSTM (parity)." in said
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_printed_model_learns_from_the_sequences_of_the_others(task: str) -> None:
+    known = get(task)
+    own, printed = (
+        training_data(known, configure(known, preset, 0, split="disjoint"))
+        for preset in (None, "paper")
+    )
+    assert configure(known).recipe.split == "disjoint"
+    for one, other in zip(own, printed, strict=True):
+        assert (one.flat_tokens == other.flat_tokens).all()
+
+
+def test_the_lstm_stops_once_it_has_learned() -> None:
+    found = lstm("parity", 0)
+    assert 3 <= found.epochs < 100
+    assert found.held_out == found.accuracy[16] == 1

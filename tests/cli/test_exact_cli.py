@@ -1,8 +1,6 @@
 """The verbs that certify a run and hand it over, and those that use what was certified."""
 
 import hashlib
-import io
-import itertools
 import json
 import shutil
 import subprocess
@@ -18,15 +16,17 @@ from csprop.automata.machine import Machine
 from csprop.cli.main import main
 from csprop.runs.machines import from_machine
 from csprop.training.checkpoint import RunFolder
+from tests.cli.conftest import Shell, strings
 
 TRAINING = ["--samples", "1000", "--width", "8", "--epochs", "8", "--hold", "0"]
-STRINGS = ["".join(s) for n in range(1, 5) for s in itertools.product("01.", repeat=n)]
+STRINGS = strings("01.", 4)
+WORDS = strings("ab", 6)
 GCC = shutil.which("gcc")
 
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certified run: flip-flop, which small models lock on at once."""
+    """A certified run that can be resumed: flip-flop, which small models lock on at once."""
     out = tmp_path_factory.mktemp("runs") / "flip"
     assert main(["train", "flip-flop", *TRAINING, "--out", str(out)]) == 0
     assert main(["certify", str(out)]) == 0
@@ -47,311 +47,242 @@ def plain(certified: Path) -> Path:
     return certified
 
 
-def refused(argv: list[Any], capsys: pytest.CaptureFixture[str], code: int = 2) -> str:
-    """Nothing on stdout, one sentence on stderr."""
-    capsys.readouterr()
-    assert main([*map(str, argv)]) == code
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.count("\n") == 1
-    assert said.err.startswith("csprop")
-    return said.err
-
-
-def predicted(
-    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *options: str
-) -> list[str]:
-    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(STRINGS) + "\n"))
-    capsys.readouterr()
-    assert main(["predict", str(run), *options]) == 0
-    return capsys.readouterr().out.split()
-
-
-def test_certify_says_and_writes_what_it_proved(
-    plain: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    verdicts = []
+def test_certify_says_and_writes_what_it_proved(plain: Path, shell: Shell) -> None:
+    todo = f"`csprop certify {plain}`"
+    assert todo in shell.refuse("automaton", plain)
+    assert todo in shell.refuse("certify", plain, "--check")
     for _ in range(2):  # once more is fine
-        capsys.readouterr()
-        assert main(["certify", str(plain)]) == 0
-        said = capsys.readouterr().out
+        said = shell("certify", plain).out
         assert said.startswith(f"{plain}: proven for all lengths\n")
         assert f"csprop certify {plain} --check" in said
-        verdicts.append(json.loads((plain / "certificate.json").read_text())["verdict"])
+        document = json.loads((plain / "certificate.json").read_text())
+        assert document["verdict"] == "proven for all lengths"
         manifest = json.loads((plain / "manifest.json").read_text())
         for name in ("certificate.json", "locked.safetensors"):
             assert manifest[name] == hashlib.sha256((plain / name).read_bytes()).hexdigest()
-    assert verdicts == ["proven for all lengths"] * 2
-    assert main(["certify", str(plain), "--check"]) == 0
-    assert capsys.readouterr().out.startswith(f"{plain}: the certificate holds\n")
+    said = shell("certify", plain, "--check").out
+    assert said.startswith(f"{plain}: the certificate holds\n")
 
 
-def test_json_is_one_document(certified: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    capsys.readouterr()
-    assert main(["certify", str(certified), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["proven"] is True
-    assert main(["certify", str(certified), "--check", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["run"] == str(certified)
-    assert main(["certify", str(certified), str(certified), "--check", "--json"]) == 0
-    assert [each["proven"] for each in json.loads(capsys.readouterr().out)] == [True, True]
-    assert main(["automaton", str(certified), "--format", "c", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["states"], found["format"]) == (2, "c")
-    assert found["picture"] is None
+def test_json_is_one_document(certified: Path, shell: Shell) -> None:
+    assert shell.json("certify", certified)["proven"] is True
+    assert shell.json("certify", certified, "--check")["run"] == str(certified)
+    both = shell.json("certify", certified, certified, "--check")
+    assert [each["proven"] for each in both] == [True, True]
+    found = shell.json("automaton", certified, "--format", "c")
+    assert (found["states"], found["format"], found["picture"]) == (2, "c", None)
     assert "int main" in found["source"]
-    assert main(["eval", str(certified), "--lengths", "8", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["locked"] is True
-    assert main(["eval", str(certified), "--lengths", "8", "--json", "--as-trained"]) == 0
-    assert json.loads(capsys.readouterr().out)["locked"] is False
+    for options in ([], ["--as-trained"]):
+        found = shell.json("eval", certified, "--lengths", 8, *options)
+        assert found["locked"] is not bool(options)
 
 
-def test_two_runs_are_a_table(
-    certified: Path, original: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "300")
-    capsys.readouterr()
-    assert main(["certify", str(certified), str(original)]) == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_two_runs_are_a_table(certified: Path, original: Path, shell: Shell) -> None:
+    shell.monkeypatch.setenv("COLUMNS", "300")
+    lines = shell("certify", certified, original).out.splitlines()
     for run in (certified, original):
         (row,) = (line for line in lines if f" {run} " in line)
         assert "proven for all lengths" in row
+        assert "2 states" in row
 
 
 @pytest.mark.parametrize(
-    ("change", "complaint"),
+    ("name", "change", "complaint"),
     [
-        (lambda text: "{", "malformed"),
-        (lambda text: "{}", "it is malformed"),
-        (lambda text: text.replace('"pairs"', '"peers"'), "'peers' is not a field"),
-        (lambda text: text.replace('"flip-flop"', '"parity"'), "it is about another task"),
+        ("certificate.json", lambda it: b"{", "malformed"),
+        ("certificate.json", lambda it: b"{}", "it is malformed"),
+        ("certificate.json", lambda it: it.replace(b'"pairs"', b'"peers"'), "'peers' is not a field"),
+        ("certificate.json", lambda it: it.replace(b'"flip-flop"', b'"parity"'), "about another task"),
+        ("locked.safetensors", lambda it: b"nothing", ""),
+        ("locked.safetensors", lambda it: None, ""),
     ],
 )
 def test_a_spoilt_certificate_is_exit_1(
-    certified: Path, capsys: pytest.CaptureFixture[str], change: Any, complaint: str
+    certified: Path, shell: Shell, name: str, change: Any, complaint: str
 ) -> None:
-    path = certified / "certificate.json"
-    path.write_text(change(path.read_text()))
-    err = refused(["certify", certified, "--check"], capsys, code=1)
-    assert err.startswith(f"csprop certify: {path} does not hold: ")
+    path = certified / name
+    content = change(path.read_bytes())
+    path.unlink() if content is None else path.write_bytes(content)
+    err = shell.refuse("certify", certified, "--check", code=1)
+    assert err.startswith(f"csprop certify: {certified}/certificate.json does not hold: ")
     assert complaint in err
 
 
-@pytest.mark.parametrize("content", [None, b"nothing"])
-def test_spoilt_weights_are_exit_1(
-    certified: Path, capsys: pytest.CaptureFixture[str], content: bytes | None
-) -> None:
-    path = certified / "locked.safetensors"
-    path.unlink() if content is None else path.write_bytes(content)
-    assert "does not hold" in refused(["certify", certified, "--check"], capsys, code=1)
-
-
-def test_one_length(certified: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    capsys.readouterr()
-    assert main(["certify", str(certified), "--length", "5"]) == 0
-    assert "right on every input of length 5" in capsys.readouterr().out
-    assert main(["certify", str(certified), "--check"]) == 0, "the proof was lost"
+def test_one_length(certified: Path, shell: Shell) -> None:
+    said = "right on every input of length 5"
+    assert said in shell("certify", certified, "--length", 5).out
+    shell("certify", certified, "--check")  # the proof is not lost
+    document = json.loads((certified / "certificate.json").read_text())
+    RunFolder(certified).write_json("certificate.json", document | {"format": 1})
+    printed = shell("certify", certified, "--length", 5)  # nor is a proof of another version
+    assert said in printed.out
+    assert "the existing certificate is kept; this result is not saved" in printed.err
+    assert json.loads((certified / "certificate.json").read_text())["format"] == 1
     for name in ("locked.safetensors", "certificate.json"):
         (certified / name).unlink()
-    assert main(["certify", str(certified), "--length", "5"]) == 0
-    err = refused(["certify", certified, "--check"], capsys, code=1)
+    shell("certify", certified, "--length", 5)
+    err = shell.refuse("certify", certified, "--check", code=1)
     assert "it covers one length by trial" in err
 
 
-def test_a_proof_of_another_version_is_kept_and_that_is_said(
-    certified: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    document = json.loads((certified / "certificate.json").read_text())
-    RunFolder(certified).write_json("certificate.json", document | {"format": 1})
-    capsys.readouterr()
-    assert main(["certify", str(certified), "--length", "5"]) == 0
-    said = capsys.readouterr()
-    assert "right on every input of length 5" in said.out
-    assert "the existing certificate is kept; this result is not saved" in said.err
-    assert json.loads((certified / "certificate.json").read_text())["format"] == 1
-
-
 @pytest.mark.parametrize(
-    ("task", "next_step"),
-    [("parity", "csprop train parity --preset router --out {}-router"),
-     ("parity", "csprop learn parity --out {}-learned"),
-     ("parenthesis", "csprop certify {} --length 16")],
+    ("task", "next_steps"),
+    [("parity", ["csprop train parity --preset router --out {}-router",
+                 "csprop learn parity --out {}-learned"]),
+     ("parenthesis", ["csprop train parenthesis --preset counter --out {}-counter",
+                      "csprop certify {} --length 16"]),
+     ("anbncn", ["csprop train anbncn --preset counter --out {}-counter",
+                 "csprop certify {} --length 12"])],  # there are at most 2^20 inputs
 )  # fmt: skip
-def test_what_training_did_not_teach_is_exit_1(
-    task: str, next_step: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = str(tmp_path / "run")
+def test_what_training_did_not_teach_is_exit_1(task: str, next_steps: list[str], shell: Shell) -> None:
     options = ["--samples", "60", "--width", "4", "--length", "6", "--epochs", "1"]
     options += ["--preset", "paper", "--rotate", "none"]
-    assert main(["train", task, *options, "--out", run]) == 0
-    capsys.readouterr()
-    assert main(["certify", run, "--rounds", "0"]) == 1
-    said = capsys.readouterr().out
-    assert said.startswith(f"{run}: not proven\n")
+    shell("train", task, *options, "--out", "run")
+    said = shell("certify", "run", "--rounds", 0, code=1).out
+    assert said.startswith("run: not proven\n")
     assert "Nothing is proven" in said
-    assert next_step.format(run) in said
-    assert "seed" not in said
     assert "The model has not learned" in said
-    assert "--rounds" not in said
-    assert not (tmp_path / "run" / "locked.safetensors").exists()
-    assert "it claims no proof" in refused(["certify", run, "--check"], capsys, code=1)
-    assert "is not certified" in refused(["automaton", run], capsys)
+    *_, steps = said.partition("Next, one of:\n")
+    assert [line.strip() for line in steps.splitlines()[::2]] == [
+        step.format("run") for step in next_steps
+    ]
+    counts = "infinitely many states, which only a model that counts can hold"
+    assert (counts in said) == (task != "parity")
+    assert not Path("run/locked.safetensors").exists()
+    assert "it claims no proof" in shell.refuse("certify", "run", "--check", code=1)
+    assert "is not certified" in shell.refuse("automaton", "run")
 
 
-def test_a_router_that_saw_too_little_is_told_to_see_more(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = str(tmp_path / "run")  # of length 4, only 1010 is not in Tomita 7
-    assert main(["train", "tomita-7", "--length", "4", "--samples", "400", "--out", run]) == 0
-    assert main(["certify", run]) == 1
-    said = capsys.readouterr().out
-    assert f"csprop train tomita-7 --samples 800 --out {run}-more" in said
+def test_a_router_that_saw_too_little_is_told_to_see_more(shell: Shell) -> None:
+    # Of length 4, only 1010 is not in Tomita 7.
+    shell("train", "tomita-7", "--length", 4, "--samples", 400, "--out", "run")
+    said = shell("certify", "run", code=1).out
+    assert "csprop train tomita-7 --samples 800 --out run-more" in said
     assert "--rounds" not in said  # a router is not trained further
 
 
-def test_what_cannot_be_certified_is_one_sentence(
-    certified: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--rounds", "-1"], "--rounds -1: out of range: write 0 to 1000"),
+        (["--depth", "0"], "--depth 0: out of range: write 1 to 1000"),
+        (["--depth", "3"], "leave out the depth"),
+        (["--length", "3", "--depth", "3"], "leave out --depth"),
+        (["--check", "--length", "3"], "leave out --length and --depth"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(
+    original: Path, shell: Shell, options: list[str], sentence: str
 ) -> None:
-    assert "nowhere: is not a run" in refused(["certify", "nowhere"], capsys)
-    assert "nowhere: is not a run" in refused(["certify", "nowhere", "--check"], capsys)
-    assert "--rounds -1: write 0 to 1000" in refused(["certify", certified, "--rounds", "-1"], capsys)
-    assert "--depth 0: write 1 to 1000" in refused(["certify", certified, "--depth", "0"], capsys)
-    assert "leave out the depth" in refused(["certify", certified, "--depth", "3"], capsys)
-    assert "leave out --depth" in refused(
-        ["certify", certified, "--length", "3", "--depth", "3"], capsys
-    )
-    assert "leave out --length and --depth" in refused(
-        ["certify", certified, "--check", "--length", "3"], capsys
-    )
+    assert sentence in shell.refuse("certify", original, *options)
+
+
+def test_what_cannot_be_certified_is_one_sentence(certified: Path, shell: Shell) -> None:
+    assert "nowhere: is not a run" in shell.refuse("certify", "nowhere")
+    assert "nowhere: is not a run" in shell.refuse("certify", "nowhere", "--check")
     (certified / "model.safetensors").unlink()  # as if it had not finished an epoch
-    assert "has no model.safetensors" in refused(["certify", certified], capsys)
+    assert "has no model.safetensors" in shell.refuse("certify", certified)
 
 
-def test_a_data_file_that_is_gone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data, run = tmp_path / "ends.csv", tmp_path / "run"
-    words = ["".join(s) for n in range(1, 6) for s in itertools.product("ab", repeat=n)]
-    data.write_text("".join(f"{word},{'yes' if word[-1] == 'a' else 'no'}\n" for word in words))
-    options = ["--preset", "rotor", "--width", "8", "--epochs", "10", "--out", str(run)]
-    assert main(["train", "--data", str(data), *options]) == 0
-    assert main(["certify", str(run)]) == 0
-    assert main(["certify", str(run), "--check"]) == 0
-    assert "agree with all 62 rows of ends.csv" in " ".join(capsys.readouterr().out.split())
-    data.unlink()
-    assert "ends.csv: there is no such file" in refused(["certify", run], capsys)
-    assert "ends.csv: there is no such file" in refused(["certify", run, "--check"], capsys)
-
-
-def test_a_data_file_with_wrong_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data, run = tmp_path / "ends.csv", str(tmp_path / "run")
-    words = ["".join(s) for n in range(1, 7) for s in itertools.product("ab", repeat=n)]
-    right = [(each, each[-1] == "a") for each in words]
-    lines = [f"{each},{'yes' if yes != (row in (30, 77)) else 'no'}\n" for row, (each, yes) in
-             enumerate(right, start=1)]  # fmt: skip
-    data.write_text("".join(lines))
-    options = ["--preset", "rotor", "--width", "8", "--epochs", "10", "--out", run]
-    assert main(["train", "--data", str(data), *options]) == 0
-    capsys.readouterr()
-    assert main(["certify", run]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith(f"{run}: agrees with 124 of 126 rows\n")
-    assert "disagree   rows 30, 77\n" in said
+@pytest.mark.parametrize(
+    ("wrong", "verdict", "sentence"),
+    [
+        ((), "agrees with every row", "agree with all 126 rows of ends.csv"),
+        ((30, 77), "agrees with 124 of 126 rows", "agree with 124 of 126 rows of ends.csv"),
+    ],
+)
+def test_a_data_file(wrong: tuple[int, ...], verdict: str, sentence: str, shell: Shell) -> None:
+    rows = [(word, (word[-1] == "a") != (line in wrong)) for line, word in enumerate(WORDS, start=1)]
+    Path("ends.csv").write_text("".join(f"{word},{'yes' if yes else 'no'}\n" for word, yes in rows))
+    options = ["--preset", "rotor", "--width", "8", "--epochs", "10", "--out", "run"]
+    shell("train", "--data", "ends.csv", *options)
+    said = shell("certify", "run").out
+    assert said.startswith(f"run: {verdict}\n")
+    assert ("disagree   rows 30, 77\n" in said) == bool(wrong)
     assert "Next, one of" not in said
-    assert main(["certify", run, "--check"]) == 0
-    assert "agree with 124 of 126 rows of ends.csv" in " ".join(capsys.readouterr().out.split())
-    assert main(["automaton", run]) == 0
-    assert capsys.readouterr().err == f"{run}: agrees with 124 of 126 rows; 2 states\n"
+    assert sentence in shell.words("certify", "run", "--check")
+    assert shell("automaton", "run").err == f"run: {verdict}; 2 states\n"
+    Path("ends.csv").unlink()
+    for options in ([], ["--check"]):
+        assert "ends.csv: there is no such file" in shell.refuse("certify", "run", *options)
 
 
-def test_a_machine_that_disagrees_with_many_rows_is_said_to_be_poor(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_machine_that_disagrees_with_many_rows_is_said_to_be_poor(shell: Shell) -> None:
     """It knows the last token, and not how the sequence began."""
-    data, run = tmp_path / "some.csv", str(tmp_path / "run")
-    words = ["".join(s) for n in range(1, 7) for s in itertools.product("ab", repeat=n)]
-    data.write_text("".join(f"{w},{'yes' if w[-1] == 'a' or w[:2] == 'bb' else 'no'}\n" for w in words))
+    data = shell.folder / "some.csv"
+    data.write_text("".join(f"{w},{'yes' if w[-1] == 'a' or w[:2] == 'bb' else 'no'}\n" for w in WORDS))
     task = csprop.tasks.from_file(data)
     yes, no = (task.classes.index(name) for name in ("yes", "no"))
-    from_machine(task, Machine(transitions=((0, 1), (0, 1)), outputs=(yes, no)), run)
-    assert main(["certify", run]) == 0
-    said = capsys.readouterr().out
-    assert f"csprop learn {data} --out {run}-learned" in said
+    from_machine(task, Machine(transitions=((0, 1), (0, 1)), outputs=(yes, no)), "run")
+    assert f"csprop learn {data} --out run-learned" in shell("certify", "run").out
 
 
-def test_before_a_certificate_there_is_nothing_to_hand_over(
-    plain: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    todo = f"`csprop certify {plain}`"
-    assert todo in refused(["automaton", plain], capsys)
-    assert todo in refused(["certify", plain, "--check"], capsys)
+def program(format: str, source: str, folder: Path) -> list[str]:
+    """Return the command that runs an exported program."""
+    path = folder / ("machine.py" if format == "python" else "machine.c")
+    path.write_text(source)
+    if format == "python":
+        return [sys.executable, str(path)]
+    if GCC is None:
+        pytest.skip("there is no C compiler")
+    flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run([GCC, *flags, str(path), "-o", str(folder / "machine")], check=True)
+    return [str(folder / "machine")]
+
+
+def answers(command: list[str], lines: list[str]) -> list[str]:
+    text = "\n".join(lines) + "\n"
+    result = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60)
+    assert result.stderr == ""
+    return result.stdout.split()
 
 
 @pytest.mark.parametrize("format", ["json", "dot", "python", "c"])
-def test_every_format_says_what_predict_says(
-    certified: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    format: str,
-) -> None:
-    want = predicted(certified, capsys, monkeypatch)
-    assert main(["automaton", str(certified), "--format", format]) == 0
-    said = capsys.readouterr()
-    assert said.err == f"{certified}: proven for all lengths; 2 states\n"
-    assert not list(certified.glob("*.png")), "nobody asked for a picture"
+def test_every_format_says_what_predict_says(original: Path, shell: Shell, format: str) -> None:
+    want = shell.predict(original, STRINGS)
+    said = shell("automaton", original, "--format", format)
+    assert said.err == f"{original}: proven for all lengths; 2 states\n"
     if format == "json":
         machine = Automaton.from_json(json.loads(said.out))
         tokens = [[machine.vocab.index(symbol) for symbol in each] for each in STRINGS]
         assert [machine.classes[machine.run(each)[-1]] for each in tokens] == want
-        return
-    if format == "dot":
+    elif format == "dot":
         assert said.out.startswith("digraph")
         assert said.out.rstrip().endswith("}")
         assert said.out.count("->") >= 2
-        return
-    source = tmp_path / ("machine.py" if format == "python" else "machine.c")
-    source.write_text(said.out)
-    command = [sys.executable, str(source)]
-    if format == "c":
-        if GCC is None:
-            pytest.skip("there is no C compiler")
-        command = [str(tmp_path / "machine")]
-        subprocess.run([GCC, "-std=c99", "-Wall", "-Werror", source, "-o", *command], check=True)
-    text = "\n".join(STRINGS) + "\n"
-    result = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60)
-    assert result.stdout.split() == want, result.stderr
+    else:
+        assert answers(program(format, said.out, shell.folder), STRINGS) == want
 
 
-def test_pictures(certified: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    picture = tmp_path / "machine.svg"
-    assert main(["automaton", str(certified), "--picture", str(picture)]) == 0
-    assert "<svg" in picture.read_text()
-    assert f"drawn in {picture}" in capsys.readouterr().err
-    assert main(["automaton", str(certified), "--picture", str(tmp_path / "machine.png")]) == 0
-    assert (tmp_path / "machine.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
-    asked = ["automaton", certified, "--picture"]
-    assert "ends in .png, .svg or .pdf" in refused([*asked, tmp_path / "machine.xyz"], capsys)
-    assert "cannot be written" in refused([*asked, tmp_path / "none" / "machine.png"], capsys)
+def test_pictures(shell: Shell) -> None:
+    draw = ["automaton", "zoo:flip-flop", "--picture"]
+    assert "drawn in machine.svg" in shell(*draw, "machine.svg").err
+    assert "<svg" in Path("machine.svg").read_text()
+    shell(*draw, "machine.png")
+    assert Path("machine.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert "ends in .png, .svg or .pdf" in shell.refuse(*draw, "machine.xyz")
+    assert "cannot be written" in shell.refuse(*draw, "none/machine.png")
+    assert not list(shell.folder.glob("*.xyz"))
 
 
-def test_eval_and_predict_use_the_locked_model(
-    certified: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    notice = f"{certified}: proven for all lengths; the locked model answers"
-    for verb in (["eval", str(certified), "--lengths", "8"], ["predict", str(certified)]):
-        for options in ([], ["--as-trained"]):
-            monkeypatch.setattr(sys, "stdin", io.StringIO("01.\n"))
-            capsys.readouterr()
-            assert main([*verb, *options]) == 0
-            assert (notice in capsys.readouterr().err) == (not options)
-    trained = predicted(certified, capsys, monkeypatch, "--as-trained")
-    assert predicted(certified, capsys, monkeypatch) == trained
+def test_eval_and_predict_use_the_locked_model(original: Path, shell: Shell) -> None:
+    notice = f"{original}: proven for all lengths; the locked model answers"
+    for verb in (["eval", original, "--lengths", 8], ["predict", original]):
+        assert notice in shell(*verb, typed="01.\n").err
+        assert notice not in shell(*verb, "--as-trained", typed="01.\n").err
+    trained = shell.predict(original, STRINGS, "--as-trained")
+    assert shell.predict(original, STRINGS) == trained
 
 
-def test_more_training_ends_a_certificate(certified: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "--resume", "--out", str(certified)]) == 0  # nothing left to do
-    assert main(["certify", str(certified), "--check"]) == 0
-    assert main(["train", "--resume", "--out", str(certified), "--epochs", "9"]) == 0
+def test_more_training_ends_a_certificate(certified: Path, shell: Shell) -> None:
+    resume = ["train", "--resume", "--out", certified]
+    printed = shell(*resume, "--json")  # nothing is left to do, and it has learned
+    assert json.loads(printed.out)["learned"]
+    assert "learned" not in printed.err
+    shell("certify", certified, "--check")
+    shell(*resume, "--epochs", 9)
     manifest = json.loads((certified / "manifest.json").read_text())
     for name in ("certificate.json", "locked.safetensors"):
         assert not (certified / name).exists()
         assert name not in manifest
-    assert "first" in refused(["certify", certified, "--check"], capsys)
+    assert "first" in shell.refuse("certify", certified, "--check")

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 import csprop
-from csprop.cli.main import LABORATORY, VERBS, load_command, main
+from csprop.cli.main import LABORATORY, VERBS, load_command
 from csprop.cli.options import Option, options
+from tests.cli.conftest import Shell
+from tests.helpers.zoo import unpack
 
 WORDS = {
     "train": ["parity"],
@@ -20,7 +22,8 @@ WORDS = {
     "reproduce": ["--quick"],
     "compare": ["--quick"],
     "bench": ["--quick"],
-    **{verb: ["{run}"] for verb in ("eval", "predict", "certify", "automaton", "explore")},
+    "eval": ["{run}", "--as-trained"],
+    **{verb: ["{run}"] for verb in ("predict", "certify", "automaton", "explore")},
 }
 """What each command needs beside the option; nothing, if it is not named."""
 BAD = {
@@ -35,8 +38,10 @@ LISTS = {"seeds", "lengths", "only", "models", "tasks", "protocol"}
 
 def valued(verb: str) -> list[Option]:
     """The options of a command that take a value."""
-    known = options(load_command(verb).Args)
-    return [each for each in known if each.kind is not bool and not each.positional]
+    module = load_command(verb)
+    groups = [module.Args, *getattr(module, "GROUPS", {}).values()]
+    known = [each for group in groups for each in options(group)]
+    return [each for each in known if each.kind is not bool and not each.arg.positional]
 
 
 CASES = [
@@ -51,42 +56,27 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("runs") / "parity"
-    csprop.train("parity", out=out, epochs=1, samples=60, length=6, progress=False)
-    return out
+def run(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(unpack("parity", tmp_path_factory.mktemp("runs")))
 
 
 @pytest.mark.parametrize(
     ("verb", "option", "value"),
-    [pytest.param(*case, id=f"{case[0]} {case[1].flag} {case[2][:24]}") for case in CASES],
+    [pytest.param(*case, id=f"{case[0]} {case[1].flags[0]} {case[2][:24]}") for case in CASES],
 )
 def test_a_value_that_does_not_fit_is_refused_by_the_name_of_its_option(
-    verb: str,
-    option: Option,
-    value: str,
-    run: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    verb: str, option: Option, value: str, run: str, shell: Shell
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    words = [word.replace("{run}", str(run)) for word in WORDS.get(verb, [])]
-    assert main([verb, *words, option.flag, value]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.count("\n") == 1, said.err
-    assert said.err.startswith(f"csprop {verb}: ")
-    assert re.search(rf"{option.flag}[ :]", said.err)
-    assert list(tmp_path.iterdir()) == []
+    words = [word.replace("{run}", run) for word in WORDS.get(verb, [])]
+    said = shell.refuse(verb, *words, option.flags[0], value)
+    assert said.startswith(f"csprop {verb}: ")
+    assert re.search(rf"{option.flags[0]}[ :]", said)
 
 
 def test_there_are_many_such_options() -> None:
     assert len({(verb, option.name) for verb, option, _ in CASES}) > 60
 
 
-def test_after_two_hyphens_nothing_is_an_option(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["zoo", "--json", "--", "parity"]) == 0
-    assert json.loads(capsys.readouterr().out)["name"] == "parity"
-    assert main(["zoo", "--", "--json"]) == 2
-    assert "the zoo has no run '--json'" in capsys.readouterr().err
+def test_after_two_hyphens_nothing_is_an_option(shell: Shell) -> None:
+    assert json.loads(shell("zoo", "--json", "--", "parity").out)["name"] == "parity"
+    assert "the zoo has no run '--json'" in shell.refuse("zoo", "--", "--json")

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 
 @dataclass
 class Tab:
@@ -34,3 +36,15 @@ class Tab:
 
 
 Visit = Callable[..., Tab]
+
+
+def violations(page: Any) -> list[str]:
+    """Return a line for each element that breaks a rule of accessibility, by axe-core."""
+    reason = "axe-playwright-python is not installed"
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason=reason)
+    options = {"resultTypes": ["violations"], "preload": False}  # a page on the disk reads no files
+    return [
+        f"{rule['id']}: {node['target']}: {' '.join(node['failureSummary'].split())}"
+        for rule in axe.Axe().run(page, options=options).response["violations"]
+        for node in rule["nodes"]
+    ]

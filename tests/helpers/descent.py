@@ -8,7 +8,7 @@ from torch import Generator, Tensor, nn
 from torch.optim import Adam
 
 from csprop import CSP, Cell, Counter, CSPConfig, Paper, Rotor, Router, Switch, use_backend
-from csprop.nn.describe import describe_model
+from csprop.nn.kernel import describe_model
 from csprop.ops.native.model import Rows
 from csprop.ops.native.step import Descent, Loss, take
 from csprop.training.presets import Recipe

@@ -15,7 +15,7 @@ from csprop_lab.signals.networks import NetworkKind
 from csprop_lab.signals.prose import TOPICS, chances, entropy, prose, vocabulary
 from csprop_lab.signals.sequences import Learner, Rows, Text, sequences, size_of
 
-NAMES = [name for name in get_args(data.DataName) if name != data.GUIDE]
+NAMES = get_args(data.DataName)
 
 
 def network(name: Any, kind: NetworkKind, features: int = 8) -> data.Network:
@@ -92,11 +92,6 @@ def test_the_entropy_is_that_of_the_drawn_sentences() -> None:
             chance = common[shared.index(word)] if place % 2 else own[topic.index(word)]
             bits -= math.log2(chance)
     assert bits / sum(len(sentence) + 2 for sentence in whole) == pytest.approx(entropy(), rel=0.01)
-
-
-def test_a_text_that_is_gone_is_refused() -> None:
-    with pytest.raises(InputError, match="choose sentences"):
-        sequences(data.GUIDE)
 
 
 def test_a_batch_of_text_is_from_the_first_piece_alone() -> None:

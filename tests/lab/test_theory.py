@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
 import csprop
-from csprop.cells.resonator import ResonatorBlock
+from csprop.cells import Resonator, Shape
 from csprop.cells.rotor import RotorBlock
 from csprop.tasks import Task
 from csprop.training.presets import preset
@@ -261,7 +261,7 @@ def pd_ssm_sum() -> Tensor:
 
 
 def resonator_sum() -> Tensor:
-    made, entries = ResonatorBlock(1), torch.zeros(1, 1000, 5, 1)
+    made, entries = Resonator().make(Shape(1), Generator()), torch.zeros(1, 1000, 5, 1)
     entries[..., 2, :], entries[..., 3, :] = 20.0, 64.0  # κ, and what reads
     gamma = math.sqrt(2 / (1 + math.exp(20)))
     entries[0, :, 0, 0] = STEPS / gamma / 64

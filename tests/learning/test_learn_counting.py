@@ -246,7 +246,7 @@ def test_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert all(len(line) <= 80 or str(tmp_path) in line for line in said.splitlines())
     words = " ".join(said.split())
     assert "a machine of 3 states and 1 counter, which agrees with 990 of 1,000 rows" in words
-    assert "It counts: c begins at 0; ( adds 1, ) takes 1 off; nothing else changes it." in words
+    assert "c: ( +1, ) −1" in words
     assert "the best finite machine, of " in words
     assert main(["learn", str(path), "--out", f"{out}2", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

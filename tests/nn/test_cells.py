@@ -16,8 +16,8 @@ from csprop.cells.options import Shape
 from csprop.cells.paper import PaperBlock
 from csprop.cells.rotor import RotorBlock
 from csprop.errors import InputError
-from csprop.fields import find_changes
-from csprop.nn.describe import unreadable
+from csprop.fields import check_types, find_changes
+from csprop.nn.kernel import unreadable
 from csprop.training.config import configure
 from tests.helpers.options import config, configs, vary
 
@@ -76,17 +76,18 @@ def test_a_configuration_survives_json(config: CSPConfig) -> None:
     [
         ({"widht": 3}, "'widht' is not an option of a model: it has vocab_size, num_classes, width"),
         ({"depth": 3}, "`cells` has 2 entries, but depth is 3"),
+        ({"depth": 2.0}, "`cells` has 2 entries, but depth is 2.0"),
         ({"cells": "rotor"}, "a model needs `cells`, a list with one entry for each layer"),
         ({"cells": [{"kind": "wheel"}] * 2}, "there is no cell of the kind 'wheel': choose from paper"),
         ({"cells": [{}] * 2}, "there is no cell of the kind None: choose from paper, rotor"),
         ({"cells": [{"kind": "lost.module:Mine"}] * 2}, "import lost.module first"),
         (
             {"cells": [{"kind": "rotor", "decay": "exp"}] * 2},
-            "'decay' is not an option of the cell rotor: it has order, skip, recall",
+            "'decay' is not an option of Rotor: it has order, skip, recall",
         ),
         (
             {"cells": [{"kind": "counter", "order": 2}] * 2},
-            "'order' is not an option of the cell counter: it has no options",
+            "'order' is not an option of Counter: it has no options",
         ),
         ({"cells": [{"kind": "rotor", "order": "3"}] * 2}, "order='3': does not fit: write a whole"),
         (
@@ -205,6 +206,26 @@ def test_a_cell_of_ones_own_trains_alike_on_every_backend(tmp_path: Any) -> None
         again.certify(progress=False)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Tagged(Leaky):
+    """A cell with options of other types."""
+
+    name: str = "a"
+    sizes: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_types(self)
+
+
+def test_a_cell_with_texts_and_lists_survives_json() -> None:
+    made = config(Tagged(name="b", sizes=(1, 2)))
+    again = CSPConfig.from_json(json.loads(json.dumps(made.to_json())))
+    assert again == made
+    assert CSP(again).layers[0].cell == made.cell
+    with pytest.raises(InputError, match="name=3: does not fit: write a text"):
+        Tagged(name=3)  # pyright: ignore
+
+
 def distance(one: Tensor, two: Tensor) -> float:
     return float((one - two).abs().max())
 
@@ -270,17 +291,36 @@ def test_the_advance_of_a_variant_is_used_in_single_steps() -> None:
 
 
 @pytest.mark.parametrize("method", ["theta", "finish"])
-def test_a_method_of_one_block_alone_is_never_ignored(method: str) -> None:
+@pytest.mark.parametrize("of_class", [False, True])
+def test_a_method_that_was_replaced_is_never_ignored(
+    method: str, of_class: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The method of one block, or of all blocks of a class."""
     net, tokens = CSP(config(Rotor())), torch.tensor([[0, 1, 2, 1]])
-    block = net.layers[1]
-    own = getattr(block, method)
-    plain = net(tokens)
-    setattr(block, method, lambda *given: 2 * own(*given))
+    block = RotorBlock if of_class else net.layers[1]
+    own, plain = getattr(block, method), net(tokens)
+    monkeypatch.setattr(block, method, lambda *given: 2 * own(*given))
     with use_backend("reference"):
         want = net(tokens)
     with use_backend("native"):
         torch.testing.assert_close(net(tokens), want)
     assert not torch.allclose(want, plain)
+
+
+def test_a_part_of_the_first_layer_that_looks_at_all_steps_is_never_ignored() -> None:
+    """The transition is not looked up by token then."""
+
+    class Average(nn.Linear):
+        def forward(self, input: Tensor) -> Tensor:
+            return super().forward(input.mean(dim=1, keepdim=True).expand_as(input))
+
+    net, tokens = CSP(config(Paper())), torch.tensor([[0, 1, 2, 1]])
+    block: Any = net.layers[0]
+    block.gate.__class__ = Average
+    with use_backend("torch"):
+        z, _ = block(net.embedding[tokens], net.initial_state()[:, 0])
+        want = net.decoder(net.layers[1](z, net.initial_state()[:, 1])[0])
+        torch.testing.assert_close(net(tokens), want)
 
 
 def test_a_start_of_another_type_is_not_read_by_the_kernel() -> None:

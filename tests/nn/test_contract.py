@@ -114,16 +114,6 @@ def test_parameters_come_from_torch_unless_a_generator_is_given(name: str) -> No
 
 
 @EVERY
-def test_double_precision(name: str) -> None:
-    net = NETS[name](3)
-    want, _ = run(net, draw_inputs(net, 2, 9))
-    net = net.double()
-    y, state = run(net, draw_inputs(net, 2, 9))
-    assert (y.dtype, state.dtype, net.initial_state().dtype) == (torch.float64,) * 3
-    torch.testing.assert_close(y.float(), want, atol=1e-4, rtol=0)
-
-
-@EVERY
 @pytest.mark.parametrize(("dtype", "near"), [(torch.float16, 0.02), (torch.bfloat16, 0.3)])
 @pytest.mark.parametrize("autocast", [False, True])
 def test_half_precision(name: str, dtype: torch.dtype, near: float, autocast: bool) -> None:

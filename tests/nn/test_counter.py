@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Generator
 
 from csprop import CSP, Counter, CSPConfig, Switch, use_backend
-from csprop.cells.increments import LARGEST, forms
+from csprop.cells.counter import LARGEST, forms
 from csprop.cells.switch import SwitchBlock
 from csprop.errors import InputError
 from csprop.ops.counts import exact, most, whole

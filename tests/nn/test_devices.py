@@ -15,11 +15,10 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from csprop import CSP, Counter, CSPConfig, tasks, use_backend
-from csprop.ops import chained, chunked, counts, devices, operators
+from csprop.ops import counts, operators, route
 from csprop.training.presets import PRESETS, preset
 from tests.helpers import options
 from tests.helpers.options import vary
-from tests.ops.test_scan import KINDS, draw
 
 ROTORS = ("parenthesis", "even-pairs", "group-A5", "group-S5")
 """Tasks for which the preset `rotor` is another model than for parity."""
@@ -69,16 +68,6 @@ def test_every_tensor_is_made_where_the_model_is(name: str) -> None:
     assert all(each.grad is None or each.grad.is_meta for each in net.parameters())
 
 
-@pytest.mark.parametrize(("planes", "order"), KINDS)
-def test_the_scan_makes_every_tensor_where_its_arguments_are(planes: int, order: int) -> None:
-    a, u, h0, reset = (each.to("meta") for each in draw(30, planes=planes, order=order))
-    h = chained.scan(a, u, h0, reset)
-    gradients = chained.adjoint(u, a, u, h0, h, reset)
-    for got, like in zip((h, *gradients), (u, a, u, h0), strict=True):
-        assert got.is_meta
-        assert got.shape == like.shape
-
-
 class Waits(Exception):
     """Something looked at a number."""
 
@@ -95,13 +84,12 @@ class _Calls(TorchFunctionMode):
 
 
 class Foreign(TorchDispatchMode):
-    """Refuses what waits for a device, inside of csprop's own operators, too."""
+    """Refuses what waits for a device, also inside csprop's operators, but not in a kernel's."""
 
     REFUSED = ("_local_scalar_dense", "is_nonzero", "equal", "nonzero", "_unique2", "masked_select")
     OWN: ClassVar[dict[Any, Callable[..., Any]]] = {
-        operators.scan: operators._scan,
-        operators.scan_backward: operators._scan_backward,
-        counts._exact: counts._checked,
+        operators.exact_counts: counts.check_counts,
+        operators.route_hard: route.compute_hard,
     }
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -114,19 +102,6 @@ class Foreign(TorchDispatchMode):
         return func(*args, **kwargs)
 
 
-@pytest.fixture
-def foreign(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The CPU, taken for a device that is waited for."""
-    monkeypatch.setattr(devices, "synchronises", lambda device: True)
-
-    def unused(*given: object) -> None:
-        raise AssertionError("this is what the CPU does")
-
-    monkeypatch.setattr(chunked, "scan", unused)
-    monkeypatch.setattr(chunked, "adjoint", unused)
-
-
-@pytest.mark.usefixtures("foreign")
 @pytest.mark.parametrize("name", sorted(FAMILIES.keys() - COUNTING))
 def test_nothing_waits_for_a_device(name: str) -> None:
     net = model(name)
@@ -134,7 +109,6 @@ def test_nothing_waits_for_a_device(name: str) -> None:
         passes(net, *inputs())
 
 
-@pytest.mark.usefixtures("foreign")
 def test_a_layer_that_counts_waits_once() -> None:
     seen = []
 
@@ -152,19 +126,9 @@ def test_a_layer_that_counts_waits_once() -> None:
 
 
 def test_the_stand_ins_notice_who_waits() -> None:
-    """On the CPU the `torch` backend does look at numbers."""
-    a, u, h0, _ = draw(5)
-    with use_backend("torch"), Foreign(), pytest.raises(Waits, match="is_nonzero"):
-        operators.scan(a, u, h0, None)
+    counts = torch.ones(1, 1, 1)
+    with Foreign(), pytest.raises(Waits, match="is_nonzero"):
+        operators.exact_counts(counts, 0 * counts, counts)
     for look in (Tensor.cpu, Tensor.item, bool, Tensor.tolist):
         with _Calls(), pytest.raises(Waits):
             look(torch.ones(()))
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_scores_do_not_depend_on_who_waits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    net, (tokens, reset) = model(name).double().eval(), inputs()
-    with use_backend("torch"):
-        want = net(tokens, reset=reset)
-        monkeypatch.setattr(devices, "synchronises", lambda device: True)
-        torch.testing.assert_close(net(tokens, reset=reset), want)

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from csprop import CSP, CSPConfig, Paper, scan, tasks
 from csprop.cells.paper import PaperBlock
-from csprop.ops.planes import HALF_LIMIT
+from csprop.ops.scan import HALF_LIMIT
 from csprop.training.presets import PRESETS, preset
 
 HALVES = pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -17,7 +17,7 @@ from csprop.errors import InputError
 from csprop.nn import CSPBlock
 from csprop.nn.compile import compile_machine
 from csprop.ops import native
-from csprop.ops.native import resonate as kernel
+from csprop.ops import resonate as kernel
 from tests.helpers.recurrent import FEATURES, KINDS, TOKENS, WIDTH, draw_inputs, features, layer, tokens
 
 EVERY = pytest.mark.parametrize("name", KINDS)
@@ -269,18 +269,6 @@ def test_a_mistake_is_one_sentence(message: str, monkeypatch: pytest.MonkeyPatch
             attempt()
 
 
-def test_a_table_is_used_where_it_is_less_work() -> None:
-    """And gives the same: a vocabulary larger than the batch, and smaller."""
-    layer = csprop.CSPLayer(4, 6, vocab_size=30, generator=Generator().manual_seed(0))
-    tokens = torch.randint(30, (2, 40), generator=Generator().manual_seed(1))
-    at_once, _ = layer(tokens)  # 80 steps, 30 tokens
-    state, pieces = None, []
-    for piece in tokens.split(8, dim=1):  # 16 steps
-        y, state = layer(piece, state)
-        pieces.append(y)
-    assert torch.allclose(torch.cat(pieces, dim=1), at_once, atol=1e-5)
-
-
 def test_a_step_of_a_router_in_training_is_soft_too() -> None:
     layer = csprop.CSPLayer(4, 6, kind="router", generator=Generator().manual_seed(0))
     x = torch.randn(3, 5, 4, generator=Generator().manual_seed(1))
@@ -291,6 +279,8 @@ def test_a_step_of_a_router_in_training_is_soft_too() -> None:
         steps.append(y)
     assert torch.allclose(torch.stack(steps, dim=1), want, atol=1e-5)
     assert not torch.equal(layer.eval()(x)[0], want)
+    _, fixed = layer.train().step(x[:, 0], state, lambda number, h: torch.ones_like(h))
+    assert torch.equal(fixed, torch.ones_like(state))
 
 
 def test_a_new_start_is_as_soft_as_a_new_layer() -> None:

@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 
 from csprop import CSP, Cell, Counter, CSPConfig, Paper, Rotor, Router, Switch, use_backend
 from csprop.errors import InputError
-from csprop.nn.scoring import every_score, row_scores
+from csprop.nn.kernel import every_score, row_scores
 from csprop.ops import native
 from csprop.ops.native import library
 from csprop.ops.native import model as models

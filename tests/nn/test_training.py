@@ -89,15 +89,6 @@ def in_pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(models, "SPAN", request.param)
 
 
-@pytest.mark.parametrize(
-    ("in_pieces", "last"), [(1, True), (3, False), (7, True)], indirect=["in_pieces"]
-)
-@pytest.mark.parametrize("name", CELLS)
-@pytest.mark.usefixtures("in_pieces")
-def test_rows_in_pieces_learn_as_with_autograd(name: str, last: bool) -> None:
-    agree(model(name), Recipe(), steps=14, last=last, taken=3)
-
-
 @pytest.mark.parametrize("name", vary())
 def test_every_single_option_learns_as_with_autograd(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -9,10 +9,8 @@ from torch import Tensor, nn
 
 from csprop import CSP, use_backend
 from csprop.errors import InputError
-from csprop.nn.describe import why_not
-from csprop.nn.scoring import row_scores
+from csprop.nn.kernel import row_scores, why_not
 from csprop.ops import native
-from csprop.ops.native import library
 from csprop.ops.native.step import take
 from csprop.training.presets import Recipe
 from tests.helpers.descent import VOCABULARY, drawn, natively, small
@@ -27,16 +25,6 @@ def test_a_token_or_a_label_out_of_range_is_refused(place: int, value: int) -> N
     rows[0][place][1, 2] = value
     with pytest.raises(InputError, match="outside of its range"):
         take([(natively(small(), Recipe()), rows, 1.0)])
-
-
-def test_a_shortage_of_memory_is_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Full:
-        def __getattr__(self, name: str) -> Any:
-            return lambda *arguments: 1
-
-    monkeypatch.setattr(library, "_library", Full())
-    with pytest.raises(MemoryError):
-        take([(natively(small(), Recipe()), drawn(3, 4), 1.0)])
 
 
 def test_a_model_that_the_kernel_does_not_train_is_named() -> None:

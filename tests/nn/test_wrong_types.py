@@ -73,28 +73,3 @@ def test_every_wrong_type_is_one_sentence(name: str) -> None:
         assert "must be" in sentence, kind
         assert "; got " in sentence, kind
         assert "\n" not in sentence, kind
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    ("name", "kind", "sentence"),
-    [
-        ("tokens", "list", "int64 tensor of shape (batch, time) on cpu; got an object of type list"),
-        ("tokens", "array", "(batch, time) on cpu; got an object of type ndarray"),
-        ("tokens", "meta", "on cpu; got torch.int64 of shape (2, 5) on meta"),
-        ("tokens", "sparse", "a dense int64 tensor of shape (batch, time) on cpu; got a tensor of l"),
-        ("state", "string", "floating-point tensor of shape (2, 2, 2, 4) on cpu; got an object of t"),
-        ("state of order 3", "shape", "tensor of shape (2, 2, 3, 4) on cpu; got torch.float32 of s"),
-        ("state of a block of order 3", "None", "of shape (2, 3, 4) on cpu; got None"),
-        ("reset", "float", "bool tensor of shape (2, 5) on cpu; got an object of type float"),
-        ("token of a stream", "None", "a token must be a whole number; got None"),
-        ("state of a stream", "list", "of shape (1, 2, 2, 4); got an object of type list"),
-        ("a of scan", "None", "a must be (2, 5, 1 or 2, 1 or 4) or a matrix"),
-        ("z of a block", "None", "z must be a dense floating-point tensor of shape (batch, time, 2"),
-    ],
-)
-def test_the_sentence_says_what_to_give(name: str, kind: str, sentence: str) -> None:
-    take, right = TAKERS[name]
-    with pytest.raises(InputError) as refusal:
-        take(spoil(right)[kind])
-    assert sentence in str(refusal.value)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from torch import Generator, Tensor
 
 from csprop import scan, use_backend
-from csprop.ops import gpu, operators, reference
+from csprop.ops import gpu, operators
 from csprop.ops.gpu import kernels, launch
-from csprop.ops.planes import GRADIENT_LIMIT, LIMIT
+from csprop.ops.scan import GRADIENT_LIMIT, LIMIT, scan_by_steps
 
 KINDS = [("real", 2), ("complex", 2), ("real", 3), ("matrix", 2), ("matrix", 3), ("matrix", 5)]
 TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-12}
@@ -37,7 +37,7 @@ def assert_as_reference(
     leaves = [leaf.clone().requires_grad_() for leaf in (a, u, h0)]
     h = operators.scan(*leaves, reset)
     exact = [leaf.double().requires_grad_() for leaf in (a, u, h0)]
-    want = reference.scan(exact[0], exact[1], exact[2], reset)
+    want = scan_by_steps(exact[0], exact[1], exact[2], reset)
     assert h.dtype == u.dtype
     atol = tolerance * want.detach().abs().max().item()
     torch.testing.assert_close(h.double(), want, rtol=tolerance, atol=atol)
@@ -75,7 +75,7 @@ def test_values_and_gradients_are_those_of_the_reference(
 def test_states_and_gradients_saturate_as_in_the_reference(kind: tuple[str, int], shared: bool) -> None:
     """|a| is about 2^25, so that states are scaled back from the third step on."""
     a, u, h0, _, weight = draw(*kind, 2, 6, 3, shared=shared, size=2.0**25, dtype=torch.float64, seed=1)
-    norms = torch.linalg.vector_norm(reference.scan(a, u, h0), dim=2, keepdim=True)
+    norms = torch.linalg.vector_norm(scan_by_steps(a, u, h0), dim=2, keepdim=True)
     assert norms.max().item() == pytest.approx(LIMIT)
     with use_backend("triton"):
         assert_as_reference(a, u, h0, None, weight / norms, tolerance=1e-9)  # gradients of phases
@@ -83,7 +83,7 @@ def test_states_and_gradients_saturate_as_in_the_reference(kind: tuple[str, int]
         (grown,) = torch.autograd.grad(operators.scan(a, leaf, 0 * h0, None)[:, -1].sum(), leaf)
     norms = torch.linalg.vector_norm(grown, dim=2)
     assert norms.max().item() == pytest.approx(GRADIENT_LIMIT)
-    (want,) = torch.autograd.grad(reference.scan(a, leaf, 0 * h0)[:, -1].sum(), leaf)
+    (want,) = torch.autograd.grad(scan_by_steps(a, leaf, 0 * h0)[:, -1].sum(), leaf)
     torch.testing.assert_close(grown, want)
 
 
@@ -92,7 +92,7 @@ def test_a_tensor_with_strides_of_its_own_is_read_as_it_is() -> None:
     start = h0[:1].expand(2, -1, -1)
     with use_backend("triton"):
         got = operators.scan(a.expand(-1, -1, -1, 5), u.mT.contiguous().mT, start, reset)
-    torch.testing.assert_close(got, reference.scan(a, u, start, reset))
+    torch.testing.assert_close(got, scan_by_steps(a, u, start, reset))
 
 
 def test_a_nan_in_one_plane_is_one_in_all_as_in_the_reference() -> None:
@@ -100,7 +100,7 @@ def test_a_nan_in_one_plane_is_one_in_all_as_in_the_reference() -> None:
     u[0, 1, 2, 0] = math.nan
     with use_backend("triton"):
         got = operators.scan(a, u, h0, None)
-    assert torch.equal(got.isnan(), reference.scan(a, u, h0).isnan())
+    assert torch.equal(got.isnan(), scan_by_steps(a, u, h0).isnan())
     assert got.isnan().sum() == 6
 
 

@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from csprop import scan, use_backend
 from csprop.ops import native
-from csprop.ops.operators import _call
+from csprop.ops.scan import call_kernel
 
 pytestmark = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
 
@@ -146,5 +146,5 @@ def test_gradcheck_along_a_random_direction(kind: tuple[int, ...]) -> None:
 def test_results_that_begin_inside_a_line_are_right() -> None:
     a, u, h0, reset = draw(1, LONG, (2, WIDTH))
     h = torch.full((u.numel() + 1,), math.nan, dtype=u.dtype)[1:].view_as(u)
-    _call(a=a, u=u, h0=h0, reset=reset, h=h)
+    call_kernel(a=a, u=u, h0=h0, reset=reset, h=h)
     assert torch.equal(h, scan(a, u, h0, reset)[0])

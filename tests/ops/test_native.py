@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Generator, Tensor
+from torch import Generator
 
 from csprop import Counter, Paper, Rotor, Switch, scan, use_backend
 from csprop.ops import native
 from csprop.ops.native import library
-from csprop.ops.native.layout import Arguments, structures
+from csprop.ops.native.library import Arguments, structures
 from tests.helpers.options import config, model
 
 pytestmark = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
@@ -45,16 +45,6 @@ def test_structures_are_read_from_their_declarations() -> None:
         layers["decay"] = "fast"
 
 
-def test_every_option_of_a_cell_is_one_of_the_kernels() -> None:
-    known = structures(library.library().csprop_layout().decode())
-    options = known["Layer"].options
-    assert set(options["rotate"]) == {"none", "input", "state"}
-    assert set(options["decay"]) == {"softplus", "exp", "unit", "switch", "none", "count"}
-    assert set(options["activation"]) == {"none", "boundary", "step"}
-    assert set(options["norm"]) == {"none", "complex", "layer"}
-    assert set(known["Model"].options["reading"]) == {"state", "phasor", "angle"}
-
-
 def test_a_library_of_another_version_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
     folder = Path(library.__file__).parent
     monkeypatch.setitem(library.FUNCTIONS, "leap", (library._POINTER,))
@@ -75,25 +65,6 @@ def test_nan_stays_nan() -> None:
     h, _ = scan(torch.ones(1, 3, 1, 1), u)
     assert h[0, 0].isfinite().all()
     assert h[0, 1:].isnan().all()
-
-
-@pytest.mark.parametrize("planes", [(2, 64), (1, 1), (2, 2, 64), (3, 3, 64), (7, 7, 1)])
-def test_scans_are_the_same_bits_with_two_threads(planes: tuple[int, ...]) -> None:
-    g, order = Generator().manual_seed(0), max(2, planes[0])
-    a = torch.rand(8, 300, *planes, generator=g) * 0.7 / order
-    u = torch.randn(8, 300, order, 64, generator=g)
-
-    def bits() -> list[Tensor]:
-        leaves = [a.clone().requires_grad_(), u.clone().requires_grad_()]
-        h, _ = scan(*leaves)
-        return [h.detach(), *torch.autograd.grad(h.square().sum(), leaves)]
-
-    one = bits()
-    torch.set_num_threads(2)
-    try:
-        assert all(torch.equal(x, y) for x, y in zip(bits(), one, strict=True))
-    finally:
-        torch.set_num_threads(1)
 
 
 def test_the_scan_for_any_processor_equals_the_reference() -> None:
@@ -144,12 +115,6 @@ def test_vmap_over_models_is_each_model_alone(cells: list[Paper], backend: str) 
             for part, parameter in net.named_parameters():
                 if parameter.grad is not None:
                     torch.testing.assert_close(stacked[part].grad[i], parameter.grad)
-
-
-def test_second_derivatives_are_refused() -> None:
-    a, u = (torch.rand(1, 4, 1, 2, requires_grad=True), torch.rand(1, 4, 2, 2, requires_grad=True))
-    with pytest.raises(RuntimeError, match="no second derivatives"):
-        torch.autograd.grad(scan(a, u)[0].sum(), a, create_graph=True)
 
 
 def test_a_shortage_of_memory_is_an_exception() -> None:

@@ -17,7 +17,7 @@ from torch import Generator, Tensor
 from csprop import use_backend
 from csprop.errors import InputError
 from csprop.ops import native
-from csprop.ops.native import resonate as kernel
+from csprop.ops import resonate as kernel
 from csprop.ops.resonate import resonate as run
 
 BACKENDS = ["reference", "torch", *([] if native.WHY_NOT else ["native"])]

@@ -15,7 +15,8 @@ import pytest
 import torch
 
 from csprop.errors import InputError
-from csprop.ops import gpu, operators
+from csprop.ops import gpu
+from csprop.ops import scan as scans
 from csprop.ops.backends import as_before, backend, use_backend
 
 needs_triton = pytest.mark.skipif(not gpu.installed(), reason="triton is not installed")
@@ -88,7 +89,7 @@ class OnCuda:
 def test_cuda_tensors_go_to_triton_unless_torch_is_asked_for(
     monkeypatch: pytest.MonkeyPatch, asked: str | None, there: bool, chosen: bool
 ) -> None:
-    monkeypatch.setattr(operators, "asked_for", lambda: asked)
+    monkeypatch.setattr(scans, "asked_for", lambda: asked)
     monkeypatch.setattr(gpu, "installed", lambda: there)
-    on_gpu: Any = inspect.unwrap(operators._on_gpu)  # without the check of types
+    on_gpu: Any = inspect.unwrap(scans._on_gpu)  # without the check of types
     assert on_gpu(OnCuda(), OnCuda()) is chosen

@@ -1,5 +1,6 @@
 """Pages of real runs, and a real browser to look at them."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,10 +33,25 @@ def write_page(path: Path, *folders: Path, times: tuple[int, ...] = ()) -> Path:
     return path
 
 
+def write_html(*folders: Path) -> str:
+    """Return the page of some runs, without measurements."""
+    return runs.page(folders, measured=False)
+
+
+def read_data(html: str) -> dict[str, Any]:
+    """Return the data of a page's script."""
+    return json.loads(html.split('id="data">')[1].split("</script>")[0])
+
+
 @pytest.fixture(scope="session")
 def page(parity: Path, printed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a locked rotor and a printed model."""
     return write_page(tmp_path_factory.mktemp("pages") / "page.html", parity, printed, times=(1, 4))
+
+
+@pytest.fixture(scope="session")
+def counting_page(brackets: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_page(tmp_path_factory.mktemp("pages") / "page.html", brackets)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import csprop
 from csprop import tasks
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
-from csprop.report import embed, runs
+from csprop.report import embed
 from tests.helpers.browser import Visit
 from tests.helpers.counters import plain, plain_step
 from tests.helpers.zoo import unpack
@@ -31,11 +31,6 @@ EDGES = """explorer.panels[0].counters.lines.map(({svg}) => {
     return [...svg.querySelectorAll(".edge")].map((edge) => below(edge)?.textContent);
 })"""
 """For each counter the numbers at the edges of the window."""
-
-
-@pytest.fixture(scope="session")
-def counting_page(brackets: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_page(tmp_path_factory.mktemp("pages") / "page.html", brackets)
 
 
 @pytest.mark.parametrize("width", [390, 1440])
@@ -63,24 +58,6 @@ def test_the_mark_is_at_the_depth_after_each_token(
         )
     assert tab.page.evaluate(EDGES) == [["−1", "1"]]
     assert tab.wide() == width
-
-
-def test_a_locked_model_that_counts_is_not_more_or_less_sure(
-    counting_page: Path, brackets: Path, visit: Visit
-) -> None:
-    tab = visit(counting_page)
-    tab.write("(())")
-    locked, trained = tab.page.locator(".panel").all_inner_texts()
-    assert "sure" not in locked
-    assert "% sure" in trained
-    rows = tab.page.locator("#strip tr").all_inner_texts()
-    assert [row.split() for row in rows if row.startswith("model 1")] == [
-        ["model", "1", "no", "no", "no", "yes"]
-    ]
-    model = csprop.load(brackets).model
-    with torch.no_grad():
-        best = model(torch.tensor([[0, 0, 1, 1]])).argmax(dim=2)[0].tolist()
-    assert tab.answers(1) == best
 
 
 @pytest.mark.parametrize("name", ["interleaved", "anbncn", "anb2n", "parenthesis-words"])
@@ -114,22 +91,11 @@ def test_deep_brackets_are_known_and_right(counting_page: Path, visit: Visit) ->
     tab.page.select_option("#beside", label="none")
     tab.write("(" * 10_000 + ")" * 10_000)
     assert tab.text(".verdict") == "yes, which is right. Right after each of 20,000 tokens."
+    assert tab.text("#now") == "20,000 of 20,000"
+    assert tab.page.locator("#strip td").count() < 200
     tab.page.evaluate("explorer.go(10000)")
     assert tab.page.evaluate(MARKS) == [["10,000", "10,000"]]
     assert tab.wide() == 390
-
-
-def test_a_mark_ends_where_it_would_without_the_movement(counting_page: Path, visit: Visit) -> None:
-    still, moving = visit(counting_page), visit(counting_page, reduced_motion="no-preference")
-    moving.stop_the_clock()
-    for tab in (still, moving):
-        tab.write("((")
-        tab.page.click("#back")
-    assert moving.page.evaluate(MARKS)[0][0] == "2", "it starts where it was"
-    moving.page.clock.run_for(100)
-    assert moving.page.evaluate(MARKS)[0][0] is None, "it is on its way"
-    moving.page.clock.run_for(1000)
-    assert moving.page.evaluate(MARKS) == still.page.evaluate(MARKS) == [["1", "1"]]
 
 
 def test_the_tables_say_what_the_drawings_say(counting_page: Path, visit: Visit) -> None:
@@ -158,13 +124,3 @@ def test_the_truth_in_a_page_is_that_of_the_task_at_every_depth(brackets: Path) 
     machine = CounterMachine(increments=truth["increments"], window=truth["window"], control=control)
     for row, labels in zip(tokens.tolist(), task.labels(tokens).tolist(), strict=True):
         assert plain(machine, tuple(row)) == labels
-
-
-def test_the_report_says_what_is_counted(brackets: Path) -> None:
-    page = runs.page([brackets])
-    assert "<dt>counter c</dt><dd>( +1, ) −1</dd>" in page
-    assert "<dt>machine</dt><dd>3 states and 1 counter; the network has " in page
-    assert (
-        "<dt>exact</dt><dd>counts up to 2^62; in the network&#x27;s own float32, up to 2^21</dd>"
-        in page
-    )

@@ -44,18 +44,6 @@ def test_the_truth_in_a_page_is_the_task(name: str, states: int) -> None:
     assert inside - {-1} <= set(range(states))
 
 
-def test_beyond_what_a_page_knows_it_says_so() -> None:
-    task = tasks.get("parenthesis")
-    assert task.oracle is not None
-    truth = embed._truth(task.oracle)
-    deepest = [0] * 5000  # opened, never closed
-    answers = read_truth(truth, deepest + [1] * 5000)
-    known = answers.index(-1)
-    assert 4000 < known < 4096
-    assert set(answers[:known]) == {0}
-    assert set(answers[known:]) == {-1}, "and does not come back"
-
-
 def test_the_automaton_of_a_page_is_that_of_the_certificate(parity: Path) -> None:
     run = csprop.load(parity)
     assert run.locked is not None

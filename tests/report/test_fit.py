@@ -1,10 +1,8 @@
 """Pages fit every window, are accessible and small; charts, groups and labels are drawn well."""
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -13,10 +11,9 @@ import csprop
 from csprop.learning.learn import learn
 from csprop.report.charts import LENGTH, PERCENT, Chart, Series
 from csprop.report.page import Page
-from tests.helpers.axe import violations
-from tests.helpers.browser import Tab, Visit
+from tests.helpers.browser import Tab, Visit, violations
 from tests.helpers.zoo import unpack
-from tests.report.conftest import write_page
+from tests.report.conftest import read_data, write_page
 
 Make = Callable[[str], Path]
 KINDS = ["one", "two", "many", "group", "learned", "counter"]
@@ -86,14 +83,10 @@ def test_everybody_can_use_it(
     assert violations(tab.page) == []
 
 
-def read_data(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text().split('id="data">')[1].split("</script>")[0])
-
-
 def test_a_page_begins_where_a_model_is_wrong(
     page: Path, parity: Path, printed: Path, visit: Visit
 ) -> None:
-    tab, opening = visit(page), read_data(page)["opening"]
+    tab, opening = visit(page), read_data(page.read_text())["opening"]
     tokens, at = opening["tokens"], opening["at"]
     assert sum(tokens[:at]) % 2 == csprop.load(parity).task.truth(tokens[:at])
     with torch.no_grad():
@@ -109,7 +102,7 @@ def test_a_page_begins_where_a_model_is_wrong(
 
 
 def test_a_model_has_one_colour_everywhere(page: Path, visit: Visit) -> None:
-    tab, data = visit(page), read_data(page)
+    tab, data = visit(page), read_data(page.read_text())
     colours = {each["name"]: each["colour"] for each in data["models"]}
     assert len(set(colours.values())) == 3, "locked, as trained, printed"
     (chart,) = (each for each in data["charts"].values() if each["x"]["label"] == "length")

@@ -15,10 +15,9 @@ import csprop
 from csprop.automata.automaton import Automaton
 from csprop.errors import InputError
 from csprop.learning.learn import learn
-from csprop.report import embed, runs
-from csprop.training.checkpoint import RESULT, RunFolder
+from csprop.training.checkpoint import CERTIFICATE, LOCKED, RESULT, RunFolder
 from tests.helpers.browser import Tab, Visit
-from tests.report.conftest import write_page
+from tests.report.conftest import write_html, write_page
 
 FLIPPED = (7, 100, 150, 200, 260, 333, 400, 450, 520, 580)
 """Lines with a wrong label."""
@@ -129,31 +128,6 @@ def test_many_places_form_a_grid(compiled: Path, tmp_path: Path, visit: Visit) -
     assert "trained on length" not in tab.text("#strip")
 
 
-def test_a_router_that_is_not_certified_has_its_machine(tmp_path: Path, visit: Visit) -> None:
-    run = csprop.train("tomita-4", preset="router", epochs=1, samples=200, out=tmp_path / "run")
-    model = run.model.eval()
-    targets = model.routers[0].targets()
-    tab = visit(write_page(tmp_path / "page.html", tmp_path / "run"))
-    tokens = [0, 1, 0, 0, 1, 0, 0, 0, 1, 0]
-    tab.write("".join(map(str, tokens)))
-    with torch.no_grad():
-        said = model(torch.tensor([tokens]))[0].argmax(dim=1).tolist()
-    place = 0
-    for t, token in enumerate(tokens, start=1):
-        tab.page.locator("#time").fill(str(t))
-        place = int(targets[token, place])
-        assert lit(tab, -1) == [place]
-        answer = ["no", "yes"][said[t - 1]]
-        assert tab.page.locator(".state.lit title").text_content().endswith(f": {answer}")
-    reached = {0}
-    for _ in range(32):
-        reached |= {int(each) for place in reached for each in targets[:, place]}
-    assert tab.page.locator(".place").count() == 2 * len(reached), "the others are left out"
-    drawn = embed.router_automaton(run)
-    assert drawn is not None
-    assert tab.page.locator(".state").count() == len(drawn) <= len(reached)
-
-
 @pytest.mark.parametrize(
     "cells",
     [
@@ -191,10 +165,9 @@ def test_layers_of_different_kinds_stand_beside_each_other(
 def test_a_page_tells_what_was_learned(learned: Path, tmp_path: Path, visit: Visit) -> None:
     tab = visit(write_page(tmp_path / "page.html", learned))
     text = tab.text("main")
-    assert "4 states, found by csprop learn in 600 rows of events.jsonl" in text
-    assert "590 of 600 rows" in text
-    assert "10 rows disagree with the machine" in text
-    right, of = map(int, re.findall(r"(\d+) of (\d+) right", text)[0])
+    assert "events.jsonl: a machine of 4 states, which agrees with 590 of 600 rows." in text
+    assert "10 rows disagree with it, and may be labelled wrongly" in text
+    right, of = map(int, re.findall(r"right on (\d+) of (\d+) of their labels", text)[0])
     assert right < of, "some wrong labels are held out"
     share = right / of  # Wilson's interval, as it is printed everywhere
     z, centre = 1.959964, share + 1.959964**2 / (2 * of)
@@ -204,8 +177,8 @@ def test_a_page_tells_what_was_learned(learned: Path, tmp_path: Path, visit: Vis
     tab.page.locator("summary", has_text="The suspects").click()
     lines = tab.page.locator("details[open] tbody th").all_inner_texts()
     assert lines == list(map(str, FLIPPED))
-    assert "not trained: compiled from the machine that was learned" in text
     assert "computes what its minimal automaton of 4 states does" in text
+    assert "Training" not in tab.page.locator("h2").all_inner_texts()
     assert tab.page.locator("main b").count() == 0, "names are text"
     assert tab.page.locator("#model option").all_inner_texts() == ["events.jsonl, learned, seed 0"]
     held_out = tab.page.locator("h2:text('Runs') + .fit td").all_inner_texts()
@@ -215,10 +188,8 @@ def test_a_page_tells_what_was_learned(learned: Path, tmp_path: Path, visit: Vis
 def test_a_page_tells_what_was_compiled(compiled: Path, tmp_path: Path, visit: Visit) -> None:
     tab = visit(write_page(tmp_path / "page.html", compiled, times=(1,)))
     text = tab.text("main")
-    assert "sixty.json, a machine of 60 states, which is written into the weights" in text
-    assert "sixty.json, compiled: not trained: compiled from a machine." in text
-    assert "Held-out accuracy" not in text
-    assert "held-out accuracy" not in text
+    assert "Not trained: sixty.json, a machine of 60 states, is written into the weights" in text
+    assert "held-out accuracy" not in text.lower()
     assert "Trained on length" not in text
     assert tab.text(".legend") == "compiled, exact"
 
@@ -227,11 +198,21 @@ def test_rows_that_are_gone_are_not_claimed(learned: Path, tmp_path: Path) -> No
     rows = learned.parent / "events.jsonl"
     rows.rename(tmp_path / "elsewhere.jsonl")
     try:
-        html = runs.page([learned], measured=False)
+        html = write_html(learned)
     finally:
         (tmp_path / "elsewhere.jsonl").rename(rows)
-    assert "590 of 600 rows when it was learned; they cannot be read now" in html
+    assert "in 600 rows; what it found is not checked now" in html
+    assert "agrees with" not in html
     assert "not proven: its certificate could not be checked" in html
+
+
+def test_a_learned_machine_without_its_certificate_is_not_claimed(tmp_path: Path) -> None:
+    learn("parity", samples=200, out=tmp_path / "run")
+    for name in (CERTIFICATE, LOCKED):
+        RunFolder(tmp_path / "run").remove(name)
+    html = write_html(tmp_path / "run")
+    assert "what it found is not checked now" in html
+    assert "proven for" not in html
 
 
 def test_labels_within_a_row_are_listed_with_their_place(tmp_path: Path) -> None:
@@ -243,18 +224,17 @@ def test_labels_within_a_row_are_listed_with_their_place(tmp_path: Path) -> None
         rows.append({"sequence": "".join(map(str, tokens)), "label": labels})
     (tmp_path / "steps.jsonl").write_text("\n".join(map(json.dumps, rows)))
     assert learn(tmp_path / "steps.jsonl", out=tmp_path / "run").verdict.states == 2
-    html = runs.page([tmp_path / "run"], measured=False)
     wrong = rows[76]
     label = wrong["label"][4]
-    cells = re.findall(r'<th scope="row">77</th>(.*?)</tr>', html)[0]
+    cells = re.findall(r'<th scope="row">77</th>(.*?)</tr>', write_html(tmp_path / "run"))[0]
     assert re.findall(r">([^<]+)</td>", cells) == [wrong["sequence"], str(label), str(1 - label), "5"]
 
 
 def test_more_suspects_than_a_page_lists(learned: Path, tmp_path: Path) -> None:
-    shutil.copytree(learned, tmp_path / "run")
+    run = shutil.copytree(learned, tmp_path / "run")
     first = (learned / "suspects.jsonl").read_text().splitlines()[0]
-    (tmp_path / "run" / "suspects.jsonl").write_text(f"{first}\n" * 1234)
-    html = runs.page([tmp_path / "run"], measured=False)
+    (run / "suspects.jsonl").write_text(f"{first}\n" * 1234)
+    html = write_html(run)
     assert "The first 20 of 1,234 suspects" in html
     assert html.count(f'<th scope="row">{FLIPPED[0]}</th>') == 20
 
@@ -264,22 +244,20 @@ def test_more_suspects_than_a_page_lists(learned: Path, tmp_path: Path) -> None:
     [
         3, {}, {"rows": 3}, {"held_out": 0}, {"agreed": 601}, {"held_out_right": "all"},
         {"majority": 2}, {"rows": True},
+        b"{}", b"3", b"nonsense", b'{"line": "7"}', b"\xff",
     ],
 )  # fmt: skip
-def test_damaged_numbers_are_one_sentence(damage: Any, learned: Path, tmp_path: Path) -> None:
-    shutil.copytree(learned, tmp_path / "run")
-    folder = RunFolder(tmp_path / "run")
-    result = folder.read_json(RESULT)
-    numbers = result["verdict"] | damage if isinstance(damage, dict) and damage else damage
-    folder.write_json(RESULT, result | {"verdict": numbers})
-    with pytest.raises(InputError, match=r"result.json: is malformed; the run is damaged"):
-        runs.page([tmp_path / "run"], measured=False)
-
-
-@pytest.mark.parametrize("line", ["{}", "3", "nonsense", '{"line": "7"}', "\xff"])
-def test_damaged_suspects_are_one_sentence(line: str, learned: Path, tmp_path: Path) -> None:
-    shutil.copytree(learned, tmp_path / "run")
-    path = tmp_path / "run" / "suspects.jsonl"
-    path.write_bytes(path.read_bytes() + line.encode("latin-1"))
-    with pytest.raises(InputError, match=r"suspects.jsonl: is malformed; the run is damaged"):
-        runs.page([tmp_path / "run"], measured=False)
+def test_damaged_numbers_and_suspects_are_one_sentence(
+    damage: Any, learned: Path, tmp_path: Path
+) -> None:
+    folder = RunFolder(shutil.copytree(learned, tmp_path / "run"))
+    name = RESULT
+    if isinstance(damage, bytes):
+        name = "suspects.jsonl"
+        (folder.path / name).write_bytes((folder.path / name).read_bytes() + damage)
+    else:
+        result = folder.read_json(RESULT)
+        numbers = result["verdict"] | damage if isinstance(damage, dict) and damage else damage
+        folder.write_json(RESULT, result | {"verdict": numbers})
+    with pytest.raises(InputError, match=f"{name}: is malformed; the run is damaged"):
+        write_html(folder.path)

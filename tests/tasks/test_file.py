@@ -30,7 +30,7 @@ def test_jsonl_with_strings_lists_and_per_step_labels(tmp_path: Path) -> None:
     assert (task.name, task.vocab, task.classes) == ("d", ("a", "b"), ("no", "yes"))
     assert task.data.tokens.tolist() == [[0, 1, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]]
     assert task.data.labels.tolist() == [[-1, 1, -1], [-1, -1, 0], [0, -1, -1], [0, 1, 1]]
-    assert torch.equal(task.data.answers, task.data.labels >= 0)
+    assert torch.equal(task.data.padded().answers, task.data.labels >= 0)
     assert task.data.lengths.tolist() == [2, 3, 1, 3]
     assert not task.words
 

@@ -145,7 +145,7 @@ def test_what_is_refused_is_said_once_and_ends_all(found: list[dict[str, Any]], 
         "--distributed and torchrun, and --workers N processes share the seeds\n",
         "existing": f"csprop train: {folder}/runs/parity: already holds a run: add --resume to "
         "continue it, or choose another --out\n",
-        "absent": "csprop train: process 1 of 3: --data here.csv: there is no such file\n",
+        "absent": "csprop train: process 1 of 3: here.csv: there is no such file\n",
     }
     for name, sentence in expected.items():
         assert first[name][1].endswith(sentence)

@@ -53,7 +53,7 @@ def test_long_sequences_are_cut_at_a_label_or_left_out() -> None:
     short = shorten(Examples.from_matrices(torch.arange(16).view(4, 4), labels, answers), 2)
     assert short.tokens.tolist() == [[0, 1], [8, 9]]
     assert short.labels.tolist() == [[0, 1], [-1, 1]]
-    assert short.answers.tolist() == [[False, True], [False, True]]
+    assert short.padded().answers.tolist() == [[False, True], [False, True]]
 
 
 def test_if_none_is_short_all_stay() -> None:

@@ -11,8 +11,6 @@ from csprop.automata.reduction import views_met
 
 Views = NDArray[np.bool_]
 """A set of views of the counters: True for each view in it, with an axis for each counter."""
-Places = list[int]
-"""Places along one axis, in order."""
 
 
 class Arrow(NamedTuple):
@@ -37,11 +35,10 @@ def arrows(automaton: AnyAutomaton) -> list[Arrow]:
                 names = together.setdefault(there, {}).setdefault(when, [])
                 names.append(escape(automaton.vocab[token]))
         for there, conditions in together.items():
-            labels = [
-                f"{', '.join(names)} if {when}" if when else ", ".join(names)
-                for when, names in conditions.items()
-            ]
-            labels = labels if automaton.counters else conditions[""]
+            labels = conditions.get("", [])
+            if automaton.counters:
+                joined = ((", ".join(names), when) for when, names in conditions.items())
+                labels = [f"{names} if {when}" if when else names for names, when in joined]
             made.append(Arrow(state, there, tokens[there], labels))
     return made
 
@@ -84,11 +81,8 @@ def describe_counters(automaton: AnyAutomaton) -> dict[str, str]:
         return {}
     made = {}
     for counter, name in enumerate(counter_names(automaton)):
-        added = zip(automaton.vocab, automaton.increments, strict=True)
-        parts = [
-            f"{escape(token)} {_minus(f'{row[counter]:+d}')}" for token, row in added if row[counter]
-        ]
-        made[name] = ", ".join(parts)
+        added = zip(automaton.vocab, (row[counter] for row in automaton.increments), strict=True)
+        made[name] = ", ".join(f"{escape(token)} {_minus(f'{n:+d}')}" for token, n in added if n)
     return made
 
 
@@ -99,12 +93,9 @@ def caption(automaton: AnyAutomaton) -> list[str]:
 
 
 def describe_views(views: Views, met: Views, names: list[str]) -> str:
-    """Return a condition such as "c = 0 and d > 0 or c < 0"; empty if it always holds.
+    """Return a condition such as "c = 0 and d > 0 or c < 0" for some views; empty if it always holds.
 
-    Args:
-        views: the views for which it holds, among the views that are met.
-        met: the views that are met at all; the condition may be true or false for the others.
-        names: the names of the counters.
+    It may be true or false for views that are not met.
     """
     if (views | ~met).all():
         return ""
@@ -120,7 +111,7 @@ def _others(views: Views, axis: int) -> tuple[int, ...]:
     return tuple(each for each in range(views.ndim) if each != axis)
 
 
-def _boxes(left: Views, fitting: Views, known: list[Places]) -> list[list[Places]]:
+def _boxes(left: Views, fitting: Views, known: list[list[int]]) -> list[list[list[int]]]:
     """Return boxes of known places that cover what is left, and only places that fit."""
     left, boxes = left.copy(), []
     while left.any():
@@ -134,7 +125,7 @@ def _boxes(left: Views, fitting: Views, known: list[Places]) -> list[list[Places
     return boxes
 
 
-def _describable(free: Views, place: int) -> Places:
+def _describable(free: Views, place: int) -> list[int]:
     """Return the free places if all or all but an inner one are free, or else a run of them."""
     if free.all() or (free[0] and free[-1] and len(free) - free.sum() == 1):
         return np.flatnonzero(free).tolist()
@@ -146,7 +137,7 @@ def _describable(free: Views, place: int) -> Places:
     return list(range(low, high + 1))
 
 
-def _side(places: Places, known: Places, name: str, size: int) -> str:
+def _side(places: list[int], known: list[int], name: str, size: int) -> str:
     """Return the condition on one counter for some of its known places; empty for all of them."""
     edge = size // 2
     low, high = places[0] - edge, places[-1] - edge

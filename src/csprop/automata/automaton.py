@@ -16,11 +16,7 @@ MOST_NAMES = 2**16
 
 @dataclass(frozen=True, kw_only=True)
 class Named:
-    """Names for the tokens and classes of a machine, which the other base class of a subclass is.
-
-    Raises:
-        InputError: the machine or the names are malformed or do not fit together.
-    """
+    """Names for the tokens and classes of a machine, which the other base class of a subclass is."""
 
     vocab: tuple[str, ...]
     classes: tuple[str, ...]
@@ -75,9 +71,8 @@ class Named:
         counters, rows = {}, [list(row) for row in machine.control.transitions]
         if isinstance(self, CounterMachine):
             views = self.views
-            counters = {
-                "increments": [list(row) for row in self.increments], "window": self.window
-            }  # fmt: skip
+            added = [list(row) for row in self.increments]
+            counters = {"increments": added, "window": self.window}
             rows = [[row[at : at + views] for at in range(0, len(row), views)] for row in rows]
         return {
             "format": self.FORMAT,
@@ -164,11 +159,7 @@ def name_machine(
 
 
 def automaton_from_json(document: Any) -> AnyAutomaton:
-    """Return the automaton of a document that `to_json` made, finite or with counters.
-
-    Raises:
-        InputError: the document is malformed.
-    """
+    """Return the automaton of a document that `to_json` made, finite or with counters."""
     counts = isinstance(document, dict) and document.get("format") == CounterAutomaton.FORMAT
     return (CounterAutomaton if counts else Automaton).from_json(document)
 

@@ -18,8 +18,6 @@ TRIED = 3
 so many spaces of eigenvectors."""
 BALL = 48
 """The least number of states that make a ball."""
-INNER = 0.65
-"""The weight of a move among the states that are drawn inside of the others."""
 CLOSE = 1e-6
 """Eigenvalues and points nearer to each other than this are the same."""
 
@@ -33,7 +31,7 @@ class Cayley(NamedTuple):
     """The tokens whose arrows are drawn."""
     shape: Literal["circle", "solid", "ball", "nested"]
     """A circle in the plane of the first two coordinates; a solid, in which no two states are nearer to
-    each other than a token moves them, or with many states a ball; or states inside of others."""
+    each other than a token moves them, or with many states a ball; or faces that overlap."""
 
 
 def cayley(machine: Machine) -> Cayley | None:
@@ -54,7 +52,7 @@ def cayley(machine: Machine) -> Cayley | None:
         if len(around := _orbit(table, [token], machine.start)) == len(table):
             return Cayley(_circle(around), tokens, "circle")
     places = _solid(table[:, tokens], maps)
-    if places is None:
+    if places is None or _apart(places) < 0.05:
         return None
     if _clear(places, table[:, tokens]) < 0.9:
         return Cayley(_scale(places), tokens, "nested")
@@ -139,23 +137,18 @@ def _scale(places: Points) -> Points:
 
 
 def _solid(table: Transitions, maps: Transitions) -> Points | None:
-    """Return three coordinates for each state, in which no two states coincide, or None.
+    """Return three coordinates for each state, or None.
 
-    There may be several spaces of three eigenvectors. The best one has no two states nearer to each
-    other than a token moves them: then the drawing is a solid whose faces do not overlap.
+    Of several spaces of three eigenvectors, the best one has no two states nearer to each other than a
+    token moves them: then the drawing is a solid whose faces do not overlap.
     """
-    equal, alike = np.ones(table.shape[1]), np.ones(len(table))
-    spaces = _spaces(table, equal, alike)
+    spaces = _spaces(table)
     solids = [_place_orbit(each, table, maps) for each in spaces if each.shape[1] == 3][:TRIED]
     prism = sum(each.shape[1] for each in spaces[:2]) == 3 and len(spaces) > 1
-    if not solids and prism:  # of the best height
-        tried = [np.concatenate([spaces[0], s * spaces[1]], axis=1) for s in np.geomspace(0.3, 3, 200)]
-        solids = [max(tried, key=lambda each: _clear(each, table))]
-    sides = _sides(table)
-    if not solids and sides is not None:
-        solids = [_nest(table, np.where(sides, 1.0, INNER))]
-    clear = [each for each in solids if each is not None and _apart(each) > 0.05]
-    return max(clear, key=lambda each: _clear(each, table), default=None)
+    if not solids and prism:  # of any height
+        heights = np.geomspace(0.3, 3, 200)
+        solids = [np.concatenate([spaces[0], each * spaces[1]], axis=1) for each in heights]
+    return max(solids, key=lambda each: _clear(each, table), default=None)
 
 
 def _clear(places: Points, table: Transitions) -> float:
@@ -188,21 +181,6 @@ def _place_orbit(space: Points, table: Transitions, maps: Transitions) -> Points
     return turns @ point
 
 
-def _nest(table: Transitions, inner: Points) -> Points | None:
-    """Place half of the states inside of the others: the moves inside weigh less."""
-    weights, places = np.ones(table.shape[1]), None
-    for _ in range(80):
-        places = _spaces(table, weights, inner)[0]
-        if places.shape[1] != 3:
-            return None
-        lengths = np.array(
-            [np.linalg.norm(places - places[column], axis=1).mean() for column in table.T]
-        )
-        weights = weights * (lengths / lengths.mean()) ** 0.7
-        weights /= weights.mean()
-    return places
-
-
 def _apart(places: Points) -> float:
     """Return the least distance of two states, where the largest distance from the centre is 1."""
     places = _scale(places)
@@ -210,31 +188,13 @@ def _apart(places: Points) -> float:
     return float(gaps.min())
 
 
-def _sides(table: Transitions) -> NDArray[np.bool_] | None:
-    """Return the even states, if some tokens lead from even to odd states and the others do not."""
-    for odd in range(1, 2 ** table.shape[1]):
-        side = {0: True}
-        waiting = [0]
-        for state in waiting:
-            for token, there in enumerate(table[state].tolist()):
-                if there not in side:
-                    side[there] = side[state] != bool(odd >> token & 1)
-                    waiting.append(there)
-        even = np.array([side[state] for state in range(len(table))])
-        crossing = [even[column] != even for column in table.T]
-        if all((each == bool(odd >> t & 1)).all() for t, each in enumerate(crossing)):
-            return even
-    return None
-
-
-def _spaces(table: Transitions, weights: Points, inner: Points) -> list[Points]:
+def _spaces(table: Transitions) -> list[Points]:
     """Return the eigenvectors of the Laplacian by eigenvalue, without the constant one."""
     states = np.arange(len(table))
     matrix = np.zeros((len(table), len(table)))
-    for token, column in enumerate(table.T):
-        weight = weights[token] * np.sqrt(inner * inner[column])
-        matrix[states, column] += weight
-        matrix[column, states] += weight
+    for column in table.T:
+        np.add.at(matrix, (states, column), 1)
+    matrix += matrix.T
     values, vectors = np.linalg.eigh(np.diag(matrix.sum(axis=1)) - matrix)
     ends = [1, *(np.flatnonzero(np.diff(values[1:]) > CLOSE) + 2).tolist(), len(values)]
     return [vectors[:, one:two] for one, two in pairwise(ends)]

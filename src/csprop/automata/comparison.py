@@ -42,10 +42,8 @@ from csprop.automata.refinement import refine
 from csprop.automata.walk import Difference, Endless, Walk, trace_back
 from csprop.errors import InputError
 
-MOST_PAIRS = 1 << 18
-"""The largest number of pairs in a walk."""
-MOST_SEARCHED = 1 << 17
-"""The largest number of exact states in one search for a counterexample."""
+MOST_PAIRS, MOST_SEARCHED = 1 << 18, 1 << 17
+"""The largest numbers of pairs in a walk, and of exact states in one search for a counterexample."""
 ATTEMPTS = 8
 """The number of walks, each with more knowledge than the one before."""
 
@@ -79,24 +77,24 @@ def compare_counting(left: CounterMachine, right: CounterMachine) -> Invariant |
         InputError: the machines have different numbers of tokens.
     """
     ranges = _coarsest(left, right)
-    counted, distances = len(ranges.forms), None
+    counted, guide = len(ranges.forms), (ranges, None)
     reason = f"after {ATTEMPTS} refinements there are still pairs that may differ"
     for attempt in range(ATTEMPTS):
         try:
-            walk = _Pairs(left, right, ranges)
+            following, differ = _walk_pairs(left, right, ranges)
         except Endless:
             reason = f"a proof needs more than {MOST_PAIRS:,} pairs"
             break
-        if not walk.differ:
-            return Invariant(ranges, list(walk.following))
-        distances = (ranges, walk.distances)
+        if not differ:
+            return Invariant(ranges, list(following))
+        guide = ranges, _distances(following, differ)
         # Few states at first: more knowledge may be cheaper than a longer search.
-        search = _Search(left, right, *distances, MOST_SEARCHED >> ATTEMPTS - attempt)
-        if search.difference is not None:
-            return search.difference
-        ranges = refine(search.moves, ranges, counted)
-    search = _Search(left, right, *(distances or (ranges, None)), MOST_SEARCHED)
-    return search.difference or Undecided(
+        difference, moves = _search(left, right, *guide, MOST_SEARCHED >> ATTEMPTS - attempt)
+        if difference is not None:
+            return difference
+        ranges = refine(moves, ranges, counted)
+    difference, _ = _search(left, right, *guide, MOST_SEARCHED)
+    return difference or Undecided(
         f"{reason}, and no counterexample is among the nearest {MOST_SEARCHED:,} states"
     )
 
@@ -150,95 +148,90 @@ def _stepping(
     return step
 
 
-class _Pairs:
-    """All pairs that a walk reaches."""
+def _walk_pairs(
+    left: CounterMachine, right: CounterMachine, ranges: Ranges
+) -> tuple[dict[Pair, list[tuple[int, Pair]]], set[Pair]]:
+    """Return the tokens and pairs that follow each pair, and the pairs with different answers.
 
-    def __init__(self, left: CounterMachine, right: CounterMachine, ranges: Ranges) -> None:
-        self.following: dict[Pair, list[tuple[int, Pair]]] = {}
-        """Tokens and the pairs to which they lead."""
-        self.differ: set[Pair] = set()
-        """The pairs with different answers. None is followed further."""
-        step = _stepping(left, right, ranges.forms)
-        answers, others = left.control.outputs, right.control.outputs
-        start: Pair = (left.control.start, right.control.start, (0,) * len(ranges.forms))
+    A pair with different answers is not followed further.
+    """
+    following: dict[Pair, list[tuple[int, Pair]]] = {}
+    differ: set[Pair] = set()
+    step = _stepping(left, right, ranges.forms)
+    answers, others = left.control.outputs, right.control.outputs
+    start: Pair = (left.control.start, right.control.start, (0,) * len(ranges.forms))
 
-        def leaving(pair: Pair) -> list[tuple[int, Pair]]:
-            p, q, values = pair
-            made: list[tuple[int, Pair]] = []
-            if pair not in self.differ:
-                for token in range(left.symbols):
-                    made += [(token, step(p, q, token, each)) for each in ranges.after(values, token)]
-                self.differ.update(each for _, each in made if answers[each[0]] != others[each[1]])
-            self.following[pair] = made
-            return made
+    def leave(pair: Pair) -> list[tuple[int, Pair]]:
+        p, q, values = pair
+        made: list[tuple[int, Pair]] = []
+        if pair not in differ:
+            for token in range(left.symbols):
+                made += [(token, step(p, q, token, each)) for each in ranges.after(values, token)]
+            differ.update(each for _, each in made if answers[each[0]] != others[each[1]])
+        following[pair] = made
+        return made
 
-        Walk(start).run(lambda pairs: map(leaving, pairs), MOST_PAIRS)
-
-    @property
-    def distances(self) -> dict[Pair, int]:
-        """The least number of tokens to a pair with different answers, for pairs that lead to one."""
-        before: dict[Pair, list[Pair]] = defaultdict(list)
-        for pair, after in self.following.items():
-            for _, each in after:
-                before[each].append(pair)
-        distances = dict.fromkeys(self.differ, 0)
-        queue = deque(distances)
-        while queue:
-            pair = queue.popleft()
-            for each in before[pair]:
-                if each not in distances:
-                    distances[each] = distances[pair] + 1
-                    queue.append(each)
-        return distances
+    Walk(start).run(lambda pairs: map(leave, pairs), MOST_PAIRS)
+    return following, differ
 
 
-class _Search:
-    """A search for a shortest counterexample among exact states.
+def _distances(following: dict[Pair, list[tuple[int, Pair]]], differ: set[Pair]) -> dict[Pair, int]:
+    """Return the least number of tokens to a pair that differs, for pairs that lead to one."""
+    before: dict[Pair, list[Pair]] = defaultdict(list)
+    for pair, after in following.items():
+        for _, each in after:
+            before[each].append(pair)
+    distances = dict.fromkeys(differ, 0)
+    queue = deque(distances)
+    while queue:
+        pair = queue.popleft()
+        for each in before[pair]:
+            if each not in distances:
+                distances[each] = distances[pair] + 1
+                queue.append(each)
+    return distances
+
+
+def _search(
+    left: CounterMachine,
+    right: CounterMachine,
+    ranges: Ranges,
+    distances: dict[Pair, int] | None,
+    most: int,
+) -> tuple[Difference | None, dict[Pair, set[tuple[int, Pair]]]]:
+    """Search for a shortest counterexample among exact states.
 
     A walk never overestimates a state's distance from a difference. So the states are visited in the
     order of their length plus this distance, and states that cannot lead to one are left out.
-    """
 
-    def __init__(
-        self,
-        left: CounterMachine,
-        right: CounterMachine,
-        ranges: Ranges,
-        distances: dict[Pair, int] | None,
-        most: int,
-    ) -> None:
-        self.difference: Difference | None = None
-        """None if the nearest states have the same answers."""
-        self.moves: dict[Pair, set[tuple[int, Pair]]] = defaultdict(set)
-        """The moves that were made, between pairs as the walk has them."""
-        step = _stepping(left, right, ranges.forms)
-        answers, others = left.control.outputs, right.control.outputs
-        # The start is another state when it is entered again, because only then it has an answer.
-        start: Any = (left.control.start, right.control.start, (0,) * len(ranges.forms), "start")
-        before: dict[Any, tuple[Any, int]] = {}
-        length = {start: 0}
-        queue = [(0, 0, start)]
-        done: set[Any] = set()
-        while queue and len(done) < most:
-            _, _, pair = heapq.heappop(queue)
-            if pair != start and answers[pair[0]] != others[pair[1]]:
-                self.difference = Difference(
-                    trace_back(before, pair), answers[pair[0]], others[pair[1]]
-                )
-                return
-            if pair in done:
+    Returns:
+        The counterexample, and the moves that were made, between pairs as the walk has them.
+    """
+    moves: dict[Pair, set[tuple[int, Pair]]] = defaultdict(set)
+    step = _stepping(left, right, ranges.forms)
+    answers, others = left.control.outputs, right.control.outputs
+    # The start is another state when it is entered again, because only then it has an answer.
+    start: Any = (left.control.start, right.control.start, (0,) * len(ranges.forms), "start")
+    before: dict[Any, tuple[Any, int]] = {}
+    length, queue, done = {start: 0}, [(0, 0, start)], set()
+    while queue and len(done) < most:
+        _, _, pair = heapq.heappop(queue)
+        if pair != start and answers[pair[0]] != others[pair[1]]:
+            return Difference(trace_back(before, pair), answers[pair[0]], others[pair[1]]), moves
+        if pair in done:
+            continue
+        done.add(pair)
+        known = (pair[0], pair[1], ranges.rough(pair[2]))
+        for token in range(left.symbols):
+            exact = tuple(map(int.__add__, pair[2], (form[token] for form in ranges.forms)))
+            after = step(pair[0], pair[1], token, exact)
+            there = (after[0], after[1], ranges.rough(exact))
+            ahead = 0 if distances is None else distances.get(there, -1)
+            if ahead < 0:
                 continue
-            done.add(pair)
-            known = (pair[0], pair[1], ranges.rough(pair[2]))
-            for token in range(left.symbols):
-                exact = tuple(map(int.__add__, pair[2], (form[token] for form in ranges.forms)))
-                after = step(pair[0], pair[1], token, exact)
-                there = (after[0], after[1], ranges.rough(exact))
-                ahead = 0 if distances is None else distances.get(there, -1)
-                if ahead < 0:
-                    continue
-                self.moves[known].add((token, there))
-                longer = length[pair] + 1
-                if longer < length.get(after, longer + 1):
-                    length[after], before[after] = longer, (pair, token)
-                    heapq.heappush(queue, (longer + ahead, -longer, after))
+            moves[known].add((token, there))
+            longer = length[pair] + 1
+            if longer < length.get(after, longer + 1):
+                length[after], before[after] = longer, (pair, token)
+                heapq.heappush(queue, (longer + ahead, -longer, after))
+    return None, moves

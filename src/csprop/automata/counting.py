@@ -19,14 +19,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from csprop.automata.machine import Machine, integers
+from csprop.automata.machine import Machine, to_sequences
 from csprop.automata.walk import Oracle
 from csprop.errors import InputError
 
 MOST_COUNT = 2**62
 """Counts are 64-bit numbers; a sequence that could lead beyond this is refused."""
-MOST_SYMBOLS = 2**20
-"""Pairs of a token and a view."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +38,7 @@ class CounterMachine:
     increments: tuple[tuple[int, ...], ...]
     """The number that each token adds to each counter: `increments[token][counter]`."""
     window: int
-    """The control sees counts from −window to window."""
     control: Machine
-    """The control; its symbols are pairs of a token and a view."""
 
     def __post_init__(self) -> None:
         rows = self.increments
@@ -54,11 +50,11 @@ class CounterMachine:
             raise InputError("counter machine: increments must be whole numbers up to 2^31")
         if type(self.window) is not int or self.window < 0:
             raise InputError(
-                f"counter machine: window={self.window!r} must be a whole number, 0 or more"
+                f"counter machine: window={self.window!r} must be a whole number from 0 on"
             )
         if not isinstance(self.control, Machine):
             raise InputError("counter machine: the control must be a Machine")
-        if self.symbols * self.views > MOST_SYMBOLS:
+        if self.symbols * self.views > 2**20:
             raise InputError("counter machine: there are more than 2^20 pairs of a token and a view")
         if self.control.symbols != self.symbols * self.views:
             raise InputError(
@@ -80,10 +76,9 @@ class CounterMachine:
         Args:
             increments: what each token adds to each counter.
             start: the control's state before the first token.
-            step: the state after a token, from the state before, the token, and the counts after it as
-                the window shows them.
+            step: the state after a token, from the state before, the token, and the counts after it.
             answer: the class, from the state after a token and these counts.
-            window: the window through which the functions see the counts.
+            window: the functions see counts from −window to window, and beyond as these.
         """
         views = list(product(range(-window, window + 1), repeat=len(increments[0])))
 
@@ -96,17 +91,14 @@ class CounterMachine:
         return cls(increments=increments, window=window, control=Machine.explore(oracle).minimal())
 
     def __len__(self) -> int:
-        """The number of states of the control."""
         return len(self.control)
 
     @property
     def symbols(self) -> int:
-        """The number of tokens."""
         return len(self.increments)
 
     @property
     def counters(self) -> int:
-        """The number of counters."""
         return len(self.increments[0])
 
     @property
@@ -147,9 +139,7 @@ class CounterMachine:
             InputError: the tokens are not whole numbers, one is out of range, or a count could become
                 too large.
         """
-        array = integers(tokens, "tokens").astype(np.int64)
-        if array.ndim not in (1, 2):
-            raise InputError(f"machine: tokens must have one or two dimensions, not {array.ndim}")
+        array = to_sequences(tokens).astype(np.int64)
         if array.size and not 0 <= array.min() <= array.max() < self.symbols:
             raise InputError(f"machine: a token is out of range: write 0 to {self.symbols - 1}")
         largest = max((abs(each) for row in self.increments for each in row), default=0)

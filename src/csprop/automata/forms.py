@@ -22,7 +22,6 @@ from itertools import combinations, islice, product
 Weights = tuple[int, ...]
 """A linear form: what each token adds."""
 Increments = tuple[tuple[int, ...], ...]
-"""The increments of a machine: what each token adds to each counter."""
 Values = tuple[int, ...]
 """A value for each form."""
 

@@ -15,14 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from csprop.automata.minimal import minimise
 from csprop.automata.walk import MOST_STATES, Difference, Oracle, Walk, compare, moves
 from csprop.errors import InputError
-from csprop.ops import backends, native
+from csprop.ops import backends
+from csprop.ops.native.search import run_table
 
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """A deterministic Moore machine, which gives a class after every token.
-
-    States, tokens and classes are numbers. The tables are checked when the machine is made.
+    """A deterministic Moore machine, which gives a class after every token. All names are numbers.
 
     Raises:
         InputError: the tables are malformed or do not fit together.
@@ -75,27 +74,21 @@ class Machine:
         return machine
 
     def __len__(self) -> int:
-        """The number of states."""
         return len(self.transitions)
 
     @property
     def symbols(self) -> int:
-        """The number of tokens."""
         return len(self.transitions[0])
 
     @property
     def control(self) -> "Machine":
-        """The machine itself, which has no counters beside it."""
         return self
 
     @property
     def oracle(self) -> Oracle:
         """The machine as functions, for `Walk` and `compare`."""
-        transitions = self.transitions
-        return Oracle(
-            self.symbols, self.start, lambda state, token: transitions[state][token],
-            self.outputs.__getitem__,
-        )  # fmt: skip
+        rows, answer = self.transitions, self.outputs.__getitem__
+        return Oracle(self.symbols, self.start, lambda state, token: rows[state][token], answer)
 
     # Running.
 
@@ -134,9 +127,6 @@ class Machine:
             tokens: one sequence (T,), or one per row (N, T).
             first: the state in which each row begins; without it, the start.
             reset: (N, T), True where a row returns to the start before the token is read.
-
-        Raises:
-            InputError: the tokens are not whole numbers, or one is out of range.
         """
         return self._look_up(tokens, self._numbers, first, reset).astype(np.int64)
 
@@ -148,20 +138,18 @@ class Machine:
         reset: NDArray[np.bool_] | None = None,
     ) -> NDArray[Any]:
         """Return the entry of a table (S, V) for every token."""
-        sequences = _sequences(tokens)
+        sequences = to_sequences(tokens)
         rows = sequences[None] if sequences.ndim == 1 else sequences  # (N, T)
         states = np.broadcast_to(self.start if first is None else integers(first, "first"), len(rows))
         if len(states) and not 0 <= states.min() <= states.max() < len(self):
             raise InputError(f"machine: first must hold states, from 0 to {len(self) - 1}")
-        if reset is not None and (reset.dtype != np.bool_ or reset.shape != rows.shape):
-            raise InputError(f"machine: reset must be bool of shape {rows.shape}")
         begins = states.astype(np.int64) * self.symbols
         # The kernel takes one call per row, NumPy one per column.
         natively = backends.backend() == "native" and table.dtype == np.uint16 and reset is None
         if natively and rows.shape[1] > len(rows):
             out = np.empty(rows.shape, table.dtype)
             for row, begin, here in zip(rows, begins.tolist(), out, strict=True):
-                _, bad = native.run_table(self._begins, table, self.symbols, begin, row, here)
+                _, bad = run_table(self._begins, table, self.symbols, begin, row, here)
                 if bad >= 0:
                     self._refuse(row, bad)
         else:
@@ -217,21 +205,12 @@ class Machine:
     # Minimising and comparing.
 
     def minimal(self) -> Self:
-        """Return the minimal machine with the same answers; it is the same for equivalent machines.
-
-        The output of the start does not matter, because the first answer comes after the first token.
-        So the start is first treated as a state without an output, and in the end merged with a state
-        that has the same transitions; if there are several, with the one of the smallest class.
-        """
+        """Return the minimal machine with the same answers; it is the same for equivalent machines."""
         start, transitions, outputs = minimise(self.start, self.transitions, self.outputs)
         return replace(self, start=start, transitions=transitions, outputs=outputs)
 
     def difference(self, other: "Machine") -> Difference | None:
-        """Return a shortest input to which the two machines give different answers, or None.
-
-        Raises:
-            InputError: the machines have different numbers of tokens.
-        """
+        """Return a shortest input to which the two machines give different answers, or None."""
         if self.symbols != other.symbols:
             raise InputError("machine: only machines with the same tokens can be compared")
         # Minimal machines meet in fewer pairs of states.
@@ -246,15 +225,9 @@ def tabulate(
     most: int = MOST_STATES,
     batch: int = 1,
 ) -> tuple[Machine, list[Any]]:
-    """Return the machine of all states that a walk reaches, and the states by their numbers in it.
+    """Return the machine of all states that `Walk.run` reaches, and the states by their numbers in it.
 
-    Args:
-        start: the start of the walk.
-        following: as for `Walk.run`, like `most` and `batch`; every token must lead to a state.
-        answer: the class of a state, or None for a start without one.
-
-    Raises:
-        Endless: there are more than `most` states.
+    Every token must lead to a state. `answer` returns the class of a state, None for some starts.
     """
     rows: list[list[Any]] = []
 
@@ -275,11 +248,7 @@ def all_below(numbers: Iterable[Any], limit: int) -> bool:
 
 
 def integers(values: Any, what: str) -> NDArray[Any]:
-    """Convert values to an array of integers; `what` names them in the message.
-
-    Raises:
-        InputError: they are not integers in rows of equal length.
-    """
+    """Convert values to an array of integers, or raise an InputError that names them by `what`."""
     try:
         array = np.asarray(values)
     except (ValueError, OverflowError, TypeError, RuntimeError):  # such as rows of different lengths
@@ -291,7 +260,7 @@ def integers(values: Any, what: str) -> NDArray[Any]:
     return array
 
 
-def _sequences(tokens: Any) -> NDArray[Any]:
+def to_sequences(tokens: Any) -> NDArray[Any]:
     """Convert one sequence, or one per row, to a contiguous array of uint8 or int64 for the kernel."""
     array = integers(tokens, "tokens")
     if array.ndim not in (1, 2):

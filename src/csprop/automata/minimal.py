@@ -12,7 +12,12 @@ Outputs = tuple[int | None, ...]
 def minimise(
     start: int, transitions: Transitions, outputs: Outputs
 ) -> tuple[int, Transitions, Outputs]:
-    """Return the start, transitions and outputs of the minimal machine, in breadth-first order."""
+    """Return the start, transitions and outputs of the minimal machine, in breadth-first order.
+
+    The output of the start does not matter, because the first answer comes after the first token. So
+    the start is first treated as a state without an output, and in the end merged with a state that has
+    the same transitions; if there are several, with the one of the smallest class.
+    """
     fresh = len(transitions)
     rows = dict(enumerate([*transitions, transitions[start]]))
     answers = [*outputs, None]

@@ -24,10 +24,7 @@ Graph = Mapping[Node, Collection[tuple[int, Node]]]
 def refine(graph: Graph[Node], ranges: Ranges, counted: int) -> Ranges:
     """Return ranges that hold what the cycles of a search keep; if they do already, larger bounds.
 
-    Args:
-        graph: the pairs that were visited.
-        ranges: what was known.
-        counted: the number of forms that belong to counters.
+    The first `counted` forms belong to counters.
     """
     steps = list(zip(*ranges.forms, strict=True))
     periods, sums = list(ranges.periods), dict.fromkeys(ranges.forms)

@@ -32,11 +32,7 @@ FOREIGN = (
 
 
 def read_automaton(path: str | Path) -> AnyAutomaton:
-    """Read an automaton as `csprop automaton` prints it, in JSON: a finite one, or one that counts.
-
-    Raises:
-        InputError: the file cannot be read, or does not hold an automaton.
-    """
+    """Read an automaton as `csprop automaton` prints it, in JSON: a finite one, or one that counts."""
     path = Path(path)
     with open_file(path) as file:
         content = file.read()

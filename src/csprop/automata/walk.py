@@ -12,10 +12,8 @@ from typing import Any, Final, Generic, TypeVar
 
 from csprop.errors import InputError
 
-MOST_STATES = 1 << 16
-"""The default bound on the states of one machine."""
-MOST_PAIRS = 1 << 20
-"""The default bound on the pairs of states in a comparison."""
+MOST_STATES, MOST_PAIRS = 1 << 16, 1 << 20
+"""The default bounds on the states of one machine, and on the pairs of states in a comparison."""
 MOST_BYTES = 1 << 28
 """A walk stops with an error where its states take more memory than this."""
 
@@ -47,7 +45,7 @@ class Oracle:
     """The class of every input that leads to a state; None for a start without an answer."""
 
     def within(self, inside: Callable[[Any], bool]) -> "Oracle":
-        """Return the same machine, restricted to inputs that visit only states that are `inside`."""
+        """Return the machine for the inputs that visit only states that are `inside`."""
 
         def step(state: Any, token: int) -> Any:
             after = self.step(state, token)
@@ -62,7 +60,7 @@ def every_input(symbols: int) -> Oracle:
 
 
 class Walk(Generic[State]):
-    """A breadth-first search. `order` has the states as they were reached, the start first."""
+    """A breadth-first search; `order` has the states as they were reached, the start first."""
 
     def __init__(self, start: State) -> None:
         self.order = [start]
@@ -79,13 +77,12 @@ class Walk(Generic[State]):
         """Visit every state that can be reached, and return this walk.
 
         Args:
-            following: returns the tokens and next states of each of some states.
+            following: returns the tokens and next states of each of up to `batch` states.
             most: the largest number of states; None for no bound.
             batch: the largest number of states passed to `following` at once.
 
         Raises:
             Endless: there are more than `most` states.
-            InputError: a state cannot be hashed, or does not equal itself.
         """
         done = 0
         while done < len(self.order):
@@ -175,9 +172,6 @@ def compare(left: Oracle, right: Oracle, most: int = MOST_PAIRS) -> Agreement | 
     """Compare the answers of two machines with the same tokens after every input of one or more.
 
     Inputs that lead either machine OUTSIDE are not considered.
-
-    Returns:
-        The pairs of states if the answers always agree, otherwise a shortest counterexample.
 
     Raises:
         Endless: there are more than `most` pairs of states.

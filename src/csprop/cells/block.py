@@ -14,32 +14,26 @@ states and what follows the recurrence are computed in float32.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Generator, Tensor, nn
 
 from csprop.cells.options import Cell, Shape
-from csprop.cells.parts import polar, unit
+from csprop.ops.backends import exporting
 from csprop.ops.checks import check_tensor
-from csprop.ops.planes import narrow, saturate, turn
-from csprop.ops.scan import scan
+from csprop.ops.scan import narrow, saturate, scan, turn, wide
 
+# The paper's ε, and what keeps the square root's gradient finite at 0.
+EPSILON = 1e-8
+TINY = 1e-30
 OUTPUT_LIMIT = 2.0**20
 """A block without a norm passes its modulus on to the gates of the next block. A larger modulus is
 scaled back to this and keeps its phase, because the gradients of a stack would overflow."""
 
 Transition = tuple[Tensor, Any]
 """a and u for every step; for a router, the map scores and None."""
-
-
-@runtime_checkable
-class Numbering(Protocol):
-    """Numbers tensors for the kernel, in the order in which they are added."""
-
-    def add(self, tensor: Tensor | None, trained: bool = True) -> int: ...
-    def linear(self, name: str, layer: nn.Linear | None, trained: bool = True) -> dict[str, int]: ...
 
 
 class Block(nn.Module, ABC):
@@ -50,6 +44,8 @@ class Block(nn.Module, ABC):
     """True if `finish` needs the state before each step."""
     has_unit_output = False
     """True if every number of the output has the modulus 1."""
+    routes = False
+    """True for a router, whose maps have a temperature."""
     trains_embedding = True
     """False if a first layer of this kind uses its embedding as it is."""
 
@@ -108,15 +104,9 @@ class Block(nn.Module, ABC):
     ) -> tuple[Float[Tensor, "B T M D"], Float[Tensor, "B M D"]]:
         """Return the output and the last state.
 
-        Args:
-            z: the input.
-            state: the state before the first step.
-            reset: where it is true, the state starts again from h_0 before that step.
-            coupled: added to u by the layer below.
-            transition: `self.transition(z)`, if it is known already.
-
-        Raises:
-            InputError: an argument is not a tensor of the right shape, type and device.
+        Where `reset` is true, the state starts again from h_0 before that step. `coupled` is added to
+        u. `transition` is `self.transition(z)`, if it is known. An argument that is not a tensor of the
+        right shape, type and device raises InputError.
         """
         self._check(z, state, reset, coupled)
         h, last = self.recur(transition or self.transition(z), state, reset, coupled)
@@ -174,19 +164,10 @@ class Block(nn.Module, ABC):
         if coupled is not None:
             check_tensor("coupled", coupled, "floating-point", z.shape, device)
 
-    def describe_inputs(self, tensors: Numbering) -> dict[str, int]:
-        """Return the kernel's fields for the maps of the input; only for built-in blocks."""
+    @property
+    def kernel_options(self) -> dict[str, int | str]:
+        """The options of this layer in the kernel's `Layer`; only built-in blocks have them."""
         raise NotImplementedError
-
-    def describe(self, tensors: Numbering) -> dict[str, int | str]:
-        """Return the kernel's other fields; only for built-in blocks."""
-        raise NotImplementedError
-
-
-def switch_gate(delta: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-    """Return 1 where δ > 0 and else 0, with the gradient of σ(δ)."""
-    soft = torch.sigmoid(delta)
-    return (delta > 0).to(soft) + (soft - soft.detach())
 
 
 def draw_on_sphere(order: int, width: int, generator: Generator) -> Float[Tensor, "M D"]:
@@ -199,3 +180,44 @@ def draw_on_sphere(order: int, width: int, generator: Generator) -> Float[Tensor
 def add_skip(h: Tensor, skip: Tensor | None, z: Tensor) -> Tensor:
     """Return h + σ(g) ⊙ z, or h if there is no skip."""
     return h if skip is None else h + torch.sigmoid(skip) * z
+
+
+def linear(
+    inputs: int, outputs: int, generator: Generator, bias: bool = True, spread: float = 1.0
+) -> nn.Linear:
+    """Return an `nn.Linear` with PyTorch's default initialisation, scaled by `spread`."""
+    layer = nn.Linear(inputs, outputs, bias=bias, device="meta")  # which draws nothing
+    bound = spread / math.sqrt(inputs)
+    for name, parameter in list(layer.named_parameters()):
+        start = torch.empty(parameter.shape).uniform_(-bound, bound, generator=generator)
+        setattr(layer, name, nn.Parameter(start))
+    return layer
+
+
+@torch.no_grad()
+def start_again(module: nn.Module, make: Callable[[], nn.Module]) -> None:
+    """Copy the values of a new module, which is made on the CPU, where its generator is."""
+    with torch.device("cpu"):
+        fresh = make()
+    for mine, new in zip(module.parameters(), fresh.parameters(), strict=True):
+        mine.copy_(new)
+    for mine, new in zip(module.buffers(), fresh.buffers(), strict=True):
+        mine.copy_(new)
+
+
+def unit(h: Float[Tensor, "*batch M D"], epsilon: float = EPSILON) -> Float[Tensor, "*batch M D"]:
+    """Return h / (|h| + ε) in float32 or float64, with a finite gradient at h = 0."""
+    return h / modulus(h, TINY, epsilon)
+
+
+def modulus(h: Float[Tensor, "*batch M D"], under: float, beside: float) -> Float[Tensor, "*batch 1 D"]:
+    """Return sqrt(|h|² + under) + beside."""
+    squared = wide(h).square().sum(dim=-2, keepdim=True)
+    if exporting():  # which takes a number this small for 0, but no tensor of one dimension
+        return (squared + squared.new_full((1,), under)).sqrt() + squared.new_full((1,), beside)
+    return (squared + under).sqrt() + beside
+
+
+def polar(modulus: Tensor, angle: Tensor) -> Float[Tensor, "*batch 2 D"]:
+    """Return modulus · e^{i·angle} as two planes."""
+    return torch.stack([modulus * angle.cos(), modulus * angle.sin()], dim=-2)

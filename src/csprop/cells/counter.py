@@ -6,20 +6,34 @@
     output       n / (|n| + 1e-8), n = h_t + σ(g) ⊙ z_t
 
 The phase of c + i distinguishes zero, positive and negative counts with the same margin, however large
-the count. Rounding has the gradient of Re z. In a first layer the increments are not trained:
-`increments.py` chooses them. The adjoint is a sum from the end: λ_t = g_t + λ_{t+1}, ∂Re z_t = Re λ_t.
+the count. Rounding has the gradient of Re z.
+
+Increments are hard to learn while they are being rounded: every change of an increment changes all
+later counts. So the increments of a first layer are not trained. Its channels have the increments that
+a task is likely to need, small whole numbers for each token, the simplest first, and training chooses
+among the channels.
+
+The adjoint is a sum from the end: λ_t = g_t + λ_{t+1}, ∂Re z_t = Re λ_t.
 """
+
+import itertools
+from collections.abc import Iterator
 
 import torch
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
-from csprop.cells.block import Block, Numbering, Transition, add_skip
-from csprop.cells.increments import prepare
+from csprop.cells.block import Block, Transition, add_skip, unit
 from csprop.cells.options import Counter, Shape
-from csprop.cells.parts import unit
 from csprop.ops.counts import exact, whole
-from csprop.ops.planes import wide
+from csprop.ops.scan import wide
+
+LARGEST = 5
+"""Size of the largest increments, Σ|n| over the tokens."""
+MOST_TRIED = 4096
+"""Increments of one size that are listed, where there are many tokens."""
+FRACTION = 0.45
+"""Largest real part, up to its sign, of a channel that counts nothing: it is rounded to 0."""
 
 
 class CounterBlock(Block):
@@ -41,7 +55,7 @@ class CounterBlock(Block):
         """Let the rows of the embedding be increments."""
         self.trains_embedding = False
         if not embedding.is_meta:
-            prepare(embedding, generator)
+            choose_increments(embedding, generator)
 
     def transition(self, z: Float[Tensor, "B T 2 D"]) -> Transition:
         """Return 1, and Re z rounded to whole numbers."""
@@ -65,19 +79,9 @@ class CounterBlock(Block):
         """Add the skip, and keep the phase."""
         return unit(add_skip(h, self.skip, z)).to(z.dtype)
 
-    def describe_inputs(self, tensors: Numbering) -> dict[str, int]:
-        return {**tensors.linear("angle", None), **tensors.linear("gate", None)}
-
-    def describe(self, tensors: Numbering) -> dict[str, int | str]:
-        return {
-            "rotate": "none",
-            "bounded_angle": 1,
-            "decay": "count",
-            "activation": "none",
-            "norm": "complex",
-            "skip": tensors.add(self.skip),
-            "start": tensors.add(self.h0),
-        }
+    @property
+    def kernel_options(self) -> dict[str, int | str]:
+        return {"bounded_angle": 1, "decay": "count", "norm": "complex"}
 
 
 def _check_counts(
@@ -86,3 +90,49 @@ def _check_counts(
     """Return the states if their counts are exact; raise InputError otherwise."""
     (counts, line), added = h.unbind(2), u[:, :, 0].expand_as(h[:, :, 0])
     return torch.stack([exact(counts, before[:, :, 0].to(counts), added), line], dim=2)
+
+
+def forms(tokens: int) -> Iterator[list[tuple[int, ...]]]:
+    """Yield lists of increments of all tokens, by their size Σ|n|, from 1 on.
+
+    At size 1, a channel counts one token. At larger sizes some numbers are positive and some negative,
+    so a count can return to 0, and no number divides all of them. Of n and −n, one is listed.
+    """
+    for size in range(1, LARGEST + 1):
+        listed = itertools.islice(_list_size(tokens, size), MOST_TRIED)
+        yield [form for form in listed if size == 1 or (min(form) < 0 and _is_primitive(form))]
+
+
+def _list_size(tokens: int, size: int) -> Iterator[tuple[int, ...]]:
+    """Yield increments whose first nonzero number is positive."""
+    for chosen in range(1, min(tokens, size) + 1):
+        for places in itertools.combinations(range(tokens), chosen):
+            for cuts in itertools.combinations(range(1, size), chosen - 1):
+                sizes = [b - a for a, b in itertools.pairwise((0, *cuts, size))]
+                for signs in itertools.product((1, -1), repeat=chosen - 1):
+                    form = [0] * tokens
+                    for place, number, sign in zip(places, sizes, (1, *signs), strict=True):
+                        form[place] = sign * number
+                    yield tuple(form)
+
+
+def _is_primitive(form: tuple[int, ...]) -> bool:
+    return not any(all(each % divisor == 0 for each in form) for divisor in range(2, max(form) + 1))
+
+
+@torch.no_grad()
+def choose_increments(embedding: Float[Tensor, "V 2 D"], generator: Generator) -> None:
+    """Give the channels their increments: three quarters count, one quarter only tells tokens apart."""
+    tokens, _, width = embedding.shape
+    reading = width // 4
+    embedding[:, 0, :reading].uniform_(-FRACTION, FRACTION, generator=generator)
+    counting: list[tuple[int, ...]] = []
+    for listed in forms(tokens):
+        order = torch.randperm(len(listed), generator=generator).tolist()
+        counting += [listed[each] for each in order]
+        if len(counting) >= width - reading:
+            break
+    for channel in range(reading, width):
+        sign = 1 - 2 * int(torch.randint(2, (1,), generator=generator))
+        form = counting[(channel - reading) % len(counting)]
+        embedding[:, 0, channel] = torch.tensor([sign * each for each in form])

@@ -4,12 +4,12 @@ These classes need no torch, so commands that only read a configuration start fa
 kind, with its equation, is in the file named after it.
 """
 
-from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from csprop.errors import InputError
-from csprop.fields import check_ranges, check_types
+from csprop.fields import check_names, check_ranges, check_types
 
 if TYPE_CHECKING:
     from torch import Generator
@@ -31,7 +31,7 @@ class Shape(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell(ABC):
+class Cell:
     """A kind of layer: a frozen, keyword-only dataclass of options. Subclass it to add your own.
 
     `order` is the number of real planes of a channel's state: 2 for a complex number.
@@ -46,9 +46,15 @@ class Cell(ABC):
         cls.kind = cls.__name__.lower() if builtin else f"{cls.__module__}:{cls.__qualname__}"
         KINDS[cls.kind] = cls
 
-    @abstractmethod
     def make(self, shape: Shape, generator: "Generator") -> "Block":
-        """Return a new block with these options; its parameters are drawn from the generator."""
+        """Return a new block with these options; its parameters are drawn from the generator.
+
+        A cell of your own defines it.
+        """
+        if self.kind not in BUILT_IN:
+            raise NotImplementedError(f"{self.kind} does not define make()")
+        module = import_module(f"csprop.cells.{self.kind}")
+        return getattr(module, f"{type(self).__name__}Block")(self, shape, generator)
 
     def to_json(self) -> dict[str, Any]:
         """Return the kind and every option."""
@@ -56,11 +62,7 @@ class Cell(ABC):
 
     @staticmethod
     def from_json(values: dict[str, Any]) -> "Cell":
-        """Return the cell that `to_json` described; an option that is missing has its default.
-
-        Raises:
-            InputError: the kind is unknown, or an option is unknown or malformed.
-        """
+        """Return the cell that `to_json` described; an option that is missing has its default."""
         options = dict(values)
         kind = options.pop("kind", None)
         if not isinstance(kind, str) or kind not in KINDS:
@@ -68,12 +70,9 @@ class Cell(ABC):
             module = str(kind).partition(":")[0]
             hint = f"in Python, import {module} first" if ":" in str(kind) else f"choose from {known}"
             raise InputError(f"there is no cell of the kind {kind!r}: {hint}")
-        known = [field.name for field in fields(KINDS[kind])]
-        for name in options:
-            if name not in known:
-                expected = ", ".join(known) or "no options"
-                raise InputError(f"{name!r} is not an option of the cell {kind}: it has {expected}")
-        return KINDS[kind](**options)
+        check_names(KINDS[kind], options)
+        lists = {name: tuple(value) for name, value in options.items() if isinstance(value, list)}
+        return KINDS[kind](**options | lists)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,11 +115,6 @@ class Paper(Cell):
         if self.coupling == "per_layer" and not self.coupling_rank:
             raise InputError("it needs a coupling_rank of 1 or more", "coupling", self.coupling)
 
-    def make(self, shape: Shape, generator: "Generator") -> "Block":
-        from csprop.cells.paper import PaperBlock
-
-        return PaperBlock(self, shape, generator)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Rotor(Cell):
@@ -139,11 +133,6 @@ class Rotor(Cell):
         check_types(self)
         check_ranges(self, order=(2, 16))
 
-    def make(self, shape: Shape, generator: "Generator") -> "Block":
-        from csprop.cells.rotor import RotorBlock
-
-        return RotorBlock(self, shape, generator)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Router(Cell):
@@ -159,40 +148,20 @@ class Router(Cell):
         check_types(self)
         check_ranges(self, places=(0, 65_536), maps=(0, 10**6))
 
-    def make(self, shape: Shape, generator: "Generator") -> "Block":
-        from csprop.cells.router import RouterBlock
-
-        return RouterBlock(self, shape, generator)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Counter(Cell):
     """Whole numbers to which every token adds."""
-
-    def make(self, shape: Shape, generator: "Generator") -> "Block":
-        from csprop.cells.counter import CounterBlock
-
-        return CounterBlock(self, shape, generator)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Switch(Cell):
     """Channels that a gate sets to a learned point for good."""
 
-    def make(self, shape: Shape, generator: "Generator") -> "Block":
-        from csprop.cells.switch import SwitchBlock
-
-        return SwitchBlock(self, shape, generator)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Resonator(Cell):
     """Channels of fixed frequencies, for signals and text: a cell of `csprop.CSPLayer` alone."""
-
-    def make(self, shape: Shape, generator: "Generator") -> Any:
-        from csprop.cells.resonator import ResonatorBlock
-
-        return ResonatorBlock(shape.width)
 
 
 BUILT_IN: dict[str, type[Cell]] = dict(KINDS)

@@ -26,11 +26,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
-from csprop.cells.block import OUTPUT_LIMIT, Block, Numbering, Transition, add_skip, draw_on_sphere
+from csprop.cells.block import Block, Transition, add_skip, draw_on_sphere, linear, polar, unit
 from csprop.cells.options import Paper, Shape
-from csprop.cells.parts import linear, polar, unit
-from csprop.ops import reference
-from csprop.ops.planes import narrow, saturate, turn, wide
+from csprop.ops.scan import scan_by_steps, turn, wide
 
 
 class PaperBlock(Block):
@@ -83,7 +81,7 @@ class PaperBlock(Block):
         if self.cell.activation != "step":
             return super().recur(transition, state, reset, coupled)
         a, u = self._entering(transition, reset, coupled)
-        h = reference.scan(a, u, state, reset, F.silu)
+        h = scan_by_steps(a, u, state, reset, F.silu)
         return h, h[:, -1] if h.shape[1] else state
 
     def advance(self, z: Tensor, state: Tensor, coupled: Tensor | None = None) -> Tensor:
@@ -98,29 +96,10 @@ class PaperBlock(Block):
         h = add_skip(h, self.skip, z)
         if self.cell.norm == "complex":
             return unit(h).to(z.dtype)
-        h = narrow(saturate(h, OUTPUT_LIMIT), z.dtype)
+        h = super().finish(h, z)
         return self.norm(h.flatten(2)).unflatten(2, (2, -1)) if self.cell.norm == "layer" else h
 
-    def describe_inputs(self, tensors: Numbering) -> dict[str, int]:
-        angle = None if self.cell.rotate == "none" else self.angle
-        return {
-            "angles": 0 if angle is None else angle.out_features,
-            "angle_inputs": 0 if angle is None else angle.in_features,
-            "gates": self.gate.out_features,
-            **tensors.linear("angle", angle),
-            **tensors.linear("gate", self.gate),
-        }
-
-    def describe(self, tensors: Numbering) -> dict[str, int | str]:
-        norm = self.norm if self.cell.norm == "layer" else None
-        return {
-            "rotate": self.cell.rotate,
-            "bounded_angle": 1,
-            "decay": self.cell.decay,
-            "activation": self.cell.activation,
-            "norm": self.cell.norm,
-            "skip": tensors.add(self.skip),
-            "start": tensors.add(self.h0),
-            "norm_weight": tensors.add(None if norm is None else norm.weight),
-            "norm_bias": tensors.add(None if norm is None else norm.bias),
-        }
+    @property
+    def kernel_options(self) -> dict[str, int | str]:
+        names = ("rotate", "decay", "activation", "norm")
+        return {"bounded_angle": 1, **{name: getattr(self.cell, name) for name in names}}

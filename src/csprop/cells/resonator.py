@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import torch
 from jaxtyping import Bool, Float, Int64
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
-from csprop.ops.checks import check_tensor
-from csprop.ops.planes import turn, wide
+from csprop.cells.options import Resonator, Shape
 from csprop.ops.resonate import PARTS, moves, resonate
+from csprop.ops.scan import turn, wide
 
 SHORTEST, LONGEST = 1.5, 256.0
 """The memory of the first channel and of the last one at the start, in steps."""
@@ -28,9 +28,9 @@ class ResonatorBlock(nn.Module):
 
     order = 2
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, cell: Resonator, shape: Shape, generator: Generator) -> None:
         super().__init__()
-        self.theta = nn.Parameter(math.pi * (GOLDEN * torch.arange(width) % 1))
+        self.theta = nn.Parameter(math.pi * (GOLDEN * torch.arange(shape.width) % 1))
 
     @torch.no_grad()
     def spread(self, enter: nn.Linear) -> None:
@@ -50,18 +50,7 @@ class ResonatorBlock(nn.Module):
         reset: Bool[Tensor, "B T"] | None = None,
         index: Int64[Tensor, "B T"] | None = None,
     ) -> tuple[Float[Tensor, "B T 1 D"], Float[Tensor, "B 2 D"]]:
-        """Return the output of every step, and the last state; with `index`, entries are a table.
-
-        Raises:
-            InputError: an argument is not a tensor of the right shape, type and device.
-        """
-        device, width = self.theta.device, len(self.theta)
-        sizes = ("batch", "time") if index is None else ("rows",)
-        check_tensor("entries", entries, "floating-point", (*sizes, PARTS, width), device)
-        steps = entries.shape[:2] if index is None else index.shape
-        check_tensor("state", state, "floating-point", (steps[0], 2, width), device)
-        if reset is not None:
-            check_tensor("reset", reset, "bool", steps, device)
+        """Return the output of every step, and the last state; with `index`, entries are a table."""
         y, last = resonate(entries, self.theta, state, reset, index)
         return y[:, :, None], last
 

@@ -15,9 +15,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from csprop.ops import devices
 from csprop.ops.backends import exporting
-from csprop.ops.planes import ANGLE_LIMIT, wide
+from csprop.ops.checks import traced
+from csprop.ops.scan import wide
+
+ANGLE_LIMIT = 2.0**10
+"""The largest angle. Where weights are huge, the rounding of W z + b is many turns: a product of one
+row would turn a state elsewhere than a product of many, a stream elsewhere than a batch. At this limit
+rounding moves an angle of float32 by a ten-thousandth."""
 
 TERMS = 18
 """Terms of Taylor's series for a matrix of norm 1; the rest is below the rounding of float64."""
@@ -59,11 +64,6 @@ def _squared(generator: Float[Tensor, "*batch E M M"]) -> Float[Tensor, "*batch 
     return total
 
 
-def prepare(order: int) -> None:
-    """Make the basis of the rotations of an order, before torch traces anything."""
-    skew_basis(order)
-
-
 _BASES: dict[int, Tensor] = {}  # torch.compile warns about functools.cache
 
 
@@ -100,7 +100,7 @@ def _copied(basis: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
 
 def _beside(basis: Tensor, like: Tensor) -> Tensor:
     """Return a constant on the device of a tensor; it is copied once, unless torch traces."""
-    if like.is_cpu or devices.traced():
+    if like.is_cpu or traced(like):
         return basis.to(like)
     return _copied(basis, like.device, like.dtype)
 

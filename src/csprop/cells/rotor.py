@@ -15,19 +15,11 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
-from csprop.cells.block import (
-    OUTPUT_LIMIT,
-    Block,
-    Numbering,
-    Transition,
-    add_skip,
-    draw_on_sphere,
-    switch_gate,
-)
+from csprop.cells.block import Transition, add_skip, draw_on_sphere, linear, polar, unit
+from csprop.cells.gated import GatedBlock
 from csprop.cells.options import Rotor, Shape
-from csprop.cells.parts import linear, polar, unit
-from csprop.cells.rotations import count_angles, prepare, rotate
-from csprop.ops.planes import ANGLE_LIMIT, narrow, saturate, wide
+from csprop.cells.rotations import ANGLE_LIMIT, count_angles, rotate, skew_basis
+from csprop.ops.scan import wide
 
 # A gate that is rounded keeps all of the state; some must start near 0 to learn to let go
 # (docs/notes/exact.md). Layers of a stack have more to let go.
@@ -37,7 +29,7 @@ GATE_BIAS, STACKED_BIAS = (0.5, 6.0), (1.0, 1.0)  # of the first channel, and of
 SPREAD = 4.0
 
 
-class RotorBlock(Block):
+class RotorBlock(GatedBlock):
     """A layer of rotors, with the options of `Rotor`."""
 
     cell: Rotor
@@ -45,11 +37,10 @@ class RotorBlock(Block):
     def __init__(self, cell: Rotor, shape: Shape, generator: Generator) -> None:
         super().__init__(cell, shape, generator)
         width, order, alone = shape.width, cell.order, shape.depth == 1
-        prepare(order)
+        skew_basis(order)  # made before torch traces anything
         outputs, spread = count_angles(order) * width, SPREAD if alone else 1.0
         self.angle = linear(order * width, outputs, generator, spread=spread)
-        self.gate = linear(order * width, width, generator)
-        self.gate.bias = nn.Parameter(torch.linspace(*(GATE_BIAS if alone else STACKED_BIAS), width))
+        self.make_gate(GATE_BIAS if alone else STACKED_BIAS, generator)
         self.skip = nn.Parameter(torch.full((width,), 0.5)) if cell.skip else None
         self.recalls = cell.recall
         if cell.recall:
@@ -58,16 +49,11 @@ class RotorBlock(Block):
 
     def __setstate__(self, state: dict[str, object]) -> None:
         super().__setstate__(state)
-        prepare(self.order)
-
-    @property
-    def start(self) -> Float[Tensor, "M D"]:
-        """h_0, on the unit sphere."""
-        return unit(self.h0, epsilon=0.0)
+        skew_basis(self.order)
 
     def transition(self, z: Float[Tensor, "B T M D"]) -> Transition:
         """Return ρ Q, complex or, beyond order 2, a matrix; and (1 − ρ) z / |z|."""
-        keep = switch_gate(wide(self.gate(z.flatten(2))))
+        keep = self.keep(z)
         u, theta = (1 - keep)[:, :, None] * unit(z), self.theta(z)
         if self.order == 2:
             return polar(keep, theta), u
@@ -81,25 +67,8 @@ class RotorBlock(Block):
     def finish(self, h: Tensor, z: Tensor, before: Tensor | None = None) -> Tensor:
         """Add the skip, and the state before."""
         h = add_skip(h, self.skip, z)
-        h = h if before is None else h + self.recall * before
-        return narrow(saturate(h, OUTPUT_LIMIT), z.dtype)
+        return super().finish(h if before is None else h + self.recall * before, z)
 
-    def describe_inputs(self, tensors: Numbering) -> dict[str, int]:
-        return {
-            "angles": self.angle.out_features,
-            "angle_inputs": self.angle.in_features,
-            "gates": self.gate.out_features,
-            **tensors.linear("angle", self.angle),
-            **tensors.linear("gate", self.gate),
-        }
-
-    def describe(self, tensors: Numbering) -> dict[str, int | str]:
-        return {
-            "rotate": "state",
-            "decay": "switch",
-            "activation": "none",
-            "norm": "none",
-            "skip": tensors.add(self.skip),
-            "recall": tensors.add(self.recall if self.recalls else None),
-            "start": tensors.add(self.h0),
-        }
+    @property
+    def kernel_options(self) -> dict[str, int | str]:
+        return {"rotate": "state", "decay": "switch"}

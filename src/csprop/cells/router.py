@@ -17,12 +17,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Generator, Tensor, nn
 
-from csprop.cells.block import Block, Numbering, Transition
+from csprop.cells.block import Block, Transition, linear
 from csprop.cells.options import Router, Shape
-from csprop.cells.parts import linear
 from csprop.errors import InputError
 from csprop.ops import route
-from csprop.ops.planes import wide
+from csprop.ops.scan import wide
 
 SPREAD = 0.1
 """Standard deviation of the logits at the start."""
@@ -32,6 +31,7 @@ class RouterBlock(Block):
     """A layer of places. Raises InputError if it needs a map for each token and there are no tokens."""
 
     cell: Router
+    routes = True
     temperature: float = 1.0
     """τ, by which logits are divided while training; the training loop sets it, and it is not saved."""
 
@@ -77,8 +77,7 @@ class RouterBlock(Block):
     def read_tokens(self, embedding: Float[Tensor, "K 2 D"]) -> None:
         """Let each token choose its own map, by its row of the embedding.
 
-        z · e_k − |e_k|² / 2 is largest for the row e_k that is nearest to z, however many rows there
-        are; the division keeps the numbers small.
+        z · e_k − |e_k|² / 2 is largest for the row e_k nearest to z; the division keeps it small.
         """
         rows, scale = embedding.flatten(1), math.sqrt(embedding.shape[2])
         self.keys.weight.copy_(rows / scale)
@@ -131,26 +130,10 @@ class RouterBlock(Block):
         scores, _ = self.transition(z)
         return route.hard(self.targets(), scores.argmax(dim=2), wide(state))[:, 0]
 
-    def describe_inputs(self, tensors: Numbering) -> dict[str, int]:
-        return {
-            **tensors.linear("angle", None),
-            **tensors.linear("gate", None),
-            **tensors.linear("keys", self.keys, trained=not self.by_token),
-        }
-
-    def describe(self, tensors: Numbering) -> dict[str, int | str]:
-        return {
-            "places": self.places,
-            "choices": len(self.maps),
-            "by_token": self.by_token,
-            "maps": tensors.add(self.maps),
-            "rotate": "none",
-            "bounded_angle": 1,
-            "decay": "none",
-            "activation": "none",
-            "norm": "none",
-            "start": tensors.add(self.h0),
-        }
+    @property
+    def kernel_options(self) -> dict[str, int | str]:
+        sizes = {"places": self.places, "choices": len(self.maps), "by_token": self.by_token}
+        return {**sizes, "bounded_angle": 1, "decay": "none"}
 
 
 def lead(scores: Tensor, dim: int) -> Tensor:

@@ -14,38 +14,23 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
-from csprop.cells.block import (
-    OUTPUT_LIMIT,
-    Block,
-    Numbering,
-    Transition,
-    add_skip,
-    draw_on_sphere,
-    switch_gate,
-)
+from csprop.cells.block import Transition, add_skip, draw_on_sphere, unit
+from csprop.cells.gated import GatedBlock
 from csprop.cells.options import Shape, Switch
-from csprop.cells.parts import linear, unit
-from csprop.ops.planes import narrow, saturate, wide
 
 GATE_BIAS = (1.0, 4.0)  # of the first channel, and of the last: a switch must not be thrown too soon
 
 
-class SwitchBlock(Block):
+class SwitchBlock(GatedBlock):
     """A layer of switches."""
 
     def __init__(self, cell: Switch, shape: Shape, generator: Generator) -> None:
         super().__init__(cell, shape, generator)
         width = shape.width
-        self.gate = linear(2 * width, width, generator)
-        self.gate.bias = nn.Parameter(torch.linspace(*GATE_BIAS, width))
+        self.make_gate(GATE_BIAS, generator)
         self.skip = nn.Parameter(torch.full((width,), 0.5))
         self.point = nn.Parameter(draw_on_sphere(2, width, generator))
         self.learn_start(draw_on_sphere(2, width, generator))
-
-    @property
-    def start(self) -> Float[Tensor, "2 D"]:
-        """h_0, on the unit circle."""
-        return unit(self.h0, epsilon=0.0)
 
     @property
     def target(self) -> Float[Tensor, "2 D"]:
@@ -54,24 +39,13 @@ class SwitchBlock(Block):
 
     def transition(self, z: Float[Tensor, "B T 2 D"]) -> Transition:
         """Return ρ and (1 − ρ) p / |p|."""
-        keep = switch_gate(wide(self.gate(z.flatten(2))))[:, :, None]
+        keep = self.keep(z)[:, :, None]
         return keep, (1 - keep) * self.target
 
     def finish(self, h: Tensor, z: Tensor, before: Tensor | None = None) -> Tensor:
         """Add the skip."""
-        return narrow(saturate(add_skip(h, self.skip, z), OUTPUT_LIMIT), z.dtype)
+        return super().finish(add_skip(h, self.skip, z), z)
 
-    def describe_inputs(self, tensors: Numbering) -> dict[str, int]:
-        gates = self.gate.out_features
-        return {"gates": gates, **tensors.linear("angle", None), **tensors.linear("gate", self.gate)}
-
-    def describe(self, tensors: Numbering) -> dict[str, int | str]:
-        return {
-            "rotate": "none",
-            "decay": "switch",
-            "activation": "none",
-            "norm": "none",
-            "skip": tensors.add(self.skip),
-            "start": tensors.add(self.h0),
-            "point": tensors.add(self.point),
-        }
+    @property
+    def kernel_options(self) -> dict[str, int | str]:
+        return {"decay": "switch"}

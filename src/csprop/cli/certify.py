@@ -1,6 +1,5 @@
 """`csprop certify`: lock a run's model, prove it correct, and write the certificate."""
 
-import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from csprop.cli import common
 from csprop.cli.options import Arg
 from csprop.errors import InputError, about
+from csprop.fields import check_ranges
 from csprop.zoo.archive import in_zoo, name_of
 
 if TYPE_CHECKING:
@@ -26,10 +26,7 @@ class Args(common.Arguments):
         csprop certify runs/parity --check
     """
 
-    runs: Annotated[
-        tuple[Path, ...],
-        Arg("RUN...", positional=True),
-    ]
+    runs: common.Runs
     """One or more run directories; with --check, also runs of `csprop zoo`, such as zoo:parity."""
 
     check: common.Flag = False
@@ -51,10 +48,7 @@ def run(args: Args) -> int:
         raise InputError("--check verifies an existing certificate: leave out --length and --depth")
     if args.length is not None and args.depth is not None:
         raise InputError("--length tests inputs of every depth: leave out --depth")
-    for name, least in (("depth", 1), ("rounds", 0)):
-        value = getattr(args, name)
-        if value is not None and not least <= value <= 1000:
-            raise InputError(f"--{name} {value}: write {least} to 1000")
+    check_ranges(args, depth=(1, 1000), rounds=(0, 1000))
     if args.check:
         documents = [_check(args, path) for path in args.runs]
     else:
@@ -74,6 +68,8 @@ def _certify(args: Args, path: Path) -> "Certificate":
             f"`csprop zoo {name_of(path)} --out DIR` copies it, and the copy can be certified"
         )
     run = common.load(path)
+    from csprop.proof.attempts import LEARNED
+
     if args.length is not None and run.task.total:
         from csprop.training.scores import check_exhaustive
 
@@ -90,8 +86,10 @@ def _certify(args: Args, path: Path) -> "Certificate":
         common.say(f"{path}: the existing certificate is kept; this result is not saved")
     if not args.json and len(args.runs) == 1:
         _show(path, certificate, run.config.model.width)
-        if args.length is None and (not certificate.proven or _is_poor(certificate)):
-            _hint(args, path, run)
+        # Where many rows of a file disagree, the machine is probably wrong.
+        disagreeing = len(certificate.disagreeing) / (certificate.rows or 1)
+        if args.length is None and (not certificate.proven or disagreeing > 1 - LEARNED):
+            _suggest(args, path, run)
     return certificate
 
 
@@ -108,106 +106,58 @@ def _show(path: Path, certificate: "Certificate", width: int) -> None:
 
     print(f"{path}: {certificate.verdict if certificate.proven else 'not proven'}\n")
     common.show_text(certificate.statement)
-    if numbers := list_facts(certificate, width):
+    if facts := list_facts(certificate, width):
         print()
-        for name, value in numbers:
-            print(textwrap.fill(value, 80, initial_indent=f"{name:<10} ", subsequent_indent=" " * 11))
-        print(
-            f"\nThe whole certificate is in {path}/certificate.json. Next:\n"
-            f"  csprop certify {path} --check\n"
-            f"  csprop automaton {path} --format c\n"
-            f"  csprop explore {path}"
-        )
+        common.show_facts(facts)
+        print(f"\nThe whole certificate is in {path}/certificate.json.")
+        common.show_next(f"certify {path} --check", f"automaton {path} --format c", f"explore {path}")
 
 
-def _is_poor(certificate: "Certificate") -> bool:
-    """Return True if so many rows of a file disagree that the machine is probably wrong."""
-    from csprop.proof.attempts import LEARNED
-
-    wrong = len(certificate.disagreeing)
-    return certificate.rows is not None and wrong > (1 - LEARNED) * certificate.rows
-
-
-def _hint(args: Args, path: Path, run: Any) -> None:
+def _suggest(args: Args, path: Path, run: Any) -> None:
     """Print what to try next when nothing was proven, or nothing that is worth much."""
     from csprop.proof.attempts import LEARNED
+    from csprop.proof.places import is_router
     from csprop.training.scores import percent
 
-    accuracy = None if run.result is None else run.result.accuracy
-    learned = accuracy is None or accuracy >= LEARNED
-    if accuracy is not None and not learned:
+    task, preset, steps = run.task, run.config.preset, []
+    accuracy = 1.0 if run.result is None or run.result.accuracy is None else run.result.accuracy
+    learned, routes, counts = accuracy >= LEARNED, is_router(run.model), preset == "counter"
+    if not learned:
         print(f"\nThe model has not learned: {percent(accuracy)} of the held-out answers are right.")
-    counts = run.config.preset == "counter"
-    if not run.task.finite and not counts:
+    if not task.finite and not counts:
         print("\nThe task has infinitely many states, which only a model that counts can hold.")
-    print("\nNext, one of:")
-    steps = _finite_steps(path, run, learned) if run.task.finite else _counting_steps(path, run)
-    if learned and (counts if not run.task.finite else not _is_router(run)):
-        steps.insert(0, (f"csprop certify {path} --rounds {max(16, 2 * args.rounds)}", "more training"))
-    for command, why in steps:
-        print(f"  {command}\n      {why}")
-
-
-def _is_router(run: Any) -> bool:
-    from csprop.proof.places import is_router
-
-    return is_router(run.model)
-
-
-def _more_rows(path: Path, run: Any) -> tuple[str, str]:
-    more = 2 * (run.config.recipe.samples or run.task.samples)
-    return f"csprop train {run.task.name} --samples {more} --out {path}-more", "more sequences"
-
-
-def _finite_steps(path: Path, run: Any, learned: bool) -> list[tuple[str, str]]:
-    """Return what to try for a finite task or a data file, each with a reason."""
-    named, steps = run.config.task, []
-    asked = run.task.path if "data" in named else run.task.name
-    if learned and _is_router(run) and "data" not in named:
-        steps.append(_more_rows(path, run))
-    if run.config.preset != "router":
-        data = f"--data {asked}" if "data" in named else asked
+    built_in, more = "data" not in run.config.task, 2 * (run.config.recipe.samples or task.samples)
+    source, data = (task.name, task.name) if built_in else (task.path, f"--data {task.path}")
+    if learned and (not routes if task.finite else counts):
+        steps.append((f"certify {path} --rounds {max(16, 2 * args.rounds)}", "more training"))
+    if built_in and (learned and routes if task.finite else counts):
+        steps.append((f"train {source} --samples {more} --out {path}-more", "more sequences"))
+    if task.finite and preset != "router":
         why = "a router holds any finite machine, a rotor only some"
-        steps.append((f"csprop train {data} --preset router --out {path}-router", why))
-    best = "several models, and the best machine"
-    return [*steps, (f"csprop learn {asked} --out {path}-learned", best)]
-
-
-def _counting_steps(path: Path, run: Any) -> list[tuple[str, str]]:
-    """Return what to try for a task with infinitely many states, each with a reason."""
-    task, steps = run.task, []
-    if run.config.preset == "counter":
-        steps.append(_more_rows(path, run))
-    elif task.counting is not None:
+        steps.append((f"train {data} --preset router --out {path}-router", why))
+    if task.counting is not None and not counts:
         why = "a model that counts, whose proof has no limit of depth"
-        steps.append((f"csprop train {task.name} --preset counter --out {path}-counter", why))
-    length = max(n for n in range(1, 17) if len(task.vocab) ** n <= 2**20)
-    return [*steps, (f"csprop certify {path} --length {length}", "tests every input of one length")]
+        steps.append((f"train {source} --preset counter --out {path}-counter", why))
+    if task.finite:
+        steps.append((f"learn {source} --out {path}-learned", "several models, and the best machine"))
+    else:
+        length = max(n for n in range(1, 17) if len(task.vocab) ** n <= 2**20)
+        steps.append((f"certify {path} --length {length}", "tests every input of one length"))
+    print("\nNext, one of:")
+    for command, why in steps:
+        print(f"  csprop {command}\n      {why}")
 
 
 def _show_table(paths: tuple[Path, ...], certificates: "list[Certificate]") -> None:
-    headings = ["run", "verdict", "states", "minimal", "counters", "rounds"]
-    rows = [
-        [str(path), each.verdict, *_sizes(each)] for path, each in zip(paths, certificates, strict=True)
-    ]
-    if not any(row[4] for row in rows):
-        headings, *rows = [[*row[:4], *row[5:]] for row in (headings, *rows)]
-    common.show_table(headings, rows)
+    """Print a row for each run: its verdict, and the size of its machine."""
+    from csprop.automata.names import describe_size
 
-
-def _sizes(certificate: "Certificate") -> list[str]:
-    """Return the states of the network and of the automaton, the counters, and the rounds."""
-    from csprop.proof.certificate import CountingProof
-
-    proof = certificate.proof
-    if proof is None:
-        return [""] * 4
-    counters: int | str = ""
-    if isinstance(proof, CountingProof):
-        states, counters = proof.counting.control_states, getattr(certificate.automaton, "counters", "")
-    else:
-        states = proof.machine.network_states
-    return list(map(str, (states, certificate.minimal_states, counters, proof.search.rounds)))
+    rows = []
+    for path, certificate in zip(paths, certificates, strict=True):
+        machine = certificate.automaton
+        size = "" if machine is None else describe_size(len(machine), getattr(machine, "counters", 0))
+        rows.append([str(path), certificate.verdict, size])
+    common.show_table(["run", "verdict", "machine"], rows)
 
 
 def _check(args: Args, path: Path) -> dict[str, Any]:

@@ -1,25 +1,27 @@
-"""Functions that the commands share: parse arguments, print tables, show progress."""
+"""Functions that the commands share: options, tables, words for the user, and the model of a run."""
 
 import contextlib
 import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from multiprocessing import parent_process
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
-from csprop import progress as bar
 from csprop.automata.names import escape
-from csprop.cli import help
-from csprop.cli.options import Arg, filled, options, parsed
+from csprop.cli.options import Arg
 from csprop.errors import InputError
 
-A = TypeVar("A")
+if TYPE_CHECKING:
+    from csprop.proof.answers import CertifiedRun
+
 Flag = Annotated[bool, Arg(hint="")]
 """An option without a value: off unless it is given."""
+_fill = partial(textwrap.fill, break_long_words=False, break_on_hyphens=False)
+Runs = Annotated[tuple[Path, ...], Arg("RUN...", positional=True)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,45 +32,15 @@ class Arguments:
     """Print one JSON document on stdout."""
 
 
-def parse(
-    arguments: type[A],
-    verb: str,
-    argv: Sequence[str],
-    defaults: Callable[[dict[str, Any]], A] | None = None,
-    *,
-    usage: Sequence[str] = (),
-    short: Mapping[str, Sequence[str]] | None = None,
-) -> A:
-    """Parse the arguments of a command into its dataclass.
+@dataclass(frozen=True, kw_only=True)
+class RunArguments(Arguments):
+    """The options of a command that uses the model of a run."""
 
-    Args:
-        arguments: the dataclass; its docstrings are the text of `--help`.
-        verb: the name of the command.
-        argv: the arguments that follow the name.
-        defaults: takes the values that the user gave, by option name, and returns a dataclass with the
-            defaults of the other options; by default, the defaults of the class.
-        usage: the ways to write the command, where one of several arguments is needed.
-        short: for a command with many options, the options that `--help` shows, by heading;
-            `--help-all` lists all.
+    run: Annotated[Path, Arg("RUN", positional=True)]
+    """A run directory, or one of `csprop zoo`, such as zoo:parity."""
 
-    Raises:
-        InputError: an argument is unknown, malformed or missing, or a value does not fit.
-        SystemExit: help was asked for, and has been printed.
-    """
-    known, given, default = list(options(arguments)), {}, None
-    written = help.usages(verb, known, usage)
-    asked = {*help.HELP, help.ALL}.intersection(argv)
-    try:
-        given = parsed(verb, known, [each for each in argv if each not in asked], " or ".join(written))
-        default = None if defaults is None else defaults(given)
-    except InputError:
-        if not asked:
-            raise
-    if asked:
-        known = options(arguments, default)
-        print(help.page(verb, arguments, list(known), written, None if help.ALL in asked else short))
-        raise SystemExit(0)
-    return filled(arguments, known, given, default)
+    as_trained: Flag = False
+    """Use the model as trained, even if the run is certified."""
 
 
 def show_json(document: Any) -> None:
@@ -96,26 +68,30 @@ def show_columns(rows: Sequence[tuple[str, str]]) -> None:
     """Print names, each with its text beside it, wrapped at 80 columns."""
     indent = max(len(name) for name, _ in rows) + 4
     for name, text in rows:
-        first = f"  {name}".ljust(indent)
-        lines = textwrap.wrap(text, 80 - indent, break_long_words=False, break_on_hyphens=False)
-        print(f"\n{' ' * indent}".join([first + lines[0], *lines[1:]]))
+        show_text(text, f"  {name}".ljust(indent), " " * indent)
 
 
-def show_text(text: str) -> None:
+def show_facts(pairs: Iterable[tuple[str, str]]) -> None:
+    """Print short names, each with its value beside it, wrapped at 80 columns."""
+    for name, value in pairs:
+        show_text(value, f"{name:<11}", " " * 11)
+
+
+def show_text(text: str, first: str = "", indent: str = "") -> None:
     """Print a paragraph on stdout, wrapped at 80 columns."""
-    print(textwrap.fill(text, 80, break_long_words=False, break_on_hyphens=False))
+    print(_fill(text, 80, initial_indent=first, subsequent_indent=indent))
 
 
-def drawing(automaton: Any) -> str:
+def show_next(*commands: str) -> None:
+    """Print commands to try next."""
+    print("Next:", *(f"  csprop {command}" for command in commands), sep="\n")
+
+
+def draw(automaton: Any) -> str:
     """Return an automaton drawn as text, in ASCII if stdout cannot represent other characters."""
     from csprop.automata.export import to_text
 
-    text = to_text(automaton)
-    try:
-        text.encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:
-        return to_text(automaton, ascii=True)
-    return text
+    return to_text(automaton, ascii=not (sys.stdout.encoding or "utf-8").lower().startswith("utf"))
 
 
 def say(line: str) -> None:
@@ -129,75 +105,106 @@ def sentence(text: str) -> str:
     line = escape(" ".join(text.splitlines()))
     if not sys.stderr.isatty():
         return line
-    width = shutil.get_terminal_size().columns
-    return textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) or line
+    return _fill(line, shutil.get_terminal_size().columns) or line
 
 
-def say_epoch(task: str, epochs: int, rows: Mapping[int, bar.Epoch]) -> None:
-    """Print a line about an epoch, unless a bar on a terminal shows it.
+def say_rows(task: Any) -> None:
+    """Say what a file of labelled rows contains, before the work begins: a token may be misspelt."""
+    from csprop.automata.names import join_names
 
-    Args:
-        task: the name of the task.
-        epochs: the largest number of epochs.
-        rows: the metrics of each seed; the line shows the worst.
-    """
-    if sys.stderr.isatty() and parent_process() is None:  # several processes have no bar
-        return
-    from csprop.training.workers import label_seeds, worst_row
-
-    row = worst_row(rows)
+    summary = task.summary
+    classes = join_names([f"{name} {count:,}" for name, count in summary.classes.items()])
+    labels = {"whole": "one for each row", "every step": "one for every token", "mixed": "mixed"}
+    say(f"tokens: {join_names(task.vocab)}")
     say(
-        f"{label_seeds(task, list(rows))}  epoch {row['epoch']:>3}/{epochs}  {bar.summary(row)}  "
-        f"f1 {row['f1']:.3f}  {row['seconds']:.1f} s"
+        f"{summary.rows:,} rows of {summary.shortest:,} to {summary.longest:,} tokens (median "
+        f"{summary.median:g}), {summary.duplicates:,} of them duplicates"
     )
+    say(f"labels: {labels[summary.labels]}; in the end: {classes}")
+    if summary.contradictions:
+        say(
+            f"sequences that occur with different labels: {summary.contradictions:,}, in "
+            f"{summary.contradicting_rows:,} rows; so some labels are wrong, or depend on something "
+            "else"
+        )
 
 
-def check_file(path: Path, option: str = "") -> None:
-    """Refuse a file that does not exist; if it is an example, say how to get it.
-
-    Args:
-        path: the file.
-        option: the option that names it, if one does.
-    """
+def check_file(path: Path) -> None:
+    """Refuse a file that does not exist; if it is an example, say how to get it."""
     from csprop.data.shipped import EXAMPLES
     from csprop.files import open_file
 
-    try:
-        if not path.exists() and path.name in EXAMPLES:
-            raise InputError(f"{path}: there is no such file: `csprop example {path.name}` writes it")
-        with open_file(path):
-            pass
-    except InputError as error:
-        raise InputError(f"{option} {error}".strip()) from None
+    if not path.exists() and path.name in EXAMPLES:
+        raise InputError(f"{path}: there is no such file: `csprop example {path.name}` writes it")
+    with open_file(path):
+        pass
 
 
-def check_run(path: Path) -> None:
-    """Refuse a directory that is not a run, before torch is imported."""
+def check_runs(paths: Iterable[Path]) -> None:
+    """Refuse directories that neither are runs nor hold runs, before torch is imported."""
     from csprop.training.checkpoint import RunFolder
     from csprop.training.stored import stored_task
 
-    stored_task(RunFolder(path))
+    for path in paths:
+        if not any(path.glob("*/config.json")):
+            stored_task(RunFolder(path))
 
 
 def load(path: Path) -> Any:
     """Return a run with its model; torch is imported only if the run exists."""
-    check_run(path)
+    check_runs([path])
     from csprop.runs.run import load
 
     return load(path)
 
 
-def answering(run: Any, as_trained: bool) -> Any:
-    """Return the model that answers for a run; if it is the locked one, say so on stderr."""
-    model = run.answering(as_trained)
-    if model is not run.model:
-        say_locked(run)
-    return model
+class TorchRun:
+    """A run whose model runs in torch; `CertifiedRun` has the same methods and needs no torch."""
+
+    def __init__(self, path: Path, as_trained: bool) -> None:
+        self.run = load(path)
+        from csprop.training import batches, metrics
+
+        self.model = self.run.answering(as_trained)
+        self.task, self.config, self.result = self.run.task, self.run.config, self.run.result
+        self.locked = self.model is not self.run.model
+        if self.locked:
+            _say_locked(self.run)
+        self.at_length = partial(metrics.at_length, self.model, self.task)
+        self.exhaustive = partial(metrics.exhaustive, self.model, self.task)
+        self.on_rows = partial(metrics.score, self.model)
+        self.held_out = lambda: batches.training_data(self.task, self.config)[1]
+
+    def answers(self, rows: list[list[int]]) -> list[tuple[int, list[float]]]:
+        """Return the class of each sequence, and the probabilities of all classes."""
+        from csprop.proof.locked_counter import LockedCounter
+        from csprop.training.metrics import last_logits
+
+        # The scores of a locked counter are 1 for the answer and 0 for the others.
+        certain = isinstance(self.model, LockedCounter)
+        return [
+            (int(scores.argmax()), (scores if certain else scores.softmax(dim=0)).tolist())
+            for scores in last_logits(self.model, rows)
+        ]
 
 
-def say_locked(run: Any) -> None:
-    """Say on stderr that the locked model answers, and what is proven about it."""
-    proof = run.certificate.verdict
-    if run.certificate.unchecked:
-        proof = f"the certificate could not be checked ({run.certificate.unchecked})"
-    say(f"{run.path}: {proof}; the locked model answers")
+def open_run(args: RunArguments) -> "CertifiedRun | TorchRun":
+    """Return the run to ask; if its locked model answers, say so, and what is proven about it."""
+    from csprop.proof.answers import load_certified
+
+    certified = None if args.as_trained else load_certified(args.run)
+    if certified is None:
+        return TorchRun(args.run, args.as_trained)
+    _say_locked(certified)
+    return certified
+
+
+def _say_locked(run: Any) -> None:
+    say(f"{run.path}: {describe_proof(run.certificate)}; the locked model answers")
+
+
+def describe_proof(certificate: Any) -> str:
+    """Return the verdict of a certificate, or why it could not be checked."""
+    if certificate.unchecked:
+        return f"the certificate could not be checked ({certificate.unchecked})"
+    return certificate.verdict

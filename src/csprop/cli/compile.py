@@ -57,28 +57,26 @@ def run(args: Args) -> int:
     if args.json:
         common.show_json(document)
     else:
-        _show(document)
+        _show(**document)
     return int(not certificate.proven)
 
 
-def _show(found: dict[str, Any]) -> None:
-    path = found["run"]
-    print(f"{path}: {found['verdict'] if found['proven'] else 'not proven'}\n")
+def _show(run: str, states: int, counters: int, **found: Any) -> None:
+    print(f"{run}: {found['verdict'] if found['proven'] else 'not proven'}\n")
     common.show_text(found["statement"])
-    if found["proven"]:
-        states, counters = f"{found['states']} reachable states", ""
-        if found["counters"]:
-            named = f"{found['counters']} counter{'s' if found['counters'] > 1 else ''}"
-            states, counters = f"{found['states']} states, {named}", f"{named} and "
-        facts = {
-            "machine": f"{states}, {found['minimal_states']} in the smallest; "
-            f"{found['tokens']} tokens, {found['classes']} classes",
-            "model": f"{counters}a router of {found['places']} places, "
-            f"{found['parameters']:,} parameters",
-            "proof": f"{found['pairs']:,} pairs of states, in each of which both answer the same",
-        }
-        print()
-        for name, value in facts.items():
-            print(f"{name:<10} {value}")
-        verbs = (f"certify {path} --check", f"predict {path}", f"explore {path}")
-        print("\nNext:", *(f"  csprop {verb}" for verb in verbs), sep="\n")
+    if not found["proven"]:
+        return
+    counted = f"{counters} counter{'s' if counters > 1 else ''}"
+    size = f"{states} states, {counted}" if counters else f"{states} reachable states"
+    layers = f"{counted} and a router" if counters else "a router"
+    sizes = "{minimal_states} in the smallest; {tokens} tokens, {classes} classes".format(**found)
+    print()
+    common.show_facts(
+        [
+            ("machine", f"{size}, {sizes}"),
+            ("model", f"{layers} of {found['places']} places, {found['parameters']:,} parameters"),
+            ("proof", f"{found['pairs']:,} pairs of states, in each of which both answer the same"),
+        ]
+    )
+    print()
+    common.show_next(f"certify {run} --check", f"predict {run}", f"explore {run}")

@@ -5,9 +5,8 @@ import io
 import shlex
 import shutil
 import sys
-import textwrap
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from csprop import progress
 from csprop.cli import common
+from csprop.cli.learn import show_suspects
 from csprop.errors import InputError
 from csprop.training.checkpoint import refuse_zoo
 
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from csprop.runs.demo import Measured, Proof, Tell
 
 TASKS = ("parity", "mod3", "parenthesis")
-MODELS = 3 * len(TASKS)
-"""Three on each task."""
+INDENT = "   "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +58,7 @@ def run(args: Args) -> int:
 def _story(out: Path) -> dict[str, Any]:
     """Tell it, and return its numbers."""
     from csprop.data.shipped import example
+    from csprop.files import replace
     from csprop.tasks import get
 
     started = time.perf_counter()
@@ -69,9 +69,9 @@ def _story(out: Path) -> dict[str, Any]:
     )
     for task in TASKS:
         print(f"   {task:<13}{get(task).description}")
-    sys.stdout.flush()
-    with _parts("learn", MODELS) as tell:
+    with _parts("learn", 3 * len(TASKS)) as tell:
         from csprop.learning.learn import learn
+        from csprop.report.runs import page
         from csprop.runs import demo
 
         runs, models = demo.learn(TASKS, out, tell)
@@ -84,7 +84,9 @@ def _story(out: Path) -> dict[str, Any]:
         proofs = demo.lock(runs, tell)
     _show_proofs(proofs)
     print("3. Draw. These are the machines that the locked models have become.\n")
-    _show_machines({task: each.certificate.automaton for task, each in proofs.items()})
+    for task, proof in proofs.items():
+        if proof.certificate.automaton is not None:
+            print(f"{task}:\n{common.draw(proof.certificate.automaton)}")
     events = example("events.jsonl")
     print(
         f"4. Find wrong labels. {events.name} has sequences of events at a login, each\n"
@@ -94,17 +96,20 @@ def _story(out: Path) -> dict[str, Any]:
         on_event = lambda line: tell(line, False)  # noqa: E731
         learned = learn(events, out=out / "events", progress=False, on_event=on_event)
         tell(learned.verdict.sentence, True)
-    _show_learned(learned)
+    _show_learned(learned, out / "events")
     print("5. Write a page, with these models to step through, in one file.")
     with _parts("page", 1) as tell:
-        page = _page(out, [*runs, "events"], tell)
-    print(f"   {page}: open it in a browser.\n")
+        folders = [out / name for name in (*runs, "events") if (out / name).exists()]
+        content = page(folders, say=lambda line: tell(line, False)).encode()
+        replace((out / "page.html").resolve(), content)
+        tell(f"{len(content) / 1000:,.0f} kB", True)
+    print(f"   {out / 'page.html'}: open it in a browser.\n")
     seconds = round(time.perf_counter() - started, 1)
     _show_next(out, seconds)
     return {
         "proven": all(each.certificate.proven for each in proofs.values()),
-        "tasks": {task: _task_to_json(models[task], proofs[task]) for task in models},
-        "sequences": {str(length): demo.SAMPLING.count(length) for length in demo.LENGTHS},
+        "tasks": {task: _list_numbers(models[task], proofs[task]) for task in models},
+        "sequences": {length: demo.SAMPLING.count(length) for length in demo.LENGTHS},
         "events": {
             "file": str(events),
             "rows": learned.verdict.rows,
@@ -113,7 +118,7 @@ def _story(out: Path) -> dict[str, Any]:
             "states": learned.verdict.states,
             "suspects": [asdict(each) for each in learned.suspects],
         },
-        "page": str(page),
+        "page": str(out / "page.html"),
         "seconds": seconds,
     }
 
@@ -136,47 +141,45 @@ def _parts(label: str, total: int) -> "Iterator[Tell]":
     print()
 
 
-def _percents(accuracy: dict[int, float]) -> str:
+def _show_accuracies(rows: list[tuple[str, str, dict[int, float]]]) -> None:
+    """Print the accuracy of models by length; each has a task and a name."""
+    from csprop.runs.demo import LENGTHS
     from csprop.training.scores import percent
 
-    return "".join(f"{percent(each):>9}" for each in accuracy.values())
-
-
-def _heading(lengths: Iterable[int]) -> str:
-    return "".join(f"{length:>9,}" for length in lengths) + " tokens"
+    lengths = "".join(f"{length:>9,}" for length in LENGTHS)
+    print(f"   {'right answers at':<28}{lengths} tokens")
+    for task, name, accuracy in rows:
+        shares = "".join(f"{percent(each):>9}" for each in accuracy.values())
+        print(f"   {task:<13}{name:<15}{shares}")
 
 
 def _show_models(models: "dict[str, dict[str, Measured]]") -> None:
     from csprop.runs.demo import LENGTHS, LSTM, PRINTED, SAMPLING, TRAINED
 
     names = (TRAINED, LSTM, PRINTED)
-    print(f"   {'right answers at':<28}{_heading(LENGTHS)}")
-    for task, by_name in models.items():
-        for number, name in enumerate(names):
-            print(f"   {'' if number else task:<13}{name:<15}{_percents(by_name[name].accuracy)}")
+    _show_accuracies(
+        [
+            ("" if number else task, name, by_name[name].accuracy)
+            for task, by_name in models.items()
+            for number, name in enumerate(names)
+        ]
+    )
     few, *_, many = LENGTHS
-    drifted = {
-        name: [task for task in models if _drifts(models[task][name].accuracy, few, many)]
-        for name in names
-    }
-    said = "; ".join(f"{name} ({', '.join(tasks)})" for name, tasks in drifted.items() if tasks)
+    drifts = []
+    for name in names:
+        right = {task: by_name[name].accuracy for task, by_name in models.items()}
+        if tasks := [task for task, accuracy in right.items() if accuracy[few] == 1 > accuracy[many]]:
+            drifts.append(f"{name} ({', '.join(tasks)})")
     *counts, last = (f"{SAMPLING.count(length):,}" for length in LENGTHS)
-    tried = f"{', '.join(counts)} and {last}"
-    print(f"\n   Tried on {tried} random sequences, the same for all models.")
-    if said:
-        _show_paragraph(
+    print(f"\n   Tried on {', '.join(counts)} and {last} random sequences, the same for all models.")
+    if drifts:
+        common.show_text(
             f"Drift: small errors add up with the tokens. Right at {few} tokens and not at {many:,} "
-            f"are: {said}."
+            f"are: {'; '.join(drifts)}.",
+            INDENT,
+            INDENT,
         )
     print()
-
-
-def _drifts(accuracy: dict[int, float], few: int, many: int) -> bool:
-    return accuracy[few] == 1 > accuracy[many]
-
-
-def _show_paragraph(text: str) -> None:
-    print(textwrap.fill(text, 80, initial_indent="   ", subsequent_indent="   "))
 
 
 def _show_proofs(proofs: "dict[str, Proof]") -> None:
@@ -184,63 +187,31 @@ def _show_proofs(proofs: "dict[str, Proof]") -> None:
     from csprop.runs.demo import LOCKED
 
     for task, each in proofs.items():
-        machine = each.certificate.automaton
-        held = (
-            ""
-            if machine is None
-            else f": {describe_size(len(machine), getattr(machine, 'counters', 0))}"
+        machine, size = each.certificate.automaton, ""
+        if machine is not None:
+            size = f": {describe_size(len(machine), getattr(machine, 'counters', 0))}"
+        print(
+            f"   {task:<13}{each.certificate.summary}{size.replace(' and ', ', ')} "
+            f"({each.seconds:.1f} s)"
         )
-        held = held.replace(" and ", ", ")
-        print(f"   {task:<13}{each.certificate.summary}{held} ({each.seconds:.1f} s)")
-    locked = {task: each.accuracy for task, each in proofs.items() if each.accuracy}
-    if locked:
-        print(f"\n   {'right answers at':<28}{_heading(next(iter(locked.values())))}")
-    for task, accuracy in locked.items():
-        print(f"   {task:<13}{LOCKED:<15}{_percents(accuracy)}")
+    print()
+    rows = [(task, LOCKED, each.accuracy) for task, each in proofs.items() if each.accuracy]
+    if rows:
+        _show_accuracies(rows)
     print(
         "\n   Accuracies are of random samples. A proof is about every sequence, and there\n"
         "   is none for the LSTM and the printed model, however well they do here.\n"
     )
 
 
-def _show_machines(machines: dict[str, Any]) -> None:
-    for task, machine in machines.items():
-        if machine is not None:
-            print(f"{task}:\n{common.drawing(machine)}")
-
-
-def _show_learned(learned: "Learned") -> None:
-    from csprop.learning.suspects import FEW
-
-    _show_paragraph(f"{learned.verdict.sentence}.")
+def _show_learned(learned: "Learned", path: Path) -> None:
+    common.show_text(f"{learned.verdict.sentence}.", INDENT, INDENT)
     print()
-    if not learned.verdict.clear:
-        return
-    print(common.drawing(learned.machine))
-    count = len(learned.suspects)
-    if not count:
-        return
-    print(f"   {count:,} label{' looks' if count == 1 else 's look'} wrong:\n")
-    rows = [(str(each.line), each.label, each.answer, each.sequence) for each in learned.suspects[:FEW]]
-    rows.insert(0, ("line", "label", "machine says", "sequence"))
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for *cells, sequence in rows:
-        start = "  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True))
-        print(f"   {start}  {textwrap.shorten(sequence, 75 - len(start), placeholder=' …')}")
-    if count > FEW:
-        print(f"   … ({count - FEW:,} more)")
-    print()
-
-
-def _page(out: Path, names: list[str], tell: "Tell") -> Path:
-    from csprop.files import replace
-    from csprop.report.runs import page
-
-    written = [out / name for name in names if (out / name).exists()]
-    content = page(written, say=lambda line: tell(line, False)).encode()
-    replace((out / "page.html").resolve(), content)
-    tell(f"{len(content) / 1000:,.0f} kB", True)
-    return out / "page.html"
+    if learned.verdict.clear:
+        print(common.draw(learned.machine))
+        if count := len(learned.suspects):
+            print(f"   {count:,} label{' looks' if count == 1 else 's look'} wrong:\n")
+            show_suspects(learned.suspects, str(path))
 
 
 def _show_next(out: Path, seconds: float) -> None:
@@ -260,25 +231,15 @@ def _show_next(out: Path, seconds: float) -> None:
     )
 
 
-def _task_to_json(models: "dict[str, Measured]", proof: "Proof") -> dict[str, Any]:
+def _list_numbers(models: "dict[str, Measured]", proof: "Proof") -> dict[str, Any]:
     """Return the numbers of one task."""
     from csprop.runs.demo import LOCKED
 
-    certificate = proof.certificate
-    accuracies = {name: each.accuracy for name, each in models.items()} | {LOCKED: proof.accuracy}
+    certificate, training = proof.certificate, {name: asdict(each) for name, each in models.items()}
+    accuracy = {name: each.pop("accuracy") for name, each in training.items()}
     return {
-        "accuracy": {
-            name: {str(length): value for length, value in by_length.items()}
-            for name, by_length in accuracies.items()
-        },
-        "training": {
-            name: {
-                "epochs": each.epochs,
-                "held_out": each.held_out,
-                "seconds": round(each.seconds, 2),
-            }
-            for name, each in models.items()
-        },
+        "accuracy": accuracy | {LOCKED: proof.accuracy},
+        "training": training,
         "certificate": {
             "proven": certificate.proven,
             "verdict": certificate.verdict,

@@ -29,16 +29,20 @@ class Args(common.Arguments):
     """The file to write."""
 
 
-def parse(argv: list[str]) -> Args:
-    return common.parse(Args, "example", argv, usage=("[NAME]",))
-
-
 def run(args: Args) -> int:
     from csprop.data.shipped import EXAMPLES, example
     from csprop.files import replace
 
     if args.name is None:
-        return _list(args)
+        if args.out is not None:
+            raise InputError(f"--out {args.out}: write the name of an example before it")
+        if args.json:
+            listed = [{"name": name, "what": what} for name, (what, _) in EXAMPLES.items()]
+            common.show_json({"examples": listed})
+        else:
+            common.show_columns([(name, what) for name, (what, _) in EXAMPLES.items()])
+            print("\ncsprop example NAME writes one of these files into the current directory.")
+        return 0
     content, out = example(args.name).read_bytes(), args.out or Path(args.name)
     if out.is_dir():
         raise InputError(f"--out {out}: is a directory: write --out {out / args.name}")
@@ -53,17 +57,4 @@ def run(args: Args) -> int:
         common.show_json({"name": args.name, "what": what, "file": str(out), "bytes": len(content)})
     else:
         print(f"{out}: {what}. Next:\n  csprop {then.format(shlex.quote(str(out)))}")
-    return 0
-
-
-def _list(args: Args) -> int:
-    from csprop.data.shipped import EXAMPLES
-
-    if args.out is not None:
-        raise InputError(f"--out {args.out}: write the name of an example before it")
-    if args.json:
-        common.show_json({"examples": [{"name": name, "what": w} for name, (w, _) in EXAMPLES.items()]})
-        return 0
-    common.show_columns([(name, what) for name, (what, _) in EXAMPLES.items()])
-    print("\ncsprop example NAME writes one of these files into the current directory.")
     return 0

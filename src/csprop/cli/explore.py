@@ -4,10 +4,8 @@ import tempfile
 import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 from csprop.cli import common
-from csprop.cli.options import Arg
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,10 +19,7 @@ class Args(common.Arguments):
         csprop explore runs/parity --no-open
     """
 
-    runs: Annotated[
-        tuple[Path, ...],
-        Arg("RUN...", positional=True),
-    ]
+    runs: common.Runs
     """Run directories, directories that hold runs, or runs of `csprop zoo`, such as zoo:parity."""
 
     no_open: common.Flag = False
@@ -32,25 +27,17 @@ class Args(common.Arguments):
 
 
 def run(args: Args) -> int:
-    from csprop.files import replace
+    common.check_runs(args.runs)
+    from csprop.report.runs import page
 
-    for path in args.runs:
-        if not any(path.glob("*/config.json")):  # or it holds runs
-            common.check_run(path)
-    from csprop.report import runs
-
-    content = runs.page(args.runs, measured=False)
-    path = Path(tempfile.mkdtemp(prefix="csprop-")) / "explorer.html"
-    try:
-        replace(path, content.encode())
-    except OSError:
-        path.parent.rmdir()
-        raise
+    content = page(args.runs, measured=False)
+    with tempfile.NamedTemporaryFile(prefix="csprop-", suffix=".html", delete=False) as file:
+        file.write(content.encode())
+    path = Path(file.name)
     opened = not args.no_open and webbrowser.open(path.as_uri())
     if args.json:
-        common.show_json(
-            {"runs": [str(each) for each in args.runs], "page": str(path), "opened": opened}
-        )
+        runs = [str(each) for each in args.runs]
+        common.show_json({"runs": runs, "page": str(path), "opened": opened})
     else:
         print(path)
         if not opened and not args.no_open:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from csprop import __version__
 from csprop.cli import common
 
 
@@ -12,20 +11,10 @@ class Args(common.Arguments):
 
     Examples:
         csprop info
-        csprop info --version
     """
-
-    version: common.Flag = False
-    """Show the version of csprop only."""
 
 
 def run(args: Args) -> int:
-    if args.version:
-        if args.json:
-            common.show_json({"csprop": __version__})
-        else:
-            print(f"csprop {__version__}")
-        return 0
     from csprop.ops import gpu, native
     from csprop.training.config import environment
 
@@ -36,6 +25,5 @@ def run(args: Args) -> int:
     if args.json:
         common.show_json(facts)
     else:
-        for name, value in facts.items():
-            print(f"{name:<9} {value}")
+        common.show_facts((name, str(value)) for name, value in facts.items())
     return 0

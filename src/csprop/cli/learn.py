@@ -1,5 +1,6 @@
 """`csprop learn`: from labelled sequences to the machine behind them."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,9 +10,9 @@ from csprop.cli.options import Arg
 from csprop.errors import InputError
 
 if TYPE_CHECKING:
-    from csprop.automata.automaton import Automaton, CounterAutomaton
-    from csprop.data.summary import Summary
+    from csprop.automata.automaton import Automaton
     from csprop.learning.learn import Learned
+    from csprop.learning.suspects import Suspect
 
 MOST_SHOWN = 12
 """States and tokens up to which the machine's table is printed."""
@@ -48,7 +49,6 @@ class Args(common.Arguments):
 
 
 def run(args: Args) -> int:
-    from csprop.automata.names import join_names
     from csprop.data.formats import SUFFIXES
     from csprop.tasks import resolve
     from csprop.tasks.rows import RowsTask
@@ -62,9 +62,7 @@ def run(args: Args) -> int:
         for name, value in drawn.items():
             if value is not None:
                 raise InputError(f"{args.source} has its own rows: leave it out", name, value)
-        common.say(f"tokens: {join_names(task.vocab)}")
-        for line in _told(task.summary):
-            common.say(line)
+        common.say_rows(task)
     out = args.out or Path("runs") / f"learned-{task.name}"
     refuse_existing([out], resumable=False)
     from csprop.learning.learn import learn
@@ -76,25 +74,6 @@ def run(args: Args) -> int:
     else:
         _show(learned, path)
     return int(not learned.verdict.clear)
-
-
-def _told(found: "Summary") -> list[str]:
-    """Return lines about the content of a file."""
-    classes = ", ".join(f"{name} {count:,}" for name, count in list(found.classes.items())[:MOST_SHOWN])
-    more = len(found.classes) - MOST_SHOWN
-    labels = {"whole": "one for each row", "every step": "one for every token", "mixed": "mixed"}
-    lines = [
-        f"{found.rows:,} rows of {found.shortest:,} to {found.longest:,} tokens (median "
-        f"{found.median:g}), {found.duplicates:,} of them duplicates",
-        f"labels: {labels[found.labels]}; in the end: {classes}"
-        f"{f', … ({more} more)' if more > 0 else ''}",
-    ]
-    if found.contradictions:
-        lines.append(
-            f"sequences that occur with different labels: {found.contradictions:,}, in "
-            f"{found.contradicting_rows:,} rows; so some labels are wrong, or depend on something else"
-        )
-    return lines
 
 
 def _document(learned: "Learned", path: str | None) -> dict[str, Any]:
@@ -126,81 +105,43 @@ def _document(learned: "Learned", path: str | None) -> dict[str, Any]:
 
 def _show(learned: "Learned", path: str | None) -> None:
     from csprop.automata.counting import CounterMachine
-    from csprop.learning.suspects import FEW, LONGEST
 
     common.show_text(learned.verdict.text)
+    print()
     if path is None:
-        print()
         common.show_text(
             "Nothing was written. More rows, or rows with fewer wrong labels, may show a machine, "
             "unless the labels depend on something that is not in the sequences."
         )
         return
-    print()
     if isinstance(learned.machine, CounterMachine):
-        _show_counting(learned.machine)
+        print(common.draw(learned.machine))
     else:
-        _show_finite(learned.machine, learned.verdict.unseen)
+        _show_states(learned.machine, learned.verdict.unseen)
     if learned.suspects:
-        shown = [
-            [each.short(LONGEST), str(each.line), each.label, each.answer]
-            for each in learned.suspects[:FEW]
-        ]
-        title = f"Suspects: the first {FEW} of {len(learned.suspects):,}, all in {path}/suspects.jsonl"
-        if len(learned.suspects) <= FEW:
-            title = f"Suspects, also in {path}/suspects.jsonl"
-        common.show_table(["sequence", "line", "label", "machine says"], shown, title)
-        print()
-    print(f"Next:\n  csprop predict {path}\n  csprop automaton {path}\n  csprop explore {path}")
+        show_suspects(learned.suspects, path)
+    common.show_next(f"predict {path}", f"automaton {path}", f"explore {path}")
 
 
-def _show_finite(machine: "Automaton", unseen: frozenset[tuple[int, int]]) -> None:
-    """Print a table of the states, unless it is large."""
+def show_suspects(suspects: "Sequence[Suspect]", path: str) -> None:
+    """Print a table of rows whose labels look wrong."""
+    from csprop.learning.suspects import FEW, LONGEST
+
+    rows = [[each.short(LONGEST), str(each.line), each.label, each.answer] for each in suspects[:FEW]]
+    some = f": the first {FEW} of {len(suspects):,}, all" if len(suspects) > FEW else ", also"
+    title = f"Suspects{some} in {path}/suspects.jsonl"
+    common.show_table(["sequence", "line", "label", "machine says"], rows, title)
+    print()
+
+
+def _show_states(machine: "Automaton", unseen: frozenset[tuple[int, int]]) -> None:
+    """Print a table of the states, unless it is large; a transition that no row takes has a ?."""
     if max(len(machine), machine.symbols) > MOST_SHOWN:
         return
-    rows = [
-        [
-            _marked(machine, state),
-            "" if output is None else machine.classes[output],
-            *(
-                f"{there}{'?' if (state, token) in unseen else ''}"
-                for token, there in enumerate(machine.transitions[state])
-            ),
-        ]
-        for state, output in enumerate(machine.outputs)
-    ]
+    rows = []
+    for state, (output, moves) in enumerate(zip(machine.outputs, machine.transitions, strict=True)):
+        places = [f"{to}{'?' if (state, token) in unseen else ''}" for token, to in enumerate(moves)]
+        answer = "" if output is None else machine.classes[output]
+        rows.append([f"{'→' if state == machine.start else ' '} {state}", answer, *places])
     common.show_table(["state", "answer", *machine.vocab], rows)
     print()
-
-
-def _show_counting(machine: "CounterAutomaton") -> None:
-    """Print what is counted, and a table of the transitions unless it is large."""
-    from csprop.automata.arrows import arrows, counter_names
-
-    for counter, name in enumerate(counter_names(machine)):
-        added = zip(machine.vocab, (row[counter] for row in machine.increments), strict=True)
-        said = [
-            f"{token} adds {size}" if size > 0 else f"{token} takes {-size} off"
-            for token, size in added
-            if size
-        ]
-        common.show_text(f"It counts: {name} begins at 0; {', '.join(said)}; nothing else changes it.")
-    print()
-    rows = [
-        [
-            _marked(machine, each.state),
-            "" if (output := machine.outputs[each.state]) is None else machine.classes[output],
-            label,
-            str(each.there),
-        ]
-        for each in arrows(machine)
-        for label in each.labels
-    ]
-    if len(rows) <= 2 * MOST_SHOWN:
-        common.show_table(["state", "answer", "token : count after it", "next"], rows)
-        print()
-
-
-def _marked(machine: "Automaton | CounterAutomaton", state: int) -> str:
-    """Return the number of a state; the first one has an arrow."""
-    return f"{'→' if state == machine.start else ' '} {state}"

@@ -3,8 +3,7 @@
 Exit code 0: done. 1: the answer is no. 2: bad usage or input.
 
 A command is a module with a dataclass `Args` and a function `run(args)`; `parse(argv)` is optional. The
-commands of csprop are in this package; any installed package adds one by an entry point of
-`csprop.commands`.
+commands of csprop are in this package; any installed package adds one by an entry point.
 """
 
 import io
@@ -41,28 +40,23 @@ GROUPS = {
         "explore": "step through a model in the browser",
     },
 }
-"""The commands of csprop by purpose, each with what it does."""
 VERBS = {verb: what for group in GROUPS.values() for verb, what in group.items()}
-ENTRY_POINTS = "csprop.commands"
-"""The group of entry points by which other packages add commands."""
 LABORATORY = ("compare", "reproduce", "bench")
 """Commands of the package csprop-lab, which may not be installed."""
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command and return its exit code.
-
-    Args:
-        argv: the command and its arguments; without it, those of the process.
-    """
+    """Run a command, with the arguments of the process if there are no others; return its exit code."""
     argv = sys.argv[1:] if argv is None else argv
     _mend_streams()
     # Models this small gain little from a second thread and lose much where cores are shared.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    known = argv[:1] != ["help"] and any(map(_is_command, argv[:1]))
-    name = f"csprop {argv[0]}" if known else "csprop"
+    verb = argv[0] if argv else "--help"
+    known = verb in VERBS or verb in LABORATORY
+    known = known or (verb != "help" and verb[:1] != "-" and verb in added_commands())
+    name = f"csprop {verb}" if known else "csprop"
     try:
-        code = _run_command(argv[0], argv[1:]) if known else _run_without_command(argv)
+        code = _run_command(verb, argv[1:]) if known else _run_without_command(argv)
         sys.stdout.flush()  # a reader that has gone away must be noticed here
         return code
     except InputError as error:
@@ -73,21 +67,13 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _fail(f"{name}: {where}{error.strerror or error}")
-    except MemoryError:
-        return _fail(f"{name}: there is not enough memory")
-    except RuntimeError as error:
-        if "can't allocate memory" not in str(error):  # as torch says it
-            raise
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "can't allocate memory" not in str(error):
+            raise  # otherwise it is torch that lacks memory
         return _fail(f"{name}: there is not enough memory")
     except KeyboardInterrupt:
         hint = "; add --resume to the same command to continue" if name == "csprop train" else ""
         return _fail(f"{name}: interrupted{hint}", 130)
-
-
-def _is_command(word: str) -> bool:
-    if word in VERBS or word in LABORATORY or word.startswith("-"):
-        return not word.startswith("-")
-    return word in added_commands()
 
 
 def _run_command(verb: str, argv: list[str]) -> int:
@@ -97,16 +83,17 @@ def _run_command(verb: str, argv: list[str]) -> int:
     except InputError as error:
         from csprop.cli.options import name_option
 
-        raise InputError(name_option(error, module.Args)) from None
+        groups = getattr(module, "GROUPS", {}).values()
+        raise InputError(name_option(error, [module.Args, *groups])) from None
 
 
 def parse(verb: str, module: Any, argv: list[str]) -> Any:
     """Parse the arguments of a command: by its own function `parse`, if it has one."""
     if hasattr(module, "parse"):
         return module.parse(argv)
-    from csprop.cli import common
+    from csprop.cli import options
 
-    return common.parse(module.Args, verb, argv)
+    return module.Args(**options.parse(module.Args, verb, argv))
 
 
 def _run_without_command(argv: list[str]) -> int:
@@ -144,7 +131,7 @@ def added_commands() -> "dict[str, EntryPoint]":
     """Return the commands that other packages add, by name."""
     from importlib.metadata import entry_points
 
-    return {each.name: each for each in entry_points(group=ENTRY_POINTS) if each.name not in VERBS}
+    return {each.name: each for each in entry_points(group="csprop.commands") if each.name not in VERBS}
 
 
 def usage() -> str:
@@ -165,26 +152,16 @@ def usage() -> str:
     for title, group in groups.items():
         lines += ["", f"{title}:"]
         lines += [f"  {verb:<{width}}  {what}"[:80].rstrip() for verb, what in group.items()]
-    return "\n".join(
-        [
-            *lines,
-            "",
-            "A run is a directory that learn, train and compile write, such as runs/parity.",
-            "csprop COMMAND --help explains a command.",
-        ]
-    )
+    lines += ["", "A run is a directory that learn, train and compile write, such as runs/parity."]
+    return "\n".join([*lines, "csprop COMMAND --help explains a command."])
 
 
 def _first_line(command: "EntryPoint") -> str:
     """Return the first line of a command's docstring, from its source: importing it may take long."""
     import ast
-    from importlib.machinery import PathFinder
 
-    package, *names = command.module.split(".")
     try:
-        spec: Any = find_spec(package)
-        for name in names:
-            spec = PathFinder.find_spec(f"{spec.name}.{name}", spec.submodule_search_locations)
+        spec: Any = find_spec(command.module)
         text = ast.get_docstring(ast.parse(spec.loader.get_source(spec.name))) or ""
     except (ImportError, AttributeError, SyntaxError, TypeError, ValueError):
         return ""

@@ -1,24 +1,25 @@
-"""The options that a command's dataclass declares, and the parser of arguments."""
+"""The options of a command, which are the fields of a dataclass: parsing them, and `--help`."""
 
 import ast
 import dataclasses
 import inspect
 import re
+import shutil
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import takewhile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from csprop.errors import InputError, did_you_mean
 
-A = TypeVar("A")
-MISSING = dataclasses.MISSING
-NAMES = {int: "N", float: "NUMBER", Path: "PATH", str: "TEXT"}
-"""Placeholders for values in help, unless the option has its own."""
-ASKED = {int: "a whole number", float: "a number"}
+HELP, ALL = ("-h", "--help"), "--help-all"
+INDENT = 22
+"""Columns for the names of options in help; a longer name has a line of its own."""
+METAVARS = {int: "N", float: "NUMBER", Path: "PATH", str: "TEXT"}
+VALUES = {int: "a whole number", float: "a number"}
 """Values to ask for in error messages; for any other type, a name."""
 
 
@@ -39,183 +40,167 @@ class Arg:
 
 @dataclass(frozen=True)
 class Option:
-    """One argument of a command: a field of its dataclass, or of one that is a field of it."""
+    """One argument of a command."""
 
     name: str
     kind: type
     choices: tuple[str, ...]
-    metavar: str
-    text: str
-    hint: str | None
-    positional: bool
     several: bool
-    paired: bool
-    """True if a switch has a second form, which begins with --no-."""
+    arg: Arg
+    flags: tuple[str, ...]
+    """The flag; a switch may have a second one, which begins with --no-."""
     default: Any
-    group: str
-    """The field that the option is a part of; "" for one of the command itself."""
-
-    @property
-    def flag(self) -> str:
-        return f"--{self.name.replace('_', '-')}"
-
-    @property
-    def shown(self) -> str:
-        """The option as complaints name it: a flag, or the word for an argument without one."""
-        return self.metavar.rstrip(".") if self.positional else self.flag
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        return (self.flag, f"--no-{self.flag[2:]}") if self.paired else (self.flag,)
-
-    def write(self, value: Any) -> str:
-        """Return the option with a value, as it is typed."""
-        if self.kind is bool:
-            return self.flags[-1 if value is False else 0]
-        if value is None:
-            return self.shown
-        return f"{self.shown} {value:g}" if isinstance(value, float) else f"{self.shown} {value}"
+    text: str
+    title: str
+    """The heading above the option in help."""
 
     @property
     def required(self) -> bool:
         return self.default is MISSING
 
     @property
+    def label(self) -> str:
+        """The name of the option in messages: a flag, or the word for an argument without one."""
+        return self.arg.metavar.rstrip(".") if self.arg.positional else self.flags[0]
+
+    @property
     def heading(self) -> str:
         """The option as the user types it, for help."""
-        if self.positional:
-            return self.metavar
-        return ", ".join(self.flags) if self.kind is bool else f"{self.flag} {self.metavar}"
+        if self.kind is bool:
+            return ", ".join(self.flags)
+        return self.arg.metavar if self.arg.positional else f"{self.flags[0]} {self.arg.metavar}"
 
 
-def options(arguments: type, default: Any = None, group: str = "") -> Iterator[Option]:
-    """Yield the options of a dataclass, in the order of its fields.
+def options(arguments: type, title: str = "Options") -> list[Option]:
+    """Return the options of a dataclass: positional ones, then its own, then those of its bases.
 
-    Args:
-        arguments: the dataclass; the docstring of each field is the text of its option.
-        default: an instance with the default values; without it, the defaults of the class.
-        group: the field that holds the dataclass, if it is a part of another.
+    The docstring below a field is the text of the option.
     """
-    hints, texts = get_type_hints(arguments, include_extras=True), field_docs(arguments)
-    own = vars(arguments).get("__annotations__", {})  # those that it inherits come last
-    for field in sorted(dataclasses.fields(arguments), key=lambda each: each.name not in own):
-        if not field.metadata.get("flag", True):
-            continue
-        hint, *told = _unwrapped(hints[field.name])
-        value = field.default if default is None else getattr(default, field.name)
-        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-            yield from options(hint, None if default is None else value, field.name)
-            continue
-        several = get_origin(hint) is tuple
-        hint = get_args(hint)[0] if several else hint
-        choices = get_args(hint) if get_origin(hint) is Literal else ()
-        kind = str if choices else hint
-        said = next((each for each in told if isinstance(each, Arg)), None)
-        chosen = f"{{{','.join(choices)}}}" if choices else NAMES.get(kind, "")
-        yield Option(
-            name=field.name,
-            kind=kind,
-            choices=choices,
-            metavar=(said.metavar if said else "") or chosen,
-            text=texts.get(field.name, ""),
-            hint=said.hint if said else None,
-            positional=said is not None and said.positional,
-            several=several,
-            paired=kind is bool and said is None,
-            default=value,
-            group=group,
-        )
+    hints, texts = get_type_hints(arguments, include_extras=True), _read_docstrings(arguments)
+    known = [
+        _make_option(each.name, hints[each.name], each.default, texts.get(each.name, ""), title)
+        for each in dataclasses.fields(arguments)
+        if each.metadata.get("flag", True)
+    ]
+    own = [inspect.get_annotations(each) for each in arguments.__mro__]
+    depth = {name: number for number, names in reversed([*enumerate(own)]) for name in names}
+    return sorted(known, key=lambda each: -1 if each.arg.positional else depth[each.name])
 
 
-def _unwrapped(hint: Any) -> list[Any]:
-    """Return a type without `Annotated` and None, followed by its annotations."""
-    told = list(get_args(hint)[1:]) if get_origin(hint) is Annotated else []
-    hint = get_args(hint)[0] if told else hint
-    given = [each for each in get_args(hint) if each is not NoneType]
-    return [given[0] if NoneType in get_args(hint) else hint, *told]
+def _make_option(name: str, hint: Any, default: Any, text: str, title: str) -> Option:
+    extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    hint = get_args(hint)[0] if extras else hint
+    if NoneType in get_args(hint):
+        hint = get_args(hint)[0]
+    if several := get_origin(hint) is tuple:
+        hint = get_args(hint)[0]
+    choices = get_args(hint) if get_origin(hint) is Literal else ()
+    kind, flag = str if choices else hint, f"--{name.replace('_', '-')}"
+    arg = next((each for each in extras if isinstance(each, Arg)), None)
+    flags = (flag, f"--no-{flag[2:]}") if kind is bool and arg is None else (flag,)
+    metavar = f"{{{','.join(choices)}}}" if choices else METAVARS.get(kind, "")
+    arg = arg or Arg()
+    arg = dataclasses.replace(arg, metavar=arg.metavar or metavar)
+    return Option(name, kind, choices, several, arg, flags, default, text, title)
 
 
-def field_docs(cls: type) -> dict[str, str]:
+def _read_docstrings(cls: type) -> dict[str, str]:
     """Return the docstring below each field of a class and of its base classes."""
-    found = {}
+    texts = {}
     for each in reversed([base for base in cls.__mro__ if dataclasses.is_dataclass(base)]):
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(each))).body
         assert isinstance(tree, ast.ClassDef)
         for field, below in zip(tree.body, tree.body[1:], strict=False):
             match field, below:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
-                    value=ast.Constant(value=str(text))
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(text))),
                 ):
-                    found[name] = " ".join(text.split())
-    return found
+                    texts[name] = " ".join(text.split())
+    return texts
 
 
-def parsed(verb: str, known: Sequence[Option], argv: Sequence[str], usage: str) -> dict[str, Any]:
-    """Return the values that arguments give to options, by the name of the option.
+def parse(
+    arguments: type,
+    verb: str,
+    argv: Sequence[str],
+    *,
+    groups: Mapping[str, type] | None = None,
+    defaults: Callable[[dict[str, Any]], Mapping[str, Any]] = lambda values: {},
+    usage: Sequence[str] = (),
+    short: Mapping[str, Sequence[str]] | None = None,
+) -> dict[str, Any]:
+    """Return the values that arguments give to the options of a command, by name.
 
     Args:
+        arguments: the dataclass of the command; its docstrings are the text of `--help`.
         verb: the name of the command.
-        known: its options.
-        argv: its arguments.
-        usage: the command as it is typed, for messages about missing arguments.
+        argv: the arguments that follow the name.
+        groups: more dataclasses of options, by their heading in help.
+        defaults: from the values, the defaults that `--help` shows instead of those of the classes.
+        usage: the ways to write the command, where one of several arguments is needed.
+        short: the options that `--help` shows, by heading; `--help-all` lists all.
 
     Raises:
-        InputError: an argument is unknown, malformed, missing or superfluous; the sentence names it.
+        InputError: an argument is unknown, malformed or missing.
+        SystemExit: help was asked for, and has been printed.
     """
-    flags = {flag: option for option in known for flag in option.flags if not option.positional}
-    places = [option for option in known if option.positional]
-    given: dict[str, Any] = {}
-    words, ended = list(argv), False
+    known = options(arguments)
+    for title, group in (groups or {}).items():
+        known += options(group, title)
+    if not usage:
+        needed = [each for each in known if each.arg.positional or each.required]
+        usage = [" ".join(each.heading if each.required else f"[{each.heading}]" for each in needed)]
+    usage = [f"csprop {verb} {each}".strip() for each in usage]
+    words = [each for each in argv if each not in (*HELP, ALL)]
+    asked, values = len(words) < len(argv), {}
+    with suppress(InputError) if asked else nullcontext():
+        values = _read(verb, known, words, usage)
+    if asked:
+        shown = {} if short is None or ALL in argv else short
+        print(_write_help(verb, arguments, known, usage, shown, defaults(values)))
+        raise SystemExit(0)
+    return values
+
+
+def _read(
+    verb: str, known: Sequence[Option], argv: Sequence[str], usage: Iterable[str]
+) -> dict[str, Any]:
+    """Return the values of options; after -- nothing is an option."""
+    flags = {flag: option for option in known for flag in option.flags if not option.arg.positional}
+    end = argv.index("--") if "--" in argv else len(argv)
+    words, free, values = list(argv[:end]), [], {}
     while words:
         word = words.pop(0)
-        if word == "--" and not ended:  # from here on nothing is an option
-            ended = True
-            continue
-        if ended or not _is_flag(word):
-            if not places:
-                raise InputError(f"{word!r} is one argument too many: write {usage}")
-            option = places[0] if places[0].several else places.pop(0)
-            value = _value(option, word)
-            given[option.name] = (*given.get(option.name, ()), value) if option.several else value
+        if not _is_flag(word):
+            free.append(word)
             continue
         flag, equals, text = word.partition("=")
-        option = flags.get(flag.replace("_", "-"))
-        if option is None:
-            near = did_you_mean(flag, flags)
-            raise InputError(f"there is no option {flag}: {near or f'csprop {verb} --help lists them'}")
+        flag = flag.replace("_", "-")
+        if flag not in flags:
+            near = did_you_mean(flag, flags) or f"csprop {verb} --help lists them"
+            raise InputError(f"there is no option {flag}: {near}")
+        option = flags[flag]
         if option.kind is bool:
             if equals:
                 raise InputError(f"{flag} takes no value: leave out ={text}")
-            given[option.name] = flag.replace("_", "-") == option.flag
-            continue
-        if not equals and (not words or _is_flag(words[0])):
-            raise InputError(f"{flag} lacks its value: write {flag} {option.metavar}")
-        value = _value(option, text if equals else words.pop(0))
-        if option.several:  # as many words as are choices; the next one may be the task
-            more = list(takewhile(option.choices.__contains__, words))
-            value, words = (value, *more), words[len(more) :]
-        given[option.name] = value
+            values[option.name] = flag == option.flags[0]
+        elif equals or (words and not _is_flag(words[0])):
+            values[option.name] = _convert(option, text if equals else words.pop(0))
+        else:
+            raise InputError(f"{flag} lacks its value: write {option.heading}")
+    free += argv[end + 1 :]
     for option in known:
-        if option.required and option.name not in given:
-            raise InputError(f"{option.shown} is missing: write {usage}")
-    return given
-
-
-def filled(arguments: type[A], known: Iterable[Option], given: dict[str, Any], default: A | None) -> A:
-    """Return the dataclass with the given values; the others come from `default`, or from the class.
-
-    Raises:
-        InputError: the values do not fit, as the dataclass or a part of it says.
-    """
-    own, parts = {}, {}
+        if option.arg.positional and free:
+            taken, free = (free, []) if option.several else (free[:1], free[1:])
+            converted = tuple(_convert(option, word) for word in taken)
+            values[option.name] = converted if option.several else converted[0]
+    if free:
+        raise InputError(f"{free[0]!r} is one argument too many: write {' or '.join(usage)}")
     for option in known:
-        if option.name in given:
-            part = parts.setdefault(option.group, {}) if option.group else own
-            part[option.name] = given[option.name]
-    if default is None:
-        return arguments(**own)
-    inner = {name: dataclasses.replace(getattr(default, name), **part) for name, part in parts.items()}
-    return dataclasses.replace(default, **own, **inner)  # pyright: ignore[reportArgumentType]
+        if option.required and option.name not in values:
+            raise InputError(f"{option.label} is missing: write {' or '.join(usage)}")
+    return values
 
 
 def _is_flag(word: str) -> bool:
@@ -223,23 +208,84 @@ def _is_flag(word: str) -> bool:
     return re.match(r"-[^\d.]", word) is not None and word.lower() not in ("-inf", "-nan")
 
 
-def _value(option: Option, text: str) -> Any:
-    asked = ASKED.get(option.kind, "a name")
+def _convert(option: Option, text: str) -> Any:
+    wanted = VALUES.get(option.kind, "a name")
     if not text:
-        raise InputError(f"{option.shown} is empty: write {asked} after it")
+        raise InputError(f"{option.label} is empty: write {wanted} after it")
     if option.choices and text not in option.choices:
         near = did_you_mean(text, option.choices)
         choices = " or ".join(", ".join(option.choices).rsplit(", ", 1))
-        raise InputError(f"{option.shown} {text}: {f'{near} Write' if near else 'write'} {choices}")
+        raise InputError(f"{option.label} {text}: {f'{near} Write' if near else 'write'} {choices}")
     try:
         return option.kind(text)
     except ValueError:
-        raise InputError(f"{option.shown} {text}: write {asked}") from None
+        raise InputError(f"{option.label} {text}: write {wanted}") from None
 
 
-def name_option(error: InputError, arguments: type) -> str:
+def name_option(error: InputError, arguments: Iterable[type]) -> str:
     """Return the sentence of an error, with the option that it is about as the user writes it."""
-    for option in options(arguments):
+    for option in (option for each in arguments for option in options(each)):
         if option.name == error.field:
-            return f"{option.write(error.value)}: {error.message}"
+            value: Any = error.value
+            text = option.flags[-1 if value is False else 0] if option.kind is bool else option.label
+            if value is not None and option.kind is not bool:
+                text += f" {value:g}" if isinstance(value, float) else f" {value}"
+            return f"{text}: {error.message}"
     return str(error)
+
+
+def _write_help(
+    verb: str,
+    arguments: type,
+    known: Sequence[Option],
+    usage: Sequence[str],
+    short: Mapping[str, Sequence[str]],
+    defaults: Mapping[str, Any],
+) -> str:
+    """Return the help of a command; the examples of its docstring come last."""
+    width = max(40, min(80, shutil.get_terminal_size().columns))
+    text, _, examples = inspect.cleandoc(arguments.__doc__ or "").partition("\n\nExamples:\n")
+    parts = ["usage: " + "\n       ".join(f"{line} [options]" for line in usage)]
+    parts += [_fill(each, width) for each in text.split("\n\n")]
+    sections: dict[str, list[Option]] = {}
+    if short:
+        by_name = {each.name: each for each in known}
+        sections = {title: [by_name[name] for name in names] for title, names in short.items()}
+    else:
+        for each in known:
+            sections.setdefault(each.title, []).append(each)
+    labels = {f"`{each.name}`": each.label for each in known}
+    for title, some in sections.items():
+        lines = [_fill(f"{title}:", width)]
+        for each in some:
+            said = re.sub(r"`\w+`", lambda match: labels.get(match[0], match[0]), each.text)
+            said += f" {_describe_default(each, defaults.get(each.name, each.default))}"
+            heading, column = f"  {each.heading}", " " * INDENT
+            beside = _fill(said, width, column)
+            short_enough = len(heading) <= INDENT - 2
+            lines.append(heading.ljust(INDENT) + beside[INDENT:] if short_enough else heading)
+            lines += [] if short_enough else [beside]
+        parts.append("\n".join(lines))
+    if examples:
+        parts.append("Examples:\n" + textwrap.indent(textwrap.dedent(examples), "  "))
+    if short:
+        more = f"`csprop {verb} {ALL}` lists every option of the model and of training."
+        parts.append(_fill(more, width))
+    return "\n\n".join(parts)
+
+
+def _describe_default(option: Option, value: Any) -> str:
+    if option.arg.hint is not None:
+        return option.arg.hint
+    if value is MISSING or value is None or value in ((), ""):
+        return ""
+    if option.kind is bool:
+        value = "on" if value else "off"
+    return f"(default: {re.sub(r'[.]0$', '', str(value))})"
+
+
+def _fill(text: str, width: int, indent: str = "") -> str:
+    """Return wrapped text; a command in backticks is not broken."""
+    whole = re.sub("`(.+?)`", lambda match: match[1].replace(" ", "\xa0"), " ".join(text.split()))
+    lines = textwrap.wrap(whole, width - len(indent), break_long_words=False, break_on_hyphens=False)
+    return textwrap.indent("\n".join(lines).replace("\xa0", " "), indent)

@@ -20,10 +20,7 @@ class Args(common.Arguments):
         csprop report runs/* --out runs.html
     """
 
-    runs: Annotated[
-        tuple[Path, ...],
-        Arg("RUN...", positional=True),
-    ]
+    runs: common.Runs
     """Run directories, directories that hold runs, or runs of `csprop zoo`, such as zoo:parity."""
 
     out: Annotated[Path, Arg("FILE.html")]
@@ -37,17 +34,14 @@ def run(args: Args) -> int:
         raise InputError(f"--out {args.out}: write the name of a file that ends in .html")
     if not args.out.parent.is_dir():
         raise InputError(f"--out {args.out}: there is no directory {args.out.parent}: make it first")
-    for path in args.runs:
-        if not any(path.glob("*/config.json")):  # or it holds runs
-            common.check_run(path)
-    from csprop.report import runs
+    common.check_runs(args.runs)
+    from csprop.report.runs import page
 
-    content = runs.page(args.runs, say=common.say).encode()
+    content = page(args.runs, say=common.say).encode()
     replace(args.out.resolve(), content)
     if args.json:
-        common.show_json(
-            {"runs": [str(path) for path in args.runs], "page": str(args.out), "bytes": len(content)}
-        )
+        runs = [str(path) for path in args.runs]
+        common.show_json({"runs": runs, "page": str(args.out), "bytes": len(content)})
     else:
         print(f"{args.out}: {len(content) / 1000:,.0f} kB; open it in a browser")
     return 0

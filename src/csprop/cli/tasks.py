@@ -1,7 +1,6 @@
 """`csprop tasks`: list the built-in tasks."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from csprop.cli import common
 
@@ -31,28 +30,18 @@ def run(args: Args) -> int:
     from csprop.tasks import KINDS, catalogue, get
 
     if args.json:
-        listed = [
-            {
-                "name": task.name,
-                "question": task.description,
-                "vocabulary": list(task.vocab),
-                "classes": list(task.classes),
-            }
-            for task in catalogue()
-        ]
-        common.show_json({"tasks": listed})
+        names = {"name": "name", "question": "description", "vocabulary": "vocab", "classes": "classes"}
+        tasks = [{key: getattr(task, name) for key, name in names.items()} for task in catalogue()]
+        common.show_json({"tasks": tasks})
         return 0
     print("To begin with: csprop train parity")
     for title, names in KINDS.items():
-        found = [get(name) for name in names]
+        tasks = map(get, names)
         print(f"\n{title}:")
-        common.show_columns([(_marked(task), task.description) for task in found])
-    print("\nA task with a * takes counting; its preset is counter.")
-    print("\nMore of the same:")
+        common.show_columns(
+            [(f"{each.name} *" if each.counting else each.name, each.description) for each in tasks]
+        )
+    print("\nA task with a * takes counting; its preset is counter.\n\nMore of the same:")
     common.show_columns(MORE)
     print("\nFor your own data: csprop learn FILE, or csprop train --data FILE")
     return 0
-
-
-def _marked(task: Any) -> str:
-    return f"{task.name} *" if task.counting is not None else task.name

@@ -1,7 +1,6 @@
 """`csprop zoo`: list the certified runs that come with csprop, show one, or copy one."""
 
 import shlex
-import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,6 @@ from csprop.errors import InputError
 from csprop.zoo.archive import PREFIX, Entry, index, name_of
 
 WHY = "No proof exists: neither a finite machine nor counters solve such a task."
-"""Why a built-in task has no run here."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,14 +33,10 @@ class Args(common.Arguments):
     """Copy the run to this directory."""
 
 
-def parse(argv: list[str]) -> Args:
-    return common.parse(Args, "zoo", argv, usage=("[NAME]",))
-
-
 def run(args: Args) -> int:
-    if args.name is None and args.out is not None:
-        raise InputError("--out copies one run: write its name, such as csprop zoo parity --out DIR")
     if args.name is None:
+        if args.out is not None:
+            raise InputError("--out copies one run: write its name: csprop zoo parity --out DIR")
         _list(args.json)
         return 0
     name = name_of(args.name)
@@ -87,22 +81,22 @@ def _show(entry: Entry) -> None:
     task, name = get(entry["name"]), f"{PREFIX}{entry['name']}"
     options = "".join(f", {key} {value}" for key, value in entry["options"].items())
     print(f"{name}: {entry['verdict']}\n")
-    facts = {
-        "question": task.description,
-        "tokens": join_names(task.vocab),
-        "classes": join_names(task.classes),
-        "automaton": describe_size(entry["states"], entry["counters"]),
-        "model": f"{entry['made']}, preset {entry['preset']}, seed {entry['seed']}{options}",
-    }
-    for key, value in facts.items():
-        print(textwrap.fill(value, 80, initial_indent=f"{key:<10} ", subsequent_indent=" " * 11))
-    print(
-        f"\nNext:\n"
-        f"  csprop predict {name}\n"
-        f"  csprop certify {name} --check\n"
-        f"  csprop automaton {name} --format c\n"
-        f"  csprop explore {name}\n"
-        f"  csprop zoo {entry['name']} --out runs/{entry['name']}"
+    common.show_facts(
+        [
+            ("question", task.description),
+            ("tokens", join_names(task.vocab)),
+            ("classes", join_names(task.classes)),
+            ("automaton", describe_size(entry["states"], entry["counters"])),
+            ("model", f"{entry['made']}, preset {entry['preset']}, seed {entry['seed']}{options}"),
+        ]
+    )
+    print()
+    common.show_next(
+        f"predict {name}",
+        f"certify {name} --check",
+        f"automaton {name} --format c",
+        f"explore {name}",
+        f"zoo {entry['name']} --out runs/{entry['name']}",
     )
 
 

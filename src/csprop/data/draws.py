@@ -6,7 +6,7 @@ bits of the next 64, or for float32 24 bits of the next 32. Permutations are by 
 """
 
 import hashlib
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,22 +20,6 @@ Whole = NDArray[np.int64]
 Shape = tuple[int, ...]
 
 
-class Draws(Protocol):
-    """A source of random numbers."""
-
-    def below(self, limit: int, shape: Shape, least: int = 0) -> Whole:
-        """Whole numbers from `least` to `limit` − 1; there are fewer than 2^28 of them."""
-        ...
-
-    def fractions(self, shape: Shape, single: bool = False) -> NDArray[np.floating]:
-        """Return numbers from 0 to below 1, in float64, or in float32 where `single` is set."""
-        ...
-
-    def permutation(self, size: int) -> Whole:
-        """Return the numbers from 0 to `size` − 1 in a random order."""
-        ...
-
-
 class TorchDraws:
     """Random numbers from a generator of torch."""
 
@@ -43,24 +27,27 @@ class TorchDraws:
         self.generator = generator
 
     def below(self, limit: int, shape: Shape, least: int = 0) -> Whole:
+        """Return whole numbers from `least` to `limit` − 1; there must be fewer than 2^28 of them."""
         import torch
 
         return torch.randint(least, limit, shape, generator=self.generator).numpy()
 
     def fractions(self, shape: Shape, single: bool = False) -> NDArray[np.floating]:
+        """Return numbers from 0 to below 1, in float64, or in float32 where `single` is set."""
         import torch
 
         kind = torch.float32 if single else torch.float64
         return torch.rand(shape, generator=self.generator, dtype=kind).numpy()
 
     def permutation(self, size: int) -> Whole:
+        """Return the numbers from 0 to `size` − 1 in a random order."""
         import torch
 
         return torch.randperm(size, generator=self.generator).numpy()
 
 
 class NumpyDraws:
-    """The random numbers of a new generator of torch with this seed."""
+    """The random numbers of a new generator of torch with this seed, as `TorchDraws` returns them."""
 
     def __init__(self, seed: int) -> None:
         self.source = np.random.RandomState(seed % 2**32)
@@ -86,6 +73,9 @@ class NumpyDraws:
         for here, step in enumerate(words.tolist()):
             order[here], order[here + step] = order[here + step], order[here]
         return np.array(order, np.int64)
+
+
+Draws = TorchDraws | NumpyDraws
 
 
 def derive_seed(seed: int, purpose: str, epoch: int = 0) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,32 +15,21 @@ UNLABELLED = -1
 """The label of padding and of steps without a label. Losses and metrics ignore it."""
 WINDOW = 1 << 16
 """Steps that are padded at once when all rows are visited."""
-WORD = 63
-"""Bits of a word that are used: it must stay a positive int64."""
 
 
-class Matrices(NamedTuple):
-    """Some rows, padded at the end to the longest."""
-
-    tokens: NDArray[np.int64]  # (B, T), padding is 0
-    labels: NDArray[np.int64]  # (B, T), UNLABELLED where there is no label
-    answers: NDArray[np.bool_]  # (B, T), the labelled steps that count as the task's answer
-    lengths: NDArray[np.int64]  # (B,)
-
-    def tensors(self) -> "Steps":
-        """Return the same numbers in tensors, which share the memory."""
-        import torch
-
-        return Steps(*map(torch.from_numpy, self))
+Kind = TypeVar("Kind")
 
 
-class Steps(NamedTuple):
-    """Some padded rows in tensors, as in `Matrices`."""
+class Padded(NamedTuple, Generic[Kind]):
+    """Some rows, padded at the end to the longest, in arrays or tensors."""
 
-    tokens: "Tensor"
-    labels: "Tensor"
-    answers: "Tensor"
-    lengths: "Tensor"
+    tokens: Kind  # (B, T), padding is 0
+    labels: Kind  # (B, T), UNLABELLED where there is no label
+    answers: Kind  # (B, T), bool: the labelled steps that count as the task's answer
+    lengths: Kind  # (B,)
+
+
+Steps: TypeAlias = "Padded[Tensor]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +63,6 @@ class Examples:
 
     @property
     def longest(self) -> int:
-        """The length of the longest row."""
         return int(self.lengths.max(initial=0))
 
     @property
@@ -89,13 +77,22 @@ class Examples:
 
     def padded(self) -> Steps:
         """Return all rows as int64 matrices (N, T), padded at the end to the longest row."""
-        return self._pad(slice(None)).tensors()
+        return _to_tensors(self._pad(slice(None)))
+
+    @property
+    def tokens(self) -> "Tensor":
+        """The tokens of all rows, padded, (N, T); for small data, as `labels`."""
+        return self.padded().tokens
+
+    @property
+    def labels(self) -> "Tensor":
+        return self.padded().labels
 
     def windows(self, most: int = WINDOW) -> Iterator[Steps]:
         """Yield all rows in their order, padded: at most `most` steps at a time, or a single row."""
-        return (matrices.tensors() for matrices in self.matrices(most))
+        return map(_to_tensors, self.matrices(most))
 
-    def matrices(self, most: int = WINDOW) -> Iterator[Matrices]:
+    def matrices(self, most: int = WINDOW) -> Iterator[Padded[NDArray[Any]]]:
         """Yield the windows in arrays of NumPy, without importing torch."""
         first = 0
         while first < len(self):
@@ -105,12 +102,12 @@ class Examples:
             yield self._pad(rows)
             first = rows.stop
 
-    def _pad(self, rows: slice) -> Matrices:
+    def _pad(self, rows: slice) -> Padded[NDArray[Any]]:
         begins, lengths = self.begins[rows], self.lengths[rows]
         steps = np.arange(lengths.max(initial=0))
         within = steps < lengths[:, None]  # (B, T)
         places = np.where(within, begins[:, None] + steps, 0)
-        return Matrices(
+        return Padded(
             self.flat_tokens[places].astype(np.int64) * within,
             np.where(within, self.flat_labels[places], np.int64(UNLABELLED)),
             self.flat_answers[places] & within,
@@ -128,22 +125,12 @@ class Examples:
         sizes = np.frexp(self.lengths)[1]  # the number of binary digits
         return [self[sizes == size] for size in np.unique(sizes)]
 
-    # Matrices of all rows, for small data.
 
-    @property
-    def tokens(self) -> "Tensor":
-        """The tokens of all rows, padded, (N, T)."""
-        return self.padded().tokens
+def _to_tensors(rows: Padded[NDArray[Any]]) -> Steps:
+    """Return the same numbers in tensors, which share the memory."""
+    import torch
 
-    @property
-    def labels(self) -> "Tensor":
-        """The labels of all rows, padded, (N, T)."""
-        return self.padded().labels
-
-    @property
-    def answers(self) -> "Tensor":
-        """True where the answers of all rows are, padded, (N, T)."""
-        return self.padded().answers
+    return Padded(*map(torch.from_numpy, rows))
 
 
 def number_sequences(
@@ -158,7 +145,7 @@ def number_sequences(
     rank = np.zeros(len(begins), np.int64)
     largest = int(tokens.max()) + 1 if len(tokens) else 1  # 0 is for the end of a sequence
     bits = largest.bit_length()
-    count = WORD // bits
+    count = 63 // bits  # a word stays a positive int64
     active, start = np.arange(len(begins)), 0
     while len(active):
         words = _pack_tokens(tokens, begins[active] + start, lengths[active] - start, count, bits)

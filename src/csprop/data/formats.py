@@ -13,10 +13,8 @@ from csprop.errors import InputError, without
 from csprop.files import fault, open_file
 
 SUFFIXES = (".jsonl", ".csv", ".tsv")
-BLOCK = 1 << 20
-"""Bytes that are read at once."""
-ROWS = 1 << 13
-"""Rows of a table that are passed on at once."""
+BLOCK, ROWS = 1 << 20, 1 << 13
+"""Bytes that are read at once, and rows of a table that are passed on at once."""
 MARK = "\N{BYTE ORDER MARK}".encode()
 KEYS = ("sequence", "label")
 FORM = 'write {"sequence": …, "label": …}, one JSON object per line'
@@ -69,9 +67,8 @@ class FileReader:
             try:
                 text = block.decode()
             except UnicodeDecodeError as error:
-                raise InputError(
-                    f"{self.path}: byte {before + error.start} is not UTF-8 text"
-                ) from None
+                place = before + error.start
+                raise InputError(f"{self.path}: byte {place} is not UTF-8 text") from None
             before += len(block)
             yield text
 
@@ -110,12 +107,12 @@ class FileReader:
                 where = f"{self.path} row {number}"
                 names = () if headed else tuple(each.strip().lower() for each in cells)
                 headed = True
+                if names == KEYS:
+                    continue
                 if names == KEYS[::-1]:
                     raise InputError(
                         f"{where}: the columns are in the wrong order: write sequence, label"
                     )
-                if names == KEYS:
-                    continue
                 if len(cells) != 2:
                     raise InputError(
                         f"{where}: has {len(cells)} columns: write two, sequence and label"

@@ -106,11 +106,7 @@ def join_symbols(symbols: Sequence[str], words: bool) -> str:
 
 
 def encode(symbols: Sequence[str], vocab: Sequence[str], where: str) -> list[int]:
-    """Return the numbers of the tokens in a vocabulary; `where` names the sequence in messages.
-
-    Raises:
-        InputError: the sequence is empty, or a token is not in the vocabulary.
-    """
+    """Return the numbers of the tokens in a vocabulary; `where` names the sequence in messages."""
     if not symbols:
         raise InputError(f"{where}: the sequence is empty: write at least one token")
     numbers = {symbol: number for number, symbol in enumerate(vocab)}

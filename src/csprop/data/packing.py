@@ -1,8 +1,7 @@
 """From rows as they are written to packed examples.
 
 `read_row` defines a row. It makes a Python object of every token, which takes long for millions of
-rows. So rows of one simple kind are packed many at a time, with the same result, and `read_row` reads
-the others, and rejects malformed ones.
+rows. So rows of one simple kind are packed many at a time, with the same result.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -38,14 +37,7 @@ class Rows:
 
 
 class Packer:
-    """Takes rows, some at a time; in the end they are `Rows`.
-
-    Args:
-        where: the origin of the rows, for messages.
-        words: True if strings are words; None means characters, and `WordsFound` is raised at a word.
-        vocab: the tokens that may occur; None means any.
-        classes: the labels that may occur; None means any.
-    """
+    """Takes rows, some at a time; in the end they are `Rows`. The arguments are those of `pack`."""
 
     def __init__(
         self,
@@ -60,12 +52,7 @@ class Packer:
         self._lines: list[Numbers] = []
 
     def add(self, batch: Batch) -> None:
-        """Take some rows.
-
-        Raises:
-            InputError: a row is malformed; the message names it.
-            WordsFound: a token is a word, and it was not known whether any is.
-        """
+        """Take some rows; raise `WordsFound` at a word, if it is not known whether tokens are words."""
         lines, sequences, labels = batch
         if not lines:
             return
@@ -78,10 +65,8 @@ class Packer:
         """Pack the rows, or return None if they are not all of one simple kind."""
         kinds = set(map(type, sequences))
         if kinds == {str} and not self.words:
-            lengths, tokens = (
-                list(map(len, sequences)),
-                self.tokens.number_characters("".join(sequences)),
-            )
+            lengths = list(map(len, sequences))
+            tokens = self.tokens.number_characters("".join(sequences))
         elif kinds in ({list}, {str}):
             lists = sequences if kinds == {list} else list(map(str.split, sequences))
             lengths, flat = list(map(len, lists)), list(chain.from_iterable(lists))
@@ -95,15 +80,14 @@ class Packer:
             if every is None or list(map(len, labels)) != lengths:
                 return None
             return tokens, np.array(lengths), every
-        last = self.labels.number_values(labels)
-        if last is None:
+        if (last := self.labels.number_values(labels)) is None:
             return None
         every = np.full(len(tokens), UNLABELLED, np.int32)
         every[np.cumsum(lengths) - 1] = last
         return tokens, np.array(lengths), every
 
     def _one_by_one(self, batch: Batch) -> Packed:
-        tokens, lengths, labels = [], [], []
+        tokens, labels = [], []
         for line, sequence, label in zip(*batch, strict=True):
             where = f"{self.where} row {line}"
             if self.words is None and has_words(sequence):
@@ -114,22 +98,18 @@ class Packer:
                 encode(names, self.tokens.known or (), where)  # names the unknown token
             classes = [self.labels.number(name) for name in class_names]
             if UNKNOWN in classes:
-                unknown, known = class_names[classes.index(UNKNOWN)], self.labels.known or ()
-                raise InputError(
-                    f"{where}: the label {unknown!r} is unknown: write {join_names(known)}"
+                unknown, known = (
+                    class_names[classes.index(UNKNOWN)],
+                    join_names(self.labels.known or ()),
                 )
+                raise InputError(f"{where}: the label {unknown!r} is unknown: write {known}")
             tokens.append(numbers)
-            lengths.append(len(numbers))
             labels.append([UNLABELLED] * (len(numbers) - len(classes)) + classes)
         flat = [np.fromiter(chain.from_iterable(each), np.int32) for each in (tokens, labels)]
-        return flat[0], np.array(lengths), flat[1]
+        return flat[0], np.array([*map(len, tokens)]), flat[1]
 
     def rows(self) -> Rows:
-        """Return all rows.
-
-        Raises:
-            InputError: there are none, or all have the same label.
-        """
+        """Return all rows."""
         if not self._packed:
             raise InputError(f"{self.where}: has no rows: write at least two labelled sequences")
         vocab, tokens = self.tokens.sort()
@@ -159,8 +139,11 @@ def pack(
     """Read rows, taking characters for tokens; if a word occurs, start again with words.
 
     Args:
-        where: as for `Packer`, like `words`, `vocab` and `classes`.
+        where: the origin of the rows, for messages.
         batches: begins to read the rows, some at a time.
+        words: True if strings are words; None if that is not known.
+        vocab: the tokens that may occur; None means any.
+        classes: the labels that may occur; None means any.
 
     Raises:
         InputError: a row is malformed, there are none, or all have the same label.
@@ -194,11 +177,7 @@ def has_words(sequence: Any) -> bool:
 
 
 def read_row(where: str, sequence: Any, label: Any, words: bool) -> tuple[list[str], list[str]]:
-    """Return the tokens of one row, and its labels: one for the whole, or one for every token.
-
-    Raises:
-        InputError: the row is malformed.
-    """
+    """Return the tokens of one row, and its labels: one for the whole, or one for every token."""
     if isinstance(sequence, str):
         tokens = [_printable(where, token, "token") for token in split_symbols(sequence, words)]
     elif isinstance(sequence, list):

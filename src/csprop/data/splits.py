@@ -27,9 +27,6 @@ def split(
             possible. A held-out sequence may still be a prefix of a training sequence.
         generator: decides which rows are held out.
 
-    Returns:
-        The training set and the held-out set.
-
     Raises:
         InputError: there are too few distinct sequences to split.
     """

@@ -11,9 +11,6 @@ from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.data.examples import UNLABELLED, Examples
 
-AT_ONCE = 1 << 20
-"""Steps of repeated sequences that are compared at once."""
-
 
 @dataclass(frozen=True)
 class Summary:
@@ -21,9 +18,9 @@ class Summary:
 
     rows: int
     tokens: int
-    """The number of tokens in all rows together."""
+    """In all rows together."""
     shortest: int
-    """The length of the shortest row."""
+    """Tokens of the shortest row; likewise the median and the longest."""
     median: float
     longest: int
     labels: Literal["whole", "every step", "mixed"]
@@ -63,9 +60,7 @@ class Disagreement(NamedTuple):
     """A row, and its first label that a machine contradicts."""
 
     row: int
-    """From 0 on."""
     step: int
-    """The step that has the label, from 0 on."""
     answer: int
     """The class that the machine gives there."""
 
@@ -88,36 +83,21 @@ def find_contradictions(examples: Examples) -> NDArray[np.int64]:
 
     All rows of such a sequence are included. Steps without a label contradict nothing.
     """
-    same, lengths = examples.same, examples.lengths
-    order = np.argsort(same, kind="stable")
-    order = order[(np.bincount(same) > 1)[same[order]]]  # repeated sequences, each with all its rows
-    if not len(order):
-        return order
-    # Cut into parts of few steps; no sequence is in two parts.
-    before = (np.cumsum(lengths[order]) - lengths[order]) // AT_ONCE
-    firsts = _firsts(same[order])
-    parts = np.split(order, firsts[1:][np.diff(before[firsts]) > 0])
-    return np.sort(np.concatenate([part[_clashes(examples, part)] for part in parts]))
-
-
-def _firsts(same: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where each sequence begins in rows that are sorted by sequence."""
-    return np.flatnonzero(np.r_[True, same[1:] != same[:-1]])
-
-
-def _clashes(examples: Examples, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return True for rows, sorted by sequence, whose sequence has two labels at some step."""
-    begins, lengths = examples.begins[rows], examples.lengths[rows]
-    firsts = _firsts(examples.same[rows])
-    group = np.repeat(np.arange(len(firsts)), np.diff(np.r_[firsts, len(rows)]))
-    step = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    labels = examples.flat_labels[np.repeat(begins, lengths) + step].astype(np.int64)
-    # A cell for each step of a sequence, with the least and the largest of its labels.
-    offsets = np.cumsum(lengths[firsts]) - lengths[firsts]
-    cell = np.repeat(offsets[group], lengths) + step
-    known = labels != UNLABELLED
-    least = np.full(int(lengths[firsts].sum()), np.iinfo(np.int64).max)
-    largest = np.full(len(least), UNLABELLED, np.int64)
-    np.minimum.at(least, cell[known], labels[known])
-    np.maximum.at(largest, cell[known], labels[known])
-    return np.logical_or.reduceat(least < largest, offsets)[group]
+    same, repeated = examples.same, np.bincount(examples.same) > 1
+    lengths = np.zeros(len(repeated), np.int64)
+    lengths[same] = examples.lengths
+    # A cell for each step of a repeated sequence, with the least and the largest of its labels.
+    ends = np.cumsum(lengths * repeated)
+    least = np.full(int(ends[-1]), np.iinfo(np.int32).max, np.int32)
+    largest = np.full(len(least), UNLABELLED, np.int32)
+    first = 0
+    for window in examples.matrices():
+        numbers = same[first : first + len(window.labels)]
+        known = (window.labels != UNLABELLED) & repeated[numbers, None]
+        cells = (ends - lengths)[numbers, None] + np.arange(known.shape[1])
+        np.minimum.at(least, cells[known], window.labels[known].astype(np.int32))
+        np.maximum.at(largest, cells[known], window.labels[known].astype(np.int32))
+        first += len(numbers)
+    clashes = np.zeros(len(repeated), np.bool_)
+    clashes[np.searchsorted(ends, np.flatnonzero(least < largest), side="right")] = True
+    return np.flatnonzero(clashes[same])

@@ -49,14 +49,9 @@ CLOSED = -60.0
 
 
 def compile_machine(machine: Machine, classes: int) -> CSP:
-    """Return a model that answers as a machine does, at every length.
+    """Return a model that answers as a machine does, at every length; refuse one that is too large.
 
-    Args:
-        machine: the machine. States that no input tells apart share a place.
-        classes: the number of classes, at least 2.
-
-    Raises:
-        InputError: the machine is too large.
+    States that no input tells apart share a place.
     """
     small = machine.minimal()  # numbered from its start on, which is 0
     places = _places(small, DIGITS // 2, f"{small.symbols:,} tokens")
@@ -75,12 +70,7 @@ def compile_machine(machine: Machine, classes: int) -> CSP:
 def compile_counter(machine: CounterMachine, classes: int) -> CSP:
     """Return a model that answers as a counter machine does while its counts are exact, up to 2^24.
 
-    Args:
-        machine: the machine, which is reduced first.
-        classes: the number of classes, at least 2.
-
-    Raises:
-        InputError: the machine is too large, or its window too wide.
+    A machine that is too large, or has too wide a window, raises InputError.
     """
     small = machine.reduce()
     tokens, counters = small.symbols, small.counters

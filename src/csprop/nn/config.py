@@ -123,24 +123,17 @@ class CSPConfig(Architecture):
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "CSPConfig":
-        """Return the configuration that `to_json` described.
-
-        Raises:
-            InputError: a field is unknown, missing or malformed.
-        """
-        options = dict(values)
-        cells = options.pop("cells", None)
-        known = ("vocab_size", "num_classes", "width", "depth", "decoder")
-        for name in options:
+        """Return the configuration that `to_json` described; refuse unknown and missing fields."""
+        known = ("vocab_size", "num_classes", "width", "depth", "decoder", "cells")
+        for name in (*values, *known):
             if name not in known:
-                raise InputError(
-                    f"{name!r} is not an option of a model: it has {', '.join(known)}, cells"
-                )
+                raise InputError(f"{name!r} is not an option of a model: it has {', '.join(known)}")
+            if name not in values:
+                raise InputError(f"a model needs `{name}`")
+        options = dict(values)
+        cells = options.pop("cells")
         if not isinstance(cells, list) or not all(isinstance(each, dict) for each in cells):
             raise InputError("a model needs `cells`, a list with one entry for each layer")
-        for name in known:
-            if name not in options:
-                raise InputError(f"a model needs {name!r}")
-        if len(cells) != options["depth"]:
+        if type(options["depth"]) is not int or len(cells) != options["depth"]:
             raise InputError(f"`cells` has {len(cells)} entries, but depth is {options['depth']}")
         return cls(**options, cells=[Cell.from_json(each) for each in cells])

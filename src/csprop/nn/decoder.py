@@ -17,10 +17,9 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
-from csprop.cells.block import Block
-from csprop.cells.parts import TINY, linear, unit
+from csprop.cells.block import TINY, Block, linear, unit
 from csprop.nn.config import CSPConfig
-from csprop.ops.planes import wide
+from csprop.ops.scan import wide
 
 
 class Decoder(nn.Module):
@@ -77,9 +76,6 @@ class ComplexDecoder(Decoder):
 
     def as_linear(self) -> tuple[Tensor, Tensor]:
         return self.projection.T[:, :, None] * self.linear.weight[:, None], self.bias
-
-
-DECODERS = (LinearDecoder, PhaseDecoder, ComplexDecoder)
 
 
 def make_decoder(config: CSPConfig, last: Block, generator: Generator) -> Decoder:

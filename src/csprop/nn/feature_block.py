@@ -8,14 +8,13 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Generator, Tensor, nn
 
-from csprop.cells.block import Block
+from csprop.cells.block import Block, linear
 from csprop.cells.options import BUILT_IN, Cell, Shape
-from csprop.cells.parts import linear
 from csprop.cells.resonator import ResonatorBlock
 from csprop.cells.router import RouterBlock
 from csprop.errors import InputError
 from csprop.ops.checks import check_tensor
-from csprop.ops.planes import wide
+from csprop.ops.scan import wide
 
 LayerKind = Literal["resonator", "rotor", "router", "counter", "switch", "paper"]
 MAPS = 16
@@ -31,11 +30,7 @@ class CSPBlock(nn.Module):
     Args:
         features: size of the feature vector at each step, for input and output.
         width: the complex channels of the recurrence; as many as features by default.
-        kind: `"resonator"`, for signals and text, has channels of fixed frequencies, and the input
-            decides how long they remember. The others are the layers of `csprop.CSP`, which hold exact
-            states: `"rotor"` rotates its state by angles from the input; `"router"` moves contents
-            between places by one of several learned maps; `"counter"`, `"switch"`; and `"paper"`, the
-            printed block. You can also pass a cell, such as `csprop.Rotor(order=3)`.
+        kind: a kind of cell, or a cell such as `csprop.Rotor(order=3)`; see `csprop.CSPLayer`.
         depth: the number of blocks in the stack; the initialisation of rotors depends on it.
         dropout: the probability that a number of W h is dropped while training.
         generator: draws the parameters; by default, torch's global generator.
@@ -66,10 +61,8 @@ class CSPBlock(nn.Module):
         self.norm = nn.LayerNorm(features)
         self.cell = _cell(kind, width, depth, generator, options)
         self.temperature = 1.0
-        if isinstance(self.cell, ResonatorBlock):
-            self.inputs, outputs = self.cell.inputs, self.cell.outputs
-        else:
-            self.inputs = outputs = self.cell.order
+        self.inputs = getattr(self.cell, "inputs", self.cell.order)
+        outputs = getattr(self.cell, "outputs", self.cell.order)
         self.enter = linear(features, self.inputs * width, generator)
         self.leave = linear(outputs * width, features, generator)
         self.dropout = nn.Dropout(dropout)
@@ -87,16 +80,8 @@ class CSPBlock(nn.Module):
     ) -> tuple[Float[Tensor, "B T F"], Float[Tensor, "B M D"]]:
         """Return the features after this layer, and the state to carry on from; see `CSPLayer`.
 
-        Args:
-            x: the features (B, T, F); with an index, a table of them (E, F).
-            state: the state to begin with.
-            reset: where it is true, a sequence starts again before that step.
-            index: the row of the table for each step. Resonators compute their entries once for each
-                row, not for each step.
-            onto: W h is added to this instead of x.
-
-        Raises:
-            InputError: an argument is not a tensor of the right shape, type and device.
+        With an index, x is a table of features (E, F), and the index has the row for each step;
+        resonators compute their entries once for each row. W h is added to x, or to `onto`.
         """
         device, sizes = self.norm.weight.device, ("batch", "time") if index is None else ("rows",)
         check_tensor("x", x, "floating-point", (*sizes, self.features), device)
@@ -105,11 +90,11 @@ class CSPBlock(nn.Module):
             onto = look_up(index, x) if onto is None else onto
         batch = (x if index is None else index).shape[0]
         state = self.initial_state(batch) if state is None else state
-        if index is None or isinstance(self.cell, ResonatorBlock):
-            rows = () if index is None else (index,)
-            h, last = self.cell(self._entries(x), state, reset, *rows)
+        if index is not None and isinstance(self.cell, ResonatorBlock):
+            h, last = self.cell(self._entries(x), state, reset, index)
         else:
-            h, last = self.cell(self._entries(look_up(index, x)), state, reset)
+            steps = x if index is None else look_up(index, x)
+            h, last = self.cell(self._entries(steps), state, reset)
         return (x if onto is None else onto) + self._leave(h), last
 
     @property
@@ -135,23 +120,19 @@ class CSPBlock(nn.Module):
         entries = self._entries(x)
         if isinstance(self.cell, ResonatorBlock):
             h, last = self.cell.advance(entries, state, settle)
-        elif isinstance(self.cell, RouterBlock) and self.training:  # its maps are soft then
-            h, last = self.cell(entries[:, None], state)
-            h = h[:, 0]
         else:
-            last = settle(self.cell.advance(entries[:, None], state))
-            before = state[:, None] if self.cell.recalls else None
-            h = self.cell.finish(last[:, None], entries[:, None], before)[:, 0]
+            z = entries[:, None]
+            if isinstance(self.cell, RouterBlock) and self.training:  # its maps are soft then
+                last = self.cell.recur(self.cell.transition(z), state, None, None)[1]
+            else:
+                last = self.cell.advance(z, state)
+            last, before = settle(last), state[:, None] if self.cell.recalls else None
+            h = self.cell.finish(last[:, None], z, before)[:, 0]
         return x + self._leave(h), last
 
     def initial_state(self, batch: int = 1) -> Float[Tensor, "B M D"]:
         """Return the state before the first step, for each sequence of a batch."""
         return wide(self.cell.start).expand(batch, -1, -1)
-
-    @property
-    def planes(self) -> int:
-        """Numbers of a channel's state."""
-        return self.cell.order
 
     def _entries(self, x: Float[Tensor, "*E F"]) -> Float[Tensor, "*E K D"]:
         return self.enter(self.norm(x)).unflatten(-1, (self.inputs, self.width))
@@ -190,11 +171,7 @@ def check_sizes(**sizes: object) -> None:
 
 
 def look_up(tokens: Int64[Tensor, "*E"], table: Float[Tensor, "V F"]) -> Float[Tensor, "*E F"]:
-    """Return the row of a table for each token.
-
-    Raises:
-        InputError: a token is outside the table.
-    """
+    """Return the row of a table for each token; refuse a token outside the table."""
     try:
         return nn.functional.embedding(tokens, table)
     except IndexError:

@@ -1,13 +1,20 @@
-"""The document beside a model's weights: its configuration, and the names of tokens and classes."""
+"""A model in the form of the Hugging Face Hub.
+
+The document beside a model's weights: its configuration, and the names of tokens and classes.
+"""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
+from pathlib import Path
 from types import new_class
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from csprop.errors import InputError, require
 from csprop.nn.config import CSPConfig
+
+if TYPE_CHECKING:
+    from csprop.nn.model import CSP
 
 
 @dataclass(frozen=True)
@@ -22,19 +29,19 @@ class Names:
     """True if a sequence is written as words, False if as characters."""
 
     @classmethod
-    def from_dict(cls, values: Any) -> "Names":
-        """The inverse of `dataclasses.asdict`.
-
-        Raises:
-            InputError: the names are malformed.
-        """
-        try:
-            vocab, classes, words = values["vocab"], values["classes"], values["words"]
-            if all(isinstance(name, str) for name in (*vocab, *classes)) and isinstance(words, bool):
-                return cls(tuple(vocab), tuple(classes), words)
-        except (TypeError, KeyError):
-            pass
-        raise InputError("config.json: the names of tokens and classes are malformed")
+    def from_dict(cls, values: Any, config: CSPConfig) -> "Names":
+        """Return the names that `dataclasses.asdict` wrote; refuse malformed, equal or missing ones."""
+        counts = {"vocab": config.vocab_size, "classes": config.num_classes}
+        if not isinstance(values, dict) or not isinstance(values.get("words"), bool):
+            raise InputError("config.json: the names of tokens and classes are malformed")
+        for field, count in counts.items():
+            names: Any = values.get(field)
+            texts = isinstance(names, list | tuple) and all(isinstance(each, str) for each in names)
+            if not texts or not len(set(names)) == len(names) == count:
+                raise InputError(
+                    f"config.json: names.{field} must be a list of {count} different names"
+                )
+        return cls(tuple(values["vocab"]), tuple(values["classes"]), values["words"])
 
 
 def to_document(config: CSPConfig, names: Names | None) -> dict[str, Any]:
@@ -47,7 +54,8 @@ def read(document: Mapping[str, Any]) -> tuple[CSPConfig, Names | None]:
     values = dict(document)
     names = values.pop("names", None)
     options = values["model"] if isinstance(values.get("model"), dict) else values
-    return CSPConfig.from_json(options), None if names is None else Names.from_dict(names)
+    config = CSPConfig.from_json(options)
+    return config, None if names is None else Names.from_dict(names, config)
 
 
 @cache
@@ -58,3 +66,35 @@ def on_hub(model: type) -> Any:
 
     said = {"library_name": "csprop", "license": "mit"}
     return new_class(model.__name__, (PyTorchModelHubMixin, model), said)
+
+
+def save(model: "CSP", folder: str | Path, **options: Any) -> Any:
+    """Save weights and configuration in a folder."""
+    return _copy(model, on_hub(type(model))).save_pretrained(folder, **_with_config(model, options))
+
+
+def push(model: "CSP", repo_id: str, **options: Any) -> Any:
+    """Upload what `save` saves."""
+    return _copy(model, on_hub(type(model))).push_to_hub(repo_id, **_with_config(model, options))
+
+
+def pull(cls: "type[CSP]", name: str | Path, **options: Any) -> "CSP":
+    """Read a model from a folder or from the Hub."""
+    from torch import Generator
+
+    options.setdefault("generator", Generator())  # torch's own would go on from elsewhere
+    return _copy(on_hub(cls).from_pretrained(name, **options), cls)
+
+
+def _copy(model: "CSP", cls: Any) -> Any:
+    """Return a model as one of another class, with the same weights and names."""
+    from torch import Generator
+
+    copy = cls(model.config, Generator()).to(model.embedding)
+    copy.load_state_dict(model.state_dict(), assign=True)
+    copy.names = model.names
+    return copy.train(model.training)
+
+
+def _with_config(model: "CSP", options: dict[str, Any]) -> dict[str, Any]:
+    return {**options, "config": options.get("config") or to_document(model.config, model.names)}

@@ -9,8 +9,8 @@ from jaxtyping import Bool, Float
 from torch import Generator, Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from csprop.cells.block import start_again
 from csprop.cells.options import Cell
-from csprop.cells.parts import start_again
 from csprop.errors import InputError
 from csprop.nn.feature_block import CSPBlock, LayerKind, check_sizes, look_up
 from csprop.ops.checks import check_tensor
@@ -26,8 +26,11 @@ class CSPLayer(nn.Module):
     Args:
         features: size of the feature vector at each step, for input and output.
         width: the complex channels of each block; as many as features by default.
-        kind: as in `csprop.nn.CSPBlock`: `"resonator"` for signals and text; `"rotor"`, `"router"`,
-            `"counter"`, `"switch"` and `"paper"` to track states.
+        kind: `"resonator"`, for signals and text, has channels of fixed frequencies, and the input
+            decides how long they remember. The others are the layers of `csprop.CSP`, which hold exact
+            states: `"rotor"` rotates its state by angles from the input; `"router"` moves contents
+            between places by one of several learned maps; `"counter"`, `"switch"`; and `"paper"`, the
+            printed block. You can also pass a cell, such as `csprop.Rotor(order=3)`.
         depth: the number of blocks.
         dropout: the probability that a number of what a block adds is dropped while training.
         bidirectional: adds to each block a second one that reads the sequence from its end.
@@ -81,11 +84,7 @@ class CSPLayer(nn.Module):
         self.to(device, dtype)
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
-        """Draw new parameters, for example after `to_empty` if no weights are loaded.
-
-        Args:
-            generator: draws the parameters; by default, torch's global generator.
-        """
+        """Draw new parameters, from torch's generator or this one, for example after `to_empty`."""
         start_again(self, lambda: CSPLayer(**self._options, generator=generator))
         self.temperature = 1.0
 
@@ -206,7 +205,7 @@ class CSPLayer(nn.Module):
             check_tensor("x", x, "floating-point", (*sizes, self.features), device)
         if state is not None:
             batch = x.shape[sizes.index("batch")] if "batch" in sizes else 1
-            shape = (batch, len(self.blocks), self.layers[0].planes, self.layers[0].width)
+            shape = (batch, len(self.blocks), self.layers[0].cell.order, self.layers[0].width)
             check_tensor("state", state, "floating-point", shape, device)
         if reset is not None:
             check_tensor("reset", reset, "bool", x.shape[: len(sizes)], device)

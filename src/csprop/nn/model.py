@@ -3,29 +3,42 @@
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int64
 from torch import Generator, Tensor, nn
 
-from csprop.cells.block import Block, Transition
-from csprop.cells.options import BUILT_IN, Shape
-from csprop.cells.parts import start_again
+from csprop.cells.block import Block, Transition, start_again
+from csprop.cells.options import Shape
 from csprop.errors import InputError
 from csprop.nn.config import CSPConfig
-from csprop.nn.coupling import Coupling
 from csprop.nn.decoder import make_decoder
-from csprop.nn.kernel import has_hooks, make_stepper, propagate
-from csprop.ops.backends import exporting
-from csprop.ops.checks import check_tensor
-from csprop.ops.planes import wide
-from csprop.stream import Stream
+from csprop.nn.untouched import untouched
+from csprop.ops.backends import backend, exporting
+from csprop.ops.checks import check_tensor, traced
+from csprop.ops.scan import wide
 
 if TYPE_CHECKING:
     from csprop.cells.router import RouterBlock
     from csprop.nn.hub import Names
+    from csprop.stream import Stream
+
+
+class Coupling(nn.Module):
+    """The coupling of the paper's future work: h ↦ u vᵀ h on each plane enters the next recurrence.
+
+    u and v are real (d, r). u starts at 0: a fresh model is uncoupled.
+    """
+
+    def __init__(self, width: int, rank: int, generator: Generator) -> None:
+        super().__init__()
+        self.u = nn.Parameter(torch.zeros(width, rank))
+        self.v = nn.Parameter(torch.randn(width, rank, generator=generator) / math.sqrt(width))
+
+    def forward(self, h: Float[Tensor, "B T M D"]) -> Float[Tensor, "B T M D"]:
+        return h @ self.v @ self.u.T
 
 
 class CSP(nn.Module):
@@ -61,19 +74,13 @@ class CSP(nn.Module):
         self.shapes = [parameter.shape for parameter in self.parameters()]
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
-        """Initialise the parameters again, for example after `to_empty` if no weights are loaded.
-
-        Args:
-            generator: draws the parameters; by default, torch's global generator.
-        """
+        """Draw new parameters, from torch's generator or this one, for example after `to_empty`."""
         start_again(self, lambda: CSP(self.config, generator))
 
     @property
     def routers(self) -> "list[RouterBlock]":
         """The blocks of routers."""
-        from csprop.cells.router import RouterBlock
-
-        return [block for block in self.layers if isinstance(block, RouterBlock)]
+        return [cast("RouterBlock", block) for block in self.layers if block.routes]
 
     @property
     def layers(self) -> list[Block]:
@@ -81,47 +88,23 @@ class CSP(nn.Module):
         return cast(list[Block], list(self.blocks))
 
     def save_pretrained(self, save_directory: str | Path, **options: Any) -> Any:
-        """Save weights, configuration, and the names of tokens and classes if the model has them.
+        """Save weights, configuration and names, with the options of `PyTorchModelHubMixin`."""
+        from csprop.nn import hub
 
-        The options are those of `PyTorchModelHubMixin.save_pretrained`; `push_to_hub` saves the same.
-        """
-        return self._on_hub().save_pretrained(save_directory, **self._with_config(options))
+        return hub.save(self, save_directory, **options)
 
     def push_to_hub(self, repo_id: str, **options: Any) -> Any:
-        """Upload what `save_pretrained` saves to the Hugging Face Hub.
+        """Upload what `save_pretrained` saves, with the options of `PyTorchModelHubMixin`."""
+        from csprop.nn import hub
 
-        The options are those of `PyTorchModelHubMixin.push_to_hub`.
-        """
-        return self._on_hub().push_to_hub(repo_id, **self._with_config(options))
+        return hub.push(self, repo_id, **options)
 
     @classmethod
     def from_pretrained(cls, name: str | Path, **options: Any) -> "CSP":
-        """Read a model from a directory or from the Hugging Face Hub.
+        """Read a model from a directory or the Hugging Face Hub, with the options of its mixin."""
+        from csprop.nn import hub
 
-        The options are those of `PyTorchModelHubMixin.from_pretrained`.
-        """
-        options.setdefault("generator", Generator())  # torch's own would go on from elsewhere
-        from csprop.nn.hub import on_hub
-
-        return on_hub(cls).from_pretrained(name, **options).copy_to(cls)
-
-    def _on_hub(self) -> Any:
-        """Return a copy with the methods of `PyTorchModelHubMixin`."""
-        from csprop.nn.hub import on_hub
-
-        return self.copy_to(on_hub(type(self)))
-
-    def copy_to(self, cls: "type[CSP]") -> "CSP":
-        """Return this model as one of another class, with the same weights and names."""
-        model = cls(self.config, Generator()).to(self.embedding)
-        model.load_state_dict(self.state_dict(), assign=True)
-        model.names = self.names
-        return model.train(self.training)
-
-    def _with_config(self, options: dict[str, Any]) -> dict[str, Any]:
-        from csprop.nn.hub import to_document
-
-        return {**options, "config": options.get("config") or to_document(self.config, self.names)}
+        return hub.pull(cls, name, **options)
 
     def to_onnx(self, path: str | Path) -> None:
         """Write the model to an ONNX file, for batches and sequences of any size.
@@ -144,24 +127,6 @@ class CSP(nn.Module):
         starts = [wide(block.start) for block in self.layers]
         return torch.stack(starts).expand(batch, -1, -1, -1)
 
-    @overload
-    def forward(
-        self,
-        tokens: Tensor,
-        state: Tensor | None = ...,
-        *,
-        reset: Tensor | None = ...,
-        return_state: Literal[False] = ...,
-    ) -> Tensor: ...
-    @overload
-    def forward(
-        self,
-        tokens: Tensor,
-        state: Tensor | None = ...,
-        *,
-        reset: Tensor | None = ...,
-        return_state: Literal[True],
-    ) -> tuple[Tensor, Tensor]: ...
     def forward(
         self,
         tokens: Int64[Tensor, "B T"],
@@ -185,12 +150,15 @@ class CSP(nn.Module):
                 first would synchronise.)
         """
         self._check(tokens, state, reset)
-        done = propagate(self, tokens, state, reset)
-        if done is None:
+        result = None
+        if backend() == "native" and not traced(tokens):
+            from csprop.nn.kernel import propagate
+
+            result = propagate(self, tokens, state, reset)
+        if result is None:
             start = self.initial_state(tokens.shape[0]) if state is None else state
-            done = self._propagate_in_torch(tokens, start, reset)
-        logits, last = done
-        return (logits, last) if return_state else logits
+            result = self._propagate_in_torch(tokens, start, reset)
+        return result if return_state else result[0]
 
     @property
     def trains_embedding(self) -> bool:
@@ -214,16 +182,12 @@ class CSP(nn.Module):
             raise
         last: list[Tensor] = []
         for layer, block in enumerate(self.layers):
-            coupled = self._coupled(layer, z)
+            coupling = self.coupling_of(layer)
+            coupled = None if coupling is None else coupling(z)
             known = None if layer else self._first_transition(tokens)
             z, h = block(z, state[:, layer], reset, coupled, known)
             last.append(h)
         return self.decoder(z), torch.stack(last, dim=1)
-
-    def _coupled(self, layer: int, z: Tensor) -> Tensor | None:
-        """Return what the coupling adds to a layer's recurrence, if there is one."""
-        coupling = self.coupling_of(layer)
-        return None if coupling is None else coupling(z)
 
     def coupling_of(self, layer: int) -> Coupling | None:
         """Return the coupling of a layer to the output below, if there is one."""
@@ -243,7 +207,9 @@ class CSP(nn.Module):
         """
         z, states = self.rows[tokens][:, None], []
         for layer, block in enumerate(self.layers):
-            h = settle(layer, block.advance(z, state[:, layer], self._coupled(layer, z)))
+            coupling = self.coupling_of(layer)
+            coupled = None if coupling is None else coupling(z)
+            h = settle(layer, block.advance(z, state[:, layer], coupled))
             states.append(h)
             before = state[:, layer, None] if block.recalls else None
             z = block.finish(h[:, None], z, before)
@@ -253,7 +219,7 @@ class CSP(nn.Module):
         """Return the first layer's transition, if looking it up by token is less work."""
         first = self.layers[0]
         few = tokens.numel() < self.config.vocab_size
-        if (few and not exporting()) or type(first.cell) not in BUILT_IN.values() or has_hooks([first]):
+        if (few and not exporting()) or not untouched(first.modules()):
             return None  # a hook, such as that of FSDP, expects the layer to be called as a whole
         a, u = first.transition(self.rows[None])
         return _look_up(tokens, a[0]), None if u is None else _look_up(tokens, u[0])
@@ -274,25 +240,18 @@ class CSP(nn.Module):
                 f"token {token} is outside the vocabulary: write 0 to {self.config.vocab_size - 1}"
             )
 
-    def stream(self) -> Stream:
-        """A tracker that reads one token at a time."""
+    def stream(self) -> "Stream":
+        """Return a tracker that reads one token at a time."""
+        from csprop.stream import Stream
+
         return Stream(self)
 
-    def stepper(self, state: Float[Tensor, "1 L M D"]) -> "Any":
+    def stepper(self, state: Float[Tensor, "1 L M D"]) -> Any:
         """Return an object whose `step(token)` takes single steps, or None to call the model."""
-        return make_stepper(self, state) or (_Steps(self, state) if self.routers else None)
+        from csprop.nn.kernel import make_stepper
+        from csprop.stream import Steps
 
-
-class _Steps:
-    """Single steps of a model in torch operations; maps of routers are hard in them."""
-
-    def __init__(self, model: CSP, state: Float[Tensor, "1 L M D"]) -> None:
-        self.model, self.state = model, state
-
-    def step(self, token: int) -> Float[Tensor, " V"]:
-        tokens = torch.tensor([token], device=self.state.device)
-        self.state, scores = self.model.step(self.state, tokens)
-        return scores[0]
+        return make_stepper(self, state) or (Steps(self, state) if self.routers else None)
 
 
 def _look_up(tokens: Int64[Tensor, "B T"], rows: Float[Tensor, "V ..."]) -> Float[Tensor, "B T ..."]:

@@ -53,16 +53,10 @@ class _Carried(nn.Module):
 
 
 def write(model: Carrying, path: str | Path, names: Names | None = None) -> None:
-    """Write a model to an ONNX file, in evaluation mode.
+    """Write a model, or a locked one, to an ONNX file, in evaluation mode.
 
-    Args:
-        model: the model, or a locked one.
-        path: the file; one that exists is replaced.
-        names: of tokens and classes, for the file's `metadata_props`: `vocab` and `classes` are lists
-            in JSON, `words` is true where a sequence is written as words.
-
-    Raises:
-        InputError: the file cannot be written, or onnx is not installed.
+    Names of tokens and classes go to the file's `metadata_props`: `vocab` and `classes` are lists in
+    JSON, `words` is true where a sequence is written as words. A file that exists is replaced.
     """
     path = Path(path)
     if not all(map(find_spec, PACKAGES)):

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from csprop.errors import InputError
-from csprop.ops import gpu, native
 
 BACKENDS = ("reference", "torch", "native", "triton")
 _chosen: ContextVar[str | None] = ContextVar("csprop_backend", default=None)
@@ -24,7 +23,7 @@ def backend() -> str:
     """
     if exporting():
         return "reference"
-    return asked_for() or ("torch" if native.WHY_NOT else "native")
+    return asked_for() or ("torch" if _why_not("native") else "native")
 
 
 def exporting() -> bool:
@@ -72,4 +71,13 @@ def _usable(name: str, given: str) -> str:
 
 
 def _why_not(name: str) -> str:
-    return native.WHY_NOT if name == "native" else gpu.why_not() if name == "triton" else ""
+    """Return the reason why a backend cannot be used here; empty if it can."""
+    if name == "native":
+        from csprop.ops import native
+
+        return native.WHY_NOT
+    if name == "triton":
+        from csprop.ops import gpu
+
+        return gpu.why_not()
+    return ""

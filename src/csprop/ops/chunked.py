@@ -1,4 +1,4 @@
-"""The `torch` backend on the CPU: the scan in about 2√T vectorised steps, with its adjoint by hand.
+"""The `torch` backend: the scan in about 2√T vectorised steps, with its adjoint by hand.
 
 The sequence is cut into N chunks of C ≈ √T steps. All chunks run side by side from a zero state,
 which costs C steps; their ends are then chained, which costs N; and every state receives what the
@@ -15,9 +15,9 @@ the same function computes it.
 
 Where a modulus passes LIMIT the recurrence saturates and is not linear any more: a batch in which that
 happens (long, with |a| > 1) runs step by step. An adjoint beyond GRADIENT_LIMIT does so too, and
-saturates there. Testing for it synchronises with the device; `chained` does without. With
-p_t = a_t h_{t-1} + u_t and s_t = max(1, |p_t| / LIMIT), h_t = p_t / s_t, and the gradient passes
-tangentially only: ∂L/∂p = (λ − ĥ ⟨ĥ, λ⟩) / s, ĥ = h / |h|.
+saturates there. Testing for it synchronises with a GPU. With p_t = a_t h_{t-1} + u_t and
+s_t = max(1, |p_t| / LIMIT), h_t = p_t / s_t, and the gradient passes tangentially only:
+∂L/∂p = (λ − ĥ ⟨ĥ, λ⟩) / s, ĥ = h / |h|.
 
 Inside this file a complex number is one complex plane. A transition then has one plane and multiplies
 every plane of a state, or it has M × M planes and is a matrix.
@@ -30,7 +30,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from csprop.ops.planes import GRADIENT_LIMIT, LIMIT
+from csprop.ops.scan import GRADIENT_LIMIT, LIMIT
 
 
 def scan(

@@ -26,7 +26,7 @@ from csprop.automata.walk import Endless
 from csprop.errors import InputError
 from csprop.ops.backends import exporting
 from csprop.ops.checks import check_tensor
-from csprop.ops.over_time import over_time
+from csprop.ops.scan import over_time
 from csprop.proof.answers import CountingAnswers, FiniteAnswers
 from csprop.proof.limits import MOST_LOCKED, NotFinite
 from csprop.proof.models import Mask, Snap, Stepwise

@@ -16,7 +16,7 @@ from csprop.cells.counter import CounterBlock
 from csprop.cells.switch import SwitchBlock
 from csprop.nn.decoder import LinearDecoder
 from csprop.nn.model import CSP
-from csprop.ops.over_time import over_time
+from csprop.ops.scan import over_time
 from csprop.proof.answers import CountingAnswers
 from csprop.proof.counters import POINTS, Weights, counts, tabulate
 from csprop.proof.locked import LockedModel

@@ -29,7 +29,7 @@ from torch import Generator, Tensor
 
 from csprop.automata.comparison import Invariant, compare_counting
 from csprop.automata.forms import primitive
-from csprop.cells.parts import unit
+from csprop.cells.block import unit
 from csprop.data.examples import UNLABELLED
 from csprop.nn.model import CSP
 from csprop.proof.choose import Choice, Pattern, choices, clip_counts, table

@@ -9,9 +9,7 @@ MOST_POINTS = 400
 """Points of one line, besides a few that are marked; more than a screen can show."""
 COLOURS = 8
 """Colours of lines in the page's style."""
-
 Point = tuple[float, float]
-# Axes.
 PERCENT = {"percent": True}
 LOG = {"log": True}
 EPOCH = {"label": "epoch", "whole": True}
@@ -19,7 +17,7 @@ LENGTH = {"label": "length", "sampled": True} | LOG  # nothing is known between 
 
 
 class Series(TypedDict):
-    """One line: its own name, and the name and colour that it shares with its group."""
+    """One line; it shares the name and colour of its group."""
 
     name: str
     group: str
@@ -28,8 +26,6 @@ class Series(TypedDict):
 
 
 class Mark(TypedDict):
-    """A point that is marked."""
-
     label: str
     shape: str
     colour: int
@@ -51,9 +47,8 @@ class Chart(TypedDict):
 def curve(values: Sequence[float], keep: Sequence[int] = ()) -> list[Point]:
     """Return values by epoch, counted from 1, as points, and thin them if they are many.
 
-    Half of the remaining points are at the same epochs for every run of this length, so lines can be
-    compared. The others are the highest and the lowest of every stretch. The epochs in `keep` always
-    remain.
+    Of many, the epochs in `keep` remain. Half of the others are at the same epochs for every run of
+    this length, to compare lines; the rest are the highest and the lowest of every stretch.
     """
     points: list[Point] = [(epoch, short(value)) for epoch, value in enumerate(values, start=1)]
     if len(points) <= MOST_POINTS:
@@ -72,17 +67,14 @@ def jump(curves: Mapping[str, Sequence[float]], measured: str, colour: int) -> d
     """Return marks at the first 90%, the first 100% and the largest gradient norm, by curve."""
     row = {"curve": curves}
     marks: dict[str, list[Mark]] = {name: [] for name in (measured, "loss", "grad_norm")}
-
-    def add(name: str, label: str, shape: str, epoch: int) -> None:
-        height = short(curves[name][epoch - 1])
-        if height:  # a logarithm has no 0
+    for name, label, shape, epoch in (
+        (measured, "first 90%", "ring", first(row, ALMOST)),
+        (measured, "first 100%", "dot", first(row, 1.0)),
+        ("grad_norm", "largest gradient norm", "spike", spike(row) if curves["grad_norm"] else None),
+    ):
+        height = short(curves[name][epoch - 1]) if epoch else 0
+        if epoch and height:  # a logarithm has no 0
             marks[name].append(Mark(label=label, shape=shape, colour=colour, x=epoch, y=height))
-
-    for level, label, shape in ((ALMOST, "first 90%", "ring"), (1.0, "first 100%", "dot")):
-        if epoch := first(row, level):
-            add(measured, label, shape, epoch)
-    if curves["grad_norm"]:
-        add("grad_norm", "largest gradient norm", "spike", spike(row))
     return marks
 
 

@@ -16,7 +16,6 @@ from csprop.automata.walk import Endless, Oracle, Walk, moves
 from csprop.cells import BUILT_IN
 from csprop.cells.router import RouterBlock
 from csprop.errors import InputError
-from csprop.nn.compile import codes
 from csprop.nn.model import CSP
 from csprop.proof.locked import Locked
 from csprop.proof.locked_counter import LockedCounter
@@ -26,10 +25,8 @@ from csprop.training.seeding import generator
 
 TRUTH_STATES = 4096
 """The most states of a task's machine on a page; the page does not know the truth beyond them."""
-EXAMPLES = 8
-"""Example sequences."""
-LONGEST = 64
-"""The most tokens of an example."""
+EXAMPLES, LONGEST = 8, 64
+"""Example sequences, and the most tokens of one."""
 GAP, LETTER, LINE, SHORT = 1.9, 0.15, 16, 5
 """The distance of two states in a drawing, what each letter of a label adds to it, the most letters of
 a line, and the letters that fit without more distance."""
@@ -47,16 +44,10 @@ def embed_task(run: Run) -> dict[str, Any]:
     truth = _truth(oracle) if oracle is not None and task.total else None
     if task.counting is not None:
         truth = _counting(task.counting)
-    return {
-        "name": task.source,
-        "description": task.description,
-        "vocab": list(task.vocab),
-        "classes": list(task.classes),
-        "words": task.words,
-        "trained": None if oracle is None or not run.metrics else run.config.recipe.length,
-        "truth": truth,
-        "examples": _examples(run),
-    }
+    trained = None if oracle is None or not run.metrics else run.config.recipe.length
+    own = {name: getattr(task, name) for name in ("description", "vocab", "classes", "words")}
+    more = {"trained": trained, "truth": truth, "examples": _examples(run)}
+    return {"name": task.source, **own, **more}
 
 
 def _truth(oracle: Oracle) -> dict[str, Any]:
@@ -114,11 +105,8 @@ def embed_network(model: CSP) -> dict[str, Any]:
 def embed_locked(
     model: Locked | LockedCounter, automaton: Automaton | CounterAutomaton
 ) -> dict[str, Any]:
-    """Embed a locked network with its codes, and the automaton of its certificate.
-
-    A model that counts is run as a machine, so the page needs the automaton alone.
-    """
-    if isinstance(model, LockedCounter):
+    """Embed a locked network with its codes, and the automaton of its certificate."""
+    if isinstance(model, LockedCounter):  # the page runs a model that counts as a machine
         return {"automaton": draw_automaton(automaton)}
     assert isinstance(model.network, CSP)
     return {
@@ -133,11 +121,9 @@ def draw_automaton(automaton: Automaton | CounterAutomaton) -> dict[str, Any]:
     """Embed an automaton with a place for each state, and the rules of one that counts in words."""
     if isinstance(automaton, CounterAutomaton):
         longest = max(len(label) for each in arrows(automaton) for label in each.labels)
-        conditions = [[list(leads.items()) for leads in row] for row in rules(automaton)]
-        entry = _counting(automaton) | {
-            "counters": list(describe_counters(automaton).items()),
-            "rules": conditions,
-        }
+        entry = _counting(automaton)
+        entry["counters"] = list(describe_counters(automaton).items())
+        entry["rules"] = [[list(leads.items()) for leads in row] for row in rules(automaton)]
         graph, gap = automaton.control, GAP + LETTER * min(longest, LINE)
     else:
         entry = {"start": automaton.start, "transitions": automaton.transitions}
@@ -146,17 +132,15 @@ def draw_automaton(automaton: Automaton | CounterAutomaton) -> dict[str, Any]:
         name = max(len(automaton.classes[each]) for each in automaton.outputs if each is not None)
         words = LETTER / 2 * (min(longest, LINE) + min(name, LINE) - 2 * SHORT)
         graph, gap = automaton, GAP + max(0.0, words)
+    entry["readable"] = len(graph) <= READABLE
     if len(graph) > MOST_DRAWN:
-        return entry | {"readable": False, "places": None}
+        return entry | {"places": None}
     solid = cayley(graph) if isinstance(automaton, Automaton) else None
-    if solid is not None and not (solid.shape == "circle" and len(graph) <= READABLE):
-        turned = TILTED if solid.shape == "circle" else TURNED
-        return entry | {
-            "readable": len(graph) <= READABLE,
-            "places": solid.places.round(4).tolist(),
-            "solid": {"tokens": solid.tokens, "shape": solid.shape, "turned": turned, "eye": EYE},
-        }
-    return entry | {"readable": len(graph) <= READABLE, "places": layout(graph, gap).round(3).tolist()}
+    if solid is None or (solid.shape == "circle" and entry["readable"]):
+        return entry | {"places": layout(graph, gap).round(3).tolist()}
+    turned = TILTED if solid.shape == "circle" else TURNED
+    view = {"tokens": solid.tokens, "shape": solid.shape, "turned": turned, "eye": EYE}
+    return entry | {"places": solid.places.round(4).tolist(), "solid": view}
 
 
 def _counting(machine: CounterMachine) -> dict[str, Any]:
@@ -172,19 +156,6 @@ def _counting(machine: CounterMachine) -> dict[str, Any]:
         "increments": machine.increments,
         "window": machine.window,
     }
-
-
-def router_automaton(run: Run) -> Automaton | None:
-    """Return the smallest automaton of a router with one group of places; None for other models.
-
-    Such a model is a finite machine whether it is right or not: its state is one of the places.
-    """
-    model, width = run.model, run.model.config.width
-    if len(model.layers) > 1 or not model.routers or model.routers[0].places != width:
-        return None
-    kept = torch.ones(1, width, dtype=torch.bool)
-    machine = Locked(model, [codes(model)], kept, symbols=len(run.task.vocab))
-    return machine.automaton(run.task.vocab, run.task.classes, run.task.words).minimal()
 
 
 def _tensor(value: Tensor) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """One HTML file with everything in it: style, script, data."""
 
 import json
+import re
 from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files
@@ -28,18 +29,19 @@ def asset(name: str) -> str:
 
 @dataclass
 class Page:
-    """The parts of a page: sections of HTML, and the data that the script needs for them."""
+    """The parts of a page: sections of HTML, and the data that the script needs for them.
+
+    `head` is HTML below the lead, `opening` the first view of the explorer.
+    """
 
     title: str
     lead: str
     head: str = ""
-    """HTML below the lead."""
     sections: list[str] = field(default_factory=list)
     charts: dict[str, Chart] = field(default_factory=dict)
     models: list[dict[str, Any]] = field(default_factory=list)
     tasks: list[dict[str, Any]] = field(default_factory=list)
     opening: dict[str, Any] | None = None
-    """The first view of the explorer."""
 
     def add(self, heading: str, *content: str) -> None:
         """Add a section. The heading is text, the content is HTML."""
@@ -56,8 +58,7 @@ class Page:
 
     def html(self) -> str:
         """Return the whole file."""
-        names = ("charts", "models", "tasks", "opening")
-        data = {name: getattr(self, name) for name in names}
+        data = {name: getattr(self, name) for name in ("charts", "models", "tasks", "opening")}
         # Within a script element "<" could end it; as an escape it is the same JSON.
         packed = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
         return Template(asset("page.html")).substitute(
@@ -97,6 +98,12 @@ def table(name: str, headings: list[str], rows: list[list[str]], heads: list[str
 def scrolling(name: str, content: str) -> str:
     """Wrap HTML that is scrolled where it is wider than the window."""
     return f'<div class="wide" tabindex="0" role="region" aria-label="{escape(name)}">{content}</div>'
+
+
+def paragraph(text: str, kind: str = "") -> str:
+    """Return a paragraph, with words in backticks as code."""
+    content = re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))
+    return f'<p class="{kind}">{content}</p>' if kind else f"<p>{content}</p>"
 
 
 def folded(summary: str, content: str) -> str:

@@ -19,18 +19,18 @@ Say = Callable[[str], None]
 
 @dataclass
 class PageRun:
-    """A run with its names and colours on the page."""
+    """A run on the page. It has a name of its own, and a group of runs of the same kind.
+
+    `models` are its models by name: "locked" and "as trained", or "exact" for the model of a machine.
+    Each has a colour, which models of the same group share, and accuracies by length.
+    """
 
     run: Run
     path: Path
     name: str = ""
-    """A name that no other run of the page has."""
     group: str = ""
-    """The name that it shares with runs of the same kind; their models also share their colours."""
     colours: dict[str, int] = field(default_factory=dict)
-    """The colour of each of its models: "locked" and "as trained", or "exact" for a machine's model."""
     accuracies: dict[str, dict[int, float]] = field(default_factory=dict)
-    """The accuracy by length of each of its models."""
 
     @property
     def kind(self) -> str:
@@ -39,15 +39,9 @@ class PageRun:
 
     @property
     def models(self) -> list[str]:
-        """The names of its models: a locked model and the model that it was made of are two."""
         if self.run.made != "trained":
-            return ["exact"]  # both are the same machine
+            return ["exact"]  # the locked model and its origin are the same machine
         return ["as trained"] if self.run.locked is None else ["locked", "as trained"]
-
-    @property
-    def colour(self) -> int:
-        """The colour of the trained model."""
-        return self.colours[self.models[-1]]
 
     def proof(self, model: str) -> tuple[str, str]:
         """Return the verdict about one of its models in a few words, and "yes", "no" or "none"."""
@@ -69,22 +63,24 @@ class PageRun:
 def read(paths: Sequence[Path], say: Say) -> list[PageRun]:
     """Read the runs in some folders, each once, and check their certificates.
 
-    Args:
-        paths: run directories, or folders of them, as `csprop train --seeds` leaves them. A run
-            directory must be readable; in a folder of runs, those that are not are left out.
-        say: is called with a line about every run that is left out.
+    A path is a run directory, which must be readable, or holds run directories, as `csprop train
+    --seeds` leaves them. Of these, `say` is told which cannot be read and are left out.
 
     Raises:
         InputError: a run cannot be read, or its certificate does not hold.
     """
     runs: dict[Path, PageRun] = {}
     for folder in paths:
-        inside = _runs_in(folder)
-        for path in inside:
+        inside = [path.parent for path in folder.glob(f"*/{checkpoint.CONFIG}")]
+        inside.sort(key=lambda path: (len(path.name), path.name))
+        alone = (folder / checkpoint.CONFIG).exists() or not inside
+        for path in [folder] if alone else inside:
             try:
-                runs.setdefault(path.resolve(), _read(path))
+                run = load(path)
+                _ = run.certificate  # checked here: a run with a wrong one can still be left out
+                runs.setdefault(path.resolve(), PageRun(run, path))
             except InputError as error:
-                if inside == [folder]:
+                if alone:
                     raise
                 say(f"{error}; left out")
     if not runs:
@@ -93,40 +89,24 @@ def read(paths: Sequence[Path], say: Say) -> list[PageRun]:
     return list(runs.values())
 
 
-def _runs_in(folder: Path) -> list[Path]:
-    if (folder / checkpoint.CONFIG).exists():
-        return [folder]
-    inside = [path.parent for path in folder.glob(f"*/{checkpoint.CONFIG}")]
-    return sorted(inside, key=lambda path: (len(path.name), path.name)) or [folder]
-
-
-def _read(path: Path) -> PageRun:
-    run = load(path)
-    _ = run.certificate  # checked here: a run with a wrong one can still be left out
-    return PageRun(run, path)
-
-
 def _name(runs: Sequence[PageRun]) -> None:
     """Give each run a name of its own, and each kind of model a colour of its own."""
-    groups = [f"{each.run.task.source}, {each.kind}" for each in runs]
-    names = [
-        group if each.run.made == "compiled" else f"{group}, seed {each.run.config.seed}"
-        for group, each in zip(groups, runs, strict=True)
-    ]
-    kinds = [(group, model) for group, each in zip(groups, runs, strict=True) for model in each.models]
-    order = list(dict.fromkeys(kinds))
-    for each, group, name in zip(runs, groups, names, strict=True):
-        seeds = groups.count(group)
-        each.group = group if seeds == 1 else f"{group}, {seeds} runs"
-        each.colours = {model: order.index((group, model)) % COLOURS for model in each.models}
-        each.name = name if names.count(name) == 1 else f"{name} ({each.path})"
+    for each in runs:
+        each.group = f"{each.run.task.source}, {each.kind}"
+        seed = "" if each.run.made == "compiled" else f", seed {each.run.config.seed}"
+        each.name = f"{each.group}{seed}"
+    groups, names = [each.group for each in runs], [each.name for each in runs]
+    order = list(dict.fromkeys((each.group, model) for each in runs for model in each.models))
+    for each in runs:
+        each.colours = {name: order.index((each.group, name)) % COLOURS for name in each.models}
+        if names.count(each.name) > 1:
+            each.name = f"{each.name} ({each.path})"
+        if (count := groups.count(each.group)) > 1:
+            each.group = f"{each.group}, {count} runs"
 
 
 def measure(each: PageRun, say: Say) -> None:
-    """Measure a run's accuracy at the trained length and beyond, as `csprop eval` does.
-
-    A run of a file is not measured, because a file has no sequences of other lengths.
-    """
+    """Measure a run's accuracy by length, as `csprop eval` does; a file has no other lengths."""
     run, task = each.run, each.run.task
     if task.oracle is None:
         return

@@ -26,7 +26,7 @@ LENGTHS = (16, 256, 65_536)
 SAMPLING = Sampling(tokens=1 << 21, fewest=1, most=1000)
 """The number of random sequences tried at a length; the same for all models."""
 WIDTH = 32
-"""Of the LSTM."""
+"""Width of the LSTM."""
 MOST_EPOCHS, HOLD = 100, 3
 """The LSTM and the printed model are trained until all held-out answers have been right for three
 epochs, or for a hundred."""
@@ -65,19 +65,12 @@ def learn(
 ) -> tuple[dict[str, Run], dict[str, dict[str, Measured]]]:
     """Train three models on each task, from the same sequences, and measure all on the same others.
 
-    Args:
-        tasks: the names of the tasks.
-        out: a folder for csprop's runs.
-        tell: a callback for the progress, which has three parts for each task.
-        seed: the seed of all draws.
-
-    Returns:
-        csprop's run on each task, and the models by task and name.
+    `tell` gets three parts for each task. The results are csprop's run on each task, which is written
+    to `out`, and the models by task and name.
     """
     runs: dict[str, Run] = {}
     models: dict[str, dict[str, Measured]] = {task: {} for task in tasks}
-    printed: dict[str, Any] = {"preset": "paper", "split": "disjoint"}
-    printed |= {"epochs": MOST_EPOCHS, "hold": HOLD}
+    printed: Any = {"preset": "paper", "split": "disjoint", "epochs": MOST_EPOCHS, "hold": HOLD}
     with pool(1, "run the same command again") as executor:
         others = {task: executor.submit(lstm, task, seed) for task in tasks}
         for task in tasks:
@@ -106,24 +99,21 @@ def lock(runs: dict[str, Run], tell: Tell, seed: int = 0) -> dict[str, Proof]:
 
 
 def lstm(task: str, seed: int) -> Measured:
-    """An LSTM of one layer, as wide as csprop's model and trained by its recipe.
+    """Train an LSTM of one layer, as wide as csprop's model, by its recipe.
 
     Raises:
         Diverged: a loss was not finite.
     """
     torch.set_num_threads(1)
-    config = configure(task, None, seed)
-    recipe = replace(config.recipe, epochs=MOST_EPOCHS, hold=HOLD)
-    started, known = time.perf_counter(), get(task)
-    sizes = (len(known.vocab), WIDTH, len(known.classes))
-    model: Any = _LSTM(*sizes, generator(seed, "weights"))
-    trainer = Trainer(model, *training_data(known, replace(config, recipe=recipe)), recipe, seed)
+    started, known, config = time.perf_counter(), get(task), configure(task, None, seed)
+    config = replace(config, recipe=replace(config.recipe, epochs=MOST_EPOCHS, hold=HOLD))
+    model: Any = _LSTM(len(known.vocab), len(known.classes), generator(seed, "weights"))
+    trainer = Trainer(model, *training_data(known, config), config.recipe, seed)
     while not trainer.finished:
         trainer.run_epoch()
-    seconds = time.perf_counter() - started
+    seconds = round(time.perf_counter() - started, 2)
     model.load_state_dict(trainer.best_weights)
-    model.eval()
-    accuracy = _measure(model, task, seed)
+    accuracy = _measure(model.eval(), task, seed)
     return Measured(accuracy, trainer.epoch, trainer.best["accuracy"], seconds)
 
 
@@ -132,13 +122,13 @@ class _LSTM(nn.Module):
 
     routers = ()  # the training loop cools those of csprop's models
 
-    def __init__(self, vocab_size: int, width: int, classes: int, generator: Generator) -> None:
+    def __init__(self, tokens: int, classes: int, generator: Generator) -> None:
         super().__init__()
         with torch.random.fork_rng(devices=[]):  # torch's layers draw from the global generator
             torch.manual_seed(generator.initial_seed())
-            self.embedding = nn.Embedding(vocab_size, width)
-            self.lstm = nn.LSTM(width, width, batch_first=True)
-            self.decoder = nn.Linear(width, classes)
+            self.embedding = nn.Embedding(tokens, WIDTH)
+            self.lstm = nn.LSTM(WIDTH, WIDTH, batch_first=True)
+            self.decoder = nn.Linear(WIDTH, classes)
 
     def forward(self, tokens: Tensor) -> Tensor:
         return self.decoder(self.lstm(self.embedding(tokens))[0])
@@ -150,7 +140,7 @@ def _train(task: str, seed: int, tell: Tell, name: str, **options: Any) -> tuple
 
     started = time.perf_counter()
     run = train(task, seed=seed, progress=False, on_epoch=on_epoch, **options)
-    seconds = time.perf_counter() - started
+    seconds = round(time.perf_counter() - started, 2)
     assert run.result is not None
     accuracy = _measure(run.model, task, seed)
     measured = Measured(accuracy, run.result.epochs, run.result.accuracy, seconds)

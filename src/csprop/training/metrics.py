@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from csprop.data.examples import UNLABELLED, Examples, Steps
+from csprop.data.examples import UNLABELLED, Examples, Padded, Steps
 from csprop.errors import InputError
-from csprop.nn.scoring import every_score, row_scores
+from csprop.nn.kernel import every_score, row_scores
 from csprop.tasks.base import Task, every_sequence
 from csprop.training.config import RunConfig, names_of
 from csprop.training.result import Exhaustive, Majority, Result
@@ -114,7 +114,7 @@ def at_length(
         return score(model, task.labelled(tokens))
     labels, last = task.labels(tokens), torch.zeros_like(tokens, dtype=torch.bool)
     last[:, -1] = True
-    steps = Steps(tokens, labels, last, torch.full((len(tokens),), length))
+    steps = Padded(tokens, labels, last, torch.full((len(tokens),), length))
     return _score(_answers(model, steps), labels[:, -1])
 
 

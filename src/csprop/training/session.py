@@ -14,7 +14,7 @@ from torch import Tensor
 import csprop
 from csprop import files
 from csprop.errors import Diverged, InputError
-from csprop.nn.describe import why_not
+from csprop.nn.kernel import why_not
 from csprop.nn.model import CSP
 from csprop.tasks.base import Task
 from csprop.training.batches import training_data

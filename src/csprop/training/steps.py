@@ -10,7 +10,7 @@ from torch import Tensor, nn, optim
 from torch.optim import Optimizer
 
 from csprop.data.examples import UNLABELLED
-from csprop.nn.describe import describe_model, why_not
+from csprop.nn.kernel import describe_model, why_not
 from csprop.ops.native.model import Model
 from csprop.ops.native.step import Descent, Loss, foreign, take
 from csprop.training.batches import Batch

@@ -26,8 +26,8 @@ from jaxtyping import Float, Int64
 from torch import Generator, Tensor, nn
 
 from csprop import scan
-from csprop.cells.parts import linear, polar
-from csprop.ops.planes import bounded, saturate, turn
+from csprop.cells.block import linear, polar
+from csprop.ops.scan import bounded, saturate, turn
 from csprop_lab.released.config import ReleasedConfig
 
 NARROW = 16

@@ -15,14 +15,12 @@ from csprop.training.seeding import generator
 from csprop_lab.signals.networks import Network, NetworkConfig, NetworkKind
 from csprop_lab.signals.prose import prose
 
-DataName = Literal["digits, levels", "digits, numbers", "sentences", "guide of csprop 0.1"]
-GUIDE: DataName = "guide of csprop 0.1"
-"""A text that is not part of csprop any more: results/ has rows of it, which cannot be run again."""
+DataName = Literal["digits, levels", "digits, numbers", "sentences"]
 LEVELS = 17
 """Levels of grey of a digit's pixel, from 0 to 16."""
 CHARACTERS, TEXT_STEPS, HELD_OUT_STEPS = 200_000, 128, 256
 """Characters of the text, of a row of it in training, and of a row that is held out."""
-BATCHES: dict[DataName, int] = {"digits, levels": 32, "digits, numbers": 32, "sentences": 16, GUIDE: 16}
+BATCHES: dict[DataName, int] = {"digits, levels": 32, "digits, numbers": 32, "sentences": 16}
 """Rows of a batch."""
 _DIGITS: dict[NetworkKind, int] = {
     "csprop": 128, "csprop, two blocks": 128, "LSTM": 128, "GRU": 148, "SSM [0, 1]": 148,
@@ -31,7 +29,6 @@ FEATURES: dict[DataName, dict[NetworkKind, int]] = {
     "digits, levels": _DIGITS,
     "digits, numbers": _DIGITS,
     "sentences": {**_DIGITS, "GRU": 147, "SSM [0, 1]": 147},
-    GUIDE: {**_DIGITS, "GRU": 145, "SSM [0, 1]": 145},
 }
 """Features such that all networks for a data set have about as many parameters."""
 CHANNELS: dict[NetworkKind, int] = {"csprop": 170, "csprop, two blocks": 85}
@@ -135,8 +132,6 @@ def size_of(network: nn.Module) -> int:
 @cache
 def sequences(name: DataName) -> Sequences:
     """A data set by its name."""
-    if name == GUIDE:
-        raise InputError(f"{GUIDE}: this text is not part of csprop any more: choose sentences")
     return text() if name == "sentences" else digits(as_levels=name == "digits, levels")
 
 

@@ -14,7 +14,7 @@ from csprop_lab.layers.basic import PeerConfig
 from csprop_lab.layers.frame import FrameConfig
 from csprop_lab.released.config import ReleasedConfig
 from csprop_lab.signals.networks import NetworkKind
-from csprop_lab.signals.sequences import GUIDE, DataName
+from csprop_lab.signals.sequences import DataName
 
 MODELS: dict[str, type] = {"peer": PeerConfig, "frame": FrameConfig, "released": ReleasedConfig}
 """By family, the class of a model's options; the family csp has `CSPConfig`."""
@@ -26,8 +26,6 @@ class Keyed:
 
     seed: int
     family: str
-
-    retired = False
 
     @cached_property
     def key(self) -> str:
@@ -111,11 +109,6 @@ class LayerJob(Keyed):
     steps: int
     batch_size: int
     family: str = "layer"
-
-    @property
-    def retired(self) -> bool:
-        """True if its data do not exist any more: its row is kept, and cannot be run again."""
-        return self.data == GUIDE
 
 
 AnyJob = Job | FileJob | LayerJob

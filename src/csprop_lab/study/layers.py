@@ -12,7 +12,6 @@ from csprop_lab.signals.sequences import (
     CHANNELS,
     CHARACTERS,
     FEATURES,
-    GUIDE,
     HELD_OUT_STEPS,
     TEXT_STEPS,
     DataName,
@@ -35,11 +34,8 @@ RATES: dict[DataName, tuple[float, ...]] = {
     "digits, levels": (0.001, 0.003, 0.01),
     "digits, numbers": (0.001, 0.003, 0.01),
     "sentences": (0.003, 0.01),
-    GUIDE: (0.003, 0.01),
 }
 """Learning rates, the same for all networks: on digits most did best at the lower end of two."""
-MEASURED: tuple[DataName, ...] = ("digits, levels", "digits, numbers", GUIDE)
-"""The data sets of the full study; a quick one takes `sentences` in place of the guide."""
 
 
 class Layers(Table):
@@ -51,7 +47,7 @@ class Layers(Table):
                 job(data, kind, lr, FEW_STEPS if budget is QUICK else STEPS, seed)
                 for seed in range(budget.few_seeds)
             ]
-            for data in ((*MEASURED[:2], "sentences") if budget is QUICK else MEASURED)
+            for data in RATES
             for kind in KINDS
             for lr in (RATES[data][:1] if budget is QUICK else RATES[data])
         }
@@ -82,7 +78,7 @@ class Layers(Table):
         return words(
             "layers", features=some["features"], channels=CHANNELS["csprop"], characters=CHARACTERS,
             entropy=entropy(), held_out=HELD_OUT_STEPS, text_steps=TEXT_STEPS, steps=some["steps"],
-            pictures=BATCHES["digits, levels"], rows=BATCHES[GUIDE], seeds=budget.few_seeds,
+            pictures=BATCHES["digits, levels"], rows=BATCHES["sentences"], seeds=budget.few_seeds,
             table=self.table(rows),
         )  # fmt: skip
 

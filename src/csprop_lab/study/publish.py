@@ -32,12 +32,8 @@ DOCUMENTS: dict[str, tuple[str, Callable[[Any], str]]] = {
 
 
 def rows_of(table: Table, results: Results, budget: Budget) -> Rows | None:
-    """Return a table's rows by label; None if one is missing that could be run."""
-    jobs = {
-        label: asked
-        for label, asked in table.jobs(budget).items()
-        if not (asked[0].retired and asked[0].key not in results.rows)
-    }
+    """Return a table's rows by label; None if one is missing."""
+    jobs = table.jobs(budget)
     if any(job.key not in results.rows for asked in jobs.values() for job in asked):
         return None
     return {label: [results.rows[job.key] for job in asked] for label, asked in jobs.items()}

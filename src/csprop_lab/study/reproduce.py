@@ -34,7 +34,7 @@ def missing(results: Results, budget: Budget, tables: Sequence[Table]) -> list[e
     asked: set[str] = set()
     work: list[engine.Group] = []
     for table in tables:
-        jobs = [job for jobs in table.jobs(budget).values() for job in jobs if not job.retired]
+        jobs = [job for jobs in table.jobs(budget).values() for job in jobs]
         left = [job for job in jobs if job.key not in results.rows and job.key not in asked]
         asked |= {job.key for job in left}
         work += engine.groups(table.name, left)

@@ -4,9 +4,8 @@ import json
 from collections.abc import Callable
 
 from csprop.automata.automaton import AnyAutomaton
-from csprop.automata.export.dot import to_dot
 from csprop.automata.export.programs import to_c, to_python
-from csprop.automata.export.text import to_text
+from csprop.automata.export.text import to_dot, to_text
 
 
 def to_json(automaton: AnyAutomaton) -> str:

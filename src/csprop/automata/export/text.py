@@ -1,4 +1,4 @@
-"""Export to text: a drawing for a terminal, or for a larger machine a list of its moves."""
+"""Export to a drawing for a terminal, or for a larger machine a list of its moves; and to Graphviz."""
 
 import textwrap
 from collections.abc import Callable
@@ -122,3 +122,31 @@ def _list(
             lines.append(f"{first}  {part}")
             first = " " * _wide(first)
     return lines
+
+
+def to_dot(automaton: AnyAutomaton) -> str:
+    """Return the automaton as a directed graph in the DOT language."""
+    below, lines = (
+        caption(automaton),
+        ["digraph automaton {", "  rankdir=LR;", "  node [shape=circle];"],
+    )
+    lines += ["  start [shape=point];", f"  start -> s{automaton.start};"]
+    lines += [f"  label={_lines(below)};"] if below else []
+    for state, output in enumerate(automaton.outputs):
+        name = "" if output is None else automaton.classes[output]
+        lines.append(f"  s{state} [label={_quote(name)}];")
+    for arrow in arrows(automaton):
+        label = _lines(arrow.labels) if below else _quote(", ".join(arrow.labels))
+        lines.append(f"  s{arrow.state} -> s{arrow.there} [label={label}];")
+    return "\n".join([*lines, "}", ""])
+
+
+def _lines(texts: list[str]) -> str:
+    """Return a quoted label of several lines."""
+    return '"' + "\\n".join(_quote(each)[1:-1] for each in texts) + '"'
+
+
+def _quote(text: str) -> str:
+    """Return a quoted label. Graphviz expands entities (`&lt;`) in labels, and NUL ends its input."""
+    escaped = escape(text).replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

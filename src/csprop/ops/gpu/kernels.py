@@ -22,10 +22,10 @@ the M planes is loaded as 0, stays 0, and is not stored.
 import triton  # pyright: ignore[reportMissingImports]
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 
-from csprop.ops import planes
+from csprop.ops import scan as limits
 
-LIMIT = tl.constexpr(planes.LIMIT)
-GRADIENT_LIMIT = tl.constexpr(planes.GRADIENT_LIMIT)
+LIMIT = tl.constexpr(limits.LIMIT)
+GRADIENT_LIMIT = tl.constexpr(limits.GRADIENT_LIMIT)
 
 
 @triton.jit

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from csprop.ops.native.tensors import contiguous
+from csprop.ops.checks import contiguous
 
 NUMBERS = 4096
 """About how many numbers of a transition a program holds at once."""

@@ -1,5 +1,5 @@
 // The arguments of every function. Python reads this text: `LAYOUT` compiles its structures and keeps them as a string,
-// from which layout.py learns the names, types and order of fields and the options of each `enum class`. Every field has
+// from which library.py learns the names, types and order of fields and the options of each `enum class`. Every field has
 // 64 bits. `wide` means double instead of float; a null pointer is an absent argument or an unwanted result.
 #pragma once
 

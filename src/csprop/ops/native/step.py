@@ -12,8 +12,7 @@ from torch import Tensor
 from torch.optim import Adam, Optimizer
 
 from csprop.ops.native import model as models
-from csprop.ops.native.forward import run_steps
-from csprop.ops.native.model import Model, Rows, pack_rows
+from csprop.ops.native.model import Model, Rows, pack_rows, run_steps
 
 
 class Loss(NamedTuple):
@@ -120,12 +119,7 @@ class Descent:
 
 
 def take(steps: Sequence[tuple[Descent, Rows, float]]) -> list[Taken]:
-    """Take a step of each model, with its own rows and the norm to which gradients are scaled down.
-
-    Raises:
-        InputError: a token or a label is outside of its range, or a count is not exact.
-        MemoryError: there is not enough memory.
-    """
+    """Take a step of each model, with its own rows and the norm to which gradients are scaled down."""
     for descent, rows, most in steps:
         descent.prepare(rows, most)
     run_steps([descent.arguments for descent, _, _ in steps], steps[0][0].gradient.dtype)
