@@ -165,23 +165,13 @@ class CertifiedRun:
     # Evaluation, on the same sequences as `training.metrics` draws.
 
     def at_length(self, length: int, seed: int, *, positions: bool = False) -> Score:
-        """Return the score on random sequences of a length.
-
-        Args:
-            length: of the sequences.
-            seed: of the draw.
-            positions: count the answers after all tokens, not only those after the last one.
-        """
+        """Return the score on random sequences; `positions` counts the answers after all tokens."""
         draws = NumpyDraws(derive_seed(seed, "eval", length))
         tokens = self.task.draw(EVALUATION.count(length), length, draws)
         return scored(self._judged(tokens, positions))
 
     def exhaustive(self, length: int, *, positions: bool = False) -> Score:
-        """Return the score on every input of a length.
-
-        Raises:
-            InputError: the task is not defined at the length, or there are too many inputs.
-        """
+        """Return the score on every input of a length; `positions` is as for `at_length`."""
         check_exhaustive(self.task, length)
         symbols, rows = len(self.task.vocab), max(1, WINDOW // length)
         places = symbols ** np.arange(length - 1, -1, -1)

@@ -74,11 +74,7 @@ class Counting:
 
 
 def tabulate(weights: Weights) -> Counting:
-    """Return the machine of a model that counts, with the smallest window that decides everything.
-
-    Raises:
-        NotFinite: a gate or an answer is not decided at some count.
-    """
+    """Return the machine of a model that counts, with the smallest window that decides everything."""
     failure = NotFinite("there are too many different counters")
     for window in WINDOWS:
         attempt = _Tabulation(weights, window)

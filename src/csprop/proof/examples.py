@@ -45,11 +45,7 @@ class Labelled:
         return Labelled(self.tokens[:rows], self.labels[:rows])
 
     def judge(self, scores: Float[Tensor, "N T C"]) -> "Judgement":
-        """Compare scores with the labels.
-
-        Raises:
-            InputError: there are no labels.
-        """
+        """Compare scores with the labels; raise InputError if there are none."""
         known = self.labels != UNLABELLED
         chosen, labels = scores[known], self.labels[known]
         if not len(labels):

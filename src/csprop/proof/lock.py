@@ -47,9 +47,6 @@ def lock(model: Stepwise, kept: Mask, radius: float, domain: Oracle) -> tuple[Lo
     """Lock a model for the inputs of a domain, and measure its margins.
 
     Channels that are not kept stay at their initial value, and states closer than the radius are one.
-
-    Raises:
-        NotFinite: the model cannot be locked; with the reason.
     """
     return lock_at(model, _refine(model, kept, *_search(model, kept, radius, domain)), kept, domain)
 
@@ -253,10 +250,9 @@ def _watch_gates(locked: Locked, places: Tensor) -> Iterator[dict[int, float | N
 
 @torch.no_grad()
 def _check_steady(locked: Locked, states: Tensor, tokens: Tensor) -> None:
-    """Check that moves and answers stay the same under small random changes of weights and codes.
+    """Raise NotFinite if small random changes of weights and codes change a move or an answer.
 
-    The changes are far larger than rounding errors. A model without weights, written by hand, may
-    compare numbers exactly and is not changed.
+    A model without weights, written by hand, may compare numbers exactly and is not changed.
     """
     generator = torch.Generator().manual_seed(0)
     for _ in range(DRAWS if any(True for _ in locked.parameters()) else 0):

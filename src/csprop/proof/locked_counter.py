@@ -46,11 +46,7 @@ def weights_of(network: CSP) -> Weights:
 
 
 class LockedCounter(LockedModel):
-    """A network that counts, run as a machine. A state is one of the control, and k counts: (B, 1 + k).
-
-    Raises:
-        NotFinite: some decision of the network is not the same for all counts beyond a window.
-    """
+    """A network that counts, run as a machine. A state is a state of the control, and k counts."""
 
     def __init__(self, network: CSP) -> None:
         super().__init__()

@@ -47,11 +47,7 @@ def domain(task: Task, depth: int | None) -> Oracle:
 def compare_with_task(
     machine: Machine, task: Task, depth: int | None = None
 ) -> list[tuple[int, Hashable]] | Difference:
-    """Return pairs of states, closed under every token, or a shortest counterexample.
-
-    Raises:
-        InputError: the task has too many states.
-    """
+    """Return pairs of states, closed under every token, or a shortest counterexample."""
     assert task.oracle is not None
     try:
         outcome = compare(machine.oracle, task.oracle if depth is None else domain(task, depth))
@@ -109,11 +105,7 @@ def disagreeing_rows(machine: Machine | CounterMachine, task: Task) -> tuple[int
 def prove_counting(
     locked: LockedCounter, task: Task, rounds: int, control: str
 ) -> Certificate | Difference:
-    """Prove that a model that counts answers as a task does, or return a shortest counterexample.
-
-    Raises:
-        NotFinite: neither a proof nor a counterexample was found.
-    """
+    """Prove that a model that counts answers as a task does, or return a shortest counterexample."""
     automaton = locked.automaton(task.vocab, task.classes, task.words).reduce()
     outer = None if task.oracle is None else compare_counting(automaton, task_machine(task))
     if isinstance(outer, Difference):
@@ -134,11 +126,7 @@ def prove_counting(
 def counting_proof(
     counting: Counting, inner: Invariant, outer: Invariant | None, search: CountingSearch
 ) -> CountingProof:
-    """Return a proof as a certificate has it.
-
-    The inner pairs are of the machine of the weights and the small one; the outer pairs are of the
-    small machine and the task's, and None for a data file.
-    """
+    """Return a proof as a certificate has it; the outer pairs are None for a data file."""
     table = counting.table
     numbers = [table.holds.index(state) for state in counting.states]
     pairs = dict.fromkeys((numbers[mine], theirs, known) for mine, theirs, known in inner.pairs)
@@ -162,11 +150,7 @@ def _ranges(invariant: Invariant) -> CountRanges:
 
 
 def task_machine(task: Task) -> CounterMachine:
-    """Return the task's own machine; a task with finitely many states has no counters.
-
-    Raises:
-        NotFinite: the task has infinitely many states and declares no machine.
-    """
+    """Return the task's own machine; raise NotFinite if it has infinitely many states and none."""
     if task.counting is not None:
         return task.counting
     if not task.finite:

@@ -61,14 +61,10 @@ def misses(model: CSP, examples: Labelled) -> int:
 
 
 def simplify(model: CSP, examples: Labelled, generator: Generator) -> bool | None:
-    """Give a model as few counters and switches as the labels need, each far from a tie.
+    """Give a model as few counters and switches as the labels need, and miss no more of them.
 
-    It misses no more labels than before. If no choice of its counters is enough for that, it stays as
-    it is. The generator chooses the orders in which counters are left out, and rows to train on.
-
-    Returns:
-        True if the control comes from training, in the model's own weights; False if it is written by
-        rule from the rows; None if the model stayed as it was.
+    Return True if the control comes from training, in the model's own weights; False if it is written
+    by rule from the rows; None if no choice of its counters is enough and the model stayed as it was.
     """
     trained = copy.deepcopy(model)
     choice = _made_anew(model, examples, misses(model, examples), generator)

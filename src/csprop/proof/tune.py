@@ -155,10 +155,9 @@ def _channels(used: Mask) -> list[Mask]:
 
 
 def round_angles(rotor: Pruned, examples: Labelled) -> None:
-    """Round the angles by which inputs rotate a channel to fractions of a full turn, layer by layer.
+    """Round the angles by which inputs rotate a channel to the coarsest fractions of a full turn.
 
-    The coarsest fractions (halves, thirds, …) that do not harm the answers are chosen. This applies to
-    order 2 only, and to layers with few distinct inputs.
+    This applies to order 2 only, and to layers with few distinct inputs.
     """
     model: CSP = rotor.model
     if model.config.order != 2:

@@ -155,11 +155,7 @@ def _check_moves(
     moves: Sequence[tuple[int, int]],
     covered: set[tuple[int, int]],
 ) -> tuple[dict[Leaving, Move], Array]:
-    """Demand that the weights compute every move, with nothing near a tie in those that are covered.
-
-    Returns:
-        The covered moves, and the scores of all.
-    """
+    """Demand that the weights compute every move, with nothing near a tie where it is covered."""
     machine, known = proof.machine, dict[Leaving, Move]()
     starts = zip(network.start, network.codes, strict=True)
     begins = tuple(nearest(h, codes)[0] for h, codes in starts) == machine.places[0]
