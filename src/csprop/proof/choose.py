@@ -51,11 +51,6 @@ class Choice:
     patterns: tuple[Pattern, ...]
     window: int  # counts are seen from −window to window
 
-    @property
-    def size(self) -> int:
-        """The sizes of the forms and the number of switches, added up."""
-        return sum(map(_size, self.forms)) + len(self.patterns)
-
 
 def clip_counts(tokens: Tensor, forms: Sequence[Weights], window: int) -> Tensor:
     """Return the counts after every token as the window shows them, (F, N, T) int8."""
@@ -91,7 +86,8 @@ def choices(
     made = [
         _with_patterns(examples, [forms[i] for i in each], window, most) for each in sorted(subsets)
     ]
-    return sorted((each for each in made if each is not None), key=lambda choice: choice.size)
+    enough = [each for each in made if each is not None]
+    return sorted(enough, key=lambda each: sum(map(_size, each.forms)) + len(each.patterns))
 
 
 def _size(form: Weights) -> int:

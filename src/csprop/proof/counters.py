@@ -30,12 +30,9 @@ from csprop.automata.counting import CounterMachine
 from csprop.automata.forms import Ranges, Values, primitive
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Endless, Walk
-from csprop.cells.options import Counter, Router, Switch
-from csprop.nn.config import CSPConfig
 from csprop.proof.certificate import CountingTable
 from csprop.proof.limits import DOUBT, NotFinite
 
-KINDS = ((Counter, Switch), (Counter, Router))
 WINDOWS = (1, 2, 4, 8, 16, 32, 64)  # the windows that are tried, the smallest first
 MOST_VIEWS = 1 << 19  # pairs of a token and a view
 MOST_PLACES = 1 << 18  # states of the control with counts as the window shows them
@@ -54,11 +51,6 @@ Box = tuple[Reals, Reals]  # the least and the largest values of some numbers
 State = tuple[int, ...]
 """The content of the layer above the counters: which switches have replaced their state, or where each
 group of a router has its content."""
-
-
-def counts(config: CSPConfig) -> bool:
-    """Return True for a layer of counters below switches or a router, with a linear decoder."""
-    return tuple(map(type, config.layers)) in KINDS and config.decoder == "linear"
 
 
 @dataclass(frozen=True)

@@ -163,10 +163,6 @@ def sigmoid(x: Array) -> Array:
     return 0.5 * (1 + np.tanh(x / 2))
 
 
-def softplus(x: Array) -> Array:
-    return np.logaddexp(0, x)
-
-
 def unit(h: Array, epsilon: float = 0.0) -> Array:
     """Return h / (|h| + ε) for each channel; 0 stays 0."""
     return h / (np.sqrt((h**2).sum(axis=0) + 1e-30) + epsilon)
@@ -247,7 +243,7 @@ class Network:
             (a, b), cos, sin = h if cell["rotate"] == "state" else z, np.cos(theta), np.sin(theta)
             turned = np.stack([cos * a - sin * b, sin * a + cos * b])
             h, x = (turned, z) if cell["rotate"] == "state" else (h, turned)
-        gamma = softplus(self._linear(layer, "gate", z))
+        gamma = np.logaddexp(0, self._linear(layer, "gate", z))  # softplus
         alpha = {"softplus": gamma, "exp": np.exp(-gamma), "unit": 1.0}[cell["decay"]]
         entering = gamma * x
         if layer and cell["coupling_rank"]:
