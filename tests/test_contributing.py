@@ -12,6 +12,7 @@ import pytest
 import csprop
 from csprop.cli.main import main
 from csprop.tasks.base import every_sequence
+from csprop_lab.study.table import FULL
 
 RECIPES = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text()
 
@@ -23,19 +24,22 @@ def read_code(heading: str, language: str = "python", number: int = 0) -> str:
     return textwrap.dedent(blocks[number][1])
 
 
+def run_code(heading: str, number: int = 0) -> dict[str, Any]:
+    """Run a block of Python, and return its names."""
+    names: dict[str, Any] = {}
+    exec(read_code(heading, number=number), names)
+    return names
+
+
 def test_a_cell_of_ones_own_learns_parity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "flip.py").write_text(read_code("A cell"))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    exec(read_code("A cell", number=1), names)
-    assert names["run"].config.model.to_json()["cells"] == [{"kind": "flip:Flip"}]
+    assert run_code("A cell", 1)["run"].config.model.to_json()["cells"] == [{"kind": "flip:Flip"}]
 
 
 def test_a_task_is_a_truth_and_a_machine() -> None:
-    names: dict[str, Any] = {}
-    exec(read_code("A task"), names)
-    task = names["Lamp"]()
+    task = run_code("A task")["Lamp"]()
     for tokens in every_sequence(3, 6):
         assert task.labels(tokens[None])[0, -1] == task.truth(tokens.tolist())
     assert len(task.machine) == 2
@@ -63,9 +67,5 @@ def test_an_installed_package_adds_a_verb(
 
 
 def test_a_table_of_the_study_asks_for_its_jobs() -> None:
-    from csprop_lab.study.table import FULL
-
-    names: dict[str, Any] = {}
-    exec(read_code("A table"), names)
-    jobs = names["Widths"]().jobs(FULL)
+    jobs = run_code("A table")["Widths"]().jobs(FULL)
     assert {variant for variant, _ in jobs} == {f"width {width}" for width in (8, 16, 32, 64)}

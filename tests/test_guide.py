@@ -14,9 +14,8 @@ import re
 import shlex
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -29,29 +28,20 @@ DOCS = ROOT / "docs"
 PAGES = ("index", "tour", "train", "learn", "exact", "zoo", "report", "layer", "compare", "options",
          "extend", "how", "paper")  # fmt: skip
 SLOW = ("tour", "compare")
-NOT_RUN = {
-    "git": "needs a network",
-    "make": "installs",
-    "python": "installs",
-    "python3": "installs",
-    "source": "changes the shell",
-    "torchrun": "is run by tests/training/test_distributed.py",
-}
+NOT_RUN = ("git", "make", "python", "python3", "source", "torchrun")
+"""Commands that install, need a network, or change the shell; test_distributed.py runs torchrun."""
 SHELL = ("cat", "cp", "echo", "mv", "rm")
 """Commands that prepare files; the shell runs them."""
 FENCES = ("python", "c", "text")
 """Python is run, the C of docs/exact.md and equations are not."""
 
 
-@dataclass(frozen=True)
-class Block:
-    """A part of a page that is not prose."""
+class Block(NamedTuple):
+    """A part of a page that is not prose: its first line, and commands, printed or a language."""
 
     kind: str
-    """commands, printed, or the language of a fence."""
     lines: list[str]
     number: int
-    """The number of its first line in the file."""
 
 
 def read_blocks(page: str) -> Iterator[Block]:
@@ -137,7 +127,8 @@ class Reader:
         echo, _, own = command.rpartition(" | ")
         text = " ".join(shlex.split(echo)[1:]) + "\n"
         own, _, target = own.partition(" > ")
-        argv = [name for word in shlex.split(own)[1:] for name in _expand(word)]
+        words = shlex.split(own)[1:]
+        argv = [name for word in words for name in (sorted(glob.glob(word)) if "*" in word else [word])]
         self.monkeypatch.setattr("sys.stdin", io.StringIO(text if echo else ""))
         self.capsys.readouterr()
         try:
@@ -156,10 +147,6 @@ class Reader:
         printed = " ".join(self.shown.split())
         for part in shown.split("…"):
             assert " ".join(part.split()) in printed, f"{where}: not printed: {part}\n{self.shown}"
-
-
-def _expand(word: str) -> list[str]:
-    return sorted(glob.glob(word)) if "*" in word else [word]
 
 
 def _shell(command: str) -> int:
@@ -206,34 +193,25 @@ def test_the_readme_can_be_followed(follow: Callable[[str], Reader]) -> None:
 
 def test_python_uses_only_names_that_a_fresh_import_has() -> None:
     """Other tests of this process import more."""
-    used = set()
-    for page in PAGES:
-        for block in read_blocks(page):
-            if block.kind == "python":
-                code = [line for line in block.lines if not re.match(r"(from|import) ", line)]
-                used |= set(re.findall(r"\bcsprop\.(\w+)", "\n".join(code)))
-    assert used
-    assert used <= set(csprop.__all__)
+    blocks = [block for page in PAGES for block in read_blocks(page) if block.kind == "python"]
+    lines = [line for block in blocks for line in block.lines if not re.match("(from|import) ", line)]
+    names = set(re.findall(r"\bcsprop\.(\w+)", "\n".join(lines)))
+    assert names
+    assert names <= set(csprop.__all__)
 
 
 def test_pages_have_blocks_of_every_kind() -> None:
     kinds = [block.kind for block in read_blocks("train")]
     assert kinds.count("commands") >= 15
     assert kinds.count("printed") >= 7
-    assert {block.kind for page in PAGES for block in read_blocks(page)} == {
-        "commands",
-        "printed",
-        *FENCES,
-    }
+    all_kinds = {block.kind for page in PAGES for block in read_blocks(page)}
+    assert all_kinds == {"commands", "printed", *FENCES}
 
 
 NUMBERS = {
-    "RADII": lock.RADII,
-    "RATIO": limits.RATIO,
-    "DOUBT": limits.DOUBT,
-    "LEAD": examples.LEAD,
+    "RADII": lock.RADII, "RATIO": limits.RATIO, "DOUBT": limits.DOUBT, "LEAD": examples.LEAD,
     "ROUNDS": attempts.ROUNDS,
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NUMBERS)

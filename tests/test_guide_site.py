@@ -37,9 +37,9 @@ def read(browser: Any, site: Path) -> Iterator[Callable[..., Tab]]:
     """Open a page with the network off; only files may be asked for, and the console stays empty."""
     tabs: list[Tab] = []
 
-    def opened(name: str, width: int = WIDE, **options: Any) -> Tab:
-        settings = {"offline": True, "reduced_motion": "reduce"} | options
-        context = browser.new_context(viewport={"width": width, "height": 900}, **settings)
+    def visit(name: str, width: int = WIDE, **options: Any) -> Tab:
+        size = {"width": width, "height": 900}
+        context = browser.new_context(viewport=size, offline=True, reduced_motion="reduce", **options)
         tab = Tab(context.new_page())
         tab.page.on("console", lambda message: tab.complaints.append(message.text))
         tab.page.on("pageerror", lambda error: tab.complaints.append(str(error)))
@@ -48,7 +48,7 @@ def read(browser: Any, site: Path) -> Iterator[Callable[..., Tab]]:
         tabs.append(tab)
         return tab
 
-    yield opened
+    yield visit
     for tab in tabs:
         assert tab.complaints == []
         assert [url for url in tab.requests if not url.startswith(("file:", "data:"))] == []
@@ -125,11 +125,13 @@ def test_a_wide_table_is_reached_from_the_keyboard(read: Callable[..., Tab]) -> 
     assert all(scrolls == reached for scrolls, reached in found)
 
 
+HOOKS = runpy.run_path(str(DOCS / "figures" / "hooks.py"))
+
+
 def test_formulas_are_set_outside_of_code() -> None:
-    changed = runpy.run_path(str(DOCS / "figures" / "hooks.py"))["on_page_content"]
     code = "from_pretrained <code>a_t^2 + b_{a longer name}</code>"
     text = f"<p title='h_t'>h_{{t−1}}, W_θ, e^{{iΘ_t}}, c^(n+m), 2^20, {code}"
-    assert changed(text) == (
+    assert HOOKS["on_page_content"](text) == (
         "<p title='h_t'>h<sub>t−1</sub>, W<sub>θ</sub>, e<sup>iΘ<sub>t</sub></sup>, c<sup>n+m</sup>, "
         f"2<sup>20</sup>, {code}"
     )
@@ -137,8 +139,8 @@ def test_formulas_are_set_outside_of_code() -> None:
 
 def test_the_site_tells_commands_from_what_they_print_as_these_tests_do() -> None:
     """A reader copies a command without its output."""
-    changed = runpy.run_path(str(DOCS / "figures" / "hooks.py"))["on_page_markdown"]
+    kinds = {"commands": "bash", "printed": "text"}
     for page in PAGES:
-        fences = re.findall(r"^``` \{ \.(bash|text)", changed((DOCS / f"{page}.md").read_text()), re.M)
-        kinds = {"commands": "bash", "printed": "text"}
+        text = HOOKS["on_page_markdown"]((DOCS / f"{page}.md").read_text())
+        fences = re.findall(r"^``` \{ \.(bash|text)", text, re.MULTILINE)
         assert fences == [kinds[block.kind] for block in read_blocks(page) if block.kind in kinds], page

@@ -1,6 +1,5 @@
 """The command and the metadata of an installed csprop, and the files of a release."""
 
-import ast
 import os
 import re
 import shutil
@@ -11,12 +10,12 @@ import zipfile
 from dataclasses import dataclass
 from email import message_from_string
 from email.message import Message
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 import csprop
+from tests.test_architecture import imports, nodes, packages
 
 ROOT = Path(__file__).parents[1]
 
@@ -27,19 +26,10 @@ def test_python_m_csprop_is_the_command() -> None:
     assert said.stdout == f"csprop {csprop.__version__}\n"
 
 
-def test_type_checkers_read_the_types() -> None:
-    assert files("csprop").joinpath("py.typed").is_file()
-
-
-def test_every_public_name_is_in_the_reference() -> None:
-    text = (ROOT / "docs" / "api.md").read_text()
-    named = re.findall(r"^::: csprop\.(\w+)", text, flags=re.MULTILINE)
-    assert set(csprop.__all__) <= set(named)
-
-
-def test_the_citation_is_of_this_version() -> None:
-    text = (ROOT / "CITATION.cff").read_text()
-    assert re.findall(r"^version: (.*)$", text, flags=re.MULTILINE) == [csprop.__version__]
+def test_the_reference_and_the_citation_are_of_this_version() -> None:
+    names = re.findall(r"^::: csprop\.(\w+)", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
+    assert set(csprop.__all__) <= set(names)
+    assert f"\nversion: {csprop.__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 @dataclass(frozen=True)
@@ -117,6 +107,7 @@ def test_a_wheel_without_the_kernel_is_for_every_machine(built: Built) -> None:
     not_packed = (".cpp", ".hpp", ".so", ".pyd", ".pyc")
     packed = [path for path in here if path.suffix not in not_packed]
     assert names == {path.relative_to(source).as_posix() for path in packed}
+    assert "csprop/py.typed" in names, "type checkers read the types"
 
 
 def test_the_wheel_of_the_laboratory_has_its_packages_its_assets_and_its_commands(built: Built) -> None:
@@ -140,13 +131,8 @@ def test_a_wrong_value_of_the_switch_is_named(built: Built) -> None:
 def test_a_plain_install_has_no_tools_of_developers(built: Built) -> None:
     required = built.metadata().get_all("Requires-Dist") or []
     plain = {re.split(r"[<>=!~ ;\[]", each)[0] for each in required if "extra ==" not in each}
-    imported: set[str] = set()
-    for path in (ROOT / "src").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Import):
-                imported |= {alias.name.partition(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                imported.add(node.module.partition(".")[0])
+    paths = (ROOT / "src").rglob("*.py")
+    imported = {name for path in paths for name in packages(imports(nodes(path)))}
     modules = {"markdown-it-py": "markdown_it"}
     assert {modules.get(name, name) for name in plain} <= imported
     assert not plain & {"pytest", "hypothesis", "ruff", "mkdocs", "setuptools", "automata-lib"}
@@ -177,14 +163,10 @@ def test_every_link_of_the_readme_of_a_release_leads_somewhere(built: Built) -> 
         project.write_text(text, "utf-8")
     assert isinstance(known, str)
     tag = f"v{csprop.__version__}"
-    assert pictures.findall(known) == [
-        f"{address}/raw/{tag}/{path}" for path in pictures.findall(there)
-    ]
-    expected = [
-        link if link.startswith("https://") else f"{address}/blob/{tag}/{link}"
-        for link in links.findall(there)
-    ]
-    assert links.findall(known) == expected
-    for path in [*pictures.findall(known), *links.findall(known)]:
-        if path.startswith(address):
-            assert (ROOT / path.split(f"/{tag}/")[1].partition("#")[0]).exists()
+    raw = [f"{address}/raw/{tag}/{path}" for path in pictures.findall(there)]
+    assert pictures.findall(known) == raw
+    own = [link for link in links.findall(there) if not link.startswith("https://")]
+    blobs = [link for link in links.findall(known) if link.startswith(address)]
+    assert blobs == [f"{address}/blob/{tag}/{link}" for link in own]
+    for path in [*pictures.findall(there), *own]:
+        assert (ROOT / path.partition("#")[0]).exists()

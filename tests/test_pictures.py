@@ -63,20 +63,15 @@ def test_every_animated_element_has_keyframes(drawing: ElementTree.Element) -> N
     assert {name for name in names if re.fullmatch(r"a\d+", name)} == set(made)
 
 
-def test_the_locked_rotor_and_the_machine_are_right_after_every_token(facts: dict[str, Any]) -> None:
-    task = csprop.tasks.get(facts["task"])
-    tokens, state, states = facts["tokens"], 0, []
-    for token in tokens:
-        state = facts["machine"][state][token]
-        states.append(state)
-    truth = [task.truth(tokens[:end]) for end in range(1, len(tokens) + 1)]
-    assert facts["truth"] == facts["locked"] == states == truth
-
-
-def test_the_printed_model_is_right_at_the_trained_length_and_wrong_soon_after(
+def test_the_machine_is_right_after_every_token_and_the_printed_model_is_wrong_soon(
     facts: dict[str, Any],
 ) -> None:
-    trained = facts["trained_on"]
+    task, tokens, trained = csprop.tasks.get(facts["task"]), facts["tokens"], facts["trained_on"]
+    states = [0]
+    for token in tokens:
+        states.append(facts["machine"][states[-1]][token])
+    truth = [task.truth(tokens[:end]) for end in range(1, len(tokens) + 1)]
+    assert facts["truth"] == facts["locked"] == states[1:] == truth
     right = [said == true for said, true in zip(facts["printed"], facts["truth"], strict=True)]
     assert right[trained - 1]
     assert not all(right[trained : trained + 3])
@@ -98,10 +93,10 @@ def test_the_words_are_the_facts(drawing: ElementTree.Element, facts: dict[str, 
     trained, longest = facts["trained_on"], len(facts["tokens"])
     at, beyond = percent(facts["at_trained"]), percent(facts["beyond"])
     assert f"{at} right at {trained}, {beyond} at {trained + 1}–{longest}" in words
+    row = "".join(map(str, facts["tokens"]))
     tokens = [t.text for t in drawing.iter(f"{SVG}text") if t.get("class") == "token m"]
-    assert "".join(map(str, tokens)) == "".join(map(str, facts["tokens"]))
-    described = drawing.findtext(f"{SVG}desc") or ""
-    assert "".join(map(str, tokens)) in described
+    assert "".join(map(str, tokens)) == row
+    assert row in (drawing.findtext(f"{SVG}desc") or "")
 
 
 def test_the_proof_in_the_picture_holds(facts: dict[str, Any]) -> None:

@@ -61,7 +61,6 @@ class Stream:
         self._stepper = self.model.stepper(self._state)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the model and the state; a copy prepares the kernel anew."""
         return {"model": self.model, "state": self.state}
 
     def __setstate__(self, values: dict[str, Any]) -> None:
@@ -69,11 +68,7 @@ class Stream:
 
     @torch.no_grad()
     def step(self, token: int) -> Tensor:
-        """Read one token, and return the scores of all classes for the sequence so far.
-
-        Raises:
-            InputError: the token is not a whole number, or is outside of the vocabulary.
-        """
+        """Read one token, and return the scores of all classes for the sequence so far."""
         try:
             token = operator.index(token)
         except (TypeError, RuntimeError) as error:

@@ -13,23 +13,9 @@ from csprop.automata.automaton import Automaton
 from csprop.errors import InputError
 from csprop.ops import native
 from tests.helpers import machines
+from tests.helpers.machines import automata
 
 BACKENDS = ["torch"] if native.WHY_NOT else ["torch", "native"]
-
-
-@st.composite
-def automata(draw: st.DrawFn, most: int = 8, tokens: int = 3, classes: int = 3) -> Automaton:
-    """Any machine; now and then its start has no answer."""
-    states, size = draw(st.integers(1, most)), draw(st.integers(1, tokens))
-    names = draw(st.integers(1, classes))
-    state = st.integers(0, states - 1)
-    rows = draw(st.lists(st.tuples(*[state] * size), min_size=states, max_size=states))
-    said: list[int | None] = [draw(st.integers(0, names - 1)) for _ in range(states)]
-    start = draw(state)
-    if draw(st.booleans()) and not any(start in row for row in rows):
-        said[start] = None
-    vocab, called = tuple(map(str, range(size))), tuple(f"class {i}" for i in range(names))
-    return machines.automaton(vocab, called, False, start, tuple(rows), tuple(said))
 
 
 def parity(**changes: Any) -> Automaton:

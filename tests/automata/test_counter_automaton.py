@@ -2,7 +2,6 @@
 
 import itertools
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,11 @@ from hypothesis import strategies as st
 from csprop.automata.arrows import counter_names, describe_views, rules
 from csprop.automata.automaton import CounterAutomaton
 from csprop.automata.drawing import draw
-from csprop.automata.export import to_c, to_dot, to_json, to_python
+from csprop.automata.export import to_dot, to_json, to_python
 from csprop.automata.sources import read_automaton, to_automaton
 from csprop.errors import InputError
 from tests.automata.test_counting import counter_automata
-from tests.automata.test_export import FLAGS, GCC, programs, says
+from tests.automata.test_export import GCC, build_library, programs, says
 from tests.helpers.counters import LANGUAGES, plain, plain_step
 
 RELAXED = settings(
@@ -85,7 +84,6 @@ def test_python_counts_without_end() -> None:
 
 
 LIBRARY = """
-#define CSPROP_NO_MAIN
 #include "automaton.c"
 #include <stdio.h>
 int main(void) {
@@ -121,15 +119,7 @@ int main(void) {
 def test_c_as_a_library_notices_overflow(tmp_path: Path, data: st.DataObject) -> None:
     automaton = data.draw(counter_automata())
     tokens = data.draw(st.lists(st.integers(0, automaton.symbols - 1), min_size=1, max_size=60))
-    (tmp_path / "automaton.c").write_text(to_c(automaton), encoding="utf-8")
-    listed = ", ".join(map(str, tokens))
-    (tmp_path / "user.c").write_text(
-        f"#define COUNT {len(tokens)}\nstatic const unsigned short tokens[] = {{{listed}}};\n{LIBRARY}"
-    )
-    program = str(tmp_path / "user")
-    sanitised = ["-fsanitize=undefined", "-fno-sanitize-recover"]
-    subprocess.run([GCC or "", *FLAGS, *sanitised, "-o", program, str(tmp_path / "user.c")], check=True)
-    code, out, error = says([program], b"")
+    code, out, error = says(build_library(tmp_path, automaton, tokens, LIBRARY), b"")
     assert (code, error) == (0, "")
     counts = np.array(automaton.increments, int).reshape(automaton.symbols, -1)[tokens].sum(axis=0)
     expected = [*plain(automaton, tuple(tokens)), *(counts.tolist() or [0])]
@@ -180,18 +170,14 @@ def test_conditions_in_few_words(chosen: list[int], text: str) -> None:
     assert describe_views(np.array(chosen, bool), np.ones(5, bool), ["c"]) == text
 
 
-def test_a_condition_says_nothing_of_what_is_not_met() -> None:
-    met = np.array([0, 0, 1, 1, 1], bool)
-    assert describe_views(np.array([1, 1, 1, 0, 0], bool), met, ["c"]) == "c = 0"
-    assert describe_views(np.array([0, 0, 0, 1, 1], bool), met, ["c"]) == "c > 0"
-    assert describe_views(met, met, ["c"]) == ""
-
-
-def test_conditions_of_two_counters() -> None:
+def test_conditions_of_two_counters_and_of_views_that_are_not_met() -> None:
     both, met = np.zeros((3, 3), bool), np.ones((3, 3), bool)
     both[1, 1] = True
     assert describe_views(both, met, ["c1", "c2"]) == "c1 = 0 and c2 = 0"
     assert set(describe_views(~both, met, ["c1", "c2"]).split(" or ")) == {"c1 ≠ 0", "c2 ≠ 0"}
+    met = np.array([0, 0, 1, 1, 1], bool)
+    for chosen, text in (([1, 1, 1, 0, 0], "c = 0"), ([0, 0, 0, 1, 1], "c > 0"), (met, "")):
+        assert describe_views(np.array(chosen, bool), met, ["c"]) == text
 
 
 @settings(max_examples=60, deadline=None)

@@ -10,40 +10,7 @@ from csprop.automata.automaton import CounterAutomaton
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.errors import InputError
-from tests.helpers.counters import LANGUAGES, balanced, brackets, plain
-
-BRACKETS = CounterMachine.explore(
-    ((1,), (-1,)),
-    "good",
-    lambda state, token, counts: "bad" if state == "bad" or counts[0] < 0 else "good",
-    lambda state, counts: int(state == "good" and counts[0] == 0),
-)
-
-
-def test_brackets_are_counted() -> None:
-    assert len(BRACKETS.control) <= 3
-    for length in range(1, 11):
-        for sequence in itertools.product((0, 1), repeat=length):
-            said = BRACKETS.run(list(sequence))
-            assert said.tolist() == [balanced(sequence[: n + 1]) for n in range(length)]
-
-
-def test_two_counters_and_the_oracle_agree() -> None:
-    machine = CounterMachine.explore(
-        ((1, 0), (-1, 1), (0, -1)),  # a, b, c: as many a as b, and as many b as c
-        0,
-        lambda state, token, counts: 3 if token < state else token if state < 3 else 3,
-        lambda state, counts: int(state < 3 and counts == (0, 0)),
-    )
-    oracle = machine.oracle
-    for sequence in itertools.product(range(3), repeat=6):
-        state = oracle.start
-        for token in sequence:
-            state = oracle.step(state, token)
-        right = int(
-            list(sequence) == sorted(sequence) and len({sequence.count(i) for i in range(3)}) == 1
-        )
-        assert oracle.answer(state) == machine.run(list(sequence))[-1] == right
+from tests.helpers.counters import LANGUAGES, brackets, plain
 
 
 @st.composite
@@ -94,9 +61,14 @@ def test_a_reduced_machine_answers_alike_and_is_no_larger(machine: CounterMachin
 @given(machine=counter_machines(), tokens=st.lists(st.integers(0, 2), max_size=200))
 def test_a_machine_runs_as_defined(machine: CounterMachine, tokens: list[int]) -> None:
     sequence = tuple(token % machine.symbols for token in tokens)
-    assert machine.run(list(sequence)).tolist() == plain(machine, sequence)
+    expected, oracle = plain(machine, sequence), machine.oracle
+    states = list(itertools.accumulate(sequence, oracle.step, initial=oracle.start))
+    assert machine.run(list(sequence)).tolist() == expected == [*map(oracle.answer, states[1:])]
     if sequence:
-        assert machine.final(list(sequence)) == plain(machine, sequence)[-1]
+        assert machine.final(list(sequence)) == expected[-1]
+    for wrong in ([], [[0, 0]]):
+        with pytest.raises(InputError, match="one sequence that is not empty"):
+            machine.final(wrong)
 
 
 def test_common_factors_and_signs_are_divided_out() -> None:
@@ -144,12 +116,6 @@ def test_machines_of_languages_need_all_their_counters(name: str) -> None:
     small = machine.reduce()
     assert (small.counters, small.window) == (machine.counters, 1)
     assert all_alike(machine, small, 10 if machine.symbols == 2 else 6)
-
-
-def test_an_empty_sequence_has_no_class() -> None:
-    for tokens in ([], [[0, 1]]):
-        with pytest.raises(InputError, match="one sequence that is not empty"):
-            BRACKETS.final(tokens)
 
 
 @pytest.mark.parametrize("name", LANGUAGES)

@@ -9,9 +9,10 @@ from hypothesis import given
 
 from csprop.automata.automaton import AnyAutomaton, automaton_from_json
 from csprop.errors import InputError
-from tests.automata.test_automaton import automata, parity
+from tests.automata.test_automaton import parity
 from tests.automata.test_counter_automaton import brackets
 from tests.automata.test_counting import counter_automata
+from tests.helpers.machines import automata
 
 FINITE: dict[Any, list[Any]] = {
     "format": ["csprop automaton 2", None],

@@ -40,21 +40,9 @@ EDGE_SPACES = [
 RELAXED = settings(max_examples=16, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-@st.composite
-def named(draw: st.DrawFn) -> Automaton:
-    """Machines with names that hurt."""
-    words = draw(st.booleans())
-    names = NASTY_WORDS if words else NASTY_CHARACTERS
-    vocab = draw(st.lists(st.sampled_from(names), min_size=1, max_size=6, unique=True))
-    classes = draw(st.lists(st.sampled_from(NASTY_CLASSES), min_size=1, max_size=6, unique=True))
-    states = draw(st.integers(1, 7))
-    row = st.tuples(*[st.integers(0, states - 1)] * len(vocab))
-    rows = draw(st.lists(row, min_size=states, max_size=states))
-    said: list[Any] = [draw(st.integers(0, len(classes) - 1)) for _ in range(states)]
-    start = draw(st.integers(0, states - 1))
-    if not any(start in row for row in rows):
-        said[start] = None
-    return machines.automaton(tuple(vocab), tuple(classes), words, start, tuple(rows), tuple(said))
+NAMED = machines.automata(NASTY_CHARACTERS, NASTY_CLASSES, 7) | machines.automata(
+    NASTY_WORDS, NASTY_CLASSES, 7, words=True
+)
 
 
 def written(automaton: AnyAutomaton, sequence: list[int], space: str) -> str:
@@ -88,7 +76,7 @@ def two_states(vocab: tuple[str, ...], words: bool) -> Automaton:
 @RELAXED
 @given(st.data())
 def test_programs_answer_alike(tmp_path: Path, data: st.DataObject) -> None:
-    automaton = data.draw(named() | counter_automata())
+    automaton = data.draw(NAMED | counter_automata())
     token = st.integers(0, len(automaton.vocab) - 1)
     sequences = data.draw(st.lists(st.lists(token, min_size=1, max_size=12), min_size=1, max_size=6))
     space = data.draw(st.sampled_from(EDGE_SPACES))
@@ -102,38 +90,44 @@ def test_programs_answer_alike(tmp_path: Path, data: st.DataObject) -> None:
         assert says(command, text) == (0, expected, "")
 
 
+LIBRARY = """
+#include <stdio.h>
+unsigned long csprop_start(void);
+unsigned long csprop_step(unsigned long, unsigned long);
+unsigned long csprop_answer(unsigned long);
+unsigned long csprop_run(const unsigned short *, size_t, unsigned short *);
+int main(void) {
+    unsigned short answers[COUNT];
+    unsigned long state = csprop_start(), i, end = csprop_run(tokens, COUNT, answers);
+    for (i = 0; i < COUNT; i++) {
+        state = csprop_step(state, tokens[i]);
+        if (csprop_answer(state) != answers[i]) return 1;
+        printf("%d ", (int)answers[i]);
+    }
+    return end == state && csprop_run(tokens, COUNT, NULL) == end ? 0 : 1;
+}
+"""
+
+
+def build_library(folder: Path, automaton: AnyAutomaton, tokens: list[int], user: str) -> list[str]:
+    """Compile a program that uses the automaton as a library, and return its command."""
+    (folder / "automaton.c").write_text(to_c(automaton), encoding="utf-8")
+    listed = ", ".join(map(str, tokens))
+    head = f"#define COUNT {len(tokens)}\nstatic const unsigned short tokens[] = {{{listed}}};\n"
+    (folder / "user.c").write_text(head + user)
+    parts = ["user.c"] if '#include "automaton.c"' in user else ["user.c", "automaton.c"]
+    sanitised = ["-DCSPROP_NO_MAIN", "-fsanitize=undefined", "-fno-sanitize-recover"]
+    subprocess.run([GCC or "", *FLAGS, *sanitised, "-o", "user", *parts], check=True, cwd=folder)
+    return [str(folder / "user")]
+
+
 @pytest.mark.skipif(not GCC, reason="there is no gcc here")
 @RELAXED
 @given(st.data())
 def test_c_as_a_library(tmp_path: Path, data: st.DataObject) -> None:
-    automaton = data.draw(named())
+    automaton = data.draw(NAMED)
     tokens = data.draw(st.lists(st.integers(0, len(automaton.vocab) - 1), min_size=1, max_size=40))
-    (tmp_path / "automaton.c").write_text(to_c(automaton), encoding="utf-8")
-    listed = ", ".join(map(str, tokens))
-    (tmp_path / "user.c").write_text(
-        "#include <stdio.h>\n"
-        "#include <stddef.h>\n"
-        "unsigned long csprop_start(void);\n"
-        "unsigned long csprop_step(unsigned long, unsigned long);\n"
-        "unsigned long csprop_answer(unsigned long);\n"
-        "unsigned long csprop_run(const unsigned short *, size_t, unsigned short *);\n"
-        f"static const unsigned short tokens[] = {{{listed}}};\n"
-        "int main(void) {\n"
-        f"    unsigned short answers[{len(tokens)}];\n"
-        "    unsigned long state = csprop_start(), i;\n"
-        f"    unsigned long end = csprop_run(tokens, {len(tokens)}, answers);\n"
-        f"    for (i = 0; i < {len(tokens)}; i++) {{\n"
-        "        state = csprop_step(state, tokens[i]);\n"
-        "        if (csprop_answer(state) != answers[i]) return 1;\n"
-        '        printf("%d ", (int)answers[i]);\n'
-        "    }\n"
-        f"    return end == state && csprop_run(tokens, {len(tokens)}, NULL) == end ? 0 : 1;\n"
-        "}\n"
-    )
-    program = str(tmp_path / "user")
-    files = [str(tmp_path / name) for name in ("automaton.c", "user.c")]
-    subprocess.run([GCC or "", *FLAGS, "-DCSPROP_NO_MAIN", "-o", program, *files], check=True)
-    code, out, _ = says([program], b"")
+    code, out, _ = says(build_library(tmp_path, automaton, tokens, LIBRARY), b"")
     assert code == 0
     assert [int(each) for each in out.split()] == automaton.run(tokens).tolist()
 
@@ -141,7 +135,7 @@ def test_c_as_a_library(tmp_path: Path, data: st.DataObject) -> None:
 @RELAXED
 @given(st.data())
 def test_python_as_a_module(data: st.DataObject) -> None:
-    automaton = data.draw(named() | counter_automata())
+    automaton = data.draw(NAMED | counter_automata())
     module: dict[str, Any] = {"__name__": "exported"}
     exec(compile(to_python(automaton), "exported.py", "exec"), module)
     tokens = data.draw(st.lists(st.integers(0, len(automaton.vocab) - 1), min_size=1, max_size=20))
@@ -210,7 +204,7 @@ def test_c_and_python_hold_only_what_they_should() -> None:
 
 
 @RELAXED
-@given(named())
+@given(NAMED)
 def test_dot(automaton: Automaton) -> None:
     text = to_dot(automaton)
     label = r'"(?:[^"\\]|\\[\\"])*"'

@@ -4,7 +4,6 @@ import itertools
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from csprop.automata.automaton import Automaton, CounterAutomaton
@@ -14,19 +13,6 @@ from tests.helpers import counters, machines
 Moves = dict[tuple[int, str], int]
 NAMES = ("0", "1", "ok", "fail", "漢字", "é")
 CLASSES = ("no", "yes", "not yet", "不")
-
-
-@st.composite
-def automata(draw: st.DrawFn, most: int = 8) -> Automaton:
-    vocab = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=4, unique=True))
-    states = draw(st.integers(1, most))
-    row = st.tuples(*[st.integers(0, states - 1)] * len(vocab))
-    rows = draw(st.lists(row, min_size=states, max_size=states))
-    said: list[int | None] = [draw(st.integers(0, len(CLASSES) - 1)) for _ in range(states)]
-    start = draw(st.integers(0, states - 1))
-    if not any(start in row for row in rows):
-        said[start] = None
-    return machines.automaton(tuple(vocab), CLASSES, True, start, tuple(rows), tuple(said))
 
 
 def cells(text: str) -> list[list[str]]:
@@ -98,14 +84,14 @@ def expected(automaton: Automaton) -> tuple[Moves, dict[int, str], int]:
     return moves, answers, automaton.start
 
 
-@given(automata())
+@given(machines.automata(NAMES, CLASSES, words=True))
 def test_what_is_drawn_is_what_the_automaton_does(automaton: Automaton) -> None:
     text = to_text(automaton)
     assert (drawn(text) if "→ start" in text else listed(text)) == expected(automaton)
     assert max(map(cell_len, text.splitlines())) <= 80
 
 
-@given(automata(5))
+@given(machines.automata(NAMES[:4], CLASSES, 5))
 def test_lines_in_ascii_have_the_same_places(automaton: Automaton) -> None:
     plain = machines.automaton(
         tuple("abcd"[: automaton.symbols]), ("no", "yes", "maybe", "ok"), False,

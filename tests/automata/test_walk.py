@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.walk import (
     OUTSIDE,
@@ -23,44 +24,28 @@ from csprop.automata.walk import (
     moves,
 )
 from csprop.errors import InputError
+from tests.helpers.counters import shortest_difference
+from tests.helpers.machines import automata
+
+NAMES = ("0", "1", "2", "3")
 
 
 def counting(modulus: int, label: Any = lambda state: state) -> Oracle:
     return Oracle(2, 0, lambda state, token: (state + token) % modulus, label)
 
 
-@st.composite
-def machines(draw: st.DrawFn, symbols: int | None = None) -> Machine:
-    states, size = draw(st.integers(1, 7)), symbols or draw(st.integers(1, 3))
-    row = st.tuples(*[st.integers(0, states - 1)] * size)
-    return Machine(
-        transitions=tuple(draw(st.lists(row, min_size=states, max_size=states))),
-        outputs=tuple(draw(st.lists(st.integers(0, 2), min_size=states, max_size=states))),
-        start=draw(st.integers(0, states - 1)),
-    )
-
-
-def shortest_difference(one: Machine, two: Machine) -> int | None:
-    """Return the length of the shortest input that two machines answer differently, by plain search."""
-    queue, seen = deque([(one.start, two.start, 0)]), {(one.start, two.start)}
-    while queue:
-        a, b, length = queue.popleft()
-        for token in range(one.symbols):
-            pair = (one.transitions[a][token], two.transitions[b][token])
-            if one.outputs[pair[0]] != two.outputs[pair[1]]:
-                return length + 1
-            if pair not in seen:
-                seen.add(pair)
-                queue.append((*pair, length + 1))
-    return None
+def shortest(one: Machine, two: Machine) -> int | None:
+    """Return the length of the shortest input that two machines answer differently."""
+    without = (CounterMachine(increments=((),) * m.symbols, window=0, control=m) for m in (one, two))
+    return shortest_difference(*without, most=100)
 
 
 @settings(max_examples=300)
 @given(data=st.data())
 def test_the_difference_is_a_shortest_one(data: st.DataObject) -> None:
-    one = data.draw(machines())
-    two = data.draw(machines(one.symbols))
-    found, length = compare(one.oracle, two.oracle), shortest_difference(one, two)
+    one = data.draw(automata())
+    two = data.draw(automata(tokens=one.symbols))
+    found, length = compare(one.oracle, two.oracle), shortest(one, two)
     if length is None:
         assert isinstance(found, Agreement)
         assert one.difference(two) is None
@@ -73,11 +58,11 @@ def test_the_difference_is_a_shortest_one(data: st.DataObject) -> None:
     assert minimal is not None
     assert len(minimal.tokens) == length
     with pytest.raises(InputError, match="same tokens"):
-        one.difference(data.draw(machines(one.symbols + 1)))
+        one.difference(data.draw(automata(NAMES, tokens=one.symbols + 1)))
 
 
 @settings(max_examples=200)
-@given(machine=machines())
+@given(machine=automata())
 def test_the_pairs_of_an_agreement_are_an_invariant(machine: Machine) -> None:
     other = machine.minimal()
     found = compare(machine.oracle, other.oracle)
@@ -93,7 +78,7 @@ def test_the_pairs_of_an_agreement_are_an_invariant(machine: Machine) -> None:
 
 
 @settings(max_examples=200)
-@given(machine=machines(), batch=st.integers(1, 5))
+@given(machine=automata(), batch=st.integers(1, 5))
 def test_a_walk_reaches_everything_by_a_shortest_way(machine: Machine, batch: int) -> None:
     oracle = machine.oracle
     walk = Walk(oracle.start).run(lambda states: [moves(oracle, each) for each in states], None, batch)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from hypothesis import strategies as st
 
 from csprop.automata.automaton import Automaton
 from csprop.automata.walk import every_input
@@ -36,6 +37,27 @@ def automaton(
         transitions=transitions, outputs=outputs, start=start,
         vocab=tuple(vocab), classes=tuple(classes), words=words,
     )  # fmt: skip
+
+
+@st.composite
+def automata(
+    draw: st.DrawFn,
+    names: Sequence[str] = ("0", "1", "2"),
+    classes: Sequence[str] = ("a", "b", "c"),
+    most: int = 8,
+    words: bool = False,
+    tokens: int | None = None,
+) -> Automaton:
+    """Return any automaton with some of the names; a start that is not entered has no answer."""
+    count, states = tokens or draw(st.integers(1, min(6, len(names)))), draw(st.integers(1, most))
+    vocab = draw(st.permutations(names))[:count]
+    row = st.tuples(*[st.integers(0, states - 1)] * count)
+    rows = draw(st.lists(row, min_size=states, max_size=states))
+    said: list[int | None] = [draw(st.integers(0, len(classes) - 1)) for _ in range(states)]
+    start = draw(st.integers(0, states - 1))
+    if not any(start in row for row in rows):
+        said[start] = None
+    return automaton(vocab, classes, words, start, tuple(rows), tuple(said))
 
 
 @dataclass(frozen=True)

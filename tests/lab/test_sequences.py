@@ -8,27 +8,27 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
+from csprop import CSPLayer
 from csprop.errors import InputError
 from csprop.training.seeding import generator
 from csprop_lab.signals import sequences as data
-from csprop_lab.signals.networks import NetworkKind
+from csprop_lab.signals.networks import Network, NetworkConfig, NetworkKind
 from csprop_lab.signals.prose import TOPICS, chances, entropy, prose, vocabulary
 from csprop_lab.signals.sequences import Learner, Rows, Text, sequences, size_of
 
+KINDS: tuple[NetworkKind, ...] = get_args(NetworkKind)
 NAMES = get_args(data.DataName)
 
 
-def network(name: Any, kind: NetworkKind, features: int = 8) -> data.Network:
-    return sequences(name).network(kind, features, 6, generator(0, "weights"))
+def network(name: Any, kind: NetworkKind, features: int = 8, width: int = 6) -> data.Network:
+    return sequences(name).network(kind, features, width, generator(0, "weights"))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_all_networks_for_a_data_set_have_about_one_size(name: Any) -> None:
     """Within a fiftieth; those of the study have to be within a twentieth."""
     sizes = [
-        size_of(
-            sequences(name).network(kind, features, data.CHANNELS.get(kind, 0), generator(0, "weights"))
-        )
+        size_of(network(name, kind, features, data.CHANNELS.get(kind, 0)))
         for kind, features in data.FEATURES[name].items()
     ]
     assert len(sizes) == 5
@@ -42,11 +42,10 @@ def test_digits_are_those_of_scikit_learn_in_three_parts() -> None:
     assert [len(part.targets) for part in parts[0]] == [1079, 359, 359]
     pictures: Any
     pictures, labels = load_digits(return_X_y=True)
-    whole = sorted([*picture, label] for picture, label in zip(pictures.tolist(), labels, strict=True))
     pixels, digits = (torch.cat(each) for each in zip(*parts[0], strict=True))
-    assert sorted(
-        [*row, digit] for row, digit in zip(pixels.tolist(), digits.tolist(), strict=True)
-    ) == (whole)
+    expected = torch.tensor(pictures), torch.tensor(labels)
+    whole, rows = (torch.column_stack(each).tolist() for each in (expected, (pixels, digits)))
+    assert sorted(rows) == sorted(whole)
     assert (pixels.min(), pixels.max()) == (0, levels.vocab_size - 1)
     for one, other in zip(*parts, strict=True):
         assert torch.equal(one.inputs / 16, other.inputs[:, :, 0])
@@ -96,9 +95,8 @@ def test_the_entropy_is_that_of_the_drawn_sentences() -> None:
 
 def test_a_batch_of_text_is_from_the_first_piece_alone() -> None:
     none = Rows(torch.zeros(0, 256), torch.zeros(0, 256))
-    text = Text(
-        vocab_size=20, num_classes=20, last=False, training=torch.arange(20), validation=none, test=none
-    )
+    sizes: Any = {"vocab_size": 20, "num_classes": 20, "last": False}
+    text = Text(**sizes, training=torch.arange(20), validation=none, test=none)
     rows = text.batch(500, generator(0, "batches"), steps=5)
     assert rows.inputs.shape == rows.targets.shape == (500, 5)
     assert torch.equal(rows.targets, rows.inputs + 1)
@@ -107,7 +105,7 @@ def test_a_batch_of_text_is_from_the_first_piece_alone() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_batches_hang_on_the_generator_alone(name: Any) -> None:
+def test_batches_depend_on_the_generator_alone(name: Any) -> None:
     draws = [sequences(name).batch(4, generator(seed, "batches")) for seed in (0, 0, 1)]
     assert torch.equal(draws[0].inputs, draws[1].inputs)
     assert torch.equal(draws[0].targets, draws[1].targets)
@@ -124,7 +122,7 @@ def test_an_accuracy_is_the_share_of_right_answers() -> None:
     assert known.score(model, some) == pytest.approx(right / 50)
 
 
-@pytest.mark.parametrize("kind", get_args(NetworkKind))
+@pytest.mark.parametrize("kind", KINDS)
 def test_bits_are_those_of_every_character_from_the_zero_state(kind: NetworkKind) -> None:
     known = sequences("sentences")
     model, some = network("sentences", kind), Rows(*(each[:2, :40] for each in known.test))
@@ -136,43 +134,68 @@ def test_bits_are_those_of_every_character_from_the_zero_state(kind: NetworkKind
     assert known.score(model, some) == pytest.approx(sum(bits) / 80, rel=1e-4)
 
 
-@pytest.mark.parametrize("kind", get_args(NetworkKind))
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_step_is_adam_with_clipped_gradients(kind: NetworkKind) -> None:
-    """Against Adam's first three steps written out, in float64, with gradients large enough."""
+    """Three steps in float64, with gradients whose norms are above 1."""
     known, draws = sequences("digits, numbers"), generator(0, "batches")
     model, other = (network("digits, numbers", kind).double() for _ in range(2))
-    with torch.no_grad():
-        for each in (model, other):
-            each.head.weight *= 50
-    learner, norms = Learner(model, 0.01), []
-    means = [torch.zeros_like(each) for each in other.parameters()]
-    squares = [torch.zeros_like(each) for each in other.parameters()]
-    for number in (1, 2, 3):
+    for each in (model, other):
+        each.head.weight.data *= 50
+    learner, weights = Learner(model, 0.01), list(other.parameters())
+    optimizer, norms = torch.optim.Adam(weights, 0.01, betas=(0.9, 0.999), eps=1e-8, foreach=False), []
+    for _ in range(3):
         inputs, targets = known.batch(3, draws)
-        rows = Rows(inputs.double(), targets)
-        loss = learner.step(rows)
-        scores = other(rows.inputs).log_softmax(dim=1)
-        chosen = [scores[row, target] for row, target in enumerate(rows.targets.tolist())]
-        want = -torch.stack(chosen).sum() / 3
-        assert loss.item() == pytest.approx(want.item())
-        gradients = torch.autograd.grad(want, list(other.parameters()))
-        norm = math.sqrt(sum((each**2).sum().item() for each in gradients))
-        norms.append(norm)
-        with torch.no_grad():
-            for weight, each, mean, square in zip(
-                other.parameters(), gradients, means, squares, strict=True
-            ):
-                each = each * min(1, 1 / (norm + 1e-6))
-                mean += 0.1 * (each - mean)
-                square += 0.001 * (each**2 - square)
-                far = mean / (1 - 0.9**number) / ((square / (1 - 0.999**number)).sqrt() + 1e-8)
-                weight -= 0.01 * far
-    for got, want in zip(model.parameters(), other.parameters(), strict=True):
-        torch.testing.assert_close(got, want)
-    assert max(norms) > 1.2 * min(norms) > 1.2, "so that clipping changes where Adam goes"
+        loss = learner.step(Rows(inputs.double(), targets))
+        scores = other(inputs.double()).log_softmax(dim=1)
+        expected = -torch.stack([scores[row, each] for row, each in enumerate(targets)]).mean()
+        torch.testing.assert_close(loss, expected.detach())
+        gradients = torch.autograd.grad(expected, weights)
+        norms.append(torch.cat([each.flatten() for each in gradients]).norm().item())
+        for weight, gradient in zip(weights, gradients, strict=True):
+            weight.grad = gradient * min(1, 1 / (norms[-1] + 1e-6))
+        optimizer.step()
+    torch.testing.assert_close(list(model.parameters()), weights)
+    assert max(norms) > 1.2 * min(norms) > 1.2, "so clipping changes where Adam goes"
 
 
 def test_without_scikit_learn_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(InputError, match=r"pip install 'csprop\[lab\]'"):
         data.digits(as_levels=True)
+
+
+def make(kind: NetworkKind, seed: int = 0, vocab_size: int = 5, last: bool = False) -> Network:
+    sizes: Any = {"vocab_size": vocab_size, "num_classes": 3, "features": 8, "width": 6}
+    return Network(NetworkConfig(kind=kind, last=last, **sizes), torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tokens_and_numbers_give_scores_of_every_step_or_of_the_last(kind: NetworkKind) -> None:
+    for vocab_size in (5, 0):
+        x = torch.randint(5, (2, 7)) if vocab_size else torch.randn(2, 7, 1)
+        every, last = (make(kind, vocab_size=vocab_size, last=last)(x) for last in (False, True))
+        assert every.shape == (2, 7, 3)
+        torch.testing.assert_close(last, every[:, -1])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_generator_decides_the_weights_of_a_network(kind: NetworkKind) -> None:
+    torch.manual_seed(1)
+    one = make(kind)
+    torch.manual_seed(2)
+    drawn = torch.rand(1)
+    torch.manual_seed(2)
+    same, other = make(kind), make(kind, seed=1)
+    assert torch.equal(drawn, torch.rand(1)), "torch's own generator is as it was"
+    torch.testing.assert_close(one.state_dict(), same.state_dict(), rtol=0, atol=0)
+    assert not torch.equal(one.head.weight, other.head.weight)
+
+
+def test_the_layer_of_a_network_is_the_one_that_is_named() -> None:
+    layers = {kind: make(kind).layer for kind in KINDS}
+    ours = layers["csprop"]
+    assert isinstance(ours, CSPLayer)
+    assert (ours.features, ours.vocab_size, ours.depth) == (8, 5, 1)
+    assert (ours.layers[0].width, ours.layers[0].kind) == (6, "resonator")
+    assert isinstance(layers["LSTM"].cells, torch.nn.LSTM)
+    assert isinstance(layers["GRU"].cells, torch.nn.GRU)

@@ -16,7 +16,11 @@ MOST_NAMES = 2**16
 
 @dataclass(frozen=True, kw_only=True)
 class Named:
-    """Names for the tokens and classes of a machine, which the other base class of a subclass is."""
+    """Names for the tokens and classes of a machine, which the other base class of a subclass is.
+
+    Raises:
+        InputError: the machine or the names are malformed or do not fit together.
+    """
 
     vocab: tuple[str, ...]
     classes: tuple[str, ...]
@@ -117,33 +121,23 @@ class Named:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Automaton(Named, Machine):
-    """A machine with names for its tokens and classes.
-
-    Raises:
-        InputError: the tables or the names are malformed or do not fit together.
-    """
+    """A machine with names for its tokens and classes."""
 
     FORMAT: ClassVar[str] = "csprop automaton 1"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CounterAutomaton(Named, CounterMachine):
-    """A machine that counts, with names for its tokens and classes.
-
-    Raises:
-        InputError: the parts or the names are malformed or do not fit together.
-    """
+    """A machine that counts, with names for its tokens and classes."""
 
     FORMAT: ClassVar[str] = "csprop automaton 2"
 
     @property
     def outputs(self) -> tuple[int | None, ...]:
-        """The class of each state."""
         return self.control.outputs
 
     @property
     def start(self) -> int:
-        """The state before the first token."""
         return self.control.start
 
 

@@ -17,7 +17,7 @@ TRIED = 3
 """So many tokens that undo themselves are tried, each with every other token, to find two to draw; and
 so many spaces of eigenvectors."""
 BALL = 48
-"""The least number of states that make a ball."""
+"""The least number of states of a ball."""
 CLOSE = 1e-6
 """Eigenvalues and points nearer to each other than this are the same."""
 
@@ -60,10 +60,9 @@ def cayley(machine: Machine) -> Cayley | None:
 
 
 def _maps(table: Transitions) -> Transitions | None:
-    """For each state the map that takes state 0 there and commutes with all tokens, (S, S), or None.
+    """For each state the map that takes state 0 there and commutes with all tokens, (S, S).
 
-    There is one for each state if the tokens generate a group with one element for each state, and
-    only then.
+    None, unless the tokens generate a group with one element for each state.
     """
     states = len(table)
     if any(len(set(column)) < states for column in table.T.tolist()):
@@ -164,10 +163,7 @@ def _side(corners: Points) -> float:
 
 
 def _place_orbit(space: Points, table: Transitions, maps: Transitions) -> Points:
-    """Return the orbit of a point for which the polygons of all tokens have sides of one length.
-
-    `space` holds three eigenvectors, (S, 3).
-    """
+    """Return the orbit in a space (S, 3) for which the polygons of all tokens have equal sides."""
     inverse = np.linalg.pinv(space)
     turns = np.stack([(inverse @ space[taken]).T for taken in maps])  # from state 0 to each state
     tokens, powers = turns[table[0]], [turns[_orbit(table, [t], 0)] for t in range(table.shape[1])]

@@ -68,13 +68,10 @@ class Undecided:
 
 
 def compare_counting(left: CounterMachine, right: CounterMachine) -> Invariant | Difference | Undecided:
-    """Compare the answers of two machines after every input of one or more tokens.
+    """Compare the answers of two machines with the same tokens after every input of one or more.
 
     Returns:
         A proof that they always agree, a shortest input on which they differ, or why neither is known.
-
-    Raises:
-        InputError: the machines have different numbers of tokens.
     """
     ranges = _coarsest(left, right)
     counted, guide = len(ranges.forms), (ranges, None)

@@ -20,12 +20,8 @@ from csprop.automata.names import describe_size, escape
 from csprop.errors import InputError, require
 from csprop.files import replace
 
-MOST_DRAWN = 400
-"""The largest number of states that is drawn."""
-MOST_SHOWN = 120
-"""The largest number of states that a notebook draws; the picture is a part of its file."""
-READABLE = 12
-"""The largest number of states for which arrows are labelled."""
+MOST_DRAWN, MOST_SHOWN, READABLE = 400, 120, 12
+"""The largest numbers of states that are drawn in a file, in a notebook, and with labelled arrows."""
 MOST_LINES, LINE = 4, 22
 """The largest number of lines in the label of an arrow, and about the letters of a line."""
 INCHES = 0.75

@@ -26,7 +26,6 @@ Values = tuple[int, ...]
 """A value for each form."""
 
 MOST_SUBSETS = 512
-"""Sets of forms among which relations are looked for, the small ones first."""
 
 
 def primitive(weights: Sequence[int]) -> tuple[int, Weights]:
@@ -58,7 +57,7 @@ def dependency(rows: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
 
 
 def relations(forms: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-    """Return the integer relations among forms that contain no smaller relation.
+    """Return the integer relations among the first sets of forms that contain no smaller relation.
 
     These are enough to test intervals: if each of them can be satisfied by real numbers in some
     intervals, all relations can be satisfied at once (Rockafellar, Convex Analysis, Theorem 22.6).
@@ -83,10 +82,7 @@ def relations(forms: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
 def view_function(
     increments: Increments, window: int, forms: Sequence[Weights]
 ) -> Callable[[Values], int]:
-    """Return the function from values of primitive forms to the number of a machine's view.
-
-    The counters of the machine are multiples of the forms.
-    """
+    """Return the function from values of its counters' primitive forms to a machine's view."""
     size = 2 * window + 1
     made = [primitive(weights) for weights in zip(*increments, strict=True)]
     parts = [(factor, forms.index(form) if factor else 0) for factor, form in made]
@@ -112,10 +108,7 @@ class Ranges:
 
     @classmethod
     def coarsest(cls, *machines: tuple[Increments, int]) -> "Ranges":
-        """Return the forms of machines' counters, with the smallest bounds that decide their views.
-
-        A machine is its increments and its window.
-        """
+        """Return the forms of counters, (increments, window), with the least bounds for their views."""
         bounds: dict[Weights, int] = {}
         for increments, window in machines:
             for weights in zip(*increments, strict=True):

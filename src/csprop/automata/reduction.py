@@ -22,10 +22,8 @@ from csprop.automata.machine import Machine
 from csprop.automata.minimal import Outputs
 from csprop.automata.walk import Endless, Walk
 
-MOST_WALKED = 1 << 17
-"""If the walk is longer, all views count as met."""
-MOST_MERGED = 64
-"""In larger controls, only states that agree on all views are merged."""
+MOST_WALKED, MOST_MERGED = 1 << 17, 64
+"""If a walk is longer, all views count as met; in larger controls, only equal states are merged."""
 
 Array = NDArray[Any]
 Counting = TypeVar("Counting", bound=CounterMachine)
@@ -126,10 +124,10 @@ def _unite(table: Array, met: Array, axis: int, groups: Any) -> tuple[Array, Arr
 
 
 def _merge(table: Array, met: Array, outputs: Outputs) -> tuple[Array, Array, Outputs]:
-    """Give states that agree wherever both meet a view the same row.
+    """Give states that agree wherever both meet a view the same row, each the first that allows it.
 
-    Each state is merged with the first that allows it. Then the states to which a view leads that both
-    meet have to be merged as well, and so on; if two of them have different outputs, nothing is merged.
+    Then the states to which a view leads that both meet have to be merged as well, and so on; if two of
+    them have different outputs, nothing is merged.
     """
     rows = np.where(met, table, -1).reshape(len(table), -1)
     entered = set(rows.flat)

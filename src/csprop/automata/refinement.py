@@ -13,7 +13,7 @@ from typing import TypeVar
 from csprop.automata.forms import Ranges, Weights, dependency, primitive, relations
 
 MOST_SUMS = 3
-"""The largest number of forms that are followed beside the forms of the counters."""
+"""The most forms that are followed beside the forms of the counters."""
 
 Node = TypeVar("Node", bound=Hashable)
 Vector = tuple[int, ...]
@@ -43,8 +43,7 @@ def refine(graph: Graph[Node], ranges: Ranges, counted: int) -> Ranges:
 def cycle_sums(graph: Graph[Node], steps: Sequence[Vector]) -> list[set[Vector]]:
     """Return vectors for each strongly connected part of a graph that has a cycle.
 
-    The sum of `steps`, the vectors that the tokens add, along any cycle of the part is a sum of integer
-    multiples of these vectors.
+    The sum of `steps`, which the tokens add, along any cycle is a sum of integer multiples of them.
     """
     import networkx
 

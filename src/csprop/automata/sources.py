@@ -25,10 +25,8 @@ from csprop.files import fault, from_json, open_file
 
 REJECT, ACCEPT = "reject", "accept"
 """The classes of a DFA."""
-FOREIGN = (
-    ("automata", "DFA"), ("aalpy", "Dfa"), ("aalpy", "MooreMachine"), ("aalpy", "MealyMachine")
-)  # fmt: skip
-"""The libraries and classes that are known. Neither library is imported here."""
+FOREIGN = ("automata.DFA", "aalpy.Dfa", "aalpy.MooreMachine", "aalpy.MealyMachine")
+"""Machines of libraries that are not imported here."""
 
 
 def read_automaton(path: str | Path) -> AnyAutomaton:
@@ -65,7 +63,7 @@ def to_automaton(machine: Any) -> AnyAutomaton:
         tokens, names = (map(str, range(count)) for count in (machine.symbols, max(2, classes)))
         return name_machine(machine, [*tokens], [*names])
     kind = type(machine).__name__
-    if (type(machine).__module__.split(".")[0], kind) not in FOREIGN:
+    if f"{type(machine).__module__.split('.')[0]}.{kind}" not in FOREIGN:
         raise InputError(
             f"a {kind} cannot be compiled: give an Automaton, a DFA of automata-lib, or a "
             "Dfa, MooreMachine or MealyMachine of AALpy"
@@ -75,14 +73,13 @@ def to_automaton(machine: Any) -> AnyAutomaton:
 
 def _explore(foreign: Any, kind: str) -> AnyAutomaton:
     """Explore a machine; a state here is a state there with the answer that led to it."""
-    accepts, classes, sink, aalpy = None, [REJECT, ACCEPT], object(), kind != "DFA"
+    classes, sink, aalpy = [REJECT, ACCEPT], object(), kind != "DFA"
+    accepts = attrgetter("is_accepting") if kind == "Dfa" else None
     if kind == "DFA":
         accepts = foreign.final_states.__contains__
-    elif kind == "Dfa":
-        accepts = attrgetter("is_accepting")
     elif kind == "MooreMachine":
         classes = _sort(state.output for state in foreign.states)
-    else:
+    elif kind == "MealyMachine":
         classes = _sort(each for state in foreign.states for each in state.output_fun.values())
     numbers = {answer: number for number, answer in enumerate(classes)}
     tokens = _sort(foreign.get_input_alphabet() if aalpy else foreign.input_symbols)

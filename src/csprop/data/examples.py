@@ -117,8 +117,7 @@ class Examples:
     def parts(self, most: int) -> list["Examples"]:
         """Return all rows as one part, or by similar length if padding would fill most of a matrix.
 
-        Each of several parts is padded to less than twice its tokens. A matrix of up to `most` steps is
-        never divided.
+        Parts are padded to less than twice their tokens. Up to `most` steps are never divided.
         """
         if len(self) * self.longest <= max(most, 4 * int(self.lengths.sum())):
             return [self]
@@ -139,8 +138,7 @@ def number_sequences(
     """Number the distinct sequences in lexicographic order, a sequence before its continuations.
 
     Rows are sorted by their first few tokens, packed into one integer; rows that are still alike, by
-    the next few, and so on. A row's rank is the number of rows that are sorted before all rows like it,
-    so a refinement changes the ranks within a group of rows only.
+    the next few, and so on. A row's rank is the number of rows that are sorted before all rows like it.
     """
     rank = np.zeros(len(begins), np.int64)
     largest = int(tokens.max()) + 1 if len(tokens) else 1  # 0 is for the end of a sequence

@@ -42,11 +42,7 @@ class FileReader:
         return self
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the rows of the file, some at a time.
-
-        Raises:
-            InputError: the file cannot be read, or a row does not have the form of its suffix.
-        """
+        """Yield the rows of the file, some at a time."""
         return self._json_batches() if self.path.suffix == ".jsonl" else batch_rows(self._table())
 
     def _blocks(self) -> Iterator[bytes]:

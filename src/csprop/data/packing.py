@@ -22,7 +22,7 @@ Packed = tuple[Numbers, Numbers, Numbers]
 
 
 class WordsFound(Exception):
-    """Tokens are words, and were taken for characters so far."""
+    """Tokens were taken for characters, and are words."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ def _name(where: str, value: Any, what: str) -> str:
 
 
 def _quote(value: Any, most: int = 60) -> str:
-    """Return a value for a message, on one line and not too long."""
+    """Return a short value for a message."""
     try:
         text = repr(value)
     except ValueError:

@@ -22,14 +22,7 @@ EXAMPLES = {
 
 
 def example(name: str) -> Path:
-    """Return the path of an example file that comes with csprop.
-
-    Args:
-        name: such as "events.jsonl"; `csprop example` lists all names.
-
-    Raises:
-        InputError: there is no example of this name.
-    """
+    """Return the path of an example file that comes with csprop, such as "events.jsonl"."""
     if name not in EXAMPLES:
         hint = did_you_mean(name, EXAMPLES) or f"write {', '.join(EXAMPLES)}"
         raise InputError(f"there is no example {name!r}: {hint}")

@@ -21,7 +21,7 @@ def split(
     """Split examples into 80% for training and 20% held out, the same fractions in each class.
 
     Args:
-        examples: the examples to split.
+        examples: all rows.
         how: "paper" splits the rows, so a sequence that was drawn twice can be in both sets;
             "disjoint" splits the distinct sequences, each with all its rows, as close to 20% as
             possible. A held-out sequence may still be a prefix of a training sequence.

@@ -11,7 +11,7 @@ from csprop.data.names import join_symbols
 from csprop.files import replace
 from csprop.tasks import get
 from csprop.training.seeding import generator
-from csprop_lab.bench.measure import Times, timed
+from csprop_lab.bench.measure import Times, measure_seconds
 
 TORCH = 'python -c "import torch"'
 COMMANDS = {
@@ -34,10 +34,10 @@ def times(rounds: int) -> Times:
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
             _write_rows(Path(folder) / "rows.jsonl")
-            found[TORCH].append(timed(_python("-c", "import torch")))
+            found[TORCH].append(measure_seconds(_python("-c", "import torch")))
             for name, arguments in COMMANDS.items():
-                given = (argument.format(folder=folder) for argument in arguments.split())
-                found[name].append(timed(_python("-m", "csprop", *given)))
+                words = (argument.format(folder=folder) for argument in arguments.split())
+                found[name].append(measure_seconds(_python("-m", "csprop", *words)))
     return found
 
 

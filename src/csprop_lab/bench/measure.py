@@ -35,13 +35,13 @@ def settle() -> str:
     """Set what everything that is measured in this process shares: one thread, and one allocator.
 
     Freed memory is kept: glibc otherwise returns it to the system and gets it back page by page, which
-    costs torch's models, that allocate much in every step, more than csprop's.
+    slows torch's models, which allocate much in every step, more than csprop's.
     """
     torch.set_num_threads(1)
     return ALLOCATORS[keep_freed_memory()]
 
 
-def interleaved(works: Mapping[str, Work], pace: Pace, most: int = 1000) -> Times:
+def measure_in_turn(works: Mapping[str, Work], pace: Pace, most: int = 1000) -> Times:
     """Measure works over rounds in which all take their turn.
 
     A work that takes less than 20 ms is repeated within a round, so it has enough samples
@@ -54,11 +54,11 @@ def interleaved(works: Mapping[str, Work], pace: Pace, most: int = 1000) -> Time
     while rounds < pace.rounds or (time.perf_counter() - started < pace.seconds and rounds < most):
         rounds += 1
         for name, work in works.items():
-            times[name] += [timed(work) for _ in range(repeats[name])]
+            times[name] += [measure_seconds(work) for _ in range(repeats[name])]
     return times
 
 
-def timed(work: Work) -> float:
+def measure_seconds(work: Work) -> float:
     """The seconds that a work takes."""
     before = time.perf_counter()
     work()
@@ -66,9 +66,9 @@ def timed(work: Work) -> float:
 
 
 def _warm(work: Work) -> float:
-    """About how long a work takes, once it has been done before; a slow one is done only once."""
-    first = timed(work)
-    return first if first > 0.1 else timed(work)
+    """Estimate the seconds of a work by its second run; a slow work runs only once."""
+    first = measure_seconds(work)
+    return first if first > 0.1 else measure_seconds(work)
 
 
 def figures(times: Times, scale: float = 1.0) -> dict[str, Any]:
@@ -96,8 +96,8 @@ def peak_bytes(name: str, batch: int, length: int) -> int | None:
         "from csprop_lab.bench import measure, steps\n"
         "measure.settle()\n"
         "name, batch, length = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])\n"
-        "steps.training_step(name, steps.printed(batch, 16))()\n"
-        "step = steps.training_step(name, steps.printed(batch, length))\n"
+        "steps.training_step(name, steps.configure_printed(batch, 16))()\n"
+        "step = steps.training_step(name, steps.configure_printed(batch, length))\n"
         "before = measure.status('VmRSS')\n"
         "step()\n"
         "print(measure.status('VmHWM') - before)\n"

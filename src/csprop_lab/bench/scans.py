@@ -17,8 +17,8 @@ def scans(batch: int, steps: int, width: int) -> dict[str, Callable[[], object]]
     """The scan by each implementation, and a copy that moves as many bytes as it has to.
 
     The forward pass reads a and u and writes h; the backward pass reads a, h and the gradient of h, and
-    writes those of a and u. That is eight times the size of h. A copy of four times its size reads four
-    and writes four.
+    writes the gradients of a and u. That is eight times the size of h. A copy of four times its size
+    reads four and writes four.
     """
     generator = Generator().manual_seed(0)
     angle, *u = torch.randn(3, batch, steps, width, generator=generator)

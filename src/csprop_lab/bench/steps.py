@@ -27,7 +27,7 @@ OPERATORS = "csprop as a torch module"
 EVERYONE = ("csprop", CALL, OPERATORS, *BACKENDS, *PEERS)
 
 
-def printed(batch: int, length: int, **changes: Any) -> RunConfig:
+def configure_printed(batch: int, length: int, **changes: Any) -> RunConfig:
     """The preset `paper` for parity."""
     return configure("parity", "paper", length=length, batch_size=batch, **changes)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from csprop_lab.bench.steps import network, printed
+from csprop_lab.bench.steps import configure_printed, network
 from csprop_lab.layers.basic import Peer
 
 Step = Callable[[int], Any]
@@ -17,7 +17,7 @@ PACKAGES = ("onnx", "onnxruntime")
 
 def streams() -> dict[str, Step]:
     """The printed model, and an LSTM as wide and as deep."""
-    config = printed(1, 16)
+    config = configure_printed(1, 16)
     model: Any = network("csprop", config).eval()
     lstm: Any = network("nn.LSTM", config).eval()
     ways: dict[str, Step] = {"csprop": model.stream().step, "nn.LSTM": by_torch(lstm)}
@@ -33,9 +33,9 @@ def by_torch(lstm: Peer) -> Step:
     state = (torch.zeros(cells.num_layers, 1, cells.hidden_size),) * 2
 
     @torch.inference_mode()
-    def step(given: int) -> torch.Tensor:
+    def step(number: int) -> torch.Tensor:
         nonlocal state
-        token[0, 0] = given
+        token[0, 0] = number
         h, state = cells(lstm.embedding(token), state)
         return lstm.decoder(h)[0, 0]
 
@@ -74,8 +74,8 @@ def by_onnxruntime(lstm: Peer) -> Step:
             binding.bind_ortvalue_output(f"{name}_next", after[name])
         bindings.append(binding)
 
-    def step(given: int) -> np.ndarray:
-        read[0, 0] = given
+    def step(number: int) -> np.ndarray:
+        read[0, 0] = number
         token.update_inplace(read)
         session.run_with_iobinding(bindings[0])
         bindings.reverse()
@@ -102,18 +102,15 @@ def _graph(lstm: Peer) -> Any:
         "directions": np.array([1]),
     }
     nodes = [helper.make_node("Gather", ["embedding", "token"], ["x0"])]
+    sources = {"W": ["weight_ih"], "R": ["weight_hh"], "B": ["bias_ih", "bias_hh"]}
     for layer in range(depth):
-        for name, parts in {
-            "W": ["weight_ih"],
-            "R": ["weight_hh"],
-            "B": ["bias_ih", "bias_hh"],
-        }.items():
+        for name, parts in sources.items():
             gates = [_gates(values[f"layers.cells.{part}_l{layer}"]) for part in parts]
             kept[f"{name}{layer}"] = np.concatenate(gates)[None]
-        given = [f"{name}{layer}" for name in ("x", "W", "R", "B", "", "h", "c")]
-        given[4] = ""  # lengths of rows: none
-        made = [f"{name}{layer}{after}" for name, after in (("y", ""), ("h", "_next"), ("c", "_next"))]
-        nodes.append(helper.make_node("LSTM", given, made, hidden_size=width))
+        inputs = [f"{name}{layer}" for name in "xWRBhc"]
+        inputs.insert(4, "")  # rows have no lengths
+        outputs = [f"y{layer}", f"h{layer}_next", f"c{layer}_next"]
+        nodes.append(helper.make_node("LSTM", inputs, outputs, hidden_size=width))
         nodes.append(helper.make_node("Squeeze", [f"y{layer}", "directions"], [f"x{layer + 1}"]))
     nodes.append(helper.make_node("MatMul", [f"x{depth}", "weight"], ["product"]))
     nodes.append(helper.make_node("Add", ["product", "bias"], ["scores"]))

@@ -14,7 +14,7 @@ ANOTHER = (
     "csprop, row by row",
     "onnxruntime's LSTM",
 )
-"""Of all others that were measured, those that the table shows, at most one of each work."""
+"""Other measurements that the table shows, at most one for each work."""
 FEW = {
     "paper": "training step, the paper's model, width 64, 3 layers, 64 × 16 tokens",
     "rotor": "training step, csprop's model of parity, width 32, 64 × 16 tokens",
@@ -136,12 +136,12 @@ def factor(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Such as "2.00 ms"."""
+    """Return text such as "2.00 ms"."""
     return _in_unit(seconds, seconds)
 
 
 def spread(ends: Sequence[float]) -> str:
-    """Such as "0.90–2.10 ms", in the unit of the larger end."""
+    """Return text such as "0.90–2.10 ms", in the unit of the larger end."""
     low, high = ends
     if low == high:
         return "one sample"

@@ -18,7 +18,7 @@ from csprop.training.loop import Trainer, run_epochs
 from csprop.training.metrics import exhaustive, score
 from csprop.training.seeding import generator
 from csprop_lab.bench import commands, steps
-from csprop_lab.bench.measure import FULL, QUICK, Pace, figures, interleaved, peak_bytes
+from csprop_lab.bench.measure import FULL, QUICK, Pace, figures, measure_in_turn, peak_bytes
 from csprop_lab.bench.networks import parts
 from csprop_lab.bench.scans import scans
 from csprop_lab.bench.streams import streams
@@ -66,7 +66,7 @@ def _training(config: RunConfig, names: Sequence[str]) -> Callable[[Pace], Resul
     )
 
     def measure(pace: Pace) -> Result:
-        times = interleaved({name: steps.training_step(name, config) for name in names}, pace)
+        times = measure_in_turn({name: steps.training_step(name, config) for name in names}, pace)
         sizes = {name: steps.parameters(name, config) for name in names}
         return {"work": work, **figures(times), "parameters": sizes}
 
@@ -77,7 +77,7 @@ def _layer(pace: Pace) -> Result:
     """Networks of the same size around one layer, on each of the data sets of the study's table."""
     found = []
     for work, networks in parts(digits=_found("scikit-learn")).items():
-        times = interleaved({name: each.step for name, each in networks.items()}, pace)
+        times = measure_in_turn({name: each.step for name, each in networks.items()}, pace)
         sizes = {name: each.parameters for name, each in networks.items()}
         found.append({"work": work, **figures(times), "parameters": sizes})
     return {"work": "training step of a network around one layer of features", "parts": found}
@@ -85,7 +85,7 @@ def _layer(pace: Pace) -> Result:
 
 def _scan(pace: Pace) -> Result:
     name = "complex scan, forward and backward, 8 × 4,096 × 64"
-    return {"work": name, **figures(interleaved(scans(8, 4096, 64), pace))}
+    return {"work": name, **figures(measure_in_turn(scans(8, 4096, 64), pace))}
 
 
 def _seeds(pace: Pace) -> Result:
@@ -97,35 +97,35 @@ def _seeds(pace: Pace) -> Result:
         trainers.append(Trainer(model, *training_data(task, config), config.recipe, seed))
     alone = trainers.pop()
     works = {"csprop": lambda: run_epochs(trainers), "one alone": lambda: run_epochs([alone])}
-    times = interleaved(works, pace)
+    times = measure_in_turn(works, pace)
     times["csprop"] = [seconds / count for seconds in times["csprop"]]
     return {"work": f"{count} seeds together, an epoch of one (preset rotor, parity)", **figures(times)}
 
 
 def _inputs(pace: Pace) -> Result:
     task, length = get("parity"), 16
-    model: Any = steps.network("csprop", steps.printed(64, length)).eval()
+    model: Any = steps.network("csprop", steps.configure_printed(64, length)).eval()
 
-    def given() -> Examples:
+    def examples() -> Examples:
         return task.labelled(every_sequence(len(task.vocab), length))
 
     @torch.no_grad()
     def in_batches() -> None:
-        for batch in given().windows():
+        for batch in examples().windows():
             model(batch.tokens)[batch.answers].argmax(dim=1)
 
     works = {
         "csprop": lambda: exhaustive(model, task, length),
-        "csprop, row by row": lambda: score(model, given()),
+        "csprop, row by row": lambda: score(model, examples()),
         "csprop as a torch module": in_batches,
     }
     name = f"every input of length {length} (2^{length}) of the preset paper, scored"
-    return {"work": name, **figures(interleaved(works, pace))}
+    return {"work": name, **figures(measure_in_turn(works, pace))}
 
 
 def _stream(pace: Pace) -> Result:
     works = {name: lambda step=step: step(1) for name, step in streams().items()}
-    times = interleaved(works, pace._replace(seconds=pace.seconds / 3), most=5000)
+    times = measure_in_turn(works, pace._replace(seconds=pace.seconds / 3), most=5000)
     return {"work": "streaming, one token more (preset paper, LSTM 64 × 3)", **figures(times)}
 
 
@@ -135,20 +135,18 @@ def _lengths(pace: Pace) -> Result:
     names = ["csprop", *steps.PEERS]
     found: dict[str, dict[str, dict[str, Any]]] = {"microseconds": {}, "quartiles": {}}
     for length in (1 << power for power in powers):
-        works = {name: steps.training_step(name, steps.printed(1, length)) for name in names}
+        works = {name: steps.training_step(name, steps.configure_printed(1, length)) for name in names}
         for threads in range(1, 1 + min(2, os.cpu_count() or 1)):
             asked = {name: works[name] for name in names if threads == 1 or name in THREADED}
             torch.set_num_threads(threads)
-            times = interleaved(asked, Pace(pace.seconds / 8, min(3, pace.rounds)))
+            times = measure_in_turn(asked, Pace(pace.seconds / 8, min(3, pace.rounds)))
             torch.set_num_threads(1)
-            made = figures(times, scale=1e6 / length)
+            numbers = figures(times, scale=1e6 / length)
             for name in asked:
-                shown = name if threads == 1 else f"{name}, {threads} threads"
-                found["microseconds"].setdefault(shown, {})[str(length)] = made["seconds"][name]
-                found["quartiles"].setdefault(shown, {})[str(length)] = made["quartiles"][name]
-            if (
-                threads == 1
-            ):  # the next length is four times this one, and time may grow with its square
+                label = name if threads == 1 else f"{name}, {threads} threads"
+                found["microseconds"].setdefault(label, {})[str(length)] = numbers["seconds"][name]
+                found["quartiles"].setdefault(label, {})[str(length)] = numbers["quartiles"][name]
+            if threads == 1:  # the next step is four times as long, or 16 times if time grows with T²
                 names = [name for name in names if name == "csprop" or 16 * min(times[name]) < longest]
     return {"work": "microseconds a token of a training step, preset paper, batch 1", **found}
 
@@ -156,7 +154,7 @@ def _lengths(pace: Pace) -> Result:
 def _memory(pace: Pace) -> Result:
     """Peak memory of a training step, in activations (T, 2, D) per layer."""
     length = 1 << (14 if pace is QUICK else 16)
-    model = steps.printed(1, length).model
+    model = steps.configure_printed(1, length).model
     activation = length * 2 * model.width * 4 * model.depth
     peaks = {name: peak_bytes(name, 1, length) for name in ("csprop", "nn.LSTM", "nn.GRU")}
     return {
@@ -173,9 +171,9 @@ def _commands(pace: Pace) -> Result:
 
 _FEW = ("csprop", steps.CALL, steps.OPERATORS, "nn.LSTM")
 WORKS: dict[str, Callable[[Pace], Result]] = {
-    "paper": _training(steps.printed(64, 16), steps.EVERYONE),
-    "long": _training(steps.printed(8, 1024), steps.EVERYONE),
-    "wide": _training(steps.printed(64, 16, width=256), _FEW),
+    "paper": _training(steps.configure_printed(64, 16), steps.EVERYONE),
+    "long": _training(steps.configure_printed(8, 1024), steps.EVERYONE),
+    "wide": _training(steps.configure_printed(64, 16, width=256), _FEW),
     "rotor": _training(configure("parity", "rotor"), _FEW),
     "router": _training(configure("tomita-5", "router"), _FEW),
     "counter": _training(configure("parenthesis", "counter"), _FEW),

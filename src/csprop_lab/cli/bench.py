@@ -60,7 +60,9 @@ def _choose(args: Args) -> list[str]:
     names = [name.strip() for name in args.only.split(",")]
     for name in names:
         if name not in WORKS:
-            raise InputError(f"--only {args.only}: there is no work {name!r}: write {', '.join(WORKS)}")
+            raise InputError(
+                f"--only {args.only}: there is no work {name!r}: choose from {', '.join(WORKS)}"
+            )
     return names
 
 

@@ -9,7 +9,7 @@ from csprop.cli.options import Arg
 from csprop.errors import InputError, about
 from csprop_lab.cli.where import Where, engine
 from csprop_lab.layers import PEERS, check
-from csprop_lab.study.protocols import CSPROP, PROTOCOLS, TABLED, chosen
+from csprop_lab.study.protocols import CSPROP, PROTOCOLS, TABLED, choose_protocols
 
 ACROSS = 3
 """Tasks side by side on a terminal."""
@@ -66,9 +66,9 @@ def run(args: Args) -> int:
             if model != CSPROP:
                 check(model)
     with about("protocol", args.protocol):
-        chosen(protocols, None)
+        choose_protocols(protocols, None)
     with about("tasks", args.tasks):
-        chosen(protocols, tasks)
+        choose_protocols(protocols, tasks)
     from csprop_lab.pages.compare import PAGE, TEXT, compare
     from csprop_lab.study.compared import at_longest, at_trained, proven, short_text
 

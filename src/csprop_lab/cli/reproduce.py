@@ -101,5 +101,7 @@ def _choose(names: str | None, tables: Any) -> Any:
     known = {table.name: table for table in tables}
     for name in names.split(","):
         if name not in known:
-            raise InputError(f"--only {names}: there is no table {name!r}: write {', '.join(known)}")
+            raise InputError(
+                f"--only {names}: there is no table {name!r}: choose from {', '.join(known)}"
+            )
     return [known[name] for name in names.split(",")]

@@ -1,4 +1,4 @@
-"""Layers of other people, by name: what csprop is compared with, one file each."""
+"""Published layers that csprop is compared with, by name; one file each."""
 
 import difflib
 import os
@@ -11,8 +11,8 @@ from typing import Any
 from csprop.errors import InputError
 
 Make = Callable[[int], Any]
-"""Makes a layer of features, (B, T, width) to (B, T, width), from its width; it sees the past alone.
-Its weights come from torch's own generator."""
+"""Makes a causal layer of features, (B, T, width) to (B, T, width), from its width. Its weights come
+from torch's own generator."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class Published:
     where: str
     """The module in this package, and what in it is called with the width."""
     paper: str
-    """Who published it, and where."""
+    """The authors, and where they published it."""
     version: str = ""
-    """Changed whenever the layer computes something else, and its rows are to be run again."""
+    """A new version means that the layer computes something else: its rows are run again."""
 
 
 PEERS: dict[str, Published] = {
@@ -62,7 +62,7 @@ PEERS: dict[str, Published] = {
 """By the name that `csprop compare --models` takes."""
 
 OWN: dict[str, Make] = {}
-"""Layers of one's own, by the names that they have in this process."""
+"""Layers of the user, by their names in this process."""
 
 
 def check(name: str) -> None:
@@ -70,7 +70,7 @@ def check(name: str) -> None:
     if name not in PEERS and ":" not in name:
         near = difflib.get_close_matches(name, PEERS, n=1) or PEERS
         raise InputError(
-            f"there is no layer {name!r}: write {', '.join(near)}, or MODULE:CLASS for one of your own"
+            f"there is no layer {name!r}: choose from {', '.join(near)}, or MODULE:CLASS for your own"
         )
 
 

@@ -24,10 +24,10 @@ class Attention(nn.Module):
 def rotate(x: Tensor) -> Tensor:
     """Turn pairs of features by their position, at the D/2 rates of rotary positions."""
     features = x.shape[-1]
-    return turned(x, 10_000 ** (-torch.arange(0, features, 2, dtype=torch.float64) / features))
+    return turn_pairs(x, 10_000 ** (-torch.arange(0, features, 2, dtype=torch.float64) / features))
 
 
-def turned(x: Tensor, rates: Tensor) -> Tensor:
+def turn_pairs(x: Tensor, rates: Tensor) -> Tensor:
     """Turn pairs of features (…, T, D) by their position times D/2 rates."""
     angles = torch.arange(x.shape[-2])[:, None] * rates
     turns = torch.polar(torch.ones_like(angles), angles).to(x.device, x.dtype.to_complex())

@@ -8,7 +8,7 @@ from jaxtyping import Complex, Float
 from torch import Tensor, nn
 
 from csprop import scan
-from csprop_lab.layers.steps import log_steps
+from csprop_lab.layers.parts import log_steps
 
 CHUNK = 64
 

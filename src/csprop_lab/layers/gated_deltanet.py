@@ -5,8 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from csprop_lab.layers.delta_rule import delta_rule
-from csprop_lab.layers.short import ShortConvolution
-from csprop_lab.layers.steps import inverse_softplus, log_steps
+from csprop_lab.layers.parts import ShortConvolution, inverse_softplus, log_steps
 
 HEADS = 4
 

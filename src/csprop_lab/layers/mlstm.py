@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from csprop_lab.layers.short import ShortConvolution
+from csprop_lab.layers.parts import ShortConvolution
 
 HEADS = 4
 CHUNK = 64
@@ -26,7 +26,7 @@ class MLSTM(nn.Module):
     heads of 32 at width 64), a causal convolution of four steps and a SiLU before q and k,
     block-diagonal q, k and v with blocks of four, gates that read q, k and v, a norm of each head,
     a learnt skip from the convolution, an output gate SiLU(z), and the projection down; also the
-    initial weights, those of one block. The forget gate is a sigmoid, as in the authors' code, of
+    initial weights of one block. The forget gate is a sigmoid, as in the authors' code, of
     the two that the paper allows.
     """
 
@@ -54,7 +54,7 @@ class MLSTM(nn.Module):
         parts = torch.cat([self.query_key(recent), self.value(entering)], dim=3)
         write, keep = self.gates(parts.flatten(2)).chunk(2, dim=2)
         query, key, value = parts.unflatten(2, (HEADS, -1)).permute(4, 0, 2, 1, 3, 5).flatten(4)
-        h = remembered(query, key, value, write.mT, F.logsigmoid(keep).mT)
+        h = read_memory(query, key, value, write.mT, F.logsigmoid(keep).mT)
         h = F.layer_norm(h, h.shape[3:], eps=1e-5).transpose(1, 2).flatten(2) * self.scale
         return self.down(torch.addcmul(h, self.skip, recent) * F.silu(z))
 
@@ -72,12 +72,12 @@ class Blocks(nn.Module):
         self.weight = nn.Parameter(torch.randn(blocks, maps, size, size) * math.sqrt(0.4 / fan))
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T K M S"]:
-        """Of K blocks, M maps and S features."""
+        """Return the outputs of K blocks, M maps and S features."""
         blocks, _, _, size = self.weight.shape
         return torch.einsum("btkd,kmsd->btkms", x.unflatten(2, (blocks, size)), self.weight)
 
 
-def remembered(
+def read_memory(
     query: Float[Tensor, "B H T K"],
     key: Float[Tensor, "B H T K"],
     value: Float[Tensor, "B H T V"],

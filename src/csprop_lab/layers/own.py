@@ -1,4 +1,4 @@
-"""csprop's own layer of features, in the same frame as those of others."""
+"""csprop's own layer of features, in the same frame as the layers of others."""
 
 import torch
 from torch import Tensor

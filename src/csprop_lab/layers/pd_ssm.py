@@ -17,11 +17,11 @@ class PDSSM(nn.Module):
         D(u) = diag(σ(magnitude(u)) ⊙ exp(2πi σ(phase(u)))).
 
     The state is complex and begins as the first unit vector; magnitude and phase are MLPs with one
-    hidden layer of 2N and a GELU. P is column one-hot, and its gradient is that of a softmax of each
-    column of M. As published: the eight matrices M_k, all of these parts and their initial weights.
-    There are N = 32 states. The authors' code takes the hardmax of rows, the paper that of columns, as
-    is done here: so A sends each state to one state, as a machine does, and can merge states. The norm
-    and the dropout behind the layer are left to the frame.
+    hidden layer of 2N and a GELU. P is column one-hot, and its gradient is taken through a softmax of
+    each column of M. As published: the eight matrices M_k, all these parts and their initial weights.
+    There are N = 32 states. The authors' code takes the hardmax of rows; this layer follows the paper
+    and takes it of columns, so A sends each state to one state, as a machine does, and merges states.
+    The norm and the dropout behind the layer are left to the frame.
     """
 
     def __init__(self, width: int, *, states: int = 32, matrices: int = 8) -> None:

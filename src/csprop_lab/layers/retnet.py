@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from csprop_lab.layers.attention import turned
+from csprop_lab.layers.attention import turn_pairs
 from csprop_lab.layers.decayed_attention import decayed_attention
 
 HEADS = 4
@@ -15,7 +15,7 @@ class Retention(nn.Module):
 
     S_n = γ S_{n−1} + K_nᵀ V_n and Q_n S_n / √d, with queries and keys turned by n θ, and for head h the
     decay γ = 1 − 2^{−5−h}. Each head is normalised (GroupNorm without weights), multiplied by
-    swish(X W_G), and projected. θ and the initialisation are those of the authors' code. Values are as
+    swish(X W_G), and projected. θ and the initialisation are from the authors' code. Values are as
     wide as keys, as in the paper's equations; its language models double them. The row sums by which
     the authors divide against overflow are left out: the norm undoes them.
     """
@@ -35,7 +35,7 @@ class Retention(nn.Module):
         parts, gate = self.project(x).split([3 * width, width], dim=2)
         parts = parts.unflatten(2, (3, HEADS, size)).permute(2, 0, 3, 1, 4).contiguous()
         rates = 10_000 ** -torch.linspace(0, 1, size // 2, dtype=torch.float64)
-        query, key = turned(parts[:2], rates)
+        query, key = turn_pairs(parts[:2], rates)
         mixed = decayed_attention(query * size**-0.5, key, parts[2], self.decay)
         mixed = F.layer_norm(mixed, (size,), eps=1e-6).transpose(1, 2).flatten(2)
         return self.out(mixed * F.silu(gate))

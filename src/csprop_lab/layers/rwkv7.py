@@ -20,7 +20,7 @@ class RWKV7(nn.Module):
     w = exp(−e^{−0.5} σ(·)), the in-context learning rate a = σ(·) and the gate g from projections of
     rank 32. The removal key κ̂ is k ⊙ ξ with norm 1, and k̃ = k ⊙ (1 + (a − 1) ⊙ α). What is read is
     normalised in each head (GroupNorm), then the bonus (r · (ρ ⊙ k̃)) v is added, and the sum is gated
-    and projected. The initialisation is that of the authors' code for a first layer: at first the
+    and projected. The initialisation is from the authors' code for a first layer: at first the
     output is 0. The mix with the first layer's values is left out, for a layer of this frame does not
     see the others.
     """

@@ -8,7 +8,7 @@ from jaxtyping import Complex, Float
 from torch import Tensor, nn
 
 from csprop import scan
-from csprop_lab.layers.steps import log_steps
+from csprop_lab.layers.parts import log_steps
 
 BLOCKS = 4
 
@@ -19,7 +19,7 @@ class S5(nn.Module):
     x_t = Λ̄ x_{t−1} + B̄ u_t and y_t = 2 Re(C x_t) + D u_t, where Λ̄ = exp(ΛΔ) and B̄ = Λ⁻¹ (Λ̄ − 1) B come
     from a zero-order hold with a step Δ for every state; the output is GELU(y) ⊙ σ(W GELU(y) + b).
 
-    As published: as many states as channels, of which one of each conjugate pair is kept; and at first
+    As published: as many states as channels, one of each conjugate pair; and at first
     Λ and V from four equal blocks of HiPPO-N, B = V⁻¹ B₀ and C = C₀ V with LeCun's normal weights B₀
     and C₀, D normal, and Δ from 0.001 to 0.1. The published option that keeps the real part of Λ below
     zero is on.

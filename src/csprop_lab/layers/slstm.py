@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from csprop_lab.layers.short import ShortConvolution
+from csprop_lab.layers.parts import ShortConvolution
 
 HEADS = 4
 
@@ -22,7 +22,7 @@ class SLSTM(nn.Module):
 
     It is computed with the stabiliser m_t = max(log f_t + m_{t−1}, ĩ_t): c and n are kept times
     exp(−m_t). As published: a causal convolution of four steps and a SiLU before ĩ and f̃, a norm
-    of each head, and the initial weights, those of a first block, among which R is zero. The forget
+    of each head, and the initial weights of a first block, where R is zero. The forget
     gate is a sigmoid, as in the authors' code, of the two that the paper allows. What follows the
     layer in the authors' block, a gated MLP, is the frame's.
     """

@@ -1,4 +1,4 @@
-"""`csprop.compare`: layers are trained, and what came of it is written."""
+"""`csprop_lab.compare`: train layers, and write tables, pictures and a page."""
 
 import dataclasses
 import re
@@ -18,12 +18,11 @@ from csprop_lab.study.compare import cells, cost, fill, remaining
 from csprop_lab.study.compared import Comparison, any_proof, at_longest, proven
 from csprop_lab.study.measure import Row, measure
 from csprop_lab.study.own_layer import register
-from csprop_lab.study.protocols import CSPROP, FULL, QUICK, chosen
+from csprop_lab.study.protocols import CSPROP, FULL, QUICK, choose_protocols
 from csprop_lab.study.publish import METADATA
 from csprop_lab.study.results import Results
 
 PAGE, TEXT = "compare.html", "COMPARE.md"
-Told = Callable[[str], None]
 
 
 def compare(
@@ -37,50 +36,50 @@ def compare(
     quick: bool = False,
     out: Path | str | None = None,
     on: Callable[[Sequence[engine.Group]], Iterator[tuple[str, list[Row]]]] | None = None,
-    say: Told = print,
+    say: Callable[[str], None] = print,
 ) -> Comparison:
-    """Train layers on state tracking under published protocols, and write what came of it.
+    """Train layers on state tracking under published protocols, and write tables and pictures.
 
     Rows that a folder has already are not run again: an interrupted call can be repeated.
 
     Args:
         factory: makes a layer of your own from its width: anything from (B, T, width) to
             (B, T, width) that sees the past alone.
-        name: what to call it; by default as the factory is called.
+        name: the name of that layer; by default the name of the factory.
         models: layers of `csprop_lab.layers.PEERS` to compare with, `csprop` for its own preset, which
             is locked and proven, or MODULE:CLASS for a layer that can be imported.
         protocol: one or more of `csprop_lab.study.protocols.PROTOCOLS`.
         tasks: tasks of these protocols; by default all.
-        seeds: how many; by default 5, or 1 if quick.
+        seeds: the number of seeds; by default 5, or 1 if quick.
         quick: take few steps, on the first task of each protocol, with one learning rate.
         out: the folder for rows, tables, pictures and the page; by default runs/compare, or
             runs/compare-quick.
         on: runs groups of jobs; by default one after the other in this process.
-        say: is told of the cost beforehand, and of each run.
+        say: called with a line about the cost beforehand, and about each run.
 
     Raises:
-        InputError: there is no such model, protocol or task, or a layer is not as it should be.
+        InputError: a model, protocol or task does not exist, or a layer is not causal.
     """
     require("matplotlib", "figures", "a comparison has pictures, and")
     names, models = _as_list(protocol), _as_list(models)
     tasks = None if tasks is None else _as_list(tasks)
-    protocols = chosen(names, tasks)
+    protocols = choose_protocols(names, tasks)
     effort = QUICK if quick else FULL
     if seeds is not None:
         if not isinstance(seeds, int) or not 1 <= seeds <= 1000:
             raise InputError("write 1 to 1000", "seeds", seeds)
         effort = dataclasses.replace(effort, seeds=seeds)
-    versions, named = {}, list(dict.fromkeys(models))
-    for model in named:
+    versions, models = {}, list(dict.fromkeys(models))
+    for model in models:
         if model != CSPROP and model not in PEERS:
             versions[model] = register(model, layer(model), effort)
     if factory is not None:
-        called = _name(factory, name, named)
-        versions[called] = register(called, factory, effort)
-        named.append(called)
-    if not named or not protocols or tasks == []:
+        own = _name(factory, name, models)
+        versions[own] = register(own, factory, effort)
+        models.append(own)
+    if not models or not protocols or tasks == []:
         raise InputError("there is nothing to compare: give a model, a protocol and a task at least")
-    asked = cells(protocols, named, effort, tasks, versions)
+    asked = cells(protocols, models, effort, tasks, versions)
     folder = Path(out or ("runs/compare-quick" if quick else "runs/compare"))
     with one_writer(folder):
         results = Results(folder)
@@ -89,7 +88,7 @@ def compare(
             took = _hours(cost(results, asked) / 3600)
             say(f"{folder}: {total} to run; the layers take about {took} of one processor")
 
-        def told(_: str, rows: list[Row]) -> None:
+        def report(_: str, rows: list[Row]) -> None:
             nonlocal done
             for row in rows:
                 done += 1
@@ -97,7 +96,7 @@ def compare(
 
         comparison = Comparison(results, asked)
         try:
-            fill(results, asked, on or _here, told)
+            fill(results, asked, on or _here, report)
         finally:
             write(comparison, folder)
     return comparison
@@ -109,7 +108,7 @@ def _name(factory: Make, name: str | None, others: Sequence[str]) -> str:
         raise InputError("the first argument makes a layer from its width: give a class, not a layer")
     called = str(name or getattr(factory, "__name__", "yours")).replace("<lambda>", "yours")
     if called in (*PEERS, CSPROP, *others):
-        raise InputError(f"name={called!r} is that of another layer: choose another")
+        raise InputError(f"name={called!r} is the name of another layer: choose another")
     if not re.fullmatch(r"[\w .,:+()\[\]-]{1,60}", called):
         raise InputError(f"name={called!r}: write up to 60 letters, digits, spaces and - . , : + ( )")
     return called

@@ -12,7 +12,7 @@ from csprop_lab.study.compare import FAR
 from csprop_lab.study.compared import Comparison, at_longest, by_length, cell_text, scaled
 from csprop_lab.study.measure import SAMPLING, Row
 from csprop_lab.study.protocols import CSPROP, Protocol
-from csprop_lab.study.published import published
+from csprop_lab.study.published import show_published
 from csprop_lab.study.texts import words
 
 HEAT_MAP, CURVES = "heat-map.png", "lengths.png"
@@ -30,7 +30,7 @@ def text(comparison: Comparison) -> str:
             _protocol(each, comparison.effort.longest),
             comparison.table(each.name),
         ]
-        if printed := published(each, comparison.models):
+        if printed := show_published(each, comparison.models):
             parts += ["Published numbers of these layers, or close relatives, on these tasks:", printed]
     return "\n\n".join([*parts, "## By length", f"![Accuracy by length]({CURVES})"]) + "\n"
 
@@ -87,7 +87,7 @@ def page(comparison: Comparison) -> str:
         ]
         if each.tested:
             content.append(made.figures(*_charts(comparison, each.name)))
-        if printed := published(each, comparison.models):
+        if printed := show_published(each, comparison.models):
             content.append(folded("Published numbers", scrolling("Published numbers", show(printed))))
         made.add(each.title, *content)
     return made.html()

@@ -46,7 +46,7 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Sequences(ABC):
-    """A data set in three parts, of which the first is learned from."""
+    """A data set in three parts; the first is for training."""
 
     vocab_size: int
     """Tokens; 0 if a step is a number."""

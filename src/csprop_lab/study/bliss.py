@@ -22,7 +22,7 @@ from csprop.automata.comparison import Invariant, compare_counting
 from csprop.automata.counting import CounterMachine
 
 P = 0.3
-"""Of the geometric distribution, and of a pair of brackets."""
+"""The parameter of the geometric distribution, and the probability of a pair of brackets."""
 Labelled = tuple[list[str], list[str]]
 """The tokens of a string, and what may follow each of its prefixes."""
 POWERS: dict[str, tuple[int, ...]] = {
@@ -116,7 +116,7 @@ def _with_pairs(pairs: int) -> Iterator[list[str]]:
 
 @cache
 def machine(language: str) -> CounterAutomaton:
-    """The machine of a language, which says what may follow a prefix, or that it is none.
+    """Return the machine of a language: it says what may follow a prefix, or that this is not a prefix.
 
     Of n letters a, …: a state for each letter, and a counter for each two letters that follow each
     other, which is 0 when the second one is complete.

@@ -8,7 +8,7 @@ from csprop_lab.study.texts import markdown, read_numbers, words
 SIZES = (100, 250, 500, 1000)
 KNOWN = read_numbers("bliss.json")
 """By language, its form, and by the number of strings the test accuracy of the authors' MDLRNN and
-that of the best other RNN."""
+of the best other RNN."""
 
 
 class Bliss(Table):

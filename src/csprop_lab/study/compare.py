@@ -21,11 +21,11 @@ from csprop_lab.study import engine
 from csprop_lab.study.job import AnyJob, FileJob, csp, network, sizes_of
 from csprop_lab.study.learners import LAYER, layer_recipe
 from csprop_lab.study.measure import Row
-from csprop_lab.study.protocols import CSPROP, Effort, Protocol, known
+from csprop_lab.study.protocols import CSPROP, Effort, Protocol, find_task
 from csprop_lab.study.results import Results
 
 SHORT_FIRST = 50
-"""Epochs over which a rotor's sequences grow, where they are longer than those of its preset."""
+"""Epochs over which a rotor's sequences grow, where they are longer than in its preset."""
 FILE_TOKENS = 16
 """The longest rows of files."""
 FAR = 1 << 16
@@ -56,7 +56,7 @@ class Cell:
         return [self._layer(rate, 0) for rate in self.effort.rates]
 
     def round(self, seed: int, rows: Mapping[str, Row]) -> list[AnyJob]:
-        """The jobs of a seed, of which those of earlier ones have rows."""
+        """Return the jobs of a seed; all earlier seeds have rows."""
         if seed == 0 or self.model == CSPROP:
             return self.first
         return [self._layer(self.rate(rows), seed)]
@@ -79,7 +79,7 @@ class Cell:
     def _csprop(self, seed: int) -> AnyJob:
         if self.protocol.rows:
             return self._file(CSPROP, {}, seed)
-        task, protocol = known(self.task), self.protocol
+        task, protocol = find_task(self.task), self.protocol
         length, changes = protocol.longest(self.task), {}
         if task.preset == "rotor" and length > task.length:
             changes["short_first"] = SHORT_FIRST
@@ -95,7 +95,7 @@ class Cell:
         trained = {"lr": rate, "batch_size": effort.batch_size, "epochs": effort.epochs}
         if protocol.rows:
             return self._file(LAYER, {"layer": self.model} | size | trained, seed)
-        task = known(self.task)
+        task = find_task(self.task)
         config = FrameConfig(layer=self.model, **sizes_of(task), **size)
         recipe = layer_recipe(
             **trained,
@@ -176,7 +176,7 @@ def remaining(results: Results, asked: Sequence[Cell]) -> int:
 
 
 def cost(results: Results, asked: Sequence[Cell]) -> float:
-    """About how many seconds of one processor the training of the missing layers takes.
+    """Estimate the seconds of one processor for the training of the missing layers.
 
     One step of each is timed. csprop's own models, and the tests, come in addition.
     """

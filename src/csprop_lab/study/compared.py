@@ -12,7 +12,7 @@ from csprop.training.scores import percent
 from csprop_lab.layers import PEERS
 from csprop_lab.study.compare import Cell, cells
 from csprop_lab.study.measure import Row
-from csprop_lab.study.protocols import CSPROP, FULL, PROTOCOLS, TABLED, Effort, Protocol, known
+from csprop_lab.study.protocols import CSPROP, FULL, PROTOCOLS, TABLED, Effort, Protocol, find_task
 from csprop_lab.study.results import Results
 from csprop_lab.study.texts import markdown
 
@@ -66,7 +66,7 @@ class Comparison:
     def tasks(self, protocol: str) -> list[str]:
         """The tasks of a protocol, each once."""
         if protocol not in (names := [each.name for each in self.protocols]):
-            raise InputError(f"there is no protocol {protocol!r} here: write {', '.join(names)}")
+            raise InputError(f"there is no protocol {protocol!r} here: choose from {', '.join(names)}")
         return list(dict.fromkeys(cell.task for cell in self.cells if cell.protocol.name == protocol))
 
     def table(self, protocol: str) -> str:
@@ -178,9 +178,9 @@ def from_to(least: float, most: float) -> str:
 
 
 def spending(row: Row) -> tuple[float, float, float, float]:
-    """Parameters, sequences to learn from, steps, and seconds with those of locking and proof."""
+    """Parameters, sequences to learn from, steps, and seconds including locking and proof."""
     recipe, result = row["job"]["recipe"], row["result"]
-    samples = recipe["samples"] or known(row["job"]["task"]).samples
+    samples = recipe["samples"] or find_task(row["job"]["task"]).samples
     sequences = samples * 4 // 5
     steps = result["epochs"] * -(-sequences // recipe["batch_size"])
     seconds = row.get("training_seconds", 0.0) + row.get("locked", {}).get("seconds", 0.0)

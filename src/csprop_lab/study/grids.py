@@ -28,7 +28,7 @@ Quotes = dict[str, tuple[str, ...]]
 
 
 class Grid(Table):
-    """Variants of preset `paper`, trained with a smaller budget than that of the main table."""
+    """Variants of preset `paper`, trained with a smaller budget than in the main table."""
 
     variants: ClassVar[Variants]
     quotes: ClassVar[Quotes] = {}

@@ -1,4 +1,4 @@
-"""The paper's Figures 3 and 4: how accuracy, loss and gradient norm go, seed by seed."""
+"""The paper's Figures 3 and 4: accuracy, loss and gradient norm of every seed by epoch."""
 
 import statistics
 from collections.abc import Sequence
@@ -92,7 +92,7 @@ def spikes(rows: Sequence[Row]) -> tuple[int, float]:
 
 
 def mean_and_std(numbers: list[int]) -> str:
-    """Such as "3.0 ± 1.4"."""
+    """Return text such as "3.0 ± 1.4"."""
     if not numbers:
         return "–"
     spread = f" ± {statistics.stdev(numbers):.1f}" if len(numbers) > 1 else ""

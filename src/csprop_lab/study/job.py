@@ -1,7 +1,7 @@
 """A job: one run of the study, and everything that its numbers depend on."""
 
 import json
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -144,7 +144,8 @@ def _digest(essence: dict[str, Any]) -> str:
     return digest(json.dumps(essence, sort_keys=True).encode())[:16]
 
 
-MEASURED = ("test_lengths", "every_input", "lock", "positions", "test_tasks")
+MEASURED = tuple(field.name for field in fields(Job) if field.default is not MISSING)
+"""The options of a job that are not options of csprop's model or of its training."""
 
 
 def csp(task: str, preset: str, seed: int, **options: Any) -> Job:

@@ -24,7 +24,7 @@ from csprop_lab.study.texts import read_numbers
 SEED = 2026
 LETTERS, NO_YES = ("a", "b", "c"), ("no", "yes")
 LONGEST = 16
-"""Of the rows to learn from; all lengths from 1 on are equally likely."""
+"""The longest rows to learn from; all lengths from 1 on are equally likely."""
 FRESH, FRESH_LENGTHS = 2000, (17, 64)
 """The number of rows to test with, and their shortest and longest."""
 
@@ -56,7 +56,7 @@ def tomita() -> dict[str, Automaton]:
 
 @cache
 def random_machines(count: int = 30) -> dict[str, Automaton]:
-    """Random machines of 3 to 8 states with 2 or 3 letters, of which those that are minimal are kept.
+    """Draw random machines of 3 to 8 states with 2 or 3 letters until enough of them are minimal.
 
     A name has the number of states and of letters: `random-0-6x3`.
     """
@@ -138,7 +138,7 @@ def fresh(language: Automaton, seed: int) -> Drawn:
     """Longer rows to test with, labelled right.
 
     The tokens of the first half are equally likely. In some languages nearly all such rows have one
-    class, so each row of the other half is drawn from those of a class, which is drawn first.
+    class, so a row of the other half is drawn from all rows of a class, which is drawn first.
     """
     lots = np.random.default_rng([SEED, seed, FRESH])
     shortest, longest = FRESH_LENGTHS

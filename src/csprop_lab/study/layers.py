@@ -28,7 +28,7 @@ KINDS: dict[NetworkKind, str] = {
     "GRU": "nn.GRU",
     "SSM [0, 1]": "selective SSM",
 }
-"""The networks, and what they are called."""
+"""The networks and their names in tables."""
 STEPS, FEW_STEPS = 600, 5
 RATES: dict[DataName, tuple[float, ...]] = {
     "digits, levels": (0.001, 0.003, 0.01),
@@ -114,5 +114,5 @@ def shown(data: str, score: float) -> str:
 
 
 def in_bits(data: str) -> bool:
-    """Return True if a score is in bits a character, of which fewer are better; else an accuracy."""
+    """Return True if a score is in bits a character (fewer are better), False if it is an accuracy."""
     return not data.startswith("digits")

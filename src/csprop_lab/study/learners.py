@@ -1,7 +1,7 @@
 """Methods that learn a language from labelled rows: csprop, state merging by AALpy, and an LSTM.
 
-All get the same rows, and are tested with the same fresh ones. Seconds are those of the processor, on
-which other processes have little influence.
+All get the same rows, and are tested with the same fresh ones. Seconds are processor
+time, on which other processes have little influence.
 """
 
 import time
@@ -214,7 +214,7 @@ def _trained(
 
 
 def _judged(job: FileJob, machine: Machine | CounterMachine) -> dict[str, Any]:
-    """A machine beside that of the language: by walking both, and on the fresh rows.
+    """Compare a machine with the language's own, by walking both and on the fresh rows.
 
     One that counts is not right: the languages are regular.
     """

@@ -30,8 +30,8 @@ from csprop_lab.training import train_module
 
 Row = dict[str, Any]
 """A row of results: key, job, environment, seconds, and either `diverged` or result, curve, lengths,
-locked and training_seconds (rows of earlier versions lack it); that of a `FileJob` has result alone,
-that of a `LayerJob` result, curve and training_seconds."""
+locked and training_seconds (rows of earlier versions lack it); the row of a `FileJob` has result alone,
+the row of a `LayerJob` result, curve and training_seconds."""
 
 SAMPLING = Sampling(tokens=1 << 20, fewest=4, most=256)
 """The sequences at a length; fewer than in `csprop eval`, because there are many runs."""
@@ -148,7 +148,7 @@ def _row(job: Job, run: Trained | Diverged, together: Sequence[Trained | Diverge
 
 
 def _lengths(job: Job, run: Trained) -> dict[str, float]:
-    """The accuracy by length, for as long as it is worth to be followed."""
+    """Return the accuracy by length, up to the first that is below `follow`."""
     found: dict[str, float] = {}
     for length in job.test_lengths:
         if any(accuracy < job.follow for accuracy in found.values()):

@@ -25,7 +25,7 @@ SIZES, SHARES = (300, 1000, 4000), (0.0, 0.01, 0.05)
 MOST_SPOILED = 1000
 """Rows with wrong labels beyond which EDSM is not tried: one machine would take minutes."""
 MACHINES = tuple(method for method in METHODS if method != "LSTM")
-"""The methods whose result is a machine, which can be compared with that of the language."""
+"""The methods whose result is a machine, which can be compared with the language's own."""
 Kinds = Mapping[str, tuple[Iterable[str], Callable[[Iterable[Row]], object]]]
 """The columns of a table: their methods, and a function of the rows of a method."""
 

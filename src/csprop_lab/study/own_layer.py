@@ -1,4 +1,4 @@
-"""A layer of one's own is tried before it is compared: it must see the past of its sequence alone."""
+"""Checks of a user's own layer before it is compared: it must see the past of its sequence alone."""
 
 import inspect
 

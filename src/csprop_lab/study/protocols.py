@@ -24,7 +24,7 @@ class Protocol:
     name: str
     title: str
     source: str
-    """Who proposed it, and where."""
+    """The authors, and where they proposed it."""
     tasks: tuple[str, ...]
     length: int
     """The longest sequences to learn from."""
@@ -56,10 +56,10 @@ class Effort:
 
     seeds: int
     rates: tuple[float, ...]
-    """Learning rates of Adam, of which the best on held-out sequences is taken."""
+    """Learning rates of Adam to choose from, by held-out sequences."""
     epochs: int
     samples: int
-    """Sequences, of which a fifth are held out."""
+    """Sequences; a fifth of them are held out."""
     batch_size: int = 16
     width: int = 64
     depth: int = 2
@@ -79,14 +79,14 @@ QUICK = Effort(seeds=1, rates=(0.003,), epochs=4, samples=500, tasks=1, longest=
 
 
 @cache
-def known(task: str) -> Task:
+def find_task(task: str) -> Task:
     """A built-in task: some are large, and asked for often."""
     return get(task)
 
 
 def length_of(task: str, length: int) -> int:
     """The first length from this one on at which a task has sequences."""
-    return known(task).length_from(length)
+    return find_task(task).length_from(length)
 
 
 def _frozen(value: Any) -> Any:
@@ -102,14 +102,14 @@ TABLED = tuple(name for name, each in PROTOCOLS.items() if not each.rows)
 """Those of the table in results/compare: all but the files."""
 
 
-def chosen(names: Sequence[str], tasks: Sequence[str] | None) -> list[Protocol]:
-    """Protocols by their names, each once, of which tasks may be asked for."""
+def choose_protocols(names: Sequence[str], tasks: Sequence[str] | None) -> list[Protocol]:
+    """Return protocols by their names, each once, and check that they have the tasks."""
     for name in names:
         if name not in PROTOCOLS:
-            raise InputError(f"there is no protocol {name!r}: write {', '.join(PROTOCOLS)}")
+            raise InputError(f"there is no protocol {name!r}: choose from {', '.join(PROTOCOLS)}")
     found = [PROTOCOLS[name] for name in dict.fromkeys(names)]
     for task in tasks or ():
         if not any(task in each.tasks for each in found):
             there = ", ".join(dict.fromkeys(task for each in found for task in each.tasks))
-            raise InputError(f"there is no task {task!r} in {', '.join(names)}: write {there}")
+            raise InputError(f"there is no task {task!r} in {', '.join(names)}: choose from {there}")
     return found

@@ -17,13 +17,13 @@ class Source:
     """The measure and the setup."""
     tasks: list[str]
     numbers: dict[str, list[str]]
-    """By layer, and in brackets what was changed in it; in the order of the tasks."""
+    """By layer, with a change to it in brackets; in the order of the tasks."""
 
 
 SOURCES = tuple(Source(**each) for each in read_numbers("published.json"))
 
 
-def published(protocol: Protocol, models: Sequence[str]) -> str:
+def show_published(protocol: Protocol, models: Sequence[str]) -> str:
     """Return the printed numbers of these models on the tasks of a protocol, in Markdown, if any."""
     parts = []
     for source in SOURCES:

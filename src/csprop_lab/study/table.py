@@ -22,10 +22,10 @@ class Budget:
     """The size of a study: `FULL`, or `QUICK`, a run in minutes whose numbers mean little."""
 
     seeds: int
-    """Of the main table; so are the epochs."""
+    """Seeds and epochs of the main table."""
     epochs: int
     few_seeds: int
-    """Of the other tables; so are the epochs and samples below."""
+    """Seeds, epochs and samples of the other tables."""
     few_epochs: int
     few_samples: int
     """0 stands for the paper's number."""
@@ -41,7 +41,7 @@ HOLD = 10
 
 TASKS = ("parity", "mod3", "mod3-residue", "parenthesis")
 PAPER_TASKS = ("parity", "mod3", "parenthesis")
-"""Those that the paper reports; the residue is its Mod-3 read in another way."""
+"""The tasks that the paper reports; the residue is its Mod-3 read in another way."""
 
 
 class Table(ABC):

@@ -26,7 +26,7 @@ COMMANDS = ("csprop learn FILE, 300 rows", "csprop train parity", "csprop certif
 
 
 def files(rows: Rows) -> str:
-    """Who finds the machine behind a file, and how long it takes."""
+    """The right machines that each method finds in files, and its seconds."""
     headings = ["file", "labels", *(f"{method}: right machines" for method in MACHINES)]
     headings += ["LSTM: right on all longer rows"]
     headings += [f"{method}: median seconds" for method in MACHINES]

@@ -2,6 +2,7 @@
 
 import doctest
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -11,16 +12,7 @@ from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.learning.counting import find_counting_machine
 from csprop_lab.study import bliss
-from csprop_lab.study.bliss import (
-    LANGUAGES,
-    Labelled,
-    agrees,
-    balanced,
-    first_strings,
-    power,
-    strings,
-    summed,
-)
+from csprop_lab.study.bliss import LANGUAGES, Labelled, agrees, first_strings, strings
 from csprop_lab.study.bliss_table import Bliss
 from csprop_lab.study.measure import measure
 from csprop_lab.study.table import QUICK
@@ -29,12 +21,12 @@ from csprop_lab.study.table import QUICK
 def longer(language: str) -> Iterator[Labelled]:
     for n in (*range(1, 60), 15_000):
         if language == "dyck_1":
-            yield balanced(["("] * n + [")"] * n)
-            yield balanced([*"(("] + [*"()"] * n + [*"))()"])
+            yield bliss.balanced(["("] * n + [")"] * n)
+            yield bliss.balanced([*"(("] + [*"()"] * n + [*"))()"])
         elif language == "an_bm_c_n_plus_m":
-            yield from (summed(n, m) for m in (1, 2, 7, n))
+            yield from (bliss.summed(n, m) for m in (1, 2, 7, n))
         else:
-            yield power(language, n)
+            yield bliss.power(language, n)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -56,18 +48,16 @@ def test_a_hundred_strings_are_enough(language: str) -> None:
 def test_the_labels_are_what_may_follow(language: str) -> None:
     """By the strings themselves: what follows a prefix in any of many strings is in its label."""
     follows: dict[str, set[str]] = {}
-    given: dict[str, set[str]] = {}
+    label_of: dict[str, str] = {}
     for tokens, labels in strings(language, 4000, seed=1):
         text = "".join(tokens)
-        for end in range(1, len(text) + 1):
+        for end, label in enumerate(labels, start=1):
             follows.setdefault(text[:end], set()).add((text + "#")[end])
-            given.setdefault(text[:end], set()).add(labels[end - 1])
-    for prefix, labels in given.items():
-        assert len(labels) == 1
-        assert follows[prefix] <= set(next(iter(labels)))
-    # Short prefixes are seen so often that all that may follow is seen too.
-    short = [prefix for prefix in given if len(prefix) <= 2]
-    assert all(follows[prefix] == set(next(iter(given[prefix]))) for prefix in short)
+            assert label_of.setdefault(text[:end], label) == label
+    for prefix, label in label_of.items():
+        assert follows[prefix] <= set(label)
+        if len(prefix) <= 2:  # seen so often that all that may follow is seen too
+            assert follows[prefix] == set(label)
 
 
 def test_docstring_example() -> None:
@@ -109,20 +99,15 @@ def test_a_machine_agrees_where_the_language_leads_and_only_if_it_is_right_there
     assert agrees(renamed, "an_bn")
     assert not agrees(renamed, "an_b2n")
     wrong = [0 if each == 1 else each for each in truth.outputs]  # a b does not tell that b may follow
-    spoiled = Machine(
-        transitions=truth.control.transitions, outputs=tuple(wrong), start=truth.control.start
-    )
+    spoiled = replace(truth.control, outputs=tuple(wrong))
     machine = CounterMachine(increments=truth.increments, window=truth.window, control=spoiled)
     assert not agrees(CounterAutomaton.from_machine(machine, truth.vocab, truth.classes), "an_bn")
-    finite = Automaton.from_machine(
-        Machine(transitions=((0, 1), (1, 1)), outputs=(0, 1)), ("(", ")"), ("()", "(#")
-    )
-    assert not agrees(finite, "dyck_1")
+    finite = Machine(transitions=((0, 1), (1, 1)), outputs=(0, 1))
+    assert not agrees(Automaton.from_machine(finite, ("(", ")"), ("()", "(#")), "dyck_1")
 
 
 def test_a_row_of_the_study_and_its_text() -> None:
-    (job,) = [job for (language, _), jobs in Bliss().jobs(QUICK).items() for job in jobs[:1]
-              if language == "dyck_1"]  # fmt: skip
+    ((job, *_),) = (jobs for label, jobs in Bliss().jobs(QUICK).items() if label[0] == "dyck_1")
     (row,) = measure([job])
     assert (row["result"]["right"], row["result"]["counters"]) == (True, 1)
     assert row["result"]["tested_right"] == row["result"]["tested"] == 15_000

@@ -3,13 +3,15 @@
 import json
 import re
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import torch
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 import csprop_lab
 from csprop.cli.main import main
@@ -24,7 +26,7 @@ from csprop_lab.study.compared import Comparison, at_longest, by_length, cell_te
 from csprop_lab.study.measure import measure
 from csprop_lab.study.own_layer import register
 from csprop_lab.study.protocols import CSPROP, FULL, PROTOCOLS, QUICK, Effort
-from csprop_lab.study.published import SOURCES, published
+from csprop_lab.study.published import SOURCES, show_published
 from csprop_lab.study.results import Results
 
 TINY = Effort(seeds=2, rates=(0.001, 0.003), epochs=2, samples=100, width=8, depth=1, longest=64)
@@ -37,28 +39,42 @@ class Mean(nn.Module):
         super().__init__()
         self.out = nn.Linear(width, width)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        steps = torch.arange(1, x.shape[1] + 1)[:, None]
-        return self.out(x.cumsum(1) / steps)
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(x.cumsum(1) / torch.arange(1, x.shape[1] + 1)[:, None])
 
 
-class Scaled(Mean):
-    """As `Mean`, with half of what it gives."""
+def hook(change: Callable[[Any, Tensor, Tensor], Any]) -> Callable[[int], Mean]:
+    """Return a factory of `Mean` whose output is a function of the layer, its input and its output."""
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return super().forward(x) / 2
+    def factory(width: int) -> Mean:
+        layer = Mean(width)
+        layer.register_forward_hook(lambda module, inputs, y: change(module, inputs[0], cast(Any, y)))
+        return layer
+
+    return factory
 
 
 def other_mean(width: int) -> Mean:
     """The same with other numbers in training alone, which its source shows."""
     layer = Mean(width)
-    layer.register_forward_hook(lambda module, given, y: cast(Any, y) * 2 if module.training else y)
+    layer.register_forward_hook(lambda module, inputs, y: cast(Any, y) * 2 if module.training else y)
     return layer
 
 
 def here(work: Any) -> Any:
     for table, jobs in work:
         yield table, measure(jobs)
+
+
+def run_all(folder: Path, asked: Sequence[Cell]) -> Results:
+    results = Results(folder)
+    fill(results, asked, here, lambda table, rows: None)
+    return results
+
+
+def compare(out: Path, *layers: Any, **options: Any) -> Comparison:
+    said = {"quick": True, "out": out, "say": lambda line: None}
+    return csprop_lab.compare(*layers, **said | options)
 
 
 def test_every_task_of_the_protocols_exists_and_has_its_lengths() -> None:
@@ -68,15 +84,6 @@ def test_every_task_of_the_protocols_exists_and_has_its_lengths() -> None:
             assert protocol.longest(task) in known.lengths
             assert all(each in known.lengths for each in protocol.lengths(task, 1 << 20))
             assert all(get(other).vocab == known.vocab for other in protocol.others)
-
-
-def test_all_that_the_paper_argues_against_is_there() -> None:
-    named = {
-        "s4d", "s5", "mamba", "mamba-2", "h3", "retnet", "linear-attention", "fast-weights",
-        "gated-deltanet", "deltaproduct", "megalodon", "rwkv-7", "slstm", "mlstm", "pd-ssm",
-        "rnn", "lstm", "gru", "transformer", "ssm", "ssm-negative",
-    }  # fmt: skip
-    assert named <= PEERS.keys()
 
 
 def test_layers_of_a_protocol_differ_in_nothing_but_the_layer() -> None:
@@ -102,32 +109,34 @@ def test_the_rate_is_chosen_by_held_out_accuracy_and_never_by_longer_sequences()
 
 
 def test_rows_are_run_once_and_an_interrupted_comparison_goes_on(tmp_path: Path) -> None:
-    asked = cells([PROTOCOLS["paper"]], ["rnn"], TINY, ["parity"])
-    results, ran = Results(tmp_path), []
+    asked, longer = (
+        cells([PROTOCOLS["paper"]], ["rnn"], effort, ["parity"])
+        for effort in (TINY, replace(TINY, epochs=200))
+    )
+    results = Results(tmp_path)
     assert remaining(results, asked) == 3  # two rates, and another seed
+    assert 0 < cost(results, asked) < cost(results, longer)
 
-    def stops(work: Any) -> Any:
+    def stop(work: Any) -> Any:
         yield from list(here(work))[:1]
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fill(results, asked, stops, lambda table, rows: None)
+        fill(results, asked, stop, lambda table, rows: None)
     assert remaining(Results(tmp_path), asked) == 2
-    results = Results(tmp_path)
+    results, ran = Results(tmp_path), []
     fill(results, asked, here, lambda table, rows: ran.extend(rows))
     assert len(ran) == 2
-    assert remaining(Results(tmp_path), asked) == 0
+    assert remaining(Results(tmp_path), asked) == cost(results, asked) == 0
     fill(Results(tmp_path), asked, here, lambda table, rows: pytest.fail("a row was run again"))
     seeds = asked[0].rows(results.rows)
     assert [row["job"]["seed"] for row in seeds] == [0, 1]
     assert len({row["job"]["recipe"]["lr"] for row in seeds}) == 1
 
 
-def test_csprops_row_is_proven_and_every_seed_is_the_same_job_each_time(tmp_path: Path) -> None:
-    asked = cells([PROTOCOLS["paper"]], [CSPROP], replace(TINY, seeds=2), ["parity"])
-    results = Results(tmp_path)
-    fill(results, asked, here, lambda table, rows: None)
-    rows = asked[0].rows(results.rows)
+def test_every_seed_of_csprop_is_proven(tmp_path: Path) -> None:
+    (cell,) = cells([PROTOCOLS["paper"]], [CSPROP], TINY, ["parity"])
+    rows = cell.rows(run_all(tmp_path, [cell]).rows)
     assert proven(rows) == 2
     assert cell_text(rows).startswith("100%, 100%, proven 2 of 2, unlocked ")
     assert scaled(rows) == 1
@@ -135,19 +144,14 @@ def test_csprops_row_is_proven_and_every_seed_is_the_same_job_each_time(tmp_path
 
 def test_a_layer_of_ones_own_is_compared_by_ten_lines(tmp_path: Path) -> None:
     said: list[str] = []
-    found = csprop_lab.compare(
-        Mean, models=["rnn"], tasks=["parity"], quick=True, out=tmp_path, say=said.append
-    )
-    assert found.models == ["rnn", "Mean"]
-    (row,) = found["paper", "parity", "Mean"]
+    options: dict[str, Any] = {"models": ["rnn"], "tasks": ["parity"]}
+    comparison = compare(tmp_path, Mean, **options, say=said.append)
+    assert comparison.models == ["rnn", "Mean"]
+    (row,) = comparison["paper", "parity", "Mean"]
     assert row["job"]["model"]["layer"] == "Mean"
     assert 0 <= at_longest(row) <= 1
     assert "2 to run" in said[0]
-    again: list[str] = []
-    csprop_lab.compare(
-        Mean, models=["rnn"], tasks=["parity"], quick=True, out=tmp_path, say=again.append
-    )
-    assert again == []  # nothing was left to run
+    compare(tmp_path, Mean, **options, say=lambda line: pytest.fail("nothing was left to run"))
     for name in ("COMPARE.md", "compare.html", "heat-map.png", "lengths.png", "paper.json"):
         assert (tmp_path / name).stat().st_size
     text = (tmp_path / "COMPARE.md").read_text()
@@ -155,22 +159,19 @@ def test_a_layer_of_ones_own_is_compared_by_ten_lines(tmp_path: Path) -> None:
     assert "Published" not in text  # nobody has published anything of these on these tasks
 
 
-def test_a_changed_layer_of_the_same_name_is_trained_again(tmp_path: Path) -> None:
-    versions = {register("own", factory, TINY) for factory in (Mean, Scaled, other_mean)}
-    assert len(versions) == 3
+def test_a_changed_layer_of_the_same_name_is_trained_again() -> None:
+    factories = (Mean, hook(lambda m, x, y: y / 2), other_mean)
+    assert len({register("own", factory, TINY) for factory in factories}) == 3
     assert register("own", Mean, TINY) == register("own", Mean, TINY)
 
 
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"models": ["lstn"]}, "there is no layer 'lstn': write lstm, or MODULE:CLASS"),
+        ({"models": ["lstn"]}, "there is no layer 'lstn': choose from lstm, or MODULE:CLASS"),
         ({"models": ["nowhere:Layer"]}, "nowhere:Layer: 'nowhere' cannot be imported: ModuleNotFound"),
         ({"models": [":x"]}, ":x: '' cannot be imported"),
-        (
-            {"models": ["torch.nn:Linear"]},
-            "torch.nn:Linear: cannot be made from a width alone: TypeErr",
-        ),
+        ({"models": ["torch.nn:Linear"]}, "Linear: cannot be made from a width alone: TypeError"),
         ({"models": []}, "there is nothing to compare"),
         ({"tasks": []}, "there is nothing to compare"),
         ({"models": "rnn", "tasks": "chess"}, "there is no task 'chess' in paper"),
@@ -178,74 +179,35 @@ def test_a_changed_layer_of_the_same_name_is_trained_again(tmp_path: Path) -> No
         ({"factory": Mean(8)}, "give a class, not a layer"),
         ({"factory": Mean, "name": "a|b"}, "name='a|b': write up to 60 letters"),
         ({"models": ["torch.nn:Nothing"]}, "torch.nn:Nothing: the module 'torch.nn' has no 'Nothing'"),
-        ({"protocol": "chess"}, "there is no protocol 'chess': write paper"),
-        ({"tasks": ["group-S5"]}, "there is no task 'group-S5' in paper: write parity"),
+        ({"protocol": "chess"}, "there is no protocol 'chess': choose from paper"),
+        ({"tasks": ["group-S5"]}, "there is no task 'group-S5' in paper: choose from parity"),
         ({"seeds": 0}, "seeds=0: write 1 to 1000"),
-        ({"factory": Mean, "name": "lstm"}, "is that of another layer"),
+        ({"factory": Mean, "name": "lstm"}, "is the name of another layer"),
     ],
 )
 def test_mistakes_are_told_in_one_sentence(
     options: dict[str, Any], complaint: str, tmp_path: Path
 ) -> None:
-    factory = options.pop("factory", None)
     with pytest.raises(InputError, match=complaint):
-        csprop_lab.compare(factory, **{"quick": True, "out": tmp_path} | options)
+        compare(
+            tmp_path, options.get("factory"), **{k: v for k, v in options.items() if k != "factory"}
+        )
     assert not list(tmp_path.glob("*.json"))
 
 
-class Wide(nn.Module):
-    """Gives twice as many features as it gets."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.out = nn.Linear(width, 2 * width)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.out(x)
-
-
-class Future(nn.Module):
-    """The mean of all features, later ones, too."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x.mean(1, keepdim=True).expand_as(x)
-
-
-class Sleeping(nn.Module):
+def sleeping(width: int) -> Mean:
     """Gives 0 until it has learned something, and then looks ahead."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.gain = nn.Parameter(torch.zeros(width))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.gain * x.mean(1, keepdim=True).expand_as(x)
+    layer = hook(lambda m, x, y: m.out(x.mean(1, keepdim=True).expand_as(x)))(width)
+    nn.init.zeros_(layer.out.weight)
+    nn.init.zeros_(layer.out.bias)
+    return layer
 
 
-class Ahead(nn.Module):
+def bidirectional(width: int) -> Mean:
     """Reads from both ends, behind a norm."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(width)
-        self.cells = nn.GRU(width, width // 2, batch_first=True, bidirectional=True)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.cells(self.norm(x))[0]
-
-
-def hooked(change: Any) -> Any:
-    """A layer whose output is changed by a function of the layer, its input and its output."""
-
-    def factory(width: int) -> Mean:
-        layer = Mean(width)
-        layer.register_forward_hook(lambda module, given, y: change(module, given[0], y))
-        return layer
-
-    return factory
+    layer = hook(lambda m, x, y: m.cells(F.layer_norm(x, x.shape[2:]))[0])(width)
+    layer.cells = nn.GRU(width, width // 2, batch_first=True, bidirectional=True)
+    return layer
 
 
 SAME = Mean(8)
@@ -255,42 +217,35 @@ AHEAD = "a step depends on later ones"
 @pytest.mark.parametrize(
     ("factory", "complaint"),
     [
-        (Wide, r"Wide: gives .* \(2, 9, 16\) for .* \(2, 9, 8\): give the same alone"),
-        (Future, AHEAD),
-        (Sleeping, AHEAD),
-        (Ahead, AHEAD),
-        (hooked(lambda m, x, y: y + x[:, -1:] if x.shape[1] > 50 else y), AHEAD),
-        (hooked(lambda m, x, y: y + x.mean(0)), "sequences of a batch depend on each other"),
-        (hooked(lambda m, x, y: y * torch.rand(())), "gives something else if it is called again"),
-        (hooked(lambda m, x, y: y / 0), "gives numbers that are not finite"),
-        (hooked(lambda m, x, y: (y, x)), "gives a tuple for"),
-        (hooked(lambda m, x, y: y.double()), "gives torch.float64"),
-        (hooked(lambda m, x, y: y @ y), r"fails on features \(2, 9, 8\): RuntimeError"),
+        (
+            hook(lambda m, x, y: torch.cat([y, y], dim=2)),
+            r"gives .* \(2, 9, 16\) for .* \(2, 9, 8\): give the same alone",
+        ),
+        (hook(lambda m, x, y: x.mean(1, keepdim=True).expand_as(x)), AHEAD),
+        (sleeping, AHEAD),
+        (bidirectional, AHEAD),
+        (hook(lambda m, x, y: y + x[:, -1:] if x.shape[1] > 50 else y), AHEAD),
+        (hook(lambda m, x, y: y + x.mean(0)), "sequences of a batch depend on each other"),
+        (hook(lambda m, x, y: y * torch.rand(())), "gives something else if it is called again"),
+        (hook(lambda m, x, y: y / 0), "gives numbers that are not finite"),
+        (hook(lambda m, x, y: (y, x)), "gives a tuple for"),
+        (hook(lambda m, x, y: y.double()), "gives torch.float64"),
+        (hook(lambda m, x, y: y @ y), r"fails on features \(2, 9, 8\): RuntimeError"),
         (lambda width: 3, "makes a value of type int of a width: make an nn.Module"),
         (lambda width: SAME, "gives the same layer again"),
         (lambda: 3, "cannot be made from a width alone: TypeError"),
     ],
 )
-def test_a_layer_that_is_none_is_refused_before_anything_is_trained(
+def test_what_is_not_a_layer_is_refused_before_anything_is_trained(
     factory: Any, complaint: str
 ) -> None:
     with pytest.raises(InputError, match=complaint):
-        register(getattr(factory, "__name__", "yours"), factory, TINY)
-
-
-def test_the_cost_is_that_of_what_is_missing(tmp_path: Path) -> None:
-    results = Results(tmp_path)
-    few = cells([PROTOCOLS["paper"]], ["rnn"], TINY, ["parity"])
-    many = cells([PROTOCOLS["paper"]], ["rnn"], replace(TINY, epochs=200), ["parity"])
-    assert 0 < cost(results, few) < cost(results, many)
-    fill(results, few, here, lambda table, rows: None)
-    assert cost(results, few) == 0
+        register("yours", factory, TINY)
 
 
 def test_files_are_learned_from_by_layers_and_by_csprop(tmp_path: Path) -> None:
     asked = cells([PROTOCOLS["files"]], [CSPROP, "rnn"], replace(TINY, seeds=1), ["tomita-4"])
-    results = Results(tmp_path)
-    fill(results, asked, here, lambda table, rows: None)
+    results = run_all(tmp_path, asked)
     (own,), (layer,) = (cell.rows(results.rows) for cell in asked)
     assert proven([own]) == 1
     assert at_longest(own) == 1
@@ -301,14 +256,7 @@ def test_files_are_learned_from_by_layers_and_by_csprop(tmp_path: Path) -> None:
 
 
 def test_a_page_of_files_alone_has_no_curves(tmp_path: Path) -> None:
-    csprop_lab.compare(
-        models=["rnn"],
-        protocol="files",
-        tasks=["door"],
-        quick=True,
-        out=tmp_path,
-        say=lambda line: None,
-    )
+    compare(tmp_path, models=["rnn"], protocol="files", tasks=["door"])
     assert "door" in (tmp_path / "compare.html").read_text()
 
 
@@ -350,26 +298,26 @@ def test_a_layer_of_a_module_is_trained_in_worker_processes(
 
 def test_a_length_that_was_not_followed_counts_as_the_last_that_was() -> None:
     job = {"test_lengths": [8, 64, 1024]}
-    rows = [
-        {"job": job, "lengths": {"8": 0.5}},
-        {"job": job, "lengths": {"8": 1.0, "64": 1.0, "1024": 0.9}},
-    ]
+    lengths = [{"8": 0.5}, {"8": 1.0, "64": 1.0, "1024": 0.9}]
+    rows = [{"job": job, "lengths": each} for each in lengths]
     assert by_length(rows) == {8: 0.75, 64: 0.75, 1024: pytest.approx(0.7)}
 
 
 def test_a_layer_that_fails_does_not_keep_others_from_the_page(tmp_path: Path) -> None:
-    def long(module: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    def long(module: Any, x: Tensor, y: Tensor) -> Tensor:
         if x.shape[1] > 200:
             raise RuntimeError("too long")
         return y
 
-    options: dict[str, Any] = {"models": ["rnn"], "tasks": ["parity"], "quick": True, "out": tmp_path}
     with pytest.raises(RuntimeError, match="too long") as failure:
-        csprop_lab.compare(hooked(long), name="short", **options, say=lambda line: None)
+        compare(tmp_path, hook(long), name="short", models=["rnn"], tasks=["parity"])
     assert failure.value.__notes__ == ["This happened to short on parity, seed 0."]
     text = (tmp_path / "COMPARE.md").read_text()
     assert re.search(r"^\| rnn \| \d", text, re.MULTILINE)
     assert re.search(r"^\| short \| – \|$", text, re.MULTILINE)
+
+
+FLIP_FLOP = "flip-flop-language"
 
 
 @pytest.mark.parametrize(
@@ -377,11 +325,7 @@ def test_a_layer_that_fails_does_not_keep_others_from_the_page(tmp_path: Path) -
     [
         ("pairs", "group-S3xS3-all", [("group-S3xS3-all", 8)]),  # half right: not followed further
         ("paper", "parity", [("parity", 16), ("parity", 64)]),
-        (
-            "flip-flops",
-            "flip-flop-language",
-            [(f"flip-flop-language{name}", 65) for name in ("", "-98", "-10")],
-        ),
+        ("flip-flops", FLIP_FLOP, [(f"{FLIP_FLOP}{name}", 65) for name in ("", "-98", "-10")]),
     ],
 )
 def test_a_layer_is_tested_where_its_protocol_says(
@@ -420,33 +364,22 @@ def test_published_numbers_are_of_known_layers_and_tasks() -> None:
         for name, numbers in source.numbers.items():
             assert name.partition(" (")[0] in PEERS
             assert len(numbers) == len(source.tasks)
-    assert "ICLR 2025" in published(PROTOCOLS["chomsky"], ["mamba"])
-    assert published(PROTOCOLS["paper"], list(PEERS)) == ""
+    assert "ICLR 2025" in show_published(PROTOCOLS["chomsky"], ["mamba"])
+    assert show_published(PROTOCOLS["paper"], list(PEERS)) == ""
 
 
 @pytest.mark.slow
-def test_the_command_lists_runs_and_shows(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_lists_runs_and_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "--list"]) == 0
     listed = capsys.readouterr().out
     assert all(name in listed for name in (*PEERS, *PROTOCOLS))
     assert max(map(len, listed.splitlines())) <= 80
-    arguments = [
-        "compare",
-        "--quick",
-        "--models",
-        "csprop,rnn",
-        "--protocol",
-        "paper",
-        "--workers",
-        "1",
-    ]
-    assert main([*arguments, "--out", str(tmp_path), "--json"]) == 0
+    command = f"compare --quick --models csprop,rnn --protocol paper --workers 1 --out {tmp_path}"
+    assert main([*command.split(), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [cell["model"] for cell in document["cells"]] == ["csprop", "rnn"]
     assert document["cells"][0]["proven"] == 1
-    assert main([*arguments, "--out", str(tmp_path)]) == 0
+    assert main(command.split()) == 0
     shown = capsys.readouterr().out
     assert "proven 1/1" in shown
     lines = [line.replace(str(tmp_path), "out") for line in shown.splitlines()]

@@ -11,13 +11,14 @@ from csprop.automata.machine import Machine
 from csprop.errors import InputError
 from csprop_lab.study import engine, learners
 from csprop_lab.study.job import FileJob
-from csprop_lab.study.languages import FRESH, Drawn, draw, fresh, languages
+from csprop_lab.study.languages import FRESH, Drawn, draw, languages
 from csprop_lab.study.learners import METHODS, as_task, run_methods
-from csprop_lab.study.measure import measure
+from csprop_lab.study.measure import Row, measure
 from csprop_lab.study.own_data import LANGUAGES, SHARES, SIZES, OwnData
 from csprop_lab.study.table import FULL, QUICK
 
 LANGUAGE = "tomita-4"
+FOUND = {"right": True, "states": 4, "fresh": FRESH, "fresh_right": FRESH}
 
 
 def job(method: str = "csprop", **changes: Any) -> FileJob:
@@ -65,27 +66,27 @@ def test_a_task_has_the_rows_of_the_language_in_its_words() -> None:
     task = as_task("login", language, rows)
     assert (task.vocab, task.classes) == (language.vocab, language.classes)
     assert task.data.last.tolist() == rows.labels.tolist()
-    padded = task.data.padded()
+    padded = task.data.padded().tokens
     for number in (0, 7, 299):
-        here = padded.tokens[number, : len(rows.tokens[number])]
-        assert here.tolist() == rows.tokens[number].tolist()
+        tokens = rows.tokens[number]
+        assert padded[number, : len(tokens)].tolist() == tokens.tolist()
     assert task.line(7) == 8
 
 
 @pytest.fixture(scope="module")
-def spoiled() -> dict[str, dict[str, Any]]:
+def spoiled() -> dict[str, Row]:
     """The rows of all methods where some labels are wrong."""
     jobs = [job(method, rows=1000, wrong=0.01) for method in METHODS]
     return {row["job"]["method"]: row for row in measure(jobs)}
 
 
-def test_csprop_finds_the_machine_and_the_wrong_labels(spoiled: dict[str, dict[str, Any]]) -> None:
+def test_csprop_finds_the_machine_and_the_wrong_labels(spoiled: dict[str, Row]) -> None:
     result = spoiled["csprop"]["result"]
-    expected = {"right": True, "clear": True, "states": 4, "fresh": FRESH, "fresh_right": FRESH}
+    expected = FOUND | {"clear": True}
     assert result == expected | {"wrong": 10, "suspects": 10, "hits": 10}
 
 
-def test_merging_bends_to_the_wrong_labels(spoiled: dict[str, dict[str, Any]]) -> None:
+def test_merging_bends_to_the_wrong_labels(spoiled: dict[str, Row]) -> None:
     for name in ("RPNI", "EDSM"):
         result = spoiled[name]["result"]
         assert not result["right"]
@@ -94,7 +95,7 @@ def test_merging_bends_to_the_wrong_labels(spoiled: dict[str, dict[str, Any]]) -
 
 
 def test_the_lstm_has_as_much_time_as_csprop(
-    spoiled: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    spoiled: dict[str, Row], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     least = job("LSTM").options["least_seconds"]
     ours, its = spoiled["csprop"]["seconds"], spoiled["LSTM"]["seconds"]
@@ -109,8 +110,7 @@ def test_the_lstm_has_as_much_time_as_csprop(
 
 def test_merging_finds_the_machine_of_clean_rows() -> None:
     found = run_methods([job("RPNI", rows=1000), job("EDSM", rows=1000)])
-    for each in found:
-        assert each["result"] == {"right": True, "states": 4, "fresh": FRESH, "fresh_right": FRESH}
+    assert [each["result"] for each in found] == [FOUND, FOUND]
 
 
 def test_merging_that_takes_too_long_is_given_up() -> None:
@@ -138,56 +138,17 @@ def test_a_sequence_with_two_labels_has_its_commonest_one_for_merging(
 
 def test_a_machine_that_is_wrong_once_is_wrong() -> None:
     """No 000 within the first 70 tokens: right on all fresh rows, and yet another machine."""
-    true = languages()[LANGUAGE]
-    late = 70
-    states = {(run, age): None for age in range(late + 1) for run in range(4)}
-    numbers = {state: number for number, state in enumerate(states)}
+    true, late = languages()[LANGUAGE], 70
+    states = [(run, age) for age in range(late + 1) for run in range(4)]
 
     def after(run: int, age: int, token: int) -> int:
-        following = true.transitions[run][token]
-        return numbers[0 if age == late else following, min(age + 1, late)]
+        following = 0 if age == late else true.transitions[run][token]
+        return states.index((following, min(age + 1, late)))
 
-    machine = Machine(
-        transitions=tuple(tuple(after(*state, token) for token in (0, 1)) for state in states),
-        outputs=tuple(true.outputs[run] for run, _ in states),
-    ).minimal()
-    found = learners._judged(job(), machine)
+    transitions = tuple((after(*state, 0), after(*state, 1)) for state in states)
+    outputs = tuple(true.outputs[run] for run, _ in states)
+    found = learners._judged(job(), Machine(transitions=transitions, outputs=outputs).minimal())
     assert found["fresh_right"] == FRESH
     assert not found["right"]
     flipped = replace(true, outputs=tuple(1 - each for each in true.outputs if each is not None))
     assert learners._judged(job(), flipped)["fresh_right"] == 0
-
-
-def row(method: str, language: str, rows: int, wrong: float, **result: Any) -> dict[str, Any]:
-    given = {"language": language, "rows": rows, "wrong": wrong, "method": method}
-    return {"job": given, "result": {"fresh": FRESH} | result, "seconds": 3.0}
-
-
-def test_the_text_counts_what_is_in_the_rows() -> None:
-    rows: dict[Any, list[dict[str, Any]]] = {}
-    for wrong, share in ((0.0, "clean"), (0.05, "5% wrong")):
-        for method in METHODS:
-            right = {} if method == "LSTM" else {"right": wrong == 0}
-            one = row(method, "door", 300, wrong, fresh_right=FRESH, **right)
-            other = row(method, "mutex", 300, wrong, fresh_right=FRESH // 2, **right)
-            rows[method, "300 rows", share] = [one, other]
-    rows["EDSM", "300 rows", "5% wrong"][1]["result"] = {"right": False, "given_up": True}
-    ours = rows["csprop", "300 rows", "5% wrong"]
-    ours[0]["result"] |= {"right": True, "wrong": 15, "suspects": 16, "hits": 12}
-    ours[1]["result"] |= {"wrong": 15, "suspects": 4, "hits": 3}
-    ours[1]["seconds"] = 17.0
-    text = OwnData().text(rows, QUICK)
-    assert "| 300 rows | clean | 2 | 2 | 2 | 1 | 1 | 1 | 1 |" in text
-    assert "| 300 rows | 5% wrong | 1 | 0 | 0 | 1 | 1 | 1 | 1 |" in text
-    assert "| 300 rows | clean | 75.0% | 75.0% | 75.0% | 75.0% | 3 | 3 | 3 | 3 |" in text
-    assert "| 300 rows | 5% wrong | 75.0% | 75.0% | 100% | 75.0% | 10 | 3 | 3 | 3 |" in text
-    assert "With clean labels, right machines: csprop 2 of 2, RPNI 2 of 2, EDSM 2 of 2." in text
-    assert "Given up: EDSM 1 of 2." in text
-    assert "csprop took 17 s at most, on mutex with 300 rows, 5% wrong." in text
-    assert "With 300 rows it missed mutex (5% wrong)." in text
-    assert "75.0% of the suspects are labelled wrongly, and 50.0% of the wrong labels" in text
-
-
-def test_the_fresh_rows_are_other_rows() -> None:
-    tested = fresh(languages()[LANGUAGE], 0)
-    assert min(map(len, tested.tokens)) > max(map(len, draw(languages()[LANGUAGE], 4000, 0, 0).tokens))

@@ -12,6 +12,7 @@ import pytest
 
 import csprop
 from csprop import tasks
+from csprop.cli.main import main
 from csprop.errors import InputError
 from csprop.training.config import configure
 from csprop.training.metrics import at_length
@@ -52,7 +53,7 @@ def test_a_key_is_that_of_the_whole_configuration() -> None:
     assert Job.from_json(json.loads(json.dumps(asdict(job)))).key == job.key
     others = [
         tiny(1), tiny(lr=0.1), tiny(width=5), tiny(test_lengths=(32,)), tiny(lock=True),
-        tiny(every_input=True), replace(job, task="mod3"),
+        tiny(every_input=True), tiny(follow=0.5), replace(job, task="mod3"),
     ]  # fmt: skip
     assert len({job.key, *(other.key for other in others)}) == len(others) + 1
     assert tiny(1).group == job.group != tiny(lr=0.1).group
@@ -64,10 +65,8 @@ def test_a_row_is_what_training_gives() -> None:
         run = csprop.train("parity", seed=seed, **TINY)
         assert run.result is not None
         assert row["result"] == run.result.to_json()
-        assert row["curve"]["accuracy"] == pytest.approx([e["accuracy"] for e in run.metrics], rel=1e-3)
-        assert row["curve"]["grad_norm"] == pytest.approx(
-            [e["grad_norm"] for e in run.metrics], rel=1e-3
-        )
+        for name in ("accuracy", "grad_norm"):
+            assert row["curve"][name] == pytest.approx([e[name] for e in run.metrics], rel=1e-3)
         json.dumps(row)
 
 
@@ -88,9 +87,8 @@ def test_a_row_has_what_its_model_gets_right_by_length() -> None:
 
     assert row["lengths"] == right(run.model, seed) != right(run.model, seed + 1)
     assert row["lengths"]["4096"] < 1, "it drifts"
-    assert (
-        row["locked"]["lengths"] == right(certificate.locked, seed) == dict.fromkeys(row["lengths"], 1)
-    )
+    all_right = dict.fromkeys(row["lengths"], 1)
+    assert row["locked"]["lengths"] == right(certificate.locked, seed) == all_right
 
 
 @pytest.mark.parametrize(("task", "apart"), [("parity", False), ("anbn", True)])
@@ -112,21 +110,13 @@ def test_the_seconds_of_an_epoch_are_shared_by_those_who_trained_in_it(
         assert row["training_seconds"] == pytest.approx(spent / (1 if apart else 2), abs=0.01)
 
 
-def test_jobs_of_two_kinds_are_not_trained_together() -> None:
-    with pytest.raises(InputError, match="differ only in their seed"):
-        measure([tiny(0), tiny(1, lr=0.1)])
-
-
 def test_a_run_that_diverges_is_a_row() -> None:
     (row,) = measure([csp("parity", "paper", 0, lr=1e38, samples=100, epochs=1)])
     assert "the step was not taken" in row["diverged"] or "held-out loss" in row["diverged"]
     assert "result" not in row
 
 
-@pytest.fixture
-def study(monkeypatch: pytest.MonkeyPatch) -> Tiny:
-    monkeypatch.setattr(reproduce, "TABLES", (Tiny(),))
-    return Tiny()
+STUDY = Tiny()
 
 
 def one_by_one(work: Sequence[engine.Group]) -> Generator[tuple[str, list[Any]]]:
@@ -134,7 +124,7 @@ def one_by_one(work: Sequence[engine.Group]) -> Generator[tuple[str, list[Any]]]
         yield table, measure(jobs)
 
 
-def test_nothing_that_is_finished_is_run_again(tmp_path: Path, study: Tiny) -> None:
+def test_nothing_that_is_finished_is_run_again(tmp_path: Path) -> None:
     ran: list[int] = []
 
     def stop(table: str, rows: list[Any]) -> None:
@@ -142,25 +132,20 @@ def test_nothing_that_is_finished_is_run_again(tmp_path: Path, study: Tiny) -> N
         raise KeyboardInterrupt
 
     results = Results(tmp_path)
-    work = reproduce.missing(results, FULL, [study])
-    assert [len(jobs) for _, jobs in work] == [3, 1]
+    work = reproduce.missing(results, FULL, [STUDY, STUDY])
+    assert [len(jobs) for _, jobs in work] == [3, 1], "a row that two tables ask for is run once"
     with pytest.raises(KeyboardInterrupt):
         reproduce.run(results, work, one_by_one, stop)
     again = Results(tmp_path)
     assert len(again.rows) == 3
-    left = reproduce.missing(again, FULL, [study])
+    left = reproduce.missing(again, FULL, [STUDY])
     assert [job for _, jobs in left for job in jobs] == [tiny(0, lr=0.02)]
     reproduce.run(again, left, one_by_one, lambda table, rows: None)
-    assert reproduce.missing(Results(tmp_path), FULL, [study]) == []
+    assert reproduce.missing(Results(tmp_path), FULL, [STUDY]) == []
 
 
-def test_a_row_asked_for_by_two_tables_is_run_once(study: Tiny, tmp_path: Path) -> None:
-    work = reproduce.missing(Results(tmp_path), FULL, [study, study])
-    assert sum(len(jobs) for _, jobs in work) == 4
-
-
-def test_processes_give_the_rows_of_one(tmp_path: Path, study: Tiny) -> None:
-    work = reproduce.missing(Results(tmp_path), FULL, [study])
+def test_processes_give_the_rows_of_one(tmp_path: Path) -> None:
+    work = reproduce.missing(Results(tmp_path), FULL, [STUDY])
     here = [row for _, rows in one_by_one(work) for row in rows]
     there = [row for _, rows in engine.local(work, 2, tmp_path / "unfinished") for row in rows]
 
@@ -194,11 +179,7 @@ def test_a_changed_row_is_refused(tmp_path: Path) -> None:
     results = Results(tmp_path)
     results.add("tiny", measure([tiny()]))
     text = (tmp_path / "tiny.json").read_text()
-    for field in (
-        '"epochs": ',
-        '"accuracy": ',
-        '"seconds": ',
-    ):  # of what was asked, and of what was got
+    for field in ('"epochs": ', '"accuracy": ', '"seconds": '):  # of the job, and of its result
         assert field in text
         (tmp_path / "tiny.json").write_text(text.replace(field, f"{field}1", 1))
         with pytest.raises(InputError, match="was edited after it was written"):
@@ -209,17 +190,17 @@ def test_a_changed_row_is_refused(tmp_path: Path) -> None:
             Results(tmp_path)
 
 
-def test_the_report_has_what_is_there_and_says_what_is_not(tmp_path: Path, study: Tiny) -> None:
+def test_the_report_has_what_is_there_and_says_what_is_not(tmp_path: Path) -> None:
     results = Results(tmp_path)
-    assert "Some of its rows have not been run yet" in report(results, FULL, [study])
-    work = reproduce.missing(results, FULL, [study])
+    assert "Some of its rows have not been run yet" in report(results, FULL, [STUDY])
+    work = reproduce.missing(results, FULL, [STUDY])
     reproduce.run(results, work, one_by_one, lambda table, rows: None)
-    path = publish(results, QUICK, [study])
+    path = publish(results, QUICK, [STUDY])
     assert "one: 3 two: 1" in path.read_text()
     assert "These numbers are not results" in path.read_text()
     assert (tmp_path / "tiny.png").read_bytes().startswith(b"\x89PNG")
     before = (tmp_path / "tiny.png").read_bytes()
-    assert publish(Results(tmp_path), QUICK, [study]).read_text() == path.read_text()
+    assert publish(Results(tmp_path), QUICK, [STUDY]).read_text() == path.read_text()
     assert (tmp_path / "tiny.png").read_bytes() == before
 
 
@@ -229,13 +210,11 @@ def test_killed_at_any_moment_the_same_command_goes_on(tmp_path: Path) -> None:
         sys.executable, "-m", "csprop.cli.main", "reproduce", "--quick", "--only", "focal",
         "--workers", "1", "--out", str(tmp_path), "--json",
     ]  # fmt: skip
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
-    ) as first_run:
-        assert first_run.stderr is not None
-        for line in first_run.stderr:
+    streams: Any = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL, "text": True}
+    with subprocess.Popen(command, **streams) as process:
+        for line in process.stderr or ():
             if "2 rows" in line or "3 rows" in line:
-                first_run.kill()
+                process.kill()
                 break
     kept = Results(tmp_path).rows
     assert kept
@@ -258,8 +237,6 @@ def test_killed_at_any_moment_the_same_command_goes_on(tmp_path: Path) -> None:
 def test_mistakes_are_one_sentence(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from csprop.cli.main import main
-
     assert main(["reproduce", *arguments]) == 2
     assert said in capsys.readouterr().err
 
@@ -285,8 +262,6 @@ def test_a_peer_learns_and_is_tested_at_other_lengths() -> None:
 def test_a_quick_look_stays_out_of_a_full_study(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from csprop.cli.main import main
-
     class Sized(Tiny):
         def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
             return {("one",): [tiny(seed) for seed in range(2 if budget is FULL else 1)]}

@@ -7,12 +7,8 @@ from csprop.automata.arrows import Arrow, arrows, caption
 from csprop.automata.automaton import AnyAutomaton
 from csprop.automata.names import escape
 
-WIDTH = 80
-"""Columns that a terminal has at least."""
-MOST_DRAWN = 24
-"""The largest number of arrows that is drawn."""
-SHORT = 8
-"""Columns of a line below a state, unless one token is longer."""
+WIDTH, SHORT, MOST_DRAWN = 80, 8, 24
+"""Columns of a terminal, and of tokens below a state; and the largest number of arrows in a drawing."""
 SIGNS = {"≥": ">=", "≤": "<=", "≠": "!=", "−": "-", "→": ">", "↻": "@"}
 LINES = {"─": "-", "│": "|", "├": "|", "┤": "|", "┼": "+", "▶": ">", "◀": "<"}
 """The ASCII for signs in conditions and in the legend, and for lines."""
@@ -24,10 +20,6 @@ def to_text(automaton: AnyAutomaton, *, ascii: bool = False) -> str:
     A vertical line is a state, with its number and its answer above it, and the tokens that lead back
     to it. Every other arrow is a line between two states, labelled with the tokens that lead along it.
     A machine that does not fit is a list with a line for each arrow.
-
-    Args:
-        automaton: what to draw.
-        ascii: use no other characters than ASCII.
     """
     word = _in_ascii if ascii else lambda text: text
     moves = [each._replace(labels=[word(label) for label in each.labels]) for each in arrows(automaton)]

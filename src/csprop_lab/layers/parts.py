@@ -1,4 +1,6 @@
-"""The short convolution that several layers have."""
+"""Parts that several layers have: a short convolution, and the first step sizes of state spaces."""
+
+import math
 
 import torch
 from jaxtyping import Float
@@ -24,6 +26,16 @@ class ShortConvolution(nn.Module):
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         padded = nn.functional.pad(x, (0, 0, len(self.weight) - 1, 0))
         y = self.bias
-        for tap, weight in enumerate(self.weight):  # the last one is that of the present
+        for tap, weight in enumerate(self.weight):  # the last one is for the present step
             y = torch.addcmul(y, padded[:, tap : tap + x.shape[1]], weight)
         return y
+
+
+def log_steps(*shape: int, low: float = 1e-3, high: float = 1e-1) -> Tensor:
+    """Draw logarithms of step sizes Δ, uniform between the logarithms of `low` and `high`."""
+    return torch.empty(shape).uniform_(math.log(low), math.log(high))
+
+
+def inverse_softplus(x: Tensor) -> Tensor:
+    """Return the number whose softplus is x, for x > 0."""
+    return x + torch.log(-torch.expm1(-x))

@@ -9,17 +9,12 @@ from torch import Generator, Tensor, nn
 Layer = TypeVar("Layer", bound=nn.Module)
 
 
-def drawn(layer: Layer, scale: float = 0.1) -> Layer:
+def perturb(layer: Layer, scale: float = 0.1) -> Layer:
     """The layer with weights drawn anew around what they are, so that none of them is 0."""
     with torch.no_grad():
         for parameter in layer.parameters():
             parameter.add_(scale * torch.randn_like(parameter))
     return layer
-
-
-def heads(x: Tensor) -> Tensor:
-    """(B, T, 64) as four heads, (B, T, 4, 16)."""
-    return x.unflatten(2, (4, 16))
 
 
 def check_causal(layer: nn.Module, width: int = 64, steps: int = 150) -> None:
@@ -48,17 +43,6 @@ def check_same(layer: nn.Module, truth: Callable[[Tensor], Tensor], x: Tensor, c
     weights = torch.randn(ours.shape, generator=Generator().manual_seed(2)).to(ours)
     mine, its = (torch.autograd.grad((each * weights).sum(), given) for each in (ours, theirs))
     torch.testing.assert_close(mine, its, rtol=close, atol=close)
-
-
-def check_gradients(layer: nn.Module, width: int = 64, steps: int = 80) -> None:
-    """Gradients reach the input and every row of every parameter, and are finite."""
-    generator = Generator().manual_seed(1)
-    x, weights = torch.randn(2, 2, steps, width, generator=generator)
-    (layer(x.requires_grad_()) * weights).sum().backward()
-    for name, value in [("x", x), *layer.named_parameters()]:
-        assert value.grad is not None, name
-        assert value.grad.isfinite().all(), name
-        assert (value.grad != 0).any(dim=-1).all(), name
 
 
 def check_long(layer: nn.Module, width: int = 64) -> None:

@@ -11,7 +11,12 @@ from csprop.tasks import get
 from csprop.training import loop
 from csprop.training.config import RunConfig, configure
 from csprop.training.seeding import generator
-from csprop_lab.bench import scans, steps, streams
+from csprop_lab.bench import networks, scans, steps, streams, works
+from csprop_lab.bench.measure import Pace
+from csprop_lab.cli import bench
+from csprop_lab.signals import sequences as data
+from csprop_lab.study.layers import Layers
+from csprop_lab.study.table import QUICK
 
 SMALL = {"length": 6, "batch_size": 3, "width": 4, "clip_norm": 0.05}
 CONFIGS = {
@@ -45,51 +50,17 @@ def test_a_step_is_that_of_training(preset: str, monkeypatch: pytest.MonkeyPatch
     trainer = loop.Trainer(model, rows, rows, config.recipe, 0)
     trainer.epoch = config.recipe.short_first
     trainer.run_epoch()
-    for each, value in after("csprop", config, 4).items():
-        assert torch.equal(model.get_parameter(each), value), each
+    expected = {name: value.detach() for name, value in model.named_parameters()}
+    torch.testing.assert_close(after("csprop", config, 4), expected, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("preset", CONFIGS)
 def test_all_ways_of_csprop_take_the_same_step(preset: str) -> None:
-    """Thus torch's loop has the same batches, loss, clipping and Adam as csprop's."""
+    """So torch's loop, which peers take too, has csprop's batches, loss, clipping and Adam."""
     for name in (steps.CALL, steps.OPERATORS, *steps.BACKENDS):
         count = 1 if name == steps.CALL else 3  # its batch is the first, again and again
-        want = after("csprop", CONFIGS[preset], count, wide=True)
-        got = after(name, CONFIGS[preset], count, wide=True)
-        for each, value in want.items():
-            torch.testing.assert_close(got[each], value, msg=lambda text, each=each: f"{each}: {text}")
-
-
-@pytest.mark.parametrize("preset", CONFIGS)
-@pytest.mark.parametrize("name", steps.PEERS)
-def test_a_peer_learns_from_the_labels_of_the_batch(name: str, preset: str) -> None:
-    """Against the same steps with every operation written out."""
-    config = CONFIGS[preset]
-    got = after(name, config, 3, wide=True)
-    model: Any = steps.network(name, config).double()
-    optimizer = torch.optim.Adam(model.parameters(), lr=config.recipe.lr)
-    batches = steps._trainer(model, config).batches()
-    for _ in range(3):
-        ((tokens, labels),) = next(batches)
-        assert tokens.shape == (config.recipe.batch_size, config.recipe.length)
-        at = [
-            (row, step)
-            for row, each in enumerate(labels.tolist())
-            for step, label in enumerate(each)
-            if label >= 0
-        ]
-        every = config.recipe.supervise == "every"
-        assert len(at) == tokens.numel() if every else len(at) == len(tokens)
-        scores = model(tokens).log_softmax(dim=2)
-        optimizer.zero_grad()
-        chosen = torch.stack([scores[row, step, labels[row, step]] for row, step in at])
-        (-chosen.sum() / len(at)).backward()
-        norm = torch.cat([value.grad.flatten() for value in model.parameters()]).norm()
-        for value in model.parameters():
-            value.grad *= min(1.0, float(0.05 / (norm + 1e-6)))
-        optimizer.step()
-    for each, value in model.named_parameters():
-        torch.testing.assert_close(got[each], value.detach())
+        ours, theirs = (after(each, CONFIGS[preset], count, wide=True) for each in ("csprop", name))
+        torch.testing.assert_close(theirs, ours)
 
 
 def test_a_backend_is_the_one_that_its_name_says(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,25 +99,19 @@ def test_every_scan_gives_the_same_states_and_gradients(monkeypatch: pytest.Monk
         made = work()
         copied = made if name == scans.COPY else copied
     h, g_a, g_u = seen["csprop"]
-    for got, want in zip(seen["torch backend"], (h, g_a, g_u), strict=True):
-        torch.testing.assert_close(got, want)
+    torch.testing.assert_close(seen["torch backend"], [h, g_a, g_u])
     planes = [part for each in (h, g_a, g_u) for part in each.unbind(2)]
-    for got, want in zip(seen["torch associative_scan, eager"], planes, strict=True):
-        torch.testing.assert_close(got, want)
+    torch.testing.assert_close(seen["torch associative_scan, eager"], planes)
     if "mambapy pscan" in seen:
-        torch.testing.assert_close(
-            torch.view_as_real(seen["mambapy pscan"][0][..., 0]), h.movedim(2, 3)
-        )
-    forward, backward = (
-        (h, h, h),
-        (h, h, h, g_a, g_u),
-    )  # a, u, h; a, h, the gradient of h, those of a, u
-    assert 2 * copied.nbytes == sum(each.nbytes for each in (*forward, *backward))
+        states = torch.view_as_real(seen["mambapy pscan"][0][..., 0])
+        torch.testing.assert_close(states, h.movedim(2, 3))
+    forward, backward = [h, h, h], [h, h, h, g_a, g_u]  # a, u, h; a, h, and the gradients of h, a, u
+    assert 2 * copied.nbytes == sum(each.nbytes for each in forward + backward)
 
 
 def test_streams_answer_as_the_models_do() -> None:
     tokens = torch.randint(2, (1, 9), generator=torch.Generator().manual_seed(0))
-    config = steps.printed(1, 16)
+    config = steps.configure_printed(1, 16)
     want = {name: steps.network(name, config).eval()(tokens)[0] for name in ("csprop", "nn.LSTM")}
     want["onnxruntime's LSTM"] = want["nn.LSTM"]
     for name, step in streams.streams().items():
@@ -163,3 +128,49 @@ def test_an_lstm_of_any_size_by_onnxruntime() -> None:
     tokens = torch.tensor([[0, 1, 1, 0, 1]])
     for token, want in zip(tokens[0].tolist(), lstm(tokens)[0].detach(), strict=True):
         torch.testing.assert_close(torch.as_tensor(step(token)), want)
+
+
+def test_networks_are_those_of_the_study() -> None:
+    """Each has the size that the table's jobs give it, and the batch."""
+    found = networks.parts(digits=True)
+    assert list(found) == [
+        "digits, levels, T = 64, batch 32",
+        "digits, numbers, T = 64, batch 32",
+        "sentences, T = 128, batch 16",
+        "sentences, T = 1,024, batch 1",
+    ]
+    names = {kind: name for name, kind in networks.NAMES.items()}
+    for job, *_ in Layers().jobs(QUICK).values():
+        known = data.sequences(job.data)
+        made = known.network(job.kind, job.features, job.width, generator(0, "weights"))
+        (work, *_) = (work for work in found if work.startswith(job.data))
+        assert work.endswith(f"batch {job.batch_size}")
+        assert found[work][names[job.kind]].parameters == data.size_of(made)
+    assert list(networks.parts(digits=False)) == list(found)[2:]
+
+
+def test_the_work_has_a_part_for_each_data_set(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[bool] = []
+
+    def parts(digits: bool) -> dict[str, dict[str, networks.Step]]:
+        asked.append(digits)
+        sizes = {"csprop": 1000, "nn.LSTM": 1010}
+        steps = {name: networks.Step(lambda: None, size) for name, size in sizes.items()}
+        return {"text": steps, "long text": steps}
+
+    monkeypatch.setattr(works, "parts", parts)
+    monkeypatch.setattr(works, "QUICK", Pace(0.0, 1))
+    result = works.measure_work("layer", quick=True)
+    assert [part["work"] for part in result["parts"]] == ["text", "long text"]
+    for part in result["parts"]:
+        assert part["parameters"] == {"csprop": 1000, "nn.LSTM": 1010}
+        assert part["seconds"].keys() == part["quartiles"].keys() == part["parameters"].keys()
+    bench._show(result)
+    shown = capsys.readouterr().out
+    assert shown.count("1,010") == 2
+    assert "long text" in shown
+    monkeypatch.setattr(works, "find_spec", lambda name: None if name == "sklearn" else name)
+    assert works.measure_work("layer", quick=True)["missing"] == ["scikit-learn"]
+    assert asked == [True, False]
